@@ -10,7 +10,7 @@ from typing import Any
 from slack_sdk import WebClient
 
 from bot.agent.turn import AnswerSink, FunctionCall, Proposal, Reply
-from bot.cards.answers import NOTHING_BELOW, AnswerFooter
+from bot.cards.answers import NOTHING_BELOW, ModelAnswerFooter
 from bot.policy.authority import Group, Person
 from bot.slack.client import SlackClient
 from storage import outbox
@@ -110,7 +110,7 @@ class People:
         """None is private."""
         return True
 
-    def is_shared_channel(self, channel: str) -> bool:
+    def is_externally_shared_channel(self, channel: str) -> bool:
         """None is shared."""
         return False
 
@@ -164,7 +164,7 @@ class Quiet:
         """Nothing to withdraw."""
 
     def store_whole_text(
-        self, tx: Transaction, text: str, *, last: bool, record: AnswerFooter = NOTHING_BELOW
+        self, tx: Transaction, text: str, *, last: bool, record: ModelAnswerFooter = NOTHING_BELOW
     ) -> None:
         """The answer's row in the outbox, as for a short answer in Slack."""
         if text and self._run:

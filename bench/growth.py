@@ -101,7 +101,7 @@ class Years:
         core = self._bench.core
         workers = WorkerPool(lambda *_: None, 1, core.signals)
         self._loop: MainLoop = core.build_loop(self._bench.intake, workers, lambda _: None)
-        self._desk = core.build_person_views()
+        self._desk = core.build_person_view_factory()
         self._renderer = MessageRenderer(core.store, core.clock, core.tools, People())
 
     def close(self) -> None:
@@ -170,7 +170,7 @@ class Years:
     def lists(self) -> None:
         """Ask for three lists."""
         lists = self._desk.build_overview()
-        assert lists.render_waiting_calls(APPROVER)
+        assert lists.render_decidable_calls(APPROVER)
         assert lists.render_own_requests(ASKER)
         assert lists.render_decisions(APPROVER, 30)
 

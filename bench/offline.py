@@ -32,8 +32,8 @@ from bot.policy.authority import Authority
 from bot.policy.evaluation import CurrentPolicy, parse
 from bot.runs.worker import RunWorker
 from bot.slack.listeners import parse_delivery
-from bot.slack.pace import BotTokenStatus, ChannelPacer, SingleProcessOwnership
-from bot.slack.posting import MessageRenderer, OutboxMemory, OutboxSlackCalls, PostSearch
+from bot.slack.pace import BotTokenStatus, ChannelPacer, SingleProcessChannelOwnership
+from bot.slack.posting import MessageRenderer, OutboxMemory, OutboxSlackCalls, UnconfirmedPostSearch
 from bot.slack.sender import MessageSender
 from bot.slack.thread import SlackThreadReader
 from bot.tools import Effect, Registry, ToolContext, tool
@@ -130,16 +130,16 @@ class Bench:
             ChannelPacer(self.clock, client.base_url),
             renderer=MessageRenderer(store, self.clock, self.core.tools, people),
             posting=OutboxSlackCalls(store, client),
-            search=PostSearch(store, self.clock, BOT, client),
-            channels=SingleProcessOwnership(),
+            search=UnconfirmedPostSearch(store, self.clock, BOT, client),
+            channels=SingleProcessChannelOwnership(),
         )
 
     def post(self) -> None:
         """Draw what is due and hand it to Slack, which takes it at once, as the outbox does."""
         now = self.clock.now()
         with self.store.read() as tx:
-            channels = outbox.list_due_channels(tx, now)
-            outbox.find_next_retry_time(tx)
+            channels = outbox.list_channels_with_due_messages(tx, now)
+            outbox.find_next_message_retry_time(tx)
         for channel in channels:
             with self.store.read() as tx:
                 due = outbox.list_due_messages(tx, now, channel)

@@ -112,7 +112,7 @@ def posted(bench: Bench, thread: str) -> Took:
     """The same, and all of it has been told to Slack."""
     took = full(bench, thread, posts=True)
     with bench.store.read() as tx:
-        assert not outbox.list_due_channels(tx, bench.clock.now())
+        assert not outbox.list_channels_with_due_messages(tx, bench.clock.now())
     return took
 
 

@@ -21,9 +21,9 @@ from slack_sdk import WebClient
 import bot
 from bot import version
 from bot.agent.late_planner import LazyPlanner, create_planner
-from bot.approvals.channel_mode import ChannelModes
+from bot.approvals.channel_mode import ChannelModeSwitcher
 from bot.approvals.delegation import DelegateFinder
-from bot.approvals.dialog_access import DialogAccess
+from bot.approvals.dialog_access import DialogAccessChecker
 from bot.approvals.form_catalog import require_fitting_templates
 from bot.approvals.question_answers import AnswerHandler
 from bot.checks.inspection import SetupInspector
@@ -47,7 +47,7 @@ from bot.runs.transcript_files import FileInsertingPlanner
 from bot.signals import Signals
 from bot.signing_key import open_store
 from bot.slack import request_dialogs
-from bot.slack.answer_streams import StreamedAnswers
+from bot.slack.answer_streams import StreamedAnswerRegistry
 from bot.slack.call_dialogs import CallDialogFamily
 from bot.slack.channel_queues import Outbox
 from bot.slack.client import SlackClient, build_slack_clients, find_app_id
@@ -55,12 +55,12 @@ from bot.slack.command_answers import SlashCommandServices
 from bot.slack.dialogs import DialogHandler
 from bot.slack.directory import SlackDirectory, add_names_to_mentions, start_click_lookups
 from bot.slack.home import PATIENCE, HomeTabPublisher
-from bot.slack.listeners import LOOK_UP, Listeners, build_bolt_app
+from bot.slack.listeners import LOOK_UP, SlackListeners, build_bolt_app
 from bot.slack.pace import ChannelOwnership
-from bot.slack.posting import MessageRenderer, OutboxSlackCalls, PostSearch
+from bot.slack.posting import MessageRenderer, OutboxSlackCalls, UnconfirmedPostSearch
 from bot.slack.presence import PROMPTS, SlackStatusSender
 from bot.slack.slash_commands import SlashCommandHandler
-from bot.slack.socket import SocketModeConnection, open_sole_connection
+from bot.slack.socket import SocketModeConnection, open_sole_slack_connection
 from bot.slack.socket_client import ACKNOWLEDGED
 from bot.slack.thread import SlackThreadReader
 from bot.toolbox import build_tool_registry
@@ -69,7 +69,7 @@ from bot.upkeep import DailyPurge
 from storage import trail
 
 if TYPE_CHECKING:
-    from bot.http.http_side import HttpSide
+    from bot.http.http_side import HttpServices
     from bot.replicas.replicas import ReplicaProcess
 
 
@@ -87,7 +87,7 @@ class App:
     bolt: BoltApp
     loop: MainLoop
     outbox: Outbox
-    listeners: Listeners
+    listeners: SlackListeners
     replicas: ReplicaProcess | membership.SingleProcess
     surfaces: tuple[NamedSurface, ...]
     daily_purge: DailyPurge
@@ -97,7 +97,7 @@ class App:
     slack_clients: tuple[SlackClient, ...]
     planner: LazyPlanner
     tool_pool: ThreadPoolExecutor
-    endpoints: Endpoints
+    endpoints: InboundConnections
     inspection: SetupInspector | None = None
     _threads: list[threading.Thread] = field(default_factory=list)
     _ended: threading.Event = field(default_factory=threading.Event)
@@ -108,7 +108,7 @@ class App:
         on_shift = getattr(self.core.clock, "on_shift", [])
         on_shift += [self.core.signals.work.notify, self.core.signals.outbox.notify]
         self._record_start()
-        self.core.build_restoration(self.presence.show_done).settle_open_work()
+        self.core.build_restored_record_settler(self.presence.show_done).settle_work_if_restored()
         self.replicas.start()
         if connect:
             self.endpoints.start_receiving(self._ended)
@@ -250,7 +250,7 @@ def _assemble_app(
     store, clock = core.store, core.clock
     tool_pool = ThreadPoolExecutor(settings.workers + HANGING, thread_name_prefix="tool")
     presence = SlackStatusSender(posting, PROMPTS if settings.shop_path else [], signals)
-    views = core.with_directory(directory.with_timeout(PATIENCE)).build_person_views()
+    views = core.copy_with_directory(directory.with_timeout(PATIENCE)).build_person_view_factory()
     build_home_view = views.build_home_view_builder().build_home_view
     home = HomeTabPublisher(posting, build_home_view, signals, core.identity.team)
     planner = LazyPlanner(lambda: create_planner(settings, signals))
@@ -258,13 +258,13 @@ def _assemble_app(
         FileInsertingPlanner(planner, store, clock),
         core.build_executor(tool_pool, portal),
         _build_thread_reader(core, directory, reading),
-        StreamedAnswers(store, naming, signals, posting, clock).get_or_create_answer,
+        StreamedAnswerRegistry(store, naming, signals, posting, clock).get_or_create_answer,
         presence,
     )
     commands = build_command_handler(core, posting, hurried)
     shared = (settings, store, clock, signals)
     replicas = membership.create_replica_or_single_process(
-        *shared, worker.advance_run, directory.update_from_event, posting.pauses
+        *shared, worker.advance_run, directory.update_cache_from_event, posting.pauses
     )
     bolt = build_bolt_app(core.identity, posting)
     home.register_listeners(bolt)
@@ -286,7 +286,7 @@ def _assemble_app(
         slack_clients=(posting, reading),
         planner=planner,
         tool_pool=tool_pool,
-        endpoints=Endpoints(core, bolt, reading),
+        endpoints=InboundConnections(core, bolt, reading),
     )
 
 
@@ -308,13 +308,13 @@ def _build_loop(
     replicas: ReplicaProcess | membership.SingleProcess,
 ) -> MainLoop:
     """Return the loop, which decides without waiting for look-ups in Slack."""
-    deciding, me = core.with_directory(directory.with_timeout(0)), core.identity.user
+    deciding, me = core.copy_with_directory(directory.with_timeout(0)), core.identity.user
     intake = deciding.build_intake(
-        directory.update_from_event,
+        directory.update_cache_from_event,
         presence.show_suggested_prompts,
         presence.show_done,
         home.schedule_publishing,
-        commands.answer_if_subcommand,
+        commands.answer_if_text_is_subcommand,
     )
     return deciding.build_loop(
         intake,
@@ -331,7 +331,7 @@ def _build_outbox(
     """Return the outbox for `channels`, those this process sends to; `naming` looks names up."""
     store, clock = core.store, core.clock
     renderer = MessageRenderer(store, clock, core.tools, naming)
-    search = PostSearch(store, clock, core.identity.user, posting)
+    search = UnconfirmedPostSearch(store, clock, core.identity.user, posting)
     return Outbox(
         store, clock, core.signals, renderer, OutboxSlackCalls(store, posting), search, channels
     )
@@ -358,37 +358,46 @@ def build_command_handler(
 ) -> SlashCommandHandler:
     """Return the handler of slash commands and typed questions about approvals."""
     grounds = ExplanationSources(
-        core.build_policy_sources(), core.authority, core.build_usage_limits()
+        core.build_policy_fact_sources(), core.authority, core.build_usage_limits()
     )
-    forms = request_dialogs.RequestDialogFamily(core.store, core.with_directory(hurried).forms())
+    forms = request_dialogs.RequestDialogFamily(
+        core.store, core.copy_with_directory(hurried).forms()
+    )
     doors = request_dialogs.RequestDialogOpener(forms, posting, core.identity.team)
-    modes = ChannelModes(core.store, core.clock, core.policy, core.authority, core.signals.outbox)
+    modes = ChannelModeSwitcher(
+        core.store, core.clock, core.policy, core.authority, core.signals.outbox
+    )
     answerer = SlashCommandServices(
-        grounds, core.build_grant_list(), core.tools, doors, modes, core.build_person_views()
+        grounds,
+        core.build_grant_manager(),
+        core.tools,
+        doors,
+        modes,
+        core.build_person_view_factory(),
     )
     return SlashCommandHandler(answerer, posting, core.identity.team)
 
 
 def build_listeners(
     core: Core, bolt: BoltApp, commands: SlashCommandHandler, client: WebClient, hurried: Directory
-) -> Listeners:
+) -> SlackListeners:
     """Register the listeners on the Bolt app; `hurried` looks people up for dialogs."""
     store, clock, signals, team = core.store, core.clock, core.signals, core.identity.team
-    asking = core.with_directory(hurried)
+    asking = core.copy_with_directory(hurried)
     may, edits = asking.build_permission_checker(), asking.build_edit_handler()
     answers = request_dialogs.AnswerDialogFamily(
         AnswerHandler(store, asking.authority), clock, hurried
     )
-    access = DialogAccess(store, clock, may)
+    access = DialogAccessChecker(store, clock, may)
     families = (
         CallDialogFamily(store, clock, core.tools, hurried, may, edits, access),
         request_dialogs.RequestDialogFamily(asking.store, asking.forms()),
         answers,
         request_dialogs.DelegationDialogFamily(
-            asking.build_person_views().build_delegation_manager()
+            asking.build_person_view_factory().build_delegation_manager()
         ),
     )
-    return Listeners(
+    return SlackListeners(
         store,
         clock,
         team,
@@ -408,14 +417,14 @@ NOT_INSTALLED = (
 )
 
 
-class Endpoints:
-    """The ways in for deliveries and requests; one per process."""
+class InboundConnections:
+    """The connections on which input arrives (Slack, HTTP); one per process."""
 
     def __init__(self, core: Core, bolt: BoltApp, slack: SlackClient) -> None:
         """`bolt` has the listeners; `slack` is asked whether the bot's token is still good."""
         self._core, self._bolt, self._slack = core, bolt, slack
         self.socket: SocketModeConnection | None = None
-        self.web: HttpSide | None = None
+        self.web: HttpServices | None = None
 
     def start_receiving(self, ended: threading.Event) -> None:
         """Begin to receive deliveries and requests; `ended` is set when the process is to stop.
@@ -433,21 +442,23 @@ class Endpoints:
         if not over_http:
             own_app = find_app_id(self._slack, core.identity.bot)
             arrivals = core.signals.arrivals
-            self.socket = open_sole_connection(self._bolt, settings, arrivals, ended, own, own_app)
+            self.socket = open_sole_slack_connection(
+                self._bolt, settings, arrivals, ended, own, own_app
+            )
         if self.web is not None:
             self.web.start()
 
-    def _build_http_side(self) -> HttpSide:
+    def _build_http_side(self) -> HttpServices:
         """Return the HTTP side, which listens already; raise StartupError if it cannot."""
         try:
-            from bot.http.http_side import HttpSide
+            from bot.http.http_side import HttpServices
             from bot.http.server import CannotListenError
         except ModuleNotFoundError as error:
             raise StartupError([NOT_INSTALLED.format(error.name)], ()) from None
         try:
             core = self._core
             programs = ProgramRequests(core.forms(), core.signals)
-            return HttpSide(core, self._slack, core.settings.http or USUAL, programs)
+            return HttpServices(core, self._slack, core.settings.http or USUAL, programs)
         except CannotListenError as error:
             remedy = "name another address, or stop who has it"
             raise StartupError([f"COUNTERSIGN_HTTP: {error}; {remedy}"], ()) from None

@@ -59,7 +59,7 @@ class ForwardOnlyClock:
         found: list[Callable[[], None]] = getattr(self._own, "on_shift", [])
         return found
 
-    def read_machine_clock(self) -> datetime:
+    def read_source_clock(self) -> datetime:
         """Return the time of the machine's clock as it is, even if that was set back."""
         return self._own.now()
 
@@ -87,7 +87,7 @@ class ForwardOnlyClock:
         return timedelta(seconds=monotonic_seconds()) + shift
 
     def _compute_now(self) -> datetime:
-        said, at = self.read_machine_clock(), self._get_elapsed_time()
+        said, at = self.read_source_clock(), self._get_elapsed_time()
         now = said + self._ahead
         if self._last is not None:
             expected = self._last[0] + max(at - self._last[1], timedelta())
@@ -106,7 +106,7 @@ def get_machine_time(clock: Clock) -> datetime:
 
     The record's time is ahead of it if the machine's clock was set back.
     """
-    return clock.read_machine_clock() if isinstance(clock, ForwardOnlyClock) else clock.now()
+    return clock.read_source_clock() if isinstance(clock, ForwardOnlyClock) else clock.now()
 
 
 def get_lead_over_machine_time(clock: Clock) -> timedelta:

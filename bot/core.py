@@ -15,14 +15,14 @@ from anyio.from_thread import BlockingPortal
 
 from bot.agent.turn import ModelPlanner
 from bot.approvals.call_checks import UsageLimits
-from bot.approvals.call_gates import FactSources
+from bot.approvals.call_gates import PolicyFactSources
 from bot.approvals.deadlines import CallExpirer
 from bot.approvals.delegation import DelegateNotifier
-from bot.approvals.dialog_access import DialogAccess, PreviewRowsSender
+from bot.approvals.dialog_access import DialogAccessChecker, PreviewRowsSender
 from bot.approvals.edits import EditHandler
 from bot.approvals.form_catalog import list_template_problems
-from bot.approvals.form_requests import FormDependencies, FormRequestStarter
-from bot.approvals.grants import GrantList
+from bot.approvals.form_requests import FormRequestStarter, FormServiceFactory
+from bot.approvals.grants import GrantManager
 from bot.approvals.permissions import DeliverySettler, PermissionChecker
 from bot.approvals.person_views import PersonViewFactory
 from bot.approvals.question_answers import AnswerHandler, ReplyAnswerHandler
@@ -42,13 +42,13 @@ from bot.runs.direct_turns import DirectCallTurnTaker
 from bot.runs.elicitations import ElicitationBroker
 from bot.runs.endings import CallOutcomeStore
 from bot.runs.executor import CallExecutor
-from bot.runs.intake import MessageIntake, TypedMessageIntake
+from bot.runs.intake import MessageIntake, NonSlackMessageIntake
 from bot.runs.loop import MainLoop, TickActions
 from bot.runs.plans import MissingCardPoster
-from bot.runs.program_calls import ProgramCallClaims
+from bot.runs.program_calls import ProgramCallClaimManager
 from bot.runs.program_requests import ProgramRequests
 from bot.runs.proposals import ProposalPreparer
-from bot.runs.restoration import Restoration
+from bot.runs.restoration import RestoredRecordSettler
 from bot.runs.shared_channels import ChannelChangeHandler
 from bot.runs.surfaces import Host, NamedSurface, create_surfaces
 from bot.runs.turns import ModelTurnTaker
@@ -80,14 +80,14 @@ class Core:
     transcripts: TranscriptCache = field(default_factory=TranscriptCache)
     previews: PreviewRunner = field(default_factory=PreviewRunner)
 
-    def with_directory(self, directory: Directory) -> Core:
+    def copy_with_directory(self, directory: Directory) -> Core:
         """Return a copy with another directory, for threads that wait less long for look-ups."""
         authority = Authority(directory, self.identity.team, self.authority.list_delegates)
         return replace(self, directory=directory, authority=authority)
 
-    def build_policy_sources(self) -> FactSources:
+    def build_policy_fact_sources(self) -> PolicyFactSources:
         """Return the policy with the directory, store and clock that it takes to evaluate it."""
-        return FactSources(self.policy, self.directory, self.store, self.clock)
+        return PolicyFactSources(self.policy, self.directory, self.store, self.clock)
 
     def build_usage_limits(self) -> UsageLimits:
         """Return the limits on calls that the settings name."""
@@ -100,7 +100,7 @@ class Core:
     def build_edit_handler(self) -> EditHandler:
         """Return the object that checks and stores edits of a call's arguments."""
         return EditHandler(
-            self.build_policy_sources(),
+            self.build_policy_fact_sources(),
             self.authority,
             self.tools,
             self.build_permission_checker(),
@@ -113,14 +113,14 @@ class Core:
         self, ended: Callable[[Run], None] = ports.ignore_run_end
     ) -> ClickDispatcher:
         """Return the handler of clicks and dialogs; `ended` is called with each cancelled run."""
-        permissions, grants = self.build_permission_checker(), self.build_grant_list()
+        permissions, grants = self.build_permission_checker(), self.build_grant_manager()
         ended, replies = self._wrap_ended_callback(ended), DeliverySettler(self.store)
         handlers = (
             AnswerHandler(self.store, self.authority),
-            self.build_person_views().build_delegation_manager(),
+            self.build_person_view_factory().build_delegation_manager(),
             PlanChangeHandler(replies, self.tools, permissions, self.settings.max_rounds),
             RequestActionHandler(replies, permissions, self.tools, self.key, ended),
-            PreviewRowsSender(self.store, DialogAccess(self.store, self.clock, permissions)),
+            PreviewRowsSender(self.store, DialogAccessChecker(self.store, self.clock, permissions)),
             grants,
         )
         acts = {act: do for each in handlers for act, do in each.get_action_handlers().items()}
@@ -133,27 +133,27 @@ class Core:
         )
 
     def _wrap_ended_callback(self, ended: Callable[[Run], None]) -> Callable[[Run], None]:
-        return ports.build_end_broadcaster(ended, self.signals.live)
+        return ports.build_run_end_broadcaster(ended, self.signals.live)
 
-    def forms(self) -> FormDependencies:
+    def forms(self) -> FormServiceFactory:
         """Return the parts for requests made with a form, without the agent."""
         wake, me = self.signals.work.notify, self.identity
-        return FormDependencies(
-            self.build_policy_sources(), self.authority, self.tools, me, self.previews, wake
+        return FormServiceFactory(
+            self.build_policy_fact_sources(), self.authority, self.tools, me, self.previews, wake
         )
 
-    def build_grant_list(self) -> GrantList:
+    def build_grant_manager(self) -> GrantManager:
         """Return the object that gives, lists and ends grants (saved approvals)."""
-        return GrantList(self.store, self.clock, self.tools, self.identity.team, self.policy)
+        return GrantManager(self.store, self.clock, self.tools, self.identity.team, self.policy)
 
-    def build_person_views(self) -> PersonViewFactory:
+    def build_person_view_factory(self) -> PersonViewFactory:
         """Return the object that builds one person's lists, Home tab and delegations."""
         return PersonViewFactory(
             self.identity,
             self.authority,
             self.build_permission_checker(),
             self.policy,
-            self.build_grant_list(),
+            self.build_grant_manager(),
         )
 
     def build_intake(
@@ -188,17 +188,19 @@ class Core:
         )
 
     def _build_outcome_store(self) -> CallOutcomeStore:
-        sources = self.build_policy_sources()
+        sources = self.build_policy_fact_sources()
         return CallOutcomeStore(sources, self.tools, self.signals, self.previews, self.key)
 
-    def _build_program_calls(self) -> ProgramCallClaims:
-        sources = self.build_policy_sources()
-        return ProgramCallClaims(sources, self.tools, self.signals, self._build_outcome_store())
+    def _build_program_calls(self) -> ProgramCallClaimManager:
+        sources = self.build_policy_fact_sources()
+        return ProgramCallClaimManager(
+            sources, self.tools, self.signals, self._build_outcome_store()
+        )
 
     def build_executor(self, pool: Executor, portal: Callable[[], BlockingPortal]) -> CallExecutor:
         """Return the executor of approved calls: `pool` runs sync tools, `portal` async ones."""
         return CallExecutor(
-            self.build_policy_sources(),
+            self.build_policy_fact_sources(),
             self.authority,
             self.tools,
             self.key,
@@ -222,7 +224,11 @@ class Core:
     ) -> RunWorker:
         """Return the worker that advances runs; `answer` returns where a turn's text is written."""
         presence = ports.BroadcastPresence(presence, self.signals.live)
-        limits, sources, tools = self.build_usage_limits(), self.build_policy_sources(), self.tools
+        limits, sources, tools = (
+            self.build_usage_limits(),
+            self.build_policy_fact_sources(),
+            self.tools,
+        )
         proposals = ProposalPreparer(
             sources, self.authority, tools, limits, self.key, self.previews
         )
@@ -236,7 +242,7 @@ class Core:
             answer=answer,
             presence=presence,
         )
-        entries = self.forms().build_reader()
+        entries = self.forms().build_form_reader()
         direct = DirectCallTurnTaker(
             self.signals, proposals=proposals, entries=entries, presence=presence
         )
@@ -249,7 +255,7 @@ class Core:
             | dict.fromkeys(MODELLED, turns.take_turn),
             executor=executor,
             tools=tools,
-            cards=MissingCardPoster(self.build_policy_sources(), self.authority),
+            cards=MissingCardPoster(self.build_policy_fact_sources(), self.authority),
             presence=presence,
         )
 
@@ -281,12 +287,14 @@ class Core:
         """Return the daily purge of old requests."""
         return DailyPurge(self.store, self.clock, self.settings.keep_days)
 
-    def build_restoration(self, ended: Callable[[Run], None] = ports.ignore_run_end) -> Restoration:
+    def build_restored_record_settler(
+        self, ended: Callable[[Run], None] = ports.ignore_run_end
+    ) -> RestoredRecordSettler:
         """Return the object that settles open work if the record was put back from a backup.
 
         `ended` is called with each run that ends by this, except those of sub-agents.
         """
-        return Restoration(
+        return RestoredRecordSettler(
             self.store,
             self.clock,
             self.tools,
@@ -320,7 +328,7 @@ class Core:
         """
         answers = AnswerHandler(self.store, self.authority)
         about = (self.store, self.clock, self.tools)
-        typed = TypedMessageIntake(
+        typed = NonSlackMessageIntake(
             self.store, self.clock, self.authority, self.settings.has_model, ended
         )
         actions = TickActions(

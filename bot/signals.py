@@ -41,7 +41,7 @@ class Signal:
             other.notify()
 
     def forward(self, other: Signal) -> None:
-        """Have `other` given as well whenever this signal is given."""
+        """Set `other` as well whenever this signal is set."""
         self._others.append(other)
 
     def clear(self) -> None:
@@ -132,11 +132,11 @@ class PendingLookups:
     def __init__(self) -> None:
         self._answers: dict[Hashable, tuple[Future[Any], ...]] = {}
 
-    def set_pending(self, who: Hashable, answers: tuple[Future[Any], ...]) -> None:
+    def set_pending_lookups(self, who: Hashable, answers: tuple[Future[Any], ...]) -> None:
         """Make `who` wait until all of `answers` are done."""
         self._answers[who] = answers
 
-    def is_waiting(self, who: Hashable) -> bool:
+    def is_waiting_for_lookups(self, who: Hashable) -> bool:
         """Return whether one of the answers that `who` waits for is not done yet."""
         waits = not all(each.done() for each in self._answers.get(who, ()))
         if not waits:
@@ -166,7 +166,7 @@ class Signals:
         """Create `arrivals`, which reports to the tracer."""
         object.__setattr__(self, "arrivals", UnacknowledgedDeliveries(self.tracer))
 
-    def wait_for_urgent_work(self) -> None:
+    def wait_until_urgent_work_done(self) -> None:
         """Wait, for a limited time each, until deliveries are acknowledged and clicks decided."""
         self.arrivals.wait_until_acknowledged()
         self.decisions.wait_for_decisions()

@@ -72,7 +72,7 @@ class FileProblems:
         """Return the line (from 1) of the key at `loc`."""
         return self._places.get_line(loc)
 
-    def describe_location(self, loc: KeyPath) -> str:
+    def describe_key_location(self, loc: KeyPath) -> str:
         """Return where the key at `loc` is, for a message: file, line, key."""
         return f"{self._source}:{self._places.get_line(loc)}: {format_key_name(loc)}"
 
@@ -90,7 +90,9 @@ class FileProblems:
         return [sentence for _, sentence in sorted(self._found)]
 
 
-def parse_entries(text: str, heading: str, problems: FileProblems) -> list[dict[str, Any]]:
+def parse_tables_under_heading(
+    text: str, heading: str, problems: FileProblems
+) -> list[dict[str, Any]]:
     """Return the tables headed [[heading]]; the text may hold nothing else.
 
     What is wrong is added to `problems`.
@@ -109,7 +111,7 @@ def parse_entries(text: str, heading: str, problems: FileProblems) -> list[dict[
     return found
 
 
-def validate_entry(
+def validate_toml_table(
     model: type[M], entry: Any, place: KeyPath, problems: FileProblems, forms: Mapping[str, str]
 ) -> M | None:
     """Return the table at `place` as a model; None if it is invalid.

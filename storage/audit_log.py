@@ -22,7 +22,7 @@ WORD = re.compile(r"[\w.:@#/-]+")  # what needs no quotes
 
 
 class AuditLine(NamedTuple):
-    """An appended audit row, reduced to what the log and other observers need."""
+    """An appended audit row (not its text in the log), reduced to what observers need."""
 
     seq: int
     event: str

@@ -12,7 +12,7 @@ from pathlib import Path
 from sqlalchemy import Engine, make_url
 from sqlalchemy.exc import ArgumentError
 
-from storage.digest import AuditChain
+from storage.digest import AuditChainSealer
 from storage.trail import AuditHeadFile
 from storage.transaction import Trace, Transaction
 
@@ -52,7 +52,7 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def require_local_key(self) -> bytes:
+    def load_local_signing_key(self) -> bytes:
         """Return the key stored beside the database; KeyFileError if there is none."""
 
     @abstractmethod
@@ -81,10 +81,10 @@ class Backend(ABC):
     def list_drop_trigger_statements(self) -> list[str]:
         """Return the DDL that lifts the append-only protection during a migration."""
 
-    def finish_opening(self) -> None:  # noqa: B027 # a server needs no further step
+    def protect_open_database_files(self) -> None:  # noqa: B027 # a server needs no further step
         """Finish opening the database once its schema is up to date."""
 
-    def build_audit_head_file(self, chain: AuditChain) -> AuditHeadFile | None:
+    def build_audit_head_file(self, chain: AuditChainSealer) -> AuditHeadFile | None:
         """Return the file that notes the audit's newest row; None if this backend keeps none.
 
         A file on one machine could not follow what other machines write.
@@ -93,7 +93,7 @@ class Backend(ABC):
 
     @abstractmethod
     def begin_transaction(
-        self, trace: Trace | None, chain: AuditChain, *, writes: bool, durable: bool
+        self, trace: Trace | None, chain: AuditChainSealer, *, writes: bool, durable: bool
     ) -> Transaction:
         """Return a new transaction, to be used in a `with`; writers wait for one another."""
 
@@ -107,7 +107,7 @@ class Backend(ABC):
         """
         return False
 
-    def checkpoint_log(self) -> None:  # noqa: B027 # a server manages its own
+    def checkpoint_write_ahead_log(self) -> None:  # noqa: B027 # a server manages its own
         """Move the write-ahead log into the database, except what readers still need."""
 
     def vacuum_database(self) -> str:
@@ -133,7 +133,7 @@ SUPPORTED = (
 
 
 def is_postgres_url(url: str) -> bool:
-    """Return whether several processes may write to the database at this address."""
+    """Return whether the URL is PostgreSQL's, so that several processes may write."""
     return url.startswith("postgres")
 
 

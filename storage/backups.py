@@ -20,8 +20,8 @@ from sqlalchemy.exc import DBAPIError
 from storage import record_copies, sqlite, trail
 from storage import schema as schema_upgrade
 from storage.columns import copy_row_with_changes
-from storage.digest import AuditChain, AuditHead, format_signing_key, parse_signing_key
-from storage.examination import ExaminationResult, examine_record
+from storage.digest import AuditChainSealer, AuditHead, format_signing_key, parse_signing_key
+from storage.examination import ExaminationResult, examine_audit_and_rows
 from storage.sqlite_connections import WAIT, is_foreign_file
 from storage.store import ReadOnlyStore, Store, describe_unusable_schema, find_schema_revision
 from storage.transaction import Transaction
@@ -49,7 +49,7 @@ def delete_leftover_folders(path: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def merge_log_and_find_fault(database: Path) -> str:
+def merge_wal_and_check_integrity(database: Path) -> str:
     """Move an SQLite database's log into its file, synced to disk; return a fault found, or ""."""
     with closing(sqlite3.connect(database, isolation_level=None)) as raw:
         raw.execute("PRAGMA journal_mode=DELETE")
@@ -70,7 +70,7 @@ def sync_to_disk(path: Path) -> None:
         os.close(handle)
 
 
-def move_file_into_place(new: Path, path: Path) -> None:
+def move_file_without_overwriting(new: Path, path: Path) -> None:
     """Put the file `new` in place under the name `path`; FileExistsError if `path` exists."""
     try:
         os.link(new, path)
@@ -138,7 +138,7 @@ def make_backup(
     try:
         with temporary_folder_beside(path) as folder:
             made = _write_checked_copy(source, folder, key, row)
-            move_file_into_place(folder / NAME, path)
+            move_file_without_overwriting(folder / NAME, path)
     except record_copies.UnreadableRowsError as error:
         raise BackupError(f"the record cannot be read ({error}); keep older backups") from error
     except FileExistsError:
@@ -151,13 +151,13 @@ def make_backup(
 def _write_checked_copy(
     source: Store, folder: Path, key: bytes, row: record_copies.CopyNote
 ) -> tuple[Mapping[str, int], ExaminationResult]:
-    made, chain = build_store_in_folder(folder, key), AuditChain(key)
+    made, chain = build_store_in_folder(folder, key), AuditChainSealer(key)
     with closing(made.open(exclusive=False)):
         with made.write() as into, source.read() as tx:  # a server waits for no disk of ours
             counts = record_copies.copy_rows(tx, into)
             head = trail.get_audit_head(tx)
         with made.write() as into:
-            found = examine_record(into, chain, head)
+            found = examine_audit_and_rows(into, chain, head)
             row = copy_row_with_changes(
                 row,
                 head_seq=head.seq,
@@ -166,7 +166,7 @@ def _write_checked_copy(
                 problems=json.dumps(found.problems),
             )
             record_copies.replace_copy_note(into, record_copies.seal_copy_note(row, chain))
-    if wrong := merge_log_and_find_fault(folder / NAME):
+    if wrong := merge_wal_and_check_integrity(folder / NAME):
         raise record_copies.UnreadableRowsError(wrong)
     return counts, found
 
@@ -205,7 +205,7 @@ class BackupWorkingCopy:
         BackupError if something was changed since it was written, and SchemaError if its schema
         cannot be brought up to date.
         """
-        store, chain = build_store_in_folder(self.folder, key), AuditChain(key)
+        store, chain = build_store_in_folder(self.folder, key), AuditChainSealer(key)
         with closing(store.open(exclusive=False)):
             with store.read() as tx:
                 there, row = record_copies.count_rows_by_table(tx), record_copies.find_copy_note(tx)
@@ -221,20 +221,20 @@ class BackupWorkingCopy:
                         row or record_copies.CopyNote(at=now, why=UNDATED), signing_key=""
                     ),
                 )
-        if wrong := merge_log_and_find_fault(self.database_path):
+        if wrong := merge_wal_and_check_integrity(self.database_path):
             raise BackupError(f"{self.file} is damaged: {wrong}")
         _enable_wal_mode(self.database_path)
         return Backup(self.file, there, found, self.database_path.stat().st_size)
 
     def _examine_copy(
-        self, tx: Transaction, chain: AuditChain, row: record_copies.CopyNote | None
+        self, tx: Transaction, chain: AuditChainSealer, row: record_copies.CopyNote | None
     ) -> ExaminationResult:
         """Return what is wrong with the copy: in its rows, and compared with its own note."""
         if row is None or not row.seal:
-            found = examine_record(tx, chain, trail.get_audit_head(tx))
+            found = examine_audit_and_rows(tx, chain, trail.get_audit_head(tx))
             found.remarks.append(f"{UNDATED}, so rows that are missing at its end cannot be told")
             return found
-        found = examine_record(tx, chain, row.audit_head)
+        found = examine_audit_and_rows(tx, chain, row.audit_head)
         if not row.has_valid_seal(chain):
             found.add_problem("what it says of itself was changed")
         elif missing := row.describe_missing_rows(record_copies.count_rows_by_table(tx)):
@@ -243,7 +243,7 @@ class BackupWorkingCopy:
 
 
 @contextmanager
-def open_backup(file: Path, beside: Path) -> Iterator[BackupWorkingCopy]:
+def open_working_copy_of_backup(file: Path, beside: Path) -> Iterator[BackupWorkingCopy]:
     """Yield a working copy of the backup in `file`, in a folder `beside` that path.
 
     Raises BackupError for a file that is not a Countersign backup, is damaged or newer, and
@@ -276,7 +276,7 @@ def _check_copy_and_read_key(copy: Path, file: Path) -> tuple[str, bytes]:
         raise BackupError(wrong.replace(str(copy), str(file)))
     if schema is None:
         raise BackupError(f"{file} holds no record")
-    if wrong := merge_log_and_find_fault(copy):
+    if wrong := merge_wal_and_check_integrity(copy):
         raise BackupError(f"{file} is damaged: {wrong}")
     with closing(sqlite3.connect(copy, isolation_level=None)) as raw:
         schema_upgrade.create_missing_triggers(raw, schema)
@@ -289,7 +289,7 @@ def _check_copy_and_read_key(copy: Path, file: Path) -> tuple[str, bytes]:
 def replace_database_with_backup(
     taken: BackupWorkingCopy, path: Path, now: datetime
 ) -> Path | None:
-    """Replace the database at `path`, which nobody else uses, with the copy made `ready`.
+    """Replace the database at `path`, which nobody else uses, with the working copy `taken`.
 
     Returns the path to which the old database was moved; None if there was none. If this is
     interrupted, one of the two is in place. Raises BackupError while another program reads the old
@@ -344,7 +344,7 @@ class RecordMoveResult:
     kept_schema: str = ""  # the schema in which what was there before is kept
 
 
-def move_record(source: Store, target: Store, at: datetime) -> RecordMoveResult:
+def move_database_contents(source: Store, target: Store, at: datetime) -> RecordMoveResult:
     """Copy all of `source`, which this process alone holds, into the empty `target`.
 
     Before the first row is copied, `source` is marked as left for a copy: a bot started on it all
@@ -354,7 +354,7 @@ def move_record(source: Store, target: Store, at: datetime) -> RecordMoveResult:
     before = _mark_as_left_for_copy(source, target.database.display_name, at)
     try:
         with source.read() as tx:
-            known = examine_record(tx, source.chain, trail.get_audit_head(tx)).problems
+            known = examine_audit_and_rows(tx, source.chain, trail.get_audit_head(tx)).problems
             with target.write() as into:
                 return _copy_and_check_record(tx, into, known, at, before)
     except BaseException:
@@ -365,7 +365,7 @@ def move_record(source: Store, target: Store, at: datetime) -> RecordMoveResult:
         raise
 
 
-def replace_record(
+def replace_database_contents(
     source: Store, target: Store, known: list[str] | None, at: datetime
 ) -> RecordMoveResult:
     """Replace the contents of `target` with all of `source`, whose problems are `known`.
@@ -442,7 +442,7 @@ def _copy_and_check_record(
 
 def _check_copied_rows(into: Transaction, head: AuditHead, known: list[str]) -> ExaminationResult:
     """Check the copied rows; BackupError for a problem that the source did not have (`known`)."""
-    found = examine_record(into, into.chain, head)
+    found = examine_audit_and_rows(into, into.chain, head)
     if odd := [each for each in found.problems if each not in known]:
         raise BackupError("\n  ".join(["it did not arrive as it was:", *odd]))
     return found

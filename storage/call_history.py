@@ -63,8 +63,8 @@ _COUNTED_OF_ONE, _ATTEMPTS_OF_ONE = _COUNTED.where(_ONE_PERSON), _ATTEMPTS.where
 
 
 @dataclass(frozen=True, slots=True)
-class CountedCall:
-    """One call that counts: when it ended or was decided (None until then), and its arguments.
+class CallCountedTowardsLimit:
+    """A call counted towards a limit: when it ended or was decided (None: open), and its arguments.
 
     The arguments are canonical JSON.
     """
@@ -73,7 +73,7 @@ class CountedCall:
     arguments: str
 
 
-def iterate_calls_counted_in_sum(
+def iterate_calls_counted_towards_limit(
     tx: Transaction,
     team: str,
     requester: str | None,
@@ -81,14 +81,14 @@ def iterate_calls_counted_in_sum(
     *,
     since: datetime = EVER,
     beside: Call | None = None,
-) -> Iterator[CountedCall]:
-    """Yield the tool's calls that are open, or that have run or may have run since then.
+) -> Iterator[CallCountedTowardsLimit]:
+    """Yield the tool's calls that are open, or that ran or may have run after `since`.
 
     `requester`: whose calls; None: everybody's. Each start that may have had its effect counts by
     itself. `beside`: a call about to run; it does not count against itself, nor does an open one
     made after it.
     """
-    for _, counts in iterate_attempts_of_tool(tx, team, requester, tool):
+    for _, counts in iterate_possible_effects_of_tool(tx, team, requester, tool):
         yield counts
     about = {"team_": team, "requester_": requester, "tool_": tool, "since_": since}
     found = tx.execute(_COUNTED if requester is None else _COUNTED_OF_ONE, about)
@@ -98,12 +98,12 @@ def iterate_calls_counted_in_sum(
             if call_id == beside.id or (later and status in OPEN):
                 continue
         ended = None if status in (*OPEN, *AT_WORK) else finished_at or decided_at or created_at
-        yield CountedCall(ended, arguments)
+        yield CallCountedTowardsLimit(ended, arguments)
 
 
-def iterate_attempts_of_tool(
+def iterate_possible_effects_of_tool(
     tx: Transaction, team: str, requester: str | None, tool: str
-) -> Iterator[tuple[str, CountedCall]]:
+) -> Iterator[tuple[str, CallCountedTowardsLimit]]:
     """Yield (call id, counted call) for each start that may have had its effect, in order.
 
     `requester`: whose calls; None: everybody's.
@@ -111,7 +111,7 @@ def iterate_attempts_of_tool(
     about = {"team_": team, "requester_": requester, "tool_": tool}
     found = tx.execute(_ATTEMPTS if requester is None else _ATTEMPTS_OF_ONE, about)
     for call_id, at, arguments in found:
-        yield call_id, CountedCall(at, arguments)
+        yield call_id, CallCountedTowardsLimit(at, arguments)
 
 
 def insert_possible_effect(tx: Transaction, call: Call, at: datetime) -> None:
@@ -147,7 +147,7 @@ def list_votes_on_all_revisions(tx: Transaction, call_id: str) -> list[Vote]:
     return fetch_rows(tx, Vote, _VOTES, call_=call_id)
 
 
-def list_thread_messages(tx: Transaction, root_id: str) -> list[Message]:
+def list_request_answers_and_notices(tx: Transaction, root_id: str) -> list[Message]:
     """Return the answers and notices posted in a request's thread, in order."""
     return fetch_rows(tx, Message, _SAID, root_=root_id)
 
@@ -201,16 +201,16 @@ class PastCall:
     created_at: datetime
     ended_at: datetime | None
     argument_versions: tuple[tuple[datetime, str], ...]
-    attempts: tuple[CountedCall, ...]  # what it may have done besides
+    attempts: tuple[CallCountedTowardsLimit, ...]  # what it may have done besides
 
 
-def list_calls_since(tx: Transaction, moment: datetime) -> list[Call]:
+def list_calls_proposed_since(tx: Transaction, moment: datetime) -> list[Call]:
     """Return the calls proposed since `moment`, in order."""
     return fetch_rows(tx, Call, _SINCE, since_=moment)
 
 
-def count_calls_by_gate(tx: Transaction, moment: datetime) -> list[tuple[str, str, int]]:
-    """Return (gate as JSON, requester, number of calls) of the calls proposed since then."""
+def count_calls_by_gate_since(tx: Transaction, moment: datetime) -> list[tuple[str, str, int]]:
+    """Return (gate as JSON, requester, number) of the calls proposed since `moment`."""
     return [
         (gate, requester, count)
         for gate, requester, count in tx.execute(_ASKED, {"since_": moment})
@@ -240,8 +240,8 @@ def list_past_calls_of_tool(
     `requester`: whose requests; None: anyone's.
     """
     found: dict[str, PastCall] = {}
-    tried = defaultdict[str, tuple[CountedCall, ...]](tuple)
-    for call_id, counts in iterate_attempts_of_tool(tx, team, requester, tool):
+    tried = defaultdict[str, tuple[CallCountedTowardsLimit, ...]](tuple)
+    for call_id, counts in iterate_possible_effects_of_tool(tx, team, requester, tool):
         tried[call_id] += (counts,)
     about = {"team_": team, "requester_": requester, "tool_": tool}
     for row in tx.execute(_OF_ANYONE if requester is None else _OF_ONE, about):
@@ -256,8 +256,8 @@ def list_past_calls_of_tool(
 
 def iterate_calls_counted_at_proposal(
     history: Sequence[PastCall], call: Call
-) -> Iterator[CountedCall]:
-    """Yield what counted towards a sum when `call` was proposed."""
+) -> Iterator[CallCountedTowardsLimit]:
+    """Yield which past calls counted towards a limit at `call`'s proposal."""
     now = call.created_at
     for each in history:
         yield from (one for one in each.attempts if one.at is not None and one.at <= now)
@@ -269,9 +269,9 @@ def iterate_calls_counted_at_proposal(
         ]
         over = each.ended_at is not None and each.ended_at <= now and each.status not in OPEN
         if not over and (each.ended_at is not None or each.status in OPEN):
-            yield CountedCall(None, had[-1])
+            yield CallCountedTowardsLimit(None, had[-1])
         elif each.status in (CallStatus.SUCCEEDED, CallStatus.UNKNOWN, *AT_WORK):
-            yield CountedCall(each.ended_at or each.created_at, had[-1])
+            yield CallCountedTowardsLimit(each.ended_at or each.created_at, had[-1])
 
 
 # Earlier calls with which a new call is compared: of its request, of its program.
@@ -320,7 +320,7 @@ def list_same_calls_in_request(
     return fetch_rows(tx, Call, _SAME_BEFORE, id_=root_id, tool_=tool, arguments_=arguments)
 
 
-def find_last_call_of_program(
+def find_newest_matching_program_call(
     tx: Transaction, client: str, tool: str, arguments: str, since: datetime
 ) -> Call | None:
     """Return this program's newest started call of this tool with these arguments; or None.
@@ -380,7 +380,7 @@ _VOTES_GIVEN = (
 
 
 @dataclass(frozen=True, slots=True)
-class RevisionAuthor:
+class RevisionInReport:
     """One revision of a call: its author, and when it was made.
 
     The author is one of `storage.calls.WRITERS`, or a person's id.
@@ -409,7 +409,7 @@ class CallInReport:
     status: CallStatus
     decided_at: datetime | None
     requester: str
-    revisions_by_number: dict[int, RevisionAuthor]  # by the revision's number
+    revisions_by_number: dict[int, RevisionInReport]  # by the revision's number
     votes: tuple[VoteInReport, ...]  # oldest first
 
 
@@ -418,9 +418,9 @@ def list_calls_people_had_to_decide(
 ) -> list[CallInReport]:
     """Return a workspace's calls proposed in [since, until) that people had to decide, in order."""
     given = {"team_": team, "since_": since, "until_": until}
-    drafts: defaultdict[str, dict[int, RevisionAuthor]] = defaultdict(dict)
+    drafts: defaultdict[str, dict[int, RevisionInReport]] = defaultdict(dict)
     for call, number, author, at in tx.execute(_DRAFTS, given):
-        drafts[call][number] = RevisionAuthor(author, at)
+        drafts[call][number] = RevisionInReport(author, at)
     votes: defaultdict[str, tuple[VoteInReport, ...]] = defaultdict(tuple)
     for call, revision, person, verb, at in tx.execute(_VOTES_GIVEN, given):
         votes[call] += (VoteInReport(person, verb, revision, at),)

@@ -98,8 +98,8 @@ class CallWithRevision:
 
 
 @dataclass(frozen=True, slots=True)
-class ApprovedCall(CallWithRevision):
-    """A call with what its approval stands on; votes and edits end when the call is approved."""
+class CallWithVotes(CallWithRevision):
+    """A call with its current revision, the votes on that revision, and everyone who edited it."""
 
     votes: tuple[Vote, ...]
     editors: frozenset[str]
@@ -156,8 +156,8 @@ def find_open_plan(tx: Transaction, run_id: str) -> Plan | None:
     return fetch_first_row(tx, Plan, _OPEN_PLAN, id_=run_id)
 
 
-def list_open_calls(tx: Transaction, run_id: str) -> list[Call]:
-    """Return the calls of the run's newest open plan in the model's order; [] if none."""
+def list_calls_of_open_plan(tx: Transaction, run_id: str) -> list[Call]:
+    """Return all calls of the run's newest open plan, also ended ones; [] if it has none."""
     return fetch_rows(tx, Call, _OPEN_CALLS, id_=run_id)
 
 
@@ -181,14 +181,14 @@ def find_call_with_revision(tx: Transaction, call_id: str) -> CallWithRevision |
     return CallWithRevision(call, current) if call and current else None
 
 
-def find_approval_of_call(tx: Transaction, call: Call) -> ApprovedCall | None:
+def find_call_with_votes(tx: Transaction, call: Call) -> CallWithVotes | None:
     """Return the call with its current revision, votes and editors; None if it has no revision."""
     revisions = fetch_rows(tx, Revision, _REVISIONS, id_=call.id)
     current = next((each for each in revisions if each.number == call.revision), None)
     if current is None:
         return None
     edited_by = frozenset(each.author for each in revisions) - WRITERS
-    return ApprovedCall(
+    return CallWithVotes(
         call, current, tuple(list_votes_on_revision(tx, call.id, call.revision)), edited_by
     )
 
@@ -233,13 +233,13 @@ def insert_plan(tx: Transaction, row: Plan) -> None:
     insert_row(tx, row)
 
 
-def mark_plan_answered(tx: Transaction, plan_id: str) -> None:
+def mark_plan_outputs_in_transcript(tx: Transaction, plan_id: str) -> None:
     """Record that the outputs of all calls of the plan are in the transcript."""
     tx.execute(_ANSWERED, {"id_": plan_id})
 
 
 def is_waiting_for_people(call: Call) -> bool:
-    """Return whether people can still decide: pending, or unknown and not given up."""
+    """Return whether people can still decide the call: PENDING, or UNKNOWN with a deadline."""
     return call.status is CallStatus.PENDING or (
         call.status is CallStatus.UNKNOWN and call.deadline is not None
     )
@@ -269,13 +269,13 @@ def is_blocking_run(call: Call) -> bool:
     )
 
 
-def can_run_call(call: Call) -> bool:
+def can_worker_run_call(call: Call) -> bool:
     """Return whether the call is approved and does not have to be claimed by a program first."""
     return call.status is CallStatus.APPROVED and not is_waiting_for_program(call)
 
 
-def was_approved_by_people(call: Call) -> bool:
-    """Return whether people approved the call, also by a grant, so that it runs first."""
+def is_people_approved_and_unstarted(call: Call) -> bool:
+    """Return whether the call, approved by people or a grant, has not started; it runs first."""
     is_approved = call.status is CallStatus.APPROVED
     return is_approved and (call.decided_at is not None or bool(call.grant_id))
 
@@ -340,17 +340,17 @@ _BEING_POSTED = (
 
 
 def find_person_answer(tx: Transaction, call_id: str) -> PersonAnswer | None:
-    """Return the answer to the question; None if nobody has answered."""
+    """Return the answer to this call's question; None if nobody has answered."""
     return fetch_first_row(tx, PersonAnswer, _ANSWER, id_=call_id)
 
 
 def list_waiting_questions(tx: Transaction, tool: str, team: str, at: datetime) -> list[Call]:
-    """Return a workspace's questions (calls of `tool`) that wait then, earliest deadline first."""
+    """Return a workspace's questions (calls of `tool`) open at `at`, earliest deadline first."""
     return fetch_readable_rows(tx, Call, col(Call.id), _QUESTIONS, tool_=tool, team_=team, at_=at)
 
 
-def mark_question_reminded(tx: Transaction, call: Call) -> bool:
-    """Stop further reminders before the question's deadline; False if it has changed meanwhile."""
+def stop_question_reminders(tx: Transaction, call: Call) -> bool:
+    """Stop reminders of an open question; False if the call is revised or decided by now."""
     where = (
         col(Call.id) == call.id,
         col(Call.revision) == call.revision,

@@ -60,13 +60,13 @@ def find_newest_mode_switch(tx: Transaction, team: str, channel: str) -> ModeSwi
     return fetch_first_row(tx, ModeSwitch, _NEWEST, team_=team, channel_=channel)
 
 
-def get_current_mode(tx: Transaction, team: str, channel: str) -> ChannelMode:
+def get_current_channel_mode(tx: Transaction, team: str, channel: str) -> ChannelMode:
     """Return the channel's mode; ASK if it was never switched."""
     found = find_newest_mode_switch(tx, team, channel)
     return found.mode if found else ChannelMode.ASK
 
 
-def list_modes_of_run(tx: Transaction, run: Run) -> frozenset[ChannelMode]:
+def list_channel_modes_limiting_run(tx: Transaction, run: Run) -> frozenset[ChannelMode]:
     """Return the modes a run has to obey: of its channel, of where it was asked, and of everywhere.
 
     The first two differ if it was asked in a shared channel and goes on in private, or was asked
@@ -82,19 +82,19 @@ def switch_mode(
     tx: Transaction, team: str, channel: str, mode: ChannelMode, person: str, *, at: datetime
 ) -> None:
     """Store a switch of the channel's mode, with its audit row."""
-    before = get_current_mode(tx, team, channel)
+    before = get_current_channel_mode(tx, team, channel)
     row = ModeSwitch(team=team, channel=channel, mode=mode, person=person, at=at)
     insert_row(tx, row)
     data = {"channel": channel, "from": before, "to": mode}
     trail.record_event(tx, "mode.switched", at=at, actor=person, data=data)
 
 
-def copy_mode_to_new_channel(
+def copy_mode_to_channel_id(
     tx: Transaction, team: str, old: str, new: str, *, at: datetime
 ) -> None:
     """Give a channel's new id the mode of its old id."""
-    mode = get_current_mode(tx, team, old)
-    if mode is not get_current_mode(tx, team, new):
+    mode = get_current_channel_mode(tx, team, old)
+    if mode is not get_current_channel_mode(tx, team, new):
         switch_mode(tx, team, new, mode, "system", at=at)
 
 
@@ -116,7 +116,7 @@ def change_channel_id(tx: Transaction, team: str, old: str, new: str, *, at: dat
     origin = (col(Run.team) == team, col(Run.asked_in) == old)
     tx.execute(update(Run).where(*origin).values(asked_in=new))
     transcripts.change_channel_id_of_files(tx, team, old, new)
-    copy_mode_to_new_channel(tx, team, old, new, at=at)
+    copy_mode_to_channel_id(tx, team, old, new, at=at)
     tx.execute(update(Message).where(col(Message.channel) == old).values(channel=new))
     for run in found:
         if run.status is RunStatus.RUNNING and not _has_running_call(tx, run):

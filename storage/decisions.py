@@ -85,13 +85,13 @@ class EndedCallOutputs(Protocol):
     def expired_output(self) -> str: ...
     def cancelled_output(self) -> str: ...
     def withdrawn_output(self) -> str: ...
-    def replaced_request_output(self) -> str: ...
-    def newer_message_output(self) -> str: ...
-    def sent_back_output(self, person: str, feedback: str) -> str: ...
+    def abandoned_run_output(self) -> str: ...
+    def superseded_by_message_output(self) -> str: ...
+    def plan_sent_back_output(self, person: str, feedback: str) -> str: ...
     def lost_worker_output(self) -> str: ...
-    def person_confirmed_output(self, person: str, done: bool) -> str: ...
+    def person_reported_outcome_output(self, person: str, done: bool) -> str: ...
     def stopped_sub_agent_output(self, why: str, done: Sequence[tuple[str, str, str]]) -> str: ...
-    def proposer_failed_output(self) -> str: ...
+    def failed_sub_agent_output(self) -> str: ...
 
 
 class VoteTally(Protocol):
@@ -108,7 +108,7 @@ class VoteTally(Protocol):
 VoteCounter = Callable[[list[Vote]], VoteTally]
 
 
-def check_decidable(
+def check_revision_is_decidable(
     tx: Transaction, call_id: str, revision: int, at: datetime
 ) -> DecidableCall | UndecidableOutcome:
     """Return whether this revision can be decided at `at`, or the outcome that prevents it."""
@@ -153,7 +153,7 @@ def apply_vote(
     """
     if verb not in (CallVerb.APPROVE, CallVerb.REJECT):
         raise ValueError(f"unknown verb {verb!r}")
-    found = check_decidable(tx, call_id, revision, at)
+    found = check_revision_is_decidable(tx, call_id, revision, at)
     if not isinstance(found, DecidableCall):
         return found
     call, before = found.call, calls.list_votes_on_revision(tx, call_id, revision)
@@ -252,7 +252,7 @@ def apply_edit(
     `secret`: values that the audit keeps as digests only. `shown`: columns for the new card:
     preview, preview_in_thread, preview_rows, expects.
     """
-    found = check_decidable(tx, call_id, revision, at)
+    found = check_revision_is_decidable(tx, call_id, revision, at)
     if not isinstance(found, DecidableCall):
         return found
     call = found.call
@@ -394,7 +394,9 @@ def resolve_unknown_call(
         data |= {"vote": vote.verb, "revision": vote.revision, "stage": 0, "digest": digest}
         ended: dict[str, Any] = {"output": "", "asked_at": at, "decided_at": at}
     else:
-        output = words.person_confirmed_output(person, resolution == UnknownCallResolution.DONE)
+        output = words.person_reported_outcome_output(
+            person, resolution == UnknownCallResolution.DONE
+        )
         ended = {"output": output, "finished_at": at}
     moves.change_call_status(
         tx, call, _RESOLVED[resolution], at=at, actor=person, data=data, deadline=None, **ended
@@ -442,7 +444,7 @@ def store_person_answer(
     `given`: canonical JSON of the values; `output`: the text for the model. Returns the outcome,
     which tells a second person that another was first.
     """
-    found = check_decidable(tx, call_id, revision, at)
+    found = check_revision_is_decidable(tx, call_id, revision, at)
     if not isinstance(found, DecidableCall):
         return found
     call = found.call

@@ -17,7 +17,7 @@ from storage.transaction import Transaction, fetch_first_row, fetch_rows, insert
 
 
 class Delegation(columns.Row, table=True):
-    """Who decides for whom, until when."""
+    """Permission to vote for another until a time."""
 
     __tablename__ = "delegation"
     __table_args__ = (
@@ -85,20 +85,22 @@ def list_delegations_given_by(
     return [each for each in found if each.giver in people]
 
 
-def list_delegations_of_person(
+def list_delegations_involving_person(
     tx: Transaction, team: str, person: str, at: datetime
 ) -> list[Delegation]:
     """Return the valid delegations that this person gave or received, soonest end first."""
     return fetch_rows(tx, Delegation, _ABOUT, team_=team, person_=person, at_=at)
 
 
-def list_unshown_delegations(tx: Transaction, team: str, at: datetime) -> list[Delegation]:
+def list_delegations_awaiting_call_list(
+    tx: Transaction, team: str, at: datetime
+) -> list[Delegation]:
     """Return the valid delegations whose delegates have not yet been shown the waiting calls."""
     return fetch_rows(tx, Delegation, _UNSHOWN, team_=team, at_=at)
 
 
-def claim_showing_of_waiting_calls(tx: Transaction, delegation_id: str, at: datetime) -> bool:
-    """Record that the delegate is shown what waits; False if that was done, or it has ended."""
+def mark_delegate_shown_waiting_calls(tx: Transaction, delegation_id: str, at: datetime) -> bool:
+    """Record that the delegate is shown the waiting calls; False if done already, or ended."""
     where = (
         col(Delegation.id) == delegation_id,
         col(Delegation.shown_at).is_(None),

@@ -39,7 +39,7 @@ class NonCanonicalValueError(ValueError):
 
 
 def canonical_json(value: Any) -> str:
-    """Return RFC 8785 JSON of `value`; equal values give equal text. Raises OddValueError.
+    """Return RFC 8785 JSON, equal for equal values; raises NonCanonicalValueError.
 
     Except for floats and non-ASCII keys, Python's own encoder writes the same text, several times
     as fast.
@@ -97,7 +97,7 @@ def _format_decimal(value: Decimal) -> str:
 
 
 def parse_json_object(text: str) -> dict[str, Any]:
-    """Parse a JSON object strictly: no duplicate keys, no NaN. Raises OddValueError."""
+    """Parse a JSON object strictly: NonCanonicalValueError for duplicate keys and NaN."""
 
     def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
         result = dict(found)
@@ -120,7 +120,7 @@ def parse_json_object(text: str) -> dict[str, Any]:
     return value
 
 
-def compute_keyed_digest(
+def compute_digest_of_call(
     key: bytes,
     *,
     tool: str,
@@ -146,17 +146,17 @@ def key_file_path(database: Path) -> Path:
     return database.with_name(f"{database.name}.key")
 
 
-def load_or_create_key(path: Path) -> SigningKey:
+def load_or_create_signing_key(path: Path) -> SigningKey:
     """Return the key in `path`, and create it (mode 0600) on first use.
 
     Processes that create it at the same time all read the same one.
     """
     if not path.exists():
-        write_key_if_absent(path, secrets.token_hex(32).encode())
+        write_key_file_if_absent(path, secrets.token_hex(32).encode())
     return read_key_file(path)
 
 
-def write_key_if_absent(path: Path, key: bytes) -> None:
+def write_key_file_if_absent(path: Path, key: bytes) -> None:
     """Store that key in `path` (mode 0600), unless the file exists.
 
     The file is written under another name and then linked, so it never holds half a key.
@@ -253,8 +253,8 @@ def list_key_ids(key: bytes) -> set[str]:
     return {compute_key_id(each) for each in list_current_and_older_keys(key)}
 
 
-class AuditChain:
-    """The sealing key of one store's audit."""
+class AuditChainSealer:
+    """Seals audit rows with one store's signing key."""
 
     def __init__(self, key: bytes, under: PolicyContextReader = dict) -> None:
         """Derive the audit's key from `key`; `under` returns the policy and model in force now."""
@@ -263,14 +263,14 @@ class AuditChain:
         self._begun = hmac.new(own, digestmod=hashlib.sha256)
         self.key_id = compute_key_id(key)
         self.under = under
-        older = (AuditChain(each) for each in list_current_and_older_keys(key)[1:])
+        older = (AuditChainSealer(each) for each in list_current_and_older_keys(key)[1:])
         self._older = {each.key_id: each for each in older}
 
-    def find_chain_by_key_id(self, wanted: str) -> AuditChain | None:
+    def find_sealer_by_key_id(self, wanted: str) -> AuditChainSealer | None:
         """Return the chain for the key with that id; None if the key is not known."""
         return self if wanted == self.key_id else self._older.get(wanted)
 
-    def seal_row(
+    def compute_next_audit_head(
         self,
         before: AuditHead,
         at: datetime,

@@ -21,7 +21,7 @@ from storage.transaction import Transaction
 C = CallStatus
 
 
-def expire_call(
+def expire_call_if_overdue(
     tx: Transaction, call: Call, *, at: datetime, words: EndedCallOutputs, output: str = ""
 ) -> bool:
     """Deny a pending call whose deadline has passed, or give up waiting on an UNKNOWN one.
@@ -114,11 +114,11 @@ def cancel_run(
     if not moves.change_run_status(tx, run, RunStatus.CANCELLED, at=at, actor=actor):
         return False
     outbox.withdraw_open_streams(tx, run.id)  # whoever wrote to one may be dead, and no other comes
-    close_plans_of_cancelled_run(tx, run, at=at)
+    close_plans_of_ended_run(tx, run, at=at)
     return True
 
 
-def close_plans_of_cancelled_run(tx: Transaction, run: Run, *, at: datetime) -> None:
+def close_plans_of_ended_run(tx: Transaction, run: Run, *, at: datetime) -> None:
     """Append a cancelled run's call outputs to the transcript once none of its calls is running."""
     for call in _list_calls_of_open_plans(tx, run):
         if call.status is C.UNKNOWN:  # nobody is asked about a request that is over
@@ -132,25 +132,25 @@ def supersede_calls_of_ended_run(
     tx: Transaction, run: Run, *, at: datetime, words: EndedCallOutputs
 ) -> None:
     """Supersede the open calls of a run that nobody will continue (FAILED or CANCELLED)."""
-    output = words.replaced_request_output()
+    output = words.abandoned_run_output()
     _end_open_calls(tx, run, C.SUPERSEDED, at=at, actor=run.requester, output=output, words=words)
     _mark_running_calls_unknown(tx, run, at=at, words=words)
-    close_plans_of_cancelled_run(tx, run, at=at)
+    close_plans_of_ended_run(tx, run, at=at)
 
 
 def cancel_calls_of_failed_sub_agent(
     tx: Transaction, run: Run, *, at: datetime, words: EndedCallOutputs
 ) -> None:
     """Cancel the open calls of a sub-agent's FAILED run, which nobody will retry."""
-    output = words.proposer_failed_output()
+    output = words.failed_sub_agent_output()
     _end_open_calls(tx, run, C.CANCELLED, at=at, actor="worker", output=output, words=words)
     _mark_running_calls_unknown(tx, run, at=at, words=words)
-    close_plans_of_cancelled_run(tx, run, at=at)
+    close_plans_of_ended_run(tx, run, at=at)
 
 
 def _cancel_sub_agent_run(
     tx: Transaction, run: Run, call: Call, *, at: datetime, actor: str, words: EndedCallOutputs
-) -> list[sub_agents.SubAgentCall]:
+) -> list[sub_agents.NonReadingSubAgentCall]:
     """Cancel the sub-agent's run that works on this call; return the actions it has recorded."""
     child = sub_agents.find_sub_agent_run(tx, run.root_id, call.id)
     if child is None:
@@ -172,7 +172,7 @@ def cancel_elicitation_run(
 ) -> None:
     """Cancel one question of a server, and settle the deliveries still held for it."""
     if cancel_run(tx, asking, at=at, actor="system", words=words):
-        for each in inbox.list_held_messages(tx, asking.id):
+        for each in inbox.list_messages_held_for_run(tx, asking.id):
             inbox.mark_delivery_done(tx, each, "no longer needed")
 
 
@@ -187,7 +187,7 @@ def _mark_running_calls_unknown(
             moves.change_call_status(tx, call, C.UNKNOWN, at=at, actor="system", output=said)
 
 
-def supersede_calls_of_run(
+def supersede_unstarted_calls_of_run(
     tx: Transaction, run: Run, *, at: datetime, words: EndedCallOutputs
 ) -> int:
     """Supersede the run's calls that have not started, and append their outputs for the model.
@@ -195,7 +195,7 @@ def supersede_calls_of_run(
     Called when the model says, in a running run, that the requester asked for something else.
     Returns how many calls ended.
     """
-    output = words.newer_message_output()
+    output = words.superseded_by_message_output()
     ended = _end_open_calls(
         tx, run, C.SUPERSEDED, at=at, actor=run.requester, output=output, words=words
     )
@@ -226,7 +226,7 @@ def send_back_plan(
 
     Returns how many calls ended.
     """
-    output = words.sent_back_output(person, feedback)
+    output = words.plan_sent_back_output(person, feedback)
     ended = _end_open_calls(tx, run, C.SUPERSEDED, at=at, actor=person, output=output, words=words)
     runs.update_run_counters(tx, run, rounds=run.rounds + 1)
     moves.resume_run_if_unblocked(tx, run.id, at=at, actor=person)

@@ -12,7 +12,7 @@ from sqlalchemy import select
 from sqlmodel import col
 
 from storage import trail
-from storage.digest import AuditChain, AuditHead
+from storage.digest import AuditChainSealer, AuditHead
 from storage.models import PURGED, Audit, Call, Revision, Run, Vote
 from storage.personal_data import FORGOTTEN
 from storage.transaction import Transaction, fetch_rows
@@ -47,8 +47,8 @@ class _AuditClaims:
     forgotten: dict[str, datetime] = field(default_factory=dict)  # people, with when
 
 
-def examine_record(
-    tx: Transaction, chain: AuditChain, noted: AuditHead | None, *, has_note: bool = True
+def examine_audit_and_rows(
+    tx: Transaction, chain: AuditChainSealer, noted: AuditHead | None, *, has_note: bool = True
 ) -> ExaminationResult:
     """Check the whole record and return what was found.
 
@@ -66,12 +66,12 @@ def examine_record(
 
 
 def _verify_chain(
-    tx: Transaction, chain: AuditChain, found: ExaminationResult, said: _AuditClaims
+    tx: Transaction, chain: AuditChainSealer, found: ExaminationResult, said: _AuditClaims
 ) -> None:
     """Verify the chain row by row, up to the first row that breaks it."""
     strangers: Counter[str] = Counter()
     for row in trail.iterate_audit_rows(tx):
-        sealer = chain.find_chain_by_key_id(row.key_id)
+        sealer = chain.find_sealer_by_key_id(row.key_id)
         if sealer is None:
             strangers[row.key_id] += 1
             good = (row.seq, row.previous) == (found.head.seq + 1, found.head.hash)
@@ -152,7 +152,7 @@ def _compare_rows(tx: Transaction, found: ExaminationResult, said: _AuditClaims)
 
 
 def _compare_arguments(
-    tx: Transaction, chain: AuditChain, found: ExaminationResult, said: _AuditClaims
+    tx: Transaction, chain: AuditChainSealer, found: ExaminationResult, said: _AuditClaims
 ) -> None:
     """Compare the stored arguments with their seals in the audit."""
     runs_of = {row[0]: row[1] for row in tx.execute(select(col(Call.id), col(Call.run_id)))}
@@ -161,7 +161,7 @@ def _compare_arguments(
             continue
         seal, key = said.sealed.get((each.call_id, each.number), ("", ""))
         if seal and seal != trail.compute_arguments_seal(
-            chain.find_chain_by_key_id(key) or chain, each
+            chain.find_sealer_by_key_id(key) or chain, each
         ):
             where = f"revision {each.number} of call {each.call_id}"
             found.add_problem(f"the arguments of {where} are not those that the audit has sealed")

@@ -83,7 +83,7 @@ def give_grant(tx: Transaction, grant: Grant, *, run_id: str) -> None:
 def list_usable_grants(
     tx: Transaction, run: Run, tool: str, schema_digest: str, arguments: str, at: datetime
 ) -> list[Grant]:
-    """Return the grants that allow this requester's call now, the one that ends soonest first.
+    """Return the grants that allow this call of the run's requester at `at`, soonest end first.
 
     `arguments`: canonical JSON. Each pinned argument must be there with the same value.
     """
@@ -136,13 +136,13 @@ def revoke_grant(tx: Transaction, grant_id: str, person: str, at: datetime) -> b
 
 
 def revoke_all_grants(tx: Transaction, at: datetime) -> None:
-    """Revoke every usable grant after a restore; the backup lacks which were used since."""
+    """Revoke every usable grant after a restore: the backup lacks uses made after it."""
     left = (col(Grant.revoked_at).is_(None), col(Grant.until) > at, col(Grant.uses) > 0)
     for grant_id in tx.scalars(select(col(Grant.id)).where(*left)):
         revoke_grant(tx, grant_id, "system", at)
 
 
-def list_usable_grants_of_person(
+def list_usable_grants_involving_person(
     tx: Transaction, team: str, person: str, at: datetime
 ) -> list[Grant]:
     """Return the usable grants that this person requested or gave, soonest end first."""

@@ -16,7 +16,7 @@ from sqlmodel import Field, col
 from storage import columns, moves
 from storage.models import Delivery, Run
 from storage.states import DeliveryKind, DeliveryStatus
-from storage.store import Store, is_temporary_error
+from storage.store import Store, is_temporary_database_error
 from storage.transaction import (
     Transaction,
     fetch_first_row,
@@ -94,17 +94,17 @@ def list_new_deliveries(tx: Transaction) -> list[Delivery]:
     return fetch_readable_rows(tx, Delivery, col(Delivery.seq), _NEW)
 
 
-def is_delivery_new(tx: Transaction, delivery: Delivery) -> bool:
+def is_delivery_still_new(tx: Transaction, delivery: Delivery) -> bool:
     """Return whether the delivery's status in the database is still NEW."""
     return bool(tx.scalar(_STATUS, {"seq_": delivery.seq}) == DeliveryStatus.NEW)
 
 
-def list_unsettled_deliveries(tx: Transaction) -> list[Delivery]:
+def list_new_and_held_deliveries(tx: Transaction) -> list[Delivery]:
     """Return the deliveries that are NEW or HELD, in the order they were stored."""
     return fetch_readable_rows(tx, Delivery, col(Delivery.seq), _UNSETTLED)
 
 
-def list_held_messages(tx: Transaction, run_id: str) -> list[Delivery]:
+def list_messages_held_for_run(tx: Transaction, run_id: str) -> list[Delivery]:
     """Return the messages that wait for the run's next model turn, in order."""
     return fetch_rows(tx, Delivery, _HELD, run_id_=run_id)
 
@@ -120,7 +120,7 @@ def mark_delivery_done(tx: Transaction, delivery: Delivery, note: str) -> None:
 
 
 def mark_message_in_transcript(tx: Transaction, delivery: Delivery) -> bool:
-    """Mark a message as taken into the transcript; False if its author has edited it since.
+    """Mark a message as taken into the transcript; False if edited after `delivery` was read.
 
     Also False if its status has changed.
     """
@@ -133,8 +133,8 @@ def store_delivery_answer(tx: Transaction, delivery: Delivery, text: str) -> Non
     tx.execute(_ANSWERED, {"seq_": delivery.seq, "answer": text})
 
 
-def erase_delivery(tx: Transaction, delivery: Delivery, note: str) -> None:
-    """Mark a delivery that is not for the bot as done, and erase its body.
+def finish_delivery_and_erase_body(tx: Transaction, delivery: Delivery, note: str) -> None:
+    """Mark a delivery as done and erase its body, as it is not for the bot.
 
     Raises DeliveryAlreadyHandledError if its status has changed meanwhile.
     """
@@ -144,12 +144,14 @@ def erase_delivery(tx: Transaction, delivery: Delivery, note: str) -> None:
     )
 
 
-def replace_message_body(tx: Transaction, delivery: Delivery, body: str) -> None:
+def replace_body_of_unread_message(tx: Transaction, delivery: Delivery, body: str) -> None:
     """Replace the body of a message that was edited in Slack, if it is still NEW or HELD."""
     tx.execute(_REWORDED, {"seq_": delivery.seq, "body_": body})
 
 
-def hold_message(tx: Transaction, delivery: Delivery, run_id: str, *, asked_in: str = "") -> None:
+def hold_message_until_next_turn(
+    tx: Transaction, delivery: Delivery, run_id: str, *, asked_in: str = ""
+) -> None:
     """Hold a message until the run's next model turn; `asked_in`: the channel, if Slack gave none.
 
     Raises DeliveryAlreadyHandledError if its status has changed meanwhile.
@@ -164,7 +166,9 @@ def _raise_if_already_handled(moved: bool, delivery: Delivery) -> None:
         raise DeliveryAlreadyHandledError(delivery.key)
 
 
-def mark_delivery_failed(tx: Transaction, delivery: Delivery, error: str, *, limit: int) -> bool:
+def count_failed_delivery_attempt(
+    tx: Transaction, delivery: Delivery, error: str, *, limit: int
+) -> bool:
     """Count a failed attempt at a delivery; after `limit` attempts mark it BROKEN.
 
     True if it is broken now.
@@ -262,7 +266,7 @@ class DeliveryGroupWriter:
         try:
             self._insert_group(together)
         except Exception as error:  # noqa: BLE001 - whoever waits for it raises it
-            if len(together) > 1 and not is_temporary_error(error):
+            if len(together) > 1 and not is_temporary_database_error(error):
                 for each in together:
                     self._commit_group([each])
                 return

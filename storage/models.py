@@ -34,22 +34,20 @@ class Delivery(columns.Row, table=True):
     __table_args__ = (Index("ix_delivery_thread", "team", "channel", "thread_ts"),)
     seq: int | None = Field(default=None, primary_key=True)
     key: str = Field(unique=True)  # what makes a redelivery the same delivery
-    kind: states.DeliveryKind = columns.status_column(states.DeliveryKind, index=False)
+    kind: states.DeliveryKind = columns.enum_column(states.DeliveryKind, index=False)
     team: str
     user: str
     channel: str = ""
     thread_ts: str = ""
     body: str = columns.text_column("{}")  # JSON: the raw payload
     received_at: datetime = columns.time_column()
-    status: states.DeliveryStatus = columns.status_column(
+    status: states.DeliveryStatus = columns.enum_column(
         states.DeliveryStatus, states.DeliveryStatus.NEW
     )
     run_id: str | None = Field(default=None, index=True)
     note: str = ""  # what became of it
     attempts: int = 0
-    surface: states.Surface = columns.status_column(
-        states.Surface, states.Surface.SLACK, index=False
-    )
+    surface: states.Surface = columns.enum_column(states.Surface, states.Surface.SLACK, index=False)
     answer: str = columns.text_column("")  # what its person is told elsewhere than in Slack
 
 
@@ -68,13 +66,13 @@ class Run(columns.Row, table=True):
     channel: str
     thread_ts: str  # "" until the message stands that it begins with; nobody works on it before
     requester: str
-    source: states.RunSource = columns.status_column(
+    source: states.RunSource = columns.enum_column(
         states.RunSource, states.RunSource.MESSAGE, index=False
     )
     client: str = ""  # the name of the key by which a program asked; "" without one
     root_id: str = Field(default="", index=True)  # the request's first run, or this one
     parent_call: str = ""  # the call that entrusted it to a sub-agent, or that it is asked amid
-    status: states.RunStatus = columns.status_column(states.RunStatus, states.RunStatus.READY)
+    status: states.RunStatus = columns.enum_column(states.RunStatus, states.RunStatus.READY)
     fence: int = 0
     lease_until: datetime | None = columns.time_column(nullable=True)
     created_at: datetime = columns.time_column()
@@ -145,7 +143,7 @@ class Call(columns.Row, table=True):
     does: str = ""  # effect class, see bot.tools.Effect
     schema_digest: str = ""
     # ix_call_due begins with it
-    status: states.CallStatus = columns.status_column(states.CallStatus, index=False)
+    status: states.CallStatus = columns.enum_column(states.CallStatus, index=False)
     revision: int = 1
     digest: str = Field(default="", index=True)  # of the current revision: exactly what would run
     key_id: str = ""  # of the key the digest was made with
@@ -194,7 +192,7 @@ class Revision(columns.Row, table=True):
 
 
 class Vote(columns.Row, table=True):
-    """One person's word on one revision of one call; append-only."""
+    """One person's approval or rejection of one revision of a call; append-only."""
 
     __tablename__ = "vote"
     __table_args__ = (
@@ -205,7 +203,7 @@ class Vote(columns.Row, table=True):
     call_id: str = Field(foreign_key="call.id")  # the unique index begins with it
     revision: int
     person: str
-    verb: states.CallVerb = columns.status_column(states.CallVerb, index=False)  # APPROVE or REJECT
+    verb: states.CallVerb = columns.enum_column(states.CallVerb, index=False)  # APPROVE or REJECT
     stage: int = 0  # the stage of the gate it was given in, from 0
     also: str = ""  # further stages where it may count ("1,2"), where they have no order
     digest: str
@@ -215,7 +213,7 @@ class Vote(columns.Row, table=True):
 
     @property
     def counted_person(self) -> str:
-        """Return the person as whom the vote counts: the delegator, else the voter."""
+        """Return the person the vote counts for: the delegator if there is one, else the voter."""
         return self.for_person or self.person
 
 
@@ -234,19 +232,19 @@ class PersonAnswer(columns.Row, table=True):
 
 
 class ModeSwitch(columns.Row, table=True):
-    """A channel's mode from that moment on; append-only, the newest counts."""
+    """A channel's mode, valid from `at` on; append-only, the newest counts."""
 
     __tablename__ = "mode"
     seq: int | None = Field(default=None, primary_key=True)
     team: str
     channel: str = Field(index=True)
-    mode: states.ChannelMode = columns.status_column(states.ChannelMode, index=False)
+    mode: states.ChannelMode = columns.enum_column(states.ChannelMode, index=False)
     person: str  # Slack user id, or system
     at: datetime = columns.time_column()
 
 
 class Attempt(columns.Row, table=True):
-    """A start that may have had its effect, of a call not done or to run again; append-only."""
+    """A start of a call that may have had its effect, though people say not or run it again."""
 
     __tablename__ = "attempt"
     seq: int | None = Field(default=None, primary_key=True)
@@ -282,14 +280,14 @@ class Message(columns.Row, table=True):
     __tablename__ = "message"
     seq: int | None = Field(default=None, primary_key=True)
     key: str = Field(unique=True)  # also in the Slack message's metadata
-    kind: states.MessageKind = columns.status_column(states.MessageKind, index=False)
+    kind: states.MessageKind = columns.enum_column(states.MessageKind, index=False)
     run_id: str = Field(default="", index=True)
     plan_id: str = Field(default="", index=True)
     channel: str  # C…/D… or, before the DM is opened, U…
     thread_ts: str = ""
     recipient: str = ""  # private: who alone sees it
     body: str = columns.text_column("{}")  # JSON: what the drawing needs beside the rows
-    status: states.MessageStatus = columns.status_column(
+    status: states.MessageStatus = columns.enum_column(
         states.MessageStatus, states.MessageStatus.PENDING
     )
     wanted: int = 1

@@ -2,7 +2,7 @@
 
 A call's or run's change is stored with its audit row. Each function returns True when it changed
 the row and False when another change was first. A change not in `storage.states` raises
-IllegalMoveError: a bug, never a race.
+IllegalStatusChangeError: a bug, never a race.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from storage.states import (
     RUN_MOVES,
     CallStatus,
     DeliveryStatus,
-    IllegalMoveError,
+    IllegalStatusChangeError,
     MessageKind,
     MessageStatus,
     RunStatus,
-    require_allowed_move,
+    require_allowed_status_change,
 )
 from storage.transaction import (
     Transaction,
@@ -184,7 +184,7 @@ RowWithStatus = Call | Run | Message | Delivery
 def build_update_if_unchanged(
     model: type[RowWithStatus], held: tuple[str, ...], columns: tuple[str, ...]
 ) -> Update:
-    """Return the update that writes `columns` if the columns in `held` still have their old values.
+    """Return an UPDATE that sets `columns` only where the `held` columns have given values.
 
     The names in `held` end with "_". Built once for each combination.
     """
@@ -213,7 +213,7 @@ def change_call_status(
     Its cards are marked to be redrawn, unless `draws` is False because the next change follows at
     once.
     """
-    require_allowed_move(CALL_MOVES, row.status, target)
+    require_allowed_status_change(CALL_MOVES, row.status, target)
     held = {"id_": row.id, "status_": row.status, "revision_": row.revision}
     if row.action and target in (CallStatus.PENDING, CallStatus.APPROVED):
         columns |= {"claimant": "", "held_until": None}  # it is to be claimed anew
@@ -224,7 +224,7 @@ def change_call_status(
     told |= data or {}
     trail.record_event(tx, event or f"call.{target}", at=at, actor=actor, call=row, data=told)
     if row.status is CallStatus.PENDING:
-        trail.set_newest_audit_line_since(tx, row.asked_at)
+        trail.set_audit_line_duration_start(tx, row.asked_at)
     voted = target in (CallStatus.APPROVED, CallStatus.REJECTED)
     if row.status is CallStatus.PENDING and not voted:
         mark_plan_changed(tx, row.plan_id, "")
@@ -247,7 +247,7 @@ def insert_call(
 ) -> None:
     """Insert a new call, with its audit row."""
     if row.status not in CALL_BIRTHS:
-        raise IllegalMoveError(f"a call is not born {row.status}")
+        raise IllegalStatusChangeError(f"a call is not born {row.status}")
     insert_row(tx, row)
     details = {"tool": row.tool, "digest": row.digest, "revision": row.revision, **(data or {})}
     trail.record_event(tx, f"call.born.{row.status}", at=at, actor=actor, call=row, data=details)
@@ -268,7 +268,7 @@ def change_run_status(
 
     With `fence`, only if the run still has that fence.
     """
-    require_allowed_move(RUN_MOVES, row.status, target)
+    require_allowed_status_change(RUN_MOVES, row.status, target)
     held = {"id_": row.id, "status_": row.status} | ({} if fence is None else {"fence_": fence})
     columns |= {"status": target, "updated_at": at}
     if target not in (RunStatus.RUNNING, RunStatus.CANCELLED):  # a call of it may still run
@@ -278,7 +278,7 @@ def change_run_status(
         return False
     details = {"from": row.status, "to": target, **(data or {})}
     trail.record_event(tx, f"run.{target}", at=at, actor=actor, run_id=row.id, data=details)
-    trail.set_newest_audit_line_since(tx, row.created_at)
+    trail.set_audit_line_duration_start(tx, row.created_at)
     tx.ready += [row.id] if target is RunStatus.READY and row.thread_ts else []
     return True
 
@@ -286,7 +286,7 @@ def change_run_status(
 def insert_run(tx: Transaction, row: Run, *, at: datetime) -> None:
     """Insert a new run, with its audit row."""
     if row.status not in RUN_BIRTHS:
-        raise IllegalMoveError(f"a run is not born {row.status}")
+        raise IllegalStatusChangeError(f"a run is not born {row.status}")
     row.root_id = row.root_id or row.id
     row.asked_in = row.asked_in or _find_asked_in_channel(tx, row)
     insert_row(tx, row)
@@ -320,7 +320,7 @@ def claim_run(tx: Transaction, run_id: str, *, at: datetime, lease_until: dateti
 
 def resume_run_if_unblocked(tx: Transaction, run_id: str, *, at: datetime, actor: str) -> bool:
     """Change a run from WAITING to READY if no call of its open plans holds it up any more."""
-    require_allowed_move(RUN_MOVES, RunStatus.WAITING, RunStatus.READY)
+    require_allowed_status_change(RUN_MOVES, RunStatus.WAITING, RunStatus.READY)
     if tx.execute(_FREE, {"id_": run_id, "updated_at": at}).rowcount != 1:
         return False
     data = {"from": RunStatus.WAITING, "to": RunStatus.READY}
@@ -349,15 +349,15 @@ def mark_cards_for_redraw(tx: Transaction, plan_id: str) -> None:
 
 
 def mark_failed_cards_for_redraw(tx: Transaction) -> None:
-    """Mark every card that is in Slack but failed to be redrawn to be redrawn once more."""
-    require_allowed_move(MESSAGE_MOVES, MessageStatus.FAILED, MessageStatus.STALE)
+    """Mark for another redraw every card in Slack whose last redraw failed."""
+    require_allowed_status_change(MESSAGE_MOVES, MessageStatus.FAILED, MessageStatus.STALE)
     tx.execute(_REDRAW_FAILED)
 
 
 def insert_message(tx: Transaction, row: Message) -> bool:
     """Insert a new message; False, and no change, if one with the same key exists."""
     if row.status not in MESSAGE_BIRTHS:
-        raise IllegalMoveError(f"a message is not born {row.status}")
+        raise IllegalStatusChangeError(f"a message is not born {row.status}")
     return insert_row_if_absent(tx, row)
 
 
@@ -369,13 +369,15 @@ def change_message_status(
 
 
 def give_up_stream(tx: Transaction, row: Message, target: MessageStatus) -> bool:
-    """Give up a stream that has no message in Slack; False if it has begun since."""
+    """Give up a stream that has no message in Slack; False if Slack has begun it by now."""
     return _update_status_if_unchanged(tx, row, target, {"error": "the stream never began"}, ts_="")
 
 
-def mark_message_shown(tx: Transaction, row: Message, *, ts: str, version: int) -> bool:
+def record_message_version_in_slack(
+    tx: Transaction, row: Message, *, ts: str, version: int
+) -> bool:
     """Record that Slack has this `version` of a message: SENT, or STALE if it is outdated."""
-    require_allowed_move(MESSAGE_MOVES, row.status, MessageStatus.SENT)
+    require_allowed_status_change(MESSAGE_MOVES, row.status, MessageStatus.SENT)
     given = {"seq_": row.seq, "status_": row.status, "ts": ts, "shown": version}
     return tx.execute(_SHOWN, {**given, "attempts": 0, "due_at": None, "error": ""}).rowcount == 1
 
@@ -388,7 +390,7 @@ def close_open_streams(tx: Transaction, run_id: str, body: str) -> bool:
 def insert_delivery(tx: Transaction, row: Delivery) -> bool:
     """Insert a delivery; False if its key exists already (a redelivery)."""
     if row.status not in DELIVERY_BIRTHS:
-        raise IllegalMoveError(f"a delivery is not born {row.status}")
+        raise IllegalStatusChangeError(f"a delivery is not born {row.status}")
     return insert_row_if_absent(tx, row)
 
 
@@ -415,10 +417,10 @@ def _update_status_if_unchanged(
 ) -> bool:
     """Move the row if its status, and the columns in `also`, are as they were read.
 
-    Raises IllegalMoveError for a move that its machine does not have.
+    Raises IllegalStatusChangeError for a move that its machine does not have.
     """
     moves: dict[Any, Any] = MESSAGE_MOVES if isinstance(row, Message) else DELIVERY_MOVES
-    require_allowed_move(moves, row.status, target)
+    require_allowed_status_change(moves, row.status, target)
     held = {"seq_": row.seq, "status_": row.status, **also}
     swap = build_update_if_unchanged(type(row), tuple(held), ("status", *columns))
     return tx.execute(swap, {**held, "status": target, **columns}).rowcount == 1

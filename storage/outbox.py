@@ -15,7 +15,7 @@ from sqlmodel import col
 
 from storage import moves, trail
 from storage.models import Message, Run
-from storage.states import MESSAGE_OPEN, IllegalMoveError, MessageKind, MessageStatus
+from storage.states import MESSAGE_OPEN, IllegalStatusChangeError, MessageKind, MessageStatus
 from storage.transaction import Transaction, fetch_first_row, fetch_readable_rows, fetch_rows
 
 QUESTION = "question"  # in the body of a card: it shows a question to people
@@ -119,8 +119,8 @@ def queue_thread_root_message(
     )
 
 
-def has_thread_root_message(tx: Transaction, run: Run) -> bool:
-    """Return whether the bot itself began the request's thread."""
+def has_bot_begun_request_thread(tx: Transaction, run: Run) -> bool:
+    """Return whether the bot has queued the thread's first message itself."""
     return find_message_by_key(tx, _thread_root_message_key(run)) is not None
 
 
@@ -177,7 +177,7 @@ def mark_cards_for_redraw(tx: Transaction, plan_id: str) -> None:
     moves.mark_cards_for_redraw(tx, plan_id)
 
 
-def record_shown_revisions(
+def record_revisions_shown_on_card(
     tx: Transaction, row: Message, *, ts: str, revisions: Mapping[str, int], at: datetime
 ) -> None:
     """Record in the audit which revision of each call a card shows, unless it is recorded already.
@@ -191,7 +191,7 @@ def record_shown_revisions(
     trail.record_event(tx, "card.shown", at=at, actor="system", run_id=row.run_id, data=where)
 
 
-def list_due_channels(
+def list_channels_with_due_messages(
     tx: Transaction, now: datetime, aside: Collection[int | None] = ()
 ) -> set[str]:
     """Return the channels whose earliest unsent message may be sent now.
@@ -230,16 +230,16 @@ def list_due_messages(
     return ready
 
 
-def find_next_retry_time(tx: Transaction) -> datetime | None:
+def find_next_message_retry_time(tx: Transaction) -> datetime | None:
     """Return when the earliest postponed message may be tried again; None if there is none."""
     found: datetime | None = tx.scalar(_NEXT_DUE)
     return found
 
 
 def update_message(tx: Transaction, row: Message, **columns: Any) -> None:
-    """Update columns of one message; raises IllegalMoveError for its status."""
+    """Update columns of one message; raises IllegalStatusChangeError for its status."""
     if "status" in columns:
-        raise IllegalMoveError("a message's status is moved by storage.moves")
+        raise IllegalStatusChangeError("a message's status is moved by storage.moves")
     change = moves.build_update_if_unchanged(Message, ("seq_",), tuple(columns))
     tx.execute(change, {"seq_": row.seq, **columns})
 
@@ -290,8 +290,8 @@ def parse_message_body(row: Message) -> dict[str, Any]:
     return loaded
 
 
-def has_posted_in_thread(tx: Transaction, channel: str, thread_ts: str) -> bool:
-    """Return whether this thread has a posted message of a request that was made in it.
+def has_request_message_in_thread(tx: Transaction, channel: str, thread_ts: str) -> bool:
+    """Return whether the bot has posted in this thread for a request made in it.
 
     Also true for a request whose own message begins the thread.
     """
@@ -309,7 +309,7 @@ def find_newest_card_in_thread(tx: Transaction, channel: str, thread_ts: str) ->
     return fetch_first_row(tx, Message, _CARD_IN, channel_=channel, thread_ts_=thread_ts)
 
 
-def list_runs_with_card(tx: Transaction, run_ids: Collection[str]) -> set[str]:
+def filter_run_ids_with_card(tx: Transaction, run_ids: Collection[str]) -> set[str]:
     """Return those of the run ids that have a card in Slack."""
     where = (
         col(Message.run_id).in_(run_ids),
@@ -329,8 +329,8 @@ def is_stream_open(tx: Transaction, row: Message) -> bool:
     return bool(tx.scalar(_STATUS, {"seq_": row.seq}) == MessageStatus.STREAMING)
 
 
-def close_late_stream(tx: Transaction, row: Message) -> bool:
-    """Mark a given-up stream to be closed if Slack has begun it after all; True if it was one."""
+def close_given_up_stream(tx: Transaction, row: Message) -> bool:
+    """Mark a given-up stream to be closed if Slack has begun it; False if there is none."""
     found = find_message_by_key(tx, row.key)
     if found is None or not found.ts or found.status is not MessageStatus.FAILED:
         return False

@@ -42,7 +42,7 @@ from storage.models import (
     Run,
     Vote,
 )
-from storage.programs import ClientKey
+from storage.programs import ProgramApiKey
 from storage.states import RUN_OPEN, DeliveryKind, DeliveryStatus
 from storage.store import BREATH, Store
 from storage.transaction import Transaction, fetch_rows
@@ -414,7 +414,7 @@ def _conditions_for_rows_elsewhere(
         grants.Grant,
         (or_(col(grants.Grant.requester) == person, col(grants.Grant.given_by) == person),),
     )
-    yield ClientKey, (col(ClientKey.person) == person,)
+    yield ProgramApiKey, (col(ProgramApiKey.person) == person,)
     yield GreetedPerson, (col(GreetedPerson.person) == person,)
 
 

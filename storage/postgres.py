@@ -21,7 +21,7 @@ from sqlalchemy.pool import NullPool
 
 from storage import postgres_session
 from storage.backend import Backend
-from storage.digest import AuditChain, KeyFileError
+from storage.digest import AuditChainSealer, KeyFileError
 from storage.migrations import SchemaError
 from storage.models import APPEND_ONLY, DELETED, EMPTIED
 from storage.transaction import Row, Trace, Transaction, wrap_driver_error
@@ -41,7 +41,7 @@ class PostgresTransaction(Transaction):
         was_committed: Callable[[str], bool],
         dialect: Dialect,
         trace: Trace | None,
-        chain: AuditChain,
+        chain: AuditChainSealer,
         *,
         writes: bool,
     ) -> None:
@@ -205,7 +205,7 @@ class PostgresDatabase(Backend):
             if encoding != "UTF8":
                 raise SchemaError(f"{self.display_name} holds {encoding}; Countersign needs UTF8")
 
-    def require_local_key(self) -> bytes:
+    def load_local_signing_key(self) -> bytes:
         """Raise KeyFileError: all processes share the key given in the settings."""
         raise KeyFileError(
             "with PostgreSQL COUNTERSIGN_KEY must be set, the same for every process"
@@ -248,7 +248,7 @@ class PostgresDatabase(Backend):
         return [each for table in APPEND_ONLY for each in _build_table_drop_triggers(table)]
 
     def begin_transaction(
-        self, trace: Trace | None, chain: AuditChain, *, writes: bool, durable: bool
+        self, trace: Trace | None, chain: AuditChainSealer, *, writes: bool, durable: bool
     ) -> PostgresTransaction:
         """Begin a transaction; one that `writes` waits for the other writers."""
         session = self._begin_on_free_session(

@@ -25,8 +25,8 @@ from storage.transaction import (
 # API keys of programs: who answers for each, and what it may ask for. No secret is stored.
 
 
-class ClientKey(columns.Row, table=True):
-    """By what a program shows which one it is, and the person who answers for it."""
+class ProgramApiKey(columns.Row, table=True):
+    """The API key of a program, without its secret, and the person who answers for it."""
 
     __tablename__ = "client_key"
     __table_args__ = (Index("ix_client_key_name", "team", "name"),)
@@ -57,7 +57,7 @@ class ClientKey(columns.Row, table=True):
         """Return the patterns of what the key may ask for; `*` matches any letters."""
         return tuple(json.loads(self.tools))
 
-    def may_continue_requests_of(self, other: ClientKey) -> bool:
+    def may_continue_requests_of(self, other: ProgramApiKey) -> bool:
         """Return whether this key may see and continue what the other key of its name requested.
 
         That needs the same person to answer for both, and the same permissions.
@@ -71,12 +71,12 @@ class ClientKey(columns.Row, table=True):
         return mine == theirs
 
 
-def build_account_key(team: str) -> ClientKey:
+def build_bot_account_key(team: str) -> ProgramApiKey:
     """Return the key that represents the bot's own account: any tool, in any colleague's name.
 
     It is never stored, is good only for the socket beside the database, and has no secret.
     """
-    return ClientKey(
+    return ProgramApiKey(
         id="",
         team=team,
         name="",
@@ -89,30 +89,30 @@ def build_account_key(team: str) -> ClientKey:
     )
 
 
-_GET = select(ClientKey).where(col(ClientKey.id) == bindparam("id_"))
-_EVERY = select(ClientKey).order_by(col(ClientKey.made_at), col(ClientKey.id))
+_GET = select(ProgramApiKey).where(col(ProgramApiKey.id) == bindparam("id_"))
+_EVERY = select(ProgramApiKey).order_by(col(ProgramApiKey.made_at), col(ProgramApiKey.id))
 _OF_THAT_TIME = (
-    select(ClientKey)
+    select(ProgramApiKey)
     .where(
-        col(ClientKey.team) == bindparam("team_"),
-        col(ClientKey.name) == bindparam("name_"),
-        col(ClientKey.made_at) <= bindparam("at_"),
+        col(ProgramApiKey.team) == bindparam("team_"),
+        col(ProgramApiKey.name) == bindparam("name_"),
+        col(ProgramApiKey.made_at) <= bindparam("at_"),
     )
-    .order_by(col(ClientKey.made_at).desc())
+    .order_by(col(ProgramApiKey.made_at).desc())
     .limit(1)
 )
 _NAMED = (
-    select(ClientKey)
+    select(ProgramApiKey)
     .where(
-        col(ClientKey.team) == bindparam("team_"),
-        col(ClientKey.name) == bindparam("name_"),
-        col(ClientKey.revoked_at).is_(None),
+        col(ProgramApiKey.team) == bindparam("team_"),
+        col(ProgramApiKey.name) == bindparam("name_"),
+        col(ProgramApiKey.revoked_at).is_(None),
     )
-    .order_by(col(ClientKey.made_at).desc())
+    .order_by(col(ProgramApiKey.made_at).desc())
 )
 
 
-def store_api_key(tx: Transaction, row: ClientKey, by: str, *, beside: bool = False) -> bool:
+def store_api_key(tx: Transaction, row: ProgramApiKey, by: str, *, beside: bool = False) -> bool:
     """Store a new API key; False if its name has a valid key, unless `beside` allows a second one.
 
     `by`: who made it, for the audit. `beside`: accept the new key next to the old one if both have
@@ -136,34 +136,34 @@ def store_api_key(tx: Transaction, row: ClientKey, by: str, *, beside: bool = Fa
     return True
 
 
-def find_api_key(tx: Transaction, key_id: str) -> ClientKey | None:
+def find_api_key(tx: Transaction, key_id: str) -> ProgramApiKey | None:
     """Return the key with that id, revoked or not; None if there is none."""
-    return fetch_first_row(tx, ClientKey, _GET, id_=key_id)
+    return fetch_first_row(tx, ProgramApiKey, _GET, id_=key_id)
 
 
-def find_current_api_key(tx: Transaction, team: str, name: str) -> ClientKey | None:
+def find_current_api_key(tx: Transaction, team: str, name: str) -> ProgramApiKey | None:
     """Return the newest valid key of that name; None if there is none."""
-    return fetch_first_row(tx, ClientKey, _NAMED, team_=team, name_=name)
+    return fetch_first_row(tx, ProgramApiKey, _NAMED, team_=team, name_=name)
 
 
-def find_api_key_at(tx: Transaction, team: str, name: str, at: datetime) -> ClientKey | None:
+def find_api_key_at(tx: Transaction, team: str, name: str, at: datetime) -> ProgramApiKey | None:
     """Return the newest key of that name made at or before `at`; None if there is none."""
-    return fetch_first_row(tx, ClientKey, _OF_THAT_TIME, team_=team, name_=name, at_=at)
+    return fetch_first_row(tx, ProgramApiKey, _OF_THAT_TIME, team_=team, name_=name, at_=at)
 
 
-def list_api_keys(tx: Transaction) -> list[ClientKey]:
+def list_api_keys(tx: Transaction) -> list[ProgramApiKey]:
     """Return all keys, oldest first, including revoked ones."""
-    return fetch_rows(tx, ClientKey, _EVERY)
+    return fetch_rows(tx, ProgramApiKey, _EVERY)
 
 
 def revoke_api_keys(tx: Transaction, team: str, name: str, by: str, *, at: datetime) -> bool:
     """Revoke the key with that id, or all valid keys of that name; False if there is none."""
     one = find_api_key(tx, name.removeprefix("csk_").removesuffix("_…"))
     found = [one] if one is not None and one.team == team and one.revoked_at is None else []
-    found = found or fetch_rows(tx, ClientKey, _NAMED, team_=team, name_=name)
+    found = found or fetch_rows(tx, ProgramApiKey, _NAMED, team_=team, name_=name)
     for each in found:
-        mine = (col(ClientKey.id) == each.id, col(ClientKey.revoked_at).is_(None))
-        tx.execute(update(ClientKey).where(*mine).values(revoked_at=at))
+        mine = (col(ProgramApiKey.id) == each.id, col(ProgramApiKey.revoked_at).is_(None))
+        tx.execute(update(ProgramApiKey).where(*mine).values(revoked_at=at))
         trail.record_event(
             tx, "key.revoked", at=at, actor=by, data={"key": each.id, "name": each.name}
         )
@@ -273,7 +273,9 @@ def build_delivery_key(client: str, key: str) -> str:
     return f"program@{client}:{key}" if client else f"program:{key}"
 
 
-def has_sent_request(tx: Transaction, client: str, key: str, *, while_open: bool = False) -> bool:
+def has_request_with_idempotency_key(
+    tx: Transaction, client: str, key: str, *, while_open: bool = False
+) -> bool:
     """Return whether this client has sent a request with this idempotency key.
 
     `while_open`: only count a request that is not over.
@@ -302,7 +304,7 @@ def _is_request_over(tx: Transaction, run_id: str | None) -> bool:
 
 
 def find_request_by_idempotency_key(
-    tx: Transaction, key: ClientKey, idempotency: str
+    tx: Transaction, key: ProgramApiKey, idempotency: str
 ) -> str | None:
     """Return the id of this key's request with that idempotency key; None if there is none."""
     found = inbox.find_delivery(tx, build_delivery_key(key.name, idempotency))
@@ -315,7 +317,7 @@ def find_first_program_delivery(tx: Transaction, run_id: str) -> Delivery | None
     return fetch_first_row(tx, Delivery, _BEGAN_WITH, run_=run_id)
 
 
-def is_request_of_key(tx: Transaction, run: Run, key: ClientKey) -> bool:
+def is_request_of_key(tx: Transaction, run: Run, key: ProgramApiKey) -> bool:
     """Return whether this key, or one that it succeeds, made the request.
 
     The request's first delivery names the key. An older or purged one does not; then the key that
@@ -335,8 +337,8 @@ def is_request_of_key(tx: Transaction, run: Run, key: ClientKey) -> bool:
     return asker is not None and key.may_continue_requests_of(asker)
 
 
-def list_requests_of_key(
-    tx: Transaction, key: ClientKey, before: tuple[datetime, str], most: int
+def list_requests_under_key_name(
+    tx: Transaction, key: ProgramApiKey, before: tuple[datetime, str], most: int
 ) -> list[tuple[Run, bool]]:
     """Return up to `most` requests of this key's name, newest first, before that time and id.
 

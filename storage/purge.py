@@ -188,12 +188,12 @@ def purge_old_deliveries(
 
 
 def erase_old_delegation_notes(tx: Transaction, before: datetime) -> None:
-    """Erase the givers' notes of delegations that had ended by then."""
+    """Erase the givers' notes of delegations that ended before `before`."""
     tx.overwrite_erased_data()
     tx.execute(_OLD_DELEGATIONS, {"before_": before})
 
 
 def build_run_id_parameters(run_ids: Iterable[str]) -> Mapping[str, str]:
-    """Return the ids by the statement's parameter names; unused ones get a value that is no id."""
+    """Return SQL parameters for these run ids; unused parameters get a value that is no id."""
     given = dict.fromkeys((each.key for each in RUNS), "-")
     return given | {f"run_{number}": each for number, each in enumerate(run_ids)}

@@ -16,10 +16,10 @@ from sqlmodel import Field, SQLModel, col
 
 from storage import columns
 from storage.delegations import Delegation as Delegation
-from storage.digest import AuditChain, AuditHead
+from storage.digest import AuditChainSealer, AuditHead
 from storage.inbox import GreetedPerson as GreetedPerson
-from storage.programs import ClientKey as ClientKey
-from storage.replicas import ChannelQueue, Pause, Replica
+from storage.programs import ProgramApiKey as ProgramApiKey
+from storage.replicas import ChannelSender, Pause, Replica
 from storage.transaction import Transaction, fetch_first_row, insert_row, wrap_driver_error
 from storage.transcripts import AttachedFile as AttachedFile
 from storage.webhooks import Webhook as Webhook
@@ -28,7 +28,7 @@ from storage.webhooks import Webhook as Webhook
 
 
 class CopyNote(columns.Row, table=True):
-    """That the record is a copy, or was left for one."""
+    """A note that this database is a copy, or was copied to another."""
 
     __tablename__ = "copied"
     seq: int | None = Field(default=None, primary_key=True)
@@ -56,9 +56,9 @@ class CopyNote(columns.Row, table=True):
         found: list[str] = json.loads(self.problems)
         return found
 
-    def has_valid_seal(self, chain: AuditChain) -> bool:
+    def has_valid_seal(self, chain: AuditChainSealer) -> bool:
         """Return whether the note is unchanged, judged by its seal and the keys of `chain`."""
-        return self.seal == _compute_seal(self, chain.find_chain_by_key_id(self.key_id) or chain)
+        return self.seal == _compute_seal(self, chain.find_sealer_by_key_id(self.key_id) or chain)
 
     def describe_missing_rows(self, counts: Mapping[str, int]) -> str:
         """Return which tables do not have the recorded number of rows; "" if all do."""
@@ -91,13 +91,13 @@ def delete_copy_note(tx: Transaction) -> bool:
     return tx.execute(delete(CopyNote)).rowcount > 0
 
 
-def seal_copy_note(row: CopyNote, chain: AuditChain) -> CopyNote:
+def seal_copy_note(row: CopyNote, chain: AuditChainSealer) -> CopyNote:
     """Return the note with its seal, made with the key of `chain`."""
     mine = columns.copy_row_with_changes(row, key_id=chain.key_id)
     return columns.copy_row_with_changes(mine, seal=_compute_seal(mine, chain))
 
 
-def _compute_seal(row: CopyNote, chain: AuditChain) -> str:
+def _compute_seal(row: CopyNote, chain: AuditChainSealer) -> str:
     said = (row.at.isoformat(), row.why, row.version, row.counts, row.problems)
     return chain.sign("copied", *said, row.head_seq, row.head_hash)
 
@@ -106,7 +106,7 @@ SOME = 5000  # rows that are read at once
 PATIENCE = "10min"  # until a server ends a transaction in which nothing happens
 NUL, INSTEAD = "\x00", "\N{REPLACEMENT CHARACTER}"  # PostgreSQL takes no text that holds the first
 # what a record says of itself, and what processes tell one another
-_APART = {str(each.__tablename__) for each in (CopyNote, ChannelQueue, Pause, Replica)}
+_APART = {str(each.__tablename__) for each in (CopyNote, ChannelSender, Pause, Replica)}
 
 
 class UnreadableRowsError(Exception):
@@ -126,7 +126,7 @@ def count_rows_by_table(tx: Transaction) -> dict[str, int]:
 def copy_rows(source: Transaction, target: Transaction) -> dict[str, int]:
     """Copy every row of `source` into the empty tables of `target`; return how many, by table.
 
-    Raises LostRowsError for faults of the source, SQLAlchemy's DBAPIError if the target refuses
+    Raises UnreadableRowsError for faults of the source, DBAPIError if the target refuses
     rows, and ValueError if rows are missing there afterwards.
     """
     found = {}

@@ -33,7 +33,7 @@ _AUDITED = _build_newest_time_query(col(Audit.seq), col(Audit.at))
 _DELIVERED = _build_newest_time_query(col(Delivery.seq), col(Delivery.received_at))
 
 
-def find_newest_stored_time(tx: Transaction) -> datetime | None:
+def find_time_of_newest_activity(tx: Transaction) -> datetime | None:
     """Return the time of the newest audit row or delivery; None if there is none.
 
     Every action is in the audit, and everything that arrived is in the inbox.
@@ -53,7 +53,7 @@ class Replica(columns.Row, table=True):
     until: datetime = columns.time_column()
 
 
-class ChannelQueue(columns.Row, table=True):
+class ChannelSender(columns.Row, table=True):
     """A channel, and the one replica that sends to it as long as that is alive."""
 
     __tablename__ = "lane"
@@ -62,7 +62,7 @@ class ChannelQueue(columns.Row, table=True):
 
 
 class Pause(columns.Row, table=True):
-    """What Slack wants to be asked no more until then: a method, or posts for a channel."""
+    """A Slack method (in one channel, or all) that must not be called before a time."""
 
     __tablename__ = "pause"
     method: str = Field(primary_key=True)
@@ -71,17 +71,17 @@ class Pause(columns.Row, table=True):
 
 
 _BEATS = select(col(Replica.id), col(Replica.until))
-_LANES = select(col(ChannelQueue.channel), col(ChannelQueue.replica))
-_MINE = delete(ChannelQueue).where(col(ChannelQueue.replica) == bindparam("replica_"))
+_LANES = select(col(ChannelSender.channel), col(ChannelSender.replica))
+_MINE = delete(ChannelSender).where(col(ChannelSender.replica) == bindparam("replica_"))
 _GONE = delete(Replica).where(col(Replica.id) == bindparam("replica_"))
-_HOLDER = select(col(ChannelQueue.replica)).where(
-    col(ChannelQueue.channel) == bindparam("channel_")
+_HOLDER = select(col(ChannelSender.replica)).where(
+    col(ChannelSender.channel) == bindparam("channel_")
 )
 _PAUSES = select(col(Pause.method), col(Pause.channel), col(Pause.until)).where(
     col(Pause.until) > bindparam("now_")
 )
 _PAUSED_BEFORE = delete(Pause).where(col(Pause.until) <= bindparam("now_"))
-_GIVEN_UP = _MINE.where(col(ChannelQueue.channel) == bindparam("channel_"))
+_GIVEN_UP = _MINE.where(col(ChannelSender.channel) == bindparam("channel_"))
 _NEWEST = select(func.max(col(Delivery.seq)))
 _EVENTS = (
     select(Delivery)
@@ -100,13 +100,13 @@ def _build_heartbeat_upsert(dialect: str) -> Any:
 @cache
 def _build_channel_queue_upsert(dialect: str) -> Any:
     """Return the upsert that takes a channel queue whose replica is unknown or may be replaced."""
-    made = get_dialect_insert(dialect)(ChannelQueue).values(
+    made = get_dialect_insert(dialect)(ChannelSender).values(
         channel=bindparam("channel"), replica=bindparam("replica")
     )
     free = (
-        (col(ChannelQueue.replica) == made.excluded.replica)
-        | (col(ChannelQueue.replica) == bindparam("instead_"))
-        | col(ChannelQueue.replica).not_in(select(col(Replica.id)))
+        (col(ChannelSender.replica) == made.excluded.replica)
+        | (col(ChannelSender.replica) == bindparam("instead_"))
+        | col(ChannelSender.replica).not_in(select(col(Replica.id)))
     )
     return made.on_conflict_do_update(
         index_elements=["channel"], set_={"replica": made.excluded.replica}, where=free
@@ -126,7 +126,7 @@ def _build_pause_upsert(dialect: str) -> Any:
 
 
 def store_heartbeat(tx: Transaction, replica: str, until: datetime) -> None:
-    """Record that this replica is alive until then."""
+    """Record that this replica counts as alive until `until`."""
     tx.execute(_build_heartbeat_upsert(tx.dialect.name), {"id": replica, "until": until})
 
 
@@ -143,19 +143,21 @@ def delete_dead_replicas_and_pauses(tx: Transaction, now: datetime, gone: Collec
     tx.execute(_PAUSED_BEFORE, {"now_": now})
 
 
-def get_latest_heartbeats(tx: Transaction) -> dict[str, datetime]:
+def get_heartbeat_expiry_by_replica(tx: Transaction) -> dict[str, datetime]:
     """Return for each replica until when its latest heartbeat is valid."""
     return dict(tuple(row) for row in tx.execute(_BEATS))
 
 
 def get_senders_by_channel(tx: Transaction, gone: Collection[str]) -> dict[str, str]:
     """Return the replica that sends to each channel, without unknown ones and `gone` ones."""
-    living = get_latest_heartbeats(tx).keys() - set(gone)
+    living = get_heartbeat_expiry_by_replica(tx).keys() - set(gone)
     return {channel: replica for channel, replica in tx.execute(_LANES) if replica in living}
 
 
-def take_channel_queue(tx: Transaction, channel: str, replica: str, gone: Collection[str]) -> bool:
-    """Make this replica the sender to the channel; False if another live one is.
+def claim_channel_sending(
+    tx: Transaction, channel: str, replica: str, gone: Collection[str]
+) -> bool:
+    """Make this replica the sender to the channel; False if another live replica is that.
 
     `gone`: replicas that the caller has found to be dead.
     """
@@ -165,7 +167,7 @@ def take_channel_queue(tx: Transaction, channel: str, replica: str, gone: Collec
     return tx.execute(_build_channel_queue_upsert(tx.dialect.name), given).rowcount == 1
 
 
-def give_up_channel_queue(tx: Transaction, channel: str, replica: str) -> None:
+def give_up_channel_sending(tx: Transaction, channel: str, replica: str) -> None:
     """Stop this replica from being the sender to the channel."""
     tx.execute(_GIVEN_UP, {"channel_": channel, "replica_": replica})
 
@@ -188,6 +190,6 @@ def get_newest_delivery_seq(tx: Transaction) -> int:
     return int(tx.scalar(_NEWEST) or 0)
 
 
-def list_slack_events_after(tx: Transaction, seq: int) -> list[Delivery]:
+def list_slack_directory_events_after(tx: Transaction, seq: int) -> list[Delivery]:
     """Return Slack's events about people, groups and channels stored after that delivery."""
     return fetch_readable_rows(tx, Delivery, col(Delivery.seq), _EVENTS, after_=seq)

@@ -166,10 +166,10 @@ _BY_DIGEST = (
 )
 
 
-def list_decided_calls(
+def list_decided_calls_involving_person(
     tx: Transaction, team: str, person: str, since: datetime, most: int, channel: str = ""
 ) -> list[Call]:
-    """Return the calls decided since then by this person or on their requests, newest first.
+    """Return calls decided after `since` by this person or on their requests, newest first.
 
     `channel`: of that channel only.
     """

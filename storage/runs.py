@@ -83,13 +83,13 @@ _ONE_READY = _READY_RUNS.where(col(Run.id) == bindparam("id_"))
 
 
 def list_ready_runs(tx: Transaction, before: datetime | None = None) -> list[ReadyRun]:
-    """Return the runs a worker may take, oldest first; `before`: only those ready since then."""
+    """Return the runs a worker may take, oldest first; `before`: only those ready by that time."""
     if before is None:
         return _fetch_ready_runs(tx, _READY_RUNS, {})
     return _fetch_ready_runs(tx, _LONG_READY, {"before_": before})
 
 
-def list_ready_run_by_id(tx: Transaction, run_id: str) -> list[ReadyRun]:
+def list_run_if_ready(tx: Transaction, run_id: str) -> list[ReadyRun]:
     """Return the run in a list if a worker may take it, else an empty list."""
     return _fetch_ready_runs(tx, _ONE_READY, {"id_": run_id})
 
@@ -141,10 +141,10 @@ def count_pending_calls_of_requester(tx: Transaction, team: str, requester: str)
     return tx.scalar(_PENDING_OF, {"team_": team, "requester_": requester}) or 0
 
 
-def find_time_of_question_before_newest(
+def find_earlier_approval_ask_time(
     tx: Transaction, team: str, requester: str, number: int, since: datetime
 ) -> datetime | None:
-    """Return when people were asked about a requester's call, `number` before the newest one.
+    """Return when people were asked to approve a requester's call, `number` asks before the newest.
 
     Calls asked with API keys do not count. None if there is none after `since`.
     """
@@ -261,7 +261,7 @@ def find_newest_run_in_thread(
 def find_newest_run_of_person_in_thread(
     tx: Transaction, team: str, channel: str, thread_ts: str, requester: str
 ) -> Run | None:
-    """Return the newest run that this person's messages in a thread belong to; or None.
+    """Return the requester's run with the newest message in the thread; None if there is none.
 
     The run itself may go on in another place.
     """
@@ -287,7 +287,7 @@ def get_run_with_fence(tx: Transaction, run_id: str, fence: int) -> Run:
     return run
 
 
-def list_unfinished_runs(tx: Transaction) -> list[Run]:
+def list_open_and_failed_runs(tx: Transaction) -> list[Run]:
     """Return the runs that are open or FAILED."""
     where = col(Run.status).in_(calls.UNFINISHED)
     return fetch_readable_rows(tx, Run, col(Run.id), select(Run).where(where))
@@ -321,12 +321,12 @@ def add_turn_to_counters(
     return counted
 
 
-def add_used_tokens(tx: Transaction, run: Run, tokens: int) -> None:
+def add_tokens_to_run(tx: Transaction, run: Run, tokens: int) -> None:
     """Add tokens used outside a turn to the run; a sub-agent's also to its request."""
     tx.execute(_SPEND, {"id_": run.id, "root_": run.root_id, "tokens_": tokens})
 
 
-def sum_tokens_since(tx: Transaction, run: Run, since: datetime) -> int:
+def sum_requester_tokens_since(tx: Transaction, run: Run, since: datetime) -> int:
     """Return the total tokens of this requester's runs that changed after `since`.
 
     Each such run counts with all its tokens; RUNNING ones always count.
@@ -376,5 +376,5 @@ def close_plan_if_all_final(
         append_transcript_item(
             tx, run, {"type": "function_call_output", **about, "output": call.output}, at=at
         )
-    calls.mark_plan_answered(tx, found[0].plan_id)
+    calls.mark_plan_outputs_in_transcript(tx, found[0].plan_id)
     return True

@@ -104,7 +104,7 @@ def _read_shape_of_ddl(made: list[str]) -> SchemaShape:
 
 
 def describe_shape_differences(found: SchemaShape, due: SchemaShape) -> list[str]:
-    """Return a phrase for each difference between the shape found and the one due; [] if equal."""
+    """Return a phrase for each difference of the shape `found` from the one `due`; [] if equal."""
     tables = {_extract_table_name(said) for said in due.values()}
     lost = {each for each in tables if f"table {each}" not in found}
     told = [f"table {each} is missing" for each in sorted(lost)]
@@ -185,7 +185,7 @@ def _select_tables_and_columns(shape: SchemaShape) -> SchemaShape:
 
 
 def create_missing_triggers(raw: sqlite3.Connection, revision: str) -> None:
-    """Create the triggers of that revision that are missing in a copy whose rows are checked."""
+    """Create the missing triggers of that schema revision in a backup's working copy."""
     there = {str(name) for (name,) in raw.execute("SELECT name FROM sqlite_master")}
     for each in load_schema_ddl(revision):
         if each.startswith("CREATE TRIGGER ") and each.split()[2] not in there:

@@ -19,7 +19,7 @@ from sqlmodel import create_engine
 
 from storage import sqlite_connections
 from storage.backend import Backend
-from storage.digest import AuditChain, key_file_path, load_or_create_key
+from storage.digest import AuditChainSealer, key_file_path, load_or_create_signing_key
 from storage.migrations import SchemaError
 from storage.models import APPEND_ONLY, DELETED, EMPTIED
 from storage.trail import AuditHeadFile, audit_head_file_path
@@ -223,9 +223,9 @@ class SqliteFile(Backend):
             raise
         return connection
 
-    def require_local_key(self) -> bytes:
+    def load_local_signing_key(self) -> bytes:
         """Return the key in the file beside the database, created on first use."""
-        return load_or_create_key(key_file_path(self.path))
+        return load_or_create_signing_key(key_file_path(self.path))
 
     def create_if_missing(self) -> None:
         """Create the file if it does not exist."""
@@ -267,7 +267,7 @@ class SqliteFile(Backend):
             for change in ("update", "delete")
         ]
 
-    def finish_opening(self) -> None:
+    def protect_open_database_files(self) -> None:
         """Make the files readable by their owner only, and start checking that they stay."""
         restrict_file_permissions(self._file)
         if self.has_exclusive_lock:
@@ -275,12 +275,12 @@ class SqliteFile(Backend):
             kept.execute("SELECT 1 FROM sqlite_master").fetchall()
             self._open_database_file = sqlite_connections.OpenFileGuard(self.path, self._file, kept)
 
-    def build_audit_head_file(self, chain: AuditChain) -> AuditHeadFile:
+    def build_audit_head_file(self, chain: AuditChainSealer) -> AuditHeadFile:
         """Return the head file beside the database."""
         return AuditHeadFile(audit_head_file_path(self.path), chain)
 
     def begin_transaction(
-        self, trace: Trace | None, chain: AuditChain, *, writes: bool, durable: bool
+        self, trace: Trace | None, chain: AuditChainSealer, *, writes: bool, durable: bool
     ) -> Transaction:
         """Begin a transaction; one that `writes` takes the write lock at once, before it reads."""
         idle = self._idle  # where it goes back to, and nobody looks once all were disconnected
@@ -323,7 +323,7 @@ class SqliteFile(Backend):
         """Return up to STEP free pages to the disk; True if there are more."""
         return vacuum_some_pages(tx.raw, spare)
 
-    def checkpoint_log(self) -> None:
+    def checkpoint_write_ahead_log(self) -> None:
         """Run a checkpoint that empties the write-ahead log."""
         with closing(self._connect(self._url)) as raw:
             run_checkpoint(raw)
@@ -350,7 +350,7 @@ class SqliteFile(Backend):
         """Return once the log is on the disk; DBAPIError if the open file was replaced."""
         if self._open_database_file is not None:
             self._run_file_check(self._open_database_file.check_before_commit)
-        sync_log_to_disk(self._file)
+        sync_write_ahead_log(self._file)
 
     def close(self) -> None:
         """Close the connections and release the lock."""
@@ -409,7 +409,7 @@ def lock_database(path: Path) -> IO[Any]:
     return handle
 
 
-def sync_log_to_disk(path: Path) -> None:
+def sync_write_ahead_log(path: Path) -> None:
     """Return once everything committed to the database at `path` is on the disk."""
     try:
         # SQLite's locks are on other files, so closing this one drops none

@@ -84,7 +84,7 @@ def foreign_file_sentence(path: Path) -> str:
 
 
 def is_foreign_file(path: Path) -> bool:
-    """Return whether the file at `path` has another application's tables or marks; it is only read.
+    """Return whether the file at `path` is another application's; it is only read.
 
     A leftover journal is not applied here, which could only affect the first page of a Countersign
     file: it is switched to write-ahead mode with that page, and afterwards written through the log

@@ -218,14 +218,14 @@ DELIVERY_MOVES: dict[DeliveryStatus, frozenset[DeliveryStatus]] = {
 }
 
 
-class IllegalMoveError(Exception):
+class IllegalStatusChangeError(Exception):
     """A status change that the table does not allow: a bug in the caller, never a race."""
 
 
 S = TypeVar("S", CallStatus, RunStatus, MessageStatus, DeliveryStatus)
 
 
-def require_allowed_move(moves: dict[S, frozenset[S]], source: S, target: S) -> None:
-    """Raise IllegalMoveError unless the table allows the change from `source` to `target`."""
+def require_allowed_status_change(moves: dict[S, frozenset[S]], source: S, target: S) -> None:
+    """Raise IllegalStatusChangeError unless the table allows a move from `source` to `target`."""
     if target not in moves[source]:
-        raise IllegalMoveError(f"{source} -> {target}")
+        raise IllegalStatusChangeError(f"{source} -> {target}")

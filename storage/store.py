@@ -23,7 +23,7 @@ from sqlmodel import col
 
 from storage import audit_log, schema
 from storage.backend import Backend, build_backend
-from storage.digest import AuditChain, AuditHead, PolicyContextReader
+from storage.digest import AuditChainSealer, AuditHead, PolicyContextReader
 from storage.migrations import SCRIPTS, newest, stranger
 from storage.migrations import SchemaError as SchemaError
 from storage.models import Run
@@ -55,7 +55,7 @@ PASSING_STATES = ("08", "40", "53", "57", "58", "55P03", "25P03", "25006")
 FIRST, LONGEST = 0.1, 10.0  # seconds between two tries; doubled each time
 
 
-def is_temporary_error(error: BaseException) -> bool:
+def is_temporary_database_error(error: BaseException) -> bool:
     """Return whether the error is a temporary fault of the database and not a bug."""
     if not isinstance(error, DBAPIError):
         return False
@@ -96,7 +96,7 @@ def retry_until_stored(write: Callable[[], T], ended: threading.Event, what: str
         try:
             return write()
         except Exception as error:
-            if not is_temporary_error(error) or last:
+            if not is_temporary_database_error(error) or last:
                 raise
             failures += 1
             log.error("%s cannot be stored, and is kept until it can: %s", what, error_text(error))
@@ -138,7 +138,7 @@ class Store:
         self._key, self._under, self._told = key, under, told
         self._hand_out: ReadyRunsHandler | None = None
         self._unstored: Callable[[], None] = lambda: None
-        self.chain = AuditChain(key or b"", under)
+        self.chain = AuditChainSealer(key or b"", under)
         self._note: AuditHeadFile | None = None  # None: nothing is noted
         self._head: AuditHead | None = None  # of the last commit with an audit row
         self.mismatch_reason = ""  # why the rows are not those of this record's last life
@@ -153,11 +153,11 @@ class Store:
         self._closed = False
         try:
             if self._key is None:
-                self._key = self.database.require_local_key()
-            self.chain = AuditChain(self._key, self._under)
+                self._key = self.database.load_local_signing_key()
+            self.chain = AuditChainSealer(self._key, self._under)
             self.database.create_if_missing()
             migrate_schema(self)
-            self.database.finish_opening()
+            self.database.protect_open_database_files()
             note = self.database.build_audit_head_file(self.chain)
             with self.read() as tx:
                 self.mismatch_reason = _find_copy_reason(tx) or (
@@ -194,7 +194,7 @@ class Store:
         return self.database.is_multi_process
 
     def accept_rows_despite_mismatch(self) -> None:
-        """Accept rows that were `mismatch_reason` from now on, and begin a new head file."""
+        """Accept rows despite `mismatch_reason`, and begin a new audit head file."""
         with self._writer:
             self.mismatch_reason = ""
             self._note = self.database.build_audit_head_file(self.chain)
@@ -241,7 +241,7 @@ class Store:
             with self._locked_transaction(durable=durable, told=told) as tx:
                 yield tx
         except DBAPIError as error:
-            if counted and is_temporary_error(error):
+            if counted and is_temporary_database_error(error):
                 self._unstored()
             raise
         self._told(tx.appended)  # only now: nobody waits for the log with the lock
@@ -305,12 +305,12 @@ class Store:
         """Return all free pages to the disk, step by step, until `is_over`; then empty the log."""
         while not is_over() and self.release_free_pages(spare):
             time.sleep(BREATH)
-        self.checkpoint_log()
+        self.checkpoint_write_ahead_log()
 
-    def checkpoint_log(self) -> None:
+    def checkpoint_write_ahead_log(self) -> None:
         """Move the log into the file and free its disk space, unless a reader needs it."""
         with self._writer:
-            self.database.checkpoint_log()
+            self.database.checkpoint_write_ahead_log()
 
     def vacuum_database(self) -> str:
         """Rewrite the file without its free space while other writers wait.
@@ -413,7 +413,7 @@ class ReadOnlyStore(Store):
         path = place if named is None else named.path
         file = SqliteFile(URL.create("sqlite", database=str(path)), open_read_only_connection)
         super().__init__(named if named is not None and named.is_multi_process else file)
-        self.chain = AuditChain(b"")  # nothing is sealed here
+        self.chain = AuditChainSealer(b"")  # nothing is sealed here
 
     @contextmanager
     def write(

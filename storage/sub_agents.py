@@ -40,7 +40,7 @@ def hand_call_to_sub_agent(
     return row
 
 
-def end_call_of_sub_agent(
+def end_entrusted_call(
     tx: Transaction,
     child: Run,
     target: CallStatus,
@@ -50,7 +50,7 @@ def end_call_of_sub_agent(
     output: str,
     note: str,
 ) -> str:
-    """End the call whose sub-agent's run has ended, and let the parent run go on.
+    """End the ENTRUSTED call of an ended sub-agent's run; its parent run goes on.
 
     Returns the call's id, "" if it had ended before.
     """
@@ -91,7 +91,7 @@ _RUNNING_BESIDE = (
 TOLD = (C.PENDING, C.APPROVED, C.RUNNING, C.SUCCEEDED, C.FAILED, C.UNKNOWN, C.REJECTED, C.EXPIRED)
 
 
-class SubAgentCall(NamedTuple):
+class NonReadingSubAgentCall(NamedTuple):
     """One recorded call of a sub-agent that does more than read."""
 
     tool: str
@@ -125,7 +125,7 @@ def count_other_running_runs(tx: Transaction, run: Run) -> int:
 
 
 def list_calls_leading_to_run(tx: Transaction, run: Run) -> list[Call]:
-    """Return the calls that led to this run, beginning with the call of the request's first run."""
+    """Return the delegated calls above this run, from the request's first run downwards."""
     found: list[Call] = []
     while run.parent_call:
         call = calls.find_call(tx, run.parent_call)
@@ -142,9 +142,9 @@ def count_nesting_levels(tx: Transaction, run: Run) -> int:
     return len(list_calls_leading_to_run(tx, run)) if run.parent_call else 0
 
 
-def list_non_reading_sub_agent_calls(tx: Transaction, run: Run) -> list[SubAgentCall]:
+def list_non_reading_sub_agent_calls(tx: Transaction, run: Run) -> list[NonReadingSubAgentCall]:
     """Return the non-reading calls of this sub-agent and of those it started, in order."""
-    found: list[SubAgentCall] = []
+    found: list[NonReadingSubAgentCall] = []
     for call in calls.list_calls_of_run(tx, run.id):
         below = find_sub_agent_run(tx, run.root_id, call.id)
         if below is not None:
@@ -152,6 +152,8 @@ def list_non_reading_sub_agent_calls(tx: Transaction, run: Run) -> list[SubAgent
         elif call.does != "read" and call.status in TOLD:
             current = calls.find_revision(tx, call.id, call.revision)
             found.append(
-                SubAgentCall(call.tool, current.arguments if current else "{}", call.status)
+                NonReadingSubAgentCall(
+                    call.tool, current.arguments if current else "{}", call.status
+                )
             )
     return found

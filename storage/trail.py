@@ -45,7 +45,7 @@ def build_revision_evidence(
     }
 
 
-def compute_arguments_seal(chain: digest.AuditChain, row: Revision) -> str:
+def compute_arguments_seal(chain: digest.AuditChainSealer, row: Revision) -> str:
     """Return the keyed digest of the stored arguments, exactly as they would run."""
     return chain.sign("revision", row.call_id, row.number, row.arguments)
 
@@ -137,7 +137,7 @@ def record_event(
         told[SEAL] = _compute_payload_seal(tx.chain, run_id, call_id, event, payload)
     text = digest.encode_json(told)
     before = get_audit_head(tx)
-    tx.head = tx.chain.seal_row(before, at, run_id, call_id, actor, event, text)
+    tx.head = tx.chain.compute_next_audit_head(before, at, run_id, call_id, actor, event, text)
     row = {
         "seq": tx.head.seq,
         "at": at,
@@ -156,8 +156,8 @@ def record_event(
     tx.appended.append(AuditLine(tx.head.seq, event, actor, run_id, call_id, watched, at))
 
 
-def set_newest_audit_line_since(tx: Transaction, since: datetime | None) -> None:
-    """Set the start time of what the newest row ends, for observers; it is not stored."""
+def set_audit_line_duration_start(tx: Transaction, since: datetime | None) -> None:
+    """Set when the wait or request began that the newest audit row ends; it is not stored."""
     tx.appended[-1] = tx.appended[-1]._replace(since=since)
 
 
@@ -216,7 +216,7 @@ def _is_payload_value(name: str, value: Any) -> bool:
 
 
 def _compute_payload_seal(
-    chain: digest.AuditChain, run_id: str, call_id: str, event: str, payload: str
+    chain: digest.AuditChainSealer, run_id: str, call_id: str, event: str, payload: str
 ) -> str:
     return chain.sign("payload", run_id, call_id, event, payload)
 
@@ -230,7 +230,7 @@ def get_audit_row_data(row: Audit) -> dict[str, Any]:
     return data
 
 
-def is_payload_intact(chain: digest.AuditChain, row: Audit) -> bool:
+def is_payload_intact(chain: digest.AuditChainSealer, row: Audit) -> bool:
     """Return whether the row's payload matches its seal; True if it was purged."""
     if not row.payload:
         return True
@@ -238,9 +238,11 @@ def is_payload_intact(chain: digest.AuditChain, row: Audit) -> bool:
     return bool(json.loads(row.data).get(SEAL) == seal)
 
 
-def is_valid_next_row(chain: digest.AuditChain, before: digest.AuditHead, row: Audit) -> bool:
+def is_valid_next_row(chain: digest.AuditChainSealer, before: digest.AuditHead, row: Audit) -> bool:
     """Return whether this row directly follows `before` and has a correct seal under `chain`."""
-    own = chain.seal_row(before, row.at, row.run_id, row.call_id, row.actor, row.event, row.data)
+    own = chain.compute_next_audit_head(
+        before, row.at, row.run_id, row.call_id, row.actor, row.event, row.data
+    )
     is_next = (row.seq, row.previous, row.hash) == (own.seq, before.hash, own.hash)
     return is_next and is_payload_intact(chain, row)
 
@@ -260,7 +262,7 @@ def audit_head_file_path(database: Path) -> Path:
 class AuditHeadFile:
     """The file that notes the newest row of one audit."""
 
-    def __init__(self, path: Path, chain: digest.AuditChain) -> None:
+    def __init__(self, path: Path, chain: digest.AuditChainSealer) -> None:
         """Use the key of `chain` for signing; no file is created yet."""
         self.path, self._chain = path, chain
         self._file: int | None = None
@@ -284,7 +286,7 @@ class AuditHeadFile:
         if len(line) != 5 or line[0] != _MARK or not line[1].isdecimal():
             return None
         _, seq, seal, key, signature = line
-        signer = self._chain.find_chain_by_key_id(key)
+        signer = self._chain.find_sealer_by_key_id(key)
         if signer and not hmac.compare_digest(signature, signer.sign(_MARK, seq, seal)):
             return None
         return digest.AuditHead(int(seq), seal)

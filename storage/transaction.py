@@ -25,7 +25,7 @@ from storage.columns import get_column_values
 
 if TYPE_CHECKING:
     from storage.audit_log import AuditLine
-    from storage.digest import AuditChain, AuditHead
+    from storage.digest import AuditChainSealer, AuditHead
 
 
 # Statements written in SQLModel, compiled once for each database, run on the driver's cursor.
@@ -241,7 +241,7 @@ class Transaction:
         give_back: Callable[[Any], None],
         dialect: Dialect,
         trace: Trace | None,
-        chain: AuditChain,
+        chain: AuditChainSealer,
         *,
         writes: bool,
         durable: bool,
@@ -401,7 +401,7 @@ def fetch_readable_rows(
 def fetch_first_row(
     tx: Transaction, model: type[M], statement: Select[Any] | UpdateBase, **parameters: Any
 ) -> M | None:
-    """Return the first of `rows`, or None; the statement sets its own limit if needed."""
+    """Return the first row that `fetch_rows` would, or None; it adds no LIMIT to the statement."""
     found = fetch_rows(tx, model, statement, **parameters)
     return found[0] if found else None
 

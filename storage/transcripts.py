@@ -37,7 +37,7 @@ class WithheldReason(StrEnum):
 
 
 class AttachedFile(columns.Row, table=True):
-    """One file that the model is given."""
+    """A file attached to a message, for the model."""
 
     __tablename__ = "attached"
     id: str = Field(default_factory=new_id, primary_key=True)
@@ -49,7 +49,7 @@ class AttachedFile(columns.Row, table=True):
     size: int  # bytes, as they were fetched
     sha256: str  # of those bytes
     data: str = columns.text_column("")  # in base64, or a text as it is told; "" once withheld
-    withheld: WithheldReason = columns.status_column(WithheldReason, WithheldReason.NO, index=False)
+    withheld: WithheldReason = columns.enum_column(WithheldReason, WithheldReason.NO, index=False)
     # when the model's server first took it
     read_at: datetime | None = columns.time_column(nullable=True)
     created_at: datetime = columns.time_column()
@@ -88,13 +88,13 @@ def build_message_key(team: str, channel: str, ts: str) -> str:
     return f"msg:{team}:{channel}:{ts}"
 
 
-def insert_file(tx: Transaction, file: AttachedFile, *, at: datetime) -> None:
+def insert_attached_file(tx: Transaction, file: AttachedFile, *, at: datetime) -> None:
     """Store a file, and record in the audit that it is given to the model."""
     insert_row(tx, file)
     _record_file_event(tx, "file.given", file, at, file.person)
 
 
-def sum_file_sizes(tx: Transaction, run: Run) -> int:
+def sum_attached_file_bytes(tx: Transaction, run: Run) -> int:
     """Return the total bytes of pictures and PDFs that the run's thread sends to the model."""
     place = {"team_": run.team, "channel_": run.channel, "thread_ts_": run.thread_ts}
     return int(tx.scalar(_SIZE, place))
@@ -121,7 +121,7 @@ def withhold_file(
 
 
 def mark_file_accepted(tx: Transaction, file: AttachedFile, at: datetime) -> None:
-    """Record when the model's server first accepted the file; a later call changes nothing."""
+    """Record when the model's server first accepted the file; doing so again changes nothing."""
     tx.overwrite_erased_data()  # a row that grows is written elsewhere
     tx.execute(_READ, {"id_": file.id, "at_": at})
 
@@ -241,7 +241,7 @@ class Transcript:
         return next(fitting, None)
 
     def list_items_for_model(self, seal: str) -> list[dict[str, Any]]:
-        """Return the items for such a model: the compacted ones, or all if none are compacted."""
+        """Return the items for a model whose server opens `seal`, compacted if possible."""
         found = self.find_compaction(seal)
         if found is None:
             return list(self.items)

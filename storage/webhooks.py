@@ -26,7 +26,7 @@ from sqlmodel import Field, col
 
 from storage import columns
 from storage.models import Call, Run, new_id
-from storage.programs import ClientKey
+from storage.programs import ProgramApiKey
 from storage.states import CALL_FINAL, CallStatus, RunStatus
 from storage.transaction import Transaction, fetch_rows, insert_row_if_absent
 
@@ -39,13 +39,13 @@ class WebhookKind(StrEnum):
 
 
 class Webhook(columns.Row, table=True):
-    """One thing to tell."""
+    """An event to send to a program."""
 
     __tablename__ = "webhook"
     __table_args__ = (UniqueConstraint("run_id", "kind", "about"),)
     id: str = Field(default_factory=new_id, primary_key=True)  # by it a repetition is known
     run_id: str
-    kind: WebhookKind = columns.status_column(WebhookKind, index=False)
+    kind: WebhookKind = columns.enum_column(WebhookKind, index=False)
     about: str  # which of several: a call's revision, UNSURE or AFTER_ALL
     key_id: str  # of the key that asked
     made_at: datetime = columns.time_column()  # when it happened; before that, when it was asked
@@ -99,12 +99,15 @@ _UNSURE = _OF_OTHERS.where(
 )
 _ENDED = _OF_OTHERS.where(or_(col(Call.status).in_(CALL_FINAL), _TAKEN_BACK))
 _FORGOTTEN = (
-    select(col(ClientKey.id), col(Run.id))
-    .join(Run, (col(Run.client) == col(ClientKey.name)) & (col(Run.team) == col(ClientKey.team)))
+    select(col(ProgramApiKey.id), col(Run.id))
+    .join(
+        Run,
+        (col(Run.client) == col(ProgramApiKey.name)) & (col(Run.team) == col(ProgramApiKey.team)),
+    )
     .where(
-        col(ClientKey.webhook) != "",
-        col(ClientKey.revoked_at).is_(None),
-        col(Run.created_at) >= col(ClientKey.made_at),
+        col(ProgramApiKey.webhook) != "",
+        col(ProgramApiKey.revoked_at).is_(None),
+        col(Run.created_at) >= col(ProgramApiKey.made_at),
         ~exists().where(col(Webhook.run_id) == col(Run.id)),
     )
 )
@@ -156,7 +159,7 @@ def register_request_for_webhooks(
 
 
 def register_missed_requests(tx: Transaction, *, at: datetime) -> int:
-    """Expect events for requests whose process died before it stored that; return how many."""
+    """Register requests whose process died before it registered them; return how many."""
     found = tx.execute(_FORGOTTEN)
     for key_id, run_id in found:
         register_request_for_webhooks(tx, key_id, run_id, at=at)
@@ -168,7 +171,7 @@ def count_requests_awaiting_webhooks(tx: Transaction) -> int:
     return tx.scalar(_WAITING) or 0
 
 
-def list_unstored_events(tx: Transaction) -> list[UnstoredWebhook]:
+def list_unstored_webhooks(tx: Transaction) -> list[UnstoredWebhook]:
     """Return the events that have happened and are not stored yet; decisions first."""
     kinds = (
         (_DECIDED, WebhookKind.DECIDED, ""),
@@ -182,7 +185,7 @@ def list_unstored_events(tx: Transaction) -> list[UnstoredWebhook]:
     ]
 
 
-def store_webhook(tx: Transaction, found: UnstoredWebhook, *, at: datetime) -> None:
+def make_webhook_due(tx: Transaction, found: UnstoredWebhook, *, at: datetime) -> None:
     """Make an event due now: store it, or release the row that waits for the request's end.
 
     Repeating it changes nothing.
@@ -222,7 +225,7 @@ def mark_webhook_delivered(tx: Transaction, row: Webhook, *, at: datetime) -> No
     tx.execute(_TOLD, {"id_": row.id, "told_at": at})
 
 
-def mark_webhook_failed(tx: Transaction, row: Webhook, why: str) -> None:
+def record_failed_webhook_attempt(tx: Transaction, row: Webhook, why: str) -> None:
     """Record that an attempt failed; the webhook is tried again when it is due."""
     tx.execute(_FAILED, {"id_": row.id, "error": why[:200]})
 

@@ -10,7 +10,7 @@ from bot.signals import FIRST, Signals
 def test_others_wait_for_acknowledgements() -> None:
     """A worker gives way until what has arrived is acknowledged, then goes on."""
     signals = Signals()
-    worker = threading.Thread(target=signals.wait_for_urgent_work)
+    worker = threading.Thread(target=signals.wait_until_urgent_work_done)
     with signals.arrivals.track_unacknowledged_delivery():
         worker.start()
         worker.join(0.2)
@@ -22,7 +22,7 @@ def test_others_wait_for_acknowledgements() -> None:
 def test_what_never_ends_holds_up_nobody() -> None:
     """Where something is never acknowledged, others go on before Slack delivers it again."""
     signals = Signals()
-    worker = threading.Thread(target=signals.wait_for_urgent_work)
+    worker = threading.Thread(target=signals.wait_until_urgent_work_done)
     with signals.arrivals.track_unacknowledged_delivery():
         worker.start()
         worker.join(FIRST + 5)

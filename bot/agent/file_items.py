@@ -130,12 +130,12 @@ def file_label(name: str, size: int, content: FileContent) -> str:
     return f"{name} ({kind}, {format_size(size)}{unsure}):"
 
 
-def omission_note(name: str, why: str) -> str:
+def unread_file_line(name: str, why: str) -> str:
     """Return the line in place of a file that is not given to the model, with the reason."""
     return f"{name}: not read, because {why}."
 
 
-def cut_text(text: str) -> str:
+def cut_file_text(text: str) -> str:
     """Return the text cut to the maximum length, with a note of how much is left out."""
     if len(text) <= MOST_TEXT:
         return text
@@ -194,7 +194,7 @@ def list_referenced_file_ids(transcript: Iterable[Mapping[str, Any]]) -> list[st
     return [each for each in found if each]
 
 
-def fill_in_files(
+def replace_references_with_files(
     transcript: Iterable[dict[str, Any]], files: Mapping[str, EncodedFile]
 ) -> list[dict[str, Any]]:
     """Return the transcript with each file in place of its reference."""

@@ -108,7 +108,7 @@ def create_planner(settings: Settings, signals: Signals) -> ModelPlanner:
     return Planner(
         client,
         model=settings.openai_model,
-        dialects=list_dialects(settings),
+        dialects=list_api_dialects(settings),
         reasoning_effort=settings.reasoning_effort,
         retries=settings.model_retries,
         backoff=settings.model_backoff,
@@ -125,7 +125,7 @@ def _get_tls_context() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
-def list_dialects(settings: Settings) -> tuple[Dialect, ...]:
+def list_api_dialects(settings: Settings) -> tuple[Dialect, ...]:
     """Return the dialects that the model's server may speak, in the order of trying them."""
     from bot.agent.chat_completions import CHAT, CHAT_AT_OPENAI
     from bot.agent.responses import RESPONSES

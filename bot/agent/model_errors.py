@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import openai
 
-from bot.agent.turn import PlannerError, RequestRefusedError, RequestTooLongError
+from bot.agent.turn import ModelRequestRefusedError, ModelRequestTooLongError, PlannerError
 
 SERVER_ERROR = 500  # the least status of an error that is the server's own
 MOST_REASON = 300  # characters of what the model's service gives as its reason
@@ -145,7 +145,7 @@ def is_streaming_unsupported(error: openai.APIStatusError) -> bool:
     return error.param == "stream" or bool(_NO_STREAM.search(extract_error_reason(error)))
 
 
-def is_refused_request(error: BaseException) -> bool:
+def is_model_request_refused(error: BaseException) -> bool:
     """Return whether the server refuses the request's content, such as a file it cannot read."""
     if not isinstance(error, openai.APIStatusError):
         return False
@@ -159,7 +159,7 @@ def _is_image_input_unsupported(error: BaseException) -> bool:
     return bool(_NO_SIGHT.search(extract_error_reason(error) or str(error)))
 
 
-def no_tools_sentence(model: str) -> str:
+def tools_unsupported_sentence(model: str) -> str:
     """Return the sentence for people that the model cannot call tools."""
     return f"The model {model} cannot call tools, and without them there is nothing it could do."
 
@@ -167,16 +167,16 @@ def no_tools_sentence(model: str) -> str:
 def raise_stream_error(error: Mapping[str, Any]) -> NoReturn:
     """Raise the exception for an error that is reported inside a stream.
 
-    CutStreamError if a retry may help, RequestTooLongError if the request is too long, else
-    RequestRefusedError.
+    CutStreamError if a retry may help, ModelRequestTooLongError if the request is too long, else
+    ModelRequestRefusedError.
     """
     code, why = error.get("code"), error.get("message", "no reason given")
     if code == TOO_LONG:
-        raise RequestTooLongError(THREAD_TOO_LONG, parse_context_window(why))
+        raise ModelRequestTooLongError(THREAD_TOO_LONG, parse_context_window(why))
     busy = isinstance(code, int) and (code == HTTPStatus.TOO_MANY_REQUESTS or code >= SERVER_ERROR)
     if busy or code in ("server_error", "rate_limit_exceeded"):
         raise CutStreamError(why)
-    raise RequestRefusedError(f"The model refused the request: {why}.")
+    raise ModelRequestRefusedError(f"The model refused the request: {why}.")
 
 
 def extract_error_reason(error: openai.APIStatusError) -> str:
@@ -185,7 +185,7 @@ def extract_error_reason(error: openai.APIStatusError) -> str:
     return " ".join(str(body.get("message") or "").split())[:MOST_REASON].rstrip(".")
 
 
-def is_request_too_long(error: BaseException) -> bool:
+def is_model_request_too_long(error: BaseException) -> bool:
     """Return whether the server says that the request is longer than the model can read."""
     if getattr(error, "code", None) == TOO_LONG:
         return True
@@ -202,18 +202,18 @@ def parse_context_window(why: str) -> int:
 
 def build_planner_error(error: Exception, model: str) -> PlannerError:
     """Return the PlannerError to raise for an error, with a sentence for people."""
-    if is_request_too_long(error):
-        return RequestTooLongError(THREAD_TOO_LONG, parse_context_window(str(error)))
+    if is_model_request_too_long(error):
+        return ModelRequestTooLongError(THREAD_TOO_LONG, parse_context_window(str(error)))
     if is_tool_use_unsupported(error):
-        return PlannerError(no_tools_sentence(model))
-    return (RequestRefusedError if is_refused_request(error) else PlannerError)(
+        return PlannerError(tools_unsupported_sentence(model))
+    return (ModelRequestRefusedError if is_model_request_refused(error) else PlannerError)(
         error_sentence(error)
     )
 
 
 def error_sentence(error: Exception) -> str:
     """Return the sentence for people about an error."""
-    if is_request_too_long(error):
+    if is_model_request_too_long(error):
         return THREAD_TOO_LONG
     kind = classify_error(error)
     if kind in SENTENCES:

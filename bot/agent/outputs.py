@@ -38,7 +38,7 @@ def succeeded_output(ran: str, text: str) -> str:
     return f"SUCCEEDED.{ran}\n{text}"
 
 
-def extract_result(output: str) -> str:
+def extract_tool_result(output: str) -> str:
     """Return the tool's result from an output of `succeeded_output`; "" for any other output."""
     return output.partition("\n")[2] if output.startswith("SUCCEEDED.") else ""
 
@@ -72,7 +72,7 @@ def approved_by_sentence(people: Iterable[str]) -> str:
     return f" Approved by {named}." if named else ""
 
 
-def note_sentence(person: str, words: str) -> str:
+def approver_note_sentence(person: str, words: str) -> str:
     """Return a sentence that quotes an approver's note, cut to the maximum length."""
     return f' <@{person}> noted, quoted: "{words[:MOST_QUOTED]}".'
 
@@ -254,24 +254,24 @@ def stopped_sub_agent_output(why: str, done: Sequence[tuple[str, str, str]]) -> 
     return prompt.sub_agent_stopped_output(why, done)
 
 
-def proposer_failed_output() -> str:
+def failed_sub_agent_output() -> str:
     """Return the output of a call that was not run, as the sub-agent that proposed it failed."""
     return "CANCELLED: whoever proposed it could not go on, so it was not run."
 
 
-def replaced_request_output() -> str:
+def abandoned_run_output() -> str:
     """Return the output of a call whose request was replaced by a new one."""
     return "SUPERSEDED: a new request was made in this thread, so it was not run."
 
 
-def newer_message_output() -> str:
-    """Return the output of a call whose requester asked for something else."""
+def superseded_by_message_output() -> str:
+    """Return the output of a call whose requester wrote again before it was decided."""
     return (
         "SUPERSEDED: the requester wrote something new before this was decided, so it was not run."
     )
 
 
-def sent_back_output(person: str, feedback: str) -> str:
+def plan_sent_back_output(person: str, feedback: str) -> str:
     """Return the output of a call whose plan was sent back, with the feedback quoted."""
     return (
         f"SENT BACK by <@{person}>; nothing of this was run. "
@@ -285,7 +285,7 @@ def lost_worker_output() -> str:
     return "UNKNOWN: it was started, and its end is not known."
 
 
-def person_confirmed_output(person: str, done: bool) -> str:
+def person_reported_outcome_output(person: str, done: bool) -> str:
     """Return the output of an UNKNOWN call after a person said whether it happened."""
     if done:
         return f"It is not certain from here, but <@{person}> looked and says that it DID happen."

@@ -193,7 +193,7 @@ class Planner:
                     )
                     raise ended("the model's answer broke off")
                 if not gathered.tokens:
-                    turn.estimate_usage(asked, gathered)
+                    turn.set_estimated_token_counts(asked, gathered)
             except (openai.OpenAIError, model_errors.CutStreamError, turn.PlannerError) as error:
                 span.end = model_errors.classify_error(error)
                 raise

@@ -66,7 +66,7 @@ def build_form_request_item(author: str, effect: str) -> dict[str, Any]:
     return build_user_item(body)
 
 
-def build_note_item(text: str) -> dict[str, Any]:
+def build_countersign_note_item(text: str) -> dict[str, Any]:
     """Return a note from Countersign itself to the model, as an input item."""
     return {"role": "developer", "content": [{"type": "input_text", "text": text}]}
 
@@ -125,7 +125,7 @@ def build_sub_agent_instructions(title: str, prompt: str) -> str:
     )
 
 
-def build_task_item(requester: str, text: str) -> dict[str, Any]:
+def build_sub_agent_task_item(requester: str, text: str) -> dict[str, Any]:
     """Return the first item of a sub-agent's transcript: its task, and for whom it is."""
     body = f"The agent that works for <@{requester}> gives you this task:\n{text}"
     return build_user_item(body)
@@ -211,7 +211,7 @@ def _replace_files_in_item(item: dict[str, Any]) -> dict[str, Any]:
     return {**item, "content": said}
 
 
-def build_summary_source(
+def build_item_to_summarize(
     items: Iterable[Mapping[str, Any]], most: int
 ) -> tuple[dict[str, Any], int]:
     """Return one item with the text to sum up (`most` characters), and how many items it omits.
@@ -236,20 +236,20 @@ def _quote_item(item: Mapping[str, Any]) -> str:
     """Return one item as text with each line quoted behind ">"; "" if it cannot be read."""
     match item.get("type", "message"):
         case "message":
-            said = extract_item_text(item.get("content"))
+            said = extract_content_text(item.get("content"))
             who = "The agent answered: " if item.get("role") == "assistant" else ""
         case "function_call":
             who = f"The agent called {item.get('name')}: "
             said = str(item.get("arguments"))
         case "function_call_output":
-            who, said = "That gave: ", extract_item_text(item.get("output"))
+            who, said = "That gave: ", extract_content_text(item.get("output"))
         case _:  # sealed thoughts, say: nobody can read them here
             return ""
     cut = said if len(said) <= MOST_OF_ITEM else f"{said[:MOST_OF_ITEM]} …"
     return "\n".join(f"> {line}" for line in f"{who}{cut}".splitlines() if line.strip())
 
 
-def extract_item_text(content: Any) -> str:
+def extract_content_text(content: Any) -> str:
     """Return the text in an item's content or output, with a sentence in place of each file."""
     if isinstance(content, str):
         return content
@@ -269,6 +269,6 @@ def build_summary_item(text: str, out: int, most: int = MOST_OF_SUMMARY) -> dict
     return build_user_item("\n".join(lines))
 
 
-def build_omission_item(many: int) -> dict[str, Any]:
+def build_omitted_items_note(many: int) -> dict[str, Any]:
     """Return the item that says that `many` older items are left out."""
-    return build_note_item(LEFT_OUT.format(many=many))
+    return build_countersign_note_item(LEFT_OUT.format(many=many))

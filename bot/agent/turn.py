@@ -61,7 +61,7 @@ class PlannerError(Exception):
     """Raised if a model turn failed; the text is a sentence for people."""
 
 
-class RequestTooLongError(PlannerError):
+class ModelRequestTooLongError(PlannerError):
     """Raised if a request is too long. `window`: how many tokens the model can read; 0 if unknown.
 
     `without_files`: takes the same turn without new files; None if there are none.
@@ -77,7 +77,7 @@ class RequestTooLongError(PlannerError):
         self.window, self.without_files = window, without_files
 
 
-class RequestRefusedError(PlannerError):
+class ModelRequestRefusedError(PlannerError):
     """Raised if the model's server refuses a request's content, so that a retry cannot help."""
 
 
@@ -105,7 +105,8 @@ class ModelPlanner(Protocol):
     ) -> Reply | Proposal:
         """Take one model turn.
 
-        Raises PlannerError, RequestTooLongError if the request is too long, and what `sink` raises.
+        Raises PlannerError, ModelRequestTooLongError if the request is too long, and what `sink`
+        raises.
         """
         ...
 
@@ -184,7 +185,7 @@ class Dialect:
     compaction_path: str = ""  # of the address where items are said in fewer; "" where nowhere
 
 
-def estimate_usage(asked: ModelRequest, gathered: GatheredAnswer) -> None:
+def set_estimated_token_counts(asked: ModelRequest, gathered: GatheredAnswer) -> None:
     """Estimate the tokens of a turn if the server did not count them; the limits need them."""
     read, said = (
         len(json.dumps(each, ensure_ascii=False)) // CHARACTERS_OF_A_TOKEN

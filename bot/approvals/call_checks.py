@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from bot.agent import outputs
-from bot.cards.edit_form import find_first_unshown_argument
+from bot.cards.edit_form import find_first_unshown_argument_path
 from bot.cards.field_values import list_argument_values
 from bot.cards.review_dialog import can_review_show_whole_call
 from bot.cards.slack_text import format_in_utc, shorten_text, show_hidden_characters
@@ -40,7 +40,7 @@ class CallRefusedError(Exception):
         self.output, self.note, self.tell = output, note or output, tell
 
 
-def parse_call_arguments(
+def parse_arguments_and_reason(
     tool: Tool[Any], text: str, names: SlackIdResolver
 ) -> tuple[BaseModel, str]:
     """Return the model's argument text as validated arguments, and the reason the model gives.
@@ -98,7 +98,7 @@ def explain_incomplete_display(
     old = build_readable_arguments(tool, before, names) if before is not None else None
     rows = list_argument_values(tool, as_read)
     runs: dict[str, Any] = json.loads(arguments)
-    missing = find_first_unshown_argument(runs, as_read, rows, tool.list_secret_paths(runs))
+    missing = find_first_unshown_argument_path(runs, as_read, rows, tool.list_secret_paths(runs))
     if missing is not None:
         where = (
             shorten_text(show_hidden_characters(" › ".join(map(str, missing))), 200)
@@ -134,21 +134,21 @@ SAME_CALL = "same as an earlier call, so it got that result"
 
 
 @dataclass(frozen=True, slots=True)
-class RepeatedCall:
+class EarlierSameCall:
     """An earlier call with the same tool and arguments."""
 
     note: str  # for the card, should people be asked
     reusable_call: Call | None = None  # its result stands for this call as well
 
 
-def find_repeated_call(
+def find_earlier_same_call(
     tx: Transaction,
     run: Run,
     tool: Tool[Any],
     arguments: str,
     siblings: Sequence[tuple[Call, str]],
     now: datetime,
-) -> RepeatedCall | None:
+) -> EarlierSameCall | None:
     """Return the earlier call of this request or program that this call repeats, if there is one.
 
     `siblings`: the earlier calls of its plan with their canonical arguments. Raises
@@ -162,20 +162,20 @@ def find_repeated_call(
     ended = (call for call in reversed(earlier) if call.status in (C.SUCCEEDED, C.UNKNOWN))
     done = next(ended, None)
     if done is not None:
-        return RepeatedCall(
+        return EarlierSameCall(
             _describe_earlier_outcome(done),
             done if _is_result_reusable(tx, done, tool, siblings) else None,
         )
     if any((call.tool, given) == (tool.name, arguments) for call, given in siblings):
-        return RepeatedCall("the same is in this plan already, so it would run twice")
+        return EarlierSameCall("the same is in this plan already, so it would run twice")
     if earlier:
-        return RepeatedCall(_describe_earlier_outcome(earlier[-1]))
+        return EarlierSameCall(_describe_earlier_outcome(earlier[-1]))
     return _find_recent_program_call(tx, run, tool, arguments, now)
 
 
 def _find_recent_program_call(
     tx: Transaction, run: Run, tool: Tool[Any], arguments: str, now: datetime
-) -> RepeatedCall | None:
+) -> EarlierSameCall | None:
     """Return the same call by this program in the last ten minutes; None if there is none.
 
     The program may not know how the earlier call ended, or may want the call twice: only people can
@@ -183,7 +183,7 @@ def _find_recent_program_call(
     """
     if not run.client or run.parent_call or tool.does is Effect.READ:
         return None
-    done = call_history.find_last_call_of_program(
+    done = call_history.find_newest_matching_program_call(
         tx, run.client, tool.name, arguments, now - LATELY
     )
     if done is None:
@@ -191,10 +191,10 @@ def _find_recent_program_call(
     match done.status:
         case C.SUCCEEDED:
             at = format_in_utc(done.finished_at or done.created_at)
-            return RepeatedCall(f"the same was done already for this program, {at}")
+            return EarlierSameCall(f"the same was done already for this program, {at}")
         case C.RUNNING:
-            return RepeatedCall("the same is being done already for this program")
-    return RepeatedCall("the same was started already for this program, with unknown outcome")
+            return EarlierSameCall("the same is being done already for this program")
+    return EarlierSameCall("the same was started already for this program, with unknown outcome")
 
 
 def _is_result_reusable(
@@ -301,7 +301,7 @@ class UsageLimits:
         now = self.clock.now()
         if most <= 0:
             return HOUR // MINUTE
-        first = runs.find_time_of_question_before_newest(
+        first = runs.find_earlier_approval_ask_time(
             tx, run.team, run.requester, most - 1, now - HOUR
         )
         return max(1, -((now - HOUR - first) // MINUTE)) if first else 0
@@ -326,7 +326,7 @@ class UsageLimits:
         if request.tokens >= settings.max_tokens:
             used = f"this request has used {request.tokens} tokens"
             return f"I stopped: {used}, which is more than its limit."
-        tokens = runs.sum_tokens_since(tx, run, self.clock.now() - DAY)
+        tokens = runs.sum_requester_tokens_since(tx, run, self.clock.now() - DAY)
         if tokens >= settings.max_tokens_per_day:
             return (
                 f"I stopped: your requests of the last 24 hours have used {tokens:,} tokens, and "

@@ -19,14 +19,14 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from bot.approvals.call_state import get_approval_lifetime, load_preview
-from bot.approvals.channel_mode import get_mode_of_run, restrict_gate_by_mode
+from bot.approvals.channel_mode import get_strictest_channel_mode, restrict_gate_by_channel_mode
 from bot.clock import Clock
 from bot.policy.authority import Directory, LookupFailedError
 from bot.policy.condition_values import Facts, NeededLookups, SlackId, SpendingSum
 from bot.policy.evaluation import CurrentPolicy
 from bot.policy.gates import Allow, Ask, Deny, load_gate, shorten_deadline
 from bot.tools import Effect, Preview, Tool
-from bot.tools.arguments import dump_arguments, reveal_secrets
+from bot.tools.arguments import dump_arguments, normalise_and_reveal_secrets
 from countersign.durations import format_duration
 from storage import call_history
 from storage.digest import MOST_DIGITS
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class FactSources:
+class PolicyFactSources:
     """Everything needed to judge a call by policy: its rules, people, the database, the time."""
 
     policy: CurrentPolicy
@@ -50,24 +50,30 @@ class FactSources:
     clock: Clock
 
 
-def load_facts(sources: FactSources, run: Run, tool: Tool[Any], args: BaseModel) -> Facts:
-    """Look up what policy rules may know of a call, but for spending sums.
+def load_policy_facts(
+    sources: PolicyFactSources, run: Run, tool: Tool[Any], args: BaseModel
+) -> Facts:
+    """Look up the facts by which policy rules judge a call, except spending sums.
 
     A fact is None where Slack cannot be asked.
     """
-    values = reveal_secrets(
+    values = normalise_and_reveal_secrets(
         args.model_dump(mode="python", exclude_computed_fields=True), exact=False
     )
-    facts = load_facts_from_values(sources, run.requester, run.origin_channel, tool, values)
+    facts = load_policy_facts_from_values(sources, run.requester, run.origin_channel, tool, values)
     facts = replace(facts, client=run.client) if run.client else facts
     compared = any(each.same for each in get_lookups_needed_by_rules(sources.policy, tool).spent)
     return replace(facts, arguments=dump_arguments(args)) if compared else facts
 
 
-def load_facts_from_values(
-    sources: FactSources, requester: str, channel: str, tool: Tool[Any], values: Mapping[str, Any]
+def load_policy_facts_from_values(
+    sources: PolicyFactSources,
+    requester: str,
+    channel: str,
+    tool: Tool[Any],
+    values: Mapping[str, Any],
 ) -> Facts:
-    """Look up what rules may know of a call with these `values` that is not stored; no sums."""
+    """Look up the policy facts of a call with these `values`, not stored yet, without sums."""
     directory, needs = sources.directory, get_lookups_needed_by_rules(sources.policy, tool)
     groups = {
         each: _look_up_or_none(partial(_find_group_members, directory, each))
@@ -99,9 +105,9 @@ def get_lookups_needed_by_rules(current: CurrentPolicy, tool: Tool[Any]) -> Need
     return current.get_needed_lookups(tool.name, tool.does, tool.risk)
 
 
-def add_spending_sums(
+def add_spending_sums_to_facts(
     tx: Transaction,
-    sources: FactSources,
+    sources: PolicyFactSources,
     run: Run,
     tool: Tool[Any],
     facts: Facts,
@@ -123,11 +129,11 @@ def add_spending_sums(
         whose = None if anyone else run.requester
         since = now - timedelta(seconds=max(each.window for each in some))
         found = [
-            *call_history.iterate_calls_counted_in_sum(
+            *call_history.iterate_calls_counted_towards_limit(
                 tx, run.team, whose, name, since=since, beside=beside
             ),
             *(
-                call_history.CountedCall(None, arguments)
+                call_history.CallCountedTowardsLimit(None, arguments)
                 for other, arguments in siblings
                 if other == name
             ),
@@ -135,7 +141,7 @@ def add_spending_sums(
         for each in some:
             begun = now - timedelta(seconds=each.window)
             within = [call for call in found if call.at is None or call.at > begun]
-            sums[each] = sum_spending(each, within, facts.arguments)
+            sums[each] = sum_field_or_count_calls(each, within, facts.arguments)
     return replace(facts, now=now, spent=sums)
 
 
@@ -147,8 +153,8 @@ def _group_sums(wanted: Iterable[SpendingSum]) -> dict[tuple[str, bool], list[Sp
     return found
 
 
-def sum_spending(
-    wanted: SpendingSum, calls: list[call_history.CountedCall], arguments: str = ""
+def sum_field_or_count_calls(
+    wanted: SpendingSum, calls: list[call_history.CallCountedTowardsLimit], arguments: str = ""
 ) -> Decimal | None:
     """Return the exact sum of a field over these calls, or their number if no field is named.
 
@@ -175,8 +181,8 @@ def sum_spending(
 
 
 def _filter_comparable_calls(
-    fields: tuple[str, ...], calls: Iterable[call_history.CountedCall], arguments: str
-) -> list[call_history.CountedCall] | None:
+    fields: tuple[str, ...], calls: Iterable[call_history.CallCountedTowardsLimit], arguments: str
+) -> list[call_history.CallCountedTowardsLimit] | None:
     """Return the calls with the same values in these fields; None if one cannot be compared."""
     mine, found = _get_comparable_values(fields, arguments), []
     if mine is None:
@@ -228,7 +234,7 @@ AFTER_REJECTION = (
 
 
 def compute_gate(
-    sources: FactSources,
+    sources: PolicyFactSources,
     run: Run,
     tool: Tool[Any],
     args: BaseModel,
@@ -238,9 +244,9 @@ def compute_gate(
 ) -> Allow | Deny | Ask:
     """Return the gate that policy gives a call now; to be called outside any transaction.
 
-    `call`, `siblings`: see bot.approvals.call_gates.add_spending_sums.
+    `call`, `siblings`: see bot.approvals.call_gates.add_spending_sums_to_facts.
     """
-    facts = load_facts(sources, run, tool, args)
+    facts = load_policy_facts(sources, run, tool, args)
     with sources.store.read() as tx:
         return compute_gate_in_transaction(
             tx, sources, run, tool, facts, call=call, siblings=siblings
@@ -249,7 +255,7 @@ def compute_gate(
 
 def compute_gate_in_transaction(
     tx: Transaction,
-    sources: FactSources,
+    sources: PolicyFactSources,
     run: Run,
     tool: Tool[Any],
     facts: Facts,
@@ -259,25 +265,31 @@ def compute_gate_in_transaction(
 ) -> Allow | Deny | Ask:
     """Return the gate that policy gives for these facts, with sums read in this transaction.
 
-    `call`, `siblings`: see bot.approvals.call_gates.add_spending_sums.
+    `call`, `siblings`: see bot.approvals.call_gates.add_spending_sums_to_facts.
     """
-    summed = add_spending_sums(tx, sources, run, tool, facts, beside=call, siblings=siblings)
-    gate, _ = apply_channel_mode(tx, sources, run, summed, sources.policy.policy.get_gate(summed))
+    summed = add_spending_sums_to_facts(
+        tx, sources, run, tool, facts, beside=call, siblings=siblings
+    )
+    gate, _ = apply_channel_mode_to_gate(
+        tx, sources, run, summed, sources.policy.policy.get_gate(summed)
+    )
     # it has proposed nothing that could be rejected
     is_first = not run.parent_call and run.calls == (call is not None)
     reads = facts.effect == Effect.READ
     return gate if reads or is_first else _apply_earlier_rejection(tx, run, gate)
 
 
-def apply_channel_mode(
-    tx: Transaction, sources: FactSources, run: Run, facts: Facts, gate: Allow | Deny | Ask
+def apply_channel_mode_to_gate(
+    tx: Transaction, sources: PolicyFactSources, run: Run, facts: Facts, gate: Allow | Deny | Ask
 ) -> tuple[Allow | Deny | Ask, ChannelMode]:
     """Return the gate as the mode of the request's channel changes it, and that mode."""
-    mode = get_mode_of_run(tx, run)
+    mode = get_strictest_channel_mode(tx, run)
     default = (
-        sources.policy.policy.build_fallback_gate(facts) if mode is ChannelMode.STRICT else None
+        sources.policy.policy.build_default_ask_gate(facts) if mode is ChannelMode.STRICT else None
     )
-    return restrict_gate_by_mode(gate, mode, default, reads=facts.effect == Effect.READ), mode
+    return restrict_gate_by_channel_mode(
+        gate, mode, default, reads=facts.effect == Effect.READ
+    ), mode
 
 
 def _apply_earlier_rejection(
@@ -312,7 +324,7 @@ class ReapprovalRequest:
 
 
 def build_policy_change_reapproval(call: Call, gate: Ask) -> ReapprovalRequest:
-    """Return the renewal of a call whose gate by policy now differs from the gate it met.
+    """Return how to ask again about a call whose gate changed with the policy.
 
     The preview stays as it was shown.
     """
@@ -341,18 +353,18 @@ def describe_expired_rerun(call: Call) -> str:
 
 
 def build_invalid_grant_reapproval(call: Call, gate: Ask) -> ReapprovalRequest:
-    """Return the renewal of a call whose saved approval no longer holds."""
+    """Return how to ask again about a call whose saved approval no longer holds."""
     why = "the saved approval for this no longer holds, so it is asked"
     return ReapprovalRequest(gate, load_preview(call), why, "policy")
 
 
 def build_reapproval(call: Call, gate: Ask, why: str) -> ReapprovalRequest:
-    """Return the renewal of a call under this gate, with the preview it had."""
+    """Return how to ask again about a call under this gate, with the preview it had."""
     return ReapprovalRequest(gate, load_preview(call), why, "system")
 
 
-def prepare_preview_for_thread(sources: FactSources, run: Run, seen: Preview) -> Preview:
-    """Return the preview, in full for the thread if policy lets the requester read it unasked."""
+def allow_full_preview_in_thread(sources: PolicyFactSources, run: Run, seen: Preview) -> Preview:
+    """Return the preview, in full for the thread if policy allows its read without approval."""
     if seen.in_thread is None or seen.as_read is None:
         return seen
     allowed = isinstance(compute_gate(sources, run, *seen.as_read), Allow)

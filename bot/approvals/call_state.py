@@ -19,7 +19,7 @@ from bot.tools.arguments import load_arguments
 from storage import calls, grants
 from storage.columns import copy_row_with_changes
 from storage.decisions import VoteCounter
-from storage.digest import compute_keyed_digest, get_key_by_id_or_current
+from storage.digest import compute_digest_of_call, get_key_by_id_or_current
 from storage.masking import mask_secrets
 from storage.models import PURGED, Call, Revision, Run, Vote
 from storage.states import CallStatus, CallVerb, VoteOutcome
@@ -72,7 +72,7 @@ def compute_call_digest(
 
     It is made with the accepted key of that `key_id`, else with `key`, the one in use.
     """
-    return compute_keyed_digest(
+    return compute_digest_of_call(
         get_key_by_id_or_current(key, key_id),
         tool=tool.name,
         schema=tool.schema_digest(),
@@ -137,11 +137,11 @@ def build_tool_context(run: Run, call: Call, now: datetime, *, expects: str = ""
     )
 
 
-def build_preview_columns(seen: Preview) -> dict[str, Any]:
+def dump_preview_to_call_columns(seen: Preview) -> dict[str, Any]:
     """Return a preview as the columns of a call that store it."""
     rows = ""
     if seen.rows is not None:
-        found = tables.build_json_table(seen.rows)
+        found = tables.convert_table_to_json_values(seen.rows)
         rows = json.dumps([found.title, found.columns, found.rows, found.more])
     return {
         "preview": seen.text,
@@ -153,10 +153,12 @@ def build_preview_columns(seen: Preview) -> dict[str, Any]:
 
 def load_preview(call: Call) -> Preview:
     """Return the preview stored with the call, including which part of it everybody may read."""
-    return Preview(call.preview, call.expects, call.preview_in_thread, rows=load_preview_rows(call))
+    return Preview(
+        call.preview, call.expects, call.preview_in_thread, rows=load_full_preview_table(call)
+    )
 
 
-def load_preview_rows(call: Call) -> Table | None:
+def load_full_preview_table(call: Call) -> Table | None:
     """Return all rows of a table that the call's preview shows only in part; None otherwise."""
     if not call.preview_rows:
         return None
@@ -170,7 +172,7 @@ def tally_votes(gate: Ask, votes: Sequence[Vote]) -> Tally:
 
 
 def convert_votes_to_ballots(votes: Sequence[Vote]) -> list[Ballot]:
-    """Return stored votes in the form that `tally` counts."""
+    """Return stored votes in the form that `tally_ballots` counts."""
     return [
         Ballot(
             each.counted_person,
@@ -193,7 +195,7 @@ def list_approving_votes(votes: Sequence[Vote]) -> list[Vote]:
     ]
 
 
-def find_approved_digests(shown: calls.ApprovedCall) -> list[str] | None:
+def list_vote_digests_if_approved(shown: calls.CallWithVotes) -> list[str] | None:
     """Return the digests that a call's votes were given for; None if they do not approve it."""
     call, gate = shown.call, load_gate(shown.call.gate)
     # whether a remembered approval still holds is settled when the call starts
@@ -206,13 +208,13 @@ def find_approved_digests(shown: calls.ApprovedCall) -> list[str] | None:
     return [vote.digest for vote in shown.votes]
 
 
-def find_grantor(tx: Transaction, call: Call) -> str:
+def find_grant_giver_id(tx: Transaction, call: Call) -> str:
     """Return the id of who gave the grant that the call runs on; "" for none."""
     grant = grants.find_grant(tx, call.grant_id) if call.grant_id else None
     return grant.given_by if grant else ""
 
 
-def list_approvers_with_waiting_times(
+def list_approvers_with_response_times(
     gate: Ask, call: Call, votes: Sequence[Vote]
 ) -> list[tuple[str, timedelta]]:
     """Return each approver, with how long the call had waited when they approved.
@@ -226,7 +228,7 @@ def list_approvers_with_waiting_times(
 
 
 def build_vote_counter(gate: Ask) -> VoteCounter:
-    """Return `standing` bound to one gate."""
+    """Return `tally_votes` bound to this gate."""
     return partial(tally_votes, gate)
 
 
@@ -243,7 +245,7 @@ def count_missing_approvals(tx: Transaction, call: Call) -> int:
     )
 
 
-def has_newly_opened_stage(tx: Transaction, call: Call) -> bool:
+def has_unnotified_open_stage(tx: Transaction, call: Call) -> bool:
     """Return whether the call's votes have opened a stage whose people are not notified yet."""
     gate = load_gate(call.gate)
     if call.status is not CallStatus.PENDING or not isinstance(gate, Ask):
@@ -260,7 +262,7 @@ def map_delegators_to_delegates(votes: Sequence[Vote]) -> dict[str, str]:
 
 
 def measure_waiting_time(gate: Ask, call: Call, at: datetime) -> timedelta:
-    """Return how long the call has waited for people at that moment, as the gate counts time."""
+    """Return how long the call had waited for people at time `at`, as the gate counts time."""
     return gate.measure_waiting_time(call.asked_at or call.created_at, at)
 
 
@@ -292,5 +294,5 @@ def find_next_notification_time(
 
     `dealt_with` is how many were due before.
     """
-    moments = gate.list_notification_delays()[dealt_with:]
+    moments = gate.list_notification_delay_seconds()[dealt_with:]
     return gate.compute_due_time(asked_at, moments[0]) if moments else None

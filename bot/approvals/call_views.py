@@ -16,7 +16,7 @@ from bot.cards import sentences, views
 from bot.cards.call_blocks import list_delegated_task_lines
 from bot.cards.field_values import list_argument_values
 from bot.cards.notices import asking_program_line, describe_asker
-from bot.cards.review_dialog import list_masked_pieces, mask_call_for_viewers
+from bot.cards.review_dialog import list_masked_piece_names, mask_call_for_viewers
 from bot.cards.slack_text import unescape_mrkdwn
 from bot.policy.gates import Ask, load_gate
 from bot.tools import EffectSource, Registry, Tool
@@ -46,10 +46,10 @@ def build_call_view(tools: Registry, tx: Transaction, call_id: str) -> views.Cal
         return None
     whole = _build_unmasked_call_view(tools, tx, shown)
     seen = mask_call_for_viewers(whole, shown.call.preview_in_thread)
-    return replace(seen, masked_pieces=list_masked_pieces(whole, seen))
+    return replace(seen, masked_pieces=list_masked_piece_names(whole, seen))
 
 
-def build_full_call_view(
+def build_call_view_for_approvers(
     tools: Registry, tx: Transaction, shown: calls.CallWithRevision
 ) -> views.CallView:
     """Return a call as its approvers may read it: only fields declared secret are masked.
@@ -58,7 +58,7 @@ def build_full_call_view(
     """
     whole = _build_unmasked_call_view(tools, tx, shown)
     seen = mask_call_for_viewers(whole, shown.call.preview_in_thread)
-    return replace(whole, masked_pieces=list_masked_pieces(whole, seen))
+    return replace(whole, masked_pieces=list_masked_piece_names(whole, seen))
 
 
 def _build_unmasked_call_view(
@@ -103,7 +103,7 @@ def _build_unmasked_call_view(
 def _build_proposer_fields(tools: Registry, tx: Transaction, call: Call) -> dict[str, Any]:
     """Return who proposed the call: a sub-agent with its delegated tasks, or a program by name."""
     run = runs.find_run(tx, call.run_id)
-    errands = list_delegated_tasks(tools, tx, run) if run else ()
+    errands = list_tasks_leading_to_run(tools, tx, run) if run else ()
     agent: dict[str, Any] = {}
     if errands:
         agent = {
@@ -138,11 +138,11 @@ def _build_argument_values(
     if tool is None:  # which of them were secret went with the tool, so none of them is shown
         return tuple(views.ArgumentValue(name, "••••••••") for name in json.loads(now.arguments))
     names: dict[str, str] = json.loads(call.names)
-    old = get_readable_arguments(tool, before, names) if before else None
-    return list_argument_values(tool, get_readable_arguments(tool, now, names), old)
+    old = get_readable_revision_arguments(tool, before, names) if before else None
+    return list_argument_values(tool, get_readable_revision_arguments(tool, now, names), old)
 
 
-def get_readable_arguments(
+def get_readable_revision_arguments(
     tool: Tool[Any], revision: Revision, names: Mapping[str, str]
 ) -> dict[str, Any]:
     """Return a revision's arguments as people read them, with the `names` of the ids in them."""
@@ -213,7 +213,7 @@ def _build_vote_progress(call: Call, votes: Sequence[Vote]) -> views.VoteProgres
     )
 
 
-def list_delegated_tasks(
+def list_tasks_leading_to_run(
     tools: Registry, tx: Transaction, run: Run
 ) -> tuple[views.DelegatedTask, ...]:
     """Return the delegated tasks between the requester's agent and this run, outermost first."""
@@ -232,6 +232,6 @@ def list_delegated_tasks(
 
 
 def list_request_texts(tx: Transaction, run: Run, until: datetime) -> list[str]:
-    """Return what a request's messages said until then, each on one line; secrets are masked."""
+    """Return what a request's messages said until `until`, each on one line; secrets are masked."""
     said = map(prompt.extract_request_text, runs.list_user_messages_until(tx, run.id, until))
     return [" ".join(mask_secrets(text).split()) for text in said if text.strip()]

@@ -31,8 +31,8 @@ AwayPeople = tuple[
 def list_away_people(authority: Authority, people: Collection[str]) -> AwayPeople:
     """Return who of a few people has an "away" status, with its end; sorted by id.
 
-    Statuses that have ended are included: see `list_still_away`. Empty for more than FEW people, or
-    if Slack cannot be asked.
+    Statuses that have ended are included: see `filter_people_still_away`. Empty for more than FEW
+    people, or if Slack cannot be asked.
     """
     if len(people) > FEW:
         return ()
@@ -47,10 +47,10 @@ def list_away_people(authority: Authority, people: Collection[str]) -> AwayPeopl
     )
 
 
-def list_still_away(
+def filter_people_still_away(
     noted: Mapping[str, str] | AwayPeople, now: datetime
 ) -> list[tuple[str, datetime | None]]:
-    """Return who of the people noted as away is still away at that moment, and until when."""
+    """Return who of the people noted as away is still away at `now`, and until when."""
     each = noted.items() if isinstance(noted, Mapping) else noted
     found = [(user, datetime.fromisoformat(until) if until else None) for user, until in each]
     return [(user, until) for user, until in found if until is None or now < until]
@@ -61,7 +61,7 @@ log = logging.getLogger("countersign.placement")
 MOST_MESSAGES = 50
 
 
-class PlaceKind(StrEnum):
+class CardPlaceKind(StrEnum):
     """The kind of place that a card is posted to."""
 
     THREAD = "thread"  # of the request
@@ -73,7 +73,7 @@ class PlaceKind(StrEnum):
 class CardPlace:
     """A place for a card: the request's thread, a channel, or the approvers' direct messages."""
 
-    kind: PlaceKind
+    kind: CardPlaceKind
     targets: tuple[str, ...]  # channel id, or user ids
     # handle and id of the user groups among the approvers, to name them
     groups: tuple[tuple[str, str], ...] = ()
@@ -112,8 +112,8 @@ def resolve_card_place(
                 short = f"{f'only {able}' if able > 0 else 'nobody'} can be reached"
                 note = f"it needs {gate.required_approvers} people to approve it, and {short}"
             raise CallRefusedError(outputs.no_approvers_output(note), note, tell=True)
-        place = resolve_place_for_people(authority, run, gate, named)
-        place = replace(place, groups=list_group_ids(authority, gate))
+        place = resolve_card_place_for_people(authority, run, gate, named)
+        place = replace(place, groups=find_group_ids_of_gate(authority, gate))
         try:
             return replace(place, away=list_away_people(authority, named - editors))
         except LookupPendingError:  # nobody waits for that; the next reminder knows
@@ -127,7 +127,7 @@ def resolve_card_place(
         ) from error
 
 
-def list_group_ids(authority: Authority, gate: Ask) -> tuple[tuple[str, str], ...]:
+def find_group_ids_of_gate(authority: Authority, gate: Ask) -> tuple[tuple[str, str], ...]:
     """Return handle and id of each user group of the gate that Slack knows.
 
     Raises LookupFailedError.
@@ -137,7 +137,7 @@ def list_group_ids(authority: Authority, gate: Ask) -> tuple[tuple[str, str], ..
     return tuple((handle, group.id) for handle, group in found if group)
 
 
-def resolve_place_for_people(
+def resolve_card_place_for_people(
     authority: Authority, run: Run, gate: Ask, named: Iterable[str]
 ) -> CardPlace:
     """Return where these people will see the card; raises LookupFailedError.
@@ -146,11 +146,11 @@ def resolve_place_for_people(
     messages, with those of the people who decide for them. No more people are looked up than
     needed.
     """
-    kind, channel = PlaceKind.PEOPLE, None
+    kind, channel = CardPlaceKind.PEOPLE, None
     if gate.post_to == "thread":
-        kind, channel = PlaceKind.THREAD, run.channel
+        kind, channel = CardPlaceKind.THREAD, run.channel
     elif gate.post_to != "approvers":
-        kind, channel = PlaceKind.CHANNEL, authority.directory.find_channel_id(gate.post_to)
+        kind, channel = CardPlaceKind.CHANNEL, authority.directory.find_channel_id(gate.post_to)
     if channel and authority.list_first_colleagues(
         authority.directory.list_channel_members(channel) & set(named), 1
     ):
@@ -158,7 +158,7 @@ def resolve_place_for_people(
     asked = authority.list_first_colleagues(named, MOST_MESSAGES)
     besides = authority.list_delegates(asked) - {run.requester, *asked}
     return CardPlace(
-        PlaceKind.PEOPLE, (*asked, *authority.list_first_colleagues(besides, MOST_MESSAGES))
+        CardPlaceKind.PEOPLE, (*asked, *authority.list_first_colleagues(besides, MOST_MESSAGES))
     )
 
 
@@ -166,7 +166,7 @@ CALLS_PER_CARD = 5
 
 
 @dataclass(frozen=True, slots=True)
-class RoutedCall:
+class CallWithCardPlace:
     """A pending call with its gate and the place where it is asked."""
 
     call: Call
@@ -174,14 +174,16 @@ class RoutedCall:
     place: CardPlace
 
 
-def queue_cards(tx: Transaction, run: Run, plan_id: str, asked: Iterable[RoutedCall]) -> None:
+def queue_cards(
+    tx: Transaction, run: Run, plan_id: str, asked: Iterable[CallWithCardPlace]
+) -> None:
     """Put the cards of these calls in the outbox, and say in the thread if they are elsewhere.
 
     Calls that are on cards already have to be withdrawn from them first.
     """
-    routes: dict[str, list[RoutedCall]] = {}
+    routes: dict[str, list[CallWithCardPlace]] = {}
     for each in asked:
-        key = json.dumps([each.place.kind, each.place.targets, build_routing_key(each.gate)])
+        key = json.dumps([each.place.kind, each.place.targets, build_card_routing_key(each.gate)])
         routes.setdefault(key, []).append(each)
     for group in routes.values():
         parts = [group[i : i + CALLS_PER_CARD] for i in range(0, len(group), CALLS_PER_CARD)]
@@ -191,12 +193,17 @@ def queue_cards(tx: Transaction, run: Run, plan_id: str, asked: Iterable[RoutedC
                     tx, build_card_message(run, plan_id, part, target, number, len(parts))
                 )
         # without any target, people come in by an escalation
-        if group[0].place.kind is not PlaceKind.THREAD and group[0].place.targets:
+        if group[0].place.kind is not CardPlaceKind.THREAD and group[0].place.targets:
             _notify_thread_of_place(tx, run, plan_id, parts, among=len(routes))
 
 
 def _notify_thread_of_place(
-    tx: Transaction, run: Run, plan_id: str, parts: Sequence[Sequence[RoutedCall]], *, among: int
+    tx: Transaction,
+    run: Run,
+    plan_id: str,
+    parts: Sequence[Sequence[CallWithCardPlace]],
+    *,
+    among: int,
 ) -> None:
     """Say in the request's thread where people decide; `among` is the number of places of the plan.
 
@@ -204,7 +211,7 @@ def _notify_thread_of_place(
     buttons.
     """
     first = parts[0][0]
-    channel = first.place.kind is PlaceKind.CHANNEL
+    channel = first.place.kind is CardPlaceKind.CHANNEL
     where = first.place.targets[0] if channel else ""
     if not run.channel.startswith("D"):
         key = f"elsewhere:{first.call.id}:{first.call.revision}"
@@ -212,7 +219,7 @@ def _notify_thread_of_place(
             tx, run, key, {"text": notices.card_posted_elsewhere_notice(where, part=among > 1)}
         )
         return
-    here = replace(first.place, kind=PlaceKind.THREAD, targets=(run.channel,))
+    here = replace(first.place, kind=CardPlaceKind.THREAD, targets=(run.channel,))
     for number, part in enumerate(parts, 1):
         shown = [each.call for each in part]
         row = _build_card_message(run, plan_id, shown, here, run.channel, (number, len(parts)))
@@ -232,7 +239,12 @@ def remove_calls_from_cards(tx: Transaction, plan_id: str, moved: set[str]) -> N
 
 
 def build_card_message(
-    run: Run, plan_id: str, part: Sequence[RoutedCall], target: str, number: int = 1, parts: int = 1
+    run: Run,
+    plan_id: str,
+    part: Sequence[CallWithCardPlace],
+    target: str,
+    number: int = 1,
+    parts: int = 1,
 ) -> Message:
     """Return one copy of a card, as a message to a channel or a person."""
     return _build_card_message(
@@ -243,7 +255,7 @@ def build_card_message(
 def build_card_of_allowed_call(run: Run, plan_id: str, call: Call) -> Message:
     """Return the card of a call that needs no approval, for the request's thread."""
     return _build_card_message(
-        run, plan_id, [call], CardPlace(PlaceKind.THREAD, (run.channel,)), run.channel, (1, 1)
+        run, plan_id, [call], CardPlace(CardPlaceKind.THREAD, (run.channel,)), run.channel, (1, 1)
     )
 
 
@@ -255,7 +267,7 @@ def _build_card_message(
     target: str,
     part: tuple[int, int],
 ) -> Message:
-    thread, first = place.kind is PlaceKind.THREAD, shown[0]
+    thread, first = place.kind is CardPlaceKind.THREAD, shown[0]
     body = {
         "calls": [each.id for each in shown],
         "groups": dict(place.groups),
@@ -275,13 +287,13 @@ def _build_card_message(
     )
 
 
-def build_routing_key(gate: Gate) -> object:
+def build_card_routing_key(gate: Gate) -> object:
     """Return the parts of a gate that decide who sees a card and where; None if nobody is asked."""
     fields = {"stages", "any_order", "escalation", "self_approval", "post_to", "veto"}
     return gate.model_dump(mode="json", include=fields) if isinstance(gate, Ask) else None
 
 
-def update_away_on_cards(tx: Transaction, call: Call, away: AwayPeople) -> None:
+def update_away_people_on_cards(tx: Transaction, call: Call, away: AwayPeople) -> None:
     """Update the call's messages with who of the people asked is away now."""
     for card in outbox.list_cards_of_plan(tx, call.plan_id):
         body = outbox.parse_message_body(card)
@@ -306,7 +318,7 @@ END_EMOJIS = {  # the first of these that a call ended with is the request's
 }
 
 
-def choose_status_emoji(found: Iterable[Call]) -> str:
+def choose_emoji_for_calls(found: Iterable[Call]) -> str:
     """Return the emoji name that marks a run with these calls; "" if people decided about none."""
     found = [call for call in found if call.asked_at]
     asked = [call for call in found if isinstance(load_gate(call.gate), Ask)]
@@ -323,7 +335,7 @@ def choose_status_emoji(found: Iterable[Call]) -> str:
 
 def find_first_message_ts(tx: Transaction, run: Run) -> str:
     """Return the Slack ts of the message that the request begins with; "" if there is none."""
-    asked_here = not run.channel.startswith("D") or not outbox.has_thread_root_message(tx, run)
+    asked_here = not run.channel.startswith("D") or not outbox.has_bot_begun_request_thread(tx, run)
     if run.source is RunSource.MESSAGE and asked_here:
         return inbox.get_request_message_ts(tx, run.id)
     return run.thread_ts  # the bot's own: with a form, or for what was asked in a shared channel

@@ -9,14 +9,14 @@ from datetime import datetime
 from typing import Any
 
 from bot.approvals.call_state import measure_waiting_time, tally_votes
-from bot.approvals.call_views import build_call_view, list_delegated_tasks, list_request_texts
-from bot.approvals.card_routing import list_still_away
-from bot.approvals.channel_mode import get_mode_of_run
-from bot.approvals.person_questions import find_question, get_asking_server
-from bot.cards.card import list_calls_with_approve_button
-from bot.cards.notices import away_note, describe_asker
-from bot.cards.question_message import QuestionView, build_readable_answer
-from bot.cards.sentences import WAITS_FOR_ANSWER, mode_note
+from bot.approvals.call_views import build_call_view, list_request_texts, list_tasks_leading_to_run
+from bot.approvals.card_routing import filter_people_still_away
+from bot.approvals.channel_mode import get_strictest_channel_mode
+from bot.approvals.person_questions import find_question, get_asking_server_name
+from bot.cards.card import list_directly_approvable_call_ids
+from bot.cards.notices import away_approvers_note, describe_asker
+from bot.cards.question_message import QuestionView, list_readable_answer_values
+from bot.cards.sentences import WAITS_FOR_ANSWER, request_mode_note
 from bot.cards.views import (
     CallView,
     CardView,
@@ -43,7 +43,7 @@ def is_approvable_on_card(tools: Registry, tx: Transaction, call: Call, now: dat
     ]
     views = [build_card_view(tools, tx, row, now) for row in rows]
     return bool(rows) and all(
-        view and call.id in list_calls_with_approve_button(view, now) for view in views
+        view and call.id in list_directly_approvable_call_ids(view, now) for view in views
     )
 
 
@@ -148,10 +148,10 @@ def list_card_notes(
 
     The mode is left out if it is the usual one. `away`: the absent people noted with the card.
     """
-    mode = get_mode_of_run(tx, run)
-    notes = [mode_note(mode)] if mode is not ChannelMode.ASK else []
-    if gone := list_still_away(away, now):
-        notes.append(away_note(gone))
+    mode = get_strictest_channel_mode(tx, run)
+    notes = [request_mode_note(mode)] if mode is not ChannelMode.ASK else []
+    if gone := filter_people_still_away(away, now):
+        notes.append(away_approvers_note(gone))
     return (*notes, WAITS_FOR_ANSWER) if count_waiting_questions(tx, plan_id) else tuple(notes)
 
 
@@ -172,7 +172,7 @@ def build_origin_fields(tools: Registry, tx: Transaction, run: Run, plan: Plan) 
     return {
         "requester_messages": _list_request_texts(tx, request, plan),
         "edited_messages": _list_edited_texts(request),
-        "delegated_tasks": list_delegated_tasks(tools, tx, run),
+        "delegated_tasks": list_tasks_leading_to_run(tools, tx, run),
     }
 
 
@@ -198,11 +198,11 @@ def build_question_view(
         return None
     call, answer = found.call, calls.find_person_answer(tx, found.call.id)
     given = json.loads(answer.given) if answer and not answer.declined else {}
-    lines = build_readable_answer(found.asked, given) if given else ()
+    lines = list_readable_answer_values(found.asked, given) if given else ()
     hidden = mask_secrets(found.asked.question)
-    errands, server, amid = list_delegated_tasks(tools, tx, found.run), "", ""
+    errands, server, amid = list_tasks_leading_to_run(tools, tx, found.run), "", ""
     if found.run.source is RunSource.SERVER and errands:  # what it asks amid is no errand
-        server, amid, errands = get_asking_server(found.run), errands[-1].what, errands[:-1]
+        server, amid, errands = get_asking_server_name(found.run), errands[-1].what, errands[:-1]
     return QuestionView(
         id=call.id,
         revision=call.revision,
@@ -227,5 +227,5 @@ def build_question_view(
         ),
         server=server,
         server_task=amid,
-        away_people=tuple(list_still_away(body.get("away", {}), now)),
+        away_people=tuple(filter_people_still_away(body.get("away", {}), now)),
     )

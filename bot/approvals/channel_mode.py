@@ -34,10 +34,10 @@ NOBODY = "this place is in strict mode, and the policy's defaults name no approv
 BY_MODE = "strict mode"  # the rule that asks where the policy would not
 
 
-def restrict_gate_by_mode(
+def restrict_gate_by_channel_mode(
     gate: Allow | Deny | Ask, mode: ChannelMode, default: Ask | None, *, reads: bool
 ) -> Allow | Deny | Ask:
-    """Return the gate as a channel in that mode changes it.
+    """Return the gate, made as strict as this channel mode requires.
 
     `default`: the policy's default gate. A call that only `reads` keeps its gate.
     """
@@ -57,9 +57,9 @@ def restrict_gate_by_mode(
             return default.copy_without_offers().model_copy(update={"rule": BY_MODE})
 
 
-def get_mode_of_run(tx: Transaction, run: Run) -> ChannelMode:
+def get_strictest_channel_mode(tx: Transaction, run: Run) -> ChannelMode:
     """Return the strictest of the modes that apply to a request."""
-    return max(channel_modes.list_modes_of_run(tx, run), key=STRICTNESS.__getitem__)
+    return max(channel_modes.list_channel_modes_limiting_run(tx, run), key=STRICTNESS.__getitem__)
 
 
 def is_stricter_mode(now: ChannelMode, before: ChannelMode) -> bool:
@@ -68,7 +68,7 @@ def is_stricter_mode(now: ChannelMode, before: ChannelMode) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelModes:
+class ChannelModeSwitcher:
     """The channel modes: shows and switches them. One per process; any thread."""
 
     store: Store
@@ -99,7 +99,7 @@ class ChannelModes:
         return "\n".join(said)
 
     def switch_mode(self, channel: str, wanted: ChannelMode, person: str) -> str:
-        """Switch the channel's mode for a colleague, and say so there; return the reply, as mrkdwn.
+        """Switch the channel's mode for a colleague; post that in it; return the reply, as mrkdwn.
 
         `channel` may be channel_modes.EVERYWHERE, for all conversations, which only people who may
         loosen can switch. Raises LookupFailedError.
@@ -111,19 +111,19 @@ class ChannelModes:
         )
         may_loosen = person in self._list_people_who_may_loosen(channel)
         with self.store.write() as tx:
-            before = channel_modes.get_current_mode(tx, team, channel)
+            before = channel_modes.get_current_channel_mode(tx, team, channel)
             if before is wanted:
                 return sentences.mode_unchanged_reply(wanted, everywhere=every)
             if not may_loosen and (every or not is_stricter_mode(wanted, before)):
                 data = {"channel": channel, "from": before, "to": wanted, "why": "not_named"}
                 trail.record_event(tx, "mode.refused", at=now, actor=person, data=data)
-                refused = sentences.switch_all_not_allowed_reply(
+                refused = sentences.global_mode_not_allowed_reply(
                     self._describe_who_may_loosen(members=False)
                 )
                 return (
                     refused
                     if every
-                    else sentences.loosening_not_allowed_reply(
+                    else sentences.mode_loosening_not_allowed_reply(
                         before, self._describe_who_may_loosen()
                     )
                 )
@@ -152,7 +152,7 @@ class ChannelModes:
 
     def _redraw_cards(self, tx: Transaction, channel: str) -> None:
         """Redraw the cards of the channel's requests, so that they say the new mode."""
-        for run in runs.list_unfinished_runs(tx):
+        for run in runs.list_open_and_failed_runs(tx):
             here = channel in (run.channel, run.asked_in, channel_modes.EVERYWHERE)
             plan = calls.find_open_plan(tx, run.id) if here else None
             if plan is not None:

@@ -22,7 +22,7 @@ from bot.tools import Registry
 from storage import calls, endings, inbox, moves, outbox, runs, schedule
 from storage.record import Call, Delivery, Message, Store, Transaction
 from storage.states import CallStatus, DeliveryKind, MessageKind, MessageStatus
-from storage.store import is_temporary_error
+from storage.store import is_temporary_database_error
 
 # Expiry: the clock denies the calls that nobody decided in time, and tells the thread.
 
@@ -30,7 +30,7 @@ log = logging.getLogger("countersign.reminders")
 
 
 class CallExpirer:
-    """Ends calls after their deadline. One per process; `expire` is called by the loop only."""
+    """Ends calls after their deadline. One per process; called by the loop only."""
 
     def __init__(self, store: Store, clock: Clock, tools: Registry) -> None:
         """Store the dependencies; `tools` word what has expired."""
@@ -70,17 +70,17 @@ class CallExpirer:
                     if call
                     and not _was_clicked_in_time(call, clicked)
                     and not (
-                        person_questions.is_question(call)
-                        and person_questions.was_replied_in_time(tx, call, arrived)
+                        person_questions.is_question_to_person(call)
+                        and person_questions.has_timely_unhandled_reply(tx, call, arrived)
                     )
-                    and endings.expire_call(
+                    and endings.expire_call_if_overdue(
                         tx, call, at=now, words=outputs, output=_unanswered_question_text(call)
                     )
                 ]
                 if denied := [call for call in fallen if call.status is CallStatus.PENDING]:
                     self._announce_expiry(tx, denied)
         except Exception as error:
-            if is_temporary_error(error):
+            if is_temporary_database_error(error):
                 raise
             if len(ids) == 1:
                 log.exception("call %s: could not be expired", ids[0])
@@ -91,13 +91,13 @@ class CallExpirer:
     def _announce_expiry(self, tx: Transaction, fallen: list[Call]) -> None:
         """Say in the thread which calls of one plan have expired."""
         run = runs.find_run(tx, fallen[0].run_id)
-        asking = [call for call in fallen if person_questions.is_question(call)]
-        fallen = [call for call in fallen if not person_questions.is_question(call)]
+        asking = [call for call in fallen if person_questions.is_question_to_person(call)]
+        fallen = [call for call in fallen if not person_questions.is_question_to_person(call)]
         if run is not None:
             person_questions.announce_unanswered_questions(tx, run, asking)
         if run is not None and fallen:
             first, effects = fallen[0], [self._describe_effect(tx, call) for call in fallen]
-            text = notices.expired_line(effects, first.deadline, run.requester)
+            text = notices.nobody_decided_in_time_line(effects, first.deadline, run.requester)
             outbox.queue_notice(tx, run, f"expired:{first.id}:{first.revision}", {"text": text})
 
     def _describe_effect(self, tx: Transaction, call: Call) -> str:
@@ -105,7 +105,7 @@ class CallExpirer:
         try:
             return describe_call_effect(self._tools, tx, call)
         except Exception as error:
-            if is_temporary_error(error):
+            if is_temporary_database_error(error):
                 raise
             log.exception("run %s call %s: what has expired cannot be said", call.run_id, call.id)
             return call.tool
@@ -113,7 +113,7 @@ class CallExpirer:
 
 def _unanswered_question_text(call: Call) -> str:
     """Return what the model gets for an unanswered question; "" for any other call."""
-    return outputs.UNANSWERED if person_questions.is_question(call) else ""
+    return outputs.UNANSWERED if person_questions.is_question_to_person(call) else ""
 
 
 def _find_first_click_times(deliveries: Iterable[Delivery]) -> dict[str, datetime]:
@@ -164,7 +164,7 @@ NO_TABLE = "I could not show the rows: Slack did not accept the table."
 
 
 def cancel_calls_of_failed_card(tx: Transaction, card: Message, code: str, *, at: datetime) -> bool:
-    """Cancel the calls that only this failed card showed, and tell the request.
+    """Cancel the calls that only this failed card showed; return whether there were any.
 
     Return False when other copies of the card show all of them. `code` is why Slack refused the
     card. Runs in the caller's transaction, after the card was marked as failed.
@@ -235,8 +235,8 @@ def cancel_unpostable_request(tx: Transaction, root: Message, *, at: datetime) -
         )
 
 
-def notify_of_unsent_rows(tx: Transaction, row: Message) -> None:
-    """Tell the thread that Slack did not take the table or the file with all rows.
+def report_unsent_table_or_file(tx: Transaction, row: Message) -> None:
+    """Tell the run's thread that Slack refused this message, a table or a file of rows.
 
     If the file was for one person, only they are told.
     """

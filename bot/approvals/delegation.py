@@ -33,7 +33,7 @@ NO_COLLEAGUE = "Only full members of this workspace can decide."
 
 @dataclass(frozen=True, slots=True)
 class DelegateFinder:
-    """The people who currently decide for others, to be asked as well."""
+    """Finds the people who decide for others now, to be asked as well."""
 
     store: Store
     clock: Clock
@@ -61,7 +61,7 @@ class DelegationManager:
     def list_delegations(self, person: str) -> list[delegation_dialog.DelegationView]:
         """Return the delegations in force that this person gave or received."""
         with self.store.read() as tx:
-            found = delegations.list_delegations_of_person(
+            found = delegations.list_delegations_involving_person(
                 tx, self.authority.team, person, self.clock.now()
             )
         return [
@@ -76,7 +76,7 @@ class DelegationManager:
             for each in found
         ]
 
-    def parse_delegation_wish(
+    def parse_submitted_delegation(
         self, state: dict[str, Any], giver: str
     ) -> delegation_dialog.DelegationInput | dict[str, str]:
         """Return the delegation a submitted dialog asks for, or its errors by block id.
@@ -95,7 +95,7 @@ class DelegationManager:
     ) -> None:
         """Store the delegation a dialog asks for, tell both people, and settle the delivery."""
         giver, at, team = delivery.user, delivery.received_at, self.authority.team
-        found = self.parse_delegation_wish(payload["view"]["state"]["values"], giver)
+        found = self.parse_submitted_delegation(payload["view"]["state"]["values"], giver)
         if isinstance(
             found, delegation_dialog.DelegationInput
         ) and not self.authority.is_active_colleague(giver):
@@ -179,7 +179,7 @@ class DelegateNotifier:
         """Show waiting calls to every new delegate; return whether there was one."""
         now = self._clock.now()
         with self._store.read() as tx:
-            new = delegations.list_unshown_delegations(tx, self._authority.team, now)
+            new = delegations.list_delegations_awaiting_call_list(tx, self._authority.team, now)
         for each in new:
             try:
                 self._notify_delegate(each, now)
@@ -193,21 +193,26 @@ class DelegateNotifier:
 
     def _notify_delegate(self, row: delegations.Delegation, now: datetime) -> None:
         found = [
-            (run, card_routing.RoutedCall(call, gate, self._resolve_place(run, gate, row.delegate)))
+            (
+                run,
+                card_routing.CallWithCardPlace(
+                    call, gate, self._resolve_place(run, gate, row.delegate)
+                ),
+            )
             for call, run, gate in self._list_waiting_calls(row, now)
         ]
-        plans: dict[str, list[tuple[Run, card_routing.RoutedCall]]] = {}
+        plans: dict[str, list[tuple[Run, card_routing.CallWithCardPlace]]] = {}
         for run, asked in found:
             key = json.dumps(
                 [
                     asked.call.plan_id,
                     asked.place.targets,
-                    card_routing.build_routing_key(asked.gate),
+                    card_routing.build_card_routing_key(asked.gate),
                 ]
             )
             plans.setdefault(key, []).append((run, asked))
         with self._store.write() as tx:
-            if not delegations.claim_showing_of_waiting_calls(tx, row.id, now):
+            if not delegations.mark_delegate_shown_waiting_calls(tx, row.id, now):
                 return
             told: list[str] = []
             for together in plans.values():
@@ -247,19 +252,19 @@ class DelegateNotifier:
 
         Looks people up.
         """
-        place = card_routing.resolve_place_for_people(self._authority, run, gate, [delegate])
+        place = card_routing.resolve_card_place_for_people(self._authority, run, gate, [delegate])
         if (
-            place.kind is card_routing.PlaceKind.PEOPLE
+            place.kind is card_routing.CardPlaceKind.PEOPLE
         ):  # without those who decide for the delegate in turn
-            place = card_routing.CardPlace(card_routing.PlaceKind.PEOPLE, (delegate,))
-        return replace(place, groups=card_routing.list_group_ids(self._authority, gate))
+            place = card_routing.CardPlace(card_routing.CardPlaceKind.PEOPLE, (delegate,))
+        return replace(place, groups=card_routing.find_group_ids_of_gate(self._authority, gate))
 
     def _queue_messages(
         self,
         tx: Transaction,
         row: delegations.Delegation,
         run: Run,
-        waiting: Sequence[card_routing.RoutedCall],
+        waiting: Sequence[card_routing.CallWithCardPlace],
     ) -> None:
         """Put a line under the cards the delegate sees, and new cards for calls on none of them."""
         if not waiting:
@@ -289,7 +294,7 @@ class DelegateNotifier:
         tx: Transaction,
         row: delegations.Delegation,
         run: Run,
-        shown: Sequence[card_routing.RoutedCall],
+        shown: Sequence[card_routing.CallWithCardPlace],
         place: tuple[str, str],
     ) -> Message:
         """Return the message that tells the delegate, in this channel and thread, what waits."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bot.approvals.call_state import load_preview_rows
+from bot.approvals.call_state import load_full_preview_table
 from bot.approvals.permissions import PermissionChecker, reply_privately
 from bot.cards import sentences
 from bot.cards.action_names import Action, DialogId
@@ -46,8 +46,8 @@ class DialogRefusal:
     why: str = ""
 
 
-class DialogAccess:
-    """Checks access to all dialogs, and records it."""
+class DialogAccessChecker:
+    """Checks who may use a dialog, and records it in the audit."""
 
     def __init__(self, store: Store, clock: Clock, permissions: PermissionChecker) -> None:
         """Store the dependencies; `permissions` says who may decide."""
@@ -58,7 +58,7 @@ class DialogAccess:
     def decide_access(
         self, verb: CallVerb, target: CallTarget | CardTarget, person: str, team: str
     ) -> DialogAdmission | DialogRefusal:
-        """Return whether `person` may do this to a call now, or to any pending call of a card.
+        """Return whether `person` may do `verb` to a call now, or to any pending call of a card.
 
         `team` is the workspace they come from: people from outside are refused without a look-up.
         Somebody who may reject but not approve is admitted to look.
@@ -66,7 +66,7 @@ class DialogAccess:
         now = self._clock.now()
         with self._store.read() as tx:
             if isinstance(target, CallTarget):
-                found = decisions.check_decidable(tx, target.call, target.revision, now)
+                found = decisions.check_revision_is_decidable(tx, target.call, target.revision, now)
                 waiting = [found.call] if isinstance(found, decisions.DecidableCall) else []
             else:
                 found = None
@@ -122,7 +122,7 @@ class DialogAccess:
 class PreviewRowsSender:
     """Sends a person all rows of a table that a preview shows in part; on the loop."""
 
-    def __init__(self, store: Store, access: DialogAccess) -> None:
+    def __init__(self, store: Store, access: DialogAccessChecker) -> None:
         """Store the dependencies; the rows are for people whom `access` admits to Review."""
         self._store = store
         self._access = access
@@ -151,7 +151,7 @@ class PreviewRowsSender:
                     self._queue_rows_file(tx, delivery, call)
 
     def _queue_rows_file(self, tx: Transaction, delivery: Delivery, call: Call) -> None:
-        rows = load_preview_rows(call)
+        rows = load_full_preview_table(call)
         if rows is None:
             reply_privately(tx, delivery, sentences.OUTDATED_CARD_REPLY)
             inbox.mark_delivery_done(tx, delivery, "no rows")

@@ -16,11 +16,11 @@ from pydantic import BaseModel
 
 from bot.approvals import call_state, card_routing
 from bot.approvals.call_checks import CallRefusedError, explain_incomplete_display
-from bot.approvals.call_gates import FactSources, compute_gate, prepare_preview_for_thread
+from bot.approvals.call_gates import PolicyFactSources, allow_full_preview_in_thread, compute_gate
 from bot.approvals.call_views import build_call_view
 from bot.approvals.permissions import PermissionChecker, reply_privately
 from bot.cards import notices, sentences
-from bot.cards.edit_form import FieldErrors, build_failure_at_changed_input, parse_edit_submission
+from bot.cards.edit_form import FieldErrors, build_error_at_changed_input, parse_edit_submission
 from bot.policy.authority import Authority, Denial, LookupFailedError
 from bot.policy.gates import Allow, Ask, Deny, combine_gates, dump_gate, load_gate
 from bot.tools import Preview, Registry, Tool, ToolError
@@ -83,11 +83,11 @@ EditedCallApproval = Callable[[Transaction, Call, Callable[[], None]], None]
 
 
 class EditHandler:
-    """Reads and stores edits. One per process; `read` on any thread, `store` on the loop only."""
+    """Parses edits (on any thread) and stores them (on the loop only). One per process."""
 
     def __init__(
         self,
-        sources: FactSources,
+        sources: PolicyFactSources,
         authority: Authority,
         tools: Registry,
         permissions: PermissionChecker,
@@ -123,7 +123,7 @@ class EditHandler:
         `state`: of the dialog's elements. `patience`: seconds to wait for the tool's preview.
         """
         with self._sources.store.read() as tx:
-            found = decisions.check_decidable(tx, call_id, revision, at)
+            found = decisions.check_revision_is_decidable(tx, call_id, revision, at)
             is_open = isinstance(found, decisions.DecidableCall)
             shown = calls.find_call_with_revision(tx, call_id) if is_open else None
             run = runs.find_run(tx, shown.call.run_id) if shown else None
@@ -153,10 +153,10 @@ class EditHandler:
         try:
             seen = self._preview_edit(run, shown, tool, args, patience)
         except ToolError as error:
-            return build_failure_at_changed_input(editable, before, parsed.arguments, str(error))
+            return build_error_at_changed_input(editable, before, parsed.arguments, str(error))
         known, arguments = loads(shown.call.names) | names.names_by_id, dump_arguments(args)
         if why := _describe_hidden_content(tool, shown, arguments, known, seen):
-            return build_failure_at_changed_input(editable, before, parsed.arguments, why)
+            return build_error_at_changed_input(editable, before, parsed.arguments, why)
         return Edit(run, shown, arguments, now, seen, parsed.approve, dumps(known))
 
     def _find_approver_shortage(
@@ -193,7 +193,7 @@ class EditHandler:
         Raises ToolError where it would fail, NotYetKnownError while the tool is being asked.
         """
         call, now = shown.call, self._sources.clock.now()
-        seen = self._previews.get_edit_preview(
+        seen = self._previews.get_or_start_edit_preview(
             tool,
             args,
             call_state.build_tool_context(run, call, now),
@@ -201,7 +201,7 @@ class EditHandler:
             patience=patience,
             then=self._wake,
         )
-        return prepare_preview_for_thread(self._sources, run, seen)
+        return allow_full_preview_in_thread(self._sources, run, seen)
 
     def _compute_gate(
         self, run: Run, shown: calls.CallWithRevision, tool: Tool[Any], args: BaseModel
@@ -259,11 +259,11 @@ class EditHandler:
                 return
             if place is not None:
                 card_routing.remove_calls_from_cards(tx, call.plan_id, {call.id})
-                asked = card_routing.RoutedCall(outcome.call, edit.gate, place)
+                asked = card_routing.CallWithCardPlace(outcome.call, edit.gate, place)
                 card_routing.queue_cards(tx, edit.run, call.plan_id, [asked])
             view = build_call_view(self._tools, tx, call.id)
             assert view is not None
-            line = notices.edited_line(delivery.user, view, edit.run.requester)
+            line = notices.call_edited_line(delivery.user, view, edit.run.requester)
             key, body = f"edited:{delivery.seq}", {"text": line}
             if approve is not None:
                 approve(tx, outcome.call, lambda: outbox.queue_notice(tx, edit.run, key, body))
@@ -274,9 +274,9 @@ class EditHandler:
 
     def _find_new_place(self, edit: Edit) -> card_routing.CardPlace | None:
         """Return where other people are asked now; None if the same people are. Looks them up."""
-        if card_routing.build_routing_key(
+        if card_routing.build_card_routing_key(
             load_gate(edit.shown.call.gate)
-        ) == card_routing.build_routing_key(edit.gate):
+        ) == card_routing.build_card_routing_key(edit.gate):
             return None
         return card_routing.resolve_card_place(self._authority, edit.run, edit.gate)
 
@@ -302,7 +302,7 @@ class EditHandler:
             ),
             "gate": gate,
             "deadline": min(deadline, call.deadline) if call.deadline else deadline,
-            **call_state.build_preview_columns(seen),
+            **call_state.dump_preview_to_call_columns(seen),
             "names": edit.names,
             "next_at": call_state.find_next_notification_time(
                 edit.gate, call.asked_at or call.created_at

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from bot.approvals.call_gates import FactSources, load_facts_from_values
+from bot.approvals.call_gates import PolicyFactSources, load_policy_facts_from_values
 from bot.cards import request_form
-from bot.cards.button_codec import FormKind, FormTarget
+from bot.cards.button_codec import FormSource, FormTarget
 from bot.config.startup import StartupError
 from bot.policy.authority import Authority, Directory
 from bot.policy.evaluation import CurrentPolicy, Policy
@@ -27,28 +27,32 @@ from storage.states import MessageKind
 class FormCatalog:
     """The tools and templates people may ask for with a form. One for all forms; any thread."""
 
-    sources: FactSources
+    sources: PolicyFactSources
     authority: Authority
     tools: Registry
 
-    def list_choices(self, person: str, channel: str) -> list[request_form.FormChoice]:
-        """Return what this person may ask for there, by title; raises LookupFailedError."""
+    def list_choices(self, person: str, channel: str) -> list[request_form.RequestFormChoice]:
+        """Return the forms this person may use in `channel`, by title; raises LookupFailedError."""
         found = [
-            request_form.FormChoice(FormKind.TOOL, tool.name, tool.title, tool.declared_effect)
+            request_form.RequestFormChoice(
+                FormSource.TOOL, tool.name, tool.title, tool.declared_effect
+            )
             for tool in self.tools
             if self._may_ask(tool, person, channel)
         ]
         for each in self.sources.policy.policy.templates:
             if tool := self._find_template_tool(each, person, channel):
                 found.append(
-                    request_form.FormChoice(
-                        FormKind.TEMPLATE, each.title, each.title, tool.declared_effect
+                    request_form.RequestFormChoice(
+                        FormSource.TEMPLATE, each.title, each.title, tool.declared_effect
                     )
                 )
         return sorted(found, key=lambda each: each.title.casefold())
 
-    def find_choice(self, words: str, person: str, channel: str) -> request_form.FormChoice | None:
-        """Return the choice of this person with this name or title; None if there is none."""
+    def find_choice(
+        self, words: str, person: str, channel: str
+    ) -> request_form.RequestFormChoice | None:
+        """Return the form that this person may use with this name or title; None if none."""
         meant = " ".join(words.split()).casefold()
         found = self.list_choices(person, channel)
         named = (each for each in found if meant in (each.name.casefold(), each.title.casefold()))
@@ -56,16 +60,16 @@ class FormCatalog:
 
     def get_title(self, target: FormTarget) -> str:
         """Return the title of a form's tool or template, even if nobody may ask for it."""
-        tool = self.tools.get(target.name) if target.kind is FormKind.TOOL else None
+        tool = self.tools.get(target.name) if target.kind is FormSource.TOOL else None
         return tool.title if tool else target.name
 
     def find_form(self, target: FormTarget, person: str) -> request_form.RequestForm | None:
-        """Return the form for this person; None if they may not ask for that.
+        """Return the form for this person; None if its tool or template is not theirs.
 
         The form is the same each time, so that a submission is read by the form that was shown.
         """
         channel, template = target.form_context.channel, None
-        if target.kind is FormKind.TEMPLATE:
+        if target.kind is FormSource.TEMPLATE:
             every = self.sources.policy.policy.templates
             template = next((each for each in every if each.title == target.name), None)
             tool = self._find_template_tool(template, person, channel) if template else None
@@ -118,7 +122,7 @@ class FormCatalog:
         ]
         if not denying:
             return False
-        facts = load_facts_from_values(self.sources, person, channel, tool, {})
+        facts = load_policy_facts_from_values(self.sources, person, channel, tool, {})
         return any(rule.match_call(facts, tool.does)[0] is True for rule in denying)
 
     def _load_earlier_values(self, tool: Tool[Any], call_id: str, person: str) -> Mapping[str, Any]:
@@ -162,7 +166,7 @@ class RequestChannelChecker:
             return ""
         if not {person, self.bot_user} <= self.directory.list_channel_members(channel):
             return ""
-        is_shared = self.directory.is_shared_channel(channel)
+        is_shared = self.directory.is_externally_shared_channel(channel)
         return "" if self.is_disallowed_shared_channel(channel, is_shared=is_shared) else channel
 
     def is_disallowed_shared_channel(self, channel: str, *, is_shared: bool) -> bool:
@@ -204,7 +208,7 @@ def require_fitting_templates(policy: Policy, tools: Registry) -> None:
 
 
 def queue_form_invitation(tx: Transaction, delivery: Delivery, *, in_private: bool) -> None:
-    """Answer a message where it was written, with a button for the form of what can be asked.
+    """Answer a message where it was written, with a button that opens the request form.
 
     `in_private`: only the writer sees the answer, for another company reads along.
     """

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bot.approvals.call_gates import FactSources, compute_gate
+from bot.approvals.call_gates import PolicyFactSources, compute_gate
 from bot.approvals.call_state import build_tool_context
-from bot.approvals.channel_mode import get_mode_of_run
+from bot.approvals.channel_mode import get_strictest_channel_mode
 from bot.approvals.form_catalog import FormCatalog, RequestChannelChecker
 from bot.approvals.permissions import DeliverySettler
 from bot.cards import request_form, sentences
@@ -38,7 +38,7 @@ class FilledForm:
 
     target: FormTarget
     form: request_form.RequestForm
-    filled: request_form.CompletedForm
+    filled: request_form.CompletedRequestForm
     names: Mapping[str, str]  # of the ids in it
 
     @property
@@ -64,7 +64,7 @@ class FormReader:
 
     def __init__(
         self,
-        sources: FactSources,
+        sources: PolicyFactSources,
         authority: Authority,
         offers: FormCatalog,
         team: str,
@@ -89,9 +89,9 @@ class FormReader:
         """
         if not self._authority.is_active_colleague(person):
             return FormRefusal(sentences.MEMBERS_ONLY_REPLY)
-        return self.read_without_member_check(target, person, state)
+        return self.read_form_without_member_check(target, person, state)
 
-    def read_without_member_check(
+    def read_form_without_member_check(
         self, target: FormTarget, person: str, state: Mapping[str, Any]
     ) -> FilledForm | FieldErrors | FormRefusal:
         """Return the filled-in form without checking that the person is a full member."""
@@ -150,7 +150,7 @@ class FormReader:
         key = (f"form:{person}", 0, f"{entry.tool.name}:{dump_arguments(args)}")
         context = build_tool_context(run, call, now)
         try:
-            self._previews.get_edit_preview(
+            self._previews.get_or_start_edit_preview(
                 entry.tool, args, context, key, patience=patience, then=self._wake
             )
         except ToolError as error:
@@ -161,27 +161,27 @@ class FormReader:
 
 
 @dataclass(frozen=True, slots=True)
-class FormDependencies:
-    """The parts that the other classes here are built from; `wake` has the loop look again."""
+class FormServiceFactory:
+    """Builds the classes that handle request forms; `wake` wakes the main loop."""
 
-    sources: FactSources
+    sources: PolicyFactSources
     authority: Authority
     tools: Registry
     identity: Identity
     previews: PreviewRunner
     wake: Callable[[], None]
 
-    def build_catalog(self) -> FormCatalog:
+    def build_form_catalog(self) -> FormCatalog:
         """Return the tools and templates people may ask for."""
         return FormCatalog(self.sources, self.authority, self.tools)
 
-    def build_reader(self) -> FormReader:
+    def build_form_reader(self) -> FormReader:
         """Return the reader of filled-in forms."""
         team, previews = self.identity.team, self.previews
         return FormReader(
             self.sources,
             self.authority,
-            self.build_catalog(),
+            self.build_form_catalog(),
             team,
             previews=previews,
             wake=self.wake,
@@ -197,11 +197,11 @@ class FormDependencies:
 class FormRequestStarter:
     """Begins requests made with forms. One per process; called on the loop only."""
 
-    def __init__(self, parts: FormDependencies) -> None:
+    def __init__(self, parts: FormServiceFactory) -> None:
         """Store the `parts` that read forms and say where requests begin."""
         self._store = parts.sources.store
         self._clock = parts.sources.clock
-        self._entries = parts.build_reader()
+        self._entries = parts.build_form_reader()
         self._places = parts.build_request_channel_checker()
         self._replies = DeliverySettler(self._store)
 
@@ -240,11 +240,11 @@ class FormRequestStarter:
             updated_at=now,
         )
         with self._store.write() as tx:
-            if not inbox.is_delivery_new(tx, delivery):
+            if not inbox.is_delivery_still_new(tx, delivery):
                 return
             moves.insert_run(tx, run, at=now)
-            inbox.hold_message(tx, delivery, run.id, asked_in=asked_in)
-            mode = get_mode_of_run(tx, run)
+            inbox.hold_message_until_next_turn(tx, delivery, run.id, asked_in=asked_in)
+            mode = get_strictest_channel_mode(tx, run)
             text, blocks = request_form.render_request_root_message(
                 delivery.user, entry.effect_sentence, setting.link, mode
             )

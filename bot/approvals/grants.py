@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from bot.approvals.call_gates import FactSources
+from bot.approvals.call_gates import PolicyFactSources
 from bot.approvals.permissions import may_approve_alone, reply_privately
 from bot.cards import notices, slack_text
 from bot.cards.action_names import Action, DialogId
@@ -32,13 +32,13 @@ NOTHING_LEFT = "That was revoked already, or has expired."
 
 def list_candidate_grants(
     tx: Transaction,
-    sources: FactSources,
+    sources: PolicyFactSources,
     run: Run,
     tool: Tool[Any],
     gate: Ask,
     arguments: str,
 ) -> list[grants.Grant]:
-    """Return the grants this call may run on, if their givers may still decide.
+    """Return the stored grants that cover this call, without checking their givers.
 
     Empty if the gate offers no saved approvals: then no grant was given under its rule.
     """
@@ -84,7 +84,7 @@ def _has_channel_approvers(gate: Ask) -> bool:
     return any(each.channel for each in lists)
 
 
-def find_grant_offer(gate: Ask, chosen: int | None) -> GrantOffer | None:
+def get_chosen_or_default_offer(gate: Ask, chosen: int | None) -> GrantOffer | None:
     """Return the chosen offer to save an approval, or the one the gate makes by itself.
 
     None if there is neither.
@@ -153,7 +153,7 @@ def describe_grant_scope(tools: Registry, grant: grants.Grant) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class GrantList:
+class GrantManager:
     """The grants of one workspace: approvals are saved, and its people see and end them."""
 
     store: Store
@@ -164,7 +164,7 @@ class GrantList:
 
     def get_action_handlers(self) -> Mapping[Action | DialogId, Any]:
         """Return the handler of the button that ends a grant."""
-        return {Action.REVOKE: self.revoke_grants_of_call}
+        return {Action.REVOKE: self.handle_revoke_grants_click}
 
     def save_approval_as_grant(
         self, tx: Transaction, run: Run, call: Call, person: str, offer: GrantOffer
@@ -179,36 +179,40 @@ class GrantList:
 
     def describe_grants(self, person: str) -> str:
         """Return the grants that this person requested or gave, as mrkdwn."""
-        found = self.list_grants(person)
+        found = self.list_revocable_grants(person)
         if not found:
             return "You have no saved approvals, and have given none."
         lines = [f"• {text} (“/approvals revoke {grant.id}” ends it)" for grant, text in found]
         return "\n".join(["Saved approvals (these run without asking):", *lines])
 
-    def list_grants(self, person: str) -> list[tuple[grants.Grant, str]]:
+    def list_revocable_grants(self, person: str) -> list[tuple[grants.Grant, str]]:
         """Return each saved approval this person may end, with the sentence that describes it."""
         with self.store.read() as tx:
-            found = grants.list_usable_grants_of_person(tx, self.team, person, self.clock.now())
+            found = grants.list_usable_grants_involving_person(
+                tx, self.team, person, self.clock.now()
+            )
         return [(grant, self._describe_grant(grant)) for grant in found]
 
-    def end_grants_of_call(self, tx: Transaction, call_id: str, person: str, at: datetime) -> bool:
-        """End the grants given with this call; return False if none of them is left.
+    def revoke_grants_given_with_call(
+        self, tx: Transaction, call_id: str, person: str, at: datetime
+    ) -> bool:
+        """End the grants given with this call; return whether any was ended.
 
         Only grants that the person requested or gave are ended.
         """
-        mine = grants.list_usable_grants_of_person(tx, self.team, person, at)
+        mine = grants.list_usable_grants_involving_person(tx, self.team, person, at)
         given = [grant for grant in mine if grant.call_id == call_id]
         ended = [grants.revoke_grant(tx, grant.id, person, at) for grant in given]
         return any(ended)
 
-    def revoke_grants_of_call(
+    def handle_revoke_grants_click(
         self, delivery: Delivery, asked: Click | DialogSubject, _payload: dict[str, Any]
     ) -> None:
         """End the saved approval given with this call; Home then shows that it is gone."""
         assert isinstance(asked.target, CallTarget)
         person, at = delivery.user, delivery.received_at
         with self.store.write() as tx:
-            ended = self.end_grants_of_call(tx, asked.target.call, person, at)
+            ended = self.revoke_grants_given_with_call(tx, asked.target.call, person, at)
             reply_privately(tx, delivery, "" if ended else NOTHING_LEFT)
             inbox.mark_delivery_done(tx, delivery, "revoked" if ended else "nothing to revoke")
 

@@ -39,7 +39,7 @@ def cancel_requests_of_person(store: Store, team: str, person: str, at: datetime
     with store.write() as tx:
         mine = (
             run
-            for run in runs.list_unfinished_runs(tx)
+            for run in runs.list_open_and_failed_runs(tx)
             if (run.team, run.requester) == (team, person)
         )
         first = [run for run in mine if not run.parent_call and runs.is_run_open(run)]
@@ -55,13 +55,13 @@ def cancel_requests_of_person(store: Store, team: str, person: str, at: datetime
 
 @dataclass(frozen=True, slots=True)
 class MessageChangeOutcome:
-    """The result of a change to a message."""
+    """The result of an edited or deleted message."""
 
     note: str  # for the operator
     ended: Run | None = None  # the run that is over by it
 
 
-def apply_message_change(
+def apply_message_change_to_request(
     tx: Transaction, delivery: Delivery, event: Mapping[str, Any], *, at: datetime, bot_user: str
 ) -> MessageChangeOutcome:
     """Apply an edit or deletion of a Slack message to its request.
@@ -144,7 +144,7 @@ def _store_deleted_message(
     )
     note = "deleted before it was delivered"
     if inbox.insert_delivery(tx, never) and (stored := inbox.find_delivery(tx, key)):
-        inbox.erase_delivery(tx, stored, note)
+        inbox.finish_delivery_and_erase_body(tx, stored, note)
     return note
 
 
@@ -171,11 +171,11 @@ def _change_unread_message(
 ) -> str:
     """Store the new text of a message nobody has read yet, or drop a deleted one; return a note."""
     if after is None:
-        inbox.erase_delivery(tx, asked, "deleted before it was read")
+        inbox.finish_delivery_and_erase_body(tx, asked, "deleted before it was read")
         return "deleted before it was read"
     body = json.loads(asked.body)
     body["event"] |= {"text": after.get("text") or "", "files": after.get("files") or []}
-    inbox.replace_message_body(tx, asked, json.dumps(body))
+    inbox.replace_body_of_unread_message(tx, asked, json.dumps(body))
     return "edited before it was read"
 
 
@@ -197,7 +197,7 @@ def _record_deleted_message(
     If the model has not read the message yet, it never will.
     """
     if asked.status is DeliveryStatus.HELD:
-        inbox.erase_delivery(tx, asked, "deleted before it was read")
+        inbox.finish_delivery_and_erase_body(tx, asked, "deleted before it was read")
     data = {"message": ts, "read": asked.status is DeliveryStatus.DONE}
     trail.record_event(tx, "request.unsaid", at=at, actor=asked.user, run_id=run.id, data=data)
     return MessageChangeOutcome("a later message of the request was deleted")

@@ -13,7 +13,7 @@ from typing import Any
 from bot.approvals.call_state import measure_waiting_time, tally_votes
 from bot.cards import sentences
 from bot.cards.action_names import Action, DialogId
-from bot.cards.button_codec import AnswerRating, CallTarget, CardTarget, RunTarget, Target
+from bot.cards.button_codec import CallTarget, CardTarget, ModelAnswerRating, RunTarget, Target
 from bot.cards.review_dialog import REASONS
 from bot.cards.slack_text import channel_mention, user_mention
 from bot.clock import Clock
@@ -252,7 +252,7 @@ class PermissionChecker:
         """Return what to tell a person who came too late, and what came first."""
         match outcome:
             case decisions.EarlierDecision(call=call) if call.status is CallStatus.EXPIRED:
-                return sentences.deadline_passed_reply(call.deadline)
+                return sentences.decision_too_late_reply(call.deadline)
             case decisions.EarlierDecision(call=call):
                 with self._store.read() as tx:
                     votes = calls.list_votes_on_revision(tx, call.id, call.revision)
@@ -262,9 +262,9 @@ class PermissionChecker:
                     return sentences.repeated_click_reply(verb)
                 return sentences.already_decided_reply(by, verb, call.decided_at)
             case decisions.MissedDeadline(call=call):
-                return sentences.deadline_passed_reply(call.deadline)
+                return sentences.decision_too_late_reply(call.deadline)
             case decisions.RepeatedVote(verb=verb, earlier_voter=by) if by != person:
-                return sentences.counted_as_one_vote_reply(by, verb)
+                return sentences.vote_shared_with_delegate_reply(by, verb)
             case decisions.RepeatedVote(verb=verb):
                 return sentences.repeated_click_reply(verb)
             case _:
@@ -272,7 +272,7 @@ class PermissionChecker:
 
 
 def may_approve_alone(authority: Authority, run: Run, gate: Ask, person: str) -> bool:
-    """Return whether this person could approve such a call alone and at once.
+    """Return whether this person could approve a call with this gate alone and at once.
 
     Looks people up; False where Slack cannot be asked.
     """
@@ -301,7 +301,7 @@ RequestedAction = CallVerb | UnknownCallResolution | Action | DialogId
 
 @dataclass(frozen=True, slots=True)
 class DeliverySettler:
-    """Settles deliveries that change nothing else."""
+    """Marks deliveries as done that change no call or run."""
 
     store: Store
 
@@ -317,13 +317,13 @@ class DeliverySettler:
             inbox.mark_delivery_done(tx, delivery, note)
 
     def refuse_outsider(self, delivery: Delivery, wanted: RequestedAction, target: Target) -> None:
-        """Tell somebody of another company, without a look-up, that they may not do that.
+        """Refuse the action to somebody of another company, without a look-up; record it.
 
         Records the attempt, and settles the delivery.
         """
         with self.store.write() as tx:
             if about := _find_target_row(tx, target):
-                record_refusal(tx, delivery, about, wanted, Denial("stranger"))
+                record_refused_action(tx, delivery, about, wanted, Denial("stranger"))
             reply_privately(tx, delivery, OUTSIDER)
             inbox.mark_delivery_done(tx, delivery, "of another workspace")
 
@@ -336,13 +336,13 @@ def _find_target_row(tx: Transaction, target: Target) -> Call | Run | None:
         case CardTarget(plan=plan_id):
             plan = calls.find_plan(tx, plan_id)
             return runs.find_run(tx, plan.run_id) if plan else None
-        case RunTarget(run=run) | AnswerRating(run=run):
+        case RunTarget(run=run) | ModelAnswerRating(run=run):
             return runs.find_run(tx, run)
         case _:
             return None
 
 
-def record_refusal(
+def record_refused_action(
     tx: Transaction, delivery: Delivery, about: Call | Run, verb: RequestedAction, verdict: Denial
 ) -> None:
     """Record in the audit that somebody tried what they may not do, and from which workspace."""

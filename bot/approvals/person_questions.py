@@ -13,13 +13,13 @@ from pydantic import ValidationError
 from bot.agent import outputs
 from bot.approvals import card_routing
 from bot.approvals.call_checks import CallRefusedError, UsageLimits
-from bot.approvals.call_gates import FactSources
+from bot.approvals.call_gates import PolicyFactSources
 from bot.cards import sentences
 from bot.policy.authority import Authority, LookupFailedError, LookupPendingError
 from bot.policy.gates import Approvers
-from bot.tools.approval_words import find_approval_words
+from bot.tools import person_question
+from bot.tools.approval_words import find_approval_request_words
 from bot.tools.arguments import load_arguments
-from bot.tools.person_question import ASK_PERSON, AskPerson, build_answerers, build_suggested_values
 from storage import calls, outbox, runs, trail
 from storage.record import Call, Delivery, Message, Run, Store, Transaction
 from storage.states import MODELLED, CallStatus, DeliveryKind, MessageKind, RunSource
@@ -35,40 +35,40 @@ class AskedQuestion:
 
     call: Call
     run: Run
-    asked: AskPerson
+    asked: person_question.AskPerson
 
     @property
     def possible_answerers(self) -> Approvers:
-        """Return who may answer."""
-        return build_answerers(self.asked.to, self.run.requester)
+        """Return who may answer the question."""
+        return person_question.build_allowed_answerers(self.asked.to, self.run.requester)
 
 
-def is_question(call: Call) -> bool:
+def is_question_to_person(call: Call) -> bool:
     """Return whether the call is a question to a person, which only an answer can complete."""
-    return call.tool == ASK_PERSON.name
+    return call.tool == person_question.ASK_PERSON.name
 
 
 def find_question(tx: Transaction, call_id: str) -> AskedQuestion | None:
     """Return the question of a call; None for any other call, or if it cannot be read any more."""
     shown = calls.find_call_with_revision(tx, call_id)
     run = runs.find_run(tx, shown.call.run_id) if shown else None
-    if shown is None or run is None or not is_question(shown.call):
+    if shown is None or run is None or not is_question_to_person(shown.call):
         return None
     try:
-        asked = load_arguments(ASK_PERSON, shown.revision.arguments)
+        asked = load_arguments(person_question.ASK_PERSON, shown.revision.arguments)
     except ValidationError:
         return None
-    assert isinstance(asked, AskPerson)
+    assert isinstance(asked, person_question.AskPerson)
     return AskedQuestion(shown.call, run, asked)
 
 
-def build_client_name_for_server(server: str) -> str:
-    """Return the client name of a server that asks a person; no API key can have this name."""
+def build_asking_server_client_name(server: str) -> str:
+    """Return the client name of an MCP server that asks people; no API key can have this name."""
     return f"{_SERVER}{server}"
 
 
-def get_asking_server(run: Run) -> str:
-    """Return the name of the server that asks in this run; "" for any other run."""
+def get_asking_server_name(run: Run) -> str:
+    """Return the name of the MCP server that asks in this run; "" for any other run."""
     return run.client.removeprefix(_SERVER) if run.client.startswith(_SERVER) else ""
 
 
@@ -90,7 +90,7 @@ def describe_asked_people(found: AskedQuestion, row: Message | None) -> str:
 LOOKED_AT = 50  # questions of a workspace, for one person
 
 
-def may_answer(authority: Authority, asked: AskedQuestion, person: str) -> bool:
+def may_answer_question(authority: Authority, asked: AskedQuestion, person: str) -> bool:
     """Return whether this person is a colleague who was asked; raises LookupFailedError."""
     run = asked.run
     named = authority.list_named_people(
@@ -107,12 +107,14 @@ def list_questions_for_person(
     Looks people up; a question is left out where Slack cannot be asked who may answer it.
     """
     with store.read() as tx:
-        waiting = calls.list_waiting_questions(tx, ASK_PERSON.name, authority.team, at)
+        waiting = calls.list_waiting_questions(
+            tx, person_question.ASK_PERSON.name, authority.team, at
+        )
         found = [find_question(tx, call.id) for call in waiting[:LOOKED_AT]]
     mine: list[AskedQuestion] = []
     for each in found:
         with suppress(LookupFailedError):
-            mine += [each] if each and may_answer(authority, each, person) else []
+            mine += [each] if each and may_answer_question(authority, each, person) else []
     return mine
 
 
@@ -123,33 +125,33 @@ DEADLINE = timedelta(hours=4)  # where the policy's defaults name none
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedQuestion:
+class QuestionWithPlace:
     """A question that may be asked, with the place for its message."""
 
-    asked: AskPerson
+    asked: person_question.AskPerson
     place: card_routing.CardPlace
 
 
 def prepare_question(
-    sources: FactSources,
+    sources: PolicyFactSources,
     authority: Authority,
     limits: UsageLimits,
     run: Run,
     call: Call,
-    asked: AskPerson,
+    asked: person_question.AskPerson,
     beside: int,
-) -> PlacedQuestion:
+) -> QuestionWithPlace:
     """Make a call wait for an answer, and return its question with the place for it.
 
     `beside`: calls of the same plan that people are asked about. Raises RefusedError.
     """
-    if words := find_approval_words(asked.list_shown_texts()):
+    if words := find_approval_request_words(asked.list_question_texts()):
         raise CallRefusedError(
             outputs.refused_approval_question_output(words),
             "a question cannot be about an approval",
         )
     try:
-        build_suggested_values(asked)
+        person_question.build_suggested_answers(asked)
     except ValueError as error:
         why = outputs.invalid_arguments_output([str(error)])
         raise CallRefusedError(why, "its arguments were not valid") from error
@@ -157,7 +159,9 @@ def prepare_question(
         reached = limits.find_reached_asking_limit(tx, run, beside)
     if reached:
         raise CallRefusedError(reached.output, reached.note, tell=True)
-    place = _resolve_place(authority, run, build_answerers(asked.to, run.requester))
+    place = _resolve_place(
+        authority, run, person_question.build_allowed_answerers(asked.to, run.requester)
+    )
     default = sources.policy.policy.default
     at = call.created_at
     call.status, call.asked_at = CallStatus.PENDING, at
@@ -165,7 +169,7 @@ def prepare_question(
     if default:
         call.deadline = default.compute_due_time(at, default.deadline)
         call.next_at = default.compute_due_time(at, default.deadline // 2)
-    return PlacedQuestion(asked, place)
+    return QuestionWithPlace(asked, place)
 
 
 def _resolve_place(authority: Authority, run: Run, who: Approvers) -> card_routing.CardPlace:
@@ -191,8 +195,10 @@ def _resolve_place(authority: Authority, run: Run, who: Approvers) -> card_routi
         ) from error
     away = _list_away_answerers(authority, named)
     if here:
-        return card_routing.CardPlace(card_routing.PlaceKind.THREAD, (run.channel,), groups, away)
-    return card_routing.CardPlace(card_routing.PlaceKind.PEOPLE, tuple(able), groups, away)
+        return card_routing.CardPlace(
+            card_routing.CardPlaceKind.THREAD, (run.channel,), groups, away
+        )
+    return card_routing.CardPlace(card_routing.CardPlaceKind.PEOPLE, tuple(able), groups, away)
 
 
 def _list_away_answerers(authority: Authority, named: frozenset[str]) -> card_routing.AwayPeople:
@@ -203,10 +209,12 @@ def _list_away_answerers(authority: Authority, named: frozenset[str]) -> card_ro
         return ()
 
 
-def queue_question(tx: Transaction, run: Run, call: Call, question: PlacedQuestion) -> None:
-    """Put the messages of a stored question in the outbox; the thread is told of another place."""
+def queue_question_messages(
+    tx: Transaction, run: Run, call: Call, question: QuestionWithPlace
+) -> None:
+    """Put a stored question's messages in the outbox; the thread is told if they are elsewhere."""
     asked, place = question.asked, question.place
-    here = place.kind is card_routing.PlaceKind.THREAD
+    here = place.kind is card_routing.CardPlaceKind.THREAD
     body = {"calls": [call.id], "groups": dict(place.groups), outbox.QUESTION: True}
     body |= {"away": dict(place.away)}
     body |= {"elsewhere": not here, "part": 1, "parts": 1}
@@ -227,9 +235,9 @@ def queue_question(tx: Transaction, run: Run, call: Call, question: PlacedQuesti
     actor = "agent" if run.source in MODELLED else server or run.requester
     trail.record_event(tx, "question.asked", at=call.created_at, actor=actor, call=call, data=data)
     if not here:
-        users = build_answerers(asked.to, run.requester).users
+        users = person_question.build_allowed_answerers(asked.to, run.requester).users
         names = sentences.join_mentions(users, dict(place.groups).values())
-        text = sentences.asked_elsewhere_notice(names, asked.question)
+        text = sentences.question_asked_privately_notice(names, asked.question)
         outbox.queue_notice(tx, run, f"elsewhere:{call.id}:{call.revision}", {"text": text})
 
 
@@ -253,7 +261,7 @@ def find_reminder_recipients(
         found.possible_answerers, requester=run.requester, channel=run.channel
     )
     away = card_routing.list_away_people(authority, named)
-    there = named - {user for user, _ in card_routing.list_still_away(away, now)}
+    there = named - {user for user, _ in card_routing.filter_people_still_away(away, now)}
     some = bool(there) and there != named
     return ReminderRecipients(tuple(sorted(there)) if some else (), away)
 
@@ -265,12 +273,12 @@ def queue_question_reminder(
 
     The messages then say who is away.
     """
-    if not calls.mark_question_reminded(tx, call):
+    if not calls.stop_question_reminders(tx, call):
         return
     found = find_question(tx, call.id)
     if found is None:
         return
-    card_routing.update_away_on_cards(tx, call, who.away)
+    card_routing.update_away_people_on_cards(tx, call, who.away)
     outbox.mark_cards_for_redraw(tx, call.plan_id)
     for row in list_question_messages(tx, call):
         thread = row.thread_ts or row.ts
@@ -300,7 +308,9 @@ def announce_unanswered_questions(tx: Transaction, run: Run, fallen: Iterable[Ca
     found = [each for each in (find_question(tx, call.id) for call in fallen) if each is not None]
     if found:
         first = found[0].call
-        text = sentences.unanswered_line([each.asked.question for each in found], first.deadline)
+        text = sentences.questions_unanswered_line(
+            [each.asked.question for each in found], first.deadline
+        )
         outbox.queue_notice(tx, run, f"unanswered:{first.id}:{first.revision}", {"text": text})
 
 
@@ -311,10 +321,10 @@ def is_waiting_for_answers_only(tx: Transaction, run: Run) -> bool:
         for call in calls.list_calls_of_request(tx, run.id)
         if calls.is_waiting_for_people(call)
     ]
-    return bool(waits) and all(map(is_question, waits))
+    return bool(waits) and all(map(is_question_to_person, waits))
 
 
-def was_asked_in_thread(tx: Transaction, call: Call, delivery: Delivery) -> bool:
+def was_question_posted_in_thread(tx: Transaction, call: Call, delivery: Delivery) -> bool:
     """Return whether the question was posted in this message's thread, or began the thread."""
     return any(_is_in_thread(row, delivery) for row in list_question_messages(tx, call))
 
@@ -323,12 +333,12 @@ def _is_in_thread(row: Message, delivery: Delivery) -> bool:
     return row.channel == delivery.channel and delivery.thread_ts == (row.thread_ts or row.ts)
 
 
-def was_replied_in_time(tx: Transaction, call: Call, arrived: list[Delivery]) -> bool:
+def has_timely_unhandled_reply(tx: Transaction, call: Call, arrived: list[Delivery]) -> bool:
     """Return whether an unhandled message came to the question's thread before the deadline."""
     return any(
         each.kind is DeliveryKind.MESSAGE
         and call.deadline is not None
         and each.received_at < call.deadline
-        and was_asked_in_thread(tx, call, each)
+        and was_question_posted_in_thread(tx, call, each)
         for each in arrived
     )

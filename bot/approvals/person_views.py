@@ -8,13 +8,13 @@ from datetime import datetime, timedelta
 
 from bot.approvals import request_overview
 from bot.approvals.call_state import describe_call_effect
-from bot.approvals.card_routing import list_still_away
+from bot.approvals.card_routing import filter_people_still_away
 from bot.approvals.delegation import DelegationManager
-from bot.approvals.grants import GrantList
+from bot.approvals.grants import GrantManager
 from bot.approvals.permissions import PermissionChecker
-from bot.approvals.person_questions import get_asking_server, list_questions_for_person
+from bot.approvals.person_questions import get_asking_server_name, list_questions_for_person
 from bot.cards import home_tab
-from bot.cards.button_codec import CallTarget, HomePart, HomeTarget
+from bot.cards.button_codec import CallTarget, HomeTabPart, HomeTabTarget
 from bot.cards.notices import describe_asker
 from bot.identity import Identity
 from bot.policy.authority import Authority
@@ -39,10 +39,10 @@ class HomeViewBuilder:
     authority: Authority
     decidable: request_overview.DecidableCallFinder
     lister: request_overview.ListEntryBuilder
-    grants: GrantList
+    grants: GrantManager
     delegations: DelegationManager
 
-    def build_home_view(self, person: str, shows: HomeTarget) -> home_tab.HomeView | None:
+    def build_home_view(self, person: str, shows: HomeTabTarget) -> home_tab.HomeView | None:
         """Return what this page of a person's Home tab shows; None if they are not a full member.
 
         Raises LookupFailedError.
@@ -50,15 +50,15 @@ class HomeViewBuilder:
         if not self.authority.is_active_colleague(person):
             return None
         match shows.part:
-            case HomePart.WAITING:
+            case HomeTabPart.WAITING:
                 return self._add_waiting_calls(
                     home_tab.HomeView(self.bot, shows), person, home_tab.WAITING_PAGE
                 )
-            case HomePart.MINE:
+            case HomeTabPart.MINE:
                 return self._add_requests(
                     home_tab.HomeView(self.bot, shows), person, home_tab.REQUESTS_PAGE
                 )
-            case HomePart.ALL:
+            case HomeTabPart.ALL:
                 first = home_tab.HomeView(self.bot, replace(shows, page=0))
                 view = self._add_waiting_calls(first, person, home_tab.WAITING)
                 view = self._add_requests(view, person, home_tab.REQUESTS)
@@ -98,9 +98,11 @@ class HomeViewBuilder:
                     question=mask_secrets(each.asked.question),
                     requester=each.run.requester,
                     deadline=each.call.deadline,
-                    link=self.lister.build_permalink(tx, each.run, each.call, person),
+                    link=self.lister.build_card_or_request_permalink(
+                        tx, each.run, each.call, person
+                    ),
                     asker=describe_asker(
-                        each.run.source, get_asking_server(each.run) or each.run.client
+                        each.run.source, get_asking_server_name(each.run) or each.run.client
                     ),
                 )
                 for each in mine
@@ -118,7 +120,7 @@ class HomeViewBuilder:
             client=run.client,
             channel=run.channel,
             deadline=call.deadline,
-            link=self.lister.build_permalink(tx, run, call, person),
+            link=self.lister.build_card_or_request_permalink(tx, run, call, person),
             is_outcome_unknown=call.status is CallStatus.UNKNOWN,
             effect_source=tool.effect_source if tool else EffectSource.BY_AUTHOR,
             has_warnings=call.does == Effect.DESTRUCTIVE or bool(call.note),
@@ -134,7 +136,7 @@ class HomeViewBuilder:
             requests = tuple(self.lister.build_run_entry(tx, run, now) for run in here)
             noted = [each for run in here for each in _list_noted_absences(tx, run)]
         more = len(late) > (page + 1) * most
-        away = tuple(list_still_away(dict(noted), now))
+        away = tuple(filter_people_still_away(dict(noted), now))
         return replace(
             view, requests=requests, away_approvers=away, more_requests=more, pages=page + 1 + more
         )
@@ -147,7 +149,7 @@ class HomeViewBuilder:
         team, since = self.authority.team, self.grants.clock.now() - OF_LATE
         channel = view.shows.channel
         with self.grants.store.read() as tx:
-            found = request_lists.list_decided_calls(
+            found = request_lists.list_decided_calls_involving_person(
                 tx, team, person, since, home_tab.DECIDED + 1, channel
             )
             pairs = [(call, runs.find_run(tx, call.run_id)) for call in found[: home_tab.DECIDED]]
@@ -157,7 +159,7 @@ class HomeViewBuilder:
         view = replace(view, decided=decided, more_decided=len(found) > home_tab.DECIDED)
         if channel:
             return view
-        remembered = self.grants.list_grants(person)
+        remembered = self.grants.list_revocable_grants(person)
         return replace(
             view,
             delegations=tuple(self.delegations.list_delegations(person)),
@@ -184,10 +186,10 @@ class PersonViewFactory:
     authority: Authority
     permissions: PermissionChecker
     policy: CurrentPolicy
-    grants: GrantList
+    grants: GrantManager
 
     def build_delegation_manager(self) -> DelegationManager:
-        """Return the delegations: giving, ending and listing them."""
+        """Return the object that gives, ends and lists delegations."""
         return DelegationManager(self.grants.store, self.grants.clock, self.authority)
 
     def build_overview(self) -> request_overview.RequestOverview:

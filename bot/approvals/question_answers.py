@@ -15,7 +15,7 @@ from typing import Any
 from bot.agent import outputs as told
 from bot.approvals import person_questions
 from bot.approvals.dialog_access import DialogRefusal
-from bot.approvals.permissions import record_refusal, reply_privately
+from bot.approvals.permissions import record_refused_action, reply_privately
 from bot.cards import question_message, sentences
 from bot.cards.action_names import Action, DialogId
 from bot.cards.button_codec import CallTarget, Click, DialogSubject
@@ -40,7 +40,7 @@ class AnswerHandler:
     store: Store
     authority: Authority
 
-    def admit_answerer(
+    def get_question_or_refusal(
         self, target: CallTarget, person: str, at: datetime
     ) -> person_questions.AskedQuestion | DialogRefusal:
         """Return the question if this person may answer it as of `at`, or why not.
@@ -48,7 +48,7 @@ class AnswerHandler:
         Looks people up.
         """
         with self.store.read() as tx:
-            found = decisions.check_decidable(tx, target.call, target.revision, at)
+            found = decisions.check_revision_is_decidable(tx, target.call, target.revision, at)
             asked = (
                 person_questions.find_question(tx, target.call)
                 if isinstance(found, decisions.DecidableCall)
@@ -62,7 +62,7 @@ class AnswerHandler:
         try:
             if not self.authority.is_active_colleague(person):
                 return DialogRefusal(STRANGER, asked.call, "stranger")
-            if not self.can_answer(asked, person):
+            if not self.is_allowed_to_answer(asked, person):
                 return DialogRefusal(
                     sentences.not_asked_of_you_reply(names), asked.call, "not_asked"
                 )
@@ -70,16 +70,16 @@ class AnswerHandler:
             return DialogRefusal(sentences.LOOKUP_FAILED_REPLY, asked.call, "lookup")
         return asked
 
-    def can_answer(self, asked: person_questions.AskedQuestion, person: str) -> bool:
+    def is_allowed_to_answer(self, asked: person_questions.AskedQuestion, person: str) -> bool:
         """Return whether this person is a colleague who was asked; raises LookupFailedError."""
-        return person_questions.may_answer(self.authority, asked, person)
+        return person_questions.may_answer_question(self.authority, asked, person)
 
     def handle_answer(
         self, delivery: Delivery, wanted: Click | DialogSubject, payload: dict[str, Any]
     ) -> None:
         """Store the answer given by a button or a submitted form, and settle the delivery."""
         assert isinstance(wanted.target, CallTarget)
-        found = self.admit_answerer(wanted.target, delivery.user, delivery.received_at)
+        found = self.get_question_or_refusal(wanted.target, delivery.user, delivery.received_at)
         if isinstance(found, DialogRefusal):
             self._refuse_answer(delivery, wanted, found)
             return
@@ -103,7 +103,7 @@ class AnswerHandler:
         """Store the answer, tell the model and the thread, and settle the delivery."""
         call, person, at = found.call, delivery.user, delivery.received_at
         when = format_in_utc(at)
-        lines = () if declined else question_message.build_readable_answer(found.asked, given)
+        lines = () if declined else question_message.list_readable_answer_values(found.asked, given)
         output = (
             told.question_declined_output(person, when)
             if declined
@@ -138,7 +138,7 @@ class AnswerHandler:
         name = wanted.action if isinstance(wanted, Click) else wanted.dialog
         with self.store.write() as tx:
             if away.call is not None:
-                record_refusal(tx, delivery, away.call, name, Denial(away.why))
+                record_refused_action(tx, delivery, away.call, name, Denial(away.why))
             reply_privately(tx, delivery, away.sentence)
             inbox.mark_delivery_done(tx, delivery, "refused")
 
@@ -157,10 +157,12 @@ def _read_given_values(
         case Click(Action.DECLINE):
             return {}
         case Click(action):
-            _, value = question_message.build_button_choices(found.asked).get(action, ("", None))
-            return None if value is None else person_question.build_single_answer(value)
+            _, value = question_message.build_answer_button_choices(found.asked).get(
+                action, ("", None)
+            )
+            return None if value is None else person_question.build_single_field_answer(value)
         case DialogSubject():
-            read_ = question_message.parse_answer_submission(
+            read_ = question_message.parse_question_answer_submission(
                 found.asked, payload["view"]["state"]["values"]
             )
             return read_ if isinstance(read_, dict) else None
@@ -216,8 +218,8 @@ class ReplyAnswerHandler:
             raise LookupPendingError  # the loop looks again once it is known where the question is
         if not found:
             return False
-        given = person_question.validate_answer(
-            found[0].asked, person_question.build_single_answer(text)
+        given = person_question.normalise_answer_if_valid(
+            found[0].asked, person_question.build_single_field_answer(text)
         )
         if len(found) == 1 and given is not None:
             self.answers.store_answer(delivery, found[0], given)
@@ -246,7 +248,9 @@ class ReplyAnswerHandler:
         with self.answers.store.read() as tx:
             waiting = calls.list_waiting_questions(tx, person_question.ASK_PERSON.name, team, at)
             here = [
-                call for call in waiting if person_questions.was_asked_in_thread(tx, call, delivery)
+                call
+                for call in waiting
+                if person_questions.was_question_posted_in_thread(tx, call, delivery)
             ]
             found = [
                 each
@@ -254,4 +258,4 @@ class ReplyAnswerHandler:
                 if each is not None
             ]
         found = [each for each in found if each.asked.kind is person_question.AnswerKind.TEXT]
-        return [each for each in found if self.answers.can_answer(each, delivery.user)]
+        return [each for each in found if self.answers.is_allowed_to_answer(each, delivery.user)]

@@ -43,7 +43,7 @@ class DueReminder:
 
 
 class ReminderSender:
-    """Sends reminders about waiting calls. One per process; `tell` is called by the loop only."""
+    """Sends reminders about waiting calls. One per process; called by the loop only."""
 
     def __init__(self, store: Store, clock: Clock, tools: Registry, authority: Authority) -> None:
         """Store the dependencies; `authority` looks people up, `tools` word what waits."""
@@ -69,7 +69,7 @@ class ReminderSender:
         return bool(due)
 
     def _send_reminders_for_call(self, call: Call, now: datetime) -> None:
-        if person_questions.is_question(call):
+        if person_questions.is_question_to_person(call):
             self._send_question_reminder(call, now)
             return
         gate = load_gate(call.gate)
@@ -80,7 +80,7 @@ class ReminderSender:
             return
         seen, asked_at = call_state.tally_votes(gate, votes), call.asked_at or call.created_at
         stage = seen.stage
-        moments = gate.list_notification_delays()
+        moments = gate.list_notification_delay_seconds()
         waiting = call_state.measure_waiting_time(gate, call, now)
         passed = [
             each for each in moments[call.told_moments :] if timedelta(seconds=each) <= waiting
@@ -90,11 +90,11 @@ class ReminderSender:
         away = self._list_away_approvers(
             run, gate, gate.get_approvers_of_stages(seen.open_stages, waiting)
         )
-        gone = frozenset(user for user, _ in card_routing.list_still_away(away, now))
+        gone = frozenset(user for user, _ in card_routing.filter_people_still_away(away, now))
         found = [
             (each, *self._resolve_recipients(run, gate, each.people, voted, gone)) for each in news
         ]
-        groups = card_routing.list_group_ids(self._authority, gate)
+        groups = card_routing.find_group_ids_of_gate(self._authority, gate)
         told = call.told_moments + len(passed)
         with self._store.write() as tx:
             if not schedule.mark_people_notified(
@@ -115,7 +115,7 @@ class ReminderSender:
                     self._post_approval_notice(tx, run, call, key, votes)
             data = {"what": ", ".join(each.kind for each in news)}
             trail.record_event(tx, "call.told", at=now, actor="clock", call=call, data=data)
-            card_routing.update_away_on_cards(tx, call, away)
+            card_routing.update_away_people_on_cards(tx, call, away)
             outbox.mark_cards_for_redraw(tx, call.plan_id)
 
     def _send_question_reminder(self, call: Call, now: datetime) -> None:
@@ -154,7 +154,7 @@ class ReminderSender:
         )
         people = sorted(able - voted - away) or sorted(able - voted)
         silent = (voted | away) - set(people)
-        ids = dict(card_routing.list_group_ids(authority, gate))
+        ids = dict(card_routing.find_group_ids_of_gate(authority, gate))
         groups = [
             (ids[handle], authority.directory.find_group(handle))
             for handle in who.groups
@@ -174,7 +174,9 @@ class ReminderSender:
         names += [user_mention(user) for user in dict.fromkeys(named)]
         if who.channel:
             names.append(f"members of {channel_mention(run.channel)}")
-        return ", ".join(names[:MOST_NAMES]) or "Somebody", card_routing.resolve_place_for_people(
+        return ", ".join(
+            names[:MOST_NAMES]
+        ) or "Somebody", card_routing.resolve_card_place_for_people(
             authority, run, gate, everybody - voted
         )
 
@@ -209,7 +211,10 @@ class ReminderSender:
                 outbox.queue_message(
                     tx,
                     card_routing.build_card_message(
-                        run, call.plan_id, [card_routing.RoutedCall(call, gate, place)], target
+                        run,
+                        call.plan_id,
+                        [card_routing.CallWithCardPlace(call, gate, place)],
+                        target,
                     ),
                 )
             elif thread := card.thread_ts or card.ts:
@@ -237,7 +242,7 @@ class ReminderSender:
                 call_state.count_missing_approvals(tx, call),
             )
             giver = vote.for_person or ""
-            text = notices.decision_line(
+            text = notices.call_decision_line(
                 CallVerb.APPROVE, vote.person, effects, vote.reason, needed, giver=giver
             )
             outbox.queue_notice(tx, run, f"step:{key}", {"text": text})
@@ -272,7 +277,9 @@ def _list_due_reminders(
     return [
         *news,
         *(
-            DueReminder(ReminderKind.ESCALATED, notices.escalation_line, step.approvers)
+            DueReminder(
+                ReminderKind.ESCALATED, notices.further_approvers_may_decide_notice, step.approvers
+            )
             for step in steps
         ),
     ]

@@ -12,13 +12,13 @@ from bot.approvals.call_state import compute_next_revision_digest, describe_call
 from bot.approvals.permissions import (
     DeliverySettler,
     PermissionChecker,
-    record_refusal,
+    record_refused_action,
     reply_privately,
 )
 from bot.cards import notices, sentences
 from bot.cards.action_names import Action, DialogId
-from bot.cards.button_codec import AnswerRating, CallTarget, Click, DialogSubject, RunTarget
-from bot.cards.review_dialog import parse_feedback
+from bot.cards.button_codec import CallTarget, Click, DialogSubject, ModelAnswerRating, RunTarget
+from bot.cards.review_dialog import parse_send_back_feedback
 from bot.policy.authority import Denial, Permission
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry
@@ -78,9 +78,9 @@ class RequestActionHandler:
             case Click(Action.CANCEL_RUN, RunTarget(run)):
                 self.cancel_request(delivery, run)
             case Click(Action.RETRY, RunTarget(run)):
-                self.retry_request(delivery, run)
-            case Click(Action.FEEDBACK, AnswerRating() as rating):
-                self.record_feedback(delivery, rating)
+                self.resume_failed_request(delivery, run)
+            case Click(Action.FEEDBACK, ModelAnswerRating() as rating):
+                self.record_answer_rating(delivery, rating)
             case Click(action, CallTarget() as target):
                 self.resolve_unknown_call(delivery, target, RESOLVE[action])
 
@@ -110,7 +110,7 @@ class RequestActionHandler:
             verdict = Permission(why="requester") if is_own else Denial("not_approver")
         with self._store.write() as tx:
             if isinstance(verdict, Denial):
-                record_refusal(tx, delivery, call, resolution, verdict)
+                record_refused_action(tx, delivery, call, resolution, verdict)
                 why = self._permissions.refusal_sentence(verdict, call, CallVerb.APPROVE)
                 reply_privately(tx, delivery, why)
             else:
@@ -145,7 +145,7 @@ class RequestActionHandler:
             if run is None:
                 reply_privately(tx, delivery, sentences.OUTDATED_CARD_REPLY)
             elif run.requester != delivery.user:
-                record_refusal(tx, delivery, run, Action.CANCEL_RUN, Denial("not_requester"))
+                record_refused_action(tx, delivery, run, Action.CANCEL_RUN, Denial("not_requester"))
                 reply_privately(tx, delivery, sentences.cancel_not_allowed_reply(run.requester))
             elif endings.cancel_run(
                 tx, run, at=delivery.received_at, actor=delivery.user, words=outputs
@@ -154,7 +154,7 @@ class RequestActionHandler:
                     tx,
                     run,
                     f"cancelled:{run.id}",
-                    {"text": notices.cancelled_line(delivery.user)},
+                    {"text": notices.request_cancelled_line(delivery.user)},
                 )
                 over = True
             else:
@@ -163,7 +163,7 @@ class RequestActionHandler:
         if over and run is not None:
             self._ended(run)
 
-    def retry_request(self, delivery: Delivery, run_id: str) -> None:
+    def resume_failed_request(self, delivery: Delivery, run_id: str) -> None:
         """Resume a failed request, if its requester clicked."""
         with self._store.write() as tx:
             run = runs.find_run(tx, run_id)
@@ -176,7 +176,7 @@ class RequestActionHandler:
             if run is None:
                 reply_privately(tx, delivery, sentences.OUTDATED_CARD_REPLY)
             elif run.requester != delivery.user:
-                record_refusal(tx, delivery, run, Action.RETRY, Denial("not_requester"))
+                record_refused_action(tx, delivery, run, Action.RETRY, Denial("not_requester"))
                 reply_privately(tx, delivery, sentences.cancel_not_allowed_reply(run.requester))
             elif run.status is not RunStatus.FAILED or not is_last:
                 reply_privately(tx, delivery, sentences.NOTHING_TO_RETRY_REPLY)
@@ -186,7 +186,7 @@ class RequestActionHandler:
                 )
             inbox.mark_delivery_done(tx, delivery, "retry")
 
-    def record_feedback(self, delivery: Delivery, rating: AnswerRating) -> None:
+    def record_answer_rating(self, delivery: Delivery, rating: ModelAnswerRating) -> None:
         """Record whether somebody found an answer good or bad."""
         with self._store.write() as tx:
             if runs.find_run(tx, rating.run):
@@ -243,14 +243,14 @@ class PlanChangeHandler:
         if isinstance(asked, Click):
             self.withdraw_call(delivery, asked.target)
         else:
-            feedback = parse_feedback(payload["view"]["state"]["values"])
+            feedback = parse_send_back_feedback(payload["view"]["state"]["values"])
             self.send_back_plan(delivery, asked.target, feedback)
 
     def withdraw_call(self, delivery: Delivery, target: CallTarget) -> None:
         """Withdraw one call for its requester; the rest of the request goes on."""
         at = delivery.received_at
         with self._store.write() as tx:
-            found = decisions.check_decidable(tx, target.call, target.revision, at)
+            found = decisions.check_revision_is_decidable(tx, target.call, target.revision, at)
             run = (
                 runs.find_run(tx, found.call.run_id)
                 if isinstance(found, decisions.DecidableCall)
@@ -261,12 +261,14 @@ class PlanChangeHandler:
                     tx, delivery, self._permissions.too_late_sentence(found, delivery.user)
                 )
             elif run.requester != delivery.user:
-                record_refusal(tx, delivery, found.call, CallVerb.WITHDRAW, Denial("not_requester"))
+                record_refused_action(
+                    tx, delivery, found.call, CallVerb.WITHDRAW, Denial("not_requester")
+                )
                 reply_privately(tx, delivery, sentences.withdraw_not_allowed_reply(run.requester))
             else:
                 effect = describe_call_effect(self._tools, tx, found.call)
                 endings.withdraw_call(tx, found.call, delivery.user, at=at, words=outputs)
-                line = notices.withdrawn_line(delivery.user, [effect])
+                line = notices.calls_withdrawn_line(delivery.user, [effect])
                 outbox.queue_notice(tx, run, f"withdrawn:{delivery.seq}", {"text": line})
             inbox.mark_delivery_done(tx, delivery, "withdraw")
 
@@ -277,7 +279,7 @@ class PlanChangeHandler:
         """
         at = delivery.received_at
         with self._store.read() as tx:
-            found = decisions.check_decidable(tx, target.call, target.revision, at)
+            found = decisions.check_revision_is_decidable(tx, target.call, target.revision, at)
             run = (
                 runs.find_run(tx, found.call.run_id)
                 if isinstance(found, decisions.DecidableCall)
@@ -289,7 +291,7 @@ class PlanChangeHandler:
                 CallVerb.SEND_BACK, found.call, run, delivery.user, at=at
             )
         with self._store.write() as tx:
-            found = decisions.check_decidable(tx, target.call, target.revision, at)
+            found = decisions.check_revision_is_decidable(tx, target.call, target.revision, at)
             run = runs.find_run(tx, run.id) if run else None
             if not isinstance(found, decisions.DecidableCall) or run is None:
                 reply_privately(
@@ -297,7 +299,7 @@ class PlanChangeHandler:
                 )
             elif verdict is None or isinstance(verdict, Denial):
                 refused = verdict or Denial("not_approver")
-                record_refusal(tx, delivery, found.call, CallVerb.SEND_BACK, refused)
+                record_refused_action(tx, delivery, found.call, CallVerb.SEND_BACK, refused)
                 reply_privately(
                     tx,
                     delivery,
@@ -309,6 +311,6 @@ class PlanChangeHandler:
                 reply_privately(tx, delivery, sentences.send_back_limit_reply(run.rounds))
             elif feedback and calls.find_open_plan(tx, run.id) is not None:
                 endings.send_back_plan(tx, run, delivery.user, feedback, at=at, words=outputs)
-                line = notices.sent_back_line(delivery.user, feedback)
+                line = notices.plan_sent_back_line(delivery.user, feedback)
                 outbox.queue_notice(tx, run, f"sent_back:{delivery.seq}", {"text": line})
             inbox.mark_delivery_done(tx, delivery, "send back")

@@ -11,7 +11,7 @@ from typing import Any
 from bot.approvals import call_state, call_views, person_questions
 from bot.approvals.permissions import PermissionChecker
 from bot.cards import request_list, slack_text
-from bot.cards.notices import describe_wordless_request
+from bot.cards.notices import describe_wordless_request_origin
 from bot.clock import Clock
 from bot.policy.authority import Authority, Denial, LookupFailedError, Permission
 from bot.policy.evaluation import CurrentPolicy
@@ -116,7 +116,7 @@ class ListEntryBuilder:
             deciders=_list_decider_mentions(
                 call, calls.list_votes_on_revision(tx, call.id, call.revision)
             ),
-            link=self.build_permalink(tx, run, call, viewer),
+            link=self.build_card_or_request_permalink(tx, run, call, viewer),
         )
 
     def build_run_entry(self, tx: Transaction, run: Run, now: datetime) -> request_list.ListedRun:
@@ -139,17 +139,21 @@ class ListEntryBuilder:
                 (
                     call.status,
                     call_state.describe_call_effect(self.tools, tx, call),
-                    person_questions.is_question(call),
+                    person_questions.is_question_to_person(call),
                     call_history.was_question_declined(tx, call),
                 )
                 for call in last
             ),
             more_calls=len(told) - len(last),
-            link=self.build_permalink(tx, run, last[-1] if last else None, run.requester),
-            origin_text=describe_request_origin(run),
+            link=self.build_card_or_request_permalink(
+                tx, run, last[-1] if last else None, run.requester
+            ),
+            origin_text=describe_origin_as_plain_text(run),
         )
 
-    def build_permalink(self, tx: Transaction, run: Run, call: Call | None, viewer: str) -> str:
+    def build_card_or_request_permalink(
+        self, tx: Transaction, run: Run, call: Call | None, viewer: str
+    ) -> str:
         """Return the address of the call's card in a channel, else of the request; "" for none.
 
         Nobody can open another person's direct message: others get the card in their own.
@@ -176,9 +180,9 @@ def get_first_message_text(tx: Transaction, run: Run, now: datetime) -> str:
     return next(iter(call_views.list_request_texts(tx, run, now)), "")
 
 
-def describe_request_origin(run: Run) -> str:
-    """Return how a request without words was made, as plain text; "" for one with words."""
-    return slack_text.unescape_mrkdwn(describe_wordless_request(run.source, run.client))
+def describe_origin_as_plain_text(run: Run) -> str:
+    """Return how a request without a message was made, as text; "" for one with a message."""
+    return slack_text.unescape_mrkdwn(describe_wordless_request_origin(run.source, run.client))
 
 
 def _list_decider_mentions(call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:
@@ -271,8 +275,10 @@ class RequestHistoryReader:
             asked_at=run.created_at,
             status=run.status,
             calls=tuple(self._build_past_call(tx, run, call) for call in found),
-            link=self.lister.build_permalink(tx, run, found[-1] if found else None, person),
-            origin_text=describe_request_origin(run),
+            link=self.lister.build_card_or_request_permalink(
+                tx, run, found[-1] if found else None, person
+            ),
+            origin_text=describe_origin_as_plain_text(run),
         )
 
     def _build_past_call(
@@ -287,7 +293,7 @@ class RequestHistoryReader:
             revisions=tuple(
                 request_list.PastRevision(
                     number=each.number,
-                    author=get_revision_author(run, each.author),
+                    author=resolve_revision_author_id(run, each.author),
                     made_at=each.created_at,
                     values=self._build_argument_texts(call, each),
                 )
@@ -305,9 +311,9 @@ class RequestHistoryReader:
     def _describe_proposer(self, tx: Transaction, call: Call) -> str:
         """Return who proposed the call: a sub-agent by title, a server by name, or "the agent"."""
         run = runs.find_run(tx, call.run_id)
-        if run and person_questions.get_asking_server(run):
-            return f"the server {person_questions.get_asking_server(run)}"
-        errands = call_views.list_delegated_tasks(self.lister.tools, tx, run) if run else ()
+        if run and person_questions.get_asking_server_name(run):
+            return f"the server {person_questions.get_asking_server_name(run)}"
+        errands = call_views.list_tasks_leading_to_run(self.lister.tools, tx, run) if run else ()
         return errands[-1].agent if errands else "the agent"
 
     def _build_argument_texts(self, call: Call, revision: Revision) -> dict[str, str]:
@@ -316,7 +322,7 @@ class RequestHistoryReader:
         tool = self.lister.tools.find_tool_of_call(call)
         if tool is None:  # which of them were secret went with the tool
             return dict.fromkeys(stored, HIDDEN)
-        stored = call_views.get_readable_arguments(tool, revision, json.loads(call.names))
+        stored = call_views.get_readable_revision_arguments(tool, revision, json.loads(call.names))
         fields = tool.arguments.model_fields
         labels = {name: field.title or name.replace("_", " ") for name, field in fields.items()}
         return {
@@ -349,7 +355,7 @@ def list_past_votes(tx: Transaction, call: Call) -> tuple[request_list.PastVote,
     )
 
 
-def get_revision_author(run: Run, author: str) -> str:
+def resolve_revision_author_id(run: Run, author: str) -> str:
     """Return who wrote a revision: an editor, the requester of a form, or "" for the agent."""
     return {calls.AGENT: "", calls.FORM: run.requester}.get(author, author)
 
@@ -365,7 +371,7 @@ class RequestOverview:
     lister: ListEntryBuilder
     histories: RequestHistoryReader
 
-    def render_waiting_calls(self, person: str) -> request_list.SlashCommandAnswer:
+    def render_decidable_calls(self, person: str) -> request_list.SlashCommandAnswer:
         """Return what this person may decide now, the first deadline first."""
         now = self.clock.now()
         say = self.decidable.list_decidable_calls(person, now)
@@ -396,7 +402,7 @@ class RequestOverview:
         """Return the decisions this person made in so many days, and those on their requests."""
         since = self.clock.now() - timedelta(days=days)
         with self.store.read() as tx:
-            late = request_lists.list_decided_calls(
+            late = request_lists.list_decided_calls_involving_person(
                 tx, self.team, person, since, request_list.MOST + 1
             )
             pairs = [(call, runs.find_run(tx, call.run_id)) for call in late[: request_list.MOST]]

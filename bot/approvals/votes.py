@@ -13,19 +13,19 @@ from typing import Any
 from bot.agent import outputs
 from bot.approvals import call_state
 from bot.approvals.edits import Edit, EditHandler, ForbiddenEdit, UnchangedEdit
-from bot.approvals.grants import GrantList, find_grant_offer
+from bot.approvals.grants import GrantManager, get_chosen_or_default_offer
 from bot.approvals.permissions import (
     DeliverySettler,
     PermissionChecker,
     is_reason_in_own_words,
     needs_reason,
-    record_refusal,
+    record_refused_action,
     reply_privately,
 )
 from bot.cards import button_codec, notices, sentences
 from bot.cards.action_names import Action, DialogId
 from bot.cards.edit_form import FieldErrors
-from bot.cards.review_dialog import parse_approval, parse_rejection
+from bot.cards.review_dialog import parse_approval_submission, parse_rejection_reason
 from bot.policy.authority import Authority, Denial, Permission
 from bot.policy.gates import Ask, GrantOffer, load_gate
 from storage import calls, decisions, inbox, outbox, runs
@@ -60,7 +60,7 @@ AdmissionResult = VoteAdmission | decisions.UndecidableOutcome | VoteRefusal
 class VoteHandler:
     """Casts votes on calls. One per process; called on the loop only."""
 
-    def __init__(self, permissions: PermissionChecker, grants: GrantList) -> None:
+    def __init__(self, permissions: PermissionChecker, grants: GrantManager) -> None:
         """Store the dependencies; `permissions` says who may vote, `grants` saves approvals."""
         self._store = grants.store
         self._tools = grants.tools
@@ -128,7 +128,7 @@ class VoteHandler:
         told: list[str] = []
         for target, found in admitted:
             if isinstance(found, VoteRefusal):
-                record_refusal(tx, delivery, found.call, verb, found.verdict)
+                record_refused_action(tx, delivery, found.call, verb, found.verdict)
                 told.append(found.sentence)
                 continue
             outcome: decisions.DecisionOutcome | decisions.UndecidableOutcome = (
@@ -184,7 +184,7 @@ class VoteHandler:
         """Return how this person may vote, or what prevents it. Looks people up."""
         at = delivery.received_at
         with self._store.read() as tx:
-            found = decisions.check_decidable(tx, target.call, target.revision, at)
+            found = decisions.check_revision_is_decidable(tx, target.call, target.revision, at)
             if not isinstance(found, decisions.DecidableCall):
                 return found
             run = runs.find_run(tx, found.call.run_id)
@@ -218,7 +218,9 @@ class VoteHandler:
         if isinstance(verdict, Permission) and isinstance(gate, Ask):
             if needs_reason(call, verb) and not is_reason_in_own_words(verb, reason):
                 return VoteRefusal(call, Denial("words"), sentences.REASON_REQUIRED_REPLY)
-            offer = find_grant_offer(gate, remember) if verb is CallVerb.APPROVE else None
+            offer = (
+                get_chosen_or_default_offer(gate, remember) if verb is CallVerb.APPROVE else None
+            )
             if offer and not self._permissions.may_save_approval_as_grant(gate, run, person):
                 offer = None
             who, also = verdict.giver, verdict.also
@@ -261,7 +263,7 @@ class VoteHandler:
         "" if the votes open the next stage: the line that notifies its people says so.
         """
         if verb is CallVerb.APPROVE and all(
-            call_state.has_newly_opened_stage(tx, call) for call, _ in done
+            call_state.has_unnotified_open_stage(tx, call) for call, _ in done
         ):
             return ""
         effects = [call_state.describe_call_effect(self._tools, tx, call) for call, _ in done]
@@ -270,7 +272,9 @@ class VoteHandler:
         asker = run.requester if over and run.requester != delivery.user else ""
         givers = {found.giver for _, found in done}
         giver = givers.pop() if len(givers) == 1 else ""  # for several, the cards say for whom
-        return notices.decision_line(verb, delivery.user, effects, reason, needed, asker, giver)
+        return notices.call_decision_line(
+            verb, delivery.user, effects, reason, needed, asker, giver
+        )
 
 
 def _is_plan_decided(tx: Transaction, plan_id: str) -> bool:
@@ -393,12 +397,12 @@ class ClickDispatcher:
     ) -> None:
         match dialog:
             case button_codec.DialogSubject(DialogId.REVIEW, button_codec.CallTarget() as target):
-                note, chosen = parse_approval(state)
+                note, chosen = parse_approval_submission(state)
                 self._votes.cast_votes(delivery, [target], CallVerb.APPROVE, note, remember=chosen)
             case button_codec.DialogSubject(
                 DialogId.REJECT, button_codec.CallTarget() | button_codec.CardTarget() as target
             ):
-                reason = parse_rejection(state)
+                reason = parse_rejection_reason(state)
                 if not isinstance(reason, str):
                     self._replies.settle_silently(delivery, "invalid reason")
                 elif isinstance(target, button_codec.CardTarget):

@@ -9,7 +9,7 @@ from typing import Any
 
 from bot.cards import block_kit, slack_text
 from bot.cards.action_names import Action, BlockKind
-from bot.cards.button_codec import AnswerRating, RunTarget, build_block_id, encode_button_value
+from bot.cards.button_codec import ModelAnswerRating, RunTarget, build_block_id, encode_button_value
 from bot.cards.views import strip_invisible_characters
 from storage.states import CallStatus
 
@@ -22,7 +22,7 @@ OTHERWISE = "⚠️ The words above say something else than the record."
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerFooter:
+class ModelAnswerFooter:
     """The bot's own plain-text words below a model's answer, outside the answer's frame."""
 
     record: str = ""  # what became of the calls, by the rows
@@ -55,19 +55,19 @@ class AnswerFooter:
         return [*found, render_feedback_buttons(run_id)] if last else found
 
 
-NOTHING_BELOW = AnswerFooter()
+NOTHING_BELOW = ModelAnswerFooter()
 
 
-def render_answer_part(
-    text: str, run_id: str, last: bool, below: AnswerFooter = NOTHING_BELOW
+def render_model_answer_part(
+    text: str, run_id: str, last: bool, below: ModelAnswerFooter = NOTHING_BELOW
 ) -> list[block_kit.Json]:
-    """Build one part of a model's answer: framed text, then its footer.
+    """Build the blocks of one part of a model's answer: framed text, then footer.
 
     Parts come from `block_kit.split_into_message_parts`. With `below.ours` the text is a sentence
     of the bot's own and is drawn without a frame.
     """
     frame = [{"type": "markdown", "text": block_kit.format_as_blockquote(text)}]
-    above = (render_notice(text) if below.ours else frame) if text.strip() else []
+    above = (render_notice_sentence(text) if below.ours else frame) if text.strip() else []
     return [*above, *below.render_blocks(run_id, last=last)]
 
 
@@ -130,7 +130,7 @@ class CallOutcome:
     failed_midway: bool = False  # it failed once it had begun
 
     @property
-    def is_not_done(self) -> bool:
+    def is_certainly_not_done(self) -> bool:
         """Whether it is certain that nothing of the call happened."""
         return self.status in NOT_DONE and not self.failed_midway
 
@@ -145,8 +145,8 @@ class CallOutcome:
         return _MIDWAY if self.failed_midway else _ENDED[self.status]
 
 
-def build_outcome_summary_line(ended: Sequence[CallOutcome]) -> str:
-    """Return one line of plain text that says what became of these calls.
+def build_call_outcomes_line(ended: Sequence[CallOutcome]) -> str:
+    """Return one plain-text line for below an answer: what became of a run's calls.
 
     "On record: one done; not run: Cancel order 1043." Calls that a line in the thread has reported
     before are only counted. The line is made from database rows, whatever the model says.
@@ -156,7 +156,7 @@ def build_outcome_summary_line(ended: Sequence[CallOutcome]) -> str:
     by_word: dict[str, list[CallOutcome]] = {word: [] for word in _ORDER}
     for each in ended:
         by_word[each.status_words].append(each)
-    nothing = ["nothing was done"] if all(each.is_not_done for each in ended) else []
+    nothing = ["nothing was done"] if all(each.is_certainly_not_done for each in ended) else []
     if len(ended) == 1 and (ended[0].was_reported or ended[0].status is CallStatus.REFUSED):
         return f"On record: {'; '.join([*nothing, ended[0].status_words])}."
     told, anew = [], []
@@ -202,7 +202,9 @@ def incomplete_answer_sentence(text: str, cut: str = "") -> str:
 
 def render_feedback_buttons(run_id: str) -> block_kit.Json:
     """Build the thumbs-up and thumbs-down buttons for a run's answer."""
-    good, bad = (encode_button_value(AnswerRating(run_id, good=each)) for each in (True, False))
+    good, bad = (
+        encode_button_value(ModelAnswerRating(run_id, good=each)) for each in (True, False)
+    )
     return {
         "type": "context_actions",
         "block_id": build_block_id(BlockKind.FEEDBACK, run_id),
@@ -230,7 +232,7 @@ _LEAVES = {
 }
 
 
-def render_notice(sentence: str) -> list[block_kit.Json]:
+def render_notice_sentence(sentence: str) -> list[block_kit.Json]:
     """Build a block of one of the bot's mrkdwn sentences; its mentions, times and links work.
 
     All else is literal: no `*`, back-tick or address in an effect or a reason is formatted, as it
@@ -296,7 +298,7 @@ def render_result_table(body: Mapping[str, Any]) -> list[block_kit.Json]:
     return [block_kit.rich_text_block("h", [block_kit.rich_text_line(*heading)]), table]
 
 
-def count_rows_that_fit(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+def count_rows_fitting_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
     """Return how many of the rows fit into one Slack table with these columns."""
     used = 0
     for number, row in enumerate((columns, *rows)):
@@ -316,7 +318,7 @@ def _shorten_cell_text(text: str) -> str:
     return whole if is_short_enough_for_cell(text) else whole[: CELL - 1] + "…"
 
 
-def render_prose(text: str) -> list[block_kit.Json]:
+def render_prose_sections(text: str) -> list[block_kit.Json]:
     """Build sections of the bot's own prose (the greeting, help), which is mrkdwn."""
     parts: list[str] = [""]
     for each in text.split("\n"):
@@ -334,7 +336,7 @@ def render_retry_message(text: str, run_id: str) -> list[block_kit.Json]:
     """Build the message that says why a run cannot go on (`text`), with a Retry button."""
     retry = block_kit.button(Action.RETRY, "Retry", RunTarget(run_id))
     return [
-        *render_notice(text),
+        *render_notice_sentence(text),
         block_kit.actions_block(build_block_id(BlockKind.RETRY, run_id), [retry]),
     ]
 

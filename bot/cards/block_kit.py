@@ -48,7 +48,7 @@ def format_as_blockquote(text: str) -> str:
     """
     lines = re.split(
         r"\r\n?|[\n\v\f\x1c-\x1e\x85\u2028\u2029]",
-        show_link_targets(slack_text.replace_notifying_mentions(text)),
+        show_link_hosts(slack_text.replace_notifying_mentions(text)),
     )
     last = len(lines) - 1
     return "\n".join(
@@ -57,7 +57,7 @@ def format_as_blockquote(text: str) -> str:
     )
 
 
-def show_link_targets(text: str) -> str:
+def show_link_hosts(text: str) -> str:
     """Return Markdown in which each link shows the host it leads to, behind its label.
 
     "[Approve](https://evil.example/x)" becomes "Approve ([evil.example](https://evil.example/x))".
@@ -76,7 +76,7 @@ def _replace_link(match: re.Match[str]) -> str:
     url = match["url"] or match["slack"]
     if label is None or url is None:
         return "] "  # a bracket, and then a space: so it is no link
-    label, host = show_link_targets(label), _find_link_host(url)
+    label, host = show_link_hosts(label), _find_link_host(url)
     if not host:
         return f"[{label}] ({_SCHEME_END.sub(': //', url, count=1)})"
     bare, seen = _SCHEME.sub("", url).rstrip("/"), _SCHEME.sub("", label.strip()).rstrip("/")
@@ -302,7 +302,7 @@ def get_entered_text(state_values: Mapping[str, Any], field: InputBlockId) -> st
     return str(get_input_state(state_values, field, InputElementId.TEXT).get("value") or "").strip()
 
 
-def get_chosen_value(
+def get_chosen_option_value(
     state_values: Mapping[str, Any], field: InputBlockId, entry: InputElementId
 ) -> str:
     """Return the value of the option chosen in this input; "" for none."""
@@ -327,7 +327,7 @@ def text_leaf(text: str, **style: bool) -> Json:
     return leaf
 
 
-def user_leaf(user: str) -> Json:
+def user_mention_leaf(user: str) -> Json:
     """Return a rich-text leaf that mentions a person; "someone" if `user` is no user id."""
     return (
         {"type": "user", "user_id": user}
@@ -345,7 +345,7 @@ def text_leaves_with_mentions(text: str, **style: bool) -> list[Json]:
     # every second part stands between the marks of a mention
     for number, part in enumerate(re.split(rf"<@({slack_text.PERSON.pattern})>", text)):
         if part:
-            found.append(user_leaf(part) if number % 2 else text_leaf(part, **style))
+            found.append(user_mention_leaf(part) if number % 2 else text_leaf(part, **style))
     return found
 
 
@@ -401,7 +401,9 @@ def count_text_characters(thing: Any) -> int:
     return total
 
 
-def pack_rich_text(elements: Iterable[Json], limit: int, name: Callable[[int], str]) -> list[Json]:
+def pack_into_rich_text_blocks(
+    elements: Iterable[Json], limit: int, name: Callable[[int], str]
+) -> list[Json]:
     """Put the elements into as few rich_text blocks of `limit` characters each as possible.
 
     `name` makes a block's id from its number; an element over the limit has a block of its own.

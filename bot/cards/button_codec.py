@@ -42,7 +42,7 @@ class RunTarget:
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerRating:
+class ModelAnswerRating:
     """One person's opinion, good or bad, of the answer to a request."""
 
     run: str
@@ -59,7 +59,7 @@ class FormContext:
     asked_in: str = ""  # the channel where it was asked for, if it is made elsewhere
 
 
-class FormKind(StrEnum):
+class FormSource(StrEnum):
     """What a form was made from: a tool, or a template of the policy."""
 
     TOOL = "tool"
@@ -70,7 +70,7 @@ class FormKind(StrEnum):
 class FormTarget:
     """The form of a tool or a template, and where its request is made."""
 
-    kind: FormKind
+    kind: FormSource
     name: str
     form_context: FormContext = FormContext()
     repeated_call_id: str = ""  # the call with whose values it begins; "" for none
@@ -83,7 +83,7 @@ class DelegationTarget:
     delegation: str
 
 
-class HomePart(StrEnum):
+class HomeTabPart(StrEnum):
     """The part of the Home tab that is shown."""
 
     ALL = "all"  # the first of everything
@@ -92,15 +92,15 @@ class HomePart(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class HomeTarget:
+class HomeTabTarget:
     """One page of the Home tab, for one channel or for all."""
 
-    part: HomePart = HomePart.ALL
+    part: HomeTabPart = HomeTabPart.ALL
     page: int = 0
     channel: str = ""  # only what was asked there; "": anywhere
 
 
-HOME = HomeTarget()  # what is shown to who opens it
+HOME = HomeTabTarget()  # what is shown to who opens it
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,18 +112,18 @@ Target = (
     CallTarget
     | CardTarget
     | RunTarget
-    | AnswerRating
+    | ModelAnswerRating
     | FormContext
     | FormTarget
     | DelegationTarget
-    | HomeTarget
+    | HomeTabTarget
     | NoTarget
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Click:
-    """An action and its target."""
+    """A clicked action, and what it acts on."""
 
     action: Action
     target: Target
@@ -131,7 +131,7 @@ class Click:
 
 @dataclass(frozen=True, slots=True)
 class DialogSubject:
-    """A dialog and its target."""
+    """A dialog, and what it is about."""
 
     dialog: DialogId
     target: Target
@@ -187,12 +187,12 @@ _ABOUT: Mapping[Action, type[Target]] = {
     Action.REJECT_ALL: CardTarget,
     Action.CANCEL_RUN: RunTarget,
     Action.RETRY: RunTarget,
-    Action.FEEDBACK: AnswerRating,
+    Action.FEEDBACK: ModelAnswerRating,
     Action.REQUEST: FormContext,
     Action.PICK: FormTarget,
     **dict.fromkeys(LOOKS - {Action.LOOK_SHOW}, NoTarget),
     Action.LOOK_SHOW: RunTarget,
-    **dict.fromkeys(TURNS_HOME, HomeTarget),
+    **dict.fromkeys(TURNS_HOME, HomeTabTarget),
     Action.DELEGATE: NoTarget,
     Action.END_DELEGATION: DelegationTarget,
 }
@@ -214,18 +214,18 @@ _FORMS: Mapping[type[Target], tuple[str, Callable[..., Target]]] = {
     RunTarget: (_ID, RunTarget),
     FormContext: ("in:([A-Z0-9]{0,40})", FormContext),
     FormTarget: (
-        f"({'|'.join(FormKind)}):([^\n]{{1,120}})",
-        lambda kind, name: FormTarget(FormKind(kind), name),
+        f"({'|'.join(FormSource)}):([^\n]{{1,120}})",
+        lambda kind, name: FormTarget(FormSource(kind), name),
     ),
     DelegationTarget: (_ID, DelegationTarget),
-    HomeTarget: (
-        f"({'|'.join(HomePart)}):(0|[1-9][0-9]{{0,2}})(?::([A-Z0-9]{{1,40}}))?",
-        lambda part, page, channel: HomeTarget(HomePart(part), int(page), channel or ""),
+    HomeTabTarget: (
+        f"({'|'.join(HomeTabPart)}):(0|[1-9][0-9]{{0,2}})(?::([A-Z0-9]{{1,40}}))?",
+        lambda part, page, channel: HomeTabTarget(HomeTabPart(part), int(page), channel or ""),
     ),
     NoTarget: (_NOTHING, NoTarget),
-    AnswerRating: (
+    ModelAnswerRating: (
         f"({_GOOD}|{_BAD}):{_ID}",
-        lambda word, run: AnswerRating(run, good=word == _GOOD),
+        lambda word, run: ModelAnswerRating(run, good=word == _GOOD),
     ),
 }
 
@@ -245,11 +245,11 @@ def encode_button_value(about: Target | Click) -> str:
             return f"in:{channel}"
         case FormTarget(kind, name):
             return f"{kind}:{name}"
-        case AnswerRating(run, good):
+        case ModelAnswerRating(run, good):
             return f"{_GOOD if good else _BAD}:{run}"
         case DelegationTarget(delegation):
             return delegation
-        case HomeTarget(part, page, channel):
+        case HomeTabTarget(part, page, channel):
             return f"{part}:{page}:{channel}" if channel else f"{part}:{page}"
         case NoTarget():
             return _NOTHING
@@ -272,17 +272,17 @@ def decode_click(action_id: str, value: str) -> Click | MalformedValue:
 
 def decode_clicked_element(action: Mapping[str, Any]) -> Click | MalformedValue:
     """Return the action and target of one element of a payload's `actions`, or MalformedValue."""
-    return decode_click(str(action.get("action_id") or ""), get_clicked_value(action))
+    return decode_click(str(action.get("action_id") or ""), get_clicked_element_value(action))
 
 
-def get_clicked_value(action: Mapping[str, Any]) -> str:
+def get_clicked_element_value(action: Mapping[str, Any]) -> str:
     """Return the value of the clicked button or of the chosen option; "" for none.
 
     For a channel chosen on the Home tab: the value of the page that shows only that channel.
     """
     if channel := action.get("selected_conversation"):
-        shows = _decode_target(HomeTarget, str(action.get("block_id")).partition(":")[2])
-        at = replace(shows, page=0, channel=channel) if isinstance(shows, HomeTarget) else None
+        shows = _decode_target(HomeTabTarget, str(action.get("block_id")).partition(":")[2])
+        at = replace(shows, page=0, channel=channel) if isinstance(shows, HomeTabTarget) else None
         return encode_button_value(at) if at else ""
     chosen = action.get("selected_option")
     option = chosen if isinstance(chosen, Mapping) else {}

@@ -19,7 +19,7 @@ EDITED_SINCE = " edited the request after the agent had read it. It says now:"
 
 
 def render_request_origin(view: CardView) -> list[block_kit.Json]:
-    """Build what stands above the calls: the requester's words, edits, programs, sub-agents."""
+    """Build a card's blocks above its calls: the requester's words, edits, program, sub-agents."""
     blocks: list[block_kit.Json] = []
     if view.requester_messages:
         quoted = [
@@ -36,7 +36,7 @@ def render_request_origin(view: CardView) -> list[block_kit.Json]:
     if view.edited_messages:
         says = block_kit.rich_text_line(
             block_kit.text_leaf("✏️ "),
-            block_kit.user_leaf(view.requester),
+            block_kit.user_mention_leaf(view.requester),
             block_kit.text_leaf(EDITED_SINCE, bold=True),
         )
         now = [
@@ -106,13 +106,13 @@ def render_waiting_call(
     nothing above the call says so (mrkdwn). `whole`: the request, if no other call waits on this
     card; `alone`: the card shows no other call.
     """
-    about, headline = call.target, call_pieces.get_card_headline(call)
+    about, headline = call.target, call_pieces.get_call_headline(call)
     blocks = [block_kit.header_block(build_block_id(BlockKind.HEADLINE, about), headline)]
     if warned := _render_warnings(call):
         blocks.append(block_kit.rich_text_block(build_block_id(BlockKind.WARNING, about), warned))
     if filled.sentence or filled.reason:
         said = [*filled.sentence, *filled.reason]
-        blocks += block_kit.pack_rich_text(
+        blocks += block_kit.pack_into_rich_text_blocks(
             said, RICH_LIMIT, partial(build_block_id, BlockKind.AGENT_WORDS, about)
         )
     for start in range(0, len(filled.cells), ROW_LIMIT):
@@ -122,7 +122,7 @@ def render_waiting_call(
                 build_block_id(BlockKind.SHORT_VALUES, about, start), cells
             )
         )
-    blocks += block_kit.pack_rich_text(
+    blocks += block_kit.pack_into_rich_text_blocks(
         filled.body, RICH_LIMIT, partial(build_block_id, BlockKind.VALUES, about)
     )
     if filled.missing:

@@ -99,7 +99,7 @@ class CallPiece:
 
 
 @dataclass(frozen=True, slots=True)
-class ConfirmationText:
+class ApprovalConfirmation:
     """The question before approving what may be impossible to undo; plain text."""
 
     title: str
@@ -112,16 +112,16 @@ def irreversibility_warning(does: str, stated: EffectSource) -> str:
     return _BY[stated] if does == "destructive" else ""
 
 
-def build_approval_confirmation(effect: str, final: str = FINAL) -> ConfirmationText:
+def build_approval_confirmation(effect: str, final: str = FINAL) -> ApprovalConfirmation:
     """Return the question before approving one call; `final`: see `irreversibility_warning`."""
-    return ConfirmationText(
+    return ApprovalConfirmation(
         "Approve this?", f"{slack_text.shorten_text(effect, SURE_LIMIT)}\n\n{final}", "Approve"
     )
 
 
 def build_joint_approval_confirmation(
     effects: Sequence[str], count: int, which: str = "all", *, unsure: Sequence[str] = ()
-) -> ConfirmationText:
+) -> ApprovalConfirmation:
     """Return the question before approving `count` calls together.
 
     `effects` are those that cannot be undone; `unsure`, those of which that is not known.
@@ -134,7 +134,7 @@ def build_joint_approval_confirmation(
         for head, each in parts
     ]
     what = "\n".join(f"{head}:\n{text}" for head, text in texts)
-    return ConfirmationText(f"Approve {which} {count}?", what, f"Approve {which}")
+    return ApprovalConfirmation(f"Approve {which} {count}?", what, f"Approve {which}")
 
 
 def show_hidden_characters_or_default(text: str, instead: str) -> str:
@@ -161,18 +161,18 @@ def is_short_enough_for_header(text: str) -> bool:
     return slack_text.count_slack_characters(text) <= HEADER_LIMIT and "\n" not in text
 
 
-def get_card_headline(call: CallView) -> str:
+def get_call_headline(call: CallView) -> str:
     """Return the text for the header block: the effect if it fits, else the title."""
     effect = get_effect_sentence(call)
     return effect if is_short_enough_for_header(effect) else get_tool_title(call)
 
 
-def secrecy_note(value: ArgumentValue) -> str:
-    """Return the remark behind an argument that is secret, or of which a part is; "" for others."""
+def argument_secrecy_note(value: ArgumentValue) -> str:
+    """Return the remark shown after a secret or partly secret argument; "" for other arguments."""
     return SHOWN_TO_NOBODY if value.is_secret else PARTLY_SHOWN if value.is_partly_secret else ""
 
 
-def get_value_label(value: ArgumentValue) -> str:
+def get_argument_label(value: ArgumentValue) -> str:
     """Return the label of an argument, on one line."""
     return show_hidden_characters_or_default(" ".join(value.label.split()), "(no name)")
 
@@ -202,7 +202,7 @@ def build_call_pieces(call: CallView) -> list[CallPiece]:
             )
         )
     if call.agent_reason.strip():
-        says = block_kit.rich_text_line(block_kit.text_leaf(reason_label(call), italic=True))
+        says = block_kit.rich_text_line(block_kit.text_leaf(call_reason_label(call), italic=True))
         pieces.append(
             _build_single_text_piece(
                 PieceKind.REASON,
@@ -213,8 +213,8 @@ def build_call_pieces(call: CallView) -> list[CallPiece]:
     return pieces
 
 
-def reason_label(call: CallView) -> str:
-    """Return what stands before the reason for a call: "The agent says:", or "Why:" of a person."""
+def call_reason_label(call: CallView) -> str:
+    """Return the words before a call's reason: "The agent says:", or "Why:" if a person gave it."""
     return (
         f"{slack_text.shorten_text(slack_text.show_hidden_characters(call.agent), AGENT)} says:"
         if call.agent
@@ -229,9 +229,10 @@ def _build_single_text_piece(
 
 
 def _build_argument_piece(value: ArgumentValue) -> CallPiece:
-    name = get_value_label(value)
+    name = get_argument_label(value)
     label = block_kit.text_leaf(f"{slack_text.isolate_right_to_left_text(name)}:  ", bold=True)
-    mark = [block_kit.text_leaf(secrecy_note(value), italic=True)] if secrecy_note(value) else []
+    note = argument_secrecy_note(value)
+    mark = [block_kit.text_leaf(note, italic=True)] if note else []
     now = slack_text.isolate_right_to_left_text(
         show_hidden_characters_or_default(value.text, "(blank)")
     )
@@ -245,19 +246,13 @@ def _build_argument_piece(value: ArgumentValue) -> CallPiece:
     def draw(texts: Sequence[str]) -> tuple[block_kit.Json, ...]:
         *before, text = texts
         if flat:
-            change = (
-                [block_kit.text_leaf(before[0], strike=True), block_kit.text_leaf("  →  ")]
-                if before
-                else []
+            if not before:
+                return (block_kit.rich_text_line(label, block_kit.text_leaf(text), *mark),)
+            old, new = (
+                block_kit.text_leaf(before[0], strike=True),
+                block_kit.text_leaf(text, bold=True),
             )
-            return (
-                block_kit.rich_text_line(
-                    label,
-                    *change,
-                    block_kit.text_leaf(text, bold=True) if before else block_kit.text_leaf(text),
-                    *mark,
-                ),
-            )
+            return (block_kit.rich_text_line(label, old, block_kit.text_leaf("  →  "), new, *mark),)
         if not before:
             return block_kit.rich_text_line(label, *mark), block_kit.rich_text_preformatted(text)
         return (
@@ -270,7 +265,7 @@ def _build_argument_piece(value: ArgumentValue) -> CallPiece:
     texts = (now,) if was is None else (was, now)
     cell = f"{slack_text.isolate_right_to_left_text(name)}: {now}"
     # what belongs together, as an address does, stays together
-    is_short = was is None and not secrecy_note(value) and flat and slack_text.WITHIN not in name
+    is_short = was is None and not note and flat and slack_text.WITHIN not in name
     # nothing in it may look like a label, or like the gap between two of them
     is_short = (
         is_short
@@ -329,7 +324,7 @@ def fit_pieces_into_limit(
     return FittedPieces(tuple(found), sentence, body, reason, said or "")
 
 
-def count_characters_on_card(piece: CallPiece) -> int:
+def count_piece_characters_on_card(piece: CallPiece) -> int:
     """Return how many characters of a card the piece can use: all of it, or its beginning."""
     return (
         piece.character_count
@@ -348,7 +343,7 @@ def join_piece_names(names: Sequence[str]) -> str:
     return ", ".join(found[:-1]) + (" and " if found[1:] else "") + found[-1]
 
 
-def render_values_on_one_line(values: Sequence[ArgumentValue]) -> list[block_kit.Json]:
+def render_arguments_on_one_line(values: Sequence[ArgumentValue]) -> list[block_kit.Json]:
     """Return the arguments as rich text on one line for a decided card, counting those left out.
 
     An argument that an edit has changed also shows its old value.
@@ -360,7 +355,7 @@ def render_values_on_one_line(values: Sequence[ArgumentValue]) -> list[block_kit
         if block_kit.count_text_characters(leaves) > COMPACT_TOTAL:
             leaves.append(block_kit.text_leaf(f"and {len(values) - index} more", italic=True))
             break
-        label = slack_text.shorten_text(get_value_label(value), 60)
+        label = slack_text.shorten_text(get_argument_label(value), 60)
         isolated = slack_text.isolate_right_to_left_text(label)
         leaves.append(block_kit.text_leaf(f"{isolated}: ", bold=True))
         if value.previous_text is not None:

@@ -14,8 +14,8 @@ from datetime import datetime, timedelta
 from bot.cards import block_kit, call_blocks, call_pieces, slack_text
 from bot.cards.action_names import Action, BlockKind
 from bot.cards.button_codec import CardTarget, Click, RunTarget, build_block_id
-from bot.cards.decided_call import outcome_sentence, render_card_foot, render_decided_call
-from bot.cards.notices import card_posted_elsewhere_notice, through_client_suffix
+from bot.cards.decided_call import outcome_sentence, render_asked_by_line, render_decided_call
+from bot.cards.notices import card_posted_elsewhere_notice, through_program_suffix
 from bot.cards.views import CallView, CardView
 from bot.tools import EffectSource
 from countersign.durations import format_rough_duration
@@ -46,14 +46,14 @@ def render_card(view: CardView, now: datetime) -> RenderedMessage:
     """
     if not 1 <= len(view.calls) <= MOST:
         raise ValueError("a card shows one to five calls; the caller splits longer plans")
-    waiting = [call for call in view.calls if is_still_undecided(call, now)]
+    waiting = [call for call in view.calls if can_still_be_decided(call, now)]
     blocks = _render_card_blocks(view, now, _fit_waiting_calls(view, now, waiting))
     return RenderedMessage(text=_build_notification(view, waiting, now), blocks=blocks)
 
 
-def list_calls_with_approve_button(view: CardView, now: datetime) -> frozenset[str]:
+def list_directly_approvable_call_ids(view: CardView, now: datetime) -> frozenset[str]:
     """Return the ids of the calls that have an Approve button on this card, not Review."""
-    waiting = [call for call in view.calls if is_still_undecided(call, now)]
+    waiting = [call for call in view.calls if can_still_be_decided(call, now)]
     fills = _fit_waiting_calls(view, now, waiting)
     return frozenset(
         call.id for call in waiting if call_blocks.has_approve_button(call, fills[call.id])
@@ -74,7 +74,7 @@ def _fit_waiting_calls(
     return _divide_room_among_calls({call.id: call for call in waiting}, TOTAL - fixed, cells)
 
 
-def is_still_undecided(call: CallView, now: datetime) -> bool:
+def can_still_be_decided(call: CallView, now: datetime) -> bool:
     """Return whether the call can still be decided: pending, and its deadline not reached."""
     return call.status is CallStatus.PENDING and (call.deadline is None or now < call.deadline)
 
@@ -85,7 +85,8 @@ def _divide_room_among_calls(
     """Divide the card's room among the calls: what small calls leave over goes to larger ones."""
     pieces = {key: call_pieces.build_call_pieces(call) for key, call in calls.items()}
     sizes = {
-        key: sum(map(call_pieces.count_characters_on_card, each)) for key, each in pieces.items()
+        key: sum(map(call_pieces.count_piece_characters_on_card, each))
+        for key, each in pieces.items()
     }
     # Blocks that come with the pieces: per call the arguments, those in columns, the agent's words
     # and what is said if some is missing.
@@ -107,7 +108,7 @@ def _divide_room_among_calls(
 def _render_card_blocks(
     view: CardView, now: datetime, fills: dict[str, call_pieces.FittedPieces]
 ) -> list[block_kit.Json]:
-    waiting = [call for call in view.calls if is_still_undecided(call, now)]
+    waiting = [call for call in view.calls if can_still_be_decided(call, now)]
     alone, shared = len(view.calls) == 1, _find_common_deadline(waiting)
     blocks: list[block_kit.Json] = []
     if view.parts > 1:
@@ -137,7 +138,7 @@ def _render_card_blocks(
                 call, alone=alone, undecided=view.has_undecided_calls or bool(waiting)
             )
     if not waiting:
-        blocks.append(render_card_foot(view.calls, _describe_requester(view), view.target))
+        blocks.append(render_asked_by_line(view.calls, _describe_requester(view), view.target))
     return blocks
 
 
@@ -179,7 +180,7 @@ def _describe_requester(view: CardView) -> str:
         if view.origin.startswith(("https://", "http://"))
         else ""
     )
-    who = f"{slack_text.user_mention(view.requester)}{through_client_suffix(view.client)}"
+    who = f"{slack_text.user_mention(view.requester)}{through_program_suffix(view.client)}"
     return f"Asked by {who}" + (f" (<{link}|see it>)" if link else "")
 
 
@@ -263,7 +264,7 @@ def _build_notification(view: CardView, waiting: Sequence[CallView], now: dateti
     within = f" within {format_rough_duration(first - now)}" if first else ""
     end = f". Approve or reject{within}."
     count = f"{len(waiting)} things: " if len(waiting) > 1 else ""
-    who = f"{slack_text.user_mention(view.requester)}{through_client_suffix(view.client)}"
+    who = f"{slack_text.user_mention(view.requester)}{through_program_suffix(view.client)}"
     start = f"{who} asks for {count}" if count else f"{who} asks to "
     room = (
         NOTIFICATION
@@ -292,14 +293,14 @@ def _join_sentences_that_fit(sentences: Sequence[str]) -> str:
         kept.pop()
 
 
-def render_card_copy(view: CardView, place: str, now: datetime) -> RenderedMessage:
+def render_card_without_buttons(view: CardView, place: str, now: datetime) -> RenderedMessage:
     """Draw the card without buttons, as of `now` (aware), below a line on where people decide.
 
     `place`: the channel's id, or "" for direct messages. The line is there while the card waits.
     """
     drawn = render_card(view, now)
     blocks = [block for block in drawn.blocks if block["type"] != "actions"]
-    if not any(is_still_undecided(call, now) for call in view.calls):
+    if not any(can_still_be_decided(call, now) for call in view.calls):
         return RenderedMessage(drawn.text, blocks)
     said = card_posted_elsewhere_notice(place)
     where = block_kit.context_block(

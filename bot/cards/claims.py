@@ -1,4 +1,4 @@
-"""A check whether a model's words say something else than the record. Pure.
+"""Checks whether a model's text claims what the record of calls contradicts. Pure.
 
 A filter and no guarantee: it only makes the record's line bold, and that line is true either way.
 So it prefers a false alarm to a miss.
@@ -85,7 +85,7 @@ _TROUBLE_FREE = re.compile(r"\b(?:no|without(?: any)?) (?:issues?|problems?|erro
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+|(?<=,)\s+(?:and|und|et|y|e|en)\s+")
 
 
-class TextClaims(NamedTuple):
+class ActionClaims(NamedTuple):
     """What a text claims was done or approved."""
 
     says_speaker_acted: bool  # that whoever speaks has done something
@@ -94,8 +94,8 @@ class TextClaims(NamedTuple):
     says_not_done: bool  # somewhere, that something was not done, or is not known
 
 
-def extract_claims(text: str) -> TextClaims:
-    """Return what a model's text claims, judged sentence by sentence."""
+def extract_action_claims(text: str) -> ActionClaims:
+    """Return what a model's text claims was done or approved, judged by sentence."""
     plain = (
         re.sub(r"[*_`~>#]+", "", strip_invisible_characters(text[:MOST]))
         .casefold()
@@ -110,11 +110,11 @@ def extract_claims(text: str) -> TextClaims:
         done = done or bool(first.search(sentence))
         told = told or bool(passive.search(sentence))
         approved = approved or bool(approval.search(sentence))
-    return TextClaims(done, done or told, approved, bool(denies.search(plain)))
+    return ActionClaims(done, done or told, approved, bool(denies.search(plain)))
 
 
-def is_contradicted_by_record(
-    claims: TextClaims, ended: Sequence[CallOutcome], *, whole: bool
+def do_claims_contradict_record(
+    claims: ActionClaims, ended: Sequence[CallOutcome], *, whole: bool
 ) -> bool:
     """Return whether a text claims that something was done which, by the record, may not have been.
 

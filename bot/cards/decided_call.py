@@ -93,7 +93,7 @@ def render_decided_call(
         elements.append(block_kit.rich_text_quote(text))
     elements += [_render_remark(*each) for each in call.remarks[:MOST_REMARKS]]
     if values := [each for each in call.values if _should_list_value(each, title)]:
-        elements.append(block_kit.rich_text_line(*call_pieces.render_values_on_one_line(values)))
+        elements.append(block_kit.rich_text_line(*call_pieces.render_arguments_on_one_line(values)))
     blocks = [block_kit.rich_text_block(build_block_id(BlockKind.OUTCOME, call.target), elements)]
     if (small := _list_small_print_parts(call)) and not alone:
         joined = block_kit.mrkdwn("  ·  ".join(small))
@@ -133,7 +133,7 @@ def _should_list_value(value: ArgumentValue, title: str) -> bool:
 def _render_remark(who: str, said: str) -> block_kit.Json:
     words = call_pieces.show_hidden_characters_or_default(said, "(blank)")
     return block_kit.rich_text_quote(
-        f": {slack_text.shorten_text(words, REMARK_LIMIT)}", block_kit.user_leaf(who)
+        f": {slack_text.shorten_text(words, REMARK_LIMIT)}", block_kit.user_mention_leaf(who)
     )
 
 
@@ -215,9 +215,13 @@ def _render_decider(call: CallView, user: str) -> list[block_kit.Json]:
     """Return the leaves that name who decided: "@cleo, for @ana"."""
     stand_in = call.stand_ins.get(user)
     return (
-        [block_kit.user_leaf(stand_in), block_kit.text_leaf(", for "), block_kit.user_leaf(user)]
+        [
+            block_kit.user_mention_leaf(stand_in),
+            block_kit.text_leaf(", for "),
+            block_kit.user_mention_leaf(user),
+        ]
         if stand_in
-        else [block_kit.user_leaf(user)]
+        else [block_kit.user_mention_leaf(user)]
     )
 
 
@@ -262,8 +266,10 @@ def _render_resolution_buttons(call: CallView) -> list[block_kit.Json]:
     ]
 
 
-def render_card_foot(calls: Sequence[CallView], asked: str, about: CardTarget) -> block_kit.Json:
-    """Build the line of who asked (mrkdwn), with a menu to ask for the same calls again.
+def render_asked_by_line(
+    calls: Sequence[CallView], asked: str, about: CardTarget
+) -> block_kit.Json:
+    """Build the line that says who asked (`asked`: mrkdwn), with a menu to ask for calls again.
 
     For a single call the line also says who edited and approved it.
     """

@@ -22,11 +22,11 @@ from bot.cards.block_kit import choose_dialog_title, dialog_view
 from bot.cards.button_codec import CallTarget, DialogSubject
 from bot.cards.field_layout import (
     FieldErrors,
-    apply_entries,
+    apply_entries_to_arguments,
     join_error_sentences,
     lay_out_fields,
+    plain_text_section_block,
     render_approve_too_checkbox,
-    text_section_block,
     validate_entered_arguments,
 )
 from bot.cards.field_slots import SlotKind, get_value_at_keys
@@ -47,7 +47,7 @@ _IN_WORDS = (
 _NULLS = (UNSET, "null")
 
 
-def find_first_unshown_argument(
+def find_first_unshown_argument_path(
     runs: Mapping[str, Any],
     as_read: Mapping[str, Any],
     rows: Sequence[ArgumentValue],
@@ -63,8 +63,8 @@ def find_first_unshown_argument(
     by_path: dict[ValuePath, ArgumentValue] = {row.path: row for row in rows}
     if len(by_path) < len(rows):
         return ()
-    found = dict(iterate_leaves(as_read))
-    if (odd := _find_first_difference(dict(iterate_leaves(runs)), found)) is not None:
+    found = dict(iterate_json_leaves(as_read))
+    if (odd := _find_first_difference(dict(iterate_json_leaves(runs)), found)) is not None:
         return odd
     for path in found if as_read else ():
         row = next(
@@ -83,14 +83,14 @@ def find_first_unshown_argument(
     return None
 
 
-def iterate_leaves(value: Any, path: ValuePath = ()) -> Iterator[tuple[ValuePath, Any]]:
+def iterate_json_leaves(value: Any, path: ValuePath = ()) -> Iterator[tuple[ValuePath, Any]]:
     """Yield each leaf of a JSON value with its path, in the order of the value."""
     if isinstance(value, Mapping) and value:
         for key, each in value.items():
-            yield from iterate_leaves(each, (*path, key))
+            yield from iterate_json_leaves(each, (*path, key))
     elif isinstance(value, list) and value:
         for place, each in enumerate(value):
-            yield from iterate_leaves(each, (*path, place))
+            yield from iterate_json_leaves(each, (*path, place))
     else:
         yield path, value
 
@@ -177,7 +177,7 @@ def _list_written_forms(value: Any) -> tuple[str, ...]:
 __all__ = [
     "FieldErrors",
     "ParsedEdit",
-    "build_failure_at_changed_input",
+    "build_error_at_changed_input",
     "parse_edit_submission",
     "render_edit_dialog",
 ]
@@ -209,15 +209,15 @@ def render_edit_dialog(
     places, left_out = lay_out_fields(tool, arguments)
     title = choose_dialog_title(tool.title, "Edit the call")
     whole = "" if title == tool.title else f"{tool.title}\n"
-    blocks = [text_section_block(f"{whole}Saving resets approvals.")]
+    blocks = [plain_text_section_block(f"{whole}Saving resets approvals.")]
     if covered:
-        blocks.append(text_section_block(revealed_pieces_note(covered)))
+        blocks.append(plain_text_section_block(revealed_pieces_note(covered)))
     for place in places:
         blocks += place.blocks
     if left_out:
         names = ", ".join(slot.label for slot in left_out)
         blocks.append(
-            text_section_block(
+            plain_text_section_block(
                 shorten_text(f"No room here for these; they stay unchanged: {names}", 2900)
             )
         )
@@ -240,7 +240,7 @@ def parse_edit_submission(
     in the state is ignored.
     """
     places, approve = lay_out_fields(tool, arguments)[0], _is_approve_checked(state_values)
-    data = apply_entries(places, arguments, state_values)
+    data = apply_entries_to_arguments(places, arguments, state_values)
     if isinstance(data, FieldErrors):
         return data
     if is_same_json(data, dict(arguments)):
@@ -253,7 +253,7 @@ def parse_edit_submission(
     return ParsedEdit(result, changed=not is_same_json(result, dict(arguments)), approve=approve)
 
 
-def build_failure_at_changed_input(
+def build_error_at_changed_input(
     tool: Tool[Any], before: Mapping[str, Any], after: Mapping[str, Any], why: str
 ) -> FieldErrors:
     """Return the tool's reason why an edit would fail, as an error at the first changed input."""

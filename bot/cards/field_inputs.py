@@ -5,8 +5,8 @@ is written as in JSON: two double quotes, or two square brackets. If None is not
 input of a text or a list is the empty text or list, and every other input must be filled in.
 
 Reading validates no more than it must. What comes back unchanged is not converted at all:
-`parse_entry` returns SlotMark.KEEP, so that precision, seconds, time zones and line ends that an
-input cannot carry survive an edit of another value.
+`parse_entry` returns SlotSentinel.KEEP, so that precision, seconds, time zones and line ends that
+an input cannot carry survive an edit of another value.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 
-from bot.cards.field_slots import FieldSlot, SlotKind, SlotMark
+from bot.cards.field_slots import FieldSlot, SlotKind, SlotSentinel
 from bot.cards.field_values import format_json_value, is_same_json
 from bot.cards.slack_text import count_slack_characters, shorten_text
 
@@ -44,7 +44,7 @@ class FieldInput:
     slot: FieldSlot
     kind: SlotKind  # how it is read: the slot's kind, or JSON or text where the value does not fit
     widget: str  # Slack's element type
-    old_value: Any  # the JSON value there is; SlotMark.ABSENT for none
+    old_value: Any  # the JSON value there is; SlotSentinel.ABSENT for none
     initial_entry: str | int | None  # what Slack sends when nobody touches it
     options: tuple[tuple[str, str, Any], ...] = ()  # option value, text, JSON value
 
@@ -56,7 +56,11 @@ class FieldInput:
         """
         if self.options and self.initial_entry is not None:
             return False  # one option is always chosen; "Not set" is one of them
-        if self.slot.nullable or self.slot.is_within_optional or self.old_value is SlotMark.ABSENT:
+        if (
+            self.slot.nullable
+            or self.slot.is_within_optional
+            or self.old_value is SlotSentinel.ABSENT
+        ):
             return True
         schema = self.slot.schema
         if self.kind is SlotKind.TEXT:
@@ -80,13 +84,13 @@ def _is_short_enough_for_slack(made: FieldInput) -> bool:
 
 
 def _has_value(old: Any) -> bool:
-    return old is not None and old is not SlotMark.ABSENT
+    return old is not None and old is not SlotSentinel.ABSENT
 
 
 def _choose_fitting_kind(slot: FieldSlot, old: Any) -> SlotKind:
     """Return the slot's kind if the value fits it, else a kind that can hold the value."""
     kind = slot.kind
-    if old is SlotMark.ABSENT or kind is SlotKind.PRESENCE or (old is None and slot.nullable):
+    if old is SlotSentinel.ABSENT or kind is SlotKind.PRESENCE or (old is None and slot.nullable):
         return kind
     fits = {
         SlotKind.BOOLEAN: isinstance(old, bool),
@@ -143,7 +147,7 @@ def _build_input_of_kind(slot: FieldSlot, kind: SlotKind, old: Any) -> FieldInpu
         case SlotKind.DATE | SlotKind.TIME | SlotKind.DATETIME:
             return _build_picker_input(slot, kind, old)
         case SlotKind.JSON:
-            unset = old is SlotMark.ABSENT or (old is None and slot.nullable)
+            unset = old is SlotSentinel.ABSENT or (old is None and slot.nullable)
             return FieldInput(slot, kind, TEXT_INPUT, old, None if unset else _dump_json(old))
         case _:
             return _build_text_input(slot, kind, old)
@@ -282,17 +286,17 @@ class UnreadableEntryError(Exception):
 
 
 def parse_entry(made: FieldInput, state: Mapping[str, Any] | None) -> Any:
-    """Return the JSON value that was entered; SlotMark.KEEP when nothing was changed.
+    """Return the JSON value that was entered; SlotSentinel.KEEP when nothing was changed.
 
     `state`: the input as Slack sends it; None when it was not sent.
 
     Raises UnreadableEntryError, with a sentence for the person, if the entry cannot be read.
     """
     if state is None:
-        return SlotMark.KEEP
+        return SlotSentinel.KEEP
     raw = _get_raw_entry(made.widget, state)
     if raw == made.initial_entry:
-        return SlotMark.KEEP
+        return SlotSentinel.KEEP
     if raw is None:
         return _get_empty_value(made)
     if made.options:
@@ -307,7 +311,7 @@ def parse_entry(made: FieldInput, state: Mapping[str, Any] | None) -> Any:
     if isinstance(made.initial_entry, str) and text == made.initial_entry.replace(
         "\r\n", "\n"
     ).replace("\r", "\n"):
-        return SlotMark.KEEP
+        return SlotSentinel.KEEP
     return _parse_typed_text(made, text)
 
 
@@ -334,20 +338,20 @@ def _parse_chosen_option(made: FieldInput, raw: Any) -> Any:
     typed = " ".join(str(raw).split()) if made.widget == "plain_text_input" else raw
     for code, _, value in made.options:
         if code == typed:
-            return SlotMark.KEEP if is_same_json(value, made.old_value) else value
+            return SlotSentinel.KEEP if is_same_json(value, made.old_value) else value
     raise UnreadableEntryError("This is not one of the allowed values.")
 
 
-def _parse_picked_moment(made: FieldInput, raw: Any) -> str | SlotMark:
+def _parse_picked_moment(made: FieldInput, raw: Any) -> str | SlotSentinel:
     """Return the picked moment (ISO 8601) in the time zone the value had before, else in UTC.
 
-    SlotMark.KEEP if the minute is the same, since pickers know no seconds.
+    SlotSentinel.KEEP if the minute is the same, since pickers know no seconds.
     """
     if isinstance(raw, bool) or not isinstance(raw, int) or not 0 <= raw < 10**10:
         raise UnreadableEntryError("This is not a date and time.")
     if isinstance(made.initial_entry, int):
         if raw // 60 == made.initial_entry // 60:
-            return SlotMark.KEEP
+            return SlotSentinel.KEEP
         zone = datetime.fromisoformat(made.old_value).tzinfo
     else:
         zone = UTC
@@ -369,7 +373,7 @@ def _parse_typed_text(made: FieldInput, text: str) -> Any:
             return _parse_time(made, text)
         case SlotKind.JSON:
             value = parse_json_entry(text)
-            return SlotMark.KEEP if is_same_json(value, made.old_value) else value
+            return SlotSentinel.KEEP if is_same_json(value, made.old_value) else value
         case _:
             return text.strip()
 
@@ -383,7 +387,7 @@ def _parse_number(made: FieldInput, text: str) -> Any:
     if not form.fullmatch(text):
         raise UnreadableEntryError(example)
     if made.initial_entry is not None and Decimal(str(made.initial_entry)) == Decimal(text):
-        return SlotMark.KEEP
+        return SlotSentinel.KEEP
     if made.kind is SlotKind.DECIMAL:
         return text
     number: int | float = int(text) if made.kind is SlotKind.INTEGER else float(text)

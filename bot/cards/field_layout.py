@@ -20,7 +20,7 @@ from bot.cards import field_inputs, slack_text
 from bot.cards.action_names import Action, InputBlockId, InputElementId
 from bot.cards.block_kit import build_input_block, plain_text
 from bot.cards.call_pieces import PARTLY_SHOWN, SHOWN_TO_NOBODY
-from bot.cards.field_slots import FieldSlot, SlotKind, SlotMark, build_slots, get_value_at_keys
+from bot.cards.field_slots import FieldSlot, SlotKind, SlotSentinel, build_slots, get_value_at_keys
 from bot.cards.field_values import format_json_value, format_slot_value
 from bot.tools import Tool
 from bot.tools.decimals import pad_decimal_places
@@ -49,7 +49,7 @@ def render_field_input(made: field_inputs.FieldInput) -> dict[str, Any]:
     )
 
 
-def render_fixed_value(slot: FieldSlot, value: Any) -> list[dict[str, Any]]:
+def render_uneditable_value(slot: FieldSlot, value: Any) -> list[dict[str, Any]]:
     """Build text for a value that cannot be edited: all of it, or its length if it is enormous."""
     secret = (
         SHOWN_TO_NOBODY if () in slot.hidden_paths else PARTLY_SHOWN if slot.hidden_paths else ""
@@ -60,18 +60,20 @@ def render_fixed_value(slot: FieldSlot, value: Any) -> list[dict[str, Any]]:
     )
     if slack_text.count_slack_characters(text) > MOST_SHOWN:
         return [
-            text_section_block(f"{label} (fixed)\nToo long to show here: {len(text):,} characters.")
+            plain_text_section_block(
+                f"{label} (fixed)\nToo long to show here: {len(text):,} characters."
+            )
         ]
     parts = slack_text.split_into_chunks(text, _PART)
     if len(parts) == 1:
-        return [text_section_block(f"{label} (fixed)\n{text}")]
+        return [plain_text_section_block(f"{label} (fixed)\n{text}")]
     return [
-        text_section_block(f"{label} (fixed; part {number} of {len(parts)})\n{part}")
+        plain_text_section_block(f"{label} (fixed; part {number} of {len(parts)})\n{part}")
         for number, part in enumerate(parts, start=1)
     ]
 
 
-def text_section_block(text: str) -> dict[str, Any]:
+def plain_text_section_block(text: str) -> dict[str, Any]:
     """Return a section block of plain text."""
     return {
         "type": "section",
@@ -210,7 +212,7 @@ def build_input_hint(made: field_inputs.FieldInput, *, new: bool = False) -> str
             if holds_nothing and not slot.schema.get(least)
             else f"{unset}."
         )
-    if made.old_value is SlotMark.ABSENT and slot.schema.get("default") is not None:
+    if made.old_value is SlotSentinel.ABSENT and slot.schema.get("default") is not None:
         said.append(f"Left empty, it is {format_json_value(slot.schema['default'], slot.kind)}.")
     if isinstance(made.initial_entry, str) and (
         hidden := Counter(list_hidden_characters(made.initial_entry))
@@ -271,7 +273,7 @@ def lay_out_fields(
             if slot.editable and not slot.secret
             else None
         )
-        blocks = [render_field_input(made)] if made else render_fixed_value(slot, value)
+        blocks = [render_field_input(made)] if made else render_uneditable_value(slot, value)
         cost = len(json.dumps(blocks))
         if len(blocks) > room or size + cost > _MOST_BYTES:
             left_out.append(slot)
@@ -281,12 +283,12 @@ def lay_out_fields(
     return places, left_out
 
 
-def apply_entries(
+def apply_entries_to_arguments(
     places: Sequence[LaidOutField],
     arguments: Mapping[str, Any],
     state_values: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Any] | FieldErrors:
-    """Return the arguments with what was entered, not yet validated, or the errors in reading."""
+    """Return the arguments changed by the entries, not yet validated, or errors in reading."""
     inputs = {place.slot.block_id: place.input for place in places if place.input}
     found: dict[str, Any] = {}
     errors: dict[str, str] = {}
@@ -305,8 +307,8 @@ def apply_entries(
         return FieldErrors(errors)
     for block_id, made in inputs.items():
         # there is none where an error did not count, below what is now unset
-        value = found.get(block_id, SlotMark.KEEP)
-        if made.kind is not SlotKind.PRESENCE and value is not SlotMark.KEEP:
+        value = found.get(block_id, SlotSentinel.KEEP)
+        if made.kind is not SlotKind.PRESENCE and value is not SlotSentinel.KEEP:
             set_nested_value(data, made.slot.keys, value)
     return data
 
@@ -318,7 +320,7 @@ def validate_entered_arguments(
     data: Mapping[str, Any],
     names: object = None,
 ) -> BaseModel | FieldErrors:
-    """Return what was entered as the tool's model, or the errors, at the inputs.
+    """Return the entered arguments as the tool's model, or the errors by input.
 
     `arguments` are those the form was laid out for; `names`: see `edit_form.parse_edit_submission`.
     """
@@ -353,12 +355,12 @@ def _apply_presence_choice(
         for block_id in {**entered, **errors}
         if block_id.startswith(made.slot.block_id + ".")
     ]
-    if now is True or (now is SlotMark.KEEP and was):
+    if now is True or (now is SlotSentinel.KEEP and was):
         if not was:
             set_nested_value(data, made.slot.keys, {})
         return
     touched = any(
-        block_id in errors or entered[block_id] is not SlotMark.KEEP for block_id in below
+        block_id in errors or entered[block_id] is not SlotSentinel.KEEP for block_id in below
     )
     for block_id in below:
         errors.pop(block_id, None)

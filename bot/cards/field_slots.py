@@ -1,4 +1,4 @@
-"""The slots of a tool's arguments: one Slot for each value that is shown or edited by itself.
+"""The slots of a tool's arguments: a FieldSlot for each value shown or edited by itself.
 
 Pure: it reads the Pydantic model and the JSON values, and knows neither Slack's blocks nor how a
 value is written. A nested model gives one slot per field of its own, one level deep; everything
@@ -23,7 +23,7 @@ from pydantic.fields import FieldInfo
 from bot.cards import slack_text
 from bot.cards.action_names import ARGUMENT
 from bot.tools import Tool
-from bot.tools.declared_secrets import get_dump_key, may_hold_secrets
+from bot.tools.declared_secrets import get_dump_key, may_path_hold_secrets
 from storage.masking import ValuePath
 
 
@@ -47,7 +47,7 @@ class SlotKind(StrEnum):
     JSON = "json"  # whatever has no better form
 
 
-class SlotMark(Enum):
+class SlotSentinel(Enum):
     """Marks for what no JSON value can express."""
 
     ABSENT = "absent"  # the arguments have no such key
@@ -170,9 +170,9 @@ def _build_extra_slots(
         yield FieldSlot(
             (*names, key),
             (*keys, key),
-            f"{whole.label}{slack_text.WITHIN}{slack_text.build_label_for_key(key)}"
+            f"{whole.label}{slack_text.WITHIN}{slack_text.build_unique_key_label(key)}"
             if whole
-            else slack_text.build_label_for_key(key),
+            else slack_text.build_unique_key_label(key),
             "",
             kind if editable else SlotKind.JSON,
             not editable,
@@ -197,7 +197,7 @@ def _mark_secret_slots(
         if slot.secret or any(slot.keys[: len(path)] == path for path in paths):
             hidden = {()}
         model: Any = tool.arguments
-        shut = bool(hidden) or may_hold_secrets(model, slot.keys)
+        shut = bool(hidden) or may_path_hold_secrets(model, slot.keys)
         shut = shut and slot.kind is not SlotKind.PRESENCE
         made.append(replace(slot, secret=shut, hidden_paths=frozenset(hidden)))
     return made
@@ -214,11 +214,11 @@ def _distinguish_slot_labels(found: list[FieldSlot]) -> tuple[FieldSlot, ...]:
 
 
 def get_value_at_keys(arguments: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
-    """Return the value at these keys; SlotMark.ABSENT if one of the keys is not there."""
+    """Return the value at these keys; SlotSentinel.ABSENT if one of the keys is not there."""
     value: Any = arguments
     for key in keys:
         if not isinstance(value, Mapping) or key not in value:
-            return SlotMark.ABSENT
+            return SlotSentinel.ABSENT
         value = value[key]
     return value
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, time
 from typing import Any
 
-from bot.cards.field_slots import FieldSlot, SlotKind, SlotMark, build_slots, get_value_at_keys
+from bot.cards.field_slots import FieldSlot, SlotKind, SlotSentinel, build_slots, get_value_at_keys
 from bot.cards.slack_text import show_hidden_characters
 from bot.cards.views import UNSET, ArgumentValue
 from bot.tools import Tool
@@ -68,14 +68,14 @@ def is_same_json(one: Any, other: Any) -> bool:
     """Return whether two JSON values are equal, in any order of keys; 1, 1.0 and true differ."""
     if one is other:
         return True
-    if isinstance(one, SlotMark) or isinstance(other, SlotMark):
+    if isinstance(one, SlotSentinel) or isinstance(other, SlotSentinel):
         return False
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def format_slot_value(slot: FieldSlot, value: Any) -> str:
     """Return the value of a slot as plain text: uncut, with secrets masked."""
-    if value is SlotMark.ABSENT or (value is None and slot.null_is_unset):
+    if value is SlotSentinel.ABSENT or (value is None and slot.null_is_unset):
         return UNSET
     if value is None:
         return NULL
@@ -138,7 +138,7 @@ def format_json_value(value: Any, kind: SlotKind = SlotKind.TEXT) -> str:
     The name of a choice becomes words: wrong_item is "wrong item".
     """
     match value:
-        case None | SlotMark.ABSENT:
+        case None | SlotSentinel.ABSENT:
             return UNSET
         case bool():
             return "yes" if value else "no"
@@ -181,9 +181,9 @@ def _list_rows(tool: Tool[Any], arguments: Mapping[str, Any]) -> Iterator[_Row]:
     for slot in build_slots(tool, arguments):
         value = get_value_at_keys(arguments, slot.keys)
         parent = get_value_at_keys(arguments, slot.keys[:-1])
-        if slot.kind is SlotKind.PRESENCE and value not in (None, SlotMark.ABSENT, {}):
+        if slot.kind is SlotKind.PRESENCE and value not in (None, SlotSentinel.ABSENT, {}):
             continue
-        if slot.kind is not SlotKind.PRESENCE and parent in (None, SlotMark.ABSENT):
+        if slot.kind is not SlotKind.PRESENCE and parent in (None, SlotSentinel.ABSENT):
             continue
         yield _Row(slot, value, format_slot_value(slot, value))
 
@@ -208,7 +208,7 @@ def _compare_arguments(
         yield _compare_field_values(slot, old, old_value, new.text, new.value)
     for keys, row in old_rows.items():
         if not any(keys[: len(other)] == other or other[: len(keys)] == keys for other in new_rows):
-            yield _compare_field_values(row.slot, row.text, row.value, UNSET, SlotMark.ABSENT)
+            yield _compare_field_values(row.slot, row.text, row.value, UNSET, SlotSentinel.ABSENT)
 
 
 def _compare_field_values(
@@ -224,7 +224,7 @@ def _dump_visible_json(value: Any) -> str:
     """Return the value as JSON, for values that differ and would read alike."""
     return (
         "(not given)"
-        if value is SlotMark.ABSENT
+        if value is SlotSentinel.ABSENT
         else show_hidden_characters(json.dumps(value, ensure_ascii=False))
     )
 

@@ -13,7 +13,7 @@ from bot.cards import block_kit, button_codec, request_list, slack_text
 from bot.cards.action_names import Action, BlockKind
 from bot.cards.call_pieces import irreversibility_warning
 from bot.cards.delegation_dialog import DelegationView, render_delegate_button, render_delegation
-from bot.cards.notices import away_note, through_client_suffix
+from bot.cards.notices import away_approvers_note, through_program_suffix
 from bot.cards.sentences import MEMBERS_ONLY_REPLY
 from bot.tools import EffectSource
 from storage.states import RunStatus
@@ -61,7 +61,7 @@ class HomeView:
     """What the Home tab shows one person."""
 
     bot: str  # the bot's user id
-    shows: button_codec.HomeTarget = button_codec.HOME
+    shows: button_codec.HomeTabTarget = button_codec.HOME
     pages: int = 1  # that there are of what it shows
     questions: tuple[HomeWaitingQuestion, ...] = ()  # for them, the first deadline first
     waiting: tuple[HomeWaitingCall, ...] = ()  # the first deadline first
@@ -86,9 +86,9 @@ WAITING_PAGE, REQUESTS_PAGE = 20, 20
 QUESTIONS = 3  # two blocks each
 EFFECT = 300  # characters
 TABS = (
-    (Action.HOME_ALL, button_codec.HomePart.ALL, "All"),
-    (Action.HOME_WAITING, button_codec.HomePart.WAITING, "Waits for me"),
-    (Action.HOME_MINE, button_codec.HomePart.MINE, "My requests"),
+    (Action.HOME_ALL, button_codec.HomeTabPart.ALL, "All"),
+    (Action.HOME_WAITING, button_codec.HomeTabPart.WAITING, "Waits for me"),
+    (Action.HOME_MINE, button_codec.HomeTabPart.MINE, "My requests"),
 )
 
 
@@ -134,11 +134,11 @@ def _render_home_blocks(view: HomeView) -> list[block_kit.Json]:
 
 def _render_shown_parts(view: HomeView) -> list[list[block_kit.Json]]:
     match view.shows.part:
-        case button_codec.HomePart.WAITING:
+        case button_codec.HomeTabPart.WAITING:
             return [_render_waiting_part(view)]
-        case button_codec.HomePart.MINE:
+        case button_codec.HomeTabPart.MINE:
             return [_render_requests_part(view)]
-        case button_codec.HomePart.ALL:
+        case button_codec.HomeTabPart.ALL:
             return [
                 _render_waiting_part(view),
                 _render_requests_part(view),
@@ -148,20 +148,20 @@ def _render_shown_parts(view: HomeView) -> list[list[block_kit.Json]]:
             ]
 
 
-def _nothing_here_sentence(shows: button_codec.HomeTarget) -> str:
+def _nothing_here_sentence(shows: button_codec.HomeTabTarget) -> str:
     place = f" in {slack_text.channel_mention(shows.channel)}" if shows.channel else ""
-    if shows.part is button_codec.HomePart.MINE:
+    if shows.part is button_codec.HomeTabPart.MINE:
         return f"You have asked for nothing{place or ' yet'}."
     return f"☕ Nothing waits for you{place}."
 
 
-def _render_tab_buttons(shows: button_codec.HomeTarget) -> block_kit.Json:
+def _render_tab_buttons(shows: button_codec.HomeTabTarget) -> block_kit.Json:
     """Build the buttons that choose what is shown, ask for something or delegate decisions."""
     tabs = [
         block_kit.button(
             action,
             label,
-            button_codec.HomeTarget(part, channel=shows.channel),
+            button_codec.HomeTabTarget(part, channel=shows.channel),
             style="primary" if part is shows.part else "",
         )
         for action, part, label in TABS
@@ -172,13 +172,13 @@ def _render_tab_buttons(shows: button_codec.HomeTarget) -> block_kit.Json:
     )
 
 
-def _render_channel_filter(shows: button_codec.HomeTarget) -> block_kit.Json:
+def _render_channel_filter(shows: button_codec.HomeTabTarget) -> block_kit.Json:
     """Build the menu that limits the tab to one channel, and the button back to all channels."""
     found = [block_kit.channel_select(Action.HOME_CHANNEL, "Only one channel…", shows.channel)]
     if shows.channel:
         found.append(
             block_kit.button(
-                Action.HOME_ANYWHERE, "All channels", button_codec.HomeTarget(shows.part)
+                Action.HOME_ANYWHERE, "All channels", button_codec.HomeTabTarget(shows.part)
             )
         )
     return block_kit.actions_block(
@@ -248,7 +248,7 @@ def _render_waiting_question(asked: HomeWaitingQuestion) -> list[block_kit.Json]
     small += [f"<{asked.link}|Open it>"] if asked.link else []
     text = block_kit.section_block(
         button_codec.build_block_id(BlockKind.QUESTION, about),
-        block_kit.plain_text(request_list.format_on_one_line(asked.question, EFFECT)),
+        block_kit.plain_text(request_list.mask_on_one_line(asked.question, EFFECT)),
     )
     return [
         {**text, "accessory": block_kit.button(Action.ANSWER, "Answer…", about)},
@@ -262,7 +262,7 @@ def _render_waiting_question(asked: HomeWaitingQuestion) -> list[block_kit.Json]
 def _render_waiting_call(call: HomeWaitingCall) -> list[block_kit.Json]:
     about = call.target
     small = [
-        f"Asked by {slack_text.user_mention(call.requester)}{through_client_suffix(call.client)} "
+        f"Asked by {slack_text.user_mention(call.requester)}{through_program_suffix(call.client)} "
         f"{request_list.describe_asking_place(call.channel)}"
     ]
     if call.deadline:
@@ -279,7 +279,7 @@ def _render_waiting_call(call: HomeWaitingCall) -> list[block_kit.Json]:
     return [
         block_kit.section_block(
             button_codec.build_block_id(BlockKind.HEADLINE, about),
-            block_kit.plain_text(request_list.format_on_one_line(call.effect, EFFECT)),
+            block_kit.plain_text(request_list.mask_on_one_line(call.effect, EFFECT)),
         ),
         block_kit.context_block(
             button_codec.build_block_id(BlockKind.SMALL_PRINT, about),
@@ -313,8 +313,8 @@ def _render_requests_part(view: HomeView) -> list[block_kit.Json]:
         return []
     blocks = [_render_request(each) for each in view.requests]
     if view.away_approvers:
-        blocks.append(_render_small_print("away", away_note(view.away_approvers)))
-    if view.more_requests and view.shows.part is button_codec.HomePart.ALL:
+        blocks.append(_render_small_print("away", away_approvers_note(view.away_approvers)))
+    if view.more_requests and view.shows.part is button_codec.HomeTabPart.ALL:
         blocks.append(_render_small_print("earlier", "Older ones are under *My requests*."))
     return [block_kit.header_block(_build_home_block_id("requests"), "Your requests"), *blocks]
 
@@ -360,7 +360,11 @@ def _render_decisions_part(view: HomeView) -> list[block_kit.Json]:
 
 
 def _render_past_decision(number: int, call: request_list.ListedCall) -> block_kit.Json:
-    by = f"{request_list.deciders_text(call).removeprefix(', ').strip()}, " if call.deciders else ""
+    by = (
+        f"{request_list.call_deciders_text(call).removeprefix(', ').strip()}, "
+        if call.deciders
+        else ""
+    )
     small = [f"{by}{slack_text.format_local_time(call.decided_at)}"] if call.decided_at else []
     small.append(f"asked by {slack_text.user_mention(call.requester)}")
     small += [f"<{call.link}|Open it>"] if call.link else []

@@ -38,7 +38,7 @@ def delegated_task_line(agent: str, by: str, what: str) -> str:
     )
 
 
-def through_client_suffix(client: str) -> str:
+def through_program_suffix(client: str) -> str:
     """Return the words behind a requester's name that name the program they used; "" for none."""
     return f" through “{slack_text.sanitise_for_mrkdwn(client, 60)}”" if client else ""
 
@@ -59,7 +59,7 @@ def describe_asker(source: RunSource, client: str = "", agent: str = "") -> str:
     return "the agent"
 
 
-def describe_wordless_request(source: RunSource, client: str = "") -> str:
+def describe_wordless_request_origin(source: RunSource, client: str = "") -> str:
     """Return how a request began if nobody wrote anything, such as by a form; "" otherwise."""
     match source:
         case RunSource.FORM:
@@ -83,7 +83,7 @@ def asking_program_line(client: str) -> str:
     return f"⚙️ Requested by {program}, which runs this once approved."
 
 
-def away_note(people: Sequence[tuple[str, datetime | None]]) -> str:
+def away_approvers_note(people: Sequence[tuple[str, datetime | None]]) -> str:
     """Return the small print that says which approvers are away, and until when if known."""
     if len(people) == 1:
         [(person, until)] = people
@@ -111,8 +111,8 @@ def tool_status_text(doing: str, title: str, so_far: str = "") -> str:
     )
 
 
-def step_label(doing: str, title: str) -> str:
-    """Return the name of a step in a list of steps: "Looking up order 1042"."""
+def tool_step_label(doing: str, title: str) -> str:
+    """Return the name of a tool's step in a list of steps: "Looking up order 1042"."""
     name = _format_without_mentions(doing or title)
     return name[:1].upper() + name[1:]
 
@@ -125,19 +125,19 @@ def _format_without_mentions(text: str) -> str:
     return line.replace("<", "‹").replace(">", "›")
 
 
-def asked_in_shared_channel_notice(channel: str, words: str) -> str:
+def quoted_shared_channel_request_notice(channel: str, words: str) -> str:
     """Return the private message to a requester that quotes what they asked in a shared channel."""
     asked = f": “{slack_text.sanitise_for_mrkdwn(words)}”" if words.strip() else ""
     return f"🔒 You asked in {slack_text.channel_mention(channel)}{asked}"
 
 
-def moved_here_from_channel_notice(channel: str, words: str) -> str:
-    """Return the private message that says why a request goes on here, quoting its `words`."""
+def moved_from_shared_channel_notice(channel: str, words: str) -> str:
+    """Return the private message on why a shared channel's request goes on here; quotes `words`."""
     why = "People of another company read along there, so I go on here. Only you see this."
-    return f"{asked_in_shared_channel_notice(channel, words)}\n{why}"
+    return f"{quoted_shared_channel_request_notice(channel, words)}\n{why}"
 
 
-def continues_in_private_notice(person: str) -> str:
+def request_continues_in_private_notice(person: str) -> str:
     """Return the notice to a shared channel's thread that the request goes on in private."""
     return (
         "🔒 This channel is shared with another company, so I go on with "
@@ -145,7 +145,7 @@ def continues_in_private_notice(person: str) -> str:
     )
 
 
-def typed_elsewhere_line(surface: Surface, person: str, words: str) -> str:
+def words_typed_elsewhere_line(surface: Surface, person: str, words: str) -> str:
     """Return the line that quotes in the thread what a person typed, and says where."""
     where = (
         "From the terminal"
@@ -183,12 +183,12 @@ def approval_saved_notice(until: datetime, uses: int, same: str) -> str:
     )
 
 
-def withdrawn_line(person: str, effects: Sequence[str]) -> str:
+def calls_withdrawn_line(person: str, effects: Sequence[str]) -> str:
     """Return the one-line notice that the requester has withdrawn calls."""
     return f"↩️ {slack_text.user_mention(person)} withdrew: {slack_text.join_effects(effects)}"
 
 
-def votes_void_notice(people: Sequence[str], requester: str, effects: Sequence[str]) -> str:
+def approvals_void_notice(people: Sequence[str], requester: str, effects: Sequence[str]) -> str:
     """Return the notice to approvers that the request was changed and their approval is void."""
     who = ", ".join(slack_text.user_mention(each) for each in people)
     return (
@@ -205,7 +205,7 @@ def message_unanswered_notice(why: str) -> str:
     )
 
 
-def sent_back_line(person: str, feedback: str) -> str:
+def plan_sent_back_line(person: str, feedback: str) -> str:
     """Return the one-line notice that a plan was sent back."""
     return (
         f"↪️ {slack_text.user_mention(person)} sent the plan back: "
@@ -213,7 +213,7 @@ def sent_back_line(person: str, feedback: str) -> str:
     )
 
 
-def decision_line(
+def call_decision_line(
     verb: str,
     person: str,
     effects: Sequence[str],
@@ -222,7 +222,7 @@ def decision_line(
     requester: str = "",
     giver: str = "",
 ) -> str:
-    """Return the one-line notice that says who decided what.
+    """Return the one-line notice of how a person decided on calls, and why.
 
     "🚫 @ana rejected: Refund 40.00 EUR of order 1042 — “paid twice”. Asked by @ben." `needed`: how
     many more people have to approve before anything happens. `requester`: whom to mention; "" for
@@ -241,8 +241,8 @@ def decision_line(
     return f"{what}. {_asked_by_text(requester)}." if requester else what
 
 
-def edited_line(editor: str, call: CallView, requester: str) -> str:
-    """Return the notice of an edit to who asked, with what it changed.
+def call_edited_line(editor: str, call: CallView, requester: str) -> str:
+    """Return the notice that a call was edited: by whom, what changed, who had asked.
 
     "✏️ @ana edited: Refund 30.00 EUR (Amount: 40.00 → 30.00). Asked by @ben." `call`: as everybody
     who sees its card may read it.
@@ -256,7 +256,7 @@ def edited_line(editor: str, call: CallView, requester: str) -> str:
     shown = "; ".join(changes[:MOST_CHANGES])
     if len(changes) > MOST_CHANGES:
         shown += f"; and {len(changes) - MOST_CHANGES} more"
-    said = decision_line(CallVerb.EDIT, editor, [call.effect])
+    said = call_decision_line(CallVerb.EDIT, editor, [call.effect])
     return f"{said}{f' ({shown})' if shown else ''}. {_asked_by_text(requester)}."
 
 
@@ -276,7 +276,7 @@ class CallParticipants:
     was_saved_approval: bool = False  # who approved had that remembered, and nobody was asked
 
 
-def outcome_line(
+def approved_call_outcome_line(
     status: CallStatus,
     what: str,
     people: CallParticipants | None,
@@ -369,23 +369,27 @@ def _describe_approver_with_words(approver: tuple[str, str], stand_ins: Mapping[
     )
 
 
-def escalation_line(effects: Sequence[str], who: str, deadline: datetime | None) -> str:
-    """Return the notice to further people that they may decide too, because nobody has."""
+def further_approvers_may_decide_notice(
+    effects: Sequence[str], who: str, deadline: datetime | None
+) -> str:
+    """Return the notice to further approvers that they may decide, too, as nobody has yet."""
     by = f", by {slack_text.format_time_with_countdown(deadline)}" if deadline else ""
     what = slack_text.join_effects(effects)
     return f"⏫ {who}: nobody has decided this yet, and now you may, too{by}: {what}"
 
 
-def expired_line(effects: Sequence[str], deadline: datetime | None, requester: str) -> str:
-    """Return the one-line notice that nobody decided in time."""
+def nobody_decided_in_time_line(
+    effects: Sequence[str], deadline: datetime | None, requester: str
+) -> str:
+    """Return the one-line notice that nobody decided these calls in time."""
     by = f" by {slack_text.format_local_time(deadline)}" if deadline else " in time"
     what = f"⏰ Nobody answered{by}, so this will not happen: {slack_text.join_effects(effects)}"
     return f"{what}. {_asked_by_text(requester)}."
 
 
-def cancelled_line(person: str, client: str = "") -> str:
+def request_cancelled_line(person: str, client: str = "") -> str:
     """Return the one-line notice that a person, or a program of theirs, cancelled the request."""
-    who = f"{slack_text.user_mention(person)}{through_client_suffix(client)}"
+    who = f"{slack_text.user_mention(person)}{through_program_suffix(client)}"
     what = f"{who} cancelled the request" if person else "The request was cancelled"
     return f"⏹️ {what}. Nothing more will run."
 
@@ -406,7 +410,7 @@ def run_failed_notice(error: str) -> str:
     )
 
 
-def refused_before_asking_notice(title: str, why: str) -> str:
+def call_refused_before_asking_notice(title: str, why: str) -> str:
     """Return the notice that a call was refused before anybody was asked; `title` is its tool's."""
     begins = f"I did not ask anybody about “{slack_text.sanitise_for_mrkdwn(title, 80)}”"
     if why.startswith(POLICY):

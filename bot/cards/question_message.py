@@ -19,7 +19,7 @@ from bot.cards.field_inputs import build_field_input
 from bot.cards.field_layout import render_field_input
 from bot.cards.field_slots import build_slots, get_value_at_keys
 from bot.cards.field_values import list_argument_values
-from bot.cards.notices import asking_server_line, away_note
+from bot.cards.notices import asking_server_line, away_approvers_note
 from bot.cards.views import UNSET, DelegatedTask
 from bot.tools import person_question
 from countersign.durations import format_rough_duration
@@ -29,7 +29,7 @@ TOLD = " gets your answer, and it is shown under the question. It approves nothi
 FILL_IN = "Please fill this in."
 
 
-def render_answer_dialog(
+def render_question_answer_dialog(
     question: person_question.AskPerson, target: CallTarget, asker: str = "the agent"
 ) -> block_kit.Json:
     """Build the dialog in which a person answers a question, with suggested values filled in.
@@ -37,8 +37,8 @@ def render_answer_dialog(
     `asker`: who gets the answer, in mrkdwn.
     """
     tool, initial = (
-        person_question.build_answer_form(question),
-        person_question.build_suggested_values(question),
+        person_question.build_answer_form_tool(question),
+        person_question.build_suggested_answers(question),
     )
     asked = block_kit.rich_text_quote(
         slack_text.shorten_text(slack_text.show_hidden_characters(question.question), 2_900)
@@ -58,19 +58,19 @@ def render_answer_dialog(
     return block_kit.dialog_view(about, "Answer", blocks, submit="Answer", close="Back")
 
 
-def parse_answer_submission(
+def parse_question_answer_submission(
     question: person_question.AskPerson, state: Mapping[str, Mapping[str, Any]]
 ) -> person_question.AnswerValues | FieldErrors:
     """Return the answer from a submitted dialog, given `view.state.values`, or the errors."""
     tool, initial = (
-        person_question.build_answer_form(question),
-        person_question.build_suggested_values(question),
+        person_question.build_answer_form_tool(question),
+        person_question.build_suggested_answers(question),
     )
     parsed = parse_edit_submission(tool, initial, state)
     if isinstance(parsed, FieldErrors):
         return parsed
     first = build_slots(tool, initial)[0].block_id
-    return person_question.validate_answer(question, parsed.arguments) or FieldErrors(
+    return person_question.normalise_answer_if_valid(question, parsed.arguments) or FieldErrors(
         {first: FILL_IN}
     )
 
@@ -79,16 +79,16 @@ def parse_answer_submission(
 ReadableAnswerValue = tuple[str, str, str | None]
 
 
-def build_readable_answer(
+def list_readable_answer_values(
     question: person_question.AskPerson, given: person_question.AnswerValues
 ) -> tuple[ReadableAnswerValue, ...]:
     """Return each value as a person reads it, with the agent's suggestion if it was corrected."""
     tool, initial = (
-        person_question.build_answer_form(question),
-        person_question.build_suggested_values(question),
+        person_question.build_answer_form_tool(question),
+        person_question.build_suggested_answers(question),
     )
     before = {each.label: each.text for each in list_argument_values(tool, {**given, **initial})}
-    told = [field.label for field in question.list_fields() if field.suggestion]
+    told = [field.label for field in question.list_answer_fields() if field.suggestion]
     return tuple(
         (
             each.label,
@@ -108,7 +108,9 @@ CHOOSING = (
 )
 
 
-def build_button_choices(question: person_question.AskPerson) -> dict[Action, tuple[str, Any]]:
+def build_answer_button_choices(
+    question: person_question.AskPerson,
+) -> dict[Action, tuple[str, Any]]:
     """Return label and value of each button that answers at once; none if a form is needed."""
     if question.kind is person_question.AnswerKind.YES_NO:
         return {CHOOSING[0]: ("Yes", True), CHOOSING[1]: ("No", False)}
@@ -231,7 +233,7 @@ def _render_answer_buttons(view: QuestionView) -> list[block_kit.Json]:
             slack_text.shorten_text(slack_text.show_hidden_characters(label), 75),
             view.target,
         )
-        for action, (label, _) in build_button_choices(view.asked).items()
+        for action, (label, _) in build_answer_button_choices(view.asked).items()
     ] or [block_kit.button(Action.ANSWER, "Answer…", view.target, style="primary")]
     more = [
         (WITHDRAW, Click(Action.WITHDRAW, view.target)),
@@ -258,7 +260,7 @@ def _build_small_print(view: QuestionView) -> str:
         if view.deadline
         else []
     )
-    parts += [away_note(view.away_people)] if view.away_people else []
+    parts += [away_approvers_note(view.away_people)] if view.away_people else []
     if view.asked.kind is person_question.AnswerKind.TEXT:
         parts.append(REPLY)
     return "  ·  ".join([*parts, NO_APPROVAL])
@@ -268,7 +270,7 @@ def _render_answer(view: QuestionView) -> block_kit.Json:
     said = " cannot say" if view.declined else " answered"
     leaves = [
         block_kit.text_leaf("💬 "),
-        block_kit.user_leaf(view.answered_by),
+        block_kit.user_mention_leaf(view.answered_by),
         block_kit.text_leaf(said),
     ]
     leaves += (

@@ -17,8 +17,8 @@ from pydantic_core import PydanticUndefined, to_jsonable_python
 
 from bot.cards import block_kit, button_codec, field_layout, sentences, slack_text
 from bot.cards.action_names import Action, BlockKind, DialogId, InputBlockId
-from bot.cards.answers import count_rows_that_fit, render_notice, render_result_table
-from bot.cards.field_slots import FieldSlot, SlotKind, SlotMark, build_slots, get_value_at_keys
+from bot.cards.answers import count_rows_fitting_table, render_notice_sentence, render_result_table
+from bot.cards.field_slots import FieldSlot, SlotKind, SlotSentinel, build_slots, get_value_at_keys
 from bot.tools import Tool
 from bot.tools.declared_secrets import get_dump_key
 from bot.tools.person_question import ASK_PERSON
@@ -37,7 +37,7 @@ def render_request_root_message(
     asked; `client`: the program that asks for that person.
     """
     text = sentences.request_opening_line(person, effect, client)
-    blocks = [*render_notice(text), *render_mode_note(mode)]
+    blocks = [*render_notice_sentence(text), *render_request_mode_note(mode)]
     if _LINK.fullmatch(link):
         there = {"type": "link", "url": link, "text": "The message it is about"}
         blocks.append(
@@ -48,12 +48,14 @@ def render_request_root_message(
     return text, blocks
 
 
-def render_mode_note(mode: ChannelMode) -> list[block_kit.Json]:
+def render_request_mode_note(mode: ChannelMode) -> list[block_kit.Json]:
     """Return the small print that names the mode in which a request is asked; nothing for ASK."""
     return (
         []
         if mode is ChannelMode.ASK
-        else [block_kit.context_block("mode", [block_kit.mrkdwn(sentences.mode_note(mode))])]
+        else [
+            block_kit.context_block("mode", [block_kit.mrkdwn(sentences.request_mode_note(mode))])
+        ]
     )
 
 
@@ -69,10 +71,10 @@ _GROUPS = {
 
 
 @dataclass(frozen=True, slots=True)
-class FormChoice:
+class RequestFormChoice:
     """A tool or a template that a person may choose to ask for."""
 
-    kind: button_codec.FormKind
+    kind: button_codec.FormSource
     name: str
     title: str
     does: str  # read | write | destructive, "" where nobody has said
@@ -80,11 +82,11 @@ class FormChoice:
     @property
     def group_key(self) -> str:
         """The key of the heading under which the menu lists this choice."""
-        return self.does if self.kind is button_codec.FormKind.TOOL else str(self.kind)
+        return self.does if self.kind is button_codec.FormSource.TOOL else str(self.kind)
 
 
 def render_request_picker_dialog(
-    choices: Sequence[FormChoice], setting: button_codec.FormContext
+    choices: Sequence[RequestFormChoice], setting: button_codec.FormContext
 ) -> block_kit.Json:
     """Build the dialog in which a person chooses what to ask for.
 
@@ -117,10 +119,13 @@ def render_form_invitation(person: str, channel: str) -> tuple[str, list[block_k
         sentences.no_model_reply(person),
         block_kit.button(Action.REQUEST, "Ask", button_codec.FormContext(channel)),
     )
-    return text, [*render_notice(text), block_kit.actions_block(f"{BlockKind.PICKER}:ask", [ask])]
+    return text, [
+        *render_notice_sentence(text),
+        block_kit.actions_block(f"{BlockKind.PICKER}:ask", [ask]),
+    ]
 
 
-def _group_options(choices: Sequence[FormChoice]) -> list[block_kit.Json]:
+def _group_options(choices: Sequence[RequestFormChoice]) -> list[block_kit.Json]:
     groups = [
         (label, [_build_option(each) for each in choices if each.group_key == group])
         for group, label in _GROUPS.items()
@@ -130,7 +135,7 @@ def _group_options(choices: Sequence[FormChoice]) -> list[block_kit.Json]:
     ]
 
 
-def _build_option(choice: FormChoice) -> block_kit.Json:
+def _build_option(choice: RequestFormChoice) -> block_kit.Json:
     title = " ".join(slack_text.show_hidden_characters(choice.title).split()) or choice.name
     shown = (
         slack_text.shorten_text(title, LABEL)
@@ -150,8 +155,8 @@ MOST_WHY = 500
 
 
 @dataclass(frozen=True, slots=True)
-class CompletedForm:
-    """A valid form, ready to be asked for."""
+class CompletedRequestForm:
+    """What a valid submitted form asks for."""
 
     values: dict[str, Any]  # JSON values as they were entered, with defaults
     arguments: BaseModel
@@ -197,7 +202,7 @@ def build_default_values(tool: Tool[Any]) -> dict[str, Any]:
 
 
 def _is_absent_at_top_level(slot: FieldSlot, values: Mapping[str, Any]) -> bool:
-    return len(slot.keys) == 1 and get_value_at_keys(values, slot.keys) is SlotMark.ABSENT
+    return len(slot.keys) == 1 and get_value_at_keys(values, slot.keys) is SlotSentinel.ABSENT
 
 
 def can_ask_with_form(tool: Tool[Any], fixed: Mapping[str, Any] | None = None) -> bool:
@@ -271,7 +276,7 @@ def prefill_with_message_text(
     return {**initial, slot.keys[0]: text}
 
 
-def about_message_line(quoted: str) -> str:
+def quoted_message_line(quoted: str) -> str:
     """Return the plain text with which a form and a request quote the message they are about."""
     return f"About this message: “{' '.join(slack_text.show_hidden_characters(quoted).split())}”"
 
@@ -300,7 +305,7 @@ def render_request_form_dialog(
             ),
         )
     if quoted.strip():
-        about = block_kit.plain_text(slack_text.shorten_text(about_message_line(quoted), 900))
+        about = block_kit.plain_text(slack_text.shorten_text(quoted_message_line(quoted), 900))
         blocks.append(block_kit.context_block(f"{BlockKind.REQUEST}:0", [about]))
     for each in places:
         blocks += _render_form_field(form.tool, each)
@@ -344,15 +349,15 @@ def _render_form_field(
 
 def parse_form_submission(
     form: RequestForm, state_values: Mapping[str, Mapping[str, Any]], names: object = None
-) -> CompletedForm | field_layout.FieldErrors:
-    """Return what was entered in a submitted form, or the errors.
+) -> CompletedRequestForm | field_layout.FieldErrors:
+    """Return the entries of a submitted request form, or the errors by input.
 
     Takes the form that was shown and `view.state.values`. `names` turns names that were entered
     into ids (`bot.tools.names.SlackIdResolver`), and may look them up.
     """
     tool = form.tool_with_fillable_fields
     places = field_layout.lay_out_fields(tool, form.initial_values)[0]
-    values = field_layout.apply_entries(places, form.initial_values, state_values)
+    values = field_layout.apply_entries_to_arguments(places, form.initial_values, state_values)
     if isinstance(values, field_layout.FieldErrors):
         return values
     args = field_layout.validate_entered_arguments(tool, places, form.initial_values, values, names)
@@ -364,7 +369,7 @@ def parse_form_submission(
             if args.errors
             else field_layout.FieldErrors({InputBlockId.WHY: "This form no longer fits."})
         )
-    return CompletedForm(
+    return CompletedRequestForm(
         values, args, block_kit.get_entered_text(state_values, InputBlockId.WHY)[:MOST_WHY]
     )
 
@@ -465,7 +470,7 @@ def _render_result_rows(found: Any) -> list[block_kit.Json]:
         [mask_secrets(_format_result_value(each.get(key))) for key in columns[:COLUMNS]]
         for each in rows[:ROWS]
     ]
-    cells = cells[: count_rows_that_fit(titles, cells)]
+    cells = cells[: count_rows_fitting_table(titles, cells)]
     return render_result_table(
         {
             "title": slack_text.humanise_field_name(str(name)),

@@ -27,7 +27,7 @@ from bot.cards.block_kit import (
     section_block,
     text_leaf,
     time_leaf,
-    user_leaf,
+    user_mention_leaf,
 )
 from bot.cards.button_codec import FormContext, NoTarget, RunTarget, Target, build_block_id
 from bot.cards.call_pieces import show_hidden_characters_or_default
@@ -213,7 +213,7 @@ MENU: Sequence[tuple[str, Action, Target]] = (
 
 
 def render_overview_menu(text: str = "What would you like to see?") -> SlashCommandAnswer:
-    """Draw the menu below a text of the bot's own."""
+    """Draw one of the bot's own texts with the `/approvals` menu."""
     return SlashCommandAnswer(
         text,
         [section_block(_build_overview_block_id("menu"), mrkdwn(text)), _render_overview_buttons()],
@@ -257,7 +257,7 @@ def render_waiting_call_list(
 
 
 def unknown_permission_note(calls: int) -> str:
-    """Return the note that Slack did not say of so many calls whether the reader may decide."""
+    """Return the note that Slack did not say for `calls` calls whether the reader may decide."""
     return (
         f"⚠️ I cannot tell at the moment whether you may decide {calls} call{'s' * (calls != 1)}, "
         "because Slack does not answer."
@@ -305,11 +305,11 @@ def _render_list(
 
 def _render_call_entry(number: int, call: ListedCall) -> list[Json]:
     icon = "⏳" if call.status is CallStatus.PENDING else ICONS[call.status]
-    text = f"{icon} {format_on_one_line(call.effect, EFFECT)}"
+    text = f"{icon} {mask_on_one_line(call.effect, EFFECT)}"
     small = []
     if call.decided_at is not None:
         small.append(
-            f"{WORDS[call.status]}{deciders_text(call)}, {format_local_time(call.decided_at)}"
+            f"{WORDS[call.status]}{call_deciders_text(call)}, {format_local_time(call.decided_at)}"
         )
     asked = "asked" if small else "Asked"
     small.append(f"{asked} by {user_mention(call.requester)} {describe_asking_place(call.channel)}")
@@ -323,7 +323,7 @@ def _render_call_entry(number: int, call: ListedCall) -> list[Json]:
     )
 
 
-def deciders_text(call: ListedCall) -> str:
+def call_deciders_text(call: ListedCall) -> str:
     """Return the words that name who decided a call: ", approved by @ana"; "" if nobody did."""
     if not call.deciders:
         return ""
@@ -334,8 +334,8 @@ def deciders_text(call: ListedCall) -> str:
 def describe_request_beginning(of: ListedRun | RequestHistory) -> str:
     """Return a quotation of a request's first words, or how it began if there were none."""
     if of.words:
-        return f"“{format_on_one_line(of.words, WORDS_LIMIT)}”"
-    return format_on_one_line(of.origin_text or "A new request", WORDS_LIMIT)
+        return f"“{mask_on_one_line(of.words, WORDS_LIMIT)}”"
+    return mask_on_one_line(of.origin_text or "A new request", WORDS_LIMIT)
 
 
 def _render_run_entry(number: int, run: ListedRun) -> list[Json]:
@@ -373,7 +373,7 @@ def describe_call_status(
     waits = f"⏳ Waits for {'an answer' if asks else 'a decision'}"
     ended = f"{ICONS[status]} {DECLINED if declined else WORDS[status]}"
     word = waits if status is CallStatus.PENDING else ended
-    return f"{word}: {format_on_one_line(effect, WORDS_LIMIT)}"
+    return f"{word}: {mask_on_one_line(effect, WORDS_LIMIT)}"
 
 
 def render_request_history(of: RequestHistory) -> SlashCommandAnswer:
@@ -408,13 +408,13 @@ def render_request_history(of: RequestHistory) -> SlashCommandAnswer:
 def _render_past_call(call: CallHistoryEntry) -> list[Json]:
     icon = "⏳" if call.status is CallStatus.PENDING else ICONS[call.status]
     lines = [
-        rich_text_line(text_leaf(f"{icon} {format_on_one_line(call.effect, EFFECT)}", bold=True))
+        rich_text_line(text_leaf(f"{icon} {mask_on_one_line(call.effect, EFFECT)}", bold=True))
     ]
     if call.reason.strip():
         by_person = bool(call.revisions) and bool(call.revisions[0].author)
         whose = "Why" if by_person else "The agent’s reason"
         lines.append(
-            rich_text_line(text_leaf(f"{whose}: “{format_on_one_line(call.reason, EFFECT)}”"))
+            rich_text_line(text_leaf(f"{whose}: “{mask_on_one_line(call.reason, EFFECT)}”"))
         )
     events: list[tuple[datetime, Json]] = []
     before: PastRevision | None = None
@@ -434,7 +434,7 @@ def _render_past_call(call: CallHistoryEntry) -> list[Json]:
 
 
 def _render_revision(now: PastRevision, before: PastRevision | None, agent: str) -> Json:
-    by = user_leaf(now.author) if now.author else text_leaf(agent)
+    by = user_mention_leaf(now.author) if now.author else text_leaf(agent)
     if before is None:
         verb, values = "proposed by ", [f"{name}: {value}" for name, value in now.values.items()]
     elif now.values == before.values:
@@ -456,14 +456,13 @@ def _render_revision(now: PastRevision, before: PastRevision | None, agent: str)
 def _render_vote(vote: PastVote, newest: int) -> Json:
     mark = "✅" if vote.verb is CallVerb.APPROVE else "🚫"
     old = "" if vote.revision == newest else ", before it was changed"
-    said = f": “{format_on_one_line(vote.words, EFFECT)}”" if vote.words.strip() else ""
-    proxy = (
-        [text_leaf(", for "), user_leaf(vote.represented_person)] if vote.represented_person else []
-    )
+    said = f": “{mask_on_one_line(vote.words, EFFECT)}”" if vote.words.strip() else ""
+    whom = vote.represented_person
+    proxy = [text_leaf(", for "), user_mention_leaf(whom)] if whom else []
     return rich_text_line(
         time_leaf(vote.voted_at),
         text_leaf(f"  {mark} {format_past_tense(vote.verb)} by "),
-        user_leaf(vote.person),
+        user_mention_leaf(vote.person),
         *proxy,
         *([text_leaf(old + said)] if old or said else []),
     )
@@ -478,7 +477,7 @@ def _render_call_ending(call: CallHistoryEntry) -> list[Json]:
     at = call.finished_at or call.decided_at
     if call.status is not CallStatus.PENDING:
         when_ = [text_leaf(", "), time_leaf(at)] if at else []
-        note = f": {format_on_one_line(call.note, EFFECT)}" if call.note.strip() else ""
+        note = f": {mask_on_one_line(call.note, EFFECT)}" if call.note.strip() else ""
         ended = DECLINED if call.declined else WORDS[call.status]
         lines.append(rich_text_line(text_leaf(ended), *when_, text_leaf(note or ".")))
     return lines
@@ -493,7 +492,7 @@ def describe_asking_place(channel: str) -> str:
     return "in a direct message" if channel.startswith("D") else f"in {channel_mention(channel)}"
 
 
-def format_on_one_line(text: str, limit: int) -> str:
+def mask_on_one_line(text: str, limit: int) -> str:
     """Return the text on one line of at most `limit` characters, secrets masked."""
     words = " ".join(mask_secrets(text).split())
     return shorten_text(show_hidden_characters_or_default(words, "(no words)"), limit)

@@ -28,11 +28,11 @@ def mask_call_for_viewers(call: CallView, preview: str | None = None) -> CallVie
     )
 
 
-def list_masked_pieces(whole: CallView, seen: CallView) -> tuple[str, ...]:
+def list_masked_piece_names(whole: CallView, seen: CallView) -> tuple[str, ...]:
     """Return the names of what differs between the `whole` call and what onlookers have `seen`."""
     names = [call_pieces.PieceKind.SENTENCE] if whole.effect != seen.effect else []
     pairs = zip(whole.values, seen.values, strict=True)
-    found = [*names, *(call_pieces.get_value_label(one) for one, other in pairs if one != other)]
+    found = [*names, *(call_pieces.get_argument_label(one) for one, other in pairs if one != other)]
     found += [call_pieces.PieceKind.PREVIEW] if whole.preview != seen.preview else []
     found += [call_pieces.PieceKind.REASON] if whole.agent_reason != seen.agent_reason else []
     return tuple(found)
@@ -84,8 +84,8 @@ def render_send_back_dialog(target: CallTarget, *, title: str) -> block_kit.Json
     )
 
 
-def parse_feedback(state_values: Mapping[str, Any]) -> str:
-    """Return the words of a submitted Send-back dialog; "" for none."""
+def parse_send_back_feedback(state_values: Mapping[str, Any]) -> str:
+    """Return the feedback entered in a submitted Send-back dialog; "" for none."""
     return block_kit.get_entered_text(state_values, InputBlockId.WORDS)[: block_kit.MAX_WORDS]
 
 
@@ -128,12 +128,14 @@ def _render_dialog_subject(what: str) -> block_kit.Json:
     )
 
 
-def parse_rejection(state_values: Mapping[str, Any]) -> str | dict[str, str]:
+def parse_rejection_reason(state_values: Mapping[str, Any]) -> str | dict[str, str]:
     """Return the reason from a submitted Reject dialog, or the errors by block id.
 
     "Not needed", "Not needed: paid twice", or for Other the person's own words alone.
     """
-    key = block_kit.get_chosen_value(state_values, InputBlockId.REASON, InputElementId.PRESET)
+    key = block_kit.get_chosen_option_value(
+        state_values, InputBlockId.REASON, InputElementId.PRESET
+    )
     text = block_kit.get_entered_text(state_values, InputBlockId.WORDS)
     if key not in REASONS:
         return {InputBlockId.REASON: "Please choose one."}
@@ -222,7 +224,7 @@ def _build_review_view(
 
 
 def _render_review_blocks(call: CallView) -> list[block_kit.Json]:
-    blocks = [block_kit.header_block("head", call_pieces.get_card_headline(call))]
+    blocks = [block_kit.header_block("head", call_pieces.get_call_headline(call))]
     if call.masked_pieces:
         note = revealed_pieces_note(call.masked_pieces)
         blocks.append(block_kit.context_block("revealed", [block_kit.plain_text(note)]))
@@ -234,7 +236,7 @@ def _render_review_blocks(call: CallView) -> list[block_kit.Json]:
     ]
     if call.program_note:
         blocks.append(block_kit.context_block("program", [block_kit.plain_text(call.program_note)]))
-    if (effect := call_pieces.get_effect_sentence(call)) != call_pieces.get_card_headline(call):
+    if (effect := call_pieces.get_effect_sentence(call)) != call_pieces.get_call_headline(call):
         lines = [
             block_kit.rich_text_line(block_kit.text_leaf(each, bold=True))
             for each in slack_text.split_into_chunks(effect, CHUNK)
@@ -242,7 +244,7 @@ def _render_review_blocks(call: CallView) -> list[block_kit.Json]:
         blocks += _pack_into_rich_text("effect", lines)
     elements: list[block_kit.Json] = []
     for value in call.values:
-        label = call_pieces.get_value_label(value) + call_pieces.secrecy_note(value)
+        label = call_pieces.get_argument_label(value) + call_pieces.argument_secrecy_note(value)
         if value.previous_text is not None:
             text = call_pieces.show_hidden_characters_or_default(value.previous_text, "(blank)")
             before = slack_text.isolate_right_to_left_text(text)
@@ -263,7 +265,7 @@ def _render_review_blocks(call: CallView) -> list[block_kit.Json]:
             slack_text.show_hidden_characters(call.agent_reason), CHUNK
         )
         label_line = block_kit.rich_text_line(
-            block_kit.text_leaf(call_pieces.reason_label(call), italic=True)
+            block_kit.text_leaf(call_pieces.call_reason_label(call), italic=True)
         )
         blocks += _pack_into_rich_text(
             "reason", [label_line, *map(block_kit.rich_text_quote, reason)]
@@ -314,9 +316,11 @@ def _render_approval_inputs(call: CallView) -> list[block_kit.Json]:
     return blocks
 
 
-def parse_approval(state_values: Mapping[str, Any]) -> tuple[str, int | None]:
-    """Return the note of a submitted dialog, and the index of the offer to remember, or None."""
-    chosen = block_kit.get_chosen_value(state_values, InputBlockId.REMEMBER, InputElementId.OFFER)
+def parse_approval_submission(state_values: Mapping[str, Any]) -> tuple[str, int | None]:
+    """Return a submitted Review dialog's note, and the chosen grant offer's index or None."""
+    chosen = block_kit.get_chosen_option_value(
+        state_values, InputBlockId.REMEMBER, InputElementId.OFFER
+    )
     is_number = chosen.isascii() and chosen.isdigit() and len(chosen) < 3
     note = block_kit.get_entered_text(state_values, InputBlockId.NOTE)[: block_kit.MAX_WORDS]
     return note, int(chosen) if is_number else None
@@ -346,4 +350,6 @@ def _render_long_value(label: str, text: str) -> list[block_kit.Json]:
 
 def _pack_into_rich_text(name: str, elements: Sequence[block_kit.Json]) -> list[block_kit.Json]:
     """Put the elements into rich_text blocks of about one full text each."""
-    return block_kit.pack_rich_text(elements, CHUNK + 100, lambda number: f"{name}:{number}")
+    return block_kit.pack_into_rich_text_blocks(
+        elements, CHUNK + 100, lambda number: f"{name}:{number}"
+    )

@@ -106,8 +106,8 @@ def repeated_click_reply(verb: str) -> str:
     return f"You already {format_past_tense(verb)} this. The second click changed nothing."
 
 
-def counted_as_one_vote_reply(by: str, verb: str) -> str:
-    """Return the reply to a second vote by a person and their delegate, who count as one."""
+def vote_shared_with_delegate_reply(by: str, verb: str) -> str:
+    """Return the reply to a vote that a person and their delegate share: one voted before."""
     return (
         f"{user_mention(by)} already {format_past_tense(verb)} this, and the two of you count as "
         "one here. Your click changed nothing."
@@ -147,8 +147,8 @@ def stage_already_approved_reply(approver_mentions: str) -> str:
     return f"Enough people have approved this where you could. Still missing: {who}."
 
 
-def deadline_passed_reply(deadline: datetime | None) -> str:
-    """Return the reply to a click after the deadline."""
+def decision_too_late_reply(deadline: datetime | None) -> str:
+    """Return the reply to a click on a call after its deadline."""
     return (
         f"Too late: the deadline was {format_local_time(deadline)}, and nobody had answered. "
         "Nothing will run."
@@ -238,7 +238,7 @@ def cancel_not_allowed_reply(requester: str) -> str:
     return f"Only {user_mention(requester)}, who asked for this, can cancel it."
 
 
-def handling_failed_reply(slack_unreachable: bool) -> str:
+def event_handling_failed_reply(slack_unreachable: bool) -> str:
     """Return the reply to a message or click that could not be handled, despite retries."""
     why = (
         "Slack did not tell me who you are"
@@ -272,7 +272,7 @@ _MODE_SUBJECTS = ("This channel is", "All conversations are")
 
 
 def channel_mode_text(mode: ChannelMode, by: tuple[str, datetime] | None, loosen: str) -> str:
-    """Return which mode a channel is in.
+    """Return the text on a channel's current mode.
 
     `by`: who switched it and when; `loosen`: who may loosen it, as mrkdwn, "" for nobody.
     """
@@ -284,7 +284,7 @@ def channel_mode_text(mode: ChannelMode, by: tuple[str, datetime] | None, loosen
 
 
 def global_mode_text(mode: ChannelMode, by: tuple[str, datetime] | None) -> str:
-    """Return which mode all conversations are in; `by`: who switched it and when."""
+    """Return the sentence with the mode of all conversations; `by`: who switched it and when."""
     return (
         f"{ICONS[mode]} All conversations are in {mode} mode{_mode_since_text(by)}: {MEANS[mode]}."
     )
@@ -295,7 +295,7 @@ def _mode_since_text(by: tuple[str, datetime] | None) -> str:
 
 
 def mode_unchanged_reply(mode: ChannelMode, *, everywhere: bool = False) -> str:
-    """Return the reply to a switch to the mode that is set already."""
+    """Return the reply to a person who switches to the mode that is set already."""
     return f"{_MODE_SUBJECTS[everywhere]} in {mode} mode already."
 
 
@@ -310,7 +310,7 @@ def mode_set_reply(mode: ChannelMode, *, everywhere: bool = False) -> str:
     return f"{_MODE_SUBJECTS[everywhere]} in {mode} mode now: {MEANS[mode]}.{own}"
 
 
-def loosening_not_allowed_reply(mode: ChannelMode, loosen: str) -> str:
+def mode_loosening_not_allowed_reply(mode: ChannelMode, loosen: str) -> str:
     """Return the reply to a person who may not loosen the mode; `loosen`: mrkdwn of who may."""
     return (
         f"This channel stays in {mode} mode: you cannot loosen it. "
@@ -318,7 +318,7 @@ def loosening_not_allowed_reply(mode: ChannelMode, loosen: str) -> str:
     )
 
 
-def switch_all_not_allowed_reply(loosen: str) -> str:
+def global_mode_not_allowed_reply(loosen: str) -> str:
     """Return the reply to a person who may not switch all channels; `loosen`: mrkdwn of who may."""
     return (
         f"You cannot switch all conversations, only this channel: “/approvals mode observe”. "
@@ -335,7 +335,7 @@ def mode_switched_notice(person: str, mode: ChannelMode) -> str:
     return f"{ICONS[mode]} {user_mention(person)} set this channel to {mode} mode: {MEANS[mode]}."
 
 
-def mode_note(mode: ChannelMode) -> str:
+def request_mode_note(mode: ChannelMode) -> str:
     """Return the small print on a card or request that names the mode it is asked in."""
     return f"{ICONS[mode]} {mode} mode"
 
@@ -355,7 +355,7 @@ def join_mentions(users: Iterable[str], groups: Iterable[str]) -> str:
     return ", ".join([*map(user_mention, users), *map(group_mention, groups)]) or "others"
 
 
-def asked_elsewhere_notice(who: str, question: str) -> str:
+def question_asked_privately_notice(who: str, question: str) -> str:
     """Return the notice of who is asked what in direct messages; `who` is mrkdwn of their names."""
     return f"💬 I have asked {who} in a direct message: “{sanitise_for_mrkdwn(question)}”"
 
@@ -374,7 +374,7 @@ def answer_reminder_notice(who: str, question: str, deadline: datetime | None) -
     )
 
 
-def unanswered_line(questions: list[str], deadline: datetime | None) -> str:
+def questions_unanswered_line(questions: list[str], deadline: datetime | None) -> str:
     """Return the notice to a thread that nobody answered these questions in time."""
     by = f" by {format_local_time(deadline)}" if deadline else " in time"
     quoted = "; ".join(f"“{sanitise_for_mrkdwn(each, 160)}”" for each in questions[:3])
@@ -402,7 +402,7 @@ def not_asked_of_you_reply(who: str) -> str:
 
 
 def request_opening_line(person: str, effect: str, client: str = "") -> str:
-    """Return the first line of a request: a person, or the program `client` for them, asks this."""
+    """Return a request's first line: a person, or program `client` for them, asks for `effect`."""
     who = (
         f"“{sanitise_for_mrkdwn(client, 60)}”, for {user_mention(person)},"
         if client
@@ -454,7 +454,7 @@ def no_approver_asked_notice(why: str) -> str:
 
 
 def policy_forbids_sentence(reason: str) -> str:
-    """Return the sentence that the policy forbids what a person asks for with a form."""
+    """Return the sentence that the policy does not allow a requested call; quotes its reason."""
     return f"The policy does not allow this: {sanitise_for_mrkdwn(reason)}"
 
 
@@ -467,7 +467,7 @@ def unknown_form_reply(name: str) -> str:
 
 
 def request_not_made_reply(why: str) -> str:
-    """Return the reply to a submitted form that was not asked; `why` says the reason."""
+    """Return the reply to a submitted form of which no request was made; `why`: the reason."""
     return f"Your request was not made: {sanitise_for_mrkdwn(why)}"
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from bot.tools.invisible_characters import EMOJI, has_no_hidden_characters, is_hidden_character
+from bot.tools import invisible_characters
 from storage.masking import mask_secrets
 
 PERSON = re.compile(r"[UW][A-Z0-9]+")
@@ -49,11 +49,11 @@ def show_hidden_characters(text: str) -> str:
 
     All other characters stay as they are, and so do those that join an emoji's parts.
     """
-    if has_no_hidden_characters(text):
+    if invisible_characters.certainly_has_no_hidden_characters(text):
         return text
     made: list[str] = []
     start = 0
-    for emoji in EMOJI.finditer(text):
+    for emoji in invisible_characters.EMOJI.finditer(text):
         made += [_escape_hidden_characters(text[start : emoji.start()]), emoji[0]]
         start = emoji.end()
     return "".join([*made, _escape_hidden_characters(text[start:])])
@@ -61,7 +61,11 @@ def show_hidden_characters(text: str) -> str:
 
 def _escape_hidden_characters(text: str) -> str:
     return text.translate(
-        {ord(char): f"⟨U+{ord(char):04X}⟩" for char in set(text) if is_hidden_character(char)}
+        {
+            ord(char): f"⟨U+{ord(char):04X}⟩"
+            for char in set(text)
+            if invisible_characters.is_hidden_character(char)
+        }
     )
 
 
@@ -93,7 +97,7 @@ def escape_mrkdwn(text: str) -> str:
 
 
 def unescape_mrkdwn(text: str) -> str:
-    """Return the text that `escape` was given."""
+    """Return the text that `escape_mrkdwn` was given."""
     return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
@@ -339,7 +343,7 @@ def humanise_field_name(name: str) -> str:
     return words[:1].upper() + words[1:] or name
 
 
-def build_label_for_key(key: str) -> str:
+def build_unique_key_label(key: str) -> str:
     """Return a label for a key that no schema describes; no two keys have the same label.
 
     A key of small letters, as programs write one, becomes words; any other key is added in full
@@ -350,7 +354,7 @@ def build_label_for_key(key: str) -> str:
     is_plain = all(word.isalnum() and word == _normalise_lowercase(word) for word in words)
     if is_plain and (key.isascii() or not any(map(_is_disguised_as_latin, words))):
         return label
-    return f"{label} ({format_raw_keys([key])})".strip()
+    return f"{label} ({format_json_key_path([key])})".strip()
 
 
 def _normalise_lowercase(word: str) -> str:
@@ -371,15 +375,18 @@ def distinguish_labels(labels: Sequence[str], keys: Sequence[tuple[str, ...]]) -
     looks = [fold_lookalike_characters(label) for label in labels]
     alike = {look for look, count in Counter(looks).items() if count > 1}
     return [
-        f"{label} ({format_raw_keys(way)})".strip()
+        f"{label} ({format_json_key_path(way)})".strip()
         if look in alike
-        or (_is_misleading_label(label) and not label.endswith(f"({format_raw_keys(way[-1:])})"))
+        or (
+            _is_misleading_label(label)
+            and not label.endswith(f"({format_json_key_path(way[-1:])})")
+        )
         else label
         for label, look, way in zip(labels, looks, keys, strict=True)
     ]
 
 
-def format_raw_keys(keys: Sequence[str]) -> str:
+def format_json_key_path(keys: Sequence[str]) -> str:
     """Return keys as they are in JSON, in ASCII: `"options" › "a.b"`."""
     return WITHIN.join(json.dumps(key) for key in keys)
 

@@ -15,7 +15,7 @@ from typing import Any
 from bot.cards.button_codec import CallTarget, CardTarget
 from bot.cards.slack_text import shorten_text, show_hidden_characters
 from bot.tools import EffectSource
-from bot.tools.invisible_characters import has_no_hidden_characters, is_hidden_character
+from bot.tools.invisible_characters import certainly_has_no_hidden_characters, is_hidden_character
 from storage.states import CallStatus
 
 # What a person wrote to the bot, as text for the model, and its workspace. Pure.
@@ -77,7 +77,7 @@ def strip_invisible_characters(text: str) -> str:
     """Return the text without the characters that nobody can see."""
     return (
         text
-        if has_no_hidden_characters(text)
+        if certainly_has_no_hidden_characters(text)
         else "".join(each for each in text if not is_hidden_character(each))
     )
 

@@ -33,15 +33,15 @@ class CheckResult:
 
 
 def build_ok_result(about: str, text: str) -> CheckResult:
-    """Return a result that says all is well."""
+    """Return a check's result that says all is well."""
     return CheckResult(CheckLevel.OK, about, text)
 
 
 def build_warning_result(about: str, text: str, remedy: str = "") -> CheckResult:
-    """Return a result that somebody should look at, though the bot works."""
+    """Return a check's result that somebody should look at, though the bot works."""
     return CheckResult(CheckLevel.WARN, about, text, remedy)
 
 
 def build_failure_result(about: str, text: str, remedy: str = "") -> CheckResult:
-    """Return a result with which Countersign would not work."""
+    """Return a check's result with which Countersign would not work."""
     return CheckResult(CheckLevel.FAIL, about, text, remedy)

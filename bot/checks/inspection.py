@@ -26,10 +26,10 @@ from bot.explain.explanation import describe_next_holidays
 from bot.policy import rules
 from bot.policy.condition_values import Facts, SlackId
 from bot.policy.evaluation import CurrentPolicy, Policy
-from bot.policy.gates import Addition, Allow, Ask, Deny
+from bot.policy.gates import Allow, Ask, Deny, GateAddOn
 from bot.policy.owners import list_fields_with_owners
 from bot.signals import Signals
-from bot.slack.client import build_reading_client
+from bot.slack.client import build_read_only_slack_client
 from bot.toml_file import nearest_name_hint
 from bot.tools import Effect, Registry, Tool
 from storage.record import Store
@@ -99,9 +99,9 @@ def _is_unasked_run_prevented(policy: Policy, at: int, index: int, tool: Tool[An
     if rule.channels or rule.requesters or rule.when:
         return False
     stricter = isinstance(rule.gate, Deny) or (
-        isinstance(rule.gate, Addition) and rule.gate.ask is not None
+        isinstance(rule.gate, GateAddOn) and rule.gate.ask is not None
     )
-    first = at < index and not isinstance(rule.gate, Addition)
+    first = at < index and not isinstance(rule.gate, GateAddOn)
     return (first or stricter) and rule.can_match(tool.name, tool.does, tool.risk)
 
 
@@ -292,7 +292,7 @@ def _build_sample_value(field: dict[str, Any], schema: dict[str, Any], depth: in
 
 def _check_named_fields(rule: rules.Rule, matching: list[Tool[Any]]) -> Iterator[check.CheckResult]:
     """Yield a warning for each editable or remembered field that no tool of the rule has."""
-    if not isinstance(rule.gate, Ask | Addition):
+    if not isinstance(rule.gate, Ask | GateAddOn):
         return
     there = {field for each in matching for field in each.arguments.model_fields}
     offers = rule.gate.remember if isinstance(rule.gate, Ask) else ()
@@ -352,12 +352,12 @@ class SetupInspector:
         self._store, self._clock, self._signals = store, clock, signals
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
-        self._client = build_reading_client(
+        self._client = build_read_only_slack_client(
             settings.slack_bot_token.get_secret_value(), settings.slack_api_url, signals.tracer
         )
 
     def start(self) -> None:
-        """Begin to check soon, on a thread of its own."""
+        """Start a thread that soon begins to check the setup."""
         self._thread = threading.Thread(
             target=self._run_until_stopped, name="inspection", daemon=True
         )
@@ -376,7 +376,7 @@ class SetupInspector:
             changed = self._signals.policy
             changed.clear()
             try:
-                found = self.list_problems()
+                found = self.find_setup_problems()
             except Exception:
                 log.exception("the setup could not be looked at")
                 found = []
@@ -387,8 +387,8 @@ class SetupInspector:
             if changed.is_set():
                 known = frozenset()  # of another policy all is said
 
-    def list_problems(self) -> list[check.CheckResult]:
-        """Make all checks, and return those that found something wrong or odd."""
+    def find_setup_problems(self) -> list[check.CheckResult]:
+        """Make all checks of the setup; return the results that are warnings or failures."""
         return [each for each in self._run_all_checks() if each.level is not check.CheckLevel.OK]
 
     def _log_new_findings(
@@ -421,7 +421,7 @@ class SetupInspector:
             check_operator,
             count_requests_by_rule,
         )
-        from bot.checks.slack import check_posting_channels, check_token_and_clock, sign_in_to_slack
+        from bot.checks.slack import check_card_channels, check_token_and_clock, sign_in_to_slack
 
         settings, policy = self._settings, self._policy.policy
         found = sign_in_to_slack(client, self._clock)
@@ -430,7 +430,7 @@ class SetupInspector:
             return
         try:
             yield from check_token_and_clock(found, settings)
-            yield from check_posting_channels(policy, found.workspace)
+            yield from check_card_channels(policy, found.workspace)
             usual = count_requests_by_rule(self._store, self._clock.now())
             yield from check_names_used_in_policy(policy, found.workspace, usual)
             yield from check_operator(settings, policy, found.workspace)

@@ -29,7 +29,7 @@ RequestCounts = dict[str, Counter[str]]  # rule -> who asked how often
 
 
 def load_request_counts_by_rule(settings: Settings, now: datetime) -> RequestCounts:
-    """Return, by rule, who asked how often under it in the last DAYS days.
+    """Return for each rule how often each requester asked in the last DAYS days.
 
     Empty if the record cannot be read.
     """
@@ -38,11 +38,11 @@ def load_request_counts_by_rule(settings: Settings, now: datetime) -> RequestCou
 
 
 def count_requests_by_rule(store: Store, now: datetime) -> RequestCounts:
-    """Return, by rule, who asked how often, from an open record; empty if it cannot be read."""
+    """Return for each rule how often each requester asked; empty if `store` is unreadable."""
     found: RequestCounts = {}
     try:
         with store.read() as tx:
-            for gate, requester, count in call_history.count_calls_by_gate(
+            for gate, requester, count in call_history.count_calls_by_gate_since(
                 tx, now - timedelta(days=DAYS)
             ):
                 found.setdefault(load_gate(gate).rule, Counter())[requester] += count

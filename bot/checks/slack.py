@@ -146,7 +146,7 @@ def _check_clock(headers: Mapping[str, str], now: float) -> check.CheckResult:
     return check.build_ok_result("clock", f"within {abs(drift) + 1:.0f} s of Slack's")
 
 
-def check_posting_channels(policy: Policy, workspace: Workspace) -> Iterator[check.CheckResult]:
+def check_card_channels(policy: Policy, workspace: Workspace) -> Iterator[check.CheckResult]:
     """Yield checks that cards can be posted to the channels that the policy names for them."""
     places = (each.post_to for each in policy.asks() if each.post_to not in ("thread", "approvers"))
     for place in dict.fromkeys(places):

@@ -16,8 +16,8 @@ from bot.cli.read_only_core import parse_time_option
 from bot.config.settings import Settings
 from countersign.cli.console import DOTENV, UsageError, print_error, print_line
 from storage import record_copies, trail
-from storage.digest import AuditChain, key_file_path, read_key_file
-from storage.examination import examine_record
+from storage.digest import AuditChainSealer, key_file_path, read_key_file
+from storage.examination import examine_audit_and_rows
 from storage.record import Audit, ReadOnlyStore
 
 COLUMNS = (
@@ -79,7 +79,7 @@ def _verify_record(settings: Settings, store: ReadOnlyStore) -> int:
         given = settings.signing_key
         if store.is_multi_process and not given:
             raise ValueError("COUNTERSIGN_KEY must be set")
-        chain = AuditChain(given or read_key_file(key_file_path(store.path)))
+        chain = AuditChainSealer(given or read_key_file(key_file_path(store.path)))
     except (OSError, ValueError) as error:
         return print_error(f"Without its key the record cannot be checked: {error}.")
     noted = None  # else before the rows: it is never ahead
@@ -89,7 +89,7 @@ def _verify_record(settings: Settings, store: ReadOnlyStore) -> int:
         copied = record_copies.find_copy_note(tx)
         if copied is not None and copied.has_valid_seal(chain):
             noted = copied.audit_head  # a file beside it is of another life
-        found = examine_record(tx, chain, noted, has_note=not store.is_multi_process)
+        found = examine_audit_and_rows(tx, chain, noted, has_note=not store.is_multi_process)
     if copied is not None:
         print_line(f"Note: {copied.why}, and nobody has started on it yet.")
     if store.is_multi_process:

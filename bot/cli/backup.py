@@ -53,7 +53,7 @@ def format_row_counts(counts: Mapping[str, int]) -> str:
     )
 
 
-def print_examination(found: ExaminationResult, key: str) -> None:
+def print_record_examination(found: ExaminationResult, key: str) -> None:
     """Print what an examination of the whole record found, under the key with this id."""
     for each in found.remarks:
         print_line(f"Note: {each}.")
@@ -95,7 +95,7 @@ def run_backup(arguments: argparse.Namespace) -> int:
         except backups.BackupError as error:
             return print_error(f"Nothing was backed up: {error}.")
     print_line(f"Backed up to {path}: {format_row_counts(made.row_counts)}; {made.size:,} bytes.")
-    print_examination(made.examination, digest.compute_key_id(key))
+    print_record_examination(made.examination, digest.compute_key_id(key))
     if arguments.with_key:
         print_line("The key is in it: whoever reads this file can forge the record.")
     else:
@@ -114,7 +114,7 @@ BACKUP = CommandFunctions(add_backup_arguments, run_backup)
 
 
 def add_restore_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the file of the backup."""
+    """Add the argument for the backup file."""
     parser.add_argument("file", type=Path, metavar="FILE", help="what `countersign backup` wrote")
 
 
@@ -143,11 +143,11 @@ def _restore_into_file(settings: Settings, file: Path, path: Path) -> int:
     """Put the backup in place of the database at `path`, which no other process uses."""
     now, real = SystemClock().now(), path.resolve()
     backups.delete_leftover_folders(real)
-    with backups.open_backup(file, real) as taken:
+    with backups.open_working_copy_of_backup(file, real) as taken:
         key, lost = _choose_restore_key(settings, taken)
         made = taken.check_and_upgrade(key, now, lost=lost)
         if settings.key is None:
-            digest.write_key_if_absent(digest.key_file_path(path), key)
+            digest.write_key_file_if_absent(digest.key_file_path(path), key)
         aside = backups.replace_database_with_backup(taken, real, now)
     _print_restore_result(
         made, taken.sealing_key_id if lost else "", digest.compute_key_id(key), aside
@@ -158,14 +158,16 @@ def _restore_into_file(settings: Settings, file: Path, path: Path) -> int:
 def _restore_into_server(settings: Settings, file: Path) -> int:
     """Put the backup in place of the record on a database server, which no bot uses."""
     now = SystemClock().now()
-    with backups.open_backup(file, Path(tempfile.gettempdir()) / file.name) as taken:
+    with backups.open_working_copy_of_backup(
+        file, Path(tempfile.gettempdir()) / file.name
+    ) as taken:
         key, lost = _choose_restore_key(settings, taken)
         made = taken.check_and_upgrade(key, now, lost=lost)
         with (
             closing(backups.build_store_in_folder(taken.folder, key)) as source,
             closing(Store(settings.database_url, key=key).open()) as target,
         ):
-            moved = backups.replace_record(
+            moved = backups.replace_database_contents(
                 source, target, None if lost else made.examination.problems, now
             )
     aside = moved.kept_schema and f"the schema {moved.kept_schema} of the database"
@@ -181,7 +183,7 @@ def _print_restore_result(made: backups.Backup, lost: str, key: str, aside: obje
     if lost:
         print_line(f"Note: the key {lost} is lost, so nobody can tell what was changed in it.")
     else:
-        print_examination(made.examination, key)
+        print_record_examination(made.examination, key)
     if aside:
         print_line(f"What was there before is kept as {aside}.")
     print_line("Start the bot: what waited or ran is asked again, under new buttons.")
@@ -199,7 +201,7 @@ def _choose_restore_key(settings: Settings, taken: backups.BackupWorkingCopy) ->
     elif taken.signing_key and needed in digest.list_key_ids(taken.signing_key):
         mine = taken.signing_key
     elif lost or not needed:
-        mine = digest.load_or_create_key(kept)
+        mine = digest.load_or_create_signing_key(kept)
     else:
         raise backups.BackupError(
             f"it is sealed with the key {needed}, and there is no key here; put it into {kept}"
@@ -258,7 +260,7 @@ def run_copy_to(arguments: argparse.Namespace) -> int:
     try:
         target = Store(arguments.url, key=source.signing_key).open()
         try:
-            moved = backups.move_record(source, target, clock.now())
+            moved = backups.move_database_contents(source, target, clock.now())
         finally:
             target.close()
     except (backups.BackupError, SchemaError, UnreadableRowsError, ValueError) as error:
@@ -280,7 +282,7 @@ def _print_move_result(
     what = "It was there already" if moved.was_already_there else "All of the record is there"
     print_line(f"{what}, in {name}: {format_row_counts(moved.row_counts)}.")
     if not moved.was_already_there:
-        print_examination(moved.examination, key)
+        print_record_examination(moved.examination, key)
     kept = (
         "what it is now"
         if settings.key

@@ -73,7 +73,7 @@ def send_command(
         )
     except BotRefusedError as error:
         raise BotUnreachableError(str(error)) from None
-    except terminal_messages.MalformedMessageError:
+    except terminal_messages.MalformedBotMessageError:
         raise BotUnreachableError(CUT_OFF) from None
 
 

@@ -98,7 +98,7 @@ def _parse_event(line: bytes) -> terminal_messages.ChatEvent:
     """Parse an event of the bot; raises BotUnreachableError if it is malformed."""
     try:
         return terminal_messages.parse_chat_event(line)
-    except terminal_messages.MalformedMessageError:
+    except terminal_messages.MalformedBotMessageError:
         raise bot_connection.BotUnreachableError(
             "The bot said something that is not understood."
         ) from None
@@ -136,7 +136,7 @@ class Conversation:
         if self._feed.run_id:
             self._follow_request(self._feed.run_id)
         elif self._is_at_terminal:
-            self._painter.draw_sentence(chat_painter.GREETING)
+            self._painter.draw_program_sentence(chat_painter.GREETING)
         try:
             while not self._ended:
                 self._handle_next_input()
@@ -196,12 +196,12 @@ class Conversation:
         try:
             line = self._editor.read_line(
                 chat_painter.PROMPT,
-                self._painter.prompt_style,
+                self._painter.prompt_escape_sequence,
                 news=news.source if news else None,
                 kept=True,
             )
         except EOFError:
-            self._painter.draw_sentence("")
+            self._painter.draw_program_sentence("")
             self._ended = True
             return
         if line is not None:
@@ -223,7 +223,7 @@ class Conversation:
     def _wait_for_bot(self) -> None:
         """Say that the bot has stopped, and return once it is back or the person has quit."""
         self._start_new_line()
-        self._painter.draw_sentence(
+        self._painter.draw_program_sentence(
             chat_painter.AWAY if self._is_at_terminal else chat_painter.NOT_BACK
         )
         since = monotonic()
@@ -244,8 +244,8 @@ class Conversation:
                 self._ended = True
                 return
             if line is not None:
-                self._painter.draw_sentence(chat_painter.NOT_BACK)
-        self._painter.draw_sentence(chat_painter.BACK)
+                self._painter.draw_program_sentence(chat_painter.NOT_BACK)
+        self._painter.draw_program_sentence(chat_painter.BACK)
 
     def _draw_event(self, found: terminal_messages.ChatEvent) -> None:
         """Draw one event; a prompt that was drawn before is drawn again later."""
@@ -267,7 +267,7 @@ class Conversation:
             case terminal_messages.ChatEvent(terminal_messages.ChatEventKind.ANSWER, text=text):
                 painter.draw_answer(text)
             case terminal_messages.ChatEvent(terminal_messages.ChatEventKind.NOTICE, text=text):
-                painter.draw_notice(text)
+                painter.draw_thread_line(text)
             case terminal_messages.ChatEvent(terminal_messages.ChatEventKind.CALL, call=call) if (
                 call is not None
             ):
@@ -275,13 +275,13 @@ class Conversation:
             case terminal_messages.ChatEvent(terminal_messages.ChatEventKind.STATE, text=text):
                 self._state = RunStatus(text)
                 if self._state is RunStatus.FAILED:
-                    painter.draw_sentence("It could not go on; /retry tries again.")
+                    painter.draw_program_sentence("It could not go on; /retry tries again.")
 
     def _start_new_line(self) -> None:
         """Start a new line if a prompt was drawn; the prompt is drawn again later."""
         if self._prompted:
             self._prompted = False
-            self._painter.draw_sentence("")
+            self._painter.draw_program_sentence("")
 
     def _handle_typed_line(self, line: str) -> None:
         word, _, rest = line.partition(" ")
@@ -319,7 +319,7 @@ class Conversation:
                 terminal_messages.OperatorCommand(wish, self._feed.run_id), aloud=True
             )
         else:
-            self._painter.draw_sentence("There is no request yet.")
+            self._painter.draw_program_sentence("There is no request yet.")
 
     def _ask_for_line(self, question: str) -> str | None:
         """Ask the person for a line; None at the end of input."""
@@ -327,7 +327,7 @@ class Conversation:
             self._painter.freeze_partial_answer()
             try:
                 typed = self._editor.read_line(
-                    escape_control_characters(question), self._painter.prompt_style
+                    escape_control_characters(question), self._painter.prompt_escape_sequence
                 )
             except EOFError:
                 return None
@@ -356,7 +356,7 @@ class Conversation:
             answer = terminal_messages.CommandResult(False, str(error))
         self._met = True
         if answer.sentence and (aloud or not answer.counted):
-            self._painter.draw_sentence(answer.sentence)
+            self._painter.draw_program_sentence(answer.sentence)
         return answer
 
 

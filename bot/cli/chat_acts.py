@@ -26,9 +26,9 @@ def ask_for_field_values(
     `ask` shows a question and returns the line that is typed, None at the end of input.
     """
     if not fields:
-        painter.draw_sentence("There is nothing to fill in here.")
+        painter.draw_program_sentence("There is nothing to fill in here.")
         return None
-    painter.draw_sentence(HOW)
+    painter.draw_program_sentence(HOW)
     found: dict[str, str] = {}
     for field in fields:
         typed = ask(format_field_prompt(field))
@@ -102,7 +102,7 @@ class ChatCommands:
         """`ask` sends a message to the bot; `line` asks the person for a line."""
         self._painter, self._numbers, self._ask, self._line = painter, numbers, ask, line
         self._acts: Mapping[str, Callable[[str], None]] = {
-            "/help": lambda _: painter.draw_sentence(HELP),
+            "/help": lambda _: painter.draw_program_sentence(HELP),
             "/pending": lambda _: self._list_pending_calls(),
             "/approve": self._approve_call,
             "/answer": self._answer_question,
@@ -118,7 +118,7 @@ class ChatCommands:
         if act := self._acts.get(name):
             act(rest.strip())
         else:
-            self._painter.draw_sentence(
+            self._painter.draw_program_sentence(
                 IN_SLACK.get(name) or f"There is no {word}; /help tells what there is."
             )
 
@@ -129,7 +129,7 @@ class ChatCommands:
         for each in answer.calls:
             self._painter.draw_call(self._numbers.assign_number(each), each)
         if answer.counted and not answer.calls:
-            self._painter.draw_sentence("Nothing waits for you.")
+            self._painter.draw_program_sentence("Nothing waits for you.")
 
     def _show_call(self, rest: str) -> None:
         if (call := self._find_call(rest, "/show 1")) is None:
@@ -147,7 +147,7 @@ class ChatCommands:
         if (call := self._find_call(number, f"{name} 1")) is None:
             return
         if needs and not words.strip():
-            self._painter.draw_sentence(f"Say {needs}: {name} {number or 1} …")
+            self._painter.draw_program_sentence(f"Say {needs}: {name} {number or 1} …")
             return
         self._ask(terminal_messages.OperatorCommand(wish, call.id, words.strip()), True)
 
@@ -167,7 +167,7 @@ class ChatCommands:
         if (call := self._find_call(rest, "/all 1")) is None:
             return
         if not call.plan:
-            self._painter.draw_sentence("Nothing else of its plan waits.")
+            self._painter.draw_program_sentence("Nothing else of its plan waits.")
             return
         plan = [each for each in self._numbers.latest_calls.values() if each.plan == call.plan]
         known = ("", call_pieces.FINAL)
@@ -183,12 +183,12 @@ class ChatCommands:
                 True,
             )
 
-    def _confirm(self, sure: call_pieces.ConfirmationText) -> bool:
-        self._painter.draw_sentence(f"{sure.title}\n{sure.text}")
+    def _confirm(self, sure: call_pieces.ApprovalConfirmation) -> bool:
+        self._painter.draw_program_sentence(f"{sure.title}\n{sure.text}")
         typed = self._line(f"{sure.yes}? (yes / no): ")
         is_sure = typed is not None and typed.lower() in YES
         if not is_sure:
-            self._painter.draw_sentence(NOT_SURE)
+            self._painter.draw_program_sentence(NOT_SURE)
         return is_sure
 
     def _edit_call(self, rest: str) -> None:
@@ -203,7 +203,7 @@ class ChatCommands:
                 True,
             )
         elif values is not None:
-            self._painter.draw_sentence("Nothing is changed.")
+            self._painter.draw_program_sentence("Nothing is changed.")
 
     def _answer_question(self, rest: str) -> None:
         number, _, words = rest.partition(" ")
@@ -227,5 +227,5 @@ class ChatCommands:
     def _find_call(self, number: str, example: str) -> terminal_messages.TerminalCall | None:
         found = self._numbers.find_call(number)
         if found is None:
-            self._painter.draw_sentence(LIKE_THIS.format(example=example))
+            self._painter.draw_program_sentence(LIKE_THIS.format(example=example))
         return found

@@ -171,7 +171,7 @@ _KEYS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O[A-Z]|.)")  # arrows and the li
 
 
 class LineReader:
-    """Whole lines from one file descriptor, as bytes without line ends."""
+    """Reader of whole lines from one file descriptor, as bytes without line ends."""
 
     def __init__(self, source: int) -> None:
         """Read from the descriptor `source`, which `select` has to support."""
@@ -213,7 +213,7 @@ def clean_typed_text(line: bytes) -> str:
 
 
 def wait_for_lines(sides: list[LineReader], seconds: float | None = None) -> None:
-    """Wait until one of these has a line or is over, or until nothing has come for `seconds`."""
+    """Wait until one of these readers has a line or is over, or nothing comes for `seconds`."""
     while not any(each.has_line or each.is_over for each in sides):
         readable, _, _ = select.select([each.source for each in sides], [], [], seconds)
         if not readable:
@@ -277,8 +277,8 @@ class Painter:
     Text of others is passed as it came, and never drawn as markup.
     """
 
-    def draw_sentence(self, sentence: str) -> None:
-        """Print a sentence of the chat itself."""
+    def draw_program_sentence(self, sentence: str) -> None:
+        """Print a sentence by the chat program itself."""
         print_line(escape_control_characters(sentence))
 
     def draw_step(self, doing: str) -> None:
@@ -295,8 +295,8 @@ class Painter:
         """Print the answer as it was written."""
         print_line(escape_control_characters(markdown))
 
-    def draw_notice(self, line: str) -> None:
-        """Print a line of the thread."""
+    def draw_thread_line(self, line: str) -> None:
+        """Print a notice from the request's thread."""
         print_line(escape_control_characters(line))
 
     def draw_call(self, number: int, call: TerminalCall) -> None:
@@ -328,8 +328,8 @@ class Painter:
             sys.stdout.flush()
 
     @property
-    def prompt_style(self) -> str:
-        """The escape sequence for a prompt that is drawn elsewhere; "" for none.
+    def prompt_escape_sequence(self) -> str:
+        """The escape sequence that styles a prompt drawn by the line editor; "" for none.
 
         Here always "", since a screen reader would read the escape sequence out.
         """

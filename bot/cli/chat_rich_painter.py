@@ -43,7 +43,7 @@ class RichPainter(chat_painter.Painter):
         self._live: Live | None = None
         self._said = ""
 
-    def draw_sentence(self, sentence: str) -> None:
+    def draw_program_sentence(self, sentence: str) -> None:
         self._print_block(Text(escape_control_characters(sentence), style="bold"))
 
     def draw_step(self, doing: str) -> None:
@@ -71,7 +71,7 @@ class RichPainter(chat_painter.Painter):
         self.discard_partial_answer()
         self._print_block(self._build_markdown(markdown))
 
-    def draw_notice(self, line: str) -> None:
+    def draw_thread_line(self, line: str) -> None:
         self._print_block(Text(escape_control_characters(line), style="dim"))
 
     def draw_call(self, number: int, call: TerminalCall) -> None:
@@ -110,7 +110,7 @@ class RichPainter(chat_painter.Painter):
         self._console.print(Text(escape_control_characters(text), style="bold cyan"), end="")
 
     @property
-    def prompt_style(self) -> str:
+    def prompt_escape_sequence(self) -> str:
         return "\x1b[1;36m" if self._console.color_system else ""
 
     def _build_details_table(self, call: TerminalCall) -> Table:

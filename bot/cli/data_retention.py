@@ -21,7 +21,7 @@ from bot.policy.authority import LookupFailedError
 from bot.replicas.membership import adapt_settings_and_clock, advance_clock_past_stored_times
 from bot.signing_key import open_store
 from bot.slack.directory import SlackDirectory
-from bot.tools.names import NamedKind, SlackIdResolver
+from bot.tools.names import SlackIdKind, SlackIdResolver
 from bot.upkeep import purge_old_requests
 from countersign.cli.commands import CommandFunctions
 from countersign.cli.console import DOTENV, UsageError, print_error, print_line
@@ -51,13 +51,13 @@ def resolve_person_id(settings: Settings, named: str) -> str:
         )
     directory = SlackDirectory(build_retrying_client(settings), SystemClock())
     try:
-        return SlackIdResolver(directory, None).resolve_id(NamedKind.PERSON, named)
+        return SlackIdResolver(directory, None).resolve_id(SlackIdKind.PERSON, named)
     except LookupFailedError as error:
         raise ValueError(f"{error}: give the id, U…") from None
 
 
 def add_export_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the person."""
+    """Add the person argument."""
     parser.add_argument("person", metavar="@PERSON", help="a @handle, or a Slack user id (U…)")
 
 
@@ -214,12 +214,12 @@ def run_purge(arguments: argparse.Namespace) -> int:
                 " first."
             )
         advance_clock_past_stored_times(store, clock)
-        before = get_record_size(store)
+        before = get_record_file_bytes(store)
         done = purge_old_requests(store, clock, arguments.older_than)
         print_line(f"Purged what was said in {done} {'request' if done == 1 else 'requests'}.")
         if why := store.vacuum_database():
             print_line(f"Note: not all of the file was given back: {why}.")
-        freed = before - get_record_size(store)
+        freed = before - get_record_file_bytes(store)
     finally:
         store.close()
     if freed > 0:
@@ -227,7 +227,7 @@ def run_purge(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def get_record_size(store: Store) -> int:
+def get_record_file_bytes(store: Store) -> int:
     """Return the size of the record's file in bytes; 0 for a record on a server."""
     return 0 if store.is_multi_process else store.path.stat().st_size
 

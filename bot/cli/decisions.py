@@ -37,7 +37,7 @@ APPROVE = CommandFunctions(add_approve_arguments, run_approve)
 
 
 def add_reject_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the call and the reason."""
+    """Add arguments for the call and the reason."""
     parser.add_argument("id", help="of the call with its revision, as `pending` shows it")
     parser.add_argument(
         "--reason", required=True, metavar="WORDS", help="why not, for the thread and the agent"
@@ -61,7 +61,7 @@ REJECT = CommandFunctions(add_reject_arguments, run_reject)
 
 
 def add_edit_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the call and the new values."""
+    """Add arguments for the call and its new values."""
     parser.add_argument("id", help="of the call with its revision, as `pending` shows it")
     parser.add_argument(
         "values",
@@ -106,7 +106,7 @@ EDIT = CommandFunctions(add_edit_arguments, run_edit)
 
 
 def add_answer_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the question and the answer."""
+    """Add arguments for the question and its answer."""
     parser.add_argument("id", help="of the question with its revision, as `pending` shows it")
     parser.add_argument("words", nargs="?", default="", help="the answer, where it asks for one")
     parser.add_argument(
@@ -164,7 +164,7 @@ RESOLVE = CommandFunctions(add_resolve_arguments, run_resolve)
 
 
 def add_cancel_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the request."""
+    """Add the request id argument."""
     parser.add_argument("id", help="of the request, as `show` tells it")
 
 

@@ -124,7 +124,7 @@ def _print_keys(found: ReadOnlyCore, words: PlainMentionStyle) -> int:
     return 0
 
 
-def _format_key_lines(each: programs.ClientKey, words: PlainMentionStyle) -> Iterator[str]:
+def _format_key_lines(each: programs.ProgramApiKey, words: PlainMentionStyle) -> Iterator[str]:
     made = f"made {format_in_utc(each.made_at)}"
     ended = f"; revoked {format_in_utc(each.revoked_at)}" if each.revoked_at else ""
     yield f"{each.name}  csk_{each.id}_…  {made}{ended}"

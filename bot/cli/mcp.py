@@ -11,16 +11,16 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from bot.config.settings import DotenvError, read_variables
+from bot.config.settings import DotenvError, read_environment_variables
 from bot.mcp import server_file
 from bot.toml_file import TomlFileError
 from bot.tools.described import SchemaError, build_argument_model
 from countersign.cli import console
 
 _SAID = {
-    server_file.ChangeKind.NEW: "new",
-    server_file.ChangeKind.CHANGED: "changed since it was accepted",
-    server_file.ChangeKind.GONE: "no longer there",
+    server_file.ToolChangeKind.NEW: "new",
+    server_file.ToolChangeKind.CHANGED: "changed since it was accepted",
+    server_file.ToolChangeKind.GONE: "no longer there",
 }
 
 
@@ -55,8 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
             raise
         return console.print_error("MCP servers need mcp: pip install 'countersign-bot[mcp]'")
     try:
-        server_file.read_lock_file(file.lock_path)
-    except server_file.LockFileError as error:
+        server_file.read_accepted_tools(file.accepted_tools_path)
+    except server_file.AcceptedToolsFileError as error:
         return console.print_error(f"{error}.")
     agree = _ask_yes_or_no if not arguments.yes else lambda _question: True
     done = []
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _read_server_file() -> server_file.ServerFile | None:
     """Return the file of servers, None if no file is set. Raises DotenvError and ServersError."""
-    given = read_variables(os.environ, console.DOTENV)
+    given = read_environment_variables(os.environ, console.DOTENV)
     name = given.get("COUNTERSIGN_SERVERS")
     return server_file.read_server_file(Path(name), given) if name else None
 
@@ -85,7 +85,7 @@ def _accept_tools(
     agree: Callable[[str], bool],
 ) -> bool:
     """Show what differs at one server, and save it after a yes; return False after a no."""
-    accepted = server_file.read_lock_file(file.lock_path)
+    accepted = server_file.read_accepted_tools(file.accepted_tools_path)
     usable = dict(_list_usable_tools(server, found))
     differing = list(server_file.list_tool_changes(accepted.get(server.name, {}), usable))
     if not differing:
@@ -98,10 +98,10 @@ def _accept_tools(
     if not agree(f"Accept this of {server.name}? (yes or no) "):
         console.print_line(f"Nothing of {server.name} was accepted.")
         return False
-    server_file.write_lock_file(file.lock_path, {**accepted, server.name: usable})
+    server_file.write_accepted_tools(file.accepted_tools_path, {**accepted, server.name: usable})
     console.print_line(
-        f"{server.name}: {_format_tool_count(len(usable))} accepted, in {file.lock_path}. Restart "
-        "Countersign."
+        f"{server.name}: {_format_tool_count(len(usable))} accepted, in "
+        f"{file.accepted_tools_path}. Restart Countersign."
     )
     return True
 

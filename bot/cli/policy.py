@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from bot.cli import read_only_core
-from bot.cli.policy_cases import CaseDirectory, PolicyCaseRunner, parse_case_file
+from bot.cli.policy_cases import CaseSlackDirectory, PolicyCaseRunner, parse_case_file
 from bot.clock import SystemClock
 from bot.explain.replay import PolicyReplay
 from bot.explain.typed_call import TypedCallError
@@ -23,7 +23,7 @@ def _run_test(arguments: argparse.Namespace) -> int:
     path = Path(arguments.file)
     try:
         file, problems = parse_case_file(path.read_text("utf-8"), str(path))
-        directory = CaseDirectory(file)
+        directory = CaseSlackDirectory(file)
         core = read_only_core.build_read_only_core(
             os.environ, DOTENV, arguments.policy, SystemClock(), directory
         )
@@ -58,10 +58,10 @@ def _run_check(arguments: argparse.Namespace) -> int:
     # only now: what they import takes a moment, and the other words do without
     from bot.checks.check import build_ok_result
     from bot.checks.inspection import check_freezes_and_business_hours
-    from bot.cli.doctor.checks import check_rules, check_tools
+    from bot.cli.doctor.checks import check_rules_against_tools, check_tools_can_be_built
     from bot.cli.doctor.doctor import print_checks
 
-    nobody = read_only_core.FailingDirectory("a policy is checked without Slack")
+    nobody = read_only_core.FailingSlackDirectory("a policy is checked without Slack")
     try:
         core = read_only_core.build_read_only_core(
             os.environ, DOTENV, arguments.policy, SystemClock(), nobody
@@ -74,8 +74,8 @@ def _run_check(arguments: argparse.Namespace) -> int:
 
     checks = (
         build_ok_result("policy", text),
-        *check_tools(core.settings),
-        *check_rules(core.settings, policy),
+        *check_tools_can_be_built(core.settings),
+        *check_rules_against_tools(core.settings, policy),
         *check_freezes_and_business_hours(policy, core.clock.now()),
     )
     return print_checks(iter(checks), print_line)
@@ -83,7 +83,7 @@ def _run_check(arguments: argparse.Namespace) -> int:
 
 def _run_replay(arguments: argparse.Namespace) -> int:
     """Replay a policy over the recorded calls, and print the result; returns the exit code."""
-    found = read_only_core.open_core_or_complain("There is nothing to replay", arguments.policy)
+    found = read_only_core.open_core_or_print_error("There is nothing to replay", arguments.policy)
     if isinstance(found, int):
         return found
     since = found.clock.now() - (arguments.since or timedelta(days=30))

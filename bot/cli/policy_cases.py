@@ -13,8 +13,12 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from bot.approvals.call_gates import get_lookups_needed_by_rules, load_facts, sum_spending
-from bot.cli.read_only_core import FailingDirectory, PlainMentionStyle, ReadOnlyCore
+from bot.approvals.call_gates import (
+    get_lookups_needed_by_rules,
+    load_policy_facts,
+    sum_field_or_count_calls,
+)
+from bot.cli.read_only_core import FailingSlackDirectory, PlainMentionStyle, ReadOnlyCore
 from bot.explain.explanation import describe_judgement
 from bot.explain.replay import FixedClock
 from bot.explain.typed_call import TypedCallError, describe_refused_arguments, find_tool
@@ -23,14 +27,14 @@ from bot.policy.condition_values import Facts
 from bot.policy.evaluation import CurrentPolicy, Judgement
 from bot.policy.gates import AfterRejection, Approvers, Ask
 from bot.policy.policy_file import ASK_KEYS, AskOptions, describe_validation_error
-from bot.policy.rules import build_ask_gate
+from bot.policy.rules import build_merged_ask_gate
 from bot.toml_file import FileProblems, nearest_name_hint
 from bot.tools import Registry, Tool
 from bot.tools.arguments import dump_arguments, load_arguments
 from bot.tools.handed_over import load_action_tool
 from bot.tools.names import SlackIdResolver
 from countersign.durations import format_duration, parse_duration
-from storage.call_history import CountedCall
+from storage.call_history import CallCountedTowardsLimit
 from storage.digest import NonCanonicalValueError
 from storage.models import Run
 
@@ -61,7 +65,7 @@ class ToolEntry(_Entry):
 
 
 class EarlierCall(_Entry):
-    """One of `earlier`: a call of before, for the sums of `spent` and `count`."""
+    """One of `earlier`: a previous call, counted in the sums of `spent` and `count`."""
 
     tool: str
     args: dict[str, Any] = {}
@@ -88,7 +92,7 @@ class CaseEntry(AskOptions):
 
 
 class CaseFile(_Entry):
-    """The whole file."""
+    """A whole file of policy cases."""
 
     at: datetime | None = None
     people: dict[str, Annotated[str, StringConstraints(pattern=r"^[UW][A-Z0-9]{2,30}$")]] = {}
@@ -98,7 +102,7 @@ class CaseFile(_Entry):
     case: Annotated[list[CaseEntry], Field(min_length=1)]
 
 
-class CaseDirectory(FailingDirectory):
+class CaseSlackDirectory(FailingSlackDirectory):
     """The directory of a file of cases; what the file does not name cannot be looked up."""
 
     def __init__(self, file: CaseFile) -> None:
@@ -141,7 +145,7 @@ def _get_named(found: Mapping[str, T], mark: str, name: str, table: str) -> T:
 
 
 def parse_case_file(text: str, source: str) -> tuple[CaseFile, FileProblems]:
-    """Return the file and the place for further problems; raises TypedCallError with all so far."""
+    """Return the file and its collector of problems; raises TypedCallError with all so far."""
     problems, file = FileProblems(source, text), None
     try:
         file = CaseFile.model_validate(tomllib.loads(text))
@@ -202,7 +206,7 @@ def _list_wrong_keys(case: CaseEntry, at: datetime | None) -> Iterator[tuple[str
 class PolicyCaseRunner:
     """The cases of one file, tried with the policy and the tools of a core."""
 
-    def __init__(self, file: CaseFile, core: ReadOnlyCore, directory: CaseDirectory) -> None:
+    def __init__(self, file: CaseFile, core: ReadOnlyCore, directory: CaseSlackDirectory) -> None:
         """Add the tools that the file describes; raises TypedCallError if they contradict others.
 
         `directory`: that of the file, which the core asks.
@@ -246,7 +250,7 @@ class PolicyCaseRunner:
             created_at=now,
             updated_at=now,
         )
-        facts, sums = load_facts(sources, run, tool, args), {}
+        facts, sums = load_policy_facts(sources, run, tool, args), {}
         for wanted in get_lookups_needed_by_rules(self._policy, tool).spent:
             begun = now - timedelta(seconds=wanted.window)
             counted = [
@@ -255,17 +259,17 @@ class PolicyCaseRunner:
                 if name == wanted.tool and (wanted.anyone or who == requester)
                 if call.at is not None and call.at > begun
             ]
-            sums[wanted] = sum_spending(wanted, counted, facts.arguments)
+            sums[wanted] = sum_field_or_count_calls(wanted, counted, facts.arguments)
         return replace(facts, spent=sums)
 
     def _load_earlier_call(
         self, written: EarlierCall, requester: str, now: datetime
-    ) -> tuple[str, str, CountedCall]:
+    ) -> tuple[str, str, CallCountedTowardsLimit]:
         """Return the tool of an earlier call, who asked for it, and when with what."""
         who = self._directory.get_user_id(written.requester) if written.requester else requester
         at = now - timedelta(seconds=parse_duration(written.ago))
         arguments = dump_arguments(self._load_call(written)[1])
-        return written.tool, who, CountedCall(at, arguments)
+        return written.tool, who, CallCountedTowardsLimit(at, arguments)
 
     def _load_call(self, written: CaseEntry | EarlierCall) -> tuple[Tool[Any], BaseModel]:
         """Return the tool and its validated arguments; raises TypedCallError."""
@@ -325,7 +329,7 @@ def _compare_gate(case: CaseEntry, judged: Judgement) -> Iterator[str]:
     keys = case.model_fields_set & wanted.keys()
     if isinstance(gate, Ask):
         rest = AskOptions(approvers=["requester"], business_hours=gate.hours is not None)
-        expected = build_ask_gate("", case, rest, gate.hours)
+        expected = build_merged_ask_gate("", case, rest, gate.hours)
         assert expected is not None
         wanted |= _list_terms(expected) | {"business_hours": case.business_hours}
         said |= _list_terms(gate)

@@ -18,7 +18,7 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
 from bot.approvals.call_checks import UsageLimits
-from bot.approvals.call_gates import FactSources
+from bot.approvals.call_gates import PolicyFactSources
 from bot.cards.slack_text import show_hidden_characters
 from bot.checks.slack import UNREACHABLE, build_retrying_client, describe_slack_failure
 from bot.clock import Clock, SystemClock
@@ -79,7 +79,7 @@ class PlainMentionStyle:
 # A directory in place of Slack's, for when Slack is not asked.
 
 
-class FailingDirectory:
+class FailingSlackDirectory:
     """A `bot.policy.authority.Directory` in which every look-up fails."""
 
     def __init__(self, why: str) -> None:
@@ -91,8 +91,10 @@ class FailingDirectory:
 
     _fail: Callable[..., Any] = _raise_error  # whose parameters a subclass may narrow
     find_person = find_people = find_people_by_name = find_group = list_channel_members = _fail
-    find_channel_id = can_see_channel = is_shared_channel = list_channels = list_people = _fail
-    list_shared_private_channels = _fail
+    find_channel_id = can_see_channel = is_externally_shared_channel = list_channels = (
+        list_people
+    ) = _fail
+    list_common_private_channels = _fail
 
 
 # Durations and moments as they are typed behind an option.
@@ -127,7 +129,7 @@ BAD_INPUT = 2  # exit code
 
 @dataclass(frozen=True, slots=True)
 class ReadOnlyCore:
-    """A core that only reads, with the reasons why it cannot see Slack or the record."""
+    """The bot's parts for reading only (store, policy, tools, …), and why some are unusable."""
 
     settings: Settings
     store: ReadOnlyStore
@@ -140,18 +142,18 @@ class ReadOnlyCore:
     record_problem: str  # why the record was not read; "" where it was
 
     @property
-    def sources(self) -> FactSources:
+    def sources(self) -> PolicyFactSources:
         """What evaluating the policy reads: the policy, the directory, the store and the clock."""
-        return FactSources(self.policy, self.directory, self.store, self.clock)
+        return PolicyFactSources(self.policy, self.directory, self.store, self.clock)
 
     @property
     def explanation_sources(self) -> ExplanationSources:
-        """The sources from which an explanation is made."""
+        """What `explain_call` reads: fact sources, approvers, limits."""
         limits = UsageLimits(self.settings, self.clock)
         return ExplanationSources(self.sources, self.authority, limits)
 
 
-def open_core_or_complain(what: str, policy: Path | None = None) -> ReadOnlyCore | int:
+def open_core_or_print_error(what: str, policy: Path | None = None) -> ReadOnlyCore | int:
     """Return a core that can read the record, with the settings of the environment.
 
     If it cannot be made or cannot read the record, says so, and returns the exit code.
@@ -172,7 +174,7 @@ def build_read_only_core(
     clock: Clock,
     directory: CachedDirectory | None = None,
 ) -> ReadOnlyCore:
-    """Return a core; `policy` takes the place of the policy in force.
+    """Return a read-only core; `policy` is used in place of the policy in force.
 
     With a `directory` that one is asked, and neither Slack nor the record is.
 
@@ -213,7 +215,7 @@ def _build_core(
         identity = Identity("" if no_record else _find_only_team(store), "", "")
     if client and not no_slack:
         directory = SlackDirectory(client, clock)
-    directory = directory or FailingDirectory(no_slack)
+    directory = directory or FailingSlackDirectory(no_slack)
     tools = build_tool_registry(settings, client, directory)
     asking = frozenset(each.name for each in tools if each.asks)
     written = read_policy(settings.policy_path).model_copy(update={"asking": asking})

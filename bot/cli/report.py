@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
-from bot.cli.read_only_core import PlainMentionStyle, open_core_or_complain, parse_duration_option
+from bot.cli import read_only_core
 from bot.explain.report import Report, compute_report, render_report_lines
 from countersign.cli.console import print_error, print_line, print_missing_package
 from storage import call_history
@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add how far back the report goes, and the file of the picture."""
     parser.add_argument(
         "--since",
-        type=parse_duration_option,
+        type=read_only_core.parse_duration_option,
         default="30d",
         metavar="30d",
         help="how far back: 12h, 30d (default: 30d)",
@@ -37,7 +37,7 @@ def _parse_png_path(text: str) -> Path:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the report, and draw the picture if one is wanted; returns the exit code."""
-    found = open_core_or_complain("There is nothing to report")
+    found = read_only_core.open_core_or_print_error("There is nothing to report")
     if isinstance(found, int):
         return found
     team = found.authority.team
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     with found.store.read() as tx:
         asked = call_history.list_calls_people_had_to_decide(tx, team, since, until)
     computed = compute_report(asked, since, until)
-    for line in render_report_lines(computed, PlainMentionStyle(found.directory)):
+    for line in render_report_lines(computed, read_only_core.PlainMentionStyle(found.directory)):
         print_line(line)
     if arguments.picture is None:
         return 0

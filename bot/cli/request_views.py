@@ -14,8 +14,8 @@ from functools import cache, partial
 from typing import Any
 
 from bot.cards import slack_text
-from bot.cards.notices import through_client_suffix
-from bot.cli.read_only_core import PlainMentionStyle, ReadOnlyCore, open_core_or_complain
+from bot.cards.notices import through_program_suffix
+from bot.cli.read_only_core import PlainMentionStyle, ReadOnlyCore, open_core_or_print_error
 from bot.policy.authority import LookupFailedError
 from bot.policy.gates import Approvers
 from bot.terminal import request_reports
@@ -62,7 +62,7 @@ def run_with_read_only_core(see: Callable[[ReadOnlyCore, PlainMentionStyle], int
 
     Works beside the bot, and without Slack: people are shown by their ids then.
     """
-    found = open_core_or_complain("The record cannot be read")
+    found = open_core_or_print_error("The record cannot be read")
     return (
         found if isinstance(found, int) else see(found, NamedChannelMentionStyle(found.directory))
     )
@@ -82,7 +82,7 @@ def _encode_json_value(value: object) -> object:
     raise TypeError(f"{type(value).__name__} has no JSON")
 
 
-def format_deciders(who: Approvers | None, words: PlainMentionStyle, channel: str) -> str:
+def format_policy_approvers(who: Approvers | None, words: PlainMentionStyle, channel: str) -> str:
     """Return the approvers that the policy names, people with their names; "nobody" for none."""
     if who is None:
         return "nobody"
@@ -128,18 +128,18 @@ def _format_waiting_call(
     )
     place, by = (
         words.format_channel(each.channel),
-        slack_text.unescape_mrkdwn(through_client_suffix(each.client)),
+        slack_text.unescape_mrkdwn(through_program_suffix(each.client)),
     )
     yield f"    asked by {words.format_person(each.requester)}{by} in {place}{due}"
     if each.status is CallStatus.UNKNOWN:
         yield "    nobody knows whether it happened: `countersign resolve` says so, or its card"
         return
     if each.question:
-        asked = format_deciders(each.deciders, words, each.channel)
+        asked = format_policy_approvers(each.deciders, words, each.channel)
         yield f"    a question, to be answered by {asked}"
         return
     many = "" if each.needed == 1 else f"{each.needed} of "
-    yield f"    who decides: {many}{format_deciders(each.deciders, words, each.channel)}"
+    yield f"    who decides: {many}{format_policy_approvers(each.deciders, words, each.channel)}"
     if each.plan:
         yield f"    of plan {each.plan}, of which more waits"
     if each.approved_by:
@@ -190,7 +190,7 @@ def _format_request(told: request_reports.RequestReport, words: PlainMentionStyl
     place = words.format_channel(told.channel)
     by = (
         f"{words.format_person(told.requester)}"
-        f"{slack_text.unescape_mrkdwn(through_client_suffix(told.client))}"
+        f"{slack_text.unescape_mrkdwn(through_program_suffix(told.client))}"
     )
     yield f"    by {by} in {place}, {slack_text.format_in_utc(told.created_at)}"
     for each in told.asked:
@@ -211,7 +211,7 @@ def _format_call(
     if call.rule:
         yield f"    Rule: {slack_text.show_hidden_characters(call.rule)}"
     if call.asked_at and call.deciders:
-        yield f"    Who decides: {format_deciders(call.deciders, words, of.channel)}"
+        yield f"    Who decides: {format_policy_approvers(call.deciders, words, of.channel)}"
     if call.deadline and call.status is CallStatus.PENDING:
         yield f"    Decide by {slack_text.format_in_utc(call.deadline)}"
     for each in call.revisions:

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from bot.clock import SystemClock
-from bot.config.connection_settings import USUAL, Endpoint, Transport
+from bot.config.connection_settings import USUAL, ListeningAddress, Transport
 from bot.config.settings import Settings, remove_variables_slack_misreads
 from bot.config.startup import StartupError, read_settings_and_policy
 from bot.monitoring.logs import configure_logging
@@ -76,11 +76,11 @@ def _check_database_roles(settings: Settings) -> None:
     if not settings.databases:
         return
     # only now: its drivers take memory and a moment
-    from bot.tools.database.sources import list_overprivileged_roles
+    from bot.tools.database.sources import list_role_rights_errors
 
     problems = [
         "\n    ".join([f"database {name}: {error}. Run as its owner:", *error.remedy])
-        for name, error in list_overprivileged_roles(settings.databases, settings.database_path)
+        for name, error in list_role_rights_errors(settings.databases, settings.database_path)
     ]
     if problems:
         raise StartupError(problems, ())
@@ -124,7 +124,7 @@ def run_serve(arguments: argparse.Namespace) -> int:
     settings, policy = read_settings_and_policy(os.environ, console.DOTENV, Transport.HTTP)
     usual = settings.http or USUAL
     chosen = usual.port if arguments.port is None else arguments.port
-    address = Endpoint(arguments.host or usual.host, chosen)
+    address = ListeningAddress(arguments.host or usual.host, chosen)
     return run_bot(settings.model_copy(update={"http": address}), policy)
 
 

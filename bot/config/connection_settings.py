@@ -20,14 +20,14 @@ class Transport(StrEnum):
     HTTP = "http"  # Slack sends signed requests to an address of ours
 
 
-class Endpoint(NamedTuple):
+class ListeningAddress(NamedTuple):
     """The host and port on which the bot listens for requests."""
 
     host: str
     port: int  # 0: any that is free
 
 
-USUAL = Endpoint("127.0.0.1", 8080)  # where `countersign serve` listens unless it is told
+USUAL = ListeningAddress("127.0.0.1", 8080)  # where `countersign serve` listens unless it is told
 
 
 def describe_listening_error(error: OSError) -> str:
@@ -54,7 +54,7 @@ class ConnectionSettings(BaseModel):
         description="The secret that Slack signs its requests with: Basic Information at Slack. "
         "`countersign serve` needs it.",
     )
-    http: Endpoint | None = Field(
+    http: ListeningAddress | None = Field(
         None,
         title="COUNTERSIGN_HTTP",
         description="Where requests are listened to, as host:port: for machines that ask how the "
@@ -105,11 +105,11 @@ class ConnectionSettings(BaseModel):
         found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([\w.-]+)):([0-9]{1,5})", value, re.ASCII)
         if found is None or int(found[3]) > 65_535:
             raise ValueError("it is not host:port, e.g. 127.0.0.1:8080 or [::]:8080")
-        return Endpoint(found[1] or found[2], int(found[3]))
+        return ListeningAddress(found[1] or found[2], int(found[3]))
 
 
 def choose_transport(given: Mapping[str, Any], transport: Transport | None) -> Transport:
-    """Return the transport that the command named, else the one whose secret is given.
+    """Return the `transport` that the command named, else the one whose secret is `given`.
 
     If both or neither secret is given, that is the socket.
     """

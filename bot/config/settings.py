@@ -60,7 +60,9 @@ class DotenvError(Exception):
     """Raised if the .env file cannot be read; the text says why."""
 
 
-def read_variables(environ: Mapping[str, str], dotenv_path: Path | str | None) -> dict[str, str]:
+def read_environment_variables(
+    environ: Mapping[str, str], dotenv_path: Path | str | None
+) -> dict[str, str]:
     """Return the variables in `environ` and the .env file; `environ` wins, blank means unset.
 
     Raises DotenvError.
@@ -76,7 +78,9 @@ def read_variables(environ: Mapping[str, str], dotenv_path: Path | str | None) -
     return {name: value.strip() for name, value in both if value and value.strip()}
 
 
-def describe_odd_variables(given: Mapping[str, str], known: Collection[str]) -> Iterator[str]:
+def describe_odd_environment_variables(
+    given: Mapping[str, str], known: Collection[str]
+) -> Iterator[str]:
     """Yield sentences about odd but harmless variables; `known`: the names of all settings."""
     if "SLACK_CLIENT_ID" in given or "SLACK_CLIENT_SECRET" in given:
         yield "SLACK_CLIENT_ID and SLACK_CLIENT_SECRET are ignored: one workspace needs no OAuth"
@@ -90,10 +94,12 @@ def describe_odd_variables(given: Mapping[str, str], known: Collection[str]) -> 
             yield f"{name} is http: tokens and messages travel unencrypted"
     if "OPENAI_BASE_URL" in given and "OPENAI_API_KEY" not in given:
         yield "OPENAI_BASE_URL means nothing without OPENAI_API_KEY: give it any word"
-    yield from describe_misspelt_names(given, known)
+    yield from describe_misspelt_setting_names(given, known)
 
 
-def describe_misspelt_names(given: Mapping[str, str], known: Collection[str]) -> Iterator[str]:
+def describe_misspelt_setting_names(
+    given: Mapping[str, str], known: Collection[str]
+) -> Iterator[str]:
     """Yield sentences about variables that seem to be misspelt names of settings."""
     for name in sorted(given.keys() - _OF_PROGRAMS - set(known)):
         own = name.startswith(_PREFIX)
@@ -272,7 +278,7 @@ class Settings(
     MonitoringSettings,
     FileSettings,
 ):
-    """All settings.
+    """All of the bot's settings.
 
     Each field's `title` is its environment variable, its description the sentence for people.
     """
@@ -364,7 +370,7 @@ class Settings(
         secret is given. Raises SettingsError with all problems.
         """
         try:
-            given = read_variables(environ, dotenv_path)
+            given = read_environment_variables(environ, dotenv_path)
         except DotenvError as error:
             raise SettingsError([str(error)]) from None
         values: dict[str, Any] = {
@@ -381,13 +387,14 @@ class Settings(
         problems += read_files_named_in_settings(values, given)
         known = [field.title for field in cls.model_fields.values() if field.title]
         try:
-            settings = cls(**values, warnings=tuple(describe_odd_variables(given, known)))
+            odd = tuple(describe_odd_environment_variables(given, known))
+            settings = cls(**values, warnings=odd)
         except ValidationError as error:
             errors = error.errors(include_input=False, include_url=False)
             problems += map(_describe_validation_error, errors)
         if problems:
             problems = _sort_problems_by_setting(problems, known)
-            problems += describe_misspelt_names(given, known)
+            problems += describe_misspelt_setting_names(given, known)
         path = Path(values["policy_path"]) if "policy_path" in values else None
         if path and not path.is_file():
             remedy = cls.model_fields["policy_path"].description
@@ -406,7 +413,7 @@ class Settings(
 
     @property
     def signing_key(self) -> SigningKey | None:
-        """Return the configured key with older ones; None if the key is in a file."""
+        """Return the configured signing key with older ones; None if it is in a file."""
         return parse_signing_key(self.key.get_secret_value()) if self.key else None
 
     @property

@@ -64,7 +64,7 @@ def read_policy(path: Path) -> Policy:
 
 
 def adapt_policy_to_tools(policy: Policy, tools: Registry) -> Policy:
-    """Return the policy for a bot with these tools. Raises PolicyError if it relies on others."""
+    """Return the policy bound to these tools. Raises PolicyError if it relies on other tools."""
     known = (*tools, *tools.excluded_tools.values())
     fields = {each.name: frozenset(each.arguments.model_fields) for each in known}
     return policy.bind_to_tools(fields, frozenset(each.name for each in tools if each.asks))
@@ -112,7 +112,7 @@ class PolicyReloader:
         self._settled_fingerprint = ""  # fingerprint of what was last taken or refused
 
     def reload_if_changed(self) -> timedelta | None:
-        """Read the file, if the last look was long enough ago, and apply a settled change.
+        """Read the policy file if the last read is EVERY ago; apply a change once read twice alike.
 
         Returns how soon to look again if the file has just changed, else None.
         """

@@ -201,7 +201,7 @@ def start_demo(
     build: Callable[[Settings, Clock, Policy], App],
     stand_in: type[StandInPlanner] = StandInPlanner,
 ) -> Demo:
-    """Start all parts of the demo, which `stack` will stop; raises what `run` raises.
+    """Start all parts of the demo, which `stack` will stop; raises what `run_demo` raises.
 
     With the planner that stands in for a model, two days of history are played first.
     """
@@ -227,12 +227,12 @@ def start_demo(
     if planner:
         past = [
             *first_days.HISTORY,
-            *(first_days.build_program_requests(web.url, record) if web else ()),
+            *(first_days.build_past_program_requests(web.url, record) if web else ()),
         ]
         first_days.play_history(sandbox, partial(datetime.now, UTC), app.wait_until_idle, past)
     if web:
         model = {"OPENAI_BASE_URL": planner.url, "OPENAI_API_KEY": "offline"} if planner else {}
-        first_days.write_terminal_variables(folder, record, {"COUNTERSIGN_URL": web.url, **model})
+        first_days.write_terminal_shell_file(folder, record, {"COUNTERSIGN_URL": web.url, **model})
     return Demo(sandbox, planner, settings, app, lacking)
 
 

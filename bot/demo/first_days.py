@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from countersign.client import Countersign, generate_claimant_id
 from countersign.request import Does, OwnAction
-from countersign.wire import ApiTransport, build_socket_address
+from countersign.wire import ApiTransport, build_bot_socket_address
 from slack_sandbox.spec.slack_error import Json
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def play_history(
     settle: Callable[[], None],
     past: Iterable[PastMessageRequest | PastProgramRequest],
 ) -> None:
-    """Play all scenes, oldest first, and leave the sandbox's clock at `now`.
+    """Play all past requests, oldest first, and leave the sandbox's clock at `now`.
 
     The clock must be earlier than the first scene. `settle` waits until the bot is idle. A scene
     that fails is logged and left out: the demo works without it.
@@ -157,7 +157,7 @@ def find_card_with_button(person: Actor, channel: str, thread: str | None, actio
 
 
 def get_history_start() -> datetime:
-    """Return the time five minutes before the first scene of HISTORY, in UTC."""
+    """Return the time five minutes before the oldest request of HISTORY, in UTC."""
     return datetime.now(UTC) - timedelta(minutes=max(each.minutes_ago for each in HISTORY) + 5)
 
 
@@ -208,8 +208,8 @@ class PastProgramRequest:
         settle()
 
 
-def build_program_requests(url: str, record: Path) -> list[PastProgramRequest]:
-    """Return the programs' scenes: a release job this morning, a help desk's agent just now."""
+def build_past_program_requests(url: str, record: Path) -> list[PastProgramRequest]:
+    """Return the programs' requests: a release job this morning, a help desk's agent just now."""
     release = Countersign(url, create_api_key("ci", "@ben", ["deploy_*"], record))
     desk = Countersign(url, create_api_key("help-desk", "@dan", ["refund_order"], record))
     refund = {"order_id": 1046, "amount": "12.00", "reason": "damaged"}
@@ -231,10 +231,10 @@ def build_program_requests(url: str, record: Path) -> list[PastProgramRequest]:
 def create_api_key(name: str, person: str, tools: list[str], record: Path) -> str:
     """Return a new API key for a program, made by the bot whose database file is `record`."""
     wanted = {"name": name, "person": person, "tools": tools}
-    return str(ApiTransport(build_socket_address(record), "").post("/v1/keys", wanted)["key"])
+    return str(ApiTransport(build_bot_socket_address(record), "").post("/v1/keys", wanted)["key"])
 
 
-def write_terminal_variables(folder: Path, record: Path, variables: Mapping[str, str]) -> None:
+def write_terminal_shell_file(folder: Path, record: Path, variables: Mapping[str, str]) -> None:
     """Write a shell file for programs at another terminal: an API key for Ben, and `variables`."""
     given = {"COUNTERSIGN_API_KEY": create_api_key("terminal", "@ben", ["*"], record), **variables}
     file = folder / VARIABLES

@@ -149,13 +149,13 @@ async def _stream(
 
 
 def format_event(event: Item) -> bytes:
-    """Return an event as it is sent; one of the Responses API is named by its type."""
+    """Return the bytes of a server-sent event; its type, if any, becomes its name."""
     name = f"event: {event['type']}\n" if "type" in event else ""
     return f"{name}data: {json.dumps(event)}\n\n".encode()
 
 
 def build_model_entry(name: str) -> Item:
-    """Return what the list of models says of one."""
+    """Return the entry of one model in the list of models."""
     return {"id": name, "object": "model", "created": 1_700_000_000, "owned_by": "offline-stand-in"}
 
 
@@ -163,7 +163,7 @@ def build_model_entry(name: str) -> Item:
 
 
 def build_output_items(turn: Turn) -> list[Item]:
-    """Return the finished output items of a turn."""
+    """Return a turn's finished output items (Responses API)."""
     token = secrets.token_hex(16)
     items: list[Item] = []
     if turn.text or not turn.calls:
@@ -224,7 +224,7 @@ def build_final_response(blank: Item, items: list[Item], body: Mapping[str, Any]
 
 
 def build_response_events(items: list[Item], blank: Item, final: Item) -> Iterator[Item]:
-    """Yield all events of the stream in order, numbered."""
+    """Yield all events of a streamed Response, in order, numbered."""
     for number, event in enumerate(_build_unnumbered_events(items, blank, final)):
         yield {"type": event.pop("type"), "sequence_number": number, **event}
 
@@ -436,7 +436,7 @@ def _split_combined_message(
             if not item or begins:
                 item = {"role": role, "content": []}
             if not isinstance(piece, str):
-                item["content"].append(convert_media_part(piece))
+                item["content"].append(convert_chat_media_part(piece))
                 continue
             ours = OURS.match(piece)
             item["role"] = "developer" if ours else item["role"]
@@ -445,7 +445,7 @@ def _split_combined_message(
     yield item
 
 
-def convert_media_part(part: dict[str, Any]) -> dict[str, Any]:
+def convert_chat_media_part(part: dict[str, Any]) -> dict[str, Any]:
     """Return a picture or a file part in the form of the Responses API."""
     if part["type"] == "file":
         return {"type": "input_file", **part["file"]}

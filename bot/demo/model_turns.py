@@ -84,13 +84,13 @@ class ReportedOutcome:
     is_repeat: bool = False
 
 
-def parse_outcome(output: str) -> ReportedOutcome:
+def parse_call_output(output: str) -> ReportedOutcome:
     """Parse a call's output: a status word and more words, a tool's result on the lines below."""
     output = output.strip()
     head = HEAD.match(output)
     first = head[0] if head else ""
     if first.startswith(AGAIN):
-        return replace(parse_outcome(output.partition("\n")[2]), is_repeat=True)
+        return replace(parse_call_output(output.partition("\n")[2]), is_repeat=True)
     status = STATUS.match(first)
     if not status:
         return ReportedOutcome("", _parse_json_or_text(output))
@@ -311,7 +311,7 @@ def plan_turn(body: dict[str, Any]) -> Turn:
 
 
 def parse_conversation(source: str | list[dict[str, Any]]) -> Conversation:
-    """Return the transcript in the input of a request body as a Talk."""
+    """Return the transcript in a request body's `input`, parsed as a Conversation."""
     items = [{"role": "user", "content": source}] if isinstance(source, str) else source
     talk = Conversation()
     open_calls: dict[str, TranscriptCall] = {}
@@ -331,7 +331,7 @@ def parse_conversation(source: str | list[dict[str, Any]]) -> Conversation:
                 open_calls[item["call_id"]] = made
                 talk.is_request_newest = False
             case "function_call_output", _:
-                open_calls[item["call_id"]].outcome = parse_outcome(
+                open_calls[item["call_id"]].outcome = parse_call_output(
                     _join_text_parts(item["output"])
                 )
     return talk
@@ -378,7 +378,7 @@ def _build_report_turn(talk: Conversation, tools: dict[str, Values]) -> Turn:
     If a plan was sent back with a value to change, the turn proposes it with that value instead.
     """
     feedback = _find_feedback(talk)
-    if order_phrases.parse_changed_values(feedback):
+    if order_phrases.parse_order_amount_reason(feedback):
         again = _build_corrected_turn(
             replace(talk, request=feedback, earlier_calls=talk.calls), tools
         )
@@ -432,13 +432,13 @@ def _build_request_turn(talk: Conversation, tools: dict[str, Values], answer: st
     if CONSENT.match(request) and talk.earlier_calls:
         return Turn(text="Words do not approve anything here: the buttons on the card do.")
     found, left = order_phrases.parse_requested_calls(
-        request, tools, order_phrases.parse_changed_values(answer)
+        request, tools, order_phrases.parse_order_amount_reason(answer)
     )
     if not found and CORRECTION.search(request) and talk.earlier_calls:
         return _build_corrected_turn(talk, tools)
     questioned = talk.last_reply.removesuffix(NOTICE).rstrip().endswith("?")
     if questioned and (not found or NUMBER.fullmatch(request)):
-        said = {"text": request} | order_phrases.parse_changed_values(request)
+        said = {"text": request} | order_phrases.parse_order_amount_reason(request)
         found, left = order_phrases.parse_requested_calls(talk.previous_request, tools, said)
     if found and left:
         return Turn(text=describe_unmatched_request_parts(left))
@@ -486,7 +486,7 @@ def _build_corrected_turn(talk: Conversation, tools: dict[str, Values]) -> Turn:
     if not again:
         ran = "What I proposed before has run already, or there was nothing to change."
         return Turn(text=f"{ran} Please tell me the whole new request.")
-    named = order_phrases.parse_changed_values(talk.request)
+    named = order_phrases.parse_order_amount_reason(talk.request)
     if not any(named.keys() & made.arguments.keys() for made in again):
         return Turn(text="What is it to be? I understand “make it 30 EUR”, for example.")
     calls = []

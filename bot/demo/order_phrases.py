@@ -90,7 +90,7 @@ def parse_requested_calls(
     return found, left
 
 
-def parse_changed_values(text: str) -> Values:
+def parse_order_amount_reason(text: str) -> Values:
     """Return the order number, amount and reason that an answer or correction names; {} if none."""
     found = CHANGE.fullmatch(_strip_polite_words(text))
     return _parse_match_values(found) if found else {}

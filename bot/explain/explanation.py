@@ -36,7 +36,7 @@ from storage.states import ChannelMode
 class ExplanationSources:
     """What an explanation needs: the policy with its facts, who may decide, and the limits."""
 
-    sources: call_gates.FactSources
+    sources: call_gates.PolicyFactSources
     authority: Authority
     limits: UsageLimits
 
@@ -75,7 +75,7 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class GateDescriber:
-    """The lines that describe a gate which asks people: who decides, where, until when, edits."""
+    """Describes a gate that asks people, in lines: who decides, where, until when, edits."""
 
     grounds: ExplanationSources
     words: MentionStyle
@@ -84,7 +84,7 @@ class GateDescriber:
     gate: Ask
 
     def describe_gate(self) -> Iterator[str]:
-        """Yield the whole description, line by line."""
+        """Yield the lines that describe the whole gate."""
         gate, steps = self.gate, len(self.gate.stages)
         for number, stage in enumerate(gate.stages):
             step = f"Step {number + 1} of {steps}" if steps > 1 else "Who decides"
@@ -138,7 +138,7 @@ class GateDescriber:
         now, authority = self.grounds.sources.clock.now(), self.grounds.authority
         marks = {
             user: " [away]"
-            for user, _ in card_routing.list_still_away(
+            for user, _ in card_routing.filter_people_still_away(
                 card_routing.list_away_people(authority, people), now
             )
         }
@@ -195,10 +195,12 @@ class GateDescriber:
             able = self.grounds.authority.list_first_stage_approvers(
                 gate, requester=run.requester, channel=run.channel
             )
-            place = card_routing.resolve_place_for_people(self.grounds.authority, run, gate, able)
+            place = card_routing.resolve_card_place_for_people(
+                self.grounds.authority, run, gate, able
+            )
         except LookupFailedError as error:
             return f"{wanted} (whether the approvers see it there is not known: {error})"
-        if place.kind is not card_routing.PlaceKind.PEOPLE:
+        if place.kind is not card_routing.CardPlaceKind.PEOPLE:
             return f"{wanted}; told are {self._describe_people(able)}"
         instead = (
             "" if gate.post_to == "approvers" else f", because none of the approvers is {wanted}"
@@ -290,14 +292,16 @@ def explain_call(
     `sums`: whether the rows can be read. What Slack cannot be asked about is said to be not known;
     nothing is raised for it.
     """
-    facts = call_gates.load_facts(grounds.sources, run, tool, args)
+    facts = call_gates.load_policy_facts(grounds.sources, run, tool, args)
     judged = grounds.sources.policy.policy.judge_call(facts)
     gate, mode = judged.gate, ChannelMode.ASK
     if sums:
         with grounds.sources.store.read() as tx:
-            facts = call_gates.add_spending_sums(tx, grounds.sources, run, tool, facts)
+            facts = call_gates.add_spending_sums_to_facts(tx, grounds.sources, run, tool, facts)
             judged = grounds.sources.policy.policy.judge_call(facts)
-            gate, mode = call_gates.apply_channel_mode(tx, grounds.sources, run, facts, judged.gate)
+            gate, mode = call_gates.apply_channel_mode_to_gate(
+                tx, grounds.sources, run, facts, judged.gate
+            )
     who = f"asked by {words.format_person(run.requester) if run.requester else 'somebody'}"
     where = f" in {words.format_channel(run.channel)}" if run.channel else ""
     lines = [
@@ -315,7 +319,7 @@ def explain_call(
     return lines + _describe_unknown_facts(facts, grounds, tool, words)
 
 
-def _describe_freezes(sources: call_gates.FactSources, facts: Facts) -> Iterator[str]:
+def _describe_freezes(sources: call_gates.PolicyFactSources, facts: Facts) -> Iterator[str]:
     """Yield each freeze that is in force at the moment of the facts."""
     calendar = sources.policy.policy.calendar
     for each in calendar.list_current_freezes(facts.now) if calendar and facts.now else ():

@@ -16,8 +16,8 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from bot.approvals import call_gates
-from bot.approvals.call_checks import CallRefusedError, parse_call_arguments
-from bot.approvals.call_state import list_approvers_with_waiting_times, tally_votes
+from bot.approvals.call_checks import CallRefusedError, parse_arguments_and_reason
+from bot.approvals.call_state import list_approvers_with_response_times, tally_votes
 from bot.cards.slack_text import format_in_utc
 from bot.explain.explanation import MentionStyle
 from bot.policy.authority import Authority, LookupFailedError
@@ -69,11 +69,11 @@ class UndecidableCallError(Exception):
 
 
 class PolicyReplay:
-    """One replay of a policy over the calls since a moment; see `lines`."""
+    """One replay of a policy over the calls since a time; see `build_report_lines`."""
 
     def __init__(
         self,
-        sources: call_gates.FactSources,
+        sources: call_gates.PolicyFactSources,
         authority: Authority,
         tools: Registry,
         words: MentionStyle,
@@ -90,7 +90,7 @@ class PolicyReplay:
         found: list[ChangedDecision] = []
         not_told: Counter[str] = Counter()
         with self._sources.store.read() as tx:
-            recorded = call_history.list_calls_since(tx, since)
+            recorded = call_history.list_calls_proposed_since(tx, since)
         for call in recorded:
             try:
                 found += self._find_changed_decision(call)
@@ -154,7 +154,9 @@ class PolicyReplay:
             words = call_history.find_proposed_arguments(tx, call)
             if words is None:
                 raise UndecidableCallError("its arguments are not on record")
-            return Deny(rule="", reason=call.note.removeprefix(_POLICY)), parse_call_arguments(
+            return Deny(
+                rule="", reason=call.note.removeprefix(_POLICY)
+            ), parse_arguments_and_reason(
                 tool, words, SlackIdResolver(self._sources.directory, None)
             )[0]
         except (ValidationError, CallRefusedError):
@@ -167,7 +169,7 @@ class PolicyReplay:
     ) -> Facts:
         """Return the facts about the call at the time it was proposed, as far as they are known."""
         then = replace(self._sources, clock=FixedClock(call.created_at))
-        facts, sums = call_gates.load_facts(then, run, tool, args), {}
+        facts, sums = call_gates.load_policy_facts(then, run, tool, args), {}
         for each in call_gates.get_lookups_needed_by_rules(then.policy, tool).spent:
             whose = None if each.anyone else run.requester
             counted = call_history.iterate_calls_counted_at_proposal(
@@ -175,7 +177,7 @@ class PolicyReplay:
             )
             start = call.created_at - timedelta(seconds=each.window)
             within = [one for one in counted if one.at is None or one.at > start]
-            sums[each] = call_gates.sum_spending(each, within, facts.arguments)
+            sums[each] = call_gates.sum_field_or_count_calls(each, within, facts.arguments)
         return replace(facts, spent=sums)
 
     def _load_tool_history(
@@ -202,7 +204,7 @@ class PolicyReplay:
         try:
             met = self._authority.is_gate_met(
                 now,
-                list_approvers_with_waiting_times(now, call, votes),
+                list_approvers_with_response_times(now, call, votes),
                 requester=run.requester,
                 editors=editors,
                 channel=run.channel,

@@ -54,7 +54,7 @@ _FATES = {
 
 @dataclass(frozen=True, slots=True)
 class DecisionSpeed:
-    """How long decisions took; None if there were none."""
+    """Median and 90th percentile of decision times; None for none."""
 
     median: timedelta | None = None
     slow: timedelta | None = None  # the 90th percentile: nine of ten were as fast, or faster
@@ -62,7 +62,7 @@ class DecisionSpeed:
 
 @dataclass(frozen=True, slots=True)
 class CallCounts:
-    """What became of some calls: all of them, or one tool's."""
+    """How many calls met each fate, of one tool or of all tools."""
 
     tool: str  # "" for all
     fates: dict[CallFate, int]  # every outcome is there
@@ -415,7 +415,7 @@ def _render_approver_item(each: ApproverStats) -> list[block_kit.Json]:
     if each.hasty:
         told.append(f"{each.hasty} in {_UNDER}")
     return [
-        block_kit.user_leaf(each.person),
+        block_kit.user_mention_leaf(each.person),
         block_kit.text_leaf(f" {', '.join(told)}{_describe_speed(each.speed)}"),
     ]
 

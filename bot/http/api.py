@@ -23,17 +23,17 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bot.http import api_bodies, claude_code
-from bot.http.api_gate import ApiKeyMiddleware, DescribedApi, Key
+from bot.http.api_gate import ApiKeyMiddleware, ApiWithDescribedProblems, Key
 from bot.http.api_routes import ApiRoutes
 from bot.http.ask_route import RequestWatcher
 from countersign.durations import parse_duration
 from storage.record import Store
-from storage.store import is_temporary_error
+from storage.store import is_temporary_database_error
 
 if TYPE_CHECKING:
     from bot.http.api_gate import ApiKeyChecker
-    from bot.http.ask_route import AskHandler
-    from storage.programs import ClientKey
+    from bot.http.ask_route import ProgramRequestService
+    from storage.programs import ProgramApiKey
 
 
 # Where coding agents ask before they use a tool: Claude Code's hooks, over HTTP.
@@ -94,7 +94,7 @@ class HookDenialMiddleware:
             await self._answer_hook(scope, _HookBody(receive), _HookAnswer(send))
 
     async def _answer_hook(self, scope: Scope, receive: _HookBody, answer: _HookAnswer) -> None:
-        work = asyncio.ensure_future(self._app(scope, receive, answer.forward_message))
+        work = asyncio.ensure_future(self._app(scope, receive, answer.forward_asgi_message))
         why = BROKEN
         try:
             ended, _ = await asyncio.wait({work}, timeout=_get_answer_timeout(scope))
@@ -121,14 +121,14 @@ class _HookBody:
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
         self._left, self._is_gone = MOST, False
-        self.event_reader = claude_code.HookEventReader()
+        self.event_reader = claude_code.HookEventDetector()
 
     async def __call__(self) -> Message:
         message = await self._receive()
         if message["type"] == "http.request":
             part, more = message.get("body", b""), message.get("more_body", False)
             self._left -= len(part)
-            self.event_reader.add_part(part, is_last=not more)
+            self.event_reader.add_body_part(part, is_last=not more)
         else:
             self._is_gone = True
         return message
@@ -153,8 +153,8 @@ class _HookAnswer:
         self._begun = self._said = False
         self.is_complete = False  # the whole answer has been sent
 
-    async def forward_message(self, message: Message) -> None:
-        """Send the app's message on if it is of a good answer; keep the text of a problem."""
+    async def forward_asgi_message(self, message: Message) -> None:
+        """Forward an ASGI message of a 200 answer; keep the text of any other answer."""
         if self.is_complete:
             return
         if message["type"] == "http.response.start":
@@ -187,15 +187,15 @@ class _HookAnswer:
         except (ValueError, KeyError, TypeError):
             return BROKEN
 
-    async def deny(self, why: str, event: claude_code.HookEvent) -> None:
-        """End an unfinished answer, with a denial if no more than blanks was sent.
+    async def deny(self, why: str, event: claude_code.HookEventKind) -> None:
+        """End an unfinished hook answer, with a denial if only blanks were sent so far.
 
         Messages that come later are ignored.
         """
         if self.is_complete:
             return
         self.is_complete = True
-        body = b"" if self._said else build_denial_body(why, event)
+        body = b"" if self._said else build_hook_denial_body(why, event)
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", b"%d" % len(body)),
@@ -206,11 +206,11 @@ class _HookAnswer:
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
 
 
-def build_denial_body(
-    why: str, event: claude_code.HookEvent = claude_code.HookEvent.BEFORE
+def build_hook_denial_body(
+    why: str, event: claude_code.HookEventKind = claude_code.HookEventKind.BEFORE
 ) -> bytes:
-    """Return the body of an answer that denies a use."""
-    said: dict[str, Any] = claude_code.build_deny_answer(why, event)
+    """Return the JSON body of a hook answer that denies a tool use."""
+    said: dict[str, Any] = claude_code.build_hook_deny_answer(why, event)
     return json.dumps(said).encode()
 
 
@@ -231,8 +231,8 @@ _WAIT = re.compile(r"wait=(\d{1,4})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class ToolHookTerms:
-    """Terms of a Claude Code hook's requests, from the query of its address."""
+class HookOptions:
+    """How a Claude Code hook's requests are asked, from the query of its address."""
 
     wait_seconds: int  # seconds that people have
     effect_kind: str  # "" where it is not said
@@ -255,7 +255,7 @@ class HookRoutes:
         return router
 
     async def handle_claude_code(self, key: Key, request: Request) -> Response:
-        """Answer what Claude Code says before or after it uses a tool.
+        """Answer the hook request that Claude Code sends before or after a tool use.
 
         Before: once people have decided; who prefers to ask again (`Prefer: respond-async`) is
         answered 202 while they have not. After: nothing, and how it went is written down.
@@ -274,7 +274,7 @@ class HookRoutes:
         )
 
     async def _answer_or_accept(
-        self, key: ClientKey, use: claude_code.ToolUse, terms: ToolHookTerms, request: Request
+        self, key: ProgramApiKey, use: claude_code.ToolUse, terms: HookOptions, request: Request
     ) -> Response:
         """Return the answer if people decide soon, else 202; raises ProblemError."""
         said = _WAIT.search(request.headers["prefer"])
@@ -287,7 +287,7 @@ class HookRoutes:
         return JSONResponse(await self._build_decision_answer(key, use, found))
 
     async def _stream_final_answer(
-        self, key: ClientKey, use: claude_code.ToolUse, terms: ToolHookTerms, request: Request
+        self, key: ProgramApiKey, use: claude_code.ToolUse, terms: HookOptions, request: Request
     ) -> AsyncIterator[bytes]:
         """Yield blanks (allowed before JSON), which keep the connection open, then the answer."""
         left_alone = ""  # a request that nobody waits for any more
@@ -302,17 +302,17 @@ class HookRoutes:
                 if await request.is_disconnected():
                     return
             if self._is_stopping():
-                answer = claude_code.build_deny_answer(STOPPED, use.event)
+                answer = claude_code.build_hook_deny_answer(STOPPED, use.event)
             else:
                 if found.status in ASKED:
                     found = await self._cancel_or_get_request(key, found.id, request)
                 answer = await self._build_decision_answer(key, use, found)
                 left_alone = ""
         except api_bodies.ProblemError as error:
-            answer = claude_code.build_deny_answer(str(error), use.event)
+            answer = claude_code.build_hook_deny_answer(str(error), use.event)
         except Exception:
             log.exception("a hook could not be answered")
-            answer = claude_code.build_deny_answer(BROKEN, use.event)
+            answer = claude_code.build_hook_deny_answer(BROKEN, use.event)
         finally:
             if left_alone:
                 with CancelScope(shield=True), suppress(api_bodies.ProblemError):
@@ -320,7 +320,7 @@ class HookRoutes:
         yield json.dumps(answer).encode()
 
     async def _request_approval(
-        self, key: ClientKey, use: claude_code.ToolUse, terms: ToolHookTerms
+        self, key: ProgramApiKey, use: claude_code.ToolUse, terms: HookOptions
     ) -> api_bodies.RequestShown:
         """Put the use before people, once, however often it is sent. Raises ProblemError."""
         try:
@@ -340,7 +340,7 @@ class HookRoutes:
         return await self._routes.ask(key, wanted, Response(), use.idempotency_key)
 
     async def _cancel_or_get_request(
-        self, key: ClientKey, request_id: str, request: Request
+        self, key: ProgramApiKey, request_id: str, request: Request
     ) -> api_bodies.RequestShown:
         """Cancel the request and return it; if it was decided at that moment, as it is now."""
         try:
@@ -349,11 +349,11 @@ class HookRoutes:
             return await self._routes.get_request(key, request_id, request, 0)
 
     async def _build_decision_answer(
-        self, key: ClientKey, use: claude_code.ToolUse, found: api_bodies.RequestShown
+        self, key: ProgramApiKey, use: claude_code.ToolUse, found: api_bodies.RequestShown
     ) -> dict[str, Any]:
         """Return the answer for Claude Code; an approved use is claimed first."""
         if found.status not in MAY:
-            return claude_code.build_deny_answer(
+            return claude_code.build_hook_deny_answer(
                 claude_code.describe_denial(found, taken_back=True), use.event
             )
         who = use.build_claimant_id(key.id)
@@ -363,9 +363,9 @@ class HookRoutes:
         if not use.gets_outcome_report_later:
             outcome = api_bodies.OutcomeSent(claimant=who, succeeded=None, result=NOT_HEARD)
             await self._routes.report_outcome(key, found.id, outcome)
-        return claude_code.build_allow_answer(use, found, claimed.arguments)
+        return claude_code.build_hook_allow_answer(use, found, claimed.arguments)
 
-    async def _report_outcome(self, key: ClientKey, use: claude_code.ToolUse) -> dict[str, Any]:
+    async def _report_outcome(self, key: ProgramApiKey, use: claude_code.ToolUse) -> dict[str, Any]:
         """Record how a use went that people were asked about; return the answer, always empty."""
         request_id = await self._routes.find_request_by_idempotency_key(key, use.idempotency_key)
         if request_id is None:
@@ -386,7 +386,7 @@ def _get_id_if_open(found: api_bodies.RequestShown) -> str:
     return found.id if found.status in OPEN else ""
 
 
-def parse_hook_options(said: QueryParams) -> ToolHookTerms:
+def parse_hook_options(said: QueryParams) -> HookOptions:
     """Return the terms that the query of a hook's address states; raises ProblemError."""
     for name in said:
         if name not in ("wait", "does", "requester", "channel"):
@@ -399,7 +399,7 @@ def parse_hook_options(said: QueryParams) -> ToolHookTerms:
             "wait", "This is not a duration. Write 90s, 30m, 4h or 2d."
         )
     texts = (said.get("does", ""), said.get("requester", ""), said.get("channel", ""))
-    return ToolHookTerms(wait, *texts)
+    return HookOptions(wait, *texts)
 
 
 KEYS = 4  # that are looked at at once
@@ -409,7 +409,7 @@ ASK_AGAIN = 1  # seconds, where the database could not
 def build_api_app(
     store: Store,
     callers: ApiKeyChecker,
-    asking: AskHandler,
+    asking: ProgramRequestService,
     is_stopping: Callable[[], bool],
     further: APIRouter | None = None,
 ) -> ASGIApp:
@@ -418,7 +418,7 @@ def build_api_app(
     `further`: routes beside those for programs.
     """
     waiting = RequestWatcher(store, CapacityLimiter(1), is_stopping)
-    api = DescribedApi()
+    api = ApiWithDescribedProblems()
     routes = ApiRoutes(asking, callers, waiting, is_stopping)
     api.include_router(routes.build_router())
     api.include_router(HookRoutes(routes, is_stopping).build_router())
@@ -473,11 +473,11 @@ async def _handle_http_error(_: Request, error: Exception) -> Response:
 
 async def _handle_unexpected_error(_: Request, error: Exception) -> Response:
     """Return the problem for an unexpected error: 503 if it may pass, else 500."""
-    if is_temporary_error(error):
+    if is_temporary_database_error(error):
         sentence = (
             "The database cannot be read or written at the moment. Please repeat the request."
         )
-        return api_bodies.build_retry_problem(
+        return api_bodies.build_retry_later_problem(
             HTTPStatus.SERVICE_UNAVAILABLE, sentence, ASK_AGAIN
         ).build_response()
     sentence = (

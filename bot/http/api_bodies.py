@@ -48,7 +48,7 @@ class Problem(BaseModel):
 
 
 class ProblemError(Exception):
-    """Raised to answer a request with a problem."""
+    """Raised to answer an API request with a `Problem` body."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ def build_field_problem(field: str, message: str) -> ProblemError:
 
 
 def build_validation_problem(errors: Sequence[FieldError]) -> ProblemError:
-    """Return the 422 problem with these errors of the body."""
+    """Return the 422 problem that lists these errors of a request's body."""
     first = errors[0]
     detail = f"{first.field}: {first.message}"
     return ProblemError(
@@ -93,7 +93,7 @@ def build_validation_problem(errors: Sequence[FieldError]) -> ProblemError:
     )
 
 
-def build_retry_problem(
+def build_retry_later_problem(
     status: HTTPStatus, detail: str, seconds: int, about: str = ""
 ) -> ProblemError:
     """Return a problem after which the request may be sent again in so many seconds."""
@@ -321,7 +321,7 @@ class ClaimedShown(BaseModel):
 
 
 def build_request_shown(standing: ProgramRequestStatus) -> RequestShown:
-    """Return a request as programs are shown it, filled from the fields of the same names."""
+    """Return the API body of a request with its status, filled from fields of the same names."""
     is_entrusted = standing.status == CallStatus.ENTRUSTED
     told = {field.name: getattr(standing, field.name) for field in fields(standing)}
     told["status"] = CallStatus.RUNNING if is_entrusted else standing.status
@@ -329,8 +329,8 @@ def build_request_shown(standing: ProgramRequestStatus) -> RequestShown:
     return RequestShown.model_validate(told)
 
 
-def should_keep_waiting(standing: RequestShown) -> bool:
-    """Return whether a program that waits has nothing to do or to learn yet.
+def should_program_keep_waiting(standing: RequestShown) -> bool:
+    """Return whether the request's status gives a waiting program nothing to do yet.
 
     A handed-over call that is approved waits for the program; any other runs by itself.
     """

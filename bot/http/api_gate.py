@@ -23,8 +23,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bot import __version__
 from bot.cards.field_inputs import UnreadableEntryError, parse_json_entry
-from bot.http.api_bodies import KIND, NEVER_KEPT, Problem, ProblemError, build_retry_problem
-from bot.http.keys import parse_key_text
+from bot.http.api_bodies import KIND, NEVER_KEPT, Problem, ProblemError, build_retry_later_problem
+from bot.http.keys import parse_api_key
 from storage import programs
 from storage.record import Store
 
@@ -49,20 +49,20 @@ _BEARER = HTTPBearer(
 
 async def _get_request_key(
     request: Request, _bearer: Annotated[Any, Security(_BEARER)]
-) -> programs.ClientKey:
+) -> programs.ProgramApiKey:
     """Return the key that the gate has found.
 
     `_bearer` only has the API's description name the scheme.
     """
-    found: programs.ClientKey = request.scope["state"][KEY]
+    found: programs.ProgramApiKey = request.scope["state"][KEY]
     return found
 
 
-Key = Annotated[programs.ClientKey, Depends(_get_request_key)]
+Key = Annotated[programs.ProgramApiKey, Depends(_get_request_key)]
 
 
-def build_problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the problems that a path may answer with, for its description in OpenAPI."""
+def build_openapi_problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the OpenAPI descriptions of the problems that a path may answer with."""
     found: dict[int | str, dict[str, Any]] = {}
     for status in (400, *statuses, 500):
         schema = {"$ref": REF.format(model=Problem.__name__)}
@@ -73,7 +73,7 @@ def build_problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return found
 
 
-class DescribedApi(FastAPI):
+class ApiWithDescribedProblems(FastAPI):
     """FastAPI without pages for a browser; its OpenAPI description includes problems."""
 
     def __init__(self) -> None:
@@ -107,10 +107,10 @@ HOSTS = 96  # requests of MCP hosts
 
 
 class NoCapacityError(Exception):
-    """Raised when there is no room for one more request now."""
+    """Raised when the limit of simultaneous requests is reached."""
 
 
-class RequestLimit:
+class ConcurrentRequestLimit:
     """A limit on how many requests of one kind are under way at once."""
 
     def __init__(self, most: int) -> None:
@@ -119,8 +119,8 @@ class RequestLimit:
         self._inside = 0
 
     @contextmanager
-    def reserve_place(self) -> Iterator[None]:
-        """Take one place until the block ends; raises NoCapacityError if there is none."""
+    def reserve_capacity(self) -> Iterator[None]:
+        """Count one more request until the block ends; raises NoCapacityError at the limit."""
         if self._inside >= self.max_requests:
             raise NoCapacityError
         self._inside += 1
@@ -130,17 +130,17 @@ class RequestLimit:
             self._inside -= 1
 
 
-class RequestLimitMiddleware:
+class ConcurrentRequestLimitMiddleware:
     """ASGI: an app that answers a limited number of requests at once, and 503 to any more."""
 
     def __init__(self, app: ASGIApp, most: int) -> None:
         """`most`: how many requests at once."""
-        self._app, self._room = app, RequestLimit(most)
+        self._app, self._room = app, ConcurrentRequestLimit(most)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; with 503 if there is no room."""
         try:
-            with self._room.reserve_place():
+            with self._room.reserve_capacity():
                 await self._app(scope, receive, send)
         except NoCapacityError:
             busy = PlainTextResponse(
@@ -164,13 +164,13 @@ class ApiKeyChecker:
         self._clock = clock
         self._team = team
 
-    def authenticate(self, headers: Sequence[str]) -> programs.ClientKey:
+    def get_authenticated_key(self, headers: Sequence[str]) -> programs.ProgramApiKey:
         """Return the good key in these Authorization headers; raises ProblemError if there is none.
 
         A revoked key is not good from that moment on.
         """
         scheme, _, given = headers[0].partition(" ") if len(headers) == 1 else ("", "", "")
-        text = parse_key_text(given.strip()) if scheme.lower() == SCHEME.lower() else None
+        text = parse_api_key(given.strip()) if scheme.lower() == SCHEME.lower() else None
         if text is not None:
             with self._store.read() as tx:
                 key = programs.find_api_key(tx, text.id)
@@ -179,15 +179,15 @@ class ApiKeyChecker:
                 return key
         raise _build_invalid_key_problem()
 
-    def check_not_revoked(self, key: programs.ClientKey) -> None:
-        """Raise ProblemError if a key that was good has been revoked meanwhile."""
+    def check_not_revoked(self, key: programs.ProgramApiKey) -> None:
+        """Raise ProblemError if a key has been revoked since it was authenticated."""
         with self._store.read() as tx:
             now = programs.find_api_key(tx, key.id)
         if now is None or now.revoked_at:
             raise _build_invalid_key_problem()
 
     def check_hourly_limit(
-        self, key: programs.ClientKey, idempotency: str, *, while_open: bool = False
+        self, key: programs.ProgramApiKey, idempotency: str, *, while_open: bool = False
     ) -> None:
         """Raise ProblemError if the key has made all the requests that it may make in an hour.
 
@@ -196,7 +196,7 @@ class ApiKeyChecker:
         """
         now = self._clock.now()
         with self._store.read() as tx:
-            asked = programs.has_sent_request
+            asked = programs.has_request_with_idempotency_key
             if idempotency and asked(tx, key.name, idempotency, while_open=while_open):
                 return
             since = programs.find_time_of_nth_newest_request(
@@ -207,11 +207,11 @@ class ApiKeyChecker:
 
 
 def build_rate_limit_problem(
-    key: programs.ClientKey, since: datetime, now: datetime
+    key: programs.ProgramApiKey, since: datetime, now: datetime
 ) -> ProblemError:
     """Return the 429 problem of a key that may ask again one hour after `since`."""
     wait = since + programs.HOUR - now
-    return build_retry_problem(
+    return build_retry_later_problem(
         HTTPStatus.TOO_MANY_REQUESTS,
         f"{key.name} has made the {key.per_hour} requests that it may make in an hour.",
         int(wait.total_seconds()) + 1,
@@ -252,7 +252,7 @@ class ApiKeyMiddleware:
         self._callers = callers
         self._turns = turns
         self._is_stopping = is_stopping
-        self._room = RequestLimit(most)
+        self._room = ConcurrentRequestLimit(most)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass one request on, or answer it with a problem."""
@@ -260,12 +260,14 @@ class ApiKeyMiddleware:
             return
         try:
             await self._authenticate_request(scope)
-            with self._room.reserve_place():
+            with self._room.reserve_capacity():
                 body = await self._read_checked_body(scope, receive)
-                await self._app(scope, replay_body(body, receive), _forbid_caching(send))
+                await self._app(
+                    scope, build_replaying_receive(body, receive), _forbid_caching(send)
+                )
         except NoCapacityError:
             many = "Too many requests at once. Please repeat this one."
-            error = build_retry_problem(HTTPStatus.SERVICE_UNAVAILABLE, many, 1, "limits")
+            error = build_retry_later_problem(HTTPStatus.SERVICE_UNAVAILABLE, many, 1, "limits")
             await error.build_response()(scope, receive, send)
         except ProblemError as error:
             if error.status is not HTTPStatus.UNAUTHORIZED:
@@ -275,11 +277,11 @@ class ApiKeyMiddleware:
     async def _authenticate_request(self, scope: Scope) -> None:
         """Put the request's key into its state; ProblemError for no good one or while stopping."""
         if self._is_stopping():
-            raise build_retry_problem(
+            raise build_retry_later_problem(
                 HTTPStatus.SERVICE_UNAVAILABLE, "This process is stopping.", 1
             )
         key = await to_thread.run_sync(
-            self._callers.authenticate,
+            self._callers.get_authenticated_key,
             Headers(scope=scope).getlist("authorization"),
             limiter=self._turns,
         )
@@ -291,13 +293,13 @@ class ApiKeyMiddleware:
         length = headers.get("content-length", "0")
         if length.isascii() and length.isdigit() and int(length) > MOST:
             raise _build_too_long_problem()
-        body = await read_body(receive)
+        body = await read_request_body(receive)
         if body:
             check_json_body(body, headers)
         return body
 
 
-async def read_body(receive: Receive) -> bytes:
+async def read_request_body(receive: Receive) -> bytes:
     """Return the whole body; raises ProblemError if it is too long, too slow or cut off."""
     found = bytearray()
     try:
@@ -374,8 +376,8 @@ def _forbid_caching(send: Send) -> Send:
     return sent
 
 
-def replay_body(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that yields the body already read, then further messages."""
+def build_replaying_receive(body: bytes, receive: Receive) -> Receive:
+    """Return an ASGI `receive` that yields `body`, read before, then further messages."""
     parts: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def handed() -> Message:

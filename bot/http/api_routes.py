@@ -13,12 +13,12 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Body, Header, Path, Query, Request, Response
 
 from bot.http import api_bodies
-from bot.http.api_gate import Key, build_problem_responses
-from storage.programs import ClientKey
+from bot.http.api_gate import Key, build_openapi_problem_responses
+from storage.programs import ProgramApiKey
 
 if TYPE_CHECKING:
     from bot.http.api_gate import ApiKeyChecker
-    from bot.http.ask_route import AskHandler, RequestWatcher
+    from bot.http.ask_route import ProgramRequestService, RequestWatcher
 
 GLANCE = 0.25  # seconds between two looks at a claim that is being checked
 ASKING = 16  # that ask at once
@@ -50,7 +50,7 @@ class ApiRoutes:
 
     def __init__(
         self,
-        asking: AskHandler,
+        asking: ProgramRequestService,
         callers: ApiKeyChecker,
         waiting: RequestWatcher,
         is_stopping: Callable[[], bool],
@@ -72,10 +72,10 @@ class ApiRoutes:
         }
         asked: Answers = {
             200: again,
-            **build_problem_responses(401, 403, 408, 409, 413, 415, 422, 429, 503),
+            **build_openapi_problem_responses(401, 403, 408, 409, 413, 415, 422, 429, 503),
         }
-        looked = build_problem_responses(401, 404, 408, 413, 415, 422, 429, 503)
-        acted = build_problem_responses(401, 404, 408, 409, 413, 415, 422, 503)
+        looked = build_openapi_problem_responses(401, 404, 408, 413, 415, 422, 429, 503)
+        acted = build_openapi_problem_responses(401, 404, 408, 409, 413, 415, 422, 503)
         ways: tuple[tuple[str, Callable[..., Any], str, Answers], ...] = (
             ("POST /requests", self.ask, "Put a call before people", asked),
             ("POST /questions", self.ask_person, "Ask a person for information", asked),
@@ -83,7 +83,7 @@ class ApiRoutes:
                 "GET /requests",
                 self.list_requests,
                 "A key's own requests",
-                build_problem_responses(401, 408, 413, 415, 422, 503),
+                build_openapi_problem_responses(401, 408, 413, 415, 422, 503),
             ),
             ("GET /requests/{request_id}", self.get_request, "How a request stands", looked),
             ("GET /questions/{request_id}", self.get_request, "How a question stands", looked),
@@ -160,7 +160,11 @@ class ApiRoutes:
                 changed.clear()
                 found = await self._load_request(key, request_id)
                 left = until - time.monotonic()
-                if not api_bodies.should_keep_waiting(found) or left <= 0 or self._is_stopping():
+                if (
+                    not api_bodies.should_program_keep_waiting(found)
+                    or left <= 0
+                    or self._is_stopping()
+                ):
                     return found
                 if await request.is_disconnected():
                     return found
@@ -187,7 +191,7 @@ class ApiRoutes:
                     lease_seconds=int(found.lease.total_seconds()),
                 )
             if time.monotonic() >= until or self._is_stopping():
-                raise api_bodies.build_retry_problem(
+                raise api_bodies.build_retry_later_problem(
                     HTTPStatus.CONFLICT, "It is still being checked.", 1
                 )
             await asyncio.sleep(GLANCE)
@@ -200,7 +204,9 @@ class ApiRoutes:
             key, lambda: self._asking.report_outcome(key, request_id, sent)
         )
 
-    async def find_request_by_idempotency_key(self, key: ClientKey, idempotency: str) -> str | None:
+    async def find_request_by_idempotency_key(
+        self, key: ProgramApiKey, idempotency: str
+    ) -> str | None:
         """Return the id of the request that this key made with `idempotency`; None for none.
 
         Used by hooks.
@@ -214,7 +220,7 @@ class ApiRoutes:
         return await self._run_on_thread(lambda: self._asking.cancel_request(key, request_id))
 
     async def _ask_people(
-        self, key: ClientKey, wanted: Any, response: Response, idempotency: str
+        self, key: ProgramApiKey, wanted: Any, response: Response, idempotency: str
     ) -> api_bodies.RequestShown:
         def ask() -> tuple[api_bodies.RequestShown, bool]:
             self._callers.check_hourly_limit(key, idempotency, while_open=wanted.while_open)
@@ -224,7 +230,7 @@ class ApiRoutes:
         response.status_code = HTTPStatus.CREATED if is_new else HTTPStatus.OK
         return found
 
-    async def _load_request(self, key: ClientKey, run_id: str) -> api_bodies.RequestShown:
+    async def _load_request(self, key: ProgramApiKey, run_id: str) -> api_bodies.RequestShown:
         return await self._run_with_valid_key(
             key,
             lambda: api_bodies.build_request_shown(
@@ -232,7 +238,7 @@ class ApiRoutes:
             ),
         )
 
-    async def _run_with_valid_key(self, key: ClientKey, work: Callable[[], T]) -> T:
+    async def _run_with_valid_key(self, key: ProgramApiKey, work: Callable[[], T]) -> T:
         """Run `work` on a thread; ProblemError if the key was revoked while the program waited."""
 
         def done() -> T:

@@ -24,8 +24,8 @@ from bot.http.api_gate import build_rate_limit_problem
 from bot.policy.authority import LookupFailedError
 from bot.runs import program_calls
 from bot.tools import Effect
-from bot.tools.handed_over import ActionError, HandedOverAction
-from bot.tools.names import NamedKind, SlackIdResolver
+from bot.tools.handed_over import HandedOverAction, HandedOverActionError
+from bot.tools.names import SlackIdKind, SlackIdResolver
 from bot.tools.person_question import ASK_PERSON
 from storage import programs as program_requests
 from storage import runs, webhooks
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from bot.policy.authority import Directory
     from bot.runs.program_calls import ProgramClaim
     from bot.runs.program_requests import ProgramRequest, ProgramRequests
-    from storage.programs import ClientKey
+    from storage.programs import ProgramApiKey
 
 
 # Programs that wait for a request to change: one task on the server's loop looks for all.
@@ -70,7 +70,7 @@ class RequestWatcher:
         """
         if self._by_key[key_id] >= MOST_OF_ONE or self._by_key.total() >= MOST:
             many = HTTPStatus.TOO_MANY_REQUESTS
-            raise api_bodies.build_retry_problem(
+            raise api_bodies.build_retry_later_problem(
                 many, "Too many requests wait at once. Ask without `wait`.", 5, "limits"
             )
         event = asyncio.Event()
@@ -144,8 +144,8 @@ class ProgramCallSpec:
         return self.tool if isinstance(self.tool, str) else self.tool.name
 
 
-class AskHandler:
-    """The methods behind the API's endpoints; one per process, thread-safe."""
+class ProgramRequestService:
+    """The service behind the API's request endpoints; one per process, thread-safe."""
 
     def __init__(
         self,
@@ -166,7 +166,7 @@ class AskHandler:
 
     def ask(
         self,
-        key: ClientKey,
+        key: ProgramApiKey,
         wanted: api_bodies.ToolWanted | api_bodies.ActionWanted | api_bodies.QuestionWanted,
         idempotency: str,
     ) -> tuple[api_bodies.RequestShown, bool]:
@@ -183,7 +183,7 @@ class AskHandler:
             channel = self._resolve_channel_id(wanted.channel, requester)
             asked = self._create_request(key, call, requester, channel, idempotency)
         except LookupFailedError as error:
-            raise api_bodies.build_retry_problem(
+            raise api_bodies.build_retry_later_problem(
                 HTTPStatus.SERVICE_UNAVAILABLE,
                 f"Slack could not be asked ({error}).",
                 ASK_SLACK_AGAIN,
@@ -196,7 +196,7 @@ class AskHandler:
             self._expect()
         return api_bodies.build_request_shown(asked.load_status()), asked.is_new
 
-    def get_request(self, key: ClientKey, run_id: str) -> ProgramRequest:
+    def get_request(self, key: ProgramApiKey, run_id: str) -> ProgramRequest:
         """Return the request of that id; raises ProblemError if this key did not make it."""
         found = self._programs.find_request(run_id, key)
         if found is None:
@@ -206,7 +206,11 @@ class AskHandler:
         return found
 
     def list_requests(
-        self, key: ClientKey, after: str, statuses: Collection[api_bodies.ShownStatus], most: int
+        self,
+        key: ProgramApiKey,
+        after: str,
+        statuses: Collection[api_bodies.ShownStatus],
+        most: int,
     ) -> api_bodies.RequestsShown:
         """Return at most `most` requests of this key, newest first, that have one of `statuses`.
 
@@ -224,7 +228,7 @@ class AskHandler:
                     )
             before = run.created_at, run.id
         with self._store.read() as tx:
-            looked = program_requests.list_requests_of_key(tx, key, before, MOST_LOOKED)
+            looked = program_requests.list_requests_under_key_name(tx, key, before, MOST_LOOKED)
         found: list[api_bodies.RequestShown] = []
         last = ""
         for number, (run, is_own) in enumerate(looked, 1):
@@ -239,13 +243,13 @@ class AskHandler:
         more = len(looked) == MOST_LOOKED and last
         return api_bodies.RequestsShown(requests=found, next=last if more else None)
 
-    def find_request_by_idempotency_key(self, key: ClientKey, idempotency: str) -> str | None:
+    def find_request_by_idempotency_key(self, key: ProgramApiKey, idempotency: str) -> str | None:
         """Return the id of the request that this key made with `idempotency`; None for none."""
         with self._store.read() as tx:
             return program_requests.find_request_by_idempotency_key(tx, key, idempotency)
 
     def claim_call(
-        self, key: ClientKey, run_id: str, sent: api_bodies.ClaimSent
+        self, key: ProgramApiKey, run_id: str, sent: api_bodies.ClaimSent
     ) -> ProgramClaim | None:
         """Claim a call; return None while it is still being checked. Raises ProblemError."""
         try:
@@ -259,7 +263,7 @@ class AskHandler:
             raise _build_conflict_problem(error) from error
 
     def report_outcome(
-        self, key: ClientKey, run_id: str, sent: api_bodies.OutcomeSent
+        self, key: ProgramApiKey, run_id: str, sent: api_bodies.OutcomeSent
     ) -> api_bodies.RequestShown:
         """Record the outcome of a claimed call; return the request. Raises ProblemError."""
         if len(json.dumps(sent.result, ensure_ascii=False).encode()) > MOST_RESULT:
@@ -273,7 +277,7 @@ class AskHandler:
             raise _build_conflict_problem(error) from error
         return api_bodies.build_request_shown(asked.load_status())
 
-    def cancel_request(self, key: ClientKey, run_id: str) -> api_bodies.RequestShown:
+    def cancel_request(self, key: ProgramApiKey, run_id: str) -> api_bodies.RequestShown:
         """Cancel a request, unless it was cancelled before; return it. Raises ProblemError."""
         asked = self.get_request(key, run_id)
         is_taken_back = asked.cancel()
@@ -283,12 +287,12 @@ class AskHandler:
             raise api_bodies.ProblemError(HTTPStatus.CONFLICT, why, about="statuses")
         return found
 
-    def _resolve_requester_id(self, key: ClientKey, named: str) -> str:
+    def _resolve_requester_id(self, key: ProgramApiKey, named: str) -> str:
         """Return the id of the requester named; ProblemError if the key may not ask for them."""
         if not named:
             return key.person
         try:
-            found = SlackIdResolver(self._directory, None).resolve_id(NamedKind.PERSON, named)
+            found = SlackIdResolver(self._directory, None).resolve_id(SlackIdKind.PERSON, named)
         except ValueError as error:
             raise api_bodies.build_field_problem("requester", str(error)) from None
         if found != key.person and not key.is_service:
@@ -301,12 +305,19 @@ class AskHandler:
         if not named:
             return ""
         try:
-            return SlackIdResolver(self._directory, requester).resolve_id(NamedKind.CHANNEL, named)
+            return SlackIdResolver(self._directory, requester).resolve_id(
+                SlackIdKind.CHANNEL, named
+            )
         except ValueError as error:
             raise api_bodies.build_field_problem("channel", str(error)) from None
 
     def _create_request(
-        self, key: ClientKey, call: ProgramCallSpec, requester: str, channel: str, idempotency: str
+        self,
+        key: ProgramApiKey,
+        call: ProgramCallSpec,
+        requester: str,
+        channel: str,
+        idempotency: str,
     ) -> ProgramRequest:
         try:
             return self._programs.ask(
@@ -326,7 +337,7 @@ class AskHandler:
             raise api_bodies.build_validation_problem(
                 _build_field_errors(error, call.field)
             ) from None
-        except ActionError as error:
+        except HandedOverActionError as error:
             raise api_bodies.build_field_problem("action", str(error)) from None
         except program_calls.RequesterNotPermittedError as error:
             raise api_bodies.build_field_problem("requester", str(error)) from None

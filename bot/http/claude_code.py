@@ -29,8 +29,8 @@ NO_USE = "That is not what Claude Code says before or after a tool."
 GOES_ON = "It goes on in the background, and its end is not seen."
 
 
-class HookEvent(StrEnum):
-    """The hooks of Claude Code that are answered here."""
+class HookEventKind(StrEnum):
+    """The kinds of Claude Code hooks that are answered here."""
 
     BEFORE = "PreToolUse"
     PERMISSION = "PermissionRequest"  # where it would ask whoever sits before it
@@ -39,7 +39,7 @@ class HookEvent(StrEnum):
     DENIED = "PermissionDenied"  # by its own auto mode, after the hook had let it through
 
 
-ASKING = (HookEvent.BEFORE, HookEvent.PERMISSION)
+ASKING = (HookEventKind.BEFORE, HookEventKind.PERMISSION)
 OWN_ID = "countersign-"  # begins an id of ours, where Claude Code gives a use none
 
 
@@ -47,7 +47,7 @@ OWN_ID = "countersign-"  # begins an id of ours, where Claude Code gives a use n
 class ToolUse:
     """One use of a tool by Claude Code, before or after it, as a hook reports it."""
 
-    event: HookEvent
+    event: HookEventKind
     tool: str
     tool_input: dict[str, Any]
     session: str
@@ -66,7 +66,7 @@ class ToolUse:
 
     @property
     def gets_outcome_report_later(self) -> bool:
-        """Return whether Claude Code reports afterwards how this very use went."""
+        """Return whether Claude Code will report the outcome of this tool use."""
         return not self.id.startswith(OWN_ID)
 
     def _hash_ids(self, *more: str) -> str:
@@ -102,9 +102,9 @@ class ToolUse:
 
         Of a failure that is the first line of its error; what the tool printed is no part of it.
         """
-        if self.event is HookEvent.DENIED:
+        if self.event is HookEventKind.DENIED:
             return False, "Claude Code's own auto mode did not let it be used."
-        if self.event is HookEvent.FAILED:
+        if self.event is HookEventKind.FAILED:
             lines = str(self.payload.get("error", "")).strip().splitlines()
             return False, lines[0][:MOST_WHY] if lines else "It failed."
         if self._is_in_background():
@@ -124,7 +124,7 @@ def parse_tool_use(said: Any) -> ToolUse:
     """Return the use that a hook's JSON describes; raises ValueError, with a sentence, for none."""
     try:
         found = ToolUse(
-            HookEvent(said["hook_event_name"]),
+            HookEventKind(said["hook_event_name"]),
             said["tool_name"],
             dict(said["tool_input"]),
             said["session_id"],
@@ -143,27 +143,27 @@ def parse_tool_use(said: Any) -> ToolUse:
 def _get_use_id(said: Mapping[str, Any]) -> Any:
     """Return the id of a use; a new one for a request for permission that has none."""
     found = said.get("tool_use_id")
-    has_none = not found and said["hook_event_name"] == HookEvent.PERMISSION
+    has_none = not found and said["hook_event_name"] == HookEventKind.PERMISSION
     return f"{OWN_ID}{uuid4().hex}" if has_none else found
 
 
-def build_allow_answer(
+def build_hook_allow_answer(
     use: ToolUse, found: RequestShown, arguments: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the answer that allows the use, with the arguments that people approved."""
+    """Return the hook's answer that allows the use, with the arguments people approved."""
     by = f" by {', '.join(found.decided_by)}" if found.decided_by else ""
     # by ==, true would be 1; all of it, for it replaces what was given
     edited = {} if is_same_json(arguments, use.tool_input) else {"updatedInput": arguments}
-    if use.event is HookEvent.PERMISSION:
+    if use.event is HookEventKind.PERMISSION:
         return _build_hook_answer({"decision": {"behavior": "allow", **edited}}, use.event)
     said = {"permissionDecision": "allow", "permissionDecisionReason": f"Approved{by}."}
     return _build_hook_answer({**said, **edited})
 
 
-def build_deny_answer(why: str, event: HookEvent = HookEvent.BEFORE) -> dict[str, Any]:
-    """Return the answer that denies the use; `why` is a sentence that Claude reads."""
+def build_hook_deny_answer(why: str, event: HookEventKind = HookEventKind.BEFORE) -> dict[str, Any]:
+    """Return the hook's answer that denies a tool use; Claude reads the sentence `why`."""
     said = f"{why.rstrip('.')}. {NO_WAY_ROUND}"
-    if event is HookEvent.PERMISSION:
+    if event is HookEventKind.PERMISSION:
         return _build_hook_answer({"decision": {"behavior": "deny", "message": said}}, event)
     return _build_hook_answer({"permissionDecision": "deny", "permissionDecisionReason": said})
 
@@ -180,12 +180,12 @@ def describe_denial(found: RequestShown, *, taken_back: bool) -> str:
 
 
 def _build_hook_answer(
-    decided: dict[str, Any], event: HookEvent = HookEvent.BEFORE
+    decided: dict[str, Any], event: HookEventKind = HookEventKind.BEFORE
 ) -> dict[str, Any]:
     return {"hookSpecificOutput": {"hookEventName": event.value, **decided}}
 
 
-class HookEventReader:
+class HookEventDetector:
     """Finds out which hook sent a body from the parts read so far, even of invalid JSON.
 
     A tool's input may hold the same words: the hook is PermissionRequest only if the whole body
@@ -197,14 +197,14 @@ class HookEventReader:
         self._last, self._named = b"", set[bytes]()
         self.is_whole = False
 
-    def add_part(self, part: bytes, *, is_last: bool) -> None:
-        """Add the next part of the body."""
+    def add_body_part(self, part: bytes, *, is_last: bool) -> None:
+        """Add the next part of the hook request's body."""
         text = self._last + part
         self._named.update(found[1] for found in _NAMED.finditer(text))
         self._last, self.is_whole = text[-_LONGEST_NAMED:], is_last
 
     @property
-    def event(self) -> HookEvent:
+    def event(self) -> HookEventKind:
         """Return PermissionRequest if the whole body names only that hook, else PreToolUse."""
-        is_it = self.is_whole and self._named == {HookEvent.PERMISSION.encode()}
-        return HookEvent.PERMISSION if is_it else HookEvent.BEFORE
+        is_it = self.is_whole and self._named == {HookEventKind.PERMISSION.encode()}
+        return HookEventKind.PERMISSION if is_it else HookEventKind.BEFORE

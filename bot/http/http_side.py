@@ -18,13 +18,13 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from bot.config.connection_settings import Endpoint
+from bot.config.connection_settings import ListeningAddress
 from bot.http.api import HookDenialMiddleware, build_api_app
 from bot.http.api_bodies import ProblemError
 from bot.http.api_gate import PAGES as PAGES_ROOM
 from bot.http.api_gate import SLACK as SLACK_ROOM
-from bot.http.api_gate import ApiKeyChecker, RequestLimitMiddleware
-from bot.http.ask_route import AskHandler
+from bot.http.api_gate import ApiKeyChecker, ConcurrentRequestLimitMiddleware
+from bot.http.ask_route import ProgramRequestService
 from bot.http.server import WebServer
 from bot.http.slack_endpoint import SignatureChecker, SlackEndpoint
 from bot.http.webhooks import WebhookNotifier
@@ -47,7 +47,7 @@ PLAIN = "text/plain; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
-class PlainTextPage:
+class PageResponse:
     """The status, text and content type of a page."""
 
     status: HTTPStatus
@@ -63,7 +63,7 @@ class Page:
     """
 
     path: str
-    render: Callable[[], PlainTextPage]
+    render: Callable[[], PageResponse]
 
 
 # Refuses a request of which two readers could take different bytes for the end.
@@ -117,13 +117,13 @@ def build_web_app(
     routes: list[BaseRoute] = []
     if door is not None:
         delivered = _build_starlette([Route(SLACK, door.handle_request, methods=["POST"])])
-        routes.append(Route(SLACK, RequestLimitMiddleware(delivered, SLACK_ROOM)))
+        routes.append(Route(SLACK, ConcurrentRequestLimitMiddleware(delivered, SLACK_ROOM)))
     if api is not None:
         routes.append(_build_mount(API, api))
     if hosts is not None:
         routes.append(Route(HOSTS, hosts))
     app = _build_starlette(routes)
-    app.router.default = RequestLimitMiddleware(_build_starlette(pages_alone), PAGES_ROOM)
+    app.router.default = ConcurrentRequestLimitMiddleware(_build_starlette(pages_alone), PAGES_ROOM)
     return HookDenialMiddleware(LengthHeaderMiddleware(app))
 
 
@@ -163,11 +163,11 @@ KIND = "text/plain; version=0.0.4; charset=utf-8"
 def build_metrics_page(tracer: Tracer) -> Page:
     """Return the page of metrics; without an exporter it names the extra to install."""
 
-    def answer() -> PlainTextPage:
+    def answer() -> PageResponse:
         text = tracer.render_metrics_page()
         if text is None:
-            return PlainTextPage(HTTPStatus.NOT_IMPLEMENTED, f"{missing_extra_text(METRICS)}\n")
-        return PlainTextPage(HTTPStatus.OK, text, KIND)
+            return PageResponse(HTTPStatus.NOT_IMPLEMENTED, f"{missing_extra_text(METRICS)}\n")
+        return PageResponse(HTTPStatus.OK, text, KIND)
 
     return Page("/metrics", answer)
 
@@ -179,7 +179,7 @@ LOST = 120.0  # and when nobody expects the loop to look again
 
 
 class HealthPages:
-    """The checks of this process, and the pages that show them."""
+    """This process's health checks, and the pages that show their results."""
 
     def __init__(
         self,
@@ -199,22 +199,25 @@ class HealthPages:
 
     def list_pages(self) -> list[Page]:
         """Return the pages /healthz and /readyz."""
-        return [Page("/healthz", self.render_alive), Page("/readyz", self.render_ready)]
+        return [
+            Page("/healthz", self.render_liveness_page),
+            Page("/readyz", self.render_readiness_page),
+        ]
 
-    def render_alive(self) -> PlainTextPage:
-        """Return whether the process lives: its loop looks, at most LOST seconds late."""
+    def render_liveness_page(self) -> PageResponse:
+        """Return the page that says whether the loop still runs, at most LOST seconds late."""
         return _render_findings("alive", {"loop": self._describe_loop_delay(LOST)})
 
-    def render_ready(self) -> PlainTextPage:
-        """Return whether work may be sent here: the loop, the database and Slack are well."""
+    def render_readiness_page(self) -> PageResponse:
+        """Return the page that says whether the loop, the database and Slack all work."""
         if self._stopping():
             return _render_findings("ready", {"process": "is stopping"})
         return _render_findings(
             "ready",
             {
                 "loop": self._describe_loop_delay(BEHIND),
-                "database": self._database.get_current_result(),
-                "slack": self._slack.get_last_result(),
+                "database": self._database.get_valid_or_new_result(),
+                "slack": self._slack.get_last_result_and_refresh(),
             },
         )
 
@@ -231,19 +234,19 @@ class HealthPages:
         return OK if late <= allowed else f"is {late:.0f} seconds late"
 
 
-def _render_findings(word: str, found: Mapping[str, str]) -> PlainTextPage:
+def _render_findings(word: str, found: Mapping[str, str]) -> PageResponse:
     """Return the page for these findings: the word if all is well, and a line for each."""
     well = all(each == OK for each in found.values())
     lines = [word if well else f"not {word}", *(f"{name}: {each}" for name, each in found.items())]
     status = HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE
-    return PlainTextPage(status, "\n".join(lines) + "\n")
+    return PageResponse(status, "\n".join(lines) + "\n")
 
 
-class HttpSide:
-    """The HTTP side of a process; it listens once it is made, and answers from `start` on."""
+class HttpServices:
+    """A process's HTTP server, webhooks and health checks; it answers requests from `start` on."""
 
     def __init__(
-        self, core: Core, slack: SlackClient, address: Endpoint, programs: ProgramRequests
+        self, core: Core, slack: SlackClient, address: ListeningAddress, programs: ProgramRequests
     ) -> None:
         """`slack` is asked whether the bot's token is good; `programs` puts calls before people.
 
@@ -261,9 +264,9 @@ class HttpSide:
         )
         expected = Signal()  # a request was asked whose program is to be told of it
         parts = (core.store, core.clock, core.directory)
-        self._asking = AskHandler(*parts, programs, expected.notify)
+        self._asking = ProgramRequestService(*parts, programs, expected.notify)
         self._teller = WebhookNotifier(core.store, core.clock, programs, expected)
-        self._server = WebServer.listen_at(address)
+        self._server = WebServer.create_listening_server(address)
 
     @property
     def url(self) -> str:

@@ -17,9 +17,9 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
-from bot.http.api_bodies import ProblemError, build_retry_problem
+from bot.http.api_bodies import ProblemError, build_retry_later_problem
 from bot.policy.authority import LookupFailedError
-from bot.tools.names import NamedKind, SlackIdResolver
+from bot.tools.names import SlackIdKind, SlackIdResolver
 from storage import programs
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _WRITTEN = re.compile(r"csk_([0-9a-f]{16})_([A-Za-z0-9_-]{43})", re.ASCII)
 
 
-class KeyText(NamedTuple):
+class ApiKeyParts(NamedTuple):
     """The two parts of an API key: its id and its secret."""
 
     id: str  # no secret: it stands in the record
@@ -47,15 +47,15 @@ class KeyText(NamedTuple):
         return hmac.compare_digest(self.secret_hash, kept)
 
 
-def generate_key_text() -> KeyText:
-    """Return a new random key."""
-    return KeyText(secrets.token_hex(8), secrets.token_urlsafe(32))
+def generate_api_key() -> ApiKeyParts:
+    """Return a new random API key's parts."""
+    return ApiKeyParts(secrets.token_hex(8), secrets.token_urlsafe(32))
 
 
-def parse_key_text(text: str) -> KeyText | None:
-    """Return the key that a text holds; None if the text is not a key."""
+def parse_api_key(text: str) -> ApiKeyParts | None:
+    """Return the API key that a text is, as id and secret; None if it is not one."""
     found = _WRITTEN.fullmatch(text)
-    return KeyText(*found.groups()) if found else None
+    return ApiKeyParts(*found.groups()) if found else None
 
 
 def derive_webhook_secret(installation: bytes, key_id: str) -> str:
@@ -113,7 +113,7 @@ class KeyManager:
             _check_key_spec(wanted)
         except LookupFailedError as error:
             why = f"Slack could not be asked ({error}); try again later."
-            raise build_retry_problem(
+            raise build_retry_later_problem(
                 HTTPStatus.SERVICE_UNAVAILABLE, why, ASK_SLACK_AGAIN
             ) from error
         except ValueError as error:
@@ -133,8 +133,8 @@ class KeyManager:
         return self._store_new_key(same, beside=True)
 
     def _store_new_key(self, wanted: KeySpec, *, beside: bool = False) -> CreatedKey:
-        host, text = self._host, generate_key_text()
-        row = programs.ClientKey(
+        host, text = self._host, generate_api_key()
+        row = programs.ProgramApiKey(
             id=text.id,
             team=host.identity.team,
             name=wanted.name,
@@ -172,7 +172,7 @@ class KeyManager:
     def _resolve_person_id(self, named: str) -> str:
         """Return the id of the person named; ValueError for nobody, or who is no full member."""
         authority = self._host.authority
-        person = SlackIdResolver(authority.directory, None).resolve_id(NamedKind.PERSON, named)
+        person = SlackIdResolver(authority.directory, None).resolve_id(SlackIdKind.PERSON, named)
         if not authority.is_active_colleague(person):
             raise ValueError(f"{named} is not a full member of this workspace")
         return person

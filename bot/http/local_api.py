@@ -14,18 +14,18 @@ from fastapi import APIRouter, Body, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from bot.http.api import build_api_app
-from bot.http.api_bodies import ProblemError, build_retry_problem
+from bot.http.api_bodies import ProblemError, build_retry_later_problem
 from bot.http.api_gate import ApiKeyChecker
 from bot.http.api_routes import Id
-from bot.http.ask_route import AskHandler
+from bot.http.ask_route import ProgramRequestService
 from bot.http.http_side import build_web_app
 from bot.http.keys import KeyManager, KeySpec
 from bot.http.server import WebServer
 from bot.runs.surfaces import Host
 from bot.terminal import terminal_messages
-from bot.terminal.terminal import OperatorTerminal
+from bot.terminal.terminal import OperatorCommandExecutor
 from storage import personal_data
-from storage.programs import ClientKey, build_account_key
+from storage.programs import ProgramApiKey, build_bot_account_key
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -39,20 +39,22 @@ T = TypeVar("T")
 Name = Annotated[str, Body(embed=True)]
 
 
-class AccountKeyChecker(ApiKeyChecker):
-    """A check of API keys that lets a request without a key ask as the bot's own account."""
+class BotAccountKeyChecker(ApiKeyChecker):
+    """An API key check that accepts requests without a key as from the bot's own account."""
 
-    def authenticate(self, headers: Sequence[str]) -> ClientKey:
-        """Return the key in these headers, or the account's for none; raises as Callers does."""
-        return super().authenticate(headers) if headers else build_account_key(self._team)
+    def get_authenticated_key(self, headers: Sequence[str]) -> ProgramApiKey:
+        """Return the valid key in these headers, the account's for none; raises ProblemError."""
+        return (
+            super().get_authenticated_key(headers) if headers else build_bot_account_key(self._team)
+        )
 
-    def check_not_revoked(self, key: ClientKey) -> None:
-        """Raise ProblemError if a key was revoked meanwhile; the account's cannot be."""
+    def check_not_revoked(self, key: ProgramApiKey) -> None:
+        """Raise ProblemError if a key was revoked since its check; the account's cannot be."""
         if not key.is_bot_account:
             super().check_not_revoked(key)
 
     def check_hourly_limit(
-        self, key: ClientKey, idempotency: str, *, while_open: bool = False
+        self, key: ProgramApiKey, idempotency: str, *, while_open: bool = False
     ) -> None:
         """Raise ProblemError if a key has used up its hour's requests; the account has no limit."""
         if not key.is_bot_account:
@@ -67,14 +69,18 @@ class SocketApiServer:
         self._host = host
         self._ending = threading.Event()
         self._terminal = (
-            OperatorTerminal(host, host.settings.operator) if host.settings.operator else None
+            OperatorCommandExecutor(host, host.settings.operator)
+            if host.settings.operator
+            else None
         )
         self._keys = KeyManager(host)
         self._following = 0
         self._acts, self._keeps = CapacityLimiter(ACTING), CapacityLimiter(KEEPING)
         self._follows = CapacityLimiter(CHATS)
-        callers = AccountKeyChecker(host.store, host.clock, host.identity.team)
-        asking = AskHandler(host.store, host.clock, host.authority.directory, host.programs)
+        callers = BotAccountKeyChecker(host.store, host.clock, host.identity.team)
+        asking = ProgramRequestService(
+            host.store, host.clock, host.authority.directory, host.programs
+        )
         api = build_api_app(host.store, callers, asking, self._is_stopping, self._build_router())
         self._server = WebServer(listening, f"unix:{listening.getsockname()}")
         self._server.start(build_web_app((), None, api))
@@ -96,8 +102,8 @@ class SocketApiServer:
             ("POST /keys", self.make_key),
             ("POST /keys/renew", self.renew_key),
             ("POST /keys/revoke", self.revoke_key),
-            ("POST /forget", self.forget_person),
-            ("POST /terminal", self.handle_command),
+            ("POST /forget", self.erase_data_of_person),
+            ("POST /terminal", self.handle_operator_command),
             ("GET /chats/{run_id}", self.stream_chat_events),
         )
         for way, answer in ways:
@@ -114,12 +120,12 @@ class SocketApiServer:
         return asdict(await self._run_on_thread(lambda: self._keys.renew_key(name)))
 
     async def revoke_key(self, name: Name) -> dict[str, Any]:
-        """Have the program of that name, or one key, be good no more."""
+        """Revoke all keys of the program of that name, or the one key with that id."""
         await self._run_on_thread(lambda: self._keys.revoke_key(name))
         return {}
 
-    async def forget_person(self, person: Name) -> dict[str, Any]:
-        """Empty what a person asked and wrote; it takes as long as it takes."""
+    async def erase_data_of_person(self, person: Name) -> dict[str, Any]:
+        """Erase the stored texts of what a person asked and wrote; return what was erased."""
         done = await self._run_on_thread(lambda: self._erase_person(person, self._host.clock.now()))
         return asdict(done)
 
@@ -130,22 +136,22 @@ class SocketApiServer:
         )
         if over():
             why = "The bot is stopping before all of it was done. Please repeat the command."
-            raise build_retry_problem(HTTPStatus.SERVICE_UNAVAILABLE, why, 1)
+            raise build_retry_later_problem(HTTPStatus.SERVICE_UNAVAILABLE, why, 1)
         return done
 
-    async def handle_command(self, asking: terminal_messages.OperatorCommand) -> Response:
-        """Do what the operator wants, and say what came of it."""
+    async def handle_operator_command(self, asking: terminal_messages.OperatorCommand) -> Response:
+        """Carry out an operator's command, and answer with its CommandResult."""
         terminal = self._get_terminal()
         if len(asking.words) + sum(map(len, asking.values.values())) > MOST:
             why = f"A command may have at most {MOST:,} characters."
             raise ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, why)
         answer = await to_thread.run_sync(lambda: terminal.run_command(asking), limiter=self._acts)
         return Response(
-            terminal_messages.encode_message_line(answer), media_type=JSONResponse.media_type
+            terminal_messages.encode_as_json_line(answer), media_type=JSONResponse.media_type
         )
 
     async def stream_chat_events(self, run_id: Id, request: Request) -> Response:
-        """Say what happens in the chat of a request, a line of JSON for each thing."""
+        """Stream the events in the chat of a request, a line of JSON for each event."""
         terminal = self._get_terminal()
         if self._following >= CHATS:
             many = HTTPStatus.TOO_MANY_REQUESTS
@@ -155,20 +161,22 @@ class SocketApiServer:
         )
 
     async def _stream_event_lines(
-        self, terminal: OperatorTerminal, run_id: str, request: Request
+        self, terminal: OperatorCommandExecutor, run_id: str, request: Request
     ) -> AsyncIterator[bytes]:
         """Yield a chat's events as lines of JSON until the client is gone or the bot stops."""
         self._following += 1
         following = terminal.follow_chat(run_id)
         try:
             while not (self._is_stopping() or await request.is_disconnected()):
-                for each in await to_thread.run_sync(following.read_events, limiter=self._follows):
-                    yield terminal_messages.encode_message_line(each)
+                for each in await to_thread.run_sync(
+                    following.read_new_events, limiter=self._follows
+                ):
+                    yield terminal_messages.encode_as_json_line(each)
         finally:
             following.close()
             self._following -= 1
 
-    def _get_terminal(self) -> OperatorTerminal:
+    def _get_terminal(self) -> OperatorCommandExecutor:
         """Return the operator's terminal; ProblemError if the settings name no operator."""
         if self._terminal is None:
             raise ProblemError(HTTPStatus.CONFLICT, terminal_messages.NO_OPERATOR)

@@ -24,7 +24,7 @@ IMPORTING = 10.0  # seconds that the server may take to be imported when the bot
 
 
 class LocalSocket:
-    """The socket, which only the bot's own account may open. `start` once, `stop` once."""
+    """The Unix socket of the local API, open to the bot's own account. `start` and `stop` once."""
 
     def __init__(self, host: Host) -> None:
         """Prepare the socket; it does not listen yet."""

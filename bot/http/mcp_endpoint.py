@@ -34,7 +34,7 @@ from bot.tools.person_question import ASK_PERSON
 from countersign.client import Countersign
 from countersign.mcp_proxy.held_calls import (
     TOOLS,
-    HeldCalls,
+    HeldCallRunner,
     ProgressSender,
     ProxyOwnTools,
     RequestWaiter,
@@ -70,7 +70,7 @@ class _HostSession:
 
     countersign: Countersign
     request_options: Mapping[str, str]  # channel, requester
-    held_calls: HeldCalls
+    held_calls: HeldCallRunner
     people: ProxyOwnTools
 
 
@@ -147,7 +147,7 @@ class McpToolServer:
             found = self._callers.pop(name, None)
             if found is None:
                 countersign = Countersign(self._url, key)
-                held = HeldCalls(countersign, around, HOLD, PLACE)
+                held = HeldCallRunner(countersign, around, HOLD, PLACE)
                 found = _HostSession(countersign, around, held, ProxyOwnTools(held))
             self._callers[name] = found
             while len(self._callers) > MOST_KEYS:
@@ -161,13 +161,13 @@ async def _ask_people_for_call(
     """Ask people for a call of one of the bot's own tools; return its result once it has run."""
     arguments = {name: value for name, value in given.items() if name != WHY}
     wishes = caller.held_calls.host_calls
-    wish = wishes.find_or_add_call(tool, arguments)
+    wish = wishes.find_or_add_host_call(tool, arguments)
     around = {**caller.request_options, "run": wish.run, "reason": str(given.get(WHY) or "")}
     ask = partial(caller.countersign.open_request, tool, arguments, **around)
-    with wishes.forget_when_answered(wish):
+    with wishes.forget_call_when_answered(wish):
         request = await wishes.get_or_create_request(wish, ask)
         patience = RequestWaiter(caller.countersign, HOLD, told)
-        request = await patience.wait_for_end(request, "waits for people", NOT_YET)
+        request = await patience.wait_for_request_end(request, "waits for people", NOT_YET)
         if trouble := find_request_error(request):
             raise trouble
     return _build_call_result(request)
@@ -269,7 +269,7 @@ class McpEndpoint:
 
     def _list_tools_of_key(self, key: str) -> list[types.Tool]:
         """Return the tools that a key may ask for; blocks on the database."""
-        caller = self._callers.authenticate([f"Bearer {key}"])
+        caller = self._callers.get_authenticated_key([f"Bearer {key}"])
         return [
             _build_mcp_tool(each)
             for each in _list_bot_tools(self._tools)

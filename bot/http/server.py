@@ -15,8 +15,8 @@ from starlette.types import ASGIApp
 from uvicorn import Config, Server
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from bot.config.connection_settings import Endpoint, describe_listening_error
-from bot.http.api import UNREADABLE, build_denial_body, is_hook_request
+from bot.config.connection_settings import ListeningAddress, describe_listening_error
+from bot.http.api import UNREADABLE, build_hook_denial_body, is_hook_request
 from bot.http.api_gate import QUIET
 
 # uvicorn's HTTP protocol, which also gives up on headers that do not come.
@@ -37,7 +37,7 @@ class HeaderTimeoutProtocol(H11Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Return whether nothing is being answered: no whole header came since the last answer."""
+        """Return whether no request is being answered: no full headers since the last answer."""
         return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
@@ -106,7 +106,7 @@ class HeaderTimeoutProtocol(H11Protocol):
 
     def _send_denial(self) -> None:
         """Answer a hook's unreadable request with a denial, and close the connection."""
-        body = build_denial_body(UNREADABLE)
+        body = build_hook_denial_body(UNREADABLE)
         headers = [
             ("content-type", "application/json"),
             ("content-length", str(len(body))),
@@ -140,7 +140,7 @@ class WebServer:
         self._thread: threading.Thread | None = None
 
     @classmethod
-    def listen_at(cls, address: Endpoint) -> Self:
+    def create_listening_server(cls, address: ListeningAddress) -> Self:
         """Return a server whose socket listens at `address` already; raises CannotListenError."""
         listening = _open_listening_socket(address)
         host, port = address.host, listening.getsockname()[1]
@@ -180,7 +180,7 @@ class WebServer:
         self._thread.join(UNDER_WAY + 2)
 
 
-def _open_listening_socket(address: Endpoint) -> socket.socket:
+def _open_listening_socket(address: ListeningAddress) -> socket.socket:
     """Return a socket that listens at the address; raises CannotListenError."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:

@@ -51,8 +51,8 @@ class _SlackSdkClock(UnixClock):
         return get_machine_time(self._clock).timestamp()
 
 
-class SignatureStatus(Enum):
-    """What is known of the request that a good signature belongs to."""
+class SignedRequestStatus(Enum):
+    """How far the Slack request with a given valid signature has been handled."""
 
     NEVER = auto()
     UNDER_WAY = auto()  # its request is being dealt with
@@ -60,7 +60,7 @@ class SignatureStatus(Enum):
 
 
 class SignatureChecker:
-    """The check of signatures under one secret, which remembers those accepted; thread-safe.
+    """The check of Slack's request signatures, which remembers accepted ones; thread-safe.
 
     Each process remembers its own. Another replica, or this one after a restart, would accept a
     replay: a delivery that is stored is then recognised by the key of its row, and anything else
@@ -73,7 +73,7 @@ class SignatureChecker:
         self._verifier = SignatureVerifier(secret, self._unix)
         self._lock = threading.Lock()
         # with until when (Unix seconds) each is remembered
-        self._seen: OrderedDict[str, tuple[float, SignatureStatus]] = OrderedDict()
+        self._seen: OrderedDict[str, tuple[float, SignedRequestStatus]] = OrderedDict()
 
     def has_plausible_headers(self, timestamp: str, signature: str) -> bool:
         """Return whether these headers have Slack's form and a time at most WINDOW seconds away."""
@@ -85,22 +85,22 @@ class SignatureChecker:
         """Return whether Slack signed this body then; `has_plausible_headers` has to be true."""
         return self._verifier.is_valid(body, timestamp, signature)
 
-    def register_signature(self, timestamp: str, signature: str) -> SignatureStatus:
-        """Return the status of a good signature so far; a new one is UNDER_WAY from now on."""
+    def register_signed_request(self, timestamp: str, signature: str) -> SignedRequestStatus:
+        """Return the earlier status of the request with this signature; if NEVER, set UNDER_WAY."""
         now = self._unix.now()
         with self._lock:
             while self._seen and next(iter(self._seen.values()))[0] < now:
                 self._seen.popitem(last=False)
             if signature in self._seen:
                 return self._seen[signature][1]
-            self._seen[signature] = int(timestamp) + WINDOW, SignatureStatus.UNDER_WAY
-            return SignatureStatus.NEVER
+            self._seen[signature] = int(timestamp) + WINDOW, SignedRequestStatus.UNDER_WAY
+            return SignedRequestStatus.NEVER
 
-    def mark_acknowledged(self, signature: str) -> None:
+    def mark_request_acknowledged(self, signature: str) -> None:
         """Remember that the request with this signature was acknowledged."""
         with self._lock:
             if signature in self._seen:
-                self._seen[signature] = self._seen[signature][0], SignatureStatus.ACKNOWLEDGED
+                self._seen[signature] = self._seen[signature][0], SignedRequestStatus.ACKNOWLEDGED
 
     @property
     def remembered_signature_count(self) -> int:
@@ -195,10 +195,10 @@ class SlackEndpoint:
         timestamp, signature = request.headers[TIMESTAMP], request.headers[SIGNATURE]
         if not self._signatures.is_valid_signature(body, timestamp, signature):
             raise _RequestRefusedError(HTTPStatus.UNAUTHORIZED)
-        seen = self._signatures.register_signature(timestamp, signature)
-        if seen is SignatureStatus.ACKNOWLEDGED and RETRY in request.headers:
+        seen = self._signatures.register_signed_request(timestamp, signature)
+        if seen is SignedRequestStatus.ACKNOWLEDGED and RETRY in request.headers:
             return Response()  # a retry within the second: told again, and nothing else is done
-        if seen is not SignatureStatus.NEVER:
+        if seen is not SignedRequestStatus.NEVER:
             raise _RequestRefusedError(HTTPStatus.CONFLICT)
         done = False
         try:
@@ -210,7 +210,7 @@ class SlackEndpoint:
             return response
         finally:
             if done:
-                self._signatures.mark_acknowledged(signature)
+                self._signatures.mark_request_acknowledged(signature)
             else:
                 self._signatures.forget_signature(signature)
 

@@ -179,11 +179,11 @@ class WebhookNotifier:
         """Store new events, post those that are due; return the seconds until the next look."""
         now = self._clock.now()
         with self._store.read() as tx:
-            found = webhooks.list_unstored_events(tx)
+            found = webhooks.list_unstored_webhooks(tx)
         if found:
             with self._store.write(durable=False) as tx:
                 for each in found:
-                    webhooks.store_webhook(tx, each, at=now)
+                    webhooks.make_webhook_due(tx, each, at=now)
         with self._store.read() as tx:
             due = webhooks.list_due_webhooks(tx, now, SIDE_BY_SIDE)
         # of one request what was decided is told before the end, as long as both are taken
@@ -226,7 +226,7 @@ class WebhookNotifier:
             elif came.is_last:
                 webhooks.give_up_webhook(tx, row, came.why)
             else:
-                webhooks.mark_webhook_failed(tx, row, came.why)
+                webhooks.record_failed_webhook_attempt(tx, row, came.why)
         if not came.is_taken:
             log.warning("the address of %s was not told: %s", key.name, came.why)
 

@@ -204,7 +204,7 @@ class ServerFailedError(Exception):
     """Raised if the server reports that a call failed; part of it may have been done."""
 
 
-class AcceptedTools:
+class AcceptedToolConnection:
     """The accepted tools of one server and the connection for calling them; used on one loop."""
 
     def __init__(self, server: Server, accepted: Definitions) -> None:
@@ -249,7 +249,7 @@ class AcceptedTools:
                 name,
                 arguments,
                 lambda found: self._require_unchanged(name, found),
-                amid.time_limit,
+                amid.limit_server_time,
                 amid.show_progress,
             )
         match outcome:

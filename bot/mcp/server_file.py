@@ -59,7 +59,7 @@ class Server(BaseModel):
 
     @property
     def tool_prefix(self) -> str:
-        """Return the prefix of its tools' names."""
+        """Return the prefix of this server's tool names."""
         return self.prefix or self.name.replace("-", "_")[:20]
 
     def is_tool_selected(self, tool: str) -> bool:
@@ -85,7 +85,7 @@ class ServerFile:
     servers: tuple[Server, ...]
 
     @property
-    def lock_path(self) -> Path:
+    def accepted_tools_path(self) -> Path:
         """Return the path of the file of accepted tools, beside this one."""
         return self.path.with_suffix(".lock.json")
 
@@ -112,7 +112,7 @@ def parse_servers(
     """
     problems = toml_file.FileProblems(source, text)
     servers: list[Server] = []
-    for index, entry in enumerate(toml_file.parse_entries(text, "server", problems)):
+    for index, entry in enumerate(toml_file.parse_tables_under_heading(text, "server", problems)):
         server = _parse_server(entry, index, environ, problems)
         if server is None:
             continue
@@ -137,7 +137,7 @@ def _parse_server(
     }
     for key, name in sorted(missing):
         problems.add(("server", index, key), f"the variable {name} is not set")
-    return toml_file.validate_entry(Server, filled, ("server", index), problems, _FORMS)
+    return toml_file.validate_toml_table(Server, filled, ("server", index), problems, _FORMS)
 
 
 def _substitute_nested_variables(
@@ -162,7 +162,7 @@ def _substitute_nested_variables(
 PATIENCE = 30.0  # seconds in which a server has to be there, if calls have no more
 
 
-class LockFileError(ValueError):
+class AcceptedToolsFileError(ValueError):
     """Raised if the file of accepted tools cannot be read; the text says why."""
 
 
@@ -179,7 +179,7 @@ class ToolDefinition:
     destructive: bool | None = None
     idempotent: bool | None = None
 
-    def format_lines(self) -> list[str]:
+    def format_definition_lines(self) -> list[str]:
         """Return the definition as lines for people, always equal for equal definitions."""
         hints = {
             "only reads": self.read_only,
@@ -199,7 +199,7 @@ class ToolDefinition:
 Definitions = Mapping[str, ToolDefinition]  # by the server's own name for each
 
 
-class ChangeKind(StrEnum):
+class ToolChangeKind(StrEnum):
     """How a tool differs from what was accepted."""
 
     NEW = "new"  # it was not there
@@ -211,7 +211,7 @@ class ChangeKind(StrEnum):
 class ToolChange:
     """One tool that differs from what was accepted."""
 
-    kind: ChangeKind
+    kind: ToolChangeKind
     name: str
     lines: tuple[str, ...]  # what differs, as a diff has it
 
@@ -222,25 +222,25 @@ def list_tool_changes(accepted: Definitions, found: Definitions) -> Iterator[Too
         before, after = accepted.get(name), found.get(name)
         if before == after:
             continue
-        old, new = (each.format_lines() if each else [] for each in (before, after))
-        kind = ChangeKind.NEW if before is None else ChangeKind.CHANGED
+        old, new = (each.format_definition_lines() if each else [] for each in (before, after))
+        kind = ToolChangeKind.NEW if before is None else ToolChangeKind.CHANGED
         if after is None:
-            kind = ChangeKind.GONE
+            kind = ToolChangeKind.GONE
         differing = unified_diff(old, new, "accepted", "now", lineterm="", n=3)
         yield ToolChange(kind, name, tuple(differing))
 
 
-def read_lock_file(path: Path) -> dict[str, dict[str, ToolDefinition]]:
+def read_accepted_tools(path: Path) -> dict[str, dict[str, ToolDefinition]]:
     """Return the accepted tools, by server and tool; {} if there is no file.
 
-    Raises LockFileError.
+    Raises AcceptedToolsFileError.
     """
     try:
         written = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise LockFileError(f"{path} cannot be read ({type(error).__name__})") from error
+        raise AcceptedToolsFileError(f"{path} cannot be read ({type(error).__name__})") from error
     try:
         return {
             server: {name: ToolDefinition(name=name, **each) for name, each in tools.items()}
@@ -248,10 +248,10 @@ def read_lock_file(path: Path) -> dict[str, dict[str, ToolDefinition]]:
         }
     except (TypeError, KeyError, AttributeError) as error:
         why = "is not what `countersign mcp accept` writes; accept the tools again"
-        raise LockFileError(f"{path} {why}") from error
+        raise AcceptedToolsFileError(f"{path} {why}") from error
 
 
-def write_lock_file(path: Path, accepted: Mapping[str, Definitions]) -> None:
+def write_accepted_tools(path: Path, accepted: Mapping[str, Definitions]) -> None:
     """Write the file of accepted tools atomically."""
     servers = {
         server: {name: _definition_to_json(each) for name, each in sorted(tools.items())}

@@ -161,7 +161,7 @@ class Elicitation:
             raise UnaskableQuestionError(f"it wants what may be a secret ({secret[0]})")
 
     def build_questions(self, wrong: str = "") -> Iterator[tuple[AskPerson, list[_RequestedValue]]]:
-        """Yield the questions in order, with the fields of each.
+        """Yield the questions to ask people in order, each with its fields.
 
         `wrong`: what was wrong with the last answer. Raises UnaskableQuestionError.
         """
@@ -300,8 +300,8 @@ class RunningServerCall:
         self._turn, self._threads = anyio.Lock(), anyio.CapacityLimiter(1)
 
     @contextmanager
-    def time_limit(self) -> Iterator[None]:
-        """Raise TimeoutError if the server takes longer than its time-out."""
+    def limit_server_time(self) -> Iterator[None]:
+        """Raise TimeoutError if this block takes longer than the server's time-out."""
         with anyio.fail_after(self._server.timeout) as self._scope:
             yield
 

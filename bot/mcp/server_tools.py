@@ -17,7 +17,7 @@ from bot.tools.described import SchemaError, build_argument_model
 from bot.tools.registration import check_field_names
 
 if TYPE_CHECKING:
-    from bot.mcp.server_connection import AcceptedTools
+    from bot.mcp.server_connection import AcceptedToolConnection
 
 _LONGEST_NAME, _LONGEST_TITLE = 64, 80
 _MOST_NAMED = 3  # arguments in the sentence of what a call does
@@ -35,8 +35,8 @@ def load_server_tools(file: server_file.ServerFile) -> list[Tool[Any]]:
     if importlib.util.find_spec("mcp") is None:
         raise ValueError("MCP servers need mcp: pip install 'countersign-bot[mcp]'")
     try:
-        accepted = server_file.read_lock_file(file.lock_path)
-    except server_file.LockFileError as error:
+        accepted = server_file.read_accepted_tools(file.accepted_tools_path)
+    except server_file.AcceptedToolsFileError as error:
         raise ValueError(str(error)) from error
     found = (_build_tools(server, accepted.get(server.name, {})) for server in file.servers)
     return [tool for tools in found for tool in tools]
@@ -60,14 +60,14 @@ class _LazyConnection:
 
     def __init__(self, server: server_file.Server, accepted: server_file.Definitions) -> None:
         self._of = server, accepted
-        self._made: AcceptedTools | None = None
+        self._made: AcceptedToolConnection | None = None
 
-    def get_connection(self) -> AcceptedTools:
+    def get_connection(self) -> AcceptedToolConnection:
         """Return the one connection; called on the loop of the tools."""
         if self._made is None:
-            from bot.mcp.server_connection import AcceptedTools
+            from bot.mcp.server_connection import AcceptedToolConnection
 
-            self._made = AcceptedTools(*self._of)
+            self._made = AcceptedToolConnection(*self._of)
         return self._made
 
     def is_enabled(self, name: str) -> bool:

@@ -34,7 +34,7 @@ class CachedCheck:
         self._going: Future[str] | None = None
         self._found, self._at = first, time.monotonic()
 
-    def get_current_result(self) -> str:
+    def get_valid_or_new_result(self) -> str:
         """Return a valid cached result, or run the check and wait PATIENCE seconds at most for it.
 
         The result is OK or a text that says what is wrong.
@@ -44,7 +44,7 @@ class CachedCheck:
         except NotInTime:
             return f"no answer within {PATIENCE:g} seconds"
 
-    def get_last_result(self) -> str:
+    def get_last_result_and_refresh(self) -> str:
         """Return the last result without waiting, and start a new check if it is too old.
 
         Before the first result it returns OK.

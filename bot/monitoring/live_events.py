@@ -37,7 +37,7 @@ class EventKind(StrEnum):
     WORDS_ENDED = "words_ended"  # the whole of it, as it was stored
 
 
-class StepEnd(StrEnum):
+class ToolStepOutcome(StrEnum):
     """The ways in which a tool's run can end."""
 
     DONE = "done"
@@ -74,7 +74,7 @@ class StepEvent:
     kind: EventKind
     run: Run
     step: ToolStep
-    end: StepEnd | None = None  # of STEP_ENDED
+    end: ToolStepOutcome | None = None  # of STEP_ENDED
 
 
 @dataclass(frozen=True, slots=True)

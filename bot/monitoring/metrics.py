@@ -26,7 +26,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from bot import __version__
 from bot.monitoring.health_checks import OK, CachedCheck, check_writable
-from bot.monitoring.live_events import StepEnd
+from bot.monitoring.live_events import ToolStepOutcome
 from bot.monitoring.spans import Exporter, Incident, Span, WorkKind
 from bot.version import commit_id
 from storage.audit_log import AuditLine
@@ -347,7 +347,7 @@ class PrometheusMetrics(Exporter):
 
     def _count_tool_run(self, span: Span) -> None:
         self._observe_duration(TOOL_TIME, span, span.about)
-        end = span.end if span.end in set(StepEnd) else StepEnd.UNKNOWN
+        end = span.end if span.end in set(ToolStepOutcome) else ToolStepOutcome.UNKNOWN
         self._increment_counter(TOOLS, span.about, end)
 
     def _count_slack_request(self, span: Span) -> None:
@@ -424,7 +424,7 @@ class BacklogCollector(Collector):
         except SQLAlchemyError:
             yield _build_gauge(READABLE, 0)
             return
-        yield _build_gauge(READABLE, self._written.get_current_result() == OK)
+        yield _build_gauge(READABLE, self._written.get_valid_or_new_result() == OK)
         yield from self._build_gauges(found)
 
     def _build_gauges(self, found: Backlog) -> Iterator[GaugeMetricFamily]:

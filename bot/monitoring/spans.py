@@ -39,7 +39,7 @@ class WorkKind(StrEnum):
 
 
 class Incident(StrEnum):
-    """Events of one moment that have no audit row; a closed set."""
+    """Troubles of one moment, counted as they leave no audit row; a closed set."""
 
     POLICY_REFUSED = "policy_refused"  # a new policy file could not be used
     PAUSE = "pause"  # Slack wants not to be asked for a while

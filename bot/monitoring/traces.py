@@ -21,7 +21,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from bot import __version__
-from bot.monitoring.live_events import StepEnd
+from bot.monitoring.live_events import ToolStepOutcome
 from bot.monitoring.spans import Exporter, Span, WorkKind, get_current_run_and_call_ids
 from storage.audit_log import AuditLine
 from storage.states import CallStatus, RunStatus
@@ -40,7 +40,7 @@ _NAMES = {
     WorkKind.LOOK_UP: "look up",
 }
 _ASKS = (WorkKind.MODEL, WorkKind.SLACK, WorkKind.LOOK_UP)  # another server
-_WENT_WELL = ("", StepEnd.DONE, StepEnd.ENTRUSTED)
+_WENT_WELL = ("", ToolStepOutcome.DONE, ToolStepOutcome.ENTRUSTED)
 _DECIDED = (CallStatus.APPROVED, CallStatus.REJECTED, CallStatus.EXPIRED)
 _WAITS = {f"call.{status}" for status in _DECIDED} | {"question.answered"}
 _OVER = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED)

@@ -114,7 +114,7 @@ class Directory(Protocol):
         """Return whether a channel, given as #name or id, is public or the person is in it."""
         ...
 
-    def is_shared_channel(self, channel: str) -> bool:
+    def is_externally_shared_channel(self, channel: str) -> bool:
         """Return whether a channel, given as #name or id, is shared with another company."""
         ...
 
@@ -248,7 +248,7 @@ class Authority:
     def list_able_approvers(
         self, gate: Ask, approvers: Approvers, *, requester: str, channel: str
     ) -> frozenset[str]:
-        """Return all of these who could approve this request now; raises LookupFailedError."""
+        """Return who of `approvers` could approve this request now; raises LookupFailedError."""
         named = self.list_approver_candidates(gate, approvers, requester=requester, channel=channel)
         return frozenset(self.list_first_colleagues(named, len(named)))
 
@@ -260,7 +260,7 @@ class Authority:
         channel: str,
         waited: timedelta = timedelta(),
     ) -> list[str]:
-        """Return the ids of who could approve this request in its first stages, after that wait.
+        """Return the ids of who could approve in the gate's first stages after waiting `waited`.
 
         Raises LookupFailedError.
         """

@@ -90,7 +90,7 @@ class BusinessHours(BaseModel):
     calendar: str = ""  # whose holidays are days off as well: DE, DE-BY; "" for none
 
     @property
-    def seconds_per_day(self) -> int:
+    def seconds_per_business_day(self) -> int:
         """Return the length of a business day in seconds."""
         return (self.closes - self.opens) * 60
 

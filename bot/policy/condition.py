@@ -32,10 +32,10 @@ from bot.policy.condition_values import (
     compile_pattern,
     convert_to_condition_value,
     convert_to_fraction,
+    count_characters_or_items,
     estimate_traversal_steps,
     get_field,
     get_item,
-    get_size,
     load_time_zone,
     require_boolean,
 )
@@ -292,7 +292,8 @@ class Condition:
 
         try:
             evaluator = ConditionEvaluator(
-                self._build_name_values(facts), {"size": get_size, "spent": spent, "count": count}
+                self._build_name_values(facts),
+                {"size": count_characters_or_items, "spent": spent, "count": count},
             )
             return require_boolean(evaluator.evaluate(self._tree))
         except UnknownValueError as error:

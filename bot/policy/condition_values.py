@@ -244,7 +244,7 @@ def load_time_zone(name: str) -> tzinfo:
         ) from None
 
 
-def get_size(value: Any) -> Fraction:
+def count_characters_or_items(value: Any) -> Fraction:
     """Return the number of characters of a text, items of a list or group, or fields of a map."""
     if not isinstance(value, str | list | dict | frozenset):
         raise UnknownValueError("only texts, lists, maps and groups have a size")
@@ -410,4 +410,4 @@ TEXTS: dict[str, Callable[[Any, Any], Any]] = {
     ),
     "startsWith": _build_text_method(str.startswith),
 }
-METHODS: dict[str, Callable[..., Any]] = {"size": get_size, **TEXTS, **CLOCK}
+METHODS: dict[str, Callable[..., Any]] = {"size": count_characters_or_items, **TEXTS, **CLOCK}

@@ -15,9 +15,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from bot.policy import policy_file
 from bot.policy.business_hours import PolicyCalendar
 from bot.policy.condition_values import Facts, NeededLookups
-from bot.policy.gates import Addition, Allow, Approvers, Ask, Deny, tighten_gate
+from bot.policy.gates import Allow, Approvers, Ask, Deny, GateAddOn, tighten_gate
 from bot.policy.owners import OwnerResolver, OwnerTables
-from bot.policy.policy_names import expand_named_parts
+from bot.policy.policy_names import replace_names_in_policy
 from bot.policy.rules import (
     Rule,
     RuleBuilder,
@@ -110,17 +110,17 @@ class Policy(BaseModel):
         owners = OwnerResolver(self.owners, facts.args)
         tried: list[RuleTrial] = []
         found: Allow | Ask | None = None
-        additions: list[tuple[Addition, bool]] = []  # with whether it is known to apply
+        additions: list[tuple[GateAddOn, bool]] = []  # with whether it is known to apply
         doubtful = not known
         for rule in self.rules:
             fits, why = rule.match_call(facts, facts.effect if known else "destructive")
-            tried.append(RuleTrial(rule.name, fits, why, isinstance(rule.gate, Addition)))
+            tried.append(RuleTrial(rule.name, fits, why, isinstance(rule.gate, GateAddOn)))
             if fits is False:
                 continue
             if isinstance(rule.gate, Deny):
                 return Judgement(_build_denial(rule.gate, bool(fits), why), tuple(tried))
-            if isinstance(rule.gate, Addition):
-                additions.append((owners.resolve_gate(rule.gate), bool(fits)))
+            if isinstance(rule.gate, GateAddOn):
+                additions.append((owners.replace_owners_in_gate(rule.gate), bool(fits)))
                 continue
             if found is None and isinstance(rule.gate, Allow):
                 doubtful = doubtful or fits is None
@@ -137,12 +137,12 @@ class Policy(BaseModel):
             and not doubtful
         ):
             found = Allow(rule="default")
-        gate = owners.resolve_gate(found) if found else self.default
+        gate = owners.replace_owners_in_gate(found) if found else self.default
         gate = tighten_gate(gate, additions) if gate else None
         judged = self._deny_or_restrict_gate(gate, facts.effect)
         return Judgement(judged, tuple(tried), tuple(dict.fromkeys(owners.notes)))
 
-    def build_fallback_gate(self, facts: Facts) -> Ask | None:
+    def build_default_ask_gate(self, facts: Facts) -> Ask | None:
         """Return the defaults with matching additions, to ask about an allowed call; or None."""
         if self.default is None:
             return None
@@ -151,9 +151,9 @@ class Policy(BaseModel):
         found = [(rule.gate, rule.match_call(facts, effect)[0]) for rule in self.rules]
         owners = OwnerResolver(self.owners, facts.args)
         adding = [
-            (owners.resolve_gate(gate), bool(fits))
+            (owners.replace_owners_in_gate(gate), bool(fits))
             for gate, fits in found
-            if isinstance(gate, Addition) and fits is not False
+            if isinstance(gate, GateAddOn) and fits is not False
         ]
         gate = tighten_gate(self.default, adding)
         assert isinstance(gate, Ask)
@@ -189,10 +189,10 @@ class Policy(BaseModel):
         "" if no rule does, as for two gates that both have to be met.
         """
         adding = [each for each in self.rules if each.name in (gate.rule, *gate.added)]
-        additions = [(each.gate, True) for each in adding if isinstance(each.gate, Addition)]
+        additions = [(each.gate, True) for each in adding if isinstance(each.gate, GateAddOn)]
         for rule in (self.default, *self.rules):
             asks = rule.gate if isinstance(rule, Rule) else rule
-            asks = asks.ask if isinstance(asks, Addition) else asks
+            asks = asks.ask if isinstance(asks, GateAddOn) else asks
             if rule is None or not isinstance(asks, Ask) or asks.rule != gate.rule:
                 continue
             if tighten_gate(asks, additions) == gate:
@@ -203,7 +203,7 @@ class Policy(BaseModel):
         return ""
 
     def get_needed_lookups(self, tool: str, effect: str, risk: str) -> NeededLookups:
-        """Return the look-ups needed to judge such calls: only those that their rules name."""
+        """Return the look-ups that rules need to judge calls of this tool, effect and risk."""
         about = [
             rule
             for rule in self.rules
@@ -218,10 +218,10 @@ class Policy(BaseModel):
         first. The owner of an argument is there whoever owns any of its values.
         """
         owners = OwnerResolver(self.owners, None)
-        gates = [owners.resolve_gate(rule.gate) for rule in self.rules]
+        gates = [owners.replace_owners_in_gate(rule.gate) for rule in self.rules]
         asks = [gate for gate in gates if isinstance(gate, Ask)]
         asks += [self.default] if self.default else []
-        adding = [gate for gate in gates if isinstance(gate, Addition)]
+        adding = [gate for gate in gates if isinstance(gate, GateAddOn)]
         for each in adding:  # as they are where they add to one
             base = each.ask or next(iter(asks), None)
             found = tighten_gate(base, [(each, True)]) if base else None
@@ -254,7 +254,7 @@ def _compute_digest(what: BaseModel, exclude: dict[str, Any] | None = None) -> s
 
 
 def parse(text: str, source: str = "policy") -> Policy:
-    """Return the policy in `text`, which messages call `source`.
+    """Parse and check the policy in `text`; error messages call it `source`.
 
     The text is TOML, or JSON with the same keys if `source` ends in .json. Raises PolicyError with
     everything that is wrong.
@@ -264,7 +264,7 @@ def parse(text: str, source: str = "policy") -> Policy:
     policy = None
     try:
         written = parse_strict_json(text) if is_json else tomllib.loads(text)
-        plain = policy_file.PolicyFile.model_validate(expand_named_parts(written, problems))
+        plain = policy_file.PolicyFile.model_validate(replace_names_in_policy(written, problems))
         policy = _build_policy(plain, source, problems)
     except tomllib.TOMLDecodeError as error:
         problems.add_syntax_error(error, f"this is not TOML: {error}; correct this line")
@@ -296,12 +296,12 @@ def _build_policy(written: policy_file.PolicyFile, source: str, problems: FilePr
         rules=rules,
         default=assembly.default,
         loosen=assembly.loosen,
-        templates=policy_file.build_templates(written.template, problems),
+        templates=policy_file.build_request_templates(written.template, problems),
         shared_channels=tuple(written.shared_channels),
-        calendar=assembly.build_calendar(),
-        owners=assembly.build_owners(rules),
+        calendar=assembly.build_policy_calendar(),
+        owners=assembly.build_field_owners(rules),
         lines=lines,
-        readers=assembly.build_record_readers(),
+        readers=assembly.build_record_viewers(),
     )
 
 

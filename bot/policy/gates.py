@@ -29,7 +29,7 @@ class _FrozenModel(BaseModel):
 
 
 class Allow(_FrozenModel):
-    """It may run without asking."""
+    """Gate of a call that runs without asking."""
 
     verdict: Literal["allow"] = "allow"
     rule: str
@@ -38,7 +38,7 @@ class Allow(_FrozenModel):
 
 
 class Deny(_FrozenModel):
-    """It may not run, whoever says yes."""
+    """Gate of a call that may not run, whoever agrees."""
 
     verdict: Literal["deny"] = "deny"
     rule: str
@@ -67,21 +67,21 @@ class Approvers(_FrozenModel):
 
 
 class Stage(_FrozenModel):
-    """One step of an approval: so many different people of these."""
+    """One step of an approval: how many different people of whom must approve."""
 
     approvers: Approvers
     quorum: int = Field(1, ge=1)
 
 
 class Escalation(_FrozenModel):
-    """Who may decide besides, once it has waited that long."""
+    """Who else may decide once a call has waited for `after` seconds."""
 
     after: int  # seconds from the moment it was asked
     approvers: Approvers
 
 
 class GrantOffer(_FrozenModel):
-    """What an approver may have remembered: never more than this."""
+    """What an approver may have remembered: the widest grant that a rule offers."""
 
     fields: tuple[str, ...] | None = None  # the arguments that must be the same; None: all of them
     where: Literal["thread", "everywhere"] = "thread"
@@ -90,7 +90,7 @@ class GrantOffer(_FrozenModel):
 
 
 class Ask(_FrozenModel):
-    """People decide."""
+    """Gate of a call people decide."""
 
     verdict: Literal["ask"] = "ask"
     rule: str
@@ -186,7 +186,7 @@ class Ask(_FrozenModel):
         terms |= {"hours"} if self.escalation else set()  # which say whose votes came too early
         return self == other or self.model_dump(include=terms) == other.model_dump(include=terms)
 
-    def list_notification_delays(self) -> list[int]:
+    def list_notification_delay_seconds(self) -> list[int]:
         """Return when reminders and escalations are due before the deadline, in order.
 
         In seconds from the moment the call is asked.
@@ -198,8 +198,8 @@ class Ask(_FrozenModel):
 Gate = Annotated[Allow | Deny | Ask, Field(discriminator="verdict")]
 
 
-class Addition(_FrozenModel):
-    """What a rule adds to whatever another rule says of a call: it makes it stricter, and may name
+class GateAddOn(_FrozenModel):
+    """How a rule makes what another rule says of a call stricter; the addition may also name
     who decides besides after a while. None and empty add nothing.
     """
 
@@ -280,7 +280,7 @@ def shorten_deadline(gate: Ask, shown: Ask) -> Ask:
     return gate.model_copy(update=changed)
 
 
-def tighten_gate(gate: Allow | Ask, additions: Sequence[tuple[Addition, bool]]) -> Allow | Ask:
+def tighten_gate(gate: Allow | Ask, additions: Sequence[tuple[GateAddOn, bool]]) -> Allow | Ask:
     """Return the gate with these additions; each comes with whether its rule surely applies.
 
     An allowed call is asked about if one of the additions names who decides. Additions never
@@ -299,7 +299,7 @@ def tighten_gate(gate: Allow | Ask, additions: Sequence[tuple[Addition, bool]]) 
     return gate
 
 
-def _build_gate_changes(gate: Ask, addition: Addition, sure: bool) -> dict[str, object]:
+def _build_gate_changes(gate: Ask, addition: GateAddOn, sure: bool) -> dict[str, object]:
     """Return the fields of the gate that the addition changes, with their new values."""
     steps = addition.escalation if sure else ()
     new = [step for step in steps if step not in gate.escalation]

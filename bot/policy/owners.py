@@ -8,15 +8,15 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any, TypeVar
 
-from bot.policy.gates import Addition, Allow, Approvers, Ask, Deny
+from bot.policy.gates import Allow, Approvers, Ask, Deny, GateAddOn
 
 OwnerTables = Mapping[str, Mapping[str, Approvers]]  # field -> value -> who owns it
-AnyGate = TypeVar("AnyGate", Ask, Allow | Ask, Addition, Allow | Deny | Ask | Addition)
+AnyGate = TypeVar("AnyGate", Ask, Allow | Ask, GateAddOn, Allow | Deny | Ask | GateAddOn)
 
 
-def list_fields_with_owners(gate: Allow | Deny | Ask | Addition) -> list[str]:
+def list_fields_with_owners(gate: Allow | Deny | Ask | GateAddOn) -> list[str]:
     """Return the fields whose owners a gate names, sorted."""
-    if not isinstance(gate, Ask | Addition):
+    if not isinstance(gate, Ask | GateAddOn):
         return []
     who = [each.approvers for each in gate.stages] + [each.approvers for each in gate.escalation]
     return sorted({field for each in who for field in each.owners})
@@ -31,12 +31,12 @@ class OwnerResolver:
         self._args = args
         self.notes: list[str] = []  # who was put in, in words
 
-    def resolve_gate(self, gate: AnyGate) -> AnyGate:
+    def replace_owners_in_gate(self, gate: AnyGate) -> AnyGate:
         """Return the gate with people and groups only; a value without an owner adds nobody.
 
         Such an approval is never remembered: the next call may have another owner.
         """
-        if not isinstance(gate, Ask | Addition) or not list_fields_with_owners(gate):
+        if not isinstance(gate, Ask | GateAddOn) or not list_fields_with_owners(gate):
             return gate
         changed: dict[str, Any] = {
             key: tuple(
@@ -45,8 +45,8 @@ class OwnerResolver:
             )
             for key in ("stages", "escalation")
         }
-        if isinstance(gate, Addition):
-            changed["ask"] = gate.ask and self.resolve_gate(gate.ask)
+        if isinstance(gate, GateAddOn):
+            changed["ask"] = gate.ask and self.replace_owners_in_gate(gate.ask)
             return gate.model_copy(update=changed)
         return gate.copy_without_offers().model_copy(update=changed)
 

@@ -287,7 +287,7 @@ FreezeName = Annotated[str, AfterValidator(_validate_name)]
 
 
 class PolicyFile(_StrictModel):
-    """The whole file."""
+    """A whole policy file, parsed."""
 
     # who may look at any request's record, beside those whom it concerns
     readers: ApproverList | None = None
@@ -332,7 +332,7 @@ def describe_validation_error(error: ErrorDetails, model: type[BaseModel]) -> st
     return _COMPLAINTS.get(error["type"], error["msg"])
 
 
-def list_misplaced_keys(rule: RuleEntry) -> Iterator[tuple[str, str]]:
+def list_keys_unfit_for_verdict(rule: RuleEntry) -> Iterator[tuple[str, str]]:
     """Yield each key that is useless with the rule's verdict, or missing, with what to do."""
     verdict = f'verdict = "{rule.verdict}"'
     if rule.verdict == "add":
@@ -445,7 +445,7 @@ def _count_named_people(who: Approvers) -> float:
 
 
 class RequestTemplate(BaseModel):
-    """One prepared request."""
+    """One request prepared in the policy."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     title: str  # what people choose it by
@@ -467,7 +467,7 @@ def build_approvers(who: Iterable[str]) -> Approvers:
     )
 
 
-def build_templates(
+def build_request_templates(
     entries: Sequence[TemplateEntry], problems: FileProblems
 ) -> tuple[RequestTemplate, ...]:
     """Return the prepared requests of a file, in order; repeated titles are added to `problems`."""
@@ -484,7 +484,7 @@ def build_templates(
                 tool=entry.tool,
                 fixed=to_jsonable_python(entry.fixed),
                 who=None if entry.who is None else build_approvers(entry.who),
-                place=problems.describe_location(("template", index)),
+                place=problems.describe_key_location(("template", index)),
             )
         )
     return tuple(found)

@@ -25,7 +25,7 @@ _USE = re.compile(rf"(?s:{_TEXT})|(?<![\w.])conditions\s*\.\s*(?P<name>\w+)")
 _MOST = 4_096  # characters that a condition may grow to; what one may have is far less
 
 
-def expand_named_parts(written: dict[str, Any], problems: FileProblems) -> dict[str, Any]:
+def replace_names_in_policy(written: dict[str, Any], problems: FileProblems) -> dict[str, Any]:
     """Return the parsed file with the names from [approvers] and [conditions] replaced."""
     if not isinstance(written, dict) or not {SETS, CONDITIONS} & written.keys():
         return written

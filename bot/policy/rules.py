@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from bot.policy import policy_file
 from bot.policy.business_hours import DAYS, BusinessHours, Freeze, PolicyCalendar
 from bot.policy.condition_values import Facts, NeededLookups, SpendingSum
-from bot.policy.gates import Addition, Allow, Approvers, Ask, Deny, Escalation, GrantOffer, Stage
+from bot.policy.gates import Allow, Approvers, Ask, Deny, Escalation, GateAddOn, GrantOffer, Stage
 from bot.policy.owners import OwnerTables, list_fields_with_owners
 from bot.toml_file import FileProblems, KeyPath, nearest_name_hint
 from countersign.durations import DAY, parse_duration
@@ -61,7 +61,7 @@ class Rule(BaseModel):
     channels: tuple[str, ...] = ()  # ids or #names; none: anywhere
     requesters: tuple[str, ...] = ()  # user ids or @handles; none: anybody
     when: str = ""  # a condition in CEL; "": always
-    gate: Annotated[Allow | Deny | Ask | Addition, Field(discriminator="verdict")]
+    gate: Annotated[Allow | Deny | Ask | GateAddOn, Field(discriminator="verdict")]
 
     def can_match(self, tool: str, effect: str | None, risk: str) -> bool:
         """Return whether calls of this tool, effect class and risk can fall under this rule.
@@ -218,7 +218,7 @@ class RuleBuilder:
         self._covered: set[str] = set()  # the effects of which no later rule sees a call
         self._answered: set[str] = set()  # the effects of which no call is left to the default
         self._hours = self._build_business_hours()
-        self.default = build_ask_gate(
+        self.default = build_merged_ask_gate(
             "default", written.defaults, policy_file.AskOptions(), self._hours
         )
         self.loosen = (
@@ -241,8 +241,8 @@ class RuleBuilder:
             )
         return tuple(rule for rule in found if rule is not None)
 
-    def build_record_readers(self) -> Approvers:
-        """Return who may look at any request's record."""
+    def build_record_viewers(self) -> Approvers:
+        """Return the people who may read any request's record."""
         readers = policy_file.build_approvers(self._written.readers or ())
         if readers.channel or readers.requester:
             self._problems.add(("readers",), "name people and groups only, whoever asked, anywhere")
@@ -269,21 +269,21 @@ class RuleBuilder:
             when=entry.when or "",
             gate=gate,
         )
-        if not isinstance(gate, Addition):  # which leaves every call to other rules
+        if not isinstance(gate, GateAddOn):  # which leaves every call to other rules
             self._answered |= rule.list_fully_covered_effects()
-        if not isinstance(gate, Addition | Deny):  # a later deny still wins
+        if not isinstance(gate, GateAddOn | Deny):  # a later deny still wins
             self._covered |= rule.list_fully_covered_effects()
         return rule
 
     def _build_gate(
         self, index: int, entry: policy_file.RuleEntry, name: str
-    ) -> Allow | Deny | Ask | Addition | None:
+    ) -> Allow | Deny | Ask | GateAddOn | None:
         """Return the gate of an entry, None if nobody could decide; mistakes are reported."""
-        for key, sentence in policy_file.list_misplaced_keys(entry):
+        for key, sentence in policy_file.list_keys_unfit_for_verdict(entry):
             self._problems.add(("rule", index, key), sentence)
         if entry.verdict == "add":
             return self._build_addition(index, entry, name)
-        asked = build_ask_gate(name, entry, self._written.defaults, self._hours)
+        asked = build_merged_ask_gate(name, entry, self._written.defaults, self._hours)
         if entry.verdict in ("ask", "once"):
             for key, sentence in policy_file.list_contradictory_keys(
                 entry, self._written.defaults, asked
@@ -303,11 +303,11 @@ class RuleBuilder:
             case _:
                 return asked
 
-    def _build_addition(self, index: int, entry: policy_file.RuleEntry, name: str) -> Addition:
+    def _build_addition(self, index: int, entry: policy_file.RuleEntry, name: str) -> GateAddOn:
         """Return what the entry adds to other gates; options that can never apply are reported."""
         defaults = self._written.defaults
         asking = entry.approvers is not None or entry.stages is not None
-        ask = build_ask_gate(name, entry, defaults, self._hours) if asking else None
+        ask = build_merged_ask_gate(name, entry, defaults, self._hours) if asking else None
         late = {} if entry.deadline else {"reminders": None, "escalation": None}
         for key, sentence in policy_file.list_contradictory_keys(
             entry.model_copy(update=late), defaults, ask
@@ -331,7 +331,7 @@ class RuleBuilder:
                     "escalation": _build_escalation(_list_escalation_steps(defaults), ask.hours)
                 }
             )
-        return Addition(rule=name, ask=ask, stages=ask.stages if ask else (), **own)
+        return GateAddOn(rule=name, ask=ask, stages=ask.stages if ask else (), **own)
 
     def _build_business_hours(self) -> BusinessHours | None:
         """Return the hours of [hours], None without; missing, unused or wrong ones are reported."""
@@ -363,8 +363,8 @@ class RuleBuilder:
             calendar=written.calendar or "",
         )
 
-    def build_calendar(self) -> PolicyCalendar | None:
-        """Return what conditions may ask of a moment, None if none does; mistakes are reported."""
+    def build_policy_calendar(self) -> PolicyCalendar | None:
+        """Return the freezes and hours that conditions ask for, None if none; reports mistakes."""
         written, freezes = self._written, dict[str, Freeze]()
         for name, entry in written.freezes.items():
             try:
@@ -390,7 +390,7 @@ class RuleBuilder:
         found = PolicyCalendar(freezes=tuple(freezes.values()), hours=hours)
         return found if freezes or hours else None
 
-    def build_owners(self, rules: Iterable[Rule]) -> OwnerTables:
+    def build_field_owners(self, rules: Iterable[Rule]) -> OwnerTables:
         """Return who owns which values of which fields; mistakes are reported."""
         tables, used = self._written.owners, set[str]()
         for index, rule in enumerate(rules):
@@ -426,7 +426,7 @@ class RuleBuilder:
             yield ("rule", index), each
 
 
-def build_ask_gate(
+def build_merged_ask_gate(
     name: str,
     first: policy_file.AskOptions,
     second: policy_file.AskOptions,
@@ -475,7 +475,9 @@ def _list_escalation_steps(defaults: policy_file.AskOptions) -> list[dict[str, A
 def _parse_duration(written: str, hours: BusinessHours | None) -> int:
     """Return a duration in seconds; with `hours`, a day has the length of a business day."""
     found = parse_duration(written)
-    return found // DAY * hours.seconds_per_day if hours and written.endswith("d") else found
+    return (
+        found // DAY * hours.seconds_per_business_day if hours and written.endswith("d") else found
+    )
 
 
 def _parse_reminders(written: Iterable[str], hours: BusinessHours | None) -> tuple[int, ...]:

@@ -36,7 +36,7 @@ GRACE = 5.0  # seconds that jobs have to end when the process stops
 
 
 class RunJobQueue:
-    """The jobs, as this process sees them. `run` is a thread's body."""
+    """The queue of jobs, one for each READY run. `run` is a thread's body."""
 
     def __init__(self, address: dict[str, Any], hear: Callable[[str], None], at_once: int) -> None:
         """`address`: psycopg's connection arguments.

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from bot.clock import Clock, ForwardOnlyClock
 from bot.config.settings import Settings
 from bot.config.startup import StartupError
-from bot.replicas.shared_clock import SharedClock
+from bot.replicas.shared_clock import DatabaseClock
 from bot.runs.worker_pool import Advance, NoOtherProcesses, WorkerPool
 from bot.signals import Signals
 from bot.slack.client import RateLimitPauses
-from bot.slack.pace import ChannelOwnership, SingleProcessOwnership
+from bot.slack.pace import ChannelOwnership, SingleProcessChannelOwnership
 from storage import replicas
 from storage.record import Delivery, Store
 
@@ -34,7 +34,7 @@ class SingleProcess(NoOtherProcesses):
     def __init__(self, workers: WorkerPool) -> None:
         """Keep the workers, and send to every channel."""
         self.workers = workers
-        self.channels: ChannelOwnership = SingleProcessOwnership()
+        self.channels: ChannelOwnership = SingleProcessChannelOwnership()
 
     def start(self) -> None:
         """Do nothing: there are no other replicas."""
@@ -68,7 +68,7 @@ def adapt_settings_and_clock(settings: Settings, clock: Clock) -> tuple[Settings
     if find_spec("procrastinate") is None:
         raise StartupError([MISSING], ())
     soon = {"lease": min(settings.lease, LEASE), "tick": min(settings.tick, TICK)}
-    return settings.model_copy(update={**soon, "other_connections": True}), SharedClock(clock)
+    return settings.model_copy(update={**soon, "other_connections": True}), DatabaseClock(clock)
 
 
 def advance_clock_past_stored_times(store: Store, clock: ForwardOnlyClock) -> None:
@@ -76,10 +76,10 @@ def advance_clock_past_stored_times(store: Store, clock: ForwardOnlyClock) -> No
 
     So a clock that was set back while no process ran makes nothing valid again that had expired.
     """
-    if isinstance(clock, SharedClock):
+    if isinstance(clock, DatabaseClock):
         clock.synchronize_with_database(store)
     with store.read() as tx:
-        newest = replicas.find_newest_stored_time(tx)
+        newest = replicas.find_time_of_newest_activity(tx)
     if newest is not None:
         clock.advance_past(newest)
 
@@ -99,7 +99,7 @@ def create_replica_or_single_process(
     channels; `pauses` holds the pauses that Slack asked for, None for a single process.
     """
     workers = WorkerPool(advance, settings.workers, signals)
-    if not isinstance(clock, SharedClock) or pauses is None:
+    if not isinstance(clock, DatabaseClock) or pauses is None:
         return SingleProcess(workers)
     from bot.replicas.replicas import ReplicaProcess, parse_slack_event
 

@@ -17,13 +17,13 @@ import psycopg
 from bot.clock import monotonic_seconds
 from bot.config.settings import Settings
 from bot.replicas.jobs import RunJobQueue
-from bot.replicas.shared_clock import SharedClock
+from bot.replicas.shared_clock import DatabaseClock
 from bot.runs.worker_pool import WorkerPool
 from bot.signals import Signals
 from storage import moves, replicas, runs, trail
 from storage.postgres_session import ON_THE_LINE
 from storage.record import Delivery, Store, Transaction, new_id
-from storage.store import error_text, is_temporary_error
+from storage.store import error_text, is_temporary_database_error
 
 # Detection of dead replicas: those whose heartbeat has not changed while this process watched.
 
@@ -39,7 +39,7 @@ class DeadReplicaDetector:
         self._seen: dict[str, tuple[datetime, float]] = {}
         self._asked = passed()  # when the latest beats were asked for
 
-    def record_heartbeats(self, read: Callable[[], Mapping[str, datetime]]) -> None:
+    def observe_heartbeats(self, read: Callable[[], Mapping[str, datetime]]) -> None:
         """Read the latest heartbeats with `read` and note when each was first seen.
 
         Raises what `read` raises. Time in which this process itself stalls does not count against
@@ -68,14 +68,14 @@ Pauses = Callable[[replicas.PauseEnds], None]
 
 
 class ReplicaProcess:
-    """This process as one of several replicas, for the loop, the outbox and the workers."""
+    """This process as one of several replicas on a database: its threads and their queries."""
 
     job_pickup_timeout: timedelta | None = QUEUED
 
     def __init__(
         self,
         store: Store,
-        clock: SharedClock,
+        clock: DatabaseClock,
         signals: Signals,
         settings: Settings,
         workers: WorkerPool,
@@ -93,8 +93,10 @@ class ReplicaProcess:
         self.id = new_id()
         address = build_psycopg_arguments(store)
         connect = partial(psycopg.connect, **address, autocommit=True)
-        self._ears = NotificationExchange(connect, self._build_notification_handlers(), self.id)
-        self._pulse = Heartbeat(
+        self._ears = ReplicaNotificationExchange(
+            connect, self._build_notification_handlers(), self.id
+        )
+        self._pulse = HeartbeatSender(
             store,
             clock,
             self.id,
@@ -104,12 +106,12 @@ class ReplicaProcess:
             lapsed=self._handle_heartbeat_gap,
         )
         self._living = DeadReplicaDetector(LEASE)
-        self.channels = ReplicaChannels(
+        self.channels = ReplicaChannelOwnership(
             store,
             self._living,
             self.id,
             self._pulse.is_alive,
-            partial(self._ears.notify_others, Notification.POST),
+            partial(self._ears.notify_other_replicas, ReplicaNotification.POST),
         )
         self.jobs = RunJobQueue(address, self._hand_out_run, settings.workers)
         self._threads: list[threading.Thread] = []
@@ -132,7 +134,7 @@ class ReplicaProcess:
     def _hand_out_run(self, run_id: str) -> None:
         """Give the run that a job names to a worker, if the run is still READY."""
         with self._store.read() as tx:
-            found = runs.list_ready_run_by_id(tx, run_id)
+            found = runs.list_run_if_ready(tx, run_id)
         self.workers.hand_out_runs(found)
 
     def stop_taking_jobs(self) -> None:
@@ -152,8 +154,8 @@ class ReplicaProcess:
                 tx.ready += self.workers.list_waiting_run_ids()  # nobody here was free for them
         except Exception:
             log.exception("the other replicas were not told that this one ends")
-        self._ears.notify_others(Notification.POST)
-        self._ears.notify_others(Notification.WORK)
+        self._ears.notify_other_replicas(ReplicaNotification.POST)
+        self._ears.notify_other_replicas(ReplicaNotification.WORK)
         self._ears.stop()
 
     def is_idle(self) -> bool:
@@ -161,7 +163,7 @@ class ReplicaProcess:
         with self._store.read() as tx:
             return not runs.list_ready_run_ids(tx)
 
-    def is_handling(self, delivery: Delivery, now: datetime) -> bool:
+    def is_handled_by_other_replica(self, delivery: Delivery, now: datetime) -> bool:
         """Return whether another replica stored this delivery and still has time to handle it."""
         return (
             delivery.key not in self._signals.own_delivery_keys
@@ -169,7 +171,7 @@ class ReplicaProcess:
         )
 
     def may_reclaim_lapsed_runs(self) -> bool:
-        """Return whether the holder of a lapsed lease may be taken for dead.
+        """Return whether the holders of lapsed run leases can be taken for dead by now.
 
         That is so once this replica has been alive for a whole lease: the holder had the time to
         renew.
@@ -183,14 +185,14 @@ class ReplicaProcess:
                 replicas.store_slack_pause(tx, method, channel, until)
         except Exception:
             log.exception("the other replicas were not told that Slack limits %s", method)
-        self._ears.notify_others(Notification.PAUSE)
+        self._ears.notify_other_replicas(ReplicaNotification.PAUSE)
 
-    def _build_notification_handlers(self) -> dict[Notification, Callable[[], None]]:
+    def _build_notification_handlers(self) -> dict[ReplicaNotification, Callable[[], None]]:
         give = {
-            Notification.POST: self._signals.outbox.notify,
-            Notification.WORK: self._signals.work.notify,
+            ReplicaNotification.POST: self._signals.outbox.notify,
+            ReplicaNotification.WORK: self._signals.work.notify,
         }
-        return {**give, Notification.PAUSE: self._load_slack_pauses}
+        return {**give, ReplicaNotification.PAUSE: self._load_slack_pauses}
 
     def _load_slack_pauses(self) -> None:
         with self._store.read() as tx:
@@ -203,12 +205,12 @@ class ReplicaProcess:
     def _read_news_of_other_replicas(self, tx: Transaction) -> None:
         """Read what other replicas have done since the last heartbeat, and clean up."""
         now = self._clock.now()
-        self._living.record_heartbeats(lambda: replicas.get_latest_heartbeats(tx))
+        self._living.observe_heartbeats(lambda: replicas.get_heartbeat_expiry_by_replica(tx))
         self._paused(replicas.get_slack_pause_ends(tx, now))
         head, newest = trail.get_audit_head(tx).seq, replicas.get_newest_delivery_seq(tx)
         last, self._last = self._last, (head, newest)
         if last is not None and last[1] != newest:
-            self._heard(replicas.list_slack_events_after(tx, last[1]))
+            self._heard(replicas.list_slack_directory_events_after(tx, last[1]))
         if last is not None and last != self._last:
             self._signals.work.notify()
             self._signals.outbox.notify()  # Home shows it
@@ -243,13 +245,13 @@ LEASE = 5.0  # seconds for which a beat counts
 MARGIN = 0.5  # seconds before the others do, a replica takes itself for dead
 
 
-class Heartbeat:
-    """This replica's sign of life. `run` is a thread's body; any thread may call the rest."""
+class HeartbeatSender:
+    """The sender of this replica's heartbeats. `run` is a thread's body; the rest any thread's."""
 
     def __init__(
         self,
         store: Store,
-        clock: SharedClock,
+        clock: DatabaseClock,
         replica: str,
         lease: float,
         *,
@@ -299,7 +301,9 @@ class Heartbeat:
                 self._learn(tx)
         except Exception as error:
             log.warning(
-                "no sign of life: %s", error_text(error), exc_info=not is_temporary_error(error)
+                "no sign of life: %s",
+                error_text(error),
+                exc_info=not is_temporary_database_error(error),
             )
             return False
         if self._since is not None and not self.is_alive():  # nor has it been for a while
@@ -320,7 +324,7 @@ class Heartbeat:
 KEPT = 30.0  # seconds that a channel is kept where nothing is sent
 
 
-class ReplicaChannels:
+class ReplicaChannelOwnership:
     """The channel queues that this replica holds; one per process, any thread."""
 
     def __init__(
@@ -374,11 +378,11 @@ class ReplicaChannels:
             for channel in idle:
                 del self._mine[channel]
         for channel in idle:
-            replicas.give_up_channel_queue(tx, channel, self._replica)
+            replicas.give_up_channel_sending(tx, channel, self._replica)
 
     def _take_free_channels(self, channels: set[str]) -> set[str]:
         with self._store.read() as tx:
-            self._living.record_heartbeats(lambda: replicas.get_latest_heartbeats(tx))
+            self._living.observe_heartbeats(lambda: replicas.get_heartbeat_expiry_by_replica(tx))
             gone = self._living.list_dead_replica_ids()
             senders = replicas.get_senders_by_channel(tx, gone)
         free = [each for each in channels if senders.get(each, self._replica) == self._replica]
@@ -386,7 +390,9 @@ class ReplicaChannels:
             return set()
         with self._store.write() as tx:
             return {
-                each for each in free if replicas.take_channel_queue(tx, each, self._replica, gone)
+                each
+                for each in free
+                if replicas.claim_channel_sending(tx, each, self._replica, gone)
             }
 
 
@@ -400,7 +406,7 @@ QUIET = 5.0  # seconds after which the line is tried, where nothing is heard
 AGAIN = 1.0  # seconds between two tries to reach the database
 
 
-class Notification(StrEnum):
+class ReplicaNotification(StrEnum):
     """The kinds of notifications between replicas."""
 
     POST = "post"  # there is something to send, in a channel of yours
@@ -408,8 +414,8 @@ class Notification(StrEnum):
     PAUSE = "pause"  # Slack wants to be asked less
 
 
-class NotificationExchange:
-    """Notifications to and from other replicas. `run` is a thread's body; any thread may `tell`.
+class ReplicaNotificationExchange:
+    """The sender and receiver of notifications between replicas. `run` is a thread's body.
 
     A replica does not receive its own.
     """
@@ -417,7 +423,7 @@ class NotificationExchange:
     def __init__(
         self,
         connect: Callable[[], psycopg.Connection[Any]],
-        heard: Mapping[Notification, Callable[[], None]],
+        heard: Mapping[ReplicaNotification, Callable[[], None]],
         replica: str,
     ) -> None:
         """`connect` opens a connection with autocommit; `heard` has a function for each word."""
@@ -426,7 +432,7 @@ class NotificationExchange:
         self._lock = threading.Lock()
         self._mouth: psycopg.Connection[Any] | None = None
 
-    def notify_others(self, word: Notification) -> None:
+    def notify_other_replicas(self, word: ReplicaNotification) -> None:
         """Send a notification to all other replicas; log a failure instead of raising it."""
         with self._lock:
             try:
@@ -465,7 +471,7 @@ class NotificationExchange:
                 word, _, who = notice.payload.partition(" ")
                 with suppress(ValueError):  # the word of a newer version
                     if who != self._replica:
-                        self._heard[Notification(word)]()
+                        self._heard[ReplicaNotification(word)]()
                 if self._stopping.is_set():
                     return
             if quiet:  # or cut

@@ -16,7 +16,7 @@ from storage.record import Store
 CLOSE = 0.001  # seconds that what is known may be off beyond what an answer's way explains
 
 
-class SharedClock(ForwardOnlyClock):
+class DatabaseClock(ForwardOnlyClock):
     """A clock that follows the database's time; one per process, any thread."""
 
     def __init__(self, own: Clock) -> None:
@@ -27,11 +27,11 @@ class SharedClock(ForwardOnlyClock):
         self._known: tuple[datetime, float] | None = None  # the database's time, and when it was so
 
     def now(self) -> datetime:
-        """Return the database's time in UTC, never going back; this machine's until then."""
+        """Return the database's time in UTC, never going back; the machine's before it is known."""
         return self._own.now() if self._known is None else super().now()
 
-    def read_machine_clock(self) -> datetime:
-        """Return the database's time in UTC; this machine's before it is known."""
+    def read_source_clock(self) -> datetime:
+        """Return the database's time, even if set back; this machine's before it is known."""
         known = self._known
         if known is None:
             return self._own.now()

@@ -23,10 +23,10 @@ from bot.agent import prompt
 from bot.agent.turn import (
     AnswerSink,
     ModelPlanner,
+    ModelRequestTooLongError,
     PlannerError,
     Proposal,
     Reply,
-    RequestTooLongError,
 )
 from bot.cards import notices
 from bot.clock import Clock
@@ -47,7 +47,7 @@ MOST_KNOWN = 1_000  # threads whose characters per token are remembered
 
 @dataclass(frozen=True, slots=True)
 class ModelPrompt:
-    """What a model request has besides the thread; `items` picks the thread's items for a seal."""
+    """A model request's tools and instructions; `select_items` picks the transcript's items."""
 
     select_items: Callable[[transcripts.Transcript, str], list[dict[str, Any]]]
     tools: Sequence[dict[str, Any]]
@@ -95,7 +95,7 @@ class CompactingPlanner:
             thread = self._compact_thread(run, thread, asked, self._window, LEAST) or thread
         try:
             return self._take_turn_once(run, thread, asked, sink)
-        except RequestTooLongError as error:
+        except ModelRequestTooLongError as error:
             window = self._learn_context_window(run, thread, asked, error.window)
             shorter = self._compact_thread(run, thread, asked, window, LEAST_IF_REFUSED)
             if shorter is None:
@@ -103,7 +103,7 @@ class CompactingPlanner:
             sink.discard_text()
         try:
             return self._take_turn_once(run, shorter, asked, sink)
-        except RequestTooLongError as error:
+        except ModelRequestTooLongError as error:
             return _retry_without_files(error)
 
     def _take_turn_once(
@@ -226,12 +226,12 @@ class CompactingPlanner:
         """
         reply, out = Reply("", [], 0), 0
         for share in SHARES:
-            item, out = prompt.build_summary_source(part.items_to_replace, int(window * share))
+            item, out = prompt.build_item_to_summarize(part.items_to_replace, int(window * share))
             try:
                 said = self._planner.take_turn(
                     [item], [], prompt.SUMMARY_INSTRUCTIONS, SilentAnswer()
                 )
-            except RequestTooLongError:
+            except ModelRequestTooLongError:
                 continue
             except PlannerError as error:
                 if self._signals.stopping.is_set():
@@ -241,7 +241,7 @@ class CompactingPlanner:
                 reply = said if isinstance(said, Reply) else reply
             break
         whole = bool(reply.text.strip())
-        stands = prompt.build_omission_item(len(part.items_to_replace))
+        stands = prompt.build_omitted_items_note(len(part.items_to_replace))
         if whole:
             stands = prompt.build_summary_item(
                 reply.text, out, min(window // 10, part.replaced_characters // 2)
@@ -256,7 +256,7 @@ class CompactingPlanner:
         with self._store.write(durable=False) as tx:
             held = runs.get_run_with_fence(tx, run.id, run.fence)
             runs.append_transcript_item(tx, held, made.build_item(), at=at)
-            runs.add_used_tokens(tx, held, tokens)
+            runs.add_tokens_to_run(tx, held, tokens)
             key = f"left_out:{run.id}:{made.until_seq}"
             if (
                 not made.is_summed_up
@@ -268,7 +268,7 @@ class CompactingPlanner:
         log.info("run %s: its thread is %s, but for the newest items", run.id, how)
 
 
-def _retry_without_files(error: RequestTooLongError) -> Reply | Proposal:
+def _retry_without_files(error: ModelRequestTooLongError) -> Reply | Proposal:
     """Return the same turn taken without its new files; raises `error` if there are none."""
     if error.without_files is None:
         raise error

@@ -19,7 +19,7 @@ from bot.approvals.form_requests import FilledForm, FormReader, FormRefusal
 from bot.cards import sentences
 from bot.cards.button_codec import DialogSubject, FormTarget, decode_dialog_subject
 from bot.cards.field_layout import FieldErrors
-from bot.cards.request_form import about_message_line
+from bot.cards.request_form import quoted_message_line
 from bot.policy.authority import LookupFailedError
 from bot.runs import plans
 from bot.runs.ports import Presence, announce_run_waits
@@ -74,7 +74,7 @@ class DirectCallTurnTaker:
         away.
         """
         with self._store.read() as tx:
-            submitted = inbox.list_held_messages(tx, run.id)
+            submitted = inbox.list_messages_held_for_run(tx, run.id)
         if not submitted:
             return self._end_run(run)
         self._presence.show_working(run)
@@ -120,7 +120,7 @@ class DirectCallTurnTaker:
         match decode_dialog_subject(view):
             case DialogSubject(target=FormTarget() as target):
                 try:
-                    return self._entries.read_without_member_check(
+                    return self._entries.read_form_without_member_check(
                         target, run.requester, view["state"]["values"]
                     )
                 except LookupFailedError as error:
@@ -142,14 +142,14 @@ class DirectCallTurnTaker:
             each.audit_data |= wanted.audit_data
         waits = plans.should_wait_for_people(prepared)
         with self._store.write(durable=False) as tx:
-            asks = plans.needs_people(prepared)
+            asks = plans.needs_approval_or_answer(prepared)
             held = plans.add_turn_to_counters(tx, run, tokens=0, calls=len(prepared), cards=asks)
             effect = self._effect_text(prepared)
             runs.append_transcript_item(
                 tx, held, prompt.build_form_request_item(run.requester, effect), at=now
             )
             if wanted.quoted:
-                about, who = about_message_line(wanted.quoted), run.requester
+                about, who = quoted_message_line(wanted.quoted), run.requester
                 runs.append_transcript_item(
                     tx, held, prompt.build_request_item(who, who, about, now), at=now
                 )

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from bot.agent import outputs
 from bot.approvals.call_state import build_tool_context
-from bot.approvals.person_questions import build_client_name_for_server
+from bot.approvals.person_questions import build_asking_server_client_name
 from bot.clock import Clock
 from bot.signals import Signals
 from bot.tools import (
@@ -21,7 +21,7 @@ from bot.tools import (
     ToolContext,
 )
 from bot.tools.person_question import ASK_PERSON
-from bot.tools.runner import StepReporter
+from bot.tools.runner import CallProgressReporter
 from storage import calls, endings, inbox, moves, programs, runs
 from storage.record import Call, Delivery, Run, Store, Transaction
 from storage.states import CALL_FINAL, CallStatus, DeliveryKind, RunSource, RunStatus
@@ -40,7 +40,7 @@ class ElicitationBroker:
         self._signals = signals
         self._free = threading.BoundedSemaphore(workers - 1)
 
-    def build_tool_context(self, run: Run, call: Call, step: StepReporter) -> ToolContext:
+    def build_tool_context(self, run: Run, call: Call, step: CallProgressReporter) -> ToolContext:
         """Return the context for the tool of an approved call, with a port for asking people."""
         found = build_tool_context(run, call, self._clock.now(), expects=call.expects)
         return replace(found, line=_CallElicitationPort(self, run, call, step))
@@ -71,7 +71,7 @@ class ElicitationBroker:
     def _store_question(self, run: Run, call: Call, asked: ElicitationRequest) -> Run | None:
         """Store the question as a run of its own and return that; None if the call is over."""
         now = self._clock.now()
-        client = build_client_name_for_server(asked.server)
+        client = build_asking_server_client_name(asked.server)
         child = Run(
             team=run.team,
             channel=run.channel,
@@ -106,7 +106,7 @@ class ElicitationBroker:
             inbox.insert_delivery(tx, delivery)
             stored = inbox.find_delivery(tx, delivery.key)
             assert stored is not None
-            inbox.hold_message(tx, stored, child.id)
+            inbox.hold_message_until_next_turn(tx, stored, child.id)
         self._signals.work.notify()
         return child
 
@@ -135,7 +135,9 @@ class ElicitationBroker:
 class _CallElicitationPort(ElicitationPort):
     """The port by which the tool of one running call asks people."""
 
-    def __init__(self, lines: ElicitationBroker, run: Run, call: Call, step: StepReporter) -> None:
+    def __init__(
+        self, lines: ElicitationBroker, run: Run, call: Call, step: CallProgressReporter
+    ) -> None:
         self._lines = lines
         self._of = run, call
         self._step = step

@@ -41,7 +41,7 @@ class CallOutcomeStore:
 
     def __init__(
         self,
-        sources: call_gates.FactSources,
+        sources: call_gates.PolicyFactSources,
         tools: Registry,
         signals: Signals,
         previews: PreviewRunner,
@@ -78,7 +78,7 @@ class CallOutcomeStore:
         context = call_state.build_tool_context(run, call, self._clock.now())
         try:
             seen = self._previews.run_preview(tool, args, context)
-            seen = call_gates.prepare_preview_for_thread(self._sources, run, seen)
+            seen = call_gates.allow_full_preview_in_thread(self._sources, run, seen)
         except ToolError as error:
             return runner.ToolRefusal(f"{why} {error}")
         return call_gates.ReapprovalRequest(gate, seen, why, "worker")
@@ -104,14 +104,14 @@ class CallOutcomeStore:
             digest=digest,
             gate=gate,
             next_at=call_state.find_next_notification_time(again.gate, now),
-            **call_state.build_preview_columns(seen),
+            **call_state.dump_preview_to_call_columns(seen),
         )
         if is_asked:
             remove_calls_from_cards(tx, call.plan_id, {call.id})
         return is_asked
 
     def store_outcome(
-        self, run: Run, shown: calls.ApprovedCall, args: BaseModel, outcome: Any
+        self, run: Run, shown: calls.CallWithVotes, args: BaseModel, outcome: Any
     ) -> RunWithCalls:
         """Store how a call of this run ended, retrying until the database accepts it.
 
@@ -146,7 +146,7 @@ class CallOutcomeStore:
         return retry_until_stored(work, self._signals.stopping, what)
 
     def _try_store_outcome(
-        self, run: Run, shown: calls.ApprovedCall, outcome: Any
+        self, run: Run, shown: calls.CallWithVotes, outcome: Any
     ) -> RunWithCalls | None:
         """Store the outcome; return None if the run no longer belongs to this worker."""
         with self._store.write() as tx:
@@ -157,21 +157,21 @@ class CallOutcomeStore:
             going_on = current.status is not RunStatus.CANCELLED
             plan = self._apply_outcome(tx, current, shown, outcome, going_on=going_on)
             if not going_on:
-                endings.close_plans_of_cancelled_run(tx, current, at=self._clock.now())
+                endings.close_plans_of_ended_run(tx, current, at=self._clock.now())
             elif runs.close_plan_if_all_final(
                 tx, current, plan, at=self._clock.now()
             ):  # it was the last one
-                plan = calls.list_open_calls(tx, run.id)
+                plan = calls.list_calls_of_open_plan(tx, run.id)
             return current, plan
 
-    def mark_unknown(self, tx: Transaction, run: Run, call: Call, why: str) -> None:
+    def mark_call_unknown(self, tx: Transaction, run: Run, call: Call, why: str) -> None:
         """Mark the call UNKNOWN, post that, and set the deadline until which people are asked."""
         self._set_unknown_with_deadline(tx, call, why)
-        if shown := calls.find_approval_of_call(tx, call):
+        if shown := calls.find_call_with_votes(tx, call):
             self._post_outcome(tx, run, shown)
 
-    def store_reported_outcome(
-        self, tx: Transaction, run: Run, shown: calls.ApprovedCall, outcome: Any
+    def store_program_reported_outcome(
+        self, tx: Transaction, run: Run, shown: calls.CallWithVotes, outcome: Any
     ) -> None:
         """Store the outcome reported by the program that executed the call; let the run go on."""
         self._apply_outcome(tx, run, shown, outcome, going_on=run.status is not RunStatus.CANCELLED)
@@ -182,10 +182,10 @@ class CallOutcomeStore:
         if run.status is not RunStatus.CANCELLED:
             moves.resume_run_if_unblocked(tx, run.id, at=self._clock.now(), actor="worker")
         else:
-            endings.close_plans_of_cancelled_run(tx, run, at=self._clock.now())
+            endings.close_plans_of_ended_run(tx, run, at=self._clock.now())
 
-    def mark_unknown_after_handover(
-        self, tx: Transaction, run: Run, shown: calls.ApprovedCall, why: str
+    def mark_call_unknown_after_handover(
+        self, tx: Transaction, run: Run, shown: calls.CallWithVotes, why: str
     ) -> None:
         """Mark the call UNKNOWN because its program handed the work on; ask nobody about it."""
         moves.change_call_status(
@@ -223,14 +223,14 @@ class CallOutcomeStore:
             deadline=until,
         )
 
-    def _post_outcome(self, tx: Transaction, run: Run, shown: calls.ApprovedCall) -> list[Call]:
+    def _post_outcome(self, tx: Transaction, run: Run, shown: calls.CallWithVotes) -> list[Call]:
         """Post the outcome of the call in the thread; return the current calls of its plan."""
         plan = calls.list_calls_of_plan(tx, shown.call.plan_id)
         ended = next(each for each in plan if each.id == shown.call.id)
         post_approved_call_outcome(tx, self._tools, run, replace(shown, call=ended), plan)
         return plan
 
-    def mark_invalidated(self, run: Run, call: Call, why: str) -> None:
+    def mark_call_invalidated(self, run: Run, call: Call, why: str) -> None:
         """Mark an approved call INVALIDATED, or UNKNOWN if it had already started before a crash.
 
         `why`: what no longer matches what people were shown. Raises moves.StaleFenceError if the
@@ -241,7 +241,7 @@ class CallOutcomeStore:
             held = runs.get_run_with_fence(tx, run.id, run.fence)
             # it had started before a crash, and can no longer be run again safely
             if call.status is C.RUNNING:
-                self.mark_unknown(tx, held, call, why)
+                self.mark_call_unknown(tx, held, call, why)
             else:
                 moves.change_call_status(
                     tx,
@@ -255,7 +255,7 @@ class CallOutcomeStore:
                 )
 
     def _apply_outcome(
-        self, tx: Transaction, run: Run, shown: calls.ApprovedCall, outcome: Any, *, going_on: bool
+        self, tx: Transaction, run: Run, shown: calls.CallWithVotes, outcome: Any, *, going_on: bool
     ) -> list[Call]:
         """Store the outcome of the call and post it; return the calls of its plan afterwards."""
         call, now = shown.call, self._clock.now()
@@ -331,14 +331,14 @@ class CallOutcomeStore:
         )
 
 
-def _describe_approval(shown: calls.ApprovedCall) -> str:
+def _describe_approval(shown: calls.CallWithVotes) -> str:
     """Return, for the model, who approved the call, their notes, and the values if edited."""
     call = shown.call
     counted = {vote.counted_person for vote in call_state.list_approving_votes(shown.votes)}
     votes = [v for v in shown.votes if v.verb is CallVerb.APPROVE and v.counted_person in counted]
     text = outputs.approved_by_sentence(vote.person for vote in votes)
     text += "".join(
-        outputs.note_sentence(vote.person, vote.reason) for vote in votes if vote.reason
+        outputs.approver_note_sentence(vote.person, vote.reason) for vote in votes if vote.reason
     )
     if call.grant_id:
         text += outputs.REMEMBERED

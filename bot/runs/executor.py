@@ -15,21 +15,21 @@ from pydantic import BaseModel, ValidationError
 
 from bot.agent.outputs import now_forbidden_output
 from bot.approvals.call_gates import (
-    FactSources,
+    PolicyFactSources,
     ReapprovalRequest,
     build_invalid_grant_reapproval,
     build_policy_change_reapproval,
     compute_gate_in_transaction,
     describe_expired_approval,
     describe_expired_rerun,
-    load_facts,
+    load_policy_facts,
 )
 from bot.approvals.call_state import (
     compute_call_digest,
-    find_approved_digests,
-    find_grantor,
+    find_grant_giver_id,
     is_approval_expired,
-    list_approvers_with_waiting_times,
+    list_approvers_with_response_times,
+    list_vote_digests_if_approved,
     measure_waiting_time,
     tally_votes,
 )
@@ -44,7 +44,7 @@ from bot.runs.endings import CallOutcomeStore, RunWithCalls
 from bot.signals import Signals
 from bot.tools import Registry, Tool
 from bot.tools.arguments import dump_arguments, load_arguments
-from bot.tools.runner import StepReporter, classify_step_end, run_tool
+from bot.tools.runner import CallProgressReporter, classify_step_end, run_tool
 from storage import calls, moves, programs, runs
 from storage.record import Call, Run, Transaction
 from storage.states import CallStatus, CallVerb, RunStatus, VoteOutcome
@@ -61,7 +61,7 @@ class CallExecutor:
 
     def __init__(
         self,
-        sources: FactSources,
+        sources: PolicyFactSources,
         authority: Authority,
         tools: Registry,
         key: bytes,
@@ -94,13 +94,13 @@ class CallExecutor:
         again. Raises moves.StaleFenceError when the worker no longer holds the run.
         """
         with self._store.read() as tx:
-            shown = calls.find_approval_of_call(tx, call)
+            shown = calls.find_call_with_votes(tx, call)
         if shown is None:
             return None
         try:
             tool, args = self._check_approved_call(run, shown)
         except DigestMismatchError as error:
-            self._outcomes.mark_invalidated(run, call, str(error))
+            self._outcomes.mark_call_invalidated(run, call, str(error))
             return None
         if call.status is C.RUNNING:
             self._record_restart(run, call)
@@ -110,7 +110,7 @@ class CallExecutor:
             return None
         if tool.action:  # who has claimed it goes on
             return None
-        step = StepReporter(self._signals.live, run, call, tool, args)
+        step = CallProgressReporter(self._signals.live, run, call, tool, args)
         context = self._elicitations.build_tool_context(run, call, step)
         step.report_start()
         tracer = self._signals.tracer
@@ -135,7 +135,7 @@ class CallExecutor:
             runs.get_run_with_fence(tx, run.id, run.fence)
             moves.record_call_restart(tx, call, at=self._clock.now())
 
-    def _renew_lease_and_report(self, run: Run, call: Call, step: StepReporter) -> None:
+    def _renew_lease_and_report(self, run: Run, call: Call, step: CallProgressReporter) -> None:
         """Renew the run's lease, report progress, and once redraw the card to show it running."""
         until = self._clock.now() + timedelta(seconds=self._lease)
         with self._store.write() as tx:
@@ -146,7 +146,7 @@ class CallExecutor:
         step.report_long_running()
 
     def _check_approved_call(
-        self, run: Run, shown: calls.ApprovedCall
+        self, run: Run, shown: calls.CallWithVotes
     ) -> tuple[Tool[Any], BaseModel]:
         call = shown.call
         tool = self._tools.find_tool_of_call(call)
@@ -168,7 +168,7 @@ class CallExecutor:
             expects=call.expects,
             key_id=call.key_id,
         )
-        votes = find_approved_digests(shown)
+        votes = list_vote_digests_if_approved(shown)
         if votes is None:
             raise DigestMismatchError("it has not been approved")
         if not (digest == call.digest == shown.revision.digest and all(v == digest for v in votes)):
@@ -180,7 +180,7 @@ class CallExecutor:
         return tool, args
 
     def _start_if_allowed(
-        self, run: Run, shown: calls.ApprovedCall, tool: Tool[Any], args: BaseModel
+        self, run: Run, shown: calls.CallWithVotes, tool: Tool[Any], args: BaseModel
     ) -> bool:
         """Evaluate policy once more and mark the call RUNNING; return False if it must not start.
 
@@ -188,14 +188,19 @@ class CallExecutor:
         shown; if policy now gives another gate, they are looked up under that, and policy is
         evaluated again.
         """
-        facts = load_facts(self._sources, run, tool, args)
+        facts = load_policy_facts(self._sources, run, tool, args)
         begun = self._try_start_under_gate(run, shown, tool, facts, load_gate(shown.call.gate))
         if isinstance(begun, Ask):
             begun = self._try_start_under_gate(run, shown, tool, facts, begun)
         return begun is True
 
     def _try_start_under_gate(
-        self, run: Run, shown: calls.ApprovedCall, tool: Tool[Any], facts: Facts, seen: Gate
+        self,
+        run: Run,
+        shown: calls.CallWithVotes,
+        tool: Tool[Any],
+        facts: Facts,
+        seen: Gate,
     ) -> bool | Ask:
         """Return whether the call was started, or the gate that now applies if it is not `seen`."""
         call, now = shown.call, self._clock.now()
@@ -234,12 +239,12 @@ class CallExecutor:
         if not is_approval_expired(call, self._clock.now()):
             return False
         if not isinstance(load_gate(call.gate), Ask):
-            self._outcomes.mark_invalidated(run, call, describe_expired_rerun(call))
+            self._outcomes.mark_call_invalidated(run, call, describe_expired_rerun(call))
             return True
         why = describe_expired_approval(call)
         again = self._outcomes.build_reapproval_or_refusal(run, call, args, why)
         if not isinstance(again, ReapprovalRequest):
-            self._outcomes.mark_invalidated(run, call, again.message)
+            self._outcomes.mark_call_invalidated(run, call, again.message)
             return True
         with self._store.write() as tx:
             runs.get_run_with_fence(tx, run.id, run.fence)
@@ -249,15 +254,15 @@ class CallExecutor:
         """Use the call's grant once, if it has one; return False if the grant does not hold."""
         return not call.grant_id or consume_grant(tx, self._sources.policy, call, gate, now)
 
-    def _is_approval_sufficient(self, run: Run, approved: calls.ApprovedCall, gate: Ask) -> bool:
+    def _is_approval_sufficient(self, run: Run, approved: calls.CallWithVotes, gate: Ask) -> bool:
         """Return whether the call's votes or grant suffice under this gate. May ask Slack."""
         if not approved.call.grant_id:
             return self._has_enough_votes(run, approved, gate)
         with self._store.read() as tx:
-            giver = find_grantor(tx, approved.call)
+            giver = find_grant_giver_id(tx, approved.call)
         return may_approve_alone(self._authority, run, gate, giver)
 
-    def _has_enough_votes(self, run: Run, approved: calls.ApprovedCall, gate: Ask) -> bool:
+    def _has_enough_votes(self, run: Run, approved: calls.CallWithVotes, gate: Ask) -> bool:
         """Return whether the votes meet the gate that now applies.
 
         Looks people up in Slack if the gate's terms differ from those that were shown.
@@ -278,7 +283,7 @@ class CallExecutor:
         try:
             return self._authority.is_gate_met(
                 gate,
-                list_approvers_with_waiting_times(gate, call, votes),
+                list_approvers_with_response_times(gate, call, votes),
                 requester=run.requester,
                 editors=approved.editors,
                 channel=run.channel,
@@ -286,7 +291,7 @@ class CallExecutor:
         except LookupFailedError:
             return False
 
-    def recover_call(self, run: Run, call: Call) -> None:
+    def recover_interrupted_call(self, run: Run, call: Call) -> None:
         """Run a call left RUNNING by a dead worker again if that is safe, else mark it UNKNOWN."""
         tool = self._tools.find_tool_of_call(call)
         self._elicitations.end_earlier_questions(run, call)
@@ -299,4 +304,6 @@ class CallExecutor:
             return
         with self._store.write() as tx:
             held = runs.get_run_with_fence(tx, run.id, run.fence)
-            self._outcomes.mark_unknown(tx, held, call, "Countersign stopped while it was running")
+            self._outcomes.mark_call_unknown(
+                tx, held, call, "Countersign stopped while it was running"
+            )

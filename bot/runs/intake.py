@@ -13,12 +13,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from bot.agent import outputs
+from bot.approvals import message_changes
 from bot.approvals.form_catalog import RequestChannelChecker, queue_form_invitation
-from bot.approvals.message_changes import CHANGES, apply_message_change, cancel_requests_of_person
 from bot.approvals.permissions import reply_privately
 from bot.approvals.person_questions import is_waiting_for_answers_only
 from bot.cards import notices, sentences
-from bot.cards.answers import greeting_text, help_text, render_notice
+from bot.cards.answers import greeting_text, help_text, render_notice_sentence
 from bot.cards.views import WRITTEN, extract_message_text, is_only_cancellation
 from bot.clock import Clock, get_lead_over_machine_time
 from bot.policy.authority import Authority
@@ -92,7 +92,7 @@ class MessageIntake:
         if note is not None:
             with self._store.write() as tx:
                 if delivery.kind == DeliveryKind.MESSAGE:
-                    inbox.erase_delivery(tx, delivery, note)
+                    inbox.finish_delivery_and_erase_body(tx, delivery, note)
                 else:
                     inbox.mark_delivery_done(tx, delivery, note)
         for run in self._over:
@@ -102,13 +102,14 @@ class MessageIntake:
         self, delivery: Delivery, event: dict[str, Any], is_shared: bool
     ) -> str | None:
         """Process a message; return why it is not kept, or None if it is settled already."""
-        if event.get("subtype") in CHANGES:
+        if event.get("subtype") in message_changes.CHANGES:
             with self._store.write() as tx:
-                if not inbox.is_delivery_new(tx, delivery):
+                if not inbox.is_delivery_still_new(tx, delivery):
                     return None
-                now = self._clock.now()
-                heeded = apply_message_change(tx, delivery, event, at=now, bot_user=self._bot_user)
-                inbox.erase_delivery(tx, delivery, heeded.note)
+                heeded = message_changes.apply_message_change_to_request(
+                    tx, delivery, event, at=self._clock.now(), bot_user=self._bot_user
+                )
+                inbox.finish_delivery_and_erase_body(tx, delivery, heeded.note)
             if heeded.ended is not None:
                 self._ended(heeded.ended)
             return None
@@ -127,17 +128,16 @@ class MessageIntake:
         text = extract_message_text(event, self._bot_user)
         closed = self._places.is_disallowed_shared_channel(delivery.channel, is_shared=is_shared)
         with self._store.write() as tx:
-            if not inbox.is_delivery_new(tx, delivery):
+            if not inbox.is_delivery_still_new(tx, delivery):
                 return None  # another process on this database was faster
             heard = addressed or is_only_cancellation(text)
             aside = closed and not is_only_cancellation(text)
             find = shared_channels.find_newest_run_for_message
             run = find(tx, delivery, is_shared=is_shared, closed=aside)
             # else words in a request's thread are its agent's
-            is_for_us = run is None or "<@" in (event.get("text") or "")
-            place = (delivery.channel, delivery.thread_ts)
-            if is_for_us and self._questions(delivery.user, *place, text):
-                inbox.erase_delivery(tx, delivery, "a question about approvals")
+            ours = run is None or "<@" in (event.get("text") or "")
+            if ours and self._questions(delivery.user, delivery.channel, delivery.thread_ts, text):
+                inbox.finish_delivery_and_erase_body(tx, delivery, "a question about approvals")
                 return None
             still = run is not None and (run.status is R.WAITING or runs.is_run_without_model(run))
             if run is not None and still and not heard:
@@ -240,7 +240,10 @@ class MessageIntake:
             self._send_private_message(tx, delivery, sentences.NOTHING_TO_CANCEL_REPLY)
         else:
             outbox.queue_notice(
-                tx, run, f"cancelled:{run.id}", {"text": notices.cancelled_line(delivery.user)}
+                tx,
+                run,
+                f"cancelled:{run.id}",
+                {"text": notices.request_cancelled_line(delivery.user)},
             )
             self._over.append(run)
         inbox.mark_delivery_done(tx, delivery, "cancel")
@@ -256,7 +259,9 @@ class MessageIntake:
             case "user_change" if (event.get("user") or {}).get("deleted"):
                 self._update_directory(event)
                 user, now = event["user"]["id"], self._clock.now()
-                self._over += cancel_requests_of_person(self._store, delivery.team, user, now)
+                self._over += message_changes.cancel_requests_of_person(
+                    self._store, delivery.team, user, now
+                )
             case "channel_id_changed" | "channel_shared":
                 self._update_directory(event)
                 self._channels.handle_event(delivery, event)
@@ -315,7 +320,10 @@ class MessageIntake:
             ):
                 return "nothing to stop"
             outbox.queue_notice(
-                tx, run, f"cancelled:{run.id}", {"text": notices.cancelled_line(delivery.user)}
+                tx,
+                run,
+                f"cancelled:{run.id}",
+                {"text": notices.request_cancelled_line(delivery.user)},
             )
         self._ended(run)
         return "stopped"
@@ -400,12 +408,12 @@ def pass_message_to_agent(
     elif run.status is RunStatus.WAITING:
         # a side turn: what waits goes on waiting, unless the model is asked to change it
         moves.change_run_status(tx, run, RunStatus.READY, at=at, actor=delivery.user)
-    inbox.hold_message(tx, delivery, run.id)
+    inbox.hold_message_until_next_turn(tx, delivery, run.id)
     return made
 
 
 @dataclass(frozen=True, slots=True)
-class TypedMessageIntake:
+class NonSlackMessageIntake:
     """Intake of messages typed elsewhere than in Slack; one per process, called by the loop only.
 
     `ended` is called for runs that were cancelled.
@@ -428,7 +436,7 @@ class TypedMessageIntake:
         words = json.loads(delivery.body)["event"]["text"]
         colleague = self.authority.is_active_colleague(delivery.user)
         with self.store.write() as tx:
-            if not inbox.is_delivery_new(tx, delivery):
+            if not inbox.is_delivery_still_new(tx, delivery):
                 return True
             run = None
             if delivery.thread_ts:
@@ -439,7 +447,7 @@ class TypedMessageIntake:
             refused = self._refusal_text(delivery, run, is_colleague=colleague)
             if refused:
                 reply_privately(tx, delivery, refused)
-                inbox.erase_delivery(tx, delivery, "refused")
+                inbox.finish_delivery_and_erase_body(tx, delivery, "refused")
             elif is_only_cancellation(words):
                 self._cancel_run(tx, delivery, run)
             else:
@@ -461,9 +469,9 @@ class TypedMessageIntake:
         made = pass_message_to_agent(
             tx, delivery, run, at=self.clock.now(), in_private=not delivery.thread_ts
         )
-        text = notices.typed_elsewhere_line(delivery.surface, delivery.user, words)
+        text = notices.words_typed_elsewhere_line(delivery.surface, delivery.user, words)
         if made and not made.thread_ts:
-            outbox.queue_thread_root_message(tx, made, text, render_notice(text))
+            outbox.queue_thread_root_message(tx, made, text, render_notice_sentence(text))
         elif about := made or run:
             outbox.queue_notice(tx, about, f"typed:{delivery.seq}", {"text": text})
 
@@ -472,7 +480,7 @@ class TypedMessageIntake:
         if run is None or not endings.cancel_run(tx, run, at=at, actor=actor, words=outputs):
             reply_privately(tx, delivery, sentences.NOTHING_TO_CANCEL_REPLY)
         else:
-            line = notices.cancelled_line(actor)
+            line = notices.request_cancelled_line(actor)
             outbox.queue_notice(tx, run, f"cancelled:{run.id}", {"text": line})
             self.show_run_end(run)
         inbox.mark_delivery_done(tx, delivery, "cancel")

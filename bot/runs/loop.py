@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from bot.agent import outputs
-from bot.cards.sentences import handling_failed_reply
+from bot.cards.sentences import event_handling_failed_reply
 from bot.clock import Clock
 from bot.config.settings import Settings
 from bot.monitoring.spans import Incident, WorkKind
@@ -24,7 +24,7 @@ from bot.signals import Alarm, PendingLookups, Signals
 from storage import endings, inbox, moves, outbox, programs, runs, schedule
 from storage.record import Delivery, Store
 from storage.states import RunStatus
-from storage.store import compute_retry_delay, error_text, is_temporary_error
+from storage.store import compute_retry_delay, error_text, is_temporary_database_error
 
 log = logging.getLogger("countersign.loop")
 # between two looks at a deadline that a click holds up, or that cannot fall
@@ -99,7 +99,9 @@ class MainLoop:
             except Exception as error:
                 failures += 1
                 log.error(
-                    "the tick failed: %s", error_text(error), exc_info=not is_temporary_error(error)
+                    "the tick failed: %s",
+                    error_text(error),
+                    exc_info=not is_temporary_database_error(error),
                 )
                 self._alarm.schedule_wake(
                     timedelta(seconds=compute_retry_delay(failures)), "failed"
@@ -157,7 +159,9 @@ class MainLoop:
     def _handle_new_deliveries(self) -> None:
         with self._store.read() as tx:
             arrived, now = inbox.list_new_deliveries(tx), self._clock.now()
-        theirs = {each.seq for each in arrived if self._others.is_handling(each, now)}
+        theirs = {
+            each.seq for each in arrived if self._others.is_handled_by_other_replica(each, now)
+        }
         ours = [each for each in arrived if each.seq not in theirs]
         if any(each.kind in inbox.CLICKS for each in ours):
             self._decisions.hold_other_work()
@@ -170,7 +174,9 @@ class MainLoop:
                 if self._not_before.get(delivery.seq, self._clock.now()) > self._clock.now():
                     continue
                 place, cards = build_delivery_order_keys(delivery)
-                waits = {place, cards} & behind or self._waiting.is_waiting(delivery.seq)
+                waits = {place, cards} & behind or self._waiting.is_waiting_for_lookups(
+                    delivery.seq
+                )
                 if delivery.seq in theirs:
                     behind |= {place, cards}
                 elif waits or not self._handle_delivery(delivery):
@@ -197,10 +203,10 @@ class MainLoop:
         except inbox.DeliveryAlreadyHandledError:
             log.debug("delivery %s was dealt with elsewhere", delivery.seq)
         except LookupPendingError as error:  # the loop is woken when it is known
-            self._waiting.set_pending(delivery.seq, error.answers)
+            self._waiting.set_pending_lookups(delivery.seq, error.answers)
             return False
         except Exception as error:
-            if is_temporary_error(error):
+            if is_temporary_database_error(error):
                 raise
             self._postpone_or_drop_delivery(delivery, error)
         return True
@@ -216,14 +222,17 @@ class MainLoop:
         why = f"{type(error).__name__}: {error_text(error)}"
         log.warning("delivery %s (%s) failed: %s", seq, delivery.kind, why, exc_info=not known)
         with self._store.write() as tx:
-            if inbox.mark_delivery_failed(tx, delivery, why, limit=limit) and delivery.user:
+            if (
+                inbox.count_failed_delivery_attempt(tx, delivery, why, limit=limit)
+                and delivery.user
+            ):
                 outbox.queue_private_message(
                     tx,
                     f"broken:{delivery.seq}",
                     channel=delivery.channel or delivery.user,
                     thread_ts=delivery.thread_ts,
                     person=delivery.user,
-                    text=handling_failed_reply(known),
+                    text=event_handling_failed_reply(known),
                 )
         wait = timedelta(seconds=min(30, 0.5 * 2 ** min(delivery.attempts, 6)))
         self._not_before[delivery.seq] = self._clock.now() + wait
@@ -291,8 +300,8 @@ class MainLoop:
         before = None if left is None else self._clock.now() - left
         with self._store.read() as tx:
             found = runs.list_ready_runs(tx, before)
-            for run_id in self._workers.pop_due_run_ids():
-                found += runs.list_ready_run_by_id(tx, run_id)
+            for run_id in self._workers.pop_run_ids_due_again():
+                found += runs.list_run_if_ready(tx, run_id)
         fresh = self._workers.hand_out_runs(found)
         if left is not None:
             self._report_late_runs(fresh, left)

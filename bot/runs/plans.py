@@ -12,10 +12,10 @@ from typing import Any
 from bot.agent import outputs, prompt
 from bot.approvals import card_routing
 from bot.approvals.call_checks import SAME_CALL, CallRefusedError
-from bot.approvals.call_gates import FactSources
+from bot.approvals.call_gates import PolicyFactSources
 from bot.approvals.call_state import compute_call_digest, describe_call_effect
-from bot.approvals.person_questions import PlacedQuestion, queue_question
-from bot.cards.notices import refused_before_asking_notice, votes_void_notice
+from bot.approvals.person_questions import QuestionWithPlace, queue_question_messages
+from bot.cards.notices import approvals_void_notice, call_refused_before_asking_notice
 from bot.policy.authority import Authority
 from bot.policy.gates import Allow, Ask, Deny, dump_gate, load_gate
 from bot.tools import Effect, Registry, Tool
@@ -37,7 +37,7 @@ class PreparedCall:
     revision: Revision | None = None
     gate: Allow | Ask | Deny | None = None
     place: card_routing.CardPlace | None = None
-    question: PlacedQuestion | None = None
+    question: QuestionWithPlace | None = None
     audit_data: dict[str, Any] = field(default_factory=dict)  # for the audit
     reason_for_requester: str = ""  # why it was refused, where a person should know
 
@@ -66,7 +66,7 @@ class PreparedCall:
         )
 
 
-def needs_people(prepared: Sequence[PreparedCall]) -> bool:
+def needs_approval_or_answer(prepared: Sequence[PreparedCall]) -> bool:
     """Return whether people have to approve or answer any of these calls."""
     return any(each.place or each.question for each in prepared)
 
@@ -74,7 +74,7 @@ def needs_people(prepared: Sequence[PreparedCall]) -> bool:
 def should_wait_for_people(prepared: Sequence[PreparedCall]) -> bool:
     """Return whether people are asked, and no call of the plan is a read that can run at once."""
     approved = (each.call for each in prepared if each.call.status is CallStatus.APPROVED)
-    return needs_people(prepared) and all(call.does != Effect.READ for call in approved)
+    return needs_approval_or_answer(prepared) and all(call.does != Effect.READ for call in approved)
 
 
 def store_plan(
@@ -103,15 +103,15 @@ def post_plan_cards(
     """Post the cards and questions of a stored plan, and mark the message that asked for it."""
     found = ((each.call, each.gate, each.place) for each in prepared)
     asked = [
-        card_routing.RoutedCall(call, gate, at)
+        card_routing.CallWithCardPlace(call, gate, at)
         for call, gate, at in found
         if isinstance(gate, Ask) and at
     ]
     for each in prepared:
         if each.question is not None:
-            queue_question(tx, run, each.call, each.question)
+            queue_question_messages(tx, run, each.call, each.question)
     card_routing.queue_cards(tx, run, plan_id, asked)
-    if needs_people(prepared):
+    if needs_approval_or_answer(prepared):
         card_routing.queue_status_emoji(tx, run, plan_id)
 
 
@@ -154,7 +154,7 @@ def post_refusal_reason(tx: Transaction, run: Run, prepared: PreparedCall, title
     reason = hashlib.sha256(re.sub(r"\d+", "", why).encode()).hexdigest()[:16]
     key = f"refused:{run.id}:{reason}"
     if outbox.find_message_by_key(tx, key) is None:
-        text = refused_before_asking_notice(title, why)
+        text = call_refused_before_asking_notice(title, why)
         outbox.queue_notice(tx, run, key, {"text": text})
 
 
@@ -175,16 +175,16 @@ def supersede_waiting_plans(tx: Transaction, tools: Registry, run: Run, at: date
         }
         if voters:
             effects = [describe_call_effect(tools, tx, call) for call in waiting]
-            text = votes_void_notice(sorted(voters), run.requester, effects)
+            text = approvals_void_notice(sorted(voters), run.requester, effects)
             outbox.queue_line_in_all_threads(tx, run, [plan.id], f"void:{plan.id}", text)
-    endings.supersede_calls_of_run(tx, run, at=at, words=outputs)
+    endings.supersede_unstarted_calls_of_run(tx, run, at=at, words=outputs)
 
 
 @dataclass(frozen=True, slots=True)
 class MissingCardPoster:
     """Posts the cards that a waiting plan lacks; one for all workers."""
 
-    sources: FactSources
+    sources: PolicyFactSources
     authority: Authority
 
     def post_missing_cards(self, run: Run, plan_id: str) -> None:
@@ -234,6 +234,6 @@ class MissingCardPoster:
             with self.sources.store.write() as tx:
                 runs.get_run_with_fence(tx, run.id, run.fence)
                 card_routing.queue_cards(
-                    tx, run, plan_id, [card_routing.RoutedCall(call, gate, place)]
+                    tx, run, plan_id, [card_routing.CallWithCardPlace(call, gate, place)]
                 )
                 card_routing.queue_status_emoji(tx, run, plan_id)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from bot.cards.answers import NOTHING_BELOW, AnswerFooter
+from bot.cards.answers import NOTHING_BELOW, ModelAnswerFooter
 from bot.monitoring.live_events import EventKind, LiveEventBroadcaster, RunEvent, WordsEvent
 from bot.signals import Signals
 from storage.record import Run, Transaction
@@ -34,7 +34,7 @@ class Answer(Protocol):
         ...
 
     def store_whole_text(
-        self, tx: Transaction, text: str, *, last: bool, record: AnswerFooter = NOTHING_BELOW
+        self, tx: Transaction, text: str, *, last: bool, record: ModelAnswerFooter = NOTHING_BELOW
     ) -> None:
         """Store the whole text for the outbox, in the transaction that stores the turn.
 
@@ -84,14 +84,14 @@ class BroadcastAnswer:
         self._broadcast_discarded()
 
     def store_whole_text(
-        self, tx: Transaction, text: str, *, last: bool, record: AnswerFooter = NOTHING_BELOW
+        self, tx: Transaction, text: str, *, last: bool, record: ModelAnswerFooter = NOTHING_BELOW
     ) -> None:
         """Store the whole text, in the transaction that stores the turn."""
         self._answer.store_whole_text(tx, text, last=last, record=record)
         self._whole = text
 
     def broadcast_whole_text(self) -> None:
-        """Send the whole text to listeners, once the transaction of `finish` is committed."""
+        """Send the whole text to listeners, once the transaction that stored it is committed."""
         self._began = False
         if self._whole:
             self._broadcast_words(EventKind.WORDS_ENDED, self._whole)
@@ -130,10 +130,10 @@ class BroadcastPresence:
     def show_done(self, run: Run) -> None:
         """Show that the run is over, unless it is a sub-agent's."""
         if not run.parent_call:
-            build_end_broadcaster(self._presence.show_done, self._live)(run)
+            build_run_end_broadcaster(self._presence.show_done, self._live)(run)
 
 
-def build_end_broadcaster(
+def build_run_end_broadcaster(
     ended: Callable[[Run], None], live: LiveEventBroadcaster
 ) -> Callable[[Run], None]:
     """Return a function that calls `ended` with a run, then notifies live listeners of its end."""
@@ -146,7 +146,7 @@ def build_end_broadcaster(
 
 
 def announce_run_waits(run: Run, signals: Signals, presence: Presence) -> None:
-    """Show that a run waits for people, once that is stored."""
+    """Show that a run waits for people; called once its status is stored."""
     signals.outbox.notify()
     signals.work.notify()  # a nearer deadline may have come into being
     presence.show_waiting(run)

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from bot.agent.outputs import extract_result
+from bot.agent.outputs import extract_tool_result
 from bot.approvals import call_state
-from bot.approvals.call_gates import FactSources
+from bot.approvals.call_gates import PolicyFactSources
 from bot.cards.request_list import format_permalink
 from bot.runs.endings import CallOutcomeStore
 from bot.runs.results import post_outcome_unless_posted
@@ -73,11 +73,15 @@ class ProgramClaim:
     lease: timedelta  # within which the program says again that it is at work, or how it ended
 
 
-class ProgramCallClaims:
+class ProgramCallClaimManager:
     """Claims and reports of calls that programs execute; one per process, for any thread."""
 
     def __init__(
-        self, sources: FactSources, tools: Registry, signals: Signals, outcomes: CallOutcomeStore
+        self,
+        sources: PolicyFactSources,
+        tools: Registry,
+        signals: Signals,
+        outcomes: CallOutcomeStore,
     ) -> None:
         """`outcomes` stores what programs report."""
         self._store = sources.store
@@ -133,18 +137,20 @@ class ProgramCallClaims:
                 raise ClaimRefusedError(_claim_refusal_text(call))
             if call.status is target:
                 return
-            shown = calls.find_approval_of_call(tx, call)
+            shown = calls.find_call_with_votes(tx, call)
             if call.status not in (C.RUNNING, C.UNKNOWN) or shown is None:
                 raise ClaimRefusedError(_claim_refusal_text(call))
             line = " ".join(text.split())[:MOST_SUMMARY]
             if succeeded is None:
-                self._outcomes.mark_unknown_after_handover(tx, run, shown, line)
+                self._outcomes.mark_call_unknown_after_handover(tx, run, shown, line)
             else:
                 done, failed = (
                     ToolSuccess(text[:MOST_RESULT], line),
                     ToolFailure(line, certain=False),
                 )
-                self._outcomes.store_reported_outcome(tx, run, shown, done if succeeded else failed)
+                self._outcomes.store_program_reported_outcome(
+                    tx, run, shown, done if succeeded else failed
+                )
                 if run.status is RunStatus.COMPLETED and (ended := calls.find_call(tx, call.id)):
                     post_outcome_unless_posted(tx, self._tools, run, ended)
         self._signals.work.notify()
@@ -162,7 +168,7 @@ class ProgramCallClaims:
                 if call is None or run is None or call.held_until != each.held_until:
                     continue
                 if call.status is C.RUNNING:
-                    self._outcomes.mark_unknown(tx, run, call, NOT_HEARD_OF)
+                    self._outcomes.mark_call_unknown(tx, run, call, NOT_HEARD_OF)
         return bool(lapsed)
 
 
@@ -233,7 +239,7 @@ class ProgramRequestStatus:
         return self.status not in (PREPARING, CallStatus.PENDING)
 
 
-def load_request_status(
+def load_program_request_status(
     tx: Transaction, tools: Registry, workspace: str, run_id: str
 ) -> ProgramRequestStatus:
     """Return the status of the request; KeyError if there is no such run.
@@ -344,7 +350,7 @@ def _load_result(tx: Transaction, call: Call) -> Any:
         return None if answer is None or answer.declined else json.loads(answer.given)
     if call.status is not CallStatus.SUCCEEDED:
         return None
-    text = extract_result(call.output)
+    text = extract_tool_result(call.output)
     try:
         return json.loads(text)
     except ValueError:

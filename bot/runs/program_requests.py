@@ -12,25 +12,25 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from bot.agent import outputs
-from bot.approvals.channel_mode import get_mode_of_run
-from bot.approvals.form_requests import FormDependencies
-from bot.cards.notices import cancelled_line
+from bot.approvals.channel_mode import get_strictest_channel_mode
+from bot.approvals.form_requests import FormServiceFactory
+from bot.cards.notices import request_cancelled_line
 from bot.cards.request_form import render_request_root_message
 from bot.runs.endings import CallOutcomeStore
 from bot.runs.program_calls import (
-    ProgramCallClaims,
+    ProgramCallClaimManager,
     ProgramClaim,
     ProgramRequestStatus,
     RequesterNotPermittedError,
     RequestKeyReusedError,
     RequestRateLimitError,
-    load_request_status,
+    load_program_request_status,
 )
 from bot.signals import Signals
 from bot.tools.handed_over import (
     HandedOverAction,
-    check_effect_length,
-    dump_checked_action,
+    check_and_dump_action,
+    check_effect_sentence_length,
     load_action_tool,
 )
 from storage import calls, endings, inbox, moves, outbox, programs, runs
@@ -57,7 +57,7 @@ class ProgramRequest:
     def load_status(self) -> ProgramRequestStatus:
         """Return the request's current status: what was asked, who decided, what came of it."""
         with self._store.read() as tx:
-            return load_request_status(
+            return load_program_request_status(
                 tx, self._requests.tools, self._requests.workspace, self.run_id
             )
 
@@ -87,7 +87,7 @@ class ProgramRequest:
             at, actor = self._requests.clock.now(), run.requester
             if not endings.cancel_run(tx, run, at=at, actor=actor, words=outputs):
                 return False
-            text = cancelled_line(run.requester, run.client)
+            text = request_cancelled_line(run.requester, run.client)
             outbox.queue_notice(tx, run, f"cancelled:{run.id}", {"text": text})
         self._requests.wake()
         return True
@@ -96,7 +96,7 @@ class ProgramRequest:
 class ProgramRequests:
     """Makes and finds requests of programs; one per process, for any thread."""
 
-    def __init__(self, parts: FormDependencies, signals: Signals) -> None:
+    def __init__(self, parts: FormServiceFactory, signals: Signals) -> None:
         """`parts` are the parts that forms use, as these requests begin in the same way."""
         self.store = parts.sources.store
         self.clock = parts.sources.clock
@@ -108,7 +108,7 @@ class ProgramRequests:
         outcomes = CallOutcomeStore(
             parts.sources, self.tools, signals, parts.previews, self.store.signing_key
         )
-        self.program_calls = ProgramCallClaims(parts.sources, self.tools, signals, outcomes)
+        self.program_calls = ProgramCallClaimManager(parts.sources, self.tools, signals, outcomes)
 
     def ask(
         self,
@@ -119,7 +119,7 @@ class ProgramRequests:
         channel: str = "",
         why: str = "",
         key: str = "",
-        client: str | programs.ClientKey = "",
+        client: str | programs.ProgramApiKey = "",
         deadline: timedelta | None = None,
         while_open: bool = False,
     ) -> ProgramRequest:
@@ -134,19 +134,19 @@ class ProgramRequests:
         (`while_open`). `client`: the API key of the program, which limits how often it asks, or
         just its name. `deadline`: the time to decide in, if shorter than policy's.
 
-        Raises KeyError for an unknown tool, ActionError for an action that nobody can be asked
-        about, pydantic.ValidationError for invalid arguments, RequesterNotPermittedError if the
-        requester is no full member of the workspace, RequestKeyReusedError if the key was used for
-        something else, RequestRateLimitError if the client has asked too often, and
+        Raises KeyError for an unknown tool, HandedOverActionError for an action that nobody can be
+        asked about, pydantic.ValidationError for invalid arguments, RequesterNotPermittedError if
+        the requester is no full member of the workspace, RequestKeyReusedError if the key was used
+        for something else, RequestRateLimitError if the client has asked too often, and
         LookupFailedError if Slack cannot be asked.
         """
         caller, by_key = (client, None) if isinstance(client, str) else (client.name, client)
-        action = "" if isinstance(tool, str) else dump_checked_action(tool, self.tools, caller)
+        action = "" if isinstance(tool, str) else check_and_dump_action(tool, self.tools, caller)
         known = self.tools.get(tool) if isinstance(tool, str) else load_action_tool(action)
         if known is None:
             raise KeyError(tool)
         args = known.arguments.model_validate(dict(arguments))
-        check_effect_length(known, args)
+        check_effect_sentence_length(known, args)
         asked: dict[str, Any] = {"tool": known.name, "arguments": args.model_dump(mode="json")}
         asked |= {"why": why} | ({"action": action} if action else {})
         asked |= {programs.ASKED_BY: by_key.id} if by_key else {}  # no part of the call
@@ -192,7 +192,7 @@ class ProgramRequests:
         )
 
     def find_request(
-        self, run_id: str, client: str | programs.ClientKey = ""
+        self, run_id: str, client: str | programs.ProgramApiKey = ""
     ) -> ProgramRequest | None:
         """Return an earlier request of this client or API key; None if it is not theirs."""
         with self.store.read() as tx:
@@ -206,7 +206,12 @@ class ProgramRequests:
         return ProgramRequest(self, run_id) if is_theirs else None
 
     def _store_request(
-        self, asked: Delivery, effect: str, place: str, client: str, key: programs.ClientKey | None
+        self,
+        asked: Delivery,
+        effect: str,
+        place: str,
+        client: str,
+        key: programs.ProgramApiKey | None,
     ) -> tuple[str, bool]:
         """Store the request: its delivery, its run, and the message that begins its thread.
 
@@ -235,14 +240,14 @@ class ProgramRequests:
             if key:  # counted here, so that of many at once no more are let through
                 _check_rate_limit(tx, key, now)
             moves.insert_run(tx, run, at=now)
-            inbox.hold_message(tx, stored, run.id)
-            mode = get_mode_of_run(tx, run)
+            inbox.hold_message_until_next_turn(tx, stored, run.id)
+            mode = get_strictest_channel_mode(tx, run)
             text, blocks = render_request_root_message(run.requester, effect, "", mode, run.client)
             outbox.queue_thread_root_message(tx, run, text, blocks)
         return run.id, True
 
 
-def _check_rate_limit(tx: Transaction, client: programs.ClientKey, now: datetime) -> None:
+def _check_rate_limit(tx: Transaction, client: programs.ProgramApiKey, now: datetime) -> None:
     """Raise RequestRateLimitError if this client has no requests left within the hour."""
     since = programs.find_time_of_nth_newest_request(
         tx, client.name, client.per_hour, now - programs.HOUR
@@ -252,7 +257,7 @@ def _check_rate_limit(tx: Transaction, client: programs.ClientKey, now: datetime
 
 
 def _get_run_id_of_same_request(
-    tx: Transaction, stored: Delivery, asked: Delivery, key: programs.ClientKey | None
+    tx: Transaction, stored: Delivery, asked: Delivery, key: programs.ProgramApiKey | None
 ) -> str:
     """Return the run's id of an equal earlier request; RequestKeyReusedError if it differs or is
     another's.

@@ -18,19 +18,19 @@ from bot.approvals.call_checks import (
     ReachedLimit,
     UsageLimits,
     explain_incomplete_display,
-    find_repeated_call,
-    parse_call_arguments,
+    find_earlier_same_call,
+    parse_arguments_and_reason,
 )
 from bot.approvals.call_gates import (
     AFTER_REJECTION,
-    FactSources,
+    PolicyFactSources,
+    allow_full_preview_in_thread,
     compute_gate_in_transaction,
-    load_facts,
-    prepare_preview_for_thread,
+    load_policy_facts,
 )
 from bot.approvals.call_state import (
-    build_preview_columns,
     build_tool_context,
+    dump_preview_to_call_columns,
     find_next_notification_time,
 )
 from bot.approvals.card_routing import resolve_card_place
@@ -39,7 +39,7 @@ from bot.approvals.person_questions import prepare_question
 from bot.policy.authority import Authority
 from bot.policy.gates import Allow, Ask, Deny, Gate
 from bot.runs.plans import PreparedCall
-from bot.runs.sub_agent_runs import AgentRoles
+from bot.runs.sub_agent_runs import AgentRoleLoader
 from bot.tools import Registry, Tool, ToolError
 from bot.tools.arguments import dump_arguments
 from bot.tools.names import SlackIdResolver
@@ -55,7 +55,7 @@ class ProposalPreparer:
 
     def __init__(
         self,
-        sources: FactSources,
+        sources: PolicyFactSources,
         authority: Authority,
         tools: Registry,
         limits: UsageLimits,
@@ -66,7 +66,7 @@ class ProposalPreparer:
         self.sources = sources
         self._authority = authority
         self.tools = tools
-        self.roles = AgentRoles(sources.store, tools, limits.settings.max_depth)
+        self.roles = AgentRoleLoader(sources.store, tools, limits.settings.max_depth)
         self.limits = limits
         self._key = key
         self._previews = previews
@@ -90,7 +90,7 @@ class ProposalPreparer:
             self.limits.settings.max_calls,
             self.roles.load_role(run).tools,
         )
-        used = self.roles.count_proposed_calls(run)
+        used = self.roles.count_proposed_calls_of_request(run)
         for position, each in enumerate(proposed):
             provider_id = each.provider_id if each.provider_id not in seen else ""
             call = Call(
@@ -131,14 +131,14 @@ class ProposalPreparer:
         call = prepared.call
         tool = _get_proposed_tool(tools, call)
         names = SlackIdResolver(self.sources.directory, run.requester)
-        args, call.reason = parse_call_arguments(tool, proposed.arguments, names)
+        args, call.reason = parse_arguments_and_reason(tool, proposed.arguments, names)
         call.names, arguments = json.dumps(names.names_by_id), dump_arguments(args)
         call.does, call.schema_digest = tool.does, tool.schema_digest()
-        facts = load_facts(self.sources, run, tool, args)
+        facts = load_policy_facts(self.sources, run, tool, args)
         siblings = [(each.call, each.revision.arguments) for each in earlier if each.revision]
         beside = [(each.tool, given) for each, given in siblings]
         with self.sources.store.read() as tx:
-            repeat = find_repeated_call(tx, run, tool, arguments, siblings, call.created_at)
+            repeat = find_earlier_same_call(tx, run, tool, arguments, siblings, call.created_at)
             if repeat and repeat.reusable_call:
                 raise prepared.build_repeated_call_refusal(repeat.reusable_call)
             gate = compute_gate_in_transaction(tx, self.sources, run, tool, facts, siblings=beside)
@@ -214,7 +214,7 @@ class ProposalPreparer:
         place = resolve_card_place(self._authority, run, gate)
         context = build_tool_context(run, call, self.sources.clock.now())
         try:
-            seen = prepare_preview_for_thread(
+            seen = allow_full_preview_in_thread(
                 self.sources, run, self._previews.run_preview(tool, args, context)
             )
         except ToolError as error:
@@ -226,7 +226,7 @@ class ProposalPreparer:
         call.status, call.asked_at = CallStatus.PENDING, call.created_at
         call.next_at = find_next_notification_time(gate, call.created_at)
         call.deadline = gate.compute_due_time(call.created_at, gate.deadline)
-        for name, value in build_preview_columns(seen).items():
+        for name, value in dump_preview_to_call_columns(seen).items():
             setattr(call, name, value)
 
     def _require_showable(

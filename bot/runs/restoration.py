@@ -64,7 +64,7 @@ WHY = "the record was put back from an older copy, and this may have been done s
 
 
 @dataclass(frozen=True, slots=True)
-class Restoration:
+class RestoredRecordSettler:
     """Settles what was open in a restored record; used once, at the start, before anything else."""
 
     store: Store
@@ -74,8 +74,8 @@ class Restoration:
     outcomes: CallOutcomeStore
     show_run_end: Callable[[Run], None]  # shows that a request is over; it never fails
 
-    def settle_open_work(self) -> None:
-        """Settle, in one transaction, all that was open, if the record is an older copy."""
+    def settle_work_if_restored(self) -> None:
+        """Settle open deliveries and runs in one transaction, if the record is an older copy."""
         why, now = self.store.mismatch_reason, self.clock.now()
         if not why:
             return
@@ -92,7 +92,7 @@ class Restoration:
     def _settle_and_list_ended_runs(self, tx: Transaction, why: str, now: datetime) -> list[Run]:
         """Settle all that was open; return the runs that ended by it."""
         trail.record_event(tx, "record.restored", at=now, actor="system", data={"why": why})
-        for delivery in inbox.list_unsettled_deliveries(tx):
+        for delivery in inbox.list_new_and_held_deliveries(tx):
             inbox.mark_delivery_done(tx, delivery, "the record was put back from an older copy")
             if delivery.user:
                 outbox.queue_private_message(
@@ -106,7 +106,8 @@ class Restoration:
         grants.revoke_all_grants(tx, now)
         # sub-agents before those who wait for them
         found = sorted(
-            runs.list_unfinished_runs(tx), key=lambda run: -sub_agents.count_nesting_levels(tx, run)
+            runs.list_open_and_failed_runs(tx),
+            key=lambda run: -sub_agents.count_nesting_levels(tx, run),
         )
         return [run for run in found if not self._settle_run(tx, run, now)]
 
@@ -134,7 +135,7 @@ class Restoration:
                         WHY, sub_agents.list_non_reading_sub_agent_calls(tx, run)
                     ),
                 )
-                sub_agents.end_call_of_sub_agent(
+                sub_agents.end_entrusted_call(
                     tx, run, end, at=now, actor="system", output=said, note=WHY
                 )
             return waits

@@ -14,7 +14,7 @@ from typing import Any
 from bot.agent import outputs, prompt
 from bot.approvals import call_state
 from bot.cards import answers, notices, sentences
-from bot.cards.claims import extract_claims, is_contradicted_by_record
+from bot.cards.claims import do_claims_contradict_record, extract_action_claims
 from bot.cards.request_form import render_lookup_result
 from bot.cards.views import is_only_thanks
 from bot.policy.gates import Ask, load_gate
@@ -37,7 +37,7 @@ def post_table(tx: Transaction, run: Run, call: Call, found: Table) -> None:
         return
     cells = [[tables.format_table_cell(value) for value in row] for row in found.rows]
     columns, shown = found.columns[:COLUMNS], [row[:COLUMNS] for row in cells[:ROWS]]
-    shown = shown[: answers.count_rows_that_fit(columns, shown)]
+    shown = shown[: answers.count_rows_fitting_table(columns, shown)]
     whole = (
         len(cells) <= len(shown)
         and len(found.columns) <= COLUMNS
@@ -63,7 +63,11 @@ def post_table(tx: Transaction, run: Run, call: Call, found: Table) -> None:
 
 
 def post_approved_call_outcome(
-    tx: Transaction, tools: Registry, run: Run, ended: calls.ApprovedCall, plan: Sequence[Call]
+    tx: Transaction,
+    tools: Registry,
+    run: Run,
+    ended: calls.CallWithVotes,
+    plan: Sequence[Call],
 ) -> None:
     """Post in the thread how a call that people approved ended, and who had a part in it.
 
@@ -80,7 +84,7 @@ def post_approved_call_outcome(
         call.status is CallStatus.SUCCEEDED,
     )
     stated = call.note if done and tool is not None and tool.outcome is not None else ""
-    text = notices.outcome_line(
+    text = notices.approved_call_outcome_line(
         call.status,
         stated or (f"Done: {effect}" if done else effect),
         None if done and _has_later_call_with_same_people(tx, run, plan, people) else people,
@@ -95,7 +99,7 @@ def post_sub_agent_call_outcome(tx: Transaction, tools: Registry, call_id: str) 
     """Post the outcome of a call that a sub-agent has worked on; nothing if `call_id` is ""."""
     call = calls.find_call(tx, call_id)
     run, shown = (
-        (runs.find_run(tx, call.run_id), calls.find_approval_of_call(tx, call))
+        (runs.find_run(tx, call.run_id), calls.find_call_with_votes(tx, call))
         if call
         else (None, None)
     )
@@ -106,9 +110,9 @@ def post_sub_agent_call_outcome(tx: Transaction, tools: Registry, call_id: str) 
 
 
 def _build_participants(
-    tx: Transaction, run: Run, approved: calls.ApprovedCall
+    tx: Transaction, run: Run, approved: calls.CallWithVotes
 ) -> notices.CallParticipants:
-    if giver := call_state.find_grantor(tx, approved.call):
+    if giver := call_state.find_grant_giver_id(tx, approved.call):
         return notices.CallParticipants(run.requester, (), ((giver, ""),), was_saved_approval=True)
     return notices.CallParticipants(
         run.requester,
@@ -126,7 +130,7 @@ def _has_later_call_with_same_people(
 ) -> bool:
     """Return whether the plan's last call yet to run has the same people, so it will name them."""
     left = [each for each in plan if each.status is CallStatus.APPROVED]
-    last = calls.find_approval_of_call(tx, left[-1]) if left else None
+    last = calls.find_call_with_votes(tx, left[-1]) if left else None
     return last is not None and _build_participants(tx, run, last) == people
 
 
@@ -139,27 +143,27 @@ NOT_APPROVED = " Nobody has approved anything."
 
 def build_answer_footer(
     tx: Transaction, tools: Registry, run_id: str, text: str, *, last: bool, note: str = ""
-) -> answers.AnswerFooter:
+) -> answers.ModelAnswerFooter:
     """Return the footer for a model's words: what really became of the run's calls.
 
     It covers the calls that change something or asked people, and is loud if the words contradict
     it. Words that are not the `last` of the run get it only then; so does an answer to plain
     thanks. `note`: why the words are incomplete.
     """
-    claims = extract_claims(text)
+    claims = extract_action_claims(text)
     if not last and not (claims.says_something_done or claims.says_approved):
-        return answers.AnswerFooter(note=note)
+        return answers.ModelAnswerFooter(note=note)
     found = calls.list_calls_of_request(tx, run_id)  # also of its sub-agents
     counting = [
         call for place, call in enumerate(found) if _is_covered_by_footer(call, found[place + 1 :])
     ]
     ended = [_build_call_outcome(tx, tools, call) for call in counting]
     unapproved = claims.says_approved and not any(_was_approved(tx, call) for call in counting)
-    loud = unapproved or is_contradicted_by_record(claims, ended, whole=last)
+    loud = unapproved or do_claims_contradict_record(claims, ended, whole=last)
     if not loud and (not last or (not found and _is_only_thanks(tx, run_id))):
-        return answers.AnswerFooter(note=note)
-    record = answers.build_outcome_summary_line(ended) + (NOT_APPROVED if unapproved else "")
-    return answers.AnswerFooter(record, loud, note)
+        return answers.ModelAnswerFooter(note=note)
+    record = answers.build_call_outcomes_line(ended) + (NOT_APPROVED if unapproved else "")
+    return answers.ModelAnswerFooter(record, loud, note)
 
 
 def _was_approved(tx: Transaction, call: Call) -> bool:
@@ -225,7 +229,7 @@ def _build_outcome_message(
         case CallStatus.SUCCEEDED if call.does == Effect.READ:
             if outbox.find_message_by_key(tx, f"table:{call.id}:{call.revision}"):
                 return None  # the rows stand there
-            text, blocks = render_lookup_result(effect, outputs.extract_result(call.output))
+            text, blocks = render_lookup_result(effect, outputs.extract_tool_result(call.output))
             return {"text": text, "blocks": blocks}
         case CallStatus.SUCCEEDED | CallStatus.FAILED if is_outcome_posted(tx, call):
             return None

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.agent import prompt
-from bot.approvals.channel_mode import get_mode_of_run
+from bot.approvals.channel_mode import get_strictest_channel_mode
 from bot.approvals.form_catalog import RequestChannelChecker
 from bot.cards import notices
-from bot.cards.answers import render_notice
-from bot.cards.request_form import render_mode_note
+from bot.cards.answers import render_notice_sentence
+from bot.cards.request_form import render_request_mode_note
 from bot.clock import Clock
 from bot.policy.evaluation import CurrentPolicy
 from storage import channel_modes, outbox, runs
@@ -51,21 +51,24 @@ def post_where_request_continues(tx: Transaction, run: Run, delivery: Delivery, 
         _post_in_channel(tx, delivery, f"shared:{run.id}", notices.SHARED_CHANNEL_NOTICE)
         return
     told = (
-        notices.asked_in_shared_channel_notice
+        notices.quoted_shared_channel_request_notice
         if run.thread_ts
-        else notices.moved_here_from_channel_notice
+        else notices.moved_from_shared_channel_notice
     )
     text = told(delivery.channel, words)
     blocks = [
-        *render_notice(text),
-        *render_mode_note(get_mode_of_run(tx, run)),
+        *render_notice_sentence(text),
+        *render_request_mode_note(get_strictest_channel_mode(tx, run)),
     ]
     if run.thread_ts:
         outbox.queue_notice(tx, run, f"goes_on:{run.id}", {"text": text, "blocks": blocks})
     else:
         outbox.queue_thread_root_message(tx, run, text, blocks)
     _post_in_channel(
-        tx, delivery, f"private:{run.id}", notices.continues_in_private_notice(delivery.user)
+        tx,
+        delivery,
+        f"private:{run.id}",
+        notices.request_continues_in_private_notice(delivery.user),
     )
 
 
@@ -112,7 +115,7 @@ class ChannelChangeHandler:
         if not self.places.is_disallowed_shared_channel(channel, is_shared=True):
             return
         with self.store.write() as tx:
-            for run in runs.list_unfinished_runs(tx):
+            for run in runs.list_open_and_failed_runs(tx):
                 is_here = (run.team, run.channel) == (team, channel)
                 if is_here and runs.is_run_open(run) and not run.parent_call:
                     self._move_run_to_private(tx, run)
@@ -123,14 +126,16 @@ class ChannelChangeHandler:
             prompt.extract_request_text(item)
             for item in runs.list_user_messages_until(tx, run.id, now)
         ]
-        modes_line = render_mode_note(get_mode_of_run(tx, run))
+        modes_line = render_request_mode_note(get_strictest_channel_mode(tx, run))
         if not channel_modes.move_request_out_of_channel(tx, run, at=now):
             return
-        line = {"text": notices.continues_in_private_notice(run.requester)}
+        line = {"text": notices.request_continues_in_private_notice(run.requester)}
         outbox.queue_notice(tx, run, f"private:{run.id}", line)
-        text = notices.moved_here_from_channel_notice(
+        text = notices.moved_from_shared_channel_notice(
             run.channel, next(filter(str.strip, said), "")
         )
         moved = runs.find_run(tx, run.id)
         assert moved is not None
-        outbox.queue_thread_root_message(tx, moved, text, [*render_notice(text), *modes_line])
+        outbox.queue_thread_root_message(
+            tx, moved, text, [*render_notice_sentence(text), *modes_line]
+        )

@@ -8,7 +8,7 @@ from typing import Any
 
 from bot.agent import outputs, prompt
 from bot.agent.turn import PlannerError
-from bot.cards.answers import NOTHING_BELOW, AnswerFooter
+from bot.cards.answers import NOTHING_BELOW, ModelAnswerFooter
 from bot.runs.results import post_sub_agent_call_outcome
 from bot.tools import Registry, Tool
 from bot.tools.agents import select_sub_agent_tools
@@ -30,7 +30,7 @@ class SilentAnswer:
         """Do nothing: there is nothing to discard."""
 
     def store_whole_text(
-        self, tx: Transaction, text: str, *, last: bool, record: AnswerFooter = NOTHING_BELOW
+        self, tx: Transaction, text: str, *, last: bool, record: ModelAnswerFooter = NOTHING_BELOW
     ) -> None:
         """Do nothing: no message is posted."""
 
@@ -53,7 +53,7 @@ class AgentRole:
         return [build_function_schema(tool) for tool in self.tools]
 
 
-class AgentRoles:
+class AgentRoleLoader:
     """Finds the role of each run; one for all workers, on any thread."""
 
     def __init__(self, store: Store, tools: Registry, max_depth: int) -> None:
@@ -83,7 +83,7 @@ class AgentRoles:
             prompt.build_sub_agent_instructions(tool.title, tool.agent.prompt), allowed
         )
 
-    def count_proposed_calls(self, run: Run) -> int:
+    def count_proposed_calls_of_request(self, run: Run) -> int:
         """Return how many calls the request has proposed, those of its sub-agents included."""
         if not run.parent_call:
             return run.calls
@@ -112,14 +112,14 @@ def hand_call_to_sub_agent(
     tx: Transaction, run: Run, call: Call, task: str, *, at: datetime
 ) -> None:
     """Make the call ENTRUSTED, with a run of its own in which a sub-agent works on the task."""
-    item = prompt.build_task_item(run.requester, task)
+    item = prompt.build_sub_agent_task_item(run.requester, task)
     children.hand_call_to_sub_agent(tx, run, call, item, at=at)
 
 
 def store_sub_agent_answer(
     tx: Transaction, tools: Registry, child: Run, text: str, *, at: datetime
 ) -> None:
-    """Store a sub-agent's answer as its call's result, and post that."""
+    """Store a sub-agent's answer as its call's result, and post the call's outcome."""
     call, done = (
         calls.find_call(tx, child.parent_call),
         children.list_non_reading_sub_agent_calls(tx, child),
@@ -128,7 +128,7 @@ def store_sub_agent_answer(
     output = prompt.sub_agent_answer_output(text, done, tool.max_output if tool else MOST)
     line = " ".join(text.split()) or prompt.NOTHING_SAID
     note = line if len(line) <= SUMMARY else f"{line[: SUMMARY - 1]}…"
-    ended = children.end_call_of_sub_agent(
+    ended = children.end_entrusted_call(
         tx, child, CallStatus.SUCCEEDED, at=at, actor="worker", output=output, note=note
     )
     post_sub_agent_call_outcome(tx, tools, ended)
@@ -137,12 +137,12 @@ def store_sub_agent_answer(
 def store_sub_agent_failure(
     tx: Transaction, tools: Registry, child: Run, why: str, *, at: datetime
 ) -> None:
-    """Fail and post the call of a sub-agent that could not go on; end what that had open."""
+    """Fail and post the call of a sub-agent that could not go on; cancel its own open calls."""
     endings.cancel_calls_of_failed_sub_agent(tx, child, at=at, words=outputs)
     output = prompt.sub_agent_failure_output(
         why, children.list_non_reading_sub_agent_calls(tx, child)
     )
-    ended = children.end_call_of_sub_agent(
+    ended = children.end_entrusted_call(
         tx, child, CallStatus.FAILED, at=at, actor="worker", output=output, note=why
     )
     post_sub_agent_call_outcome(tx, tools, ended)

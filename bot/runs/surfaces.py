@@ -69,21 +69,21 @@ class SurfacePort(Protocol):
         ...
 
 
-class PartKind(StrEnum):
-    """The kinds of parts that other packages may add."""
+class EntryPointKind(StrEnum):
+    """The kinds of entry points of packages: surface and source."""
 
     SURFACE = "surface"  # where people see what goes on and decide
     SOURCE = "source"  # what puts calls before people
 
     @property
     def entry_point_group(self) -> str:
-        """Return the name of the entry point group."""
+        """Return the name of the entry point group of this kind."""
         return f"countersign.{self}s"
 
 
-OWN: dict[PartKind, tuple[tuple[str, str], ...]] = {
-    PartKind.SURFACE: (("terminal and programs", "bot.http.local_socket:LocalSocket"),),
-    PartKind.SOURCE: (),
+OWN: dict[EntryPointKind, tuple[tuple[str, str], ...]] = {
+    EntryPointKind.SURFACE: (("terminal and programs", "bot.http.local_socket:LocalSocket"),),
+    EntryPointKind.SOURCE: (),
 }
 
 
@@ -99,7 +99,7 @@ class NamedSurface:
     surface: SurfacePort
 
 
-def load_surface_classes(kind: PartKind) -> list[LoadedEntryPoint]:
+def load_surface_classes(kind: EntryPointKind) -> list[LoadedEntryPoint]:
     """Return the classes of all surfaces, or of all sources; raises SurfaceError."""
     try:
         found = load_entry_points(kind.entry_point_group, OWN[kind])
@@ -115,7 +115,7 @@ def load_surface_classes(kind: PartKind) -> list[LoadedEntryPoint]:
 
 def create_surfaces(host: Host) -> tuple[NamedSurface, ...]:
     """Create all surfaces and sources; raises SurfaceError if one cannot be created."""
-    found = [each for kind in PartKind for each in load_surface_classes(kind)]
+    found = [each for kind in EntryPointKind for each in load_surface_classes(kind)]
     return tuple(NamedSurface(each.name, _create_surface(each, host)) for each in found)
 
 

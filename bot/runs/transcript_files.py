@@ -42,8 +42,8 @@ class FileInsertingPlanner:
         """Take one model turn, with files filled in.
 
         If the server refuses the request, it is repeated without new files. Raises PlannerError, or
-        RequestTooLongError, whose `without_files` repeats it without new files, and what `sink`
-        raises.
+        ModelRequestTooLongError, whose `without_files` repeats it without new files, and what
+        `sink` raises.
         """
         files = self._load_referenced_files(transcript)
         fresh = [each for each in files.values() if not each.withheld and each.read_at is None]
@@ -51,7 +51,7 @@ class FileInsertingPlanner:
             result = self.planner.take_turn(
                 _fill_in_stored_files(transcript, files), tools, instructions, sink
             )
-        except turn.RequestRefusedError as error:
+        except turn.ModelRequestRefusedError as error:
             # if none is fresh, the model is another one
             doubted = fresh or [each for each in files.values() if not each.withheld]
             if not doubted:
@@ -59,7 +59,7 @@ class FileInsertingPlanner:
             log.warning("the model is asked without %d files: %s", len(doubted), error)
             without = _fill_in_stored_files(transcript, files, {each.id for each in doubted})
             return self._take_turn_without_files(doubted, without, tools, instructions, sink)
-        except turn.RequestTooLongError as error:
+        except turn.ModelRequestTooLongError as error:
             if not fresh:
                 raise
             # or the thread is what is too long: whoever asks may know how to shorten it
@@ -67,7 +67,7 @@ class FileInsertingPlanner:
             again = partial(
                 self._take_turn_without_files, fresh, without, tools, instructions, sink
             )
-            raise turn.RequestTooLongError(str(error), error.window, again) from error
+            raise turn.ModelRequestTooLongError(str(error), error.window, again) from error
         self._mark_files_accepted(fresh)
         return result
 
@@ -144,4 +144,4 @@ def _fill_in_stored_files(
         )
         for name, each in files.items()
     }
-    return file_items.fill_in_files(transcript, shown)
+    return file_items.replace_references_with_files(transcript, shown)

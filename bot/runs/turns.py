@@ -14,7 +14,7 @@ from typing import Any
 
 from bot.agent import outputs, prompt
 from bot.agent.turn import FunctionCall, PlannerError, Proposal, Reply
-from bot.cards.answers import AnswerFooter, has_visible_text, incomplete_answer_sentence
+from bot.cards.answers import ModelAnswerFooter, has_visible_text, incomplete_answer_sentence
 from bot.cards.notices import message_unanswered_notice
 from bot.monitoring.live_events import LiveEventBroadcaster
 from bot.monitoring.spans import WorkKind
@@ -34,8 +34,8 @@ log = logging.getLogger("countersign.turns")
 C, R = CallStatus, RunStatus
 
 
-class ModelAnswer:
-    """The result of one model turn, with the situation in which it was asked."""
+class ModelTurnResult:
+    """The result of one model turn, and whether calls waited when it was asked."""
 
     def __init__(self, result: Reply | Proposal, taken: frozenset[str], *, beside: bool) -> None:
         """`taken` are call ids in the transcript; `beside`: calls of the run wait for people.
@@ -86,7 +86,7 @@ class ModelTurnTaker:
         them wait for people; this is then a side turn, in which the model may answer, look things
         up, or take the plan back and propose something else.
         """
-        self._signals.wait_for_urgent_work()
+        self._signals.wait_until_urgent_work_done()
         self._presence.show_working(run)
         self._thread.add_messages_to_transcript(run)
         role = self._roles.load_role(run)
@@ -96,13 +96,13 @@ class ModelTurnTaker:
         if over:
             return self._store_own_reply(run, over, beside=bool(waiting))
         tools = [*role.build_function_schemas(), *([outputs.REPLACE] if waiting else [])]
-        items = partial(pair_calls_with_outputs, meanwhile=build_interim_outputs(waiting))
+        items = partial(pair_calls_with_outputs, meanwhile=build_outputs_of_waiting_calls(waiting))
         asked = ModelPrompt(items, tools, role.instructions)
         answer = self._open_answer(run)
         try:
             with self._signals.tracer.start_span(WorkKind.TURN):
                 result = self._threads.take_turn(run, before, asked, answer)
-            said = ModelAnswer(result, before.proposed_call_ids, beside=bool(waiting))
+            said = ModelTurnResult(result, before.proposed_call_ids, beside=bool(waiting))
             return retry_until_stored(
                 lambda: self._store_model_answer(run, said, answer),
                 self._signals.stopping,
@@ -124,7 +124,7 @@ class ModelTurnTaker:
             return BroadcastAnswer(SilentAnswer(), LiveEventBroadcaster(), run)
         return BroadcastAnswer(self._answer(run), self._signals.live, run)
 
-    def _store_model_answer(self, run: Run, said: ModelAnswer, answer: BroadcastAnswer) -> bool:
+    def _store_model_answer(self, run: Run, said: ModelTurnResult, answer: BroadcastAnswer) -> bool:
         if isinstance(said.result, Reply):
             return self._store_reply(run, said.result, answer, beside=said.beside)
         return self._store_plan(run, said, said.result, answer)
@@ -151,7 +151,7 @@ class ModelTurnTaker:
         with self._store.write(durable=False) as tx:
             held = self._store_and_count_turn(tx, run, reply)
             # said while the model was answering, or decided: go on with that
-            more = bool(inbox.list_held_messages(tx, run.id)) or (
+            more = bool(inbox.list_messages_held_for_run(tx, run.id)) or (
                 beside and not calls.is_run_blocked(tx, run.id)
             )
             last = not more and not beside
@@ -178,7 +178,7 @@ class ModelTurnTaker:
 
     def _build_text_and_footer(
         self, tx: Transaction, run: Run, reply: Reply, *, last: bool, stopped: bool
-    ) -> tuple[str, AnswerFooter]:
+    ) -> tuple[str, ModelAnswerFooter]:
         """Return the reply's text, or the bot's own if that is empty, and the footer below it."""
         lacks = "" if stopped else incomplete_answer_sentence(reply.text, reply.cut_reason)
         ours = stopped or not has_visible_text(reply.text)
@@ -189,7 +189,7 @@ class ModelTurnTaker:
         return text, replace(under, ours=ours)
 
     def _store_plan(
-        self, run: Run, said: ModelAnswer, proposal: Proposal, answer: BroadcastAnswer
+        self, run: Run, said: ModelTurnResult, proposal: Proposal, answer: BroadcastAnswer
     ) -> bool:
         """Store the proposed calls: as the run's plan, beside a waiting plan, or in its place."""
         now = self._clock.now()
@@ -198,10 +198,10 @@ class ModelTurnTaker:
         if said.beside and not said.replaced:
             plans.refuse_all_but_reads(prepared, self._tools)
         replace_call_ids(proposal, proposal.calls, prepared)
-        asked = plans.needs_people(prepared)
+        asked = plans.needs_approval_or_answer(prepared)
         with self._store.write(durable=False) as tx:
             # somebody has written meanwhile: that is answered beside
-            waits = plans.should_wait_for_people(prepared) and not inbox.list_held_messages(
+            waits = plans.should_wait_for_people(prepared) and not inbox.list_messages_held_for_run(
                 tx, run.id
             )
             if said.replaced:
@@ -259,7 +259,7 @@ def replace_call_ids(
         proposal.items[each.index]["call_id"] = ours.call.provider_id
 
 
-def build_interim_outputs(waiting: Iterable[Call]) -> dict[str, str]:
+def build_outputs_of_waiting_calls(waiting: Iterable[Call]) -> dict[str, str]:
     """Return outputs for the calls of a plan that waits, by the model's call id."""
     told = {
         CallStatus.PENDING: outputs.WAITS,
@@ -303,7 +303,7 @@ def pair_calls_with_outputs(
     result += _iterate_outputs(lacking, given, meanwhile)
     newest = transcript.items[-1]
     if newest.get("type") == "function_call_output" and result[-1] is not newest:
-        result.append(prompt.build_note_item(outputs.DECIDED))
+        result.append(prompt.build_countersign_note_item(outputs.DECIDED))
     return result
 
 

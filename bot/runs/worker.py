@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from bot.agent.outputs import STEP_FAILED, UNANSWERED_BEFORE
 from bot.agent.turn import PlannerError
-from bot.approvals.person_questions import is_question
+from bot.approvals.person_questions import is_question_to_person
 from bot.cards.answers import render_retry_message
 from bot.cards.notices import run_failed_notice
 from bot.clock import Clock
@@ -33,7 +33,7 @@ from bot.tools import Effect, Registry
 from storage import calls, inbox, moves, outbox, runs
 from storage.record import Call, Run, Store, retry_until_stored
 from storage.states import CallStatus, RunSource, RunStatus
-from storage.store import error_text, is_temporary_error
+from storage.store import error_text, is_temporary_database_error
 
 log = logging.getLogger("countersign.worker")
 C, R = CallStatus, RunStatus
@@ -103,7 +103,7 @@ class RunWorker:
             log.warning("run %s: no model turn: %s (%r)", run_id, error, error.__cause__)
             self._fail_run(run, str(error))
         except Exception as error:
-            if is_temporary_error(error):  # only where the process ends
+            if is_temporary_database_error(error):  # only where the process ends
                 log.warning("run %s: left for the next start: %s", run_id, error_text(error))
                 return
             log.exception("run %s: failed", run_id)
@@ -133,7 +133,7 @@ class RunWorker:
             # a stream left open by a crash is closed first; the first claim finds none, and no call
             claimed_before = run is not None and run.fence > 1
             closed = claimed_before and outbox.withdraw_open_streams(tx, run_id)
-            found = calls.list_open_calls(tx, run_id) if claimed_before else []
+            found = calls.list_calls_of_open_plan(tx, run_id) if claimed_before else []
         if closed:
             self._signals.outbox.notify()
         return (run, found) if run is not None else None
@@ -166,7 +166,9 @@ class RunWorker:
 
     def _load_held_run(self, run: Run) -> RunWithCalls:
         with self._store.read() as tx:
-            return runs.get_run_with_fence(tx, run.id, run.fence), calls.list_open_calls(tx, run.id)
+            return runs.get_run_with_fence(tx, run.id, run.fence), calls.list_calls_of_open_plan(
+                tx, run.id
+            )
 
     def _take_step(self, run: Run, found: list[Call]) -> RunWithCalls | bool:
         """Take one step, according to the calls of the run's open plan.
@@ -181,10 +183,10 @@ class RunWorker:
             return self._turns[run.source](run, ())
         for call in found:
             if call.status is C.RUNNING and not call.action:
-                self._executor.recover_call(run, call)
+                self._executor.recover_interrupted_call(run, call)
                 return True
         if at_once := next(
-            (c for c in found if calls.can_run_call(c) and c.does == Effect.READ), None
+            (c for c in found if calls.can_worker_run_call(c) and c.does == Effect.READ), None
         ):
             self._presence.show_working(run)
             return self._executor.execute_call(run, at_once) or True
@@ -195,13 +197,13 @@ class RunWorker:
                 if spoken_to
                 else self._wait_for_people(run, found)
             )
-        if approved := next((c for c in found if calls.can_run_call(c)), None):
+        if approved := next((c for c in found if calls.can_worker_run_call(c)), None):
             self._presence.show_working(run)
             return self._execute_or_cancel_call(run, found, approved)
         with self._store.write() as tx:
             runs.get_run_with_fence(tx, run.id, run.fence)
             runs.close_plan_if_all_final(
-                tx, run, calls.list_open_calls(tx, run.id), at=self._clock.now()
+                tx, run, calls.list_calls_of_open_plan(tx, run.id), at=self._clock.now()
             )
         return True
 
@@ -214,7 +216,7 @@ class RunWorker:
         if broken is None:
             return self._executor.execute_call(run, call) or True
         output, note = STEP_FAILED, "an earlier step failed"
-        if is_question(broken):
+        if is_question_to_person(broken):
             output, note = UNANSWERED_BEFORE, "nobody answered the question before it"
         with self._store.write() as tx:
             runs.get_run_with_fence(tx, run.id, run.fence)
@@ -235,7 +237,9 @@ class RunWorker:
         if run.source is not RunSource.MESSAGE:
             return False
         with self._store.read() as tx:
-            return bool(inbox.list_held_messages(tx, run.id)) or runs.needs_model_answer(tx, run.id)
+            return bool(inbox.list_messages_held_for_run(tx, run.id)) or runs.needs_model_answer(
+                tx, run.id
+            )
 
     def _wait_for_people(self, run: Run, found: list[Call]) -> bool:
         """Make the run WAITING, with a card for each call; return True if it can go on instead."""
@@ -249,7 +253,7 @@ class RunWorker:
             decided = not any(
                 calls.is_blocking_run(call) for call in calls.list_calls_of_plan(tx, plan_id)
             )
-            if decided or inbox.list_held_messages(tx, run.id):
+            if decided or inbox.list_messages_held_for_run(tx, run.id):
                 return True
             if not moves.change_run_status(tx, held, R.WAITING, at=now, fence=run.fence):
                 return False
@@ -293,13 +297,13 @@ def _has_precedence(run: Run, found: list[Call]) -> bool:
     """Return whether the run's next step is a call that people approved, or blocks such a call."""
     if run.source is RunSource.SERVER:  # a worker waits for it, amid such a call
         return True
-    return any(map(calls.was_approved_by_people, found)) and not any(
+    return any(map(calls.is_people_approved_and_unstarted, found)) and not any(
         map(calls.is_blocking_run, found)
     )
 
 
 def _should_cancel_later_calls(call: Call) -> bool:
     """Return whether the call's end cancels the rest of its plan; a read's end never does."""
-    if is_question(call):
+    if is_question_to_person(call):
         return call.status is C.EXPIRED
     return call.does != Effect.READ and call.status in (C.FAILED, C.UNKNOWN)

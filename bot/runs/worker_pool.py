@@ -57,8 +57,8 @@ class WorkerPool:
         self._start_queued_runs()
         return fresh
 
-    def pop_due_run_ids(self) -> list[str]:
-        """Return, and forget, the runs handed out again while worked on, and released since."""
+    def pop_run_ids_due_again(self) -> list[str]:
+        """Return and forget the ids of runs handed out again while held, and free now."""
         with self._lock:
             due, self._due = self._due, []
             return due
@@ -296,7 +296,7 @@ class OtherProcesses(Protocol):
         """Return how long READY runs are left to jobs; None: the loop hands them out at once."""
         ...
 
-    def is_handling(self, delivery: Delivery, now: datetime) -> bool:
+    def is_handled_by_other_replica(self, delivery: Delivery, now: datetime) -> bool:
         """Return whether another process, which stored the delivery, is processing it."""
         ...
 
@@ -313,7 +313,7 @@ class NoOtherProcesses:
 
     job_pickup_timeout = None
 
-    def is_handling(self, delivery: Delivery, now: datetime) -> bool:
+    def is_handled_by_other_replica(self, delivery: Delivery, now: datetime) -> bool:
         """Return False: there is no other process."""
         return False
 

@@ -20,11 +20,11 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
 from bot.cards import block_kit
-from bot.cards.answers import NOTHING_BELOW, AnswerFooter
-from bot.cards.notices import step_label
+from bot.cards.answers import NOTHING_BELOW, ModelAnswerFooter
+from bot.cards.notices import tool_step_label
 from bot.cards.slack_text import count_slack_characters
 from bot.clock import Clock
-from bot.monitoring.live_events import Event, EventKind, RunEvent, StepEnd, StepEvent, ToolStep
+from bot.monitoring import live_events
 from bot.policy.authority import Directory
 from bot.signals import Signals
 from bot.slack.client import SlackClient, is_feature_missing, is_permanent_refusal, is_rate_limited
@@ -49,10 +49,10 @@ class TaskStatus(StrEnum):
 
 
 ENDS = {
-    StepEnd.DONE: TaskStatus.COMPLETE,
-    StepEnd.FAILED: TaskStatus.ERROR,
-    StepEnd.UNKNOWN: TaskStatus.ERROR,
-    StepEnd.NOT_DONE: TaskStatus.PENDING,
+    live_events.ToolStepOutcome.DONE: TaskStatus.COMPLETE,
+    live_events.ToolStepOutcome.FAILED: TaskStatus.ERROR,
+    live_events.ToolStepOutcome.UNKNOWN: TaskStatus.ERROR,
+    live_events.ToolStepOutcome.NOT_DONE: TaskStatus.PENDING,
 }
 
 
@@ -65,27 +65,27 @@ class StepTaskList:
         self._here: set[str] = set()  # in the stream that is open
         self._beats: dict[str, int] = {}
 
-    def add_or_update_task(self, step: ToolStep, status: TaskStatus) -> None:
+    def add_or_update_task(self, step: live_events.ToolStep, status: TaskStatus) -> None:
         """Add a step with this status, or update it; ignore new steps beyond MOST."""
         if step.call_id in self._chunks or len(self._chunks) < MOST:
-            title = step_label(step.doing, step.title)
+            title = tool_step_label(step.doing, step.title)
             task = {"type": "task_update", "id": step.call_id, "title": title, "status": status}
             self._chunks[step.call_id] = task
 
-    def remove_task(self, step: ToolStep) -> None:
+    def remove_task(self, step: live_events.ToolStep) -> None:
         """Remove a step that only delegated work, as the sub-agent's own steps are shown."""
         self._chunks.pop(step.call_id, None)
 
-    def increment_progress_count(self, step: ToolStep) -> int:
+    def increment_progress_count(self, step: live_events.ToolStep) -> int:
         """Count one more progress event of a long step, and return the count."""
         self._beats[step.call_id] = self._beats.get(step.call_id, 0) + 1
         return self._beats[step.call_id]
 
-    def list_unsent(self) -> list[dict[str, Any]]:
+    def list_unsent_tasks(self) -> list[dict[str, Any]]:
         """Return the tasks that no stream shows in their present state, in order."""
         return [each for key, each in list(self._chunks.items()) if self._sent.get(key) != each]
 
-    def mark_sent(self, chunks: list[dict[str, Any]]) -> None:
+    def mark_tasks_sent(self, chunks: list[dict[str, Any]]) -> None:
         """Record that the open stream shows these tasks."""
         self._sent |= {each["id"]: each for each in chunks}
         self._here |= {each["id"] for each in chunks}
@@ -100,7 +100,7 @@ class StepTaskList:
 def build_stream_arguments(
     text: str, tasks: list[dict[str, Any]], *, chunked: bool = False
 ) -> dict[str, Any]:
-    """Return the arguments that add words and tasks to a stream; {} if there are neither.
+    """Return the Slack arguments that add text and tasks to a stream; {} for neither.
 
     `chunked`: the stream began with chunks, so words have to be sent as a chunk, too.
     """
@@ -239,7 +239,7 @@ class StreamedAnswer:
         self._reset_stream_state(anew=True)
 
     def store_whole_text(
-        self, tx: Transaction, text: str, *, last: bool, record: AnswerFooter = NOTHING_BELOW
+        self, tx: Transaction, text: str, *, last: bool, record: ModelAnswerFooter = NOTHING_BELOW
     ) -> None:
         """Store the whole text for the outbox, in the caller's transaction.
 
@@ -271,7 +271,7 @@ class StreamedAnswer:
                     closing = self._build_closing_fields(self._find_missing_text(""))
                     _close_row(tx, self._row, {"text": "", "last": False} | closing)
                 else:  # the request was ended meanwhile, perhaps while Slack was beginning this
-                    outbox.close_late_stream(tx, self._row)
+                    outbox.close_given_up_stream(tx, self._row)
             self._signals.outbox.notify()
 
     def _find_missing_text(self, text: str) -> str | None:
@@ -339,7 +339,7 @@ class StreamedAnswer:
         """Return the tasks to send now; none where Slack does not take tasks."""
         can = self._chunked or not self._open
         draws = self._streaming.can_show_tasks(self.run.channel)
-        return self._tasks.list_unsent() if can and draws else []
+        return self._tasks.list_unsent_tasks() if can and draws else []
 
     def _is_task_refusal(self, error: SlackApiError) -> bool:
         if self._open:
@@ -357,7 +357,7 @@ class StreamedAnswer:
         else:
             self._start_stream(more, tasks)
         self._shown += more
-        self._tasks.mark_sent(tasks)
+        self._tasks.mark_tasks_sent(tasks)
 
     def _render_text(self, text: str) -> str:
         return block_kit.format_as_blockquote(add_names_to_mentions(self._directory, text))
@@ -403,7 +403,7 @@ REMEMBERED = 500  # requests whose steps are kept
 BEATS = 2  # that a step goes on for before it begins a stream: three seconds
 
 
-class StreamedAnswers:
+class StreamedAnswerRegistry:
     """The answers of turns, including those that a long step began before any words.
 
     One per process; any thread.
@@ -436,15 +436,18 @@ class StreamedAnswers:
             *self._parts, self._streaming, run, tasks or StepTaskList(), self._keep_open_answer
         )
 
-    def handle_event(self, event: Event) -> None:
+    def handle_event(self, event: live_events.Event) -> None:
         """Record a step from a live event; end a run's stream when it waits or is over.
 
         Steps of sub-agents are added to the same tasks; they start no stream, as the parent's run
         owns it.
         """
-        if isinstance(event, RunEvent) and event.kind is not EventKind.WORKS:
-            self._abandon_open_answer(event.run, over=event.kind is EventKind.OVER)
-        if not isinstance(event, StepEvent) or event.step.asked:
+        if (
+            isinstance(event, live_events.RunEvent)
+            and event.kind is not live_events.EventKind.WORKS
+        ):
+            self._abandon_open_answer(event.run, over=event.kind is live_events.EventKind.OVER)
+        if not isinstance(event, live_events.StepEvent) or event.step.asked:
             return
         if event.run.source not in MODELLED:
             return
@@ -455,14 +458,14 @@ class StreamedAnswers:
             self._tasks.move_to_end(root)
             if len(self._tasks) > REMEMBERED:
                 self._tasks.popitem(last=False)
-        if event.end is StepEnd.ENTRUSTED:
+        if event.end is live_events.ToolStepOutcome.ENTRUSTED:
             tasks.remove_task(event.step)
         else:
             status = ENDS[event.end] if event.end else TaskStatus.IN_PROGRESS
             tasks.add_or_update_task(event.step, status)
         if begun is not None and not begun.is_open_for_run(event.run):
             begun = None
-        goes_on = event.kind is EventKind.STEP_GOES_ON
+        goes_on = event.kind is live_events.EventKind.STEP_GOES_ON
         is_long = goes_on and tasks.increment_progress_count(event.step) >= BEATS
         is_answered = event.run.source is RunSource.MESSAGE and not self._stopping.is_set()
         if begun is None and is_long and is_answered:

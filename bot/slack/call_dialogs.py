@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from bot.approvals.call_state import describe_call_effect
-from bot.approvals.call_views import build_full_call_view
+from bot.approvals.call_views import build_call_view_for_approvers
 from bot.approvals.card_views import is_approvable_on_card
-from bot.approvals.dialog_access import DialogAccess, DialogAdmission, DialogRefusal
+from bot.approvals.dialog_access import DialogAccessChecker, DialogAdmission, DialogRefusal
 from bot.approvals.edits import Edit, EditHandler, ForbiddenEdit, UnchangedEdit
 from bot.approvals.permissions import PermissionChecker, needs_reason
 from bot.cards import button_codec, review_dialog
@@ -54,7 +54,7 @@ class CallDialogFamily:
     directory: Directory
     permissions: PermissionChecker
     edits: EditHandler
-    access: DialogAccess
+    access: DialogAccessChecker
 
     actions: ClassVar[Collection[Action]] = VERBS
     dialogs: ClassVar[Collection[DialogId]] = (
@@ -118,7 +118,7 @@ class CallDialogFamily:
         call = shown.call
         match action:
             case Action.REVIEW:
-                whole = build_full_call_view(self.tools, tx, shown)
+                whole = build_call_view_for_approvers(self.tools, tx, shown)
                 bar = format_field_error(self.directory, by.view_only_reason)
                 view = review_dialog.render_review_dialog(whole, bar=bar)
                 return PreparedDialog(view, call, bool(whole.masked_pieces))
@@ -137,7 +137,7 @@ class CallDialogFamily:
             case _:
                 # it shows the arguments, and neither the preview nor the agent's words
                 covered = review_dialog.list_masked_value_labels(
-                    build_full_call_view(self.tools, tx, shown)
+                    build_call_view_for_approvers(self.tools, tx, shown)
                 )
                 view = self._render_edit_form(tx, shown, covered)
                 return PreparedDialog(view, call, bool(covered))
@@ -180,7 +180,7 @@ class CallDialogFamily:
             case button_codec.DialogSubject(
                 DialogId.REJECT, button_codec.CallTarget() | button_codec.CardTarget() as target
             ):
-                reason = review_dialog.parse_rejection(body["view"]["state"]["values"])
+                reason = review_dialog.parse_rejection_reason(body["view"]["state"]["values"])
                 if isinstance(reason, dict):
                     return reason
                 return self._validate_permission(CallVerb.REJECT, target, body, InputBlockId.REASON)

@@ -14,11 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 from bot.clock import Clock
 from bot.signals import Signals
 from bot.slack import pace
-from bot.slack.posting import MessageRenderer, OutboxMemory, OutboxSlackCalls, PostSearch
+from bot.slack.posting import MessageRenderer, OutboxMemory, OutboxSlackCalls, UnconfirmedPostSearch
 from bot.slack.sender import MessageSender
 from storage import moves, outbox
 from storage.record import Message, Store
-from storage.store import error_text, is_temporary_error
+from storage.store import error_text, is_temporary_database_error
 
 log = logging.getLogger("countersign.outbox")
 ELSEWHERE = 1.0  # seconds between two looks at channels that another process sends to
@@ -34,7 +34,7 @@ class Outbox:
         signals: Signals,
         renderer: MessageRenderer,
         posting: OutboxSlackCalls,
-        search: PostSearch,
+        search: UnconfirmedPostSearch,
         channels: pace.ChannelOwnership | None = None,
         lanes: int = 4,
     ) -> None:
@@ -44,7 +44,7 @@ class Outbox:
         self._memory = OutboxMemory(clock)
         self._pace = pace.ChannelPacer(clock, posting.client.base_url)
         self._access = pace.BotTokenStatus(clock, posting.client.auth_test)
-        self._channels = channels or pace.SingleProcessOwnership()
+        self._channels = channels or pace.SingleProcessChannelOwnership()
         self._sender = MessageSender(
             store,
             clock,
@@ -64,7 +64,7 @@ class Outbox:
         self._looking = False
 
     def is_idle(self) -> bool:
-        """Return whether no wake is outstanding and nothing is being sent.
+        """Return whether no look for due messages is pending and none is being sent.
 
         Messages that were postponed may remain.
         """
@@ -100,7 +100,7 @@ class Outbox:
             with self._store.write() as tx:
                 moves.mark_failed_cards_for_redraw(tx)
         except Exception as error:
-            if not is_temporary_error(error):
+            if not is_temporary_database_error(error):
                 raise
             return False
         return True
@@ -110,12 +110,14 @@ class Outbox:
 
         Returns the seconds until there may be more to send.
         """
-        if wait := self._access.recheck_token():
+        if wait := self._access.recheck_token_if_due():
             return wait
         now = self._clock.now()
         with self._store.read() as tx:
-            due = outbox.list_due_channels(tx, now, self._memory.overtakable_messages)
-            later = outbox.find_next_retry_time(tx)
+            due = outbox.list_channels_with_due_messages(
+                tx, now, self._memory.overtakable_message_seqs
+            )
+            later = outbox.find_next_message_retry_time(tx)
         awake = self._memory.filter_unpaused_channels(due, now)
         mine = self._channels.claim_channels(awake)
         for key in self._memory.pop_due_duplicate_searches(now):
@@ -139,20 +141,20 @@ class Outbox:
         try:
             # only now: what was due before this lane was ours may be sent already
             with self._store.read() as tx:
-                overtakable = self._memory.overtakable_messages
+                overtakable = self._memory.overtakable_message_seqs
                 due = outbox.list_due_messages(tx, self._clock.now(), channel, overtakable)
                 if (
                     self._pace.is_paced(channel)
-                    and sum(map(pace.is_rate_limited_post, due)) > pace.BURST
+                    and sum(map(pace.counts_against_channel_rate_limit, due)) > pace.BURST
                 ):
-                    carded = outbox.list_runs_with_card(tx, {row.run_id for row in due})
+                    carded = outbox.filter_run_ids_with_card(tx, {row.run_id for row in due})
                     due = pace.order_due_messages(due, carded)
             self._send_in_order(due)
-            self._memory.end_failure_pause(channel)
+            self._memory.end_database_failure_pause(channel)
         except Exception as error:
             # and not in the database, which is what failed
-            self._memory.pause_after_failure(channel)
-            shown = not is_temporary_error(error)
+            self._memory.pause_after_database_failure(channel)
+            shown = not is_temporary_database_error(error)
             log.error("a queue of the outbox failed: %s", error_text(error), exc_info=shown)
         finally:
             with self._lock:
@@ -163,7 +165,7 @@ class Outbox:
 
     def _remove_duplicates(self, key: str) -> None:
         try:
-            self._sender.remove_duplicates(key)
+            self._sender.delete_duplicate_messages(key)
         finally:
             with self._lock:
                 self._taken.discard(key)
@@ -171,8 +173,10 @@ class Outbox:
 
     def _send_in_order(self, rows: list[Message]) -> None:
         for row in rows:
-            self._signals.wait_for_urgent_work()
-            if pace.is_rate_limited_post(row) and (wait := self._pace.compute_wait(row.channel)):
+            self._signals.wait_until_urgent_work_done()
+            if pace.counts_against_channel_rate_limit(row) and (
+                wait := self._pace.compute_wait_before_post(row.channel)
+            ):
                 self._memory.pause_until(row.channel, self._clock.now() + wait)
                 return
             is_mine = self._channels.is_channel_owned(row.channel)

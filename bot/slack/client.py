@@ -100,7 +100,7 @@ def get_http_status(error: SlackApiError) -> int:
     return int(getattr(error.response, "status_code", 200))
 
 
-def get_valid_error_code(error: SlackApiError) -> str:
+def get_genuine_slack_error_code(error: SlackApiError) -> str:
     """Return Slack's own error code; "" if the answer is not Slack's, such as a page of HTML."""
     if is_rate_limited(error):
         return RATE_LIMITED
@@ -253,10 +253,12 @@ def build_slack_clients(
     token, url = settings.slack_bot_token.get_secret_value(), settings.slack_api_url
     options: dict[str, Any] = {"base_url": url, "retry_handlers": [], "timeout": 15}
     posting = SlackClient(token, clock=clock, tracer=tracer, **options)
-    return posting, build_reading_client(token, url, tracer)
+    return posting, build_read_only_slack_client(token, url, tracer)
 
 
-def build_reading_client(token: str, base_url: str, tracer: Tracer | None = None) -> SlackClient:
+def build_read_only_slack_client(
+    token: str, base_url: str, tracer: Tracer | None = None
+) -> SlackClient:
     """Return a client for calls that only read: it retries, and waits when Slack limits it.
 
     Closing the client ends the waiting, so that a stopping process does not wait for Slack.

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from bot.approvals.channel_mode import ChannelModes
-from bot.approvals.grants import GrantList
+from bot.approvals.channel_mode import ChannelModeSwitcher
+from bot.approvals.grants import GrantManager
 from bot.approvals.person_views import PersonViewFactory
 from bot.cards import delegation_dialog, request_list, slack_text
 from bot.explain import report
@@ -67,8 +67,8 @@ DAYS, REPORTED, MOST_DAYS = 7, 30, 90
 
 
 @dataclass(frozen=True, slots=True)
-class SlashCommand:
-    """A question as asked: the person, the channel, and the words after its name."""
+class SlashCommandInvocation:
+    """One use of a slash subcommand: the person, the channel, and the words after its name."""
 
     person: str
     channel: str
@@ -78,13 +78,15 @@ class SlashCommand:
 
 @dataclass(frozen=True, slots=True)
 class SlashSubcommand:
-    """A question that the command answers."""
+    """A subcommand of the slash command, with its answer."""
 
     usage: str  # behind the command
     description: str
     # mrkdwn, or drawn; "" where a dialog opens instead; may look people up, and raise
     # TypedCallError or LookupFailedError
-    answer: Callable[[SlashCommandServices, SlashCommand], str | request_list.SlashCommandAnswer]
+    answer: Callable[
+        [SlashCommandServices, SlashCommandInvocation], str | request_list.SlashCommandAnswer
+    ]
     # whether the words behind its name, written to the bot, ask this and are not for the agent
     is_asked_by_words: Callable[[SlashCommandServices, Sequence[str]], bool] = lambda _can, words: (
         not words
@@ -93,23 +95,25 @@ class SlashSubcommand:
 
 @dataclass(frozen=True, slots=True)
 class SlashCommandServices:
-    """The services needed to answer the questions."""
+    """The services needed to answer slash subcommands."""
 
     explanation_sources: ExplanationSources
-    grants: GrantList
+    grants: GrantManager
     tools: Registry
     request_opener: RequestDialogOpener
-    modes: ChannelModes
+    modes: ChannelModeSwitcher
     person_views: PersonViewFactory
 
 
-def _open_request_dialog(can: SlashCommandServices, asked: SlashCommand) -> str:
+def _open_request_dialog(can: SlashCommandServices, asked: SlashCommandInvocation) -> str:
     words = " ".join(asked.words)
-    return can.request_opener.open_for_command(asked.person, asked.channel, asked.trigger, words)
+    return can.request_opener.open_dialog_for_command(
+        asked.person, asked.channel, asked.trigger, words
+    )
 
 
 def _show_request(
-    can: SlashCommandServices, asked: SlashCommand
+    can: SlashCommandServices, asked: SlashCommandInvocation
 ) -> request_list.SlashCommandAnswer:
     if len(asked.words) != 1:
         raise TypedCallError("Name one request: the link to its card, or its id.")
@@ -121,7 +125,7 @@ def _show_request(
 
 
 def _show_history(
-    can: SlashCommandServices, asked: SlashCommand
+    can: SlashCommandServices, asked: SlashCommandInvocation
 ) -> request_list.SlashCommandAnswer:
     days = _parse_day_count(asked.words)
     if days is None:
@@ -139,7 +143,7 @@ def _parse_day_count(given: Sequence[str], usual: int = DAYS) -> int | None:
     return int(number) if 1 <= int(number) <= MOST_DAYS else None
 
 
-def _explain_typed_call(can: SlashCommandServices, asked: SlashCommand) -> str:
+def _explain_typed_call(can: SlashCommandServices, asked: SlashCommandInvocation) -> str:
     sources = can.explanation_sources.sources
     tool, args = parse_typed_call(can.tools, asked.words, sources.directory, asked.person)
     now = sources.clock.now()
@@ -155,7 +159,7 @@ def _explain_typed_call(can: SlashCommandServices, asked: SlashCommand) -> str:
     return "\n".join(explain_call(can.explanation_sources, style, run, tool, args))
 
 
-def _list_commands(_can: SlashCommandServices, _asked: SlashCommand) -> str:
+def _list_commands(_can: SlashCommandServices, _asked: SlashCommandInvocation) -> str:
     lines = [f"{COMMAND} {each.usage} — {each.description}" for each in QUESTIONS.values()]
     return "\n".join(
         ["You can ask me:", *(f"• {slack_text.escape_mrkdwn(line)}" for line in lines)]
@@ -163,14 +167,14 @@ def _list_commands(_can: SlashCommandServices, _asked: SlashCommand) -> str:
 
 
 def _list_delegations(
-    can: SlashCommandServices, asked: SlashCommand
+    can: SlashCommandServices, asked: SlashCommandInvocation
 ) -> request_list.SlashCommandAnswer:
     delegations = can.person_views.build_delegation_manager().list_delegations(asked.person)
     return delegation_dialog.render_delegations(delegations)
 
 
 def _build_report_answer(
-    can: SlashCommandServices, asked: SlashCommand
+    can: SlashCommandServices, asked: SlashCommandInvocation
 ) -> str | request_list.SlashCommandAnswer:
     days = _parse_day_count(asked.words, usual=REPORTED)
     if days is None:
@@ -212,13 +216,13 @@ def _prepare_report_picture(
     )
 
 
-def _revoke_grant(can: SlashCommandServices, asked: SlashCommand) -> str:
+def _revoke_grant(can: SlashCommandServices, asked: SlashCommandInvocation) -> str:
     if len(asked.words) != 1:
         raise TypedCallError("Name one saved approval by its id.")
     return can.grants.revoke_grant(asked.words[0].strip("`"), asked.person)
 
 
-def _show_or_switch_mode(can: SlashCommandServices, asked: SlashCommand) -> str:
+def _show_or_switch_mode(can: SlashCommandServices, asked: SlashCommandInvocation) -> str:
     words = [each.lower() for each in asked.words]
     if not words:
         return can.modes.describe_mode(asked.channel)
@@ -260,7 +264,7 @@ QUESTIONS: dict[str, SlashSubcommand] = {
     "list": SlashSubcommand(
         "list",
         "what waits for you",
-        lambda can, asked: can.person_views.build_overview().render_waiting_calls(asked.person),
+        lambda can, asked: can.person_views.build_overview().render_decidable_calls(asked.person),
     ),
     "requests": SlashSubcommand(
         "requests",

@@ -13,12 +13,12 @@ from typing import Any, Protocol
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from bot.approvals.dialog_access import DialogAccess, DialogRefusal
+from bot.approvals.dialog_access import DialogAccessChecker, DialogRefusal
 from bot.cards import button_codec, sentences
 from bot.cards.action_names import Action, DialogId
 from bot.cards.block_kit import Json
 from bot.signals import Signal
-from bot.slack.client import classify_error, get_valid_error_code
+from bot.slack.client import classify_error, get_genuine_slack_error_code
 from storage import outbox
 from storage.record import Call, Store
 
@@ -38,7 +38,9 @@ def dialog_error_sentence(error: Exception) -> str:
     """Return the sentence (mrkdwn) for the person who clicked, from the error at opening."""
     if not isinstance(error, SlackApiError):
         return sentences.dialog_not_opened_reply("")
-    return sentences.dialog_not_opened_reply(get_valid_error_code(error), classify_error(error))
+    return sentences.dialog_not_opened_reply(
+        get_genuine_slack_error_code(error), classify_error(error)
+    )
 
 
 def find_first_input_block_id(view: Mapping[str, Any]) -> str:
@@ -47,7 +49,7 @@ def find_first_input_block_id(view: Mapping[str, Any]) -> str:
 
 
 class DialogFamily(Protocol):
-    """Dialogs of one kind; called on listener threads. It decides nothing."""
+    """Opens and checks dialogs of one kind, without deciding; called on listener threads."""
 
     @property
     def actions(self) -> Collection[Action]:
@@ -82,7 +84,11 @@ class DialogHandler:
     """The opening and checking of all dialogs; called on listener threads."""
 
     def __init__(
-        self, store: Store, post: Signal, access: DialogAccess, families: Collection[DialogFamily]
+        self,
+        store: Store,
+        post: Signal,
+        access: DialogAccessChecker,
+        families: Collection[DialogFamily],
     ) -> None:
         """`post` wakes the outbox; `access` records who was shown or refused what."""
         self._store = store

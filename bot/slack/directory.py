@@ -104,7 +104,7 @@ class SlackDirectory:
             lookups.LookupKind.MEMBERS: reader.read_channel_members,
             lookups.LookupKind.CHANNEL: self._read_channel,
             lookups.LookupKind.CHANNELS: reader.read_channels,
-            lookups.LookupKind.PRIVATE: reader.read_private_channels,
+            lookups.LookupKind.PRIVATE: reader.read_common_private_channels,
             lookups.LookupKind.PEOPLE: reader.read_everybody,
         }
 
@@ -134,13 +134,17 @@ class SlackDirectory:
         missing from it are looked up one by one if they are few; many are left out, as they belong
         to other companies.
         """
-        listed = self._answers.find_cached(EVERYBODY)
+        listed = self._answers.find_cached_answer(EVERYBODY)
         everybody: Mapping[str, lookups.Json] = listed[0] if listed else {}
         missing = [user for user in users if user not in everybody]
         if missing and (len(missing) > FEW or self._has_many_person_lookups()):
             everybody = self.list_people()
             missing = [user for user in missing if user not in everybody]
-        found = {user: lookups.build_person(everybody[user]) for user in users if user in everybody}
+        found = {
+            user: lookups.build_person_from_slack_user(everybody[user])
+            for user in users
+            if user in everybody
+        }
         return found | (self._look_up_each_person(missing) if len(missing) <= FEW else {})
 
     def find_people_by_name(self, name: str) -> Mapping[str, str]:
@@ -182,7 +186,7 @@ class SlackDirectory:
             not found.get("is_private") or user in self.list_channel_members(found["id"])
         )
 
-    def is_shared_channel(self, channel: str) -> bool:
+    def is_externally_shared_channel(self, channel: str) -> bool:
         """Return whether the channel is shared with another company, or is about to be."""
         found: lookups.Json = self._look_up(lookups.LookupKind.CHANNEL, channel) or {}
         return bool(found.get("is_ext_shared") or found.get("is_pending_ext_shared"))
@@ -192,8 +196,8 @@ class SlackDirectory:
         found: Mapping[str, lookups.Json] = self._look_up(lookups.LookupKind.CHANNELS)
         return found
 
-    def list_shared_private_channels(self, user: str) -> frozenset[str]:
-        """Return the ids of the private channels that both the person and the bot are in."""
+    def list_common_private_channels(self, user: str) -> frozenset[str]:
+        """Return the ids of the private channels that have this person and the bot as members."""
         found: frozenset[str] | None = self._look_up(lookups.LookupKind.PRIVATE, user)
         return found or frozenset()
 
@@ -202,7 +206,7 @@ class SlackDirectory:
 
         `anew`: read the list again if it is older than 20 seconds, as a name was missing in it.
         """
-        if anew and self._answers.find_cached(EVERYBODY, NEW) is None:
+        if anew and self._answers.find_cached_answer(EVERYBODY, NEW) is None:
             self._answers.drop_answers(lookups.LookupKind.PEOPLE)
         found: Mapping[str, lookups.Json] = self._look_up(lookups.LookupKind.PEOPLE)
         return found
@@ -216,7 +220,7 @@ class SlackDirectory:
         """Drop all cached answers."""
         self._answers.drop_answers()
 
-    def update_from_event(self, event: Mapping[str, Any]) -> bool:
+    def update_cache_from_event(self, event: Mapping[str, Any]) -> bool:
         """Drop or change the cached answers that a Slack event makes outdated.
 
         Returns False if the event is not about people, groups or channels.
@@ -240,7 +244,7 @@ class SlackDirectory:
         return True
 
     def _look_up(self, kind: lookups.LookupKind, name: str = "") -> Any:
-        return self._answers.get_answer((kind, name), self._asks[kind], self._patience)
+        return self._answers.get_or_look_up_answer((kind, name), self._asks[kind], self._patience)
 
     def _look_up_each_person(self, users: Collection[str]) -> dict[str, Person]:
         self.start_lookups((lookups.LookupKind.PERSON, user) for user in users)
@@ -266,13 +270,13 @@ class SlackDirectory:
 
         It runs on a look-up thread, which may wait for the list.
         """
-        listed = self._answers.find_cached(EVERYBODY, JUST_NOW)
+        listed = self._answers.find_cached_answer(EVERYBODY, JUST_NOW)
         everybody: Mapping[str, lookups.Json] = listed[0] if listed else {}
         if not listed and self._has_many_person_lookups():
             everybody = self._read_everybody_once()
         found = everybody.get(user)
         if found is not None:
-            return lookups.build_person(found)
+            return lookups.build_person_from_slack_user(found)
         asked: Person | None = self._reader.read_person(user)
         return asked
 
@@ -298,7 +302,7 @@ class SlackDirectory:
             given: lookups.Json | None = self._reader.read_channel(name)
             return given
         for age in (lookups.LONG, NEW):
-            if self._answers.find_cached((lookups.LookupKind.CHANNELS, ""), age) is None:
+            if self._answers.find_cached_answer((lookups.LookupKind.CHANNELS, ""), age) is None:
                 self._answers.drop_answers(lookups.LookupKind.CHANNELS)
             listed = self.with_timeout(PATIENCE).list_channels()
             found = next((i for i, channel in listed.items() if channel["name"] == name[1:]), None)

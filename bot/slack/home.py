@@ -17,7 +17,7 @@ from typing import Any
 
 from slack_bolt import App
 
-from bot.cards.button_codec import HOME, TURNS_HOME, Click, HomeTarget, decode_clicked_element
+from bot.cards.button_codec import HOME, TURNS_HOME, Click, HomeTabTarget, decode_clicked_element
 from bot.cards.home_tab import HomeView, render_home_tab
 from bot.cards.views import get_sender_workspace_id
 from bot.signals import Signal, Signals
@@ -36,7 +36,7 @@ class _Viewer:
     """A person who has opened the tab, and what they see."""
 
     opened_at: float
-    page: HomeTarget = HOME
+    page: HomeTabTarget = HOME
     published: str = ""  # what was published last, as JSON; "": publish whatever it is
     failures: int = 0  # times in a row
 
@@ -47,7 +47,7 @@ class HomeTabPublisher:
     def __init__(
         self,
         client: SlackClient,
-        view: Callable[[str, HomeTarget], HomeView | None],
+        view: Callable[[str, HomeTabTarget], HomeView | None],
         signals: Signals,
         team: str,
     ) -> None:
@@ -75,10 +75,10 @@ class HomeTabPublisher:
         ack()
         click = decode_clicked_element(body["actions"][0])
         ours = get_sender_workspace_id(body) == self._team
-        if ours and isinstance(click, Click) and isinstance(click.target, HomeTarget):
+        if ours and isinstance(click, Click) and isinstance(click.target, HomeTabTarget):
             self.schedule_publishing(str(body["user"]["id"]), click.target)
 
-    def schedule_publishing(self, person: str, shows: HomeTarget = HOME) -> None:
+    def schedule_publishing(self, person: str, shows: HomeTabTarget = HOME) -> None:
         """Have this person's tab published, and updated for a while; return at once."""
         with self._lock:
             self._viewers[person] = _Viewer(time.monotonic(), shows)
@@ -116,7 +116,7 @@ class HomeTabPublisher:
         """Publish this person's tab, unless it is what was published last."""
         if self._signals.stopping.is_set():
             return
-        self._signals.wait_for_urgent_work()
+        self._signals.wait_until_urgent_work_done()
         try:
             view = render_home_tab(self._view(person, viewer.page))
             drawn = json.dumps(view)

@@ -27,7 +27,7 @@ from sqlalchemy.exc import DBAPIError
 from bot.approvals.dialog_access import DialogRefusal
 from bot.cards import button_codec, sentences, views
 from bot.cards.action_names import MENU
-from bot.cards.answers import render_notice
+from bot.cards.answers import render_notice_sentence
 from bot.clock import Clock
 from bot.identity import Identity
 from bot.policy.authority import LookupFailedError
@@ -89,7 +89,11 @@ class StorageFailureNotifier:
             return
         said = sentences.MESSAGE_NOT_STORED_REPLY
         channel, thread_ts = event["channel"], event.get("thread_ts")
-        told: dict[str, Any] = {"channel": channel, "text": said, "blocks": render_notice(said)}
+        told: dict[str, Any] = {
+            "channel": channel,
+            "text": said,
+            "blocks": render_notice_sentence(said),
+        }
         try:
             if channel.startswith("D"):
                 self._client.chat_postMessage(**told, thread_ts=thread_ts)
@@ -168,7 +172,7 @@ _DRAWN = frozenset({"confirm", "placeholder", "style", "text"})  # how a button 
 T = TypeVar("T")
 
 
-class Listeners:
+class SlackListeners:
     """The bot's listeners, which it registers on a Bolt app."""
 
     def __init__(
@@ -361,7 +365,11 @@ def _build_event_delivery(body: dict[str, Any]) -> Delivery:
 def _build_click_delivery(body: dict[str, Any], team: str) -> Delivery:
     container, message = body.get("container") or {}, body.get("message") or {}
     action = body["actions"][0]
-    clicked = [action.get("action_ts"), action["action_id"], button_codec.get_clicked_value(action)]
+    clicked = [
+        action.get("action_ts"),
+        action["action_id"],
+        button_codec.get_clicked_element_value(action),
+    ]
     same = [team, body["user"]["id"], container, *clicked]
     threads = (message.get("thread_ts"), container.get("thread_ts"), container.get("message_ts"))
     return Delivery(

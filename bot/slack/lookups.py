@@ -71,7 +71,7 @@ class SlackLookupClient:
     @_translate_slack_errors
     def read_person(self, user: str) -> authority.Person:
         """Return one person by user id."""
-        return build_person(self._client.users_info(user=user)["user"])
+        return build_person_from_slack_user(self._client.users_info(user=user)["user"])
 
     @_translate_slack_errors
     def read_everybody(self, _: str) -> dict[str, Json]:
@@ -108,7 +108,7 @@ class SlackLookupClient:
         return {each["id"]: each for page in pages for each in page["channels"]}
 
     @_translate_slack_errors
-    def read_private_channels(self, user: str) -> frozenset[str]:
+    def read_common_private_channels(self, user: str) -> frozenset[str]:
         """Return the ids of the private channels that both the person and the bot are in."""
         pages = self._client.users_conversations(user=user, types="private_channel", limit=PAGE)
         return frozenset(each["id"] for page in pages for each in page["channels"])
@@ -134,7 +134,7 @@ def _parse_timestamp(seconds: object) -> datetime | None:
         return None
 
 
-def build_person(found: Json) -> authority.Person:
+def build_person_from_slack_user(found: Json) -> authority.Person:
     """Return a Slack user as a Person, with the attributes that approvals need."""
     profile = found.get("profile") or {}
     return authority.Person(
@@ -226,7 +226,7 @@ class LookupCache:
         with self._lock:
             return sum(key[0] is kind for key in self._flights)
 
-    def find_cached(self, key: LookupKey, age: timedelta | None = None) -> tuple[Any] | None:
+    def find_cached_answer(self, key: LookupKey, age: timedelta | None = None) -> tuple[Any] | None:
         """Return the cached answer in a tuple; None if there is none, or it is older than `age`.
 
         Without `age` the usual limit applies: 10 minutes for lists, 60 seconds for anything else.
@@ -250,7 +250,7 @@ class LookupCache:
     def drop_answer_if_older(self, key: LookupKey, age: timedelta) -> None:
         """Drop the cached answer if it is as old as `age` or older; keep look-ups in progress."""
         with self._lock:
-            if self.find_cached(key, age) is None:
+            if self.find_cached_answer(key, age) is None:
                 self._known.pop(key, None)
 
     def update_cached(self, key: LookupKey, change: Callable[[Any], Any]) -> None:
@@ -261,16 +261,16 @@ class LookupCache:
 
     def start_lookup(self, key: LookupKey, ask: Callable[[str], Any]) -> None:
         """Start a look-up without waiting, unless its answer is cached or on its way."""
-        if self.find_cached(key) is None:
+        if self.find_cached_answer(key) is None:
             self._get_or_start_lookup(key, ask)
 
-    def get_answer(self, key: LookupKey, ask: Callable[[str], T], seconds: float) -> T:
+    def get_or_look_up_answer(self, key: LookupKey, ask: Callable[[str], T], seconds: float) -> T:
         """Return the cached answer, else Slack's answer within so many seconds.
 
         Raises LookupFailedError. With 0 seconds it raises LookupPendingError when the look-up has
         only been started or is still in progress.
         """
-        if found := self.find_cached(key):
+        if found := self.find_cached_answer(key):
             value: T = found[0]
             return value
         if seconds > 0:
@@ -300,7 +300,7 @@ class LookupCache:
             if flight is not None:
                 flight.is_awaited |= is_awaited
                 return flight
-            if found := self.find_cached(key):  # it has landed since the caller looked
+            if found := self.find_cached_answer(key):  # it has landed since the caller looked
                 flight = _PendingLookup()
                 flight.set_outcome(found[0], None)
                 return flight

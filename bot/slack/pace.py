@@ -40,7 +40,7 @@ class ChannelOwnership(Protocol):
         ...
 
 
-class SingleProcessOwnership:
+class SingleProcessChannelOwnership:
     """The channels of a process that is alone: it sends to all of them."""
 
     def claim_channels(self, channels: set[str]) -> set[str]:
@@ -85,7 +85,7 @@ class BotTokenStatus:
         """Record that something was sent, which resets the time between two questions."""
         self._asked = 0
 
-    def recheck_token(self) -> float:
+    def recheck_token_if_due(self) -> float:
         """Ask Slack again if that is due; return the seconds until the next time, 0 if accepted.
 
         To be called by one thread only.
@@ -147,14 +147,14 @@ class ChannelPacer:
         is_wary = found.paced_until is not None and found.paced_until > found.updated_at
         return self._is_slack or is_wary
 
-    def compute_wait(self, channel: str) -> timedelta:
+    def compute_wait_before_post(self, channel: str) -> timedelta:
         """Return how long the next post has to wait; zero while a burst is allowed."""
         with self._lock:
             found = self._get_current_state(channel)
             is_enough = found.posts_left >= 1 or not self._is_paced(found)
             return timedelta() if is_enough else (1 - found.posts_left) * SECOND
 
-    def note_post(self, channel: str) -> None:
+    def count_channel_post(self, channel: str) -> None:
         """Count one post to a channel."""
         with self._lock:
             found = self._get_current_state(channel)
@@ -176,8 +176,8 @@ class ChannelPacer:
         return found
 
 
-def is_rate_limited_post(row: Message) -> bool:
-    """Return whether sending this is a post that Slack counts for its channel."""
+def counts_against_channel_rate_limit(row: Message) -> bool:
+    """Return whether sending this message counts against Slack's rate limit of its channel."""
     return not row.ts and row.status is not MessageStatus.CLOSING and row.kind not in UNCOUNTED
 
 
@@ -192,7 +192,7 @@ def order_due_messages(rows: Sequence[Message], carded: Collection[str]) -> list
     rest: list[Message] = []
     held: set[str] = set()
     for row in rows:
-        if not is_rate_limited_post(row):
+        if not counts_against_channel_rate_limit(row):
             first.append(row)
         elif row.run_id in carded and row.run_id not in held and row.kind is not MessageKind.CARD:
             ahead.append(row)

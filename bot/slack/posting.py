@@ -17,11 +17,11 @@ from typing import Any
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from bot.approvals.card_routing import choose_status_emoji
+from bot.approvals.card_routing import choose_emoji_for_calls
 from bot.approvals.card_views import build_card_view, build_question_view
 from bot.cards import answers, sentences, slack_text
-from bot.cards.block_kit import quote_on_one_line, show_link_targets
-from bot.cards.card import RenderedMessage, render_card, render_card_copy
+from bot.cards.block_kit import quote_on_one_line, show_link_hosts
+from bot.cards.card import RenderedMessage, render_card, render_card_without_buttons
 from bot.cards.question_message import render_question_message
 from bot.clock import Clock, get_lead_over_machine_time
 from bot.policy.authority import Directory
@@ -64,7 +64,11 @@ class MessageRenderer:
             drawn = RenderedMessage(*render_question_message(question, now))
             return drawn, current.wanted, {question.id: question.revision}
         if view and row.kind is MessageKind.COPY:
-            return render_card_copy(view, str(body["asked_in"]), now), current.wanted, None
+            return (
+                render_card_without_buttons(view, str(body["asked_in"]), now),
+                current.wanted,
+                None,
+            )
         if view:
             revisions = {call.id: call.revision for call in view.calls}
             return render_card(view, now), current.wanted, revisions
@@ -72,11 +76,13 @@ class MessageRenderer:
             return GONE, current.wanted, {}
         return self._render_text_message(row, body), current.wanted, None
 
-    def get_reaction(self, row: Message) -> tuple[str, int]:
+    def get_status_emoji_and_version(self, row: Message) -> tuple[str, int]:
         """Return the emoji to put on the request's message now, and the version that this shows."""
         with self.store.read() as tx:
             current = outbox.find_message_by_key(tx, row.key) or row
-            return choose_status_emoji(calls.list_calls_of_request(tx, row.run_id)), current.wanted
+            return choose_emoji_for_calls(
+                calls.list_calls_of_request(tx, row.run_id)
+            ), current.wanted
 
     def _render_text_message(self, row: Message, body: Mapping[str, Any]) -> RenderedMessage:
         """Draw a message that is not a card."""
@@ -86,17 +92,19 @@ class MessageRenderer:
             case MessageKind.ANSWER:
                 under, last = build_answer_footer(body), body["last"]
                 if under.ours:
-                    blocks = answers.render_answer_part(body["text"], row.run_id, last, below=under)
+                    blocks = answers.render_model_answer_part(
+                        body["text"], row.run_id, last, below=under
+                    )
                     return RenderedMessage(body["text"], blocks)
                 words = add_names_to_mentions(self.directory, body["text"])
                 said = slack_text.strip_markdown(
-                    show_link_targets(slack_text.replace_notifying_mentions(words))
+                    show_link_hosts(slack_text.replace_notifying_mentions(words))
                 )
                 loud = f"⚠️ {under.record} " if under.loud else ""
                 text = slack_text.escape_mrkdwn(
                     slack_text.shorten_text(loud + quote_on_one_line(said), 300)
                 )
-                blocks = answers.render_answer_part(words, row.run_id, last, below=under)
+                blocks = answers.render_model_answer_part(words, row.run_id, last, below=under)
                 return RenderedMessage(text, blocks)
             case MessageKind.TABLE:
                 text = slack_text.escape_mrkdwn(
@@ -107,10 +115,10 @@ class MessageRenderer:
                 return RenderedMessage(body["text"], render_notice_blocks(body))
 
 
-def build_answer_footer(body: Mapping[str, Any]) -> answers.AnswerFooter:
+def build_answer_footer(body: Mapping[str, Any]) -> answers.ModelAnswerFooter:
     """Return the footer of an answer from its stored body."""
-    names = {each.name for each in fields(answers.AnswerFooter)}
-    return answers.AnswerFooter(**{name: body[name] for name in names & body.keys()})
+    names = {each.name for each in fields(answers.ModelAnswerFooter)}
+    return answers.ModelAnswerFooter(**{name: body[name] for name in names & body.keys()})
 
 
 def render_notice_blocks(body: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -118,7 +126,7 @@ def render_notice_blocks(body: Mapping[str, Any]) -> list[dict[str, Any]]:
     if "blocks" in body:
         blocks: list[dict[str, Any]] = body["blocks"]
         return blocks
-    render = answers.render_prose if body.get("mrkdwn") else answers.render_notice
+    render = answers.render_prose_sections if body.get("mrkdwn") else answers.render_notice_sentence
     return render(body["text"])
 
 
@@ -149,7 +157,7 @@ class OutboxMemory:
         self._aside: frozenset[int | None] = frozenset()
 
     def find_post(self, seq: int | None) -> SlackPost | None:
-        """Return how Slack has this message if its row does not record that yet, else None."""
+        """Return the post of this message in Slack if its row does not record it yet; else None."""
         return self._posted.get(seq)
 
     def remember_post(self, seq: int | None, posted: SlackPost) -> None:
@@ -164,18 +172,18 @@ class OutboxMemory:
             with self._lock:
                 self._aside -= {seq}
 
-    def allow_overtaking(self, seq: int | None) -> None:
+    def let_later_messages_overtake(self, seq: int | None) -> None:
         """Let later messages of the channel overtake this one; sending it is still tried."""
         with self._lock:
             self._aside |= {seq}
 
     @property
-    def overtakable_messages(self) -> frozenset[int | None]:
+    def overtakable_message_seqs(self) -> frozenset[int | None]:
         """The sequence numbers of the messages that later ones may overtake."""
         return self._aside
 
-    def get_first_seen_time(self, seq: int | None) -> datetime:
-        """Return when a message that another process may have posted was first seen here."""
+    def get_or_set_first_seen_time(self, seq: int | None) -> datetime:
+        """Return when a message another process may have posted was first seen: now, if new."""
         with self._lock:
             return self._found.setdefault(seq, self._clock.now())
 
@@ -191,7 +199,7 @@ class OutboxMemory:
             self._doubted = {key: at for key, at in self._doubted.items() if at > now}
         return due
 
-    def pause_after_failure(self, channel: str) -> None:
+    def pause_after_database_failure(self, channel: str) -> None:
         """Pause a channel after a database failure: longer each time, up to a limit."""
         with self._lock:
             failures = self._resting.get(channel, (0, None))[0] + 1
@@ -203,7 +211,7 @@ class OutboxMemory:
         with self._lock:
             self._paced[channel] = until
 
-    def end_failure_pause(self, channel: str) -> None:
+    def end_database_failure_pause(self, channel: str) -> None:
         """End the pauses for database failures of a channel."""
         with self._lock:
             self._resting.pop(channel, None)
@@ -232,7 +240,7 @@ UNFINISHED = {"in_progress", "stopped_by_user"}  # streams that still have the w
 SlackMessage = dict[str, Any]
 
 
-class PostSearch:
+class UnconfirmedPostSearch:
     """A search in Slack for messages whose post got no answer; any thread.
 
     Raises Slack's errors: then it is not known whether the message is there.
@@ -246,15 +254,15 @@ class PostSearch:
 
     def find_post(self, row: Message) -> SlackMessage | None:
         """Return the Slack message whose metadata holds this row's key; None if there is none."""
-        found = (each for each in self._read_messages(row) if get_message_key(each) == row.key)
+        found = (each for each in self._read_messages(row) if extract_outbox_key(each) == row.key)
         return next(found, None)
 
-    def list_duplicates(self, row: Message) -> list[str]:
+    def list_duplicate_timestamps(self, row: Message) -> list[str]:
         """Return the timestamps of this row's duplicates in Slack."""
         return [
             str(each["ts"])
             for each in self._read_messages(row)
-            if get_message_key(each) == row.key and each["ts"] != row.ts
+            if extract_outbox_key(each) == row.key and each["ts"] != row.ts
         ]
 
     def find_upload(self, row: Message) -> SlackMessage | None:
@@ -301,8 +309,8 @@ class PostSearch:
             return not outbox.was_posted_by_bot(tx, message["ts"])
 
 
-def get_message_key(message: SlackMessage) -> str:
-    """Return the outbox's key from a Slack message's metadata; "" if it has none."""
+def extract_outbox_key(message: SlackMessage) -> str:
+    """Return the key of the outbox row in a Slack message's metadata; "" if it has none."""
     return str(((message.get("metadata") or {}).get("event_payload") or {}).get("key", ""))
 
 
@@ -339,7 +347,7 @@ class OutboxSlackCalls:
         except SlackApiError:
             return ""  # a link is a comfort; the card says who asked anyway
 
-    def post_private_message(self, row: Message, text: str, blocks: list[dict[str, Any]]) -> None:
+    def post_ephemeral_message(self, row: Message, text: str, blocks: list[dict[str, Any]]) -> None:
         """Post a message in a channel that only one person sees.
 
         Slack shows such a message in a thread only if the thread has replies, as it has where the
@@ -357,9 +365,9 @@ class OutboxSlackCalls:
         if self.client.get_last_post_number(row.channel, row.thread_ts):
             return True
         with self._store.read() as tx:  # before this process began
-            return outbox.has_posted_in_thread(tx, row.channel, row.thread_ts)
+            return outbox.has_request_message_in_thread(tx, row.channel, row.thread_ts)
 
-    def describe_uncertain_message(self, row: Message) -> str:
+    def build_perhaps_lost_notice(self, row: Message) -> str:
         """Return the text to post when a private message may or may not have arrived."""
         with self._store.read() as tx:
             card = outbox.find_newest_card_in_thread(tx, row.channel, row.thread_ts)

@@ -172,7 +172,7 @@ class SlackStatusSender:
 
     def _send_state(self, place: tuple[str, str], thread: _ThreadPresence) -> None:
         """Set what differs from what the thread shows; on the presence thread."""
-        self._signals.wait_for_urgent_work()
+        self._signals.wait_until_urgent_work_done()
         with self._lock:
             look, thread.wanted = thread.wanted, None
         if look is None:

@@ -16,17 +16,20 @@ from slack_sdk import WebClient
 
 from bot.approvals.delegation import NO_COLLEAGUE, DelegationManager
 from bot.approvals.dialog_access import DialogRefusal
-from bot.approvals.form_requests import FormDependencies, FormRefusal
+from bot.approvals.form_requests import FormRefusal, FormServiceFactory
 from bot.approvals.permissions import OUTSIDER
-from bot.approvals.person_questions import get_asking_server
+from bot.approvals.person_questions import get_asking_server_name
 from bot.approvals.question_answers import AnswerHandler
 from bot.cards import button_codec, request_form, sentences
 from bot.cards.action_names import Action, DialogId, InputBlockId, ShortcutId
-from bot.cards.answers import render_notice
+from bot.cards.answers import render_notice_sentence
 from bot.cards.delegation_dialog import render_delegation_dialog
 from bot.cards.field_layout import FieldErrors
 from bot.cards.notices import describe_asker
-from bot.cards.question_message import parse_answer_submission, render_answer_dialog
+from bot.cards.question_message import (
+    parse_question_answer_submission,
+    render_question_answer_dialog,
+)
 from bot.cards.slack_text import strip_mrkdwn
 from bot.cards.views import extract_message_text, get_sender_workspace_id
 from bot.clock import Clock
@@ -60,13 +63,17 @@ class AnswerDialogFamily:
         """Return the answer form for a person who was asked, else why they do not get it."""
         if not isinstance(click.target, button_codec.CallTarget):
             return DialogRefusal(sentences.OUTDATED_CARD_REPLY)
-        found = self.answers.admit_answerer(click.target, body["user"]["id"], self.clock.now())
+        found = self.answers.get_question_or_refusal(
+            click.target, body["user"]["id"], self.clock.now()
+        )
         if isinstance(found, DialogRefusal):
             return found
         message, channel = body.get("message") or {}, (body.get("channel") or {}).get("id", "")
         thread = message.get("thread_ts") or message.get("ts") or ""
-        asker = describe_asker(found.run.source, get_asking_server(found.run) or found.run.client)
-        view = render_answer_dialog(found.asked, click.target, asker)
+        asker = describe_asker(
+            found.run.source, get_asking_server_name(found.run) or found.run.client
+        )
+        view = render_question_answer_dialog(found.asked, click.target, asker)
         return PreparedDialog(button_codec.add_thread_to_metadata(view, channel, thread))
 
     def validate_submission(
@@ -78,11 +85,13 @@ class AnswerDialogFamily:
         """
         if not isinstance(subject.target, button_codec.CallTarget):
             return {}
-        found = self.answers.admit_answerer(subject.target, body["user"]["id"], self.clock.now())
+        found = self.answers.get_question_or_refusal(
+            subject.target, body["user"]["id"], self.clock.now()
+        )
         if isinstance(found, DialogRefusal):
             first = find_first_input_block_id(body["view"])
             return {first: format_field_error(self.directory, found.sentence)} if first else {}
-        read = parse_answer_submission(found.asked, body["view"]["state"]["values"])
+        read = parse_question_answer_submission(found.asked, body["view"]["state"]["values"])
         return read.errors if isinstance(read, FieldErrors) else {}
 
 
@@ -124,7 +133,7 @@ class DelegationDialogFamily:
         """Return the errors of the entered values by block id; {} if they may be stored."""
         try:
             state = body["view"]["state"]["values"]
-            found = self.delegations.parse_delegation_wish(state, body["user"]["id"])
+            found = self.delegations.parse_submitted_delegation(state, body["user"]["id"])
         except LookupFailedError:
             return {InputBlockId.DELEGATE: sentences.LOOKUP_FAILED_REPLY}
         return found if isinstance(found, dict) else {}
@@ -139,12 +148,12 @@ class RequestDialogFamily:
     actions: Collection[Action] = (Action.REQUEST, Action.PICK, Action.ASK_AGAIN)
     dialogs: Collection[DialogId] = (DialogId.REQUEST,)
 
-    def __init__(self, store: Store, parts: FormDependencies) -> None:
+    def __init__(self, store: Store, parts: FormServiceFactory) -> None:
         """`parts` provide the tools and forms on offer, the places, and the form's reader."""
         self._store = store
         self._authority = parts.authority
-        self._offers = parts.build_catalog()
-        self._entries = parts.build_reader()
+        self._offers = parts.build_form_catalog()
+        self._entries = parts.build_form_reader()
         self._places = parts.build_request_channel_checker()
 
     def prepare_dialog(
@@ -157,7 +166,7 @@ class RequestDialogFamily:
         person, team = body["user"]["id"], get_sender_workspace_id(body)
         match click:
             case button_codec.Click(Action.REQUEST, button_codec.FormContext(channel=channel)):
-                return self.prepare_picker(person, team, button_codec.FormContext(channel))
+                return self.prepare_form_picker(person, team, button_codec.FormContext(channel))
             case button_codec.Click(Action.PICK, button_codec.FormTarget() as target):
                 found = button_codec.decode_dialog_subject(body.get("view") or {})
                 about = found.target if isinstance(found, button_codec.DialogSubject) else None
@@ -166,13 +175,15 @@ class RequestDialogFamily:
                     if isinstance(about, button_codec.FormContext)
                     else button_codec.FormContext()
                 )
-                return self.prepare_form(person, team, replace(target, form_context=setting))
+                return self.prepare_request_form(
+                    person, team, replace(target, form_context=setting)
+                )
             case button_codec.Click(Action.ASK_AGAIN, button_codec.CallTarget(call=call)):
                 return self._prepare_repeat_form(person, team, call)
             case _:
                 return DialogRefusal(sentences.OUTDATED_CARD_REPLY)
 
-    def prepare_picker(
+    def prepare_form_picker(
         self, person: str, team: str, setting: button_codec.FormContext, words: str = ""
     ) -> PreparedDialog | DialogRefusal:
         """Return a dialog to choose a form from, or the form that `words` name.
@@ -197,7 +208,7 @@ class RequestDialogFamily:
             return DialogRefusal(sentences.NO_FORMS_REPLY)
         return PreparedDialog(request_form.render_request_picker_dialog(choices, setting))
 
-    def prepare_form(
+    def prepare_request_form(
         self, person: str, team: str, target: button_codec.FormTarget
     ) -> PreparedDialog | DialogRefusal:
         """Return the form of what was chosen, or why this person does not get it."""
@@ -229,8 +240,8 @@ class RequestDialogFamily:
             sentence = sentences.ask_again_not_allowed_reply(run.requester)
             return DialogRefusal(sentence, call, "not_requester")
         setting = self._resolve_setting(person, button_codec.FormContext(run.origin_channel))
-        target = button_codec.FormTarget(button_codec.FormKind.TOOL, call.tool, setting, call.id)
-        return self.prepare_form(person, team, target)
+        target = button_codec.FormTarget(button_codec.FormSource.TOOL, call.tool, setting, call.id)
+        return self.prepare_request_form(person, team, target)
 
     def _find_person_refusal(self, person: str, team: str) -> DialogRefusal | None:
         if team != self._authority.team:
@@ -289,7 +300,7 @@ class RequestDialogOpener:
         for each in ShortcutId:
             app.shortcut(each)(self._handle_shortcut)
 
-    def open_for_command(self, person: str, channel: str, trigger: str, words: str) -> str:
+    def open_dialog_for_command(self, person: str, channel: str, trigger: str, words: str) -> str:
         """Open the dialog to choose a form from, or the form that `words` name.
 
         Returns "", or in mrkdwn why nothing opened. Looks people up.
@@ -317,7 +328,7 @@ class RequestDialogOpener:
         setting: button_codec.FormContext,
         words: str = "",
     ) -> str:
-        found = self._dialogs.prepare_picker(person, team, setting, words)
+        found = self._dialogs.prepare_form_picker(person, team, setting, words)
         if isinstance(found, DialogRefusal):
             return found.sentence
         try:
@@ -342,7 +353,7 @@ class RequestDialogOpener:
             self._client.chat_postMessage(
                 channel=str(opened["channel"]["id"]),
                 text=strip_mrkdwn(text),
-                blocks=render_notice(text),
+                blocks=render_notice_sentence(text),
             )
         except Exception as error:  # noqa: BLE001 - they can ask again
             log.warning("%s could not be told why: %s", person, error)

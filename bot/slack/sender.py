@@ -29,15 +29,15 @@ from bot.slack.pace import (
     ChannelOwnership,
     ChannelPacer,
     ChannelTakenError,
-    is_rate_limited_post,
+    counts_against_channel_rate_limit,
 )
 from bot.slack.posting import (
     MessageRenderer,
     OutboxMemory,
     OutboxSlackCalls,
-    PostSearch,
     SlackMessage,
     SlackPost,
+    UnconfirmedPostSearch,
     build_answer_footer,
     render_notice_blocks,
 )
@@ -45,7 +45,7 @@ from bot.slack_codes import CERTAIN, CODE, ErrorMeaning, extract_error_code
 from storage import moves, outbox, runs
 from storage.record import Message, Store
 from storage.states import DRAWN, MessageKind, MessageStatus
-from storage.store import error_text, is_temporary_error
+from storage.store import error_text, is_temporary_database_error
 
 log = logging.getLogger("countersign.outbox")
 M = MessageStatus
@@ -84,7 +84,7 @@ class MessageSender:
         *,
         renderer: MessageRenderer,
         posting: OutboxSlackCalls,
-        search: PostSearch,
+        search: UnconfirmedPostSearch,
         channels: ChannelOwnership,
     ) -> None:
         """`memory` keeps what could not be stored; `access` records refusals of the token.
@@ -117,7 +117,7 @@ class MessageSender:
         except _MayStillArriveError as error:
             return self._postpone(row, "it may be on its way", error.seconds)
         except Exception as error:
-            if is_temporary_error(error):
+            if is_temporary_database_error(error):
                 raise
             why = f"{type(error).__name__}: {error_text(error)}"
             log.warning("message %s (%s): %s", row.seq, row.kind, why)
@@ -190,8 +190,8 @@ class MessageSender:
         text, blocks = str(body["text"]), render_notice_blocks(body)
         if row.status is M.SENDING:
             if not body.get("doubted"):
-                text = self._posting.describe_uncertain_message(row)
-                blocks = answers.render_prose(text)
+                text = self._posting.build_perhaps_lost_notice(row)
+                blocks = answers.render_prose_sections(text)
                 doubted = outbox.dump_message_body({**body, "doubted": True})
                 with self._store.write(durable=True) as tx:
                     outbox.update_message(tx, row, body=doubted)
@@ -200,7 +200,7 @@ class MessageSender:
                 self._store_sent(row, SlackPost("", row.wanted))
                 return
         try:
-            self._post_once(row, lambda: self._posting.post_private_message(row, text, blocks))
+            self._post_once(row, lambda: self._posting.post_ephemeral_message(row, text, blocks))
         except SlackApiError as error:
             if not client.is_permanent_refusal(error):
                 raise
@@ -209,14 +209,14 @@ class MessageSender:
             return
         self._store_sent(row, SlackPost("", row.wanted))
 
-    def remove_duplicates(self, key: str) -> None:
+    def delete_duplicate_messages(self, key: str) -> None:
         """Search for duplicates of a message that was posted twice, and delete all but one."""
         with self._store.read() as tx:
             row = outbox.find_message_by_key(tx, key)
         if row is None or not row.ts or not self._channels.is_channel_owned(row.channel):
             return
         try:
-            for ts in self._search.list_duplicates(row):
+            for ts in self._search.list_duplicate_timestamps(row):
                 log.warning("message %s stood twice, one is removed", row.seq)
                 self._client.chat_delete(channel=row.channel, ts=ts)
         except (SlackApiError, *NO_ANSWER) as error:
@@ -250,8 +250,8 @@ class MessageSender:
         self._begun.add(row.seq)
         if not self._channels.is_channel_owned(row.channel):  # it may have taken long so far
             raise ChannelTakenError
-        if is_rate_limited_post(row):
-            self._pace.note_post(row.channel)
+        if counts_against_channel_rate_limit(row):
+            self._pace.count_channel_post(row.channel)
         try:
             return post()
         except SlackApiError as error:
@@ -284,7 +284,7 @@ class MessageSender:
     def _require_not_in_flight(self, row: Message) -> None:
         """Raise _MayStillArriveError while Slack may still be handling another process's post."""
         if row.seq not in self._begun:
-            since = self._clock.now() - self._memory.get_first_seen_time(row.seq)
+            since = self._clock.now() - self._memory.get_or_set_first_seen_time(row.seq)
             if since < AT_WORK:
                 raise _MayStillArriveError((AT_WORK - since).total_seconds())
 
@@ -318,7 +318,7 @@ class MessageSender:
         The names that may be on the message are stored first, so that none is left behind after a
         failure.
         """
-        name, version = self._renderer.get_reaction(row)
+        name, version = self._renderer.get_status_emoji_and_version(row)
         body, wanted = outbox.parse_message_body(row), [name] if name else []
         worn = body["names"]
         if worn != wanted or body.get("unsure"):
@@ -331,7 +331,7 @@ class MessageSender:
             self._posting.replace_reactions(row, [each for each in worn if each != name], name)
         with self._store.write(durable=False, told=False) as tx:
             outbox.update_message(tx, row, body=outbox.dump_message_body({"names": wanted}))
-            moves.mark_message_shown(tx, row, ts=row.ts, version=version)
+            moves.record_message_version_in_slack(tx, row, ts=row.ts, version=version)
 
     def _close_stream(self, row: Message) -> None:
         """Stop a stream with its last blocks; overwrite it if it does not hold the whole text."""
@@ -355,13 +355,15 @@ class MessageSender:
         self._memory.remember_post(row.seq, stands)
         once = row.kind in ONCE
         with self._store.write(durable=once, told=once) as tx:
-            moves.mark_message_shown(tx, row, ts=stands.ts, version=stands.shown_version)
+            moves.record_message_version_in_slack(
+                tx, row, ts=stands.ts, version=stands.shown_version
+            )
             begun = row.kind is MessageKind.ROOT and runs.set_request_thread(
                 tx, row.run_id, row.channel, stands.ts
             )
             if stands.revisions is not None:
                 shown, at = stands.revisions, self._clock.now()
-                outbox.record_shown_revisions(tx, row, ts=stands.ts, revisions=shown, at=at)
+                outbox.record_revisions_shown_on_card(tx, row, ts=stands.ts, revisions=shown, at=at)
         self._memory.forget_post(row.seq)
         self._begun.discard(row.seq)
         row.status, row.ts = M.SENT, stands.ts
@@ -379,13 +381,13 @@ class MessageSender:
             self._access.note_refusal(code)
             self._postpone(row, code)
             return False
-        if client.is_rate_limited(error) and is_rate_limited_post(row):
+        if client.is_rate_limited(error) and counts_against_channel_rate_limit(row):
             self._pace.note_refusal(row.channel)
         if found is not ErrorMeaning.FINAL:
             is_code = CODE.fullmatch(code) and client.get_http_status(error) < CERTAIN
             why = code if is_code else f"HTTP {client.get_http_status(error)}, and no answer"
             if found is ErrorMeaning.UNKNOWN and is_code and row.attempts >= PATIENT:
-                self._memory.allow_overtaking(row.seq)
+                self._memory.let_later_messages_overtake(row.seq)
             return self._postpone(row, why, client.get_retry_after_seconds(error))
         if row.ts and code in GONE and row.kind in DRAWN:
             log.warning("card %s is gone (%s), posting it anew", row.seq, code)
@@ -419,7 +421,7 @@ class MessageSender:
             if row.kind is MessageKind.ROOT:
                 deadlines.cancel_unpostable_request(tx, row, at=self._clock.now())
             if row.kind in (MessageKind.FILE, MessageKind.TABLE):
-                deadlines.notify_of_unsent_rows(tx, row)
+                deadlines.report_unsent_table_or_file(tx, row)
             at, is_card = self._clock.now(), row.kind is MessageKind.CARD
             lost = is_card and deadlines.cancel_calls_of_failed_card(tx, row, code, at=at)
         if lost:

@@ -23,7 +23,7 @@ from slack_bolt import App
 
 from bot.cards import request_list, sentences
 from bot.cards.action_names import Action
-from bot.cards.answers import render_notice
+from bot.cards.answers import render_notice_sentence
 from bot.cards.button_codec import LOOKS, Click, RunTarget, decode_clicked_element
 from bot.cards.slack_text import sanitise_for_mrkdwn, strip_mrkdwn
 from bot.cards.views import get_sender_workspace_id
@@ -76,8 +76,10 @@ class SlashCommandHandler:
         """Answer nothing more."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def answer_if_subcommand(self, person: str, channel: str, thread_ts: str, text: str) -> bool:
-        """Return whether a message to the bot asks one of the questions.
+    def answer_if_text_is_subcommand(
+        self, person: str, channel: str, thread_ts: str, text: str
+    ) -> bool:
+        """Answer a message that is a slash subcommand; return whether it is one.
 
         If so, it is answered on another thread, to this person alone.
         """
@@ -90,7 +92,7 @@ class SlashCommandHandler:
             return False
         if not question.is_asked_by_words(self._services, words):
             return False
-        asked = command_answers.SlashCommand(person, channel, words)
+        asked = command_answers.SlashCommandInvocation(person, channel, words)
         self._pool.submit(self._answer_message, question, asked, thread_ts)
         return True
 
@@ -102,7 +104,7 @@ class SlashCommandHandler:
 
     def _answer_command(self, body: dict[str, Any], respond: Callable[..., Any]) -> None:
         trigger = str(body.get("trigger_id") or "")
-        asked = command_answers.SlashCommand(
+        asked = command_answers.SlashCommandInvocation(
             str(body["user_id"]), str(body["channel_id"]), (), trigger
         )
         text = str(body.get("text") or "")
@@ -124,7 +126,7 @@ class SlashCommandHandler:
         """Replace an answer by the one that its button asks for."""
         channel = (body.get("channel") or {}).get("id") or ""
         about = [click.target.run] if isinstance(click.target, RunTarget) else []
-        asked = command_answers.SlashCommand(body["user"]["id"], channel, about)
+        asked = command_answers.SlashCommandInvocation(body["user"]["id"], channel, about)
         said = self._build_answer(
             asked,
             lambda: command_answers.QUESTIONS[BEHIND[click.action]].answer(self._services, asked),
@@ -134,7 +136,7 @@ class SlashCommandHandler:
     def _answer_message(
         self,
         question: command_answers.SlashSubcommand,
-        asked: command_answers.SlashCommand,
+        asked: command_answers.SlashCommandInvocation,
         thread_ts: str,
     ) -> None:
         """Answer a question asked in a message: in the same place, visible to its author alone."""
@@ -193,7 +195,7 @@ class SlashCommandHandler:
             log.warning("nor could it be said: %s", type(error).__name__)
 
     def _answer_typed_words(
-        self, asked: command_answers.SlashCommand, text: str
+        self, asked: command_answers.SlashCommandInvocation, text: str
     ) -> str | request_list.SlashCommandAnswer:
         """Return the answer to the words after the command; the menu if there are none."""
         if not (typed := _split_words(text)):
@@ -206,7 +208,7 @@ class SlashCommandHandler:
 
     def _build_answer(
         self,
-        asked: command_answers.SlashCommand,
+        asked: command_answers.SlashCommandInvocation,
         answer: Callable[[], str | request_list.SlashCommandAnswer],
     ) -> request_list.SlashCommandAnswer:
         """Return the answer with its blocks, or the reason why there is none.
@@ -228,7 +230,7 @@ class SlashCommandHandler:
             return _render_answer(NOT_NOW)
         except Exception:
             log.exception("a command could not be answered")
-            return _render_answer(sentences.handling_failed_reply(False))
+            return _render_answer(sentences.event_handling_failed_reply(False))
 
 
 def _render_answer(
@@ -239,7 +241,7 @@ def _render_answer(
     if isinstance(answer, request_list.SlashCommandAnswer):
         return request_list.add_overview_menu(answer)
     text = _truncate_lines(answer)
-    return request_list.SlashCommandAnswer(strip_mrkdwn(text), render_notice(text))
+    return request_list.SlashCommandAnswer(strip_mrkdwn(text), render_notice_sentence(text))
 
 
 def _truncate_lines(text: str) -> str:

@@ -15,7 +15,7 @@ from bot.config.settings import Settings
 from bot.config.startup import StartupError
 from bot.signals import UnacknowledgedDeliveries
 from bot.slack.client import is_own_event
-from bot.slack.socket_client import ACKNOWLEDGED, HelloMessage, SocketClient
+from bot.slack.socket_client import ACKNOWLEDGED, HelloMessage, ReconnectingSocketClient
 
 log = logging.getLogger("countersign.socket")
 
@@ -58,7 +58,7 @@ class SocketModeConnection(SocketModeHandler):
         self.other_connections = 0  # connections that other processes have with this token
         self.other_app_id = ""  # the id of the app that the token is of, where that is another one
         self.app, self.app_token = app, token
-        self.client: SocketClient = SocketClient(  # type: ignore[assignment]  # all that Bolt's handler uses
+        self.client: ReconnectingSocketClient = ReconnectingSocketClient(  # type: ignore[assignment]  # all that Bolt's handler uses
             token,
             app.logger,
             app.client,
@@ -115,7 +115,7 @@ class SocketModeConnection(SocketModeHandler):
             log.debug("closing the connection: %s", error)
 
 
-def open_sole_connection(
+def open_sole_slack_connection(
     app: App,
     settings: Settings,
     arrivals: UnacknowledgedDeliveries,

@@ -45,7 +45,7 @@ BUFFER = 65_536
 class _ReaderStopFlag:
     """The flag that slack_sdk's read loop checks to know whether it has to end."""
 
-    def __init__(self, line: SlackConnection) -> None:
+    def __init__(self, line: SlackWebSocketConnection) -> None:
         self._line, self._is_over = line, False
 
     @property
@@ -85,7 +85,7 @@ class _StrictSocket:
         return getattr(self._sock, name)
 
 
-class SlackConnection(Connection):
+class SlackWebSocketConnection(Connection):
     """A WebSocket connection from its handshake to its close frame.
 
     `close` and `disconnect` may be called from any thread, and wait for no reader.
@@ -95,8 +95,8 @@ class SlackConnection(Connection):
         self,
         url: str,
         *,
-        heard: Callable[[SlackConnection, Json], None],
-        ended: Callable[[SlackConnection], None],
+        heard: Callable[[SlackWebSocketConnection, Json], None],
+        ended: Callable[[SlackWebSocketConnection], None],
         **options: Any,
     ) -> None:
         """`heard` gets each message from Slack, on the reader's thread; `ended` is called last.
@@ -145,7 +145,7 @@ class SlackConnection(Connection):
             except OSError as error:
                 raise SlackClientNotConnectedError(f"the connection broke: {error}") from error
 
-    def has_handled_all(self) -> bool:
+    def has_handled_all_envelopes(self) -> bool:
         """Return whether all envelopes that came by this line have been handled."""
         return not self._unanswered
 
@@ -224,7 +224,7 @@ class HelloMessage:
 class EnvelopeAcknowledger:
     """The object by which a listener acknowledges an envelope on the line that it came by."""
 
-    def __init__(self, client: SocketClient, line: SlackConnection) -> None:
+    def __init__(self, client: ReconnectingSocketClient, line: SlackWebSocketConnection) -> None:
         self._client, self._line = client, line
         self.logger = client.logger
 
@@ -233,7 +233,7 @@ class EnvelopeAcknowledger:
         self._client.send_acknowledgement(self._line, json.dumps(response.to_dict()))
 
 
-class SocketClient(BaseSocketModeClient):
+class ReconnectingSocketClient(BaseSocketModeClient):
     """The connection to Slack, kept up for as long as the process lives; any thread."""
 
     def __init__(
@@ -255,9 +255,9 @@ class SocketClient(BaseSocketModeClient):
         self.connect_operation_lock = threading.Lock()
         self.message_workers = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="slack-delivery")
         self._state = threading.Condition()
-        self.current_session: SlackConnection | None = None
+        self.current_session: SlackWebSocketConnection | None = None
         # those before it, also what is counted as alive only
-        self._left: list[SlackConnection] = []
+        self._left: list[SlackWebSocketConnection] = []
         self._has_greeted = False  # the current one
         self._look = threading.Event()  # the keeper is to look at once
         self._over = threading.Event()
@@ -278,7 +278,7 @@ class SocketClient(BaseSocketModeClient):
         with self.connect_operation_lock:
             if self.closed:
                 return
-            line = SlackConnection(
+            line = SlackWebSocketConnection(
                 self.issue_new_wss_url(),
                 heard=self._handle_message,
                 ended=lambda _: self._look.set(),
@@ -291,7 +291,7 @@ class SocketClient(BaseSocketModeClient):
             if not self._keeper.is_alive() and not self.closed:
                 self._keeper.start()
 
-    def _switch_to_connection(self, line: SlackConnection) -> None:
+    def _switch_to_connection(self, line: SlackWebSocketConnection) -> None:
         """Connect by this line and make it the current one; mark the previous line for closing.
 
         Raises ConnectionError if it replaces another line and cannot connect.
@@ -343,7 +343,7 @@ class SocketClient(BaseSocketModeClient):
                     return url
                 raise ConnectionError("Slack does not say where to connect")
 
-    def send_acknowledgement(self, line: SlackConnection, text: str) -> None:
+    def send_acknowledgement(self, line: SlackWebSocketConnection, text: str) -> None:
         """Send an acknowledgement by the line of its envelope, else by the current one."""
         try:
             line.send(text)
@@ -366,8 +366,8 @@ class SocketClient(BaseSocketModeClient):
         raise SlackClientNotConnectedError("there is no connection to Slack")
 
     def _wait_for_replacement(
-        self, line: SlackConnection, seconds: float
-    ) -> SlackConnection | None:
+        self, line: SlackWebSocketConnection, seconds: float
+    ) -> SlackWebSocketConnection | None:
         """Return the line that replaces this one; None if there is none within so many seconds."""
         with self._state:
             self._state.wait_for(lambda: self.current_session is not line or self.closed, seconds)
@@ -387,7 +387,7 @@ class SocketClient(BaseSocketModeClient):
         self.message_workers.shutdown(cancel_futures=True)
 
     @staticmethod
-    def _close_connections(*lines: SlackConnection) -> None:
+    def _close_connections(*lines: SlackWebSocketConnection) -> None:
         for line in lines:
             line.send_close_frame()
         until = time.monotonic() + GOODBYE
@@ -396,7 +396,7 @@ class SocketClient(BaseSocketModeClient):
             line.disconnect()
             line.wait_for_reader(GOODBYE)
 
-    def _handle_message(self, line: SlackConnection, message: Json) -> None:
+    def _handle_message(self, line: SlackWebSocketConnection, message: Json) -> None:
         """Handle a message from Slack; on the reader's thread, so in order of arrival."""
         match message.get("type"):
             case "hello":
@@ -407,7 +407,7 @@ class SocketClient(BaseSocketModeClient):
             case _ if not self.closed:
                 self.message_workers.submit(self._handle_delivery, line, message)
 
-    def _handle_hello(self, line: SlackConnection, message: Json) -> None:
+    def _handle_hello(self, line: SlackWebSocketConnection, message: Json) -> None:
         with self._state:
             now = time.monotonic()
             self._left = [
@@ -424,7 +424,7 @@ class SocketClient(BaseSocketModeClient):
         self._greeted(HelloMessage(connections, ours, app))
         self._close_replaced_connections()
 
-    def _handle_delivery(self, line: SlackConnection, message: Json) -> None:
+    def _handle_delivery(self, line: SlackWebSocketConnection, message: Json) -> None:
         request = SocketModeRequest.from_dict(message)
         try:
             if request:
@@ -442,7 +442,7 @@ class SocketClient(BaseSocketModeClient):
         for line in left:
             waited = now - (line.replaced_at or now)
             is_greeted = has_greeted or waited > GREETING
-            is_done = line.has_handled_all() or waited > ACKNOWLEDGED
+            is_done = line.has_handled_all_envelopes() or waited > ACKNOWLEDGED
             if line.is_active() and is_greeted and is_done:
                 line.send_close_frame()
             if line.is_active() and waited > 2 * ACKNOWLEDGED:
@@ -468,7 +468,7 @@ class SocketClient(BaseSocketModeClient):
                 self._over.wait(PING)
                 self._look.set()
 
-    def _wait_before_reconnecting(self, line: SlackConnection) -> None:
+    def _wait_before_reconnecting(self, line: SlackWebSocketConnection) -> None:
         """Wait before replacing a line that ended at once, longer each time in a row."""
         is_short = not line.is_active() and time.monotonic() - line.created_at < SHORT
         self._in_a_row = self._in_a_row + 1 if is_short else 0

@@ -87,7 +87,7 @@ class AttachedFileReader:
         self._which = which
         self._stopping = stopping
 
-    def read_files(
+    def read_files_of_messages(
         self, run: Run, posted: Iterable[MessageFiles], known: dict[str, FileReadResult]
     ) -> FileTranscriptItems:
         """Read the files of these messages in order, and return their transcript items.
@@ -100,7 +100,9 @@ class AttachedFileReader:
         if not with_files:
             return heard
         with self._store.read() as tx:
-            room = _FileBudget(file_items.MOST_IN_THREAD - transcripts.sum_file_sizes(tx, run))
+            room = _FileBudget(
+                file_items.MOST_IN_THREAD - transcripts.sum_attached_file_bytes(tx, run)
+            )
         for each in with_files:
             parts = []
             for told in each.files:
@@ -115,7 +117,7 @@ class AttachedFileReader:
     def insert_files(self, tx: Transaction, heard: FileTranscriptItems) -> None:
         """Store the rows of files, in the transaction that stores the items."""
         for each in heard.rows:
-            transcripts.insert_file(tx, each, at=self._clock.now())
+            transcripts.insert_attached_file(tx, each, at=self._clock.now())
 
     def _read_within_budget(
         self,
@@ -149,7 +151,7 @@ class AttachedFileReader:
         elif content and not (room.text if content.is_text else room.bytes >= len(read.data)):
             why = file_items.TOO_MUCH_TEXT if content.is_text else file_items.NO_ROOM
         if content is None or why:
-            return [file_items.build_text_part(file_items.omission_note(read.name, why))]
+            return [file_items.build_text_part(file_items.unread_file_line(read.name, why))]
         if content.is_text:
             room.text -= min(room.text, len(content.text), file_items.MOST_TEXT)
         else:
@@ -173,7 +175,11 @@ class AttachedFileReader:
 
 def _encode_file_content(content: file_items.FileContent, data: bytes) -> str:
     """Return a file's content for storage: base64, or a text that is cut if it is too long."""
-    return file_items.cut_text(content.text) if content.is_text else base64.b64encode(data).decode()
+    return (
+        file_items.cut_file_text(content.text)
+        if content.is_text
+        else base64.b64encode(data).decode()
+    )
 
 
 log = logging.getLogger("countersign.thread")
@@ -225,7 +231,7 @@ class SlackThreadReader:
             said = self._build_message_items(waiting)
             before = self._read_earlier_messages(run, waiting)
             posted = [*(each.files for each in said), *before.files]
-            heard = self._files.read_files(run, posted, known)
+            heard = self._files.read_files_of_messages(run, posted, known)
             try:
                 self._insert_items(run, waiting, _order_items(said, before, heard), heard)
                 return
@@ -234,7 +240,7 @@ class SlackThreadReader:
 
     def _list_held_messages(self, run: Run) -> list[Delivery]:
         with self._store.read() as tx:
-            return inbox.list_held_messages(tx, run.id)
+            return inbox.list_messages_held_for_run(tx, run.id)
 
     def _build_message_items(self, waiting: list[Delivery]) -> list[_MessageItem]:
         """Return the transcript item and the files of each of these messages."""

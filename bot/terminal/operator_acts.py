@@ -14,13 +14,13 @@ from typing import Any
 from bot.approvals.call_state import count_missing_approvals, describe_call_effect
 from bot.approvals.call_views import build_call_view
 from bot.approvals.edits import ForbiddenEdit, UnchangedEdit
-from bot.approvals.person_questions import find_question, is_question
+from bot.approvals.person_questions import find_question, is_question_to_person
 from bot.cards.action_names import Action, DialogId
 from bot.cards.block_kit import MAX_WORDS
 from bot.cards.button_codec import CallTarget, CardTarget, RunTarget
 from bot.cards.field_inputs import FieldInput
 from bot.cards.field_layout import FieldErrors
-from bot.cards.question_message import parse_answer_submission
+from bot.cards.question_message import parse_question_answer_submission
 from bot.cards.slack_text import strip_mrkdwn
 from bot.policy.authority import LookupPendingError
 from bot.runs.surfaces import Host
@@ -59,7 +59,7 @@ class PreparedCommand:
 
 
 class CommandDeliveryBuilder:
-    """The operator's commands as deliveries."""
+    """Turns the operator's commands into inbox deliveries."""
 
     def __init__(self, host: Host, operator: str) -> None:
         """`operator`: the Slack user id of the person at the terminal."""
@@ -98,7 +98,7 @@ class CommandDeliveryBuilder:
             else CallVerb.REJECT
         )
         target, call, run = self._find_call(asking.target)
-        if is_question(call):
+        if is_question_to_person(call):
             raise CommandRefusedError(terminal_messages.CALL_IS_QUESTION)
         if len(asking.words) > MAX_WORDS:
             raise CommandRefusedError(
@@ -123,7 +123,7 @@ class CommandDeliveryBuilder:
             waiting = [
                 each
                 for each in calls.list_calls_of_plan(tx, plan.id)
-                if each.status is CallStatus.PENDING and not is_question(each)
+                if each.status is CallStatus.PENDING and not is_question_to_person(each)
             ]
             self._require_nothing_hidden(tx, waiting)
             made = []
@@ -151,7 +151,7 @@ class CommandDeliveryBuilder:
     def _build_plan_send_back(self, asking: terminal_messages.OperatorCommand) -> PreparedCommand:
         """Return the delivery that has the plan of a call made anew, with the operator's words."""
         target, call, run = self._find_call(asking.target)
-        if not 0 < len(asking.words) <= MAX_WORDS or is_question(call):
+        if not 0 < len(asking.words) <= MAX_WORDS or is_question_to_person(call):
             raise CommandRefusedError(terminal_messages.send_back_needs_words_sentence(MAX_WORDS))
         made = operator_input.build_send_back_delivery(target, asking.words, run, self._operator)
         return _prepare_delivery(made, terminal_messages.PLAN_SENT_BACK)
@@ -165,11 +165,11 @@ class CommandDeliveryBuilder:
             raise CommandRefusedError(terminal_messages.UNKNOWN_CALL)
         tool, gate = self._host.tools.find_tool_of_call(call), parse_stored_gate(call)
         inputs = operator_input.list_edit_inputs(tool, gate, now.arguments)
-        if not inputs or is_question(call):
+        if not inputs or is_question_to_person(call):
             raise CommandRefusedError(terminal_messages.NOTHING_TO_EDIT)
         state = _build_state(inputs, asking.values)
         self._check_edit(target, state, inputs)
-        made = operator_input.build_dialog_delivery(
+        made = operator_input.build_dialog_submission_delivery(
             DialogId.EDIT, target, state, run, self._operator
         )
         return PreparedCommand([made], partial(self._describe_edit, target))
@@ -205,10 +205,10 @@ class CommandDeliveryBuilder:
         if asking.words and len(inputs) == 1:
             values = {operator_input.get_input_name(inputs[0]): asking.words}
         state = _build_state(inputs, values)
-        errors = parse_answer_submission(question.asked, state)
+        errors = parse_question_answer_submission(question.asked, state)
         if isinstance(errors, FieldErrors):
             raise CommandRefusedError(operator_input.format_field_errors(errors, inputs))
-        made = operator_input.build_dialog_delivery(
+        made = operator_input.build_dialog_submission_delivery(
             DialogId.ANSWER, target, state, run, self._operator
         )
         return _prepare_delivery(made, terminal_messages.ANSWER_SAVED)
@@ -228,7 +228,7 @@ class CommandDeliveryBuilder:
             if not run.thread_ts:
                 raise CommandRefusedError(terminal_messages.CHAT_NOT_IN_SLACK_YET)
         team, now = self._host.identity.team, self._host.clock.now()
-        made = operator_input.build_message_delivery(words, run, team, self._operator, now)
+        made = operator_input.build_chat_message_delivery(words, run, team, self._operator, now)
         return _prepare_delivery(made, terminal_messages.MESSAGE_RECEIVED)
 
     def _build_request_click(self, asking: terminal_messages.OperatorCommand) -> PreparedCommand:

@@ -19,7 +19,7 @@ from bot.policy.gates import Ask, Gate
 from bot.terminal.terminal_messages import TerminalField
 from bot.tools import Tool
 from bot.tools.arguments import build_readable_arguments, restrict_editable_fields
-from bot.tools.person_question import AskPerson, build_answer_form, build_suggested_values
+from bot.tools.person_question import AskPerson, build_answer_form_tool, build_suggested_answers
 from storage.masking import mask_secrets
 from storage.record import Delivery, Run, new_id
 from storage.states import CallVerb, DeliveryKind, Surface
@@ -36,11 +36,11 @@ def build_vote_delivery(
     """Return the dialog by which `person` approves (words: a note) or rejects (words: why)."""
     words_delivery: dict[str, Any] = {InputElementId.TEXT: {"value": words}}
     if verb is CallVerb.APPROVE:
-        return build_dialog_delivery(
+        return build_dialog_submission_delivery(
             DialogId.REVIEW, target, {InputBlockId.NOTE: words_delivery}, run, person
         )
     chosen: dict[str, Any] = {InputElementId.PRESET: {"selected_option": {"value": OWN_WORDS}}}
-    return build_dialog_delivery(
+    return build_dialog_submission_delivery(
         DialogId.REJECT,
         target,
         {InputBlockId.REASON: chosen, InputBlockId.WORDS: words_delivery},
@@ -54,10 +54,10 @@ def build_send_back_delivery(
 ) -> Delivery:
     """Return the dialog with which `person` sends a call's plan back; words: what to change."""
     state: State = {InputBlockId.WORDS: {InputElementId.TEXT: {"value": words}}}
-    return build_dialog_delivery(DialogId.SEND_BACK, target, state, run, person)
+    return build_dialog_submission_delivery(DialogId.SEND_BACK, target, state, run, person)
 
 
-def build_dialog_delivery(
+def build_dialog_submission_delivery(
     dialog: DialogId, target: button_codec.CallTarget, state: State, run: Run, person: str
 ) -> Delivery:
     """Return the delivery of a dialog that `person` has filled in."""
@@ -79,7 +79,7 @@ def build_click_delivery(
     return _build_delivery(DeliveryKind.ACTION, {"actions": [clicked]}, run, person)
 
 
-def build_message_delivery(
+def build_chat_message_delivery(
     words: str, run: Run | None, team: str, person: str, at: datetime
 ) -> Delivery:
     """Return the delivery of a message to the agent, in the thread of `run` or in a new one."""
@@ -128,7 +128,7 @@ def list_edit_inputs(tool: Tool[Any] | None, gate: Gate | None, arguments: str) 
 
 def list_question_inputs(question: AskPerson) -> list[FieldInput]:
     """Return the inputs for the answer to a question, as in its dialog."""
-    tool, initial = build_answer_form(question), build_suggested_values(question)
+    tool, initial = build_answer_form_tool(question), build_suggested_answers(question)
     found = [
         build_field_input(slot, get_value_at_keys(initial, slot.keys))
         for slot in build_slots(tool, initial)

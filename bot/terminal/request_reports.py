@@ -14,11 +14,11 @@ from pydantic import ValidationError
 from bot.agent import prompt
 from bot.approvals import call_state
 from bot.approvals.call_views import build_call_view
-from bot.approvals.person_questions import find_question, is_question
+from bot.approvals.person_questions import find_question, is_question_to_person
 from bot.approvals.request_overview import list_past_votes
 from bot.cards.action_names import Action
 from bot.cards.button_codec import CallTarget, Click, decode_click, encode_button_value
-from bot.cards.question_message import build_readable_answer
+from bot.cards.question_message import list_readable_answer_values
 from bot.cards.request_list import PastVote
 from bot.policy.gates import Approvers, Ask, Gate, load_gate
 from bot.tools import Registry
@@ -149,7 +149,7 @@ def _build_waiting_call_report(
         deciders=find_deciders(tx, call, now),
         approved_by=tuple(vote.person for vote in call_state.list_approving_votes(votes)),
         needed=call_state.tally_votes(gate, votes).needed if isinstance(gate, Ask) else 0,
-        question=is_question(call),
+        question=is_question_to_person(call),
         plan=find_waiting_plan_id(tx, call),
     )
 
@@ -158,7 +158,7 @@ def find_waiting_plan_id(tx: Transaction, call: Call) -> str:
     """Return the plan's id with revision if this call and others of it are pending; else ""."""
     plan, found = calls.find_plan(tx, call.plan_id), calls.list_calls_of_plan(tx, call.plan_id)
     waiting = {each.id for each in found if each.status is CallStatus.PENDING}
-    waiting -= {each.id for each in found if is_question(each)}
+    waiting -= {each.id for each in found if is_question_to_person(each)}
     several = call.id in waiting and len(waiting) > 1
     return encode_button_value(CallTarget(plan.id, plan.revision)) if plan and several else ""
 
@@ -176,7 +176,7 @@ def find_deciders(tx: Transaction, call: Call, now: datetime) -> Approvers | Non
 
     Of a question: who is asked. None if nobody is asked to decide.
     """
-    if is_question(call):
+    if is_question_to_person(call):
         question = find_question(tx, call.id)
         return question.possible_answerers if question else None
     gate = parse_stored_gate(call)
@@ -197,7 +197,7 @@ def find_request_report(
     A call's id may have its revision behind it; the report then holds that call alone. The id of a
     sub-agent's run gives the request that it works for. None for an unknown id.
     """
-    call = calls.find_call(tx, strip_revision(wanted))
+    call = calls.find_call(tx, strip_revision_from_id(wanted))
     run = runs.find_run(tx, call.run_id if call else wanted)
     if run is None:
         return None
@@ -219,7 +219,7 @@ def find_request_report(
     )
 
 
-def strip_revision(wanted: str) -> str:
+def strip_revision_from_id(wanted: str) -> str:
     """Return a call's id without its revision; any other id as it is."""
     target = parse_call_target(wanted)
     return target.call if target else wanted
@@ -276,6 +276,6 @@ def _find_answer_report(tx: Transaction, call: Call) -> AnswerReport | None:
     if answer is None:
         return None
     given = json.loads(answer.given)
-    lines = build_readable_answer(found.asked, given) if found and given else ()
+    lines = list_readable_answer_values(found.asked, given) if found and given else ()
     values = {label: mask_secrets(text) for label, text, _ in lines}
     return AnswerReport(answer.person, answer.created_at, values, answer.declined)

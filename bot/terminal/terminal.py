@@ -17,9 +17,9 @@ from bot.approvals.call_views import build_call_view
 from bot.approvals.person_questions import (
     AskedQuestion,
     find_question,
-    get_asking_server,
-    is_question,
-    may_answer,
+    get_asking_server_name,
+    is_question_to_person,
+    may_answer_question,
 )
 from bot.cards.button_codec import CallTarget, encode_button_value
 from bot.cards.call_pieces import irreversibility_warning
@@ -46,7 +46,7 @@ from bot.terminal.request_reports import (
     find_waiting_plan_id,
     list_waiting_and_unknown_calls,
     parse_stored_gate,
-    strip_revision,
+    strip_revision_from_id,
 )
 from bot.terminal.terminal_messages import (
     COMMAND_FAILED,
@@ -80,8 +80,8 @@ class OperatorCallFinder:
         self._host = host
         self._operator = operator
 
-    def list_pending_calls(self) -> tuple[TerminalCall, ...]:
-        """Return the calls that the operator may decide, answer, or say the outcome of."""
+    def list_actionable_calls(self) -> tuple[TerminalCall, ...]:
+        """Return the pending and UNKNOWN calls that the operator may decide, answer or resolve."""
         host, now = self._host, self._host.clock.now()
         with host.store.read() as tx:
             team = host.identity.team
@@ -99,7 +99,7 @@ class OperatorCallFinder:
                 return None
             # what was refused before policy was asked has no more to show
             view = build_call_view(host.tools, tx, call_id) if parse_stored_gate(call) else None
-            question = find_question(tx, call_id) if is_question(call) else None
+            question = find_question(tx, call_id) if is_question_to_person(call) else None
             votes = calls.list_votes_on_revision(tx, call.id, call.revision)
             who, plan = find_deciders(tx, call, now), find_waiting_plan_id(tx, call)
             effect = show_hidden_characters(
@@ -133,7 +133,7 @@ class OperatorCallFinder:
                 self.format_person(vote.person) for vote in list_approving_votes(votes)
             ),
             note=show_hidden_characters(view.outcome or view.result or view.note),
-            question=is_question(call),
+            question=is_question_to_person(call),
             declined=declined,
             covered=view.masked_pieces,
             may=tuple(self._list_allowed_actions(call, run, view, question, votes)),
@@ -181,7 +181,7 @@ class OperatorCallFinder:
 
     def _may_answer(self, question: AskedQuestion) -> bool:
         try:
-            return may_answer(self._host.authority, question, self._operator)
+            return may_answer_question(self._host.authority, question, self._operator)
         except LookupFailedError:
             return False
 
@@ -214,7 +214,7 @@ def _list_argument_values(view: CallView) -> Iterator[tuple[str, str, str]]:
 def _list_question_values(
     question: AskedQuestion, fields: Sequence[TerminalField]
 ) -> Iterator[tuple[str, str, str]]:
-    if server := get_asking_server(question.run):
+    if server := get_asking_server_name(question.run):
         yield "Asked by", show_hidden_characters(f"the server {server}"), ""
     yield "Question", show_hidden_characters(mask_secrets(question.asked.question)), ""
     if len(fields) > 1:
@@ -244,8 +244,8 @@ class ChatFollower:
         self._place = ("", "")  # channel and thread, once there is one
         self.close = host.signals.live.listen(self._handle_live_event)  # hears nothing any more
 
-    def read_events(self) -> list[ChatEvent]:
-        """Return the events since the last call, at first the present state; may wait a moment."""
+    def read_new_events(self) -> list[ChatEvent]:
+        """Return the events since this was last called, at first the present state; may wait."""
         first = None
         with suppress(queue.Empty):
             first = self._heard.get(timeout=GLANCE)
@@ -320,7 +320,7 @@ class ChatFollower:
         """Return the thread's new messages, except those that repeat what was typed here."""
         found = [
             row
-            for row in call_history.list_thread_messages(tx, run.id)
+            for row in call_history.list_request_answers_and_notices(tx, run.id)
             if row.seq not in self._told
         ]
         self._told |= {row.seq for row in found}
@@ -343,7 +343,7 @@ def _is_pending_call_event(told: ChatEvent) -> bool:
 PATIENCE = 30.0  # seconds that an answer may take: Slack is asked who the operator is
 
 
-class OperatorTerminal:
+class OperatorCommandExecutor:
     """The executor of one operator's commands, which returns the result of each."""
 
     def __init__(self, host: Host, operator: str) -> None:
@@ -357,9 +357,9 @@ class OperatorTerminal:
         """Carry out a command and return its result. Waits for the loop, up to PATIENCE seconds."""
         match asking.wish:
             case CommandKind.PENDING:
-                return CommandResult(True, "", calls=self._seen.list_pending_calls())
+                return CommandResult(True, "", calls=self._seen.list_actionable_calls())
             case CommandKind.LOOK:
-                found = self._seen.find_call(strip_revision(asking.target))
+                found = self._seen.find_call(strip_revision_from_id(asking.target))
                 if found is None:
                     return CommandResult(False, UNKNOWN_CALL)
                 return CommandResult(True, "", calls=(found,))

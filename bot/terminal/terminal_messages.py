@@ -64,7 +64,7 @@ class TerminalCall:
     fields: tuple[TerminalField, ...] = ()
 
 
-class MalformedMessageError(ValueError):
+class MalformedBotMessageError(ValueError):
     """Raised for a message from the bot that cannot be understood."""
 
 
@@ -134,25 +134,25 @@ class ChatEvent:
 _ANSWERING, _HAPPENING = TypeAdapter(CommandResult), TypeAdapter(ChatEvent)
 
 
-def encode_message_line(said: CommandResult | ChatEvent) -> bytes:
+def encode_as_json_line(said: CommandResult | ChatEvent) -> bytes:
     """Return a message as a line of JSON, in UTF-8."""
     return json.dumps(asdict(said), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
 def parse_command_result(said: Any) -> CommandResult:
-    """Return the result of a command from parsed JSON; raises MalformedMessageError."""
+    """Return the result of a command from parsed JSON; raises MalformedBotMessageError."""
     try:
         return _ANSWERING.validate_python(said)
     except ValidationError:
-        raise MalformedMessageError("no answer") from None
+        raise MalformedBotMessageError("no answer") from None
 
 
 def parse_chat_event(line: bytes) -> ChatEvent:
-    """Return the event that a line of JSON describes; raises MalformedMessageError."""
+    """Return the event that a line of JSON describes; raises MalformedBotMessageError."""
     try:
         return _HAPPENING.validate_json(line)
     except ValidationError:
-        raise MalformedMessageError("nothing that happens") from None
+        raise MalformedBotMessageError("nothing that happens") from None
 
 
 # The sentences that the operator reads at the terminal. Pure: plain text, no markup.

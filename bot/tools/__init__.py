@@ -81,7 +81,7 @@ class ElicitationRequest:
 
 
 class ElicitationPort:
-    """What one call may tell and ask people while it runs; usable from any thread.
+    """Tells people a running call's progress and asks them questions; usable from any thread.
 
     An answer is data and approves nothing. This base class reaches nobody.
     """
@@ -259,7 +259,7 @@ class Tool(Generic[A]):
     @property
     def has_secrets(self) -> bool:
         """Whether any of the tool's arguments may be secret."""
-        return bool(self.secret) or declared_secrets.may_hold_secrets(self.arguments, ())
+        return bool(self.secret) or declared_secrets.may_path_hold_secrets(self.arguments, ())
 
     def mask_arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments with secret values, at any depth, replaced by a fixed mask."""

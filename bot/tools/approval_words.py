@@ -224,7 +224,7 @@ def _compile_approval_patterns() -> list[re.Pattern[str]]:
     return [re.compile(each) for each in (seeks, *lets)]
 
 
-def find_approval_words(texts: Iterable[str]) -> str:
+def find_approval_request_words(texts: Iterable[str]) -> str:
     """Return the first words in these texts that ask for an approval; "" if there are none."""
     for text in texts:
         letters = _IN_WORDS.sub(lambda found: found[0].translate(_DIGITS), text)

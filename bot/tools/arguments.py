@@ -16,7 +16,7 @@ from bot.policy.condition_values import SlackId
 from bot.policy.gates import Ask, Gate
 from bot.tools import Tool
 from bot.tools.decimals import pad_decimal_places
-from bot.tools.described.checking import allow_more_check_time
+from bot.tools.described.checking import allow_longer_schema_checks
 from bot.tools.names import SlackIdResolver
 from storage.digest import canonical_json
 
@@ -28,7 +28,9 @@ def dump_arguments(args: BaseModel) -> str:
     """
     return canonical_json(
         to_jsonable_python(
-            reveal_secrets(args.model_dump(mode="python", exclude_computed_fields=True))
+            normalise_and_reveal_secrets(
+                args.model_dump(mode="python", exclude_computed_fields=True)
+            )
         )
     )
 
@@ -40,7 +42,7 @@ def load_arguments(tool: Tool[Any], text: str, names: SlackIdResolver | None = N
     into ids. Raises pydantic.ValidationError when the arguments do not fit the model, and what the
     look-up raises.
     """
-    with allow_more_check_time() if names is None else nullcontext():
+    with allow_longer_schema_checks() if names is None else nullcontext():
         args: BaseModel = tool.arguments.model_validate_json(
             text, extra="forbid", by_alias=True, by_name=True, context=names
         )
@@ -56,7 +58,7 @@ def build_readable_arguments(
     """
     args = load_arguments(tool, text).model_dump(mode="python", exclude_computed_fields=True)
     values: dict[str, Any] = to_jsonable_python(
-        reveal_secrets(_add_names_to_ids(args, names or {}), exact=False)
+        normalise_and_reveal_secrets(_add_names_to_ids(args, names or {}), exact=False)
     )
     return values
 
@@ -71,22 +73,22 @@ def _add_names_to_ids(value: Any, names: Mapping[str, str]) -> Any:
     return value
 
 
-def reveal_secrets(value: Any, *, exact: bool = True) -> Any:
+def normalise_and_reveal_secrets(value: Any, *, exact: bool = True) -> Any:
     """Return a dumped value with the content of Pydantic's secret types, and with sets sorted.
 
     `exact`: equal decimals in one form.
     """
     if isinstance(value, SecretStr | SecretBytes | Secret):
-        return reveal_secrets(value.get_secret_value(), exact=exact)
+        return normalise_and_reveal_secrets(value.get_secret_value(), exact=exact)
     if isinstance(value, Decimal) and exact:  # 40.0 and 40.00 are one amount, and one text
         return json.loads(canonical_json(value))
     if isinstance(value, dict):
-        return {key: reveal_secrets(each, exact=exact) for key, each in value.items()}
+        return {key: normalise_and_reveal_secrets(each, exact=exact) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [reveal_secrets(each, exact=exact) for each in value]
+        return [normalise_and_reveal_secrets(each, exact=exact) for each in value]
     # a set has no order of its own, and the digest needs one
     if isinstance(value, set | frozenset):
-        members = (reveal_secrets(each, exact=exact) for each in value)
+        members = (normalise_and_reveal_secrets(each, exact=exact) for each in value)
         return sorted(members, key=lambda each: canonical_json(to_jsonable_python(each)))
     return value
 

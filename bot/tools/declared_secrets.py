@@ -185,7 +185,7 @@ def _list_secret_schemas(model: type[BaseModel]) -> tuple[_SecretSchema, ...]:
 def list_secret_paths(
     model: type[BaseModel], names: Iterable[str], values: Mapping[str, Any] | BaseModel
 ) -> frozenset[ValuePath]:
-    """Return the paths of all secret values in these arguments; none below such a value.
+    """Return the paths of all secret values in these arguments, none within a secret value.
 
     `values`: as JSON, or as the model itself. `names`: fields that the tool itself declares secret.
     """
@@ -206,7 +206,7 @@ def list_secret_paths(
 
 
 @lru_cache(4096)
-def may_hold_secrets(model: type[BaseModel], keys: tuple[str, ...]) -> bool:
+def may_path_hold_secrets(model: type[BaseModel], keys: tuple[str, ...]) -> bool:
     """Return whether the value at this path of `keys` may be secret or contain a secret."""
     for described in _list_secret_schemas(model):
         nodes = described.list_equivalent_nodes([described.root])

@@ -22,7 +22,7 @@ _MOST_TITLE, _MOST_EFFECT = 80, 300  # characters
 _MOST_REPEATED = 10_000  # characters of arguments that an effect names more than once
 
 
-class ActionError(ValueError):
+class HandedOverActionError(ValueError):
     """Raised for an action that nobody can be asked about; the message says why in a sentence."""
 
 
@@ -41,18 +41,21 @@ class HandedOverAction:
     schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "object"})
 
 
-def dump_checked_action(action: HandedOverAction, tools: Registry, client: str = "") -> str:
-    """Check a client's action and return the JSON stored with its call; raise ActionError."""
+def check_and_dump_action(action: HandedOverAction, tools: Registry, client: str = "") -> str:
+    """Check a client's action and return the JSON that is stored with its call.
+
+    Raises HandedOverActionError.
+    """
     if not _NAME.fullmatch(action.name):
-        raise ActionError("its name is 1 to 64 letters, digits and underscores")
+        raise HandedOverActionError("its name is 1 to 64 letters, digits and underscores")
     if tools.get(action.name) is not None or action.name == ASK_PERSON.name:
-        raise ActionError(f"{action.name} is a tool of Countersign's own: ask for that")
+        raise HandedOverActionError(f"{action.name} is a tool of Countersign's own: ask for that")
     for what, text, most in (
         ("title", action.title, _MOST_TITLE),
         ("effect", action.effect, _MOST_EFFECT),
     ):
         if not text.strip() or len(text) > most:
-            raise ActionError(f"its {what} is a text of 1 to {most} characters")
+            raise HandedOverActionError(f"its {what} is a text of 1 to {most} characters")
     try:
         kept = asdict(action) | {"client": client}
         canonical_json(
@@ -61,13 +64,13 @@ def dump_checked_action(action: HandedOverAction, tools: Registry, client: str =
         text = json.dumps(kept, ensure_ascii=False)
         made = _build_action_tool(text)
     except (NonCanonicalValueError, SchemaError) as error:
-        raise ActionError(str(error)) from None
+        raise HandedOverActionError(str(error)) from None
     _check_template(action.effect, frozenset(made.arguments.model_fields))
     return text
 
 
-def check_effect_length(tool: Tool[Any], args: BaseModel) -> None:
-    """Raise ActionError if an action's effect repeats more than 10,000 characters of arguments."""
+def check_effect_sentence_length(tool: Tool[Any], args: BaseModel) -> None:
+    """Raise HandedOverActionError if an effect repeats over 10,000 characters of arguments."""
     if not tool.action:
         return
     names = [name for _, name, _, _ in Formatter().parse(tool.effect) if name is not None]
@@ -75,7 +78,7 @@ def check_effect_length(tool: Tool[Any], args: BaseModel) -> None:
         (names.count(each) - 1) * len(str(getattr(args, each))) for each in dict.fromkeys(names)
     )
     if longer > _MOST_REPEATED:
-        raise ActionError(f"its effect repeats more than {_MOST_REPEATED:,} characters")
+        raise HandedOverActionError(f"its effect repeats more than {_MOST_REPEATED:,} characters")
 
 
 def load_action_tool(action: str) -> Tool[Any] | None:
@@ -109,14 +112,19 @@ def _build_action_tool(action: str) -> Tool[Any]:
 
 
 def _check_template(effect: str, fields: frozenset[str]) -> None:
-    """Raise ActionError unless the effect names only fields, without formats or conversions."""
+    """Raise HandedOverActionError unless the effect names only fields.
+
+    Formats and conversions of them are refused, too.
+    """
     try:
         parts = list(Formatter().parse(effect))
     except ValueError as error:
-        raise ActionError(f"its effect cannot be read ({error})") from None
+        raise HandedOverActionError(f"its effect cannot be read ({error})") from None
     for _, name, form, conversion in parts:
         if name is not None and (name not in fields or form or conversion):
-            raise ActionError(f"its effect names {name!r}, which is no field of its arguments")
+            raise HandedOverActionError(
+                f"its effect names {name!r}, which is no field of its arguments"
+            )
 
 
 def _refuse_to_run(_args: BaseModel, _context: ToolContext) -> NoReturn:

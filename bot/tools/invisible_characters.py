@@ -112,7 +112,7 @@ EMOJI = re.compile(
 )
 
 
-def has_no_hidden_characters(text: str) -> bool:
+def certainly_has_no_hidden_characters(text: str) -> bool:
     """Whether the text certainly has no hidden characters; a quick test that may say no wrongly."""
     words = text.replace("\n", " ").replace("\t", " ")
     return words.isprintable() and _UNSEEN.isdisjoint(words)  # printable: of no category that hides
@@ -130,6 +130,6 @@ def list_hidden_characters(text: str) -> list[str]:
     """
     return (
         []
-        if has_no_hidden_characters(text)
+        if certainly_has_no_hidden_characters(text)
         else list(filter(is_hidden_character, EMOJI.sub("", text)))
     )

@@ -33,7 +33,7 @@ _BRACKETS = str.maketrans("()（）⁽⁾❨❩﹙﹚<>", "[][][][][]‹›")
 _MENTION = re.compile(r"<(?:[#@]|!subteam\^)([A-Z0-9]+)(?:\|[^>]*)?>")
 
 
-def no_channel_sentence(name: str) -> str:
+def missing_channel_sentence(name: str) -> str:
     """Return the sentence for a missing channel, or a private one the requester is not in."""
     return f"There is no channel {name} that the bot and the person who asked can both see."
 
@@ -47,8 +47,8 @@ def clean_name(chosen: str) -> str:
     return one if len(one) <= MOST_OF_NAME else f"{one[: MOST_OF_NAME - 1]}…"
 
 
-class NamedKind(StrEnum):
-    """The kinds of things that an argument can name."""
+class SlackIdKind(StrEnum):
+    """The kinds of Slack ids that a name may stand for."""
 
     CHANNEL = "channel"
     PERSON = "person"
@@ -67,18 +67,18 @@ class SlackIdResolver:
     asker: str | None  # who asked: sees no private channel but their own; None: the operator
     names_by_id: dict[str, str] = field(default_factory=dict)  # by id, as people read them
 
-    def resolve_id(self, kind: NamedKind, wanted: str) -> str:
+    def resolve_id(self, kind: SlackIdKind, wanted: str) -> str:
         """Return the id of the channel, person or group with this name, mention or id."""
         text = wanted.strip()
         mention = _MENTION.fullmatch(text)
         text = mention.group(1) if mention else text
         known = bool(_ID[kind].fullmatch(text))
         match kind:
-            case NamedKind.CHANNEL:
+            case SlackIdKind.CHANNEL:
                 return self._resolve_channel(wanted, text, known)
-            case NamedKind.PERSON:
+            case SlackIdKind.PERSON:
                 return self._resolve_person(wanted, text, known)
-            case NamedKind.GROUP:
+            case SlackIdKind.GROUP:
                 return self._resolve_group(wanted, text, known)
 
     def _resolve_channel(self, wanted: str, text: str, known: bool) -> str:
@@ -89,7 +89,7 @@ class SlackIdResolver:
         if found is None or not (
             self.asker is None or self.directory.can_see_channel(self.asker, name)
         ):
-            raise ValueError(no_channel_sentence(name))
+            raise ValueError(missing_channel_sentence(name))
         if not known:  # an id is shown as it is: its name may be known to its members only
             self.names_by_id[found] = name
         return found
@@ -128,7 +128,7 @@ class SlackIdResolver:
 class _IdAnnotation:
     """An annotation for a text that holds an id; a SlackIdResolver finds it for a name."""
 
-    kind: NamedKind
+    kind: SlackIdKind
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
@@ -149,11 +149,13 @@ class _IdAnnotation:
 
 _TEXT = {"min_length": 1, "max_length": 100}
 ChannelId = Annotated[
-    str, Field(**_TEXT, description="#name or the channel's id."), _IdAnnotation(NamedKind.CHANNEL)
+    str,
+    Field(**_TEXT, description="#name or the channel's id."),
+    _IdAnnotation(SlackIdKind.CHANNEL),
 ]
 PersonId = Annotated[
-    str, Field(**_TEXT, description="@handle, full name or id."), _IdAnnotation(NamedKind.PERSON)
+    str, Field(**_TEXT, description="@handle, full name or id."), _IdAnnotation(SlackIdKind.PERSON)
 ]
 GroupId = Annotated[
-    str, Field(**_TEXT, description="@handle or the group's id."), _IdAnnotation(NamedKind.GROUP)
+    str, Field(**_TEXT, description="@handle or the group's id."), _IdAnnotation(SlackIdKind.GROUP)
 ]

@@ -29,7 +29,7 @@ from pydantic_core import CoreSchema, PydanticKnownError, core_schema, to_jsonab
 from bot.policy.condition_values import SlackId
 from bot.policy.gates import Approvers
 from bot.tools import Effect, Tool, ToolContext, ToolError, tool
-from bot.tools.names import NamedKind, SlackIdResolver
+from bot.tools.names import SlackIdKind, SlackIdResolver
 
 # Who a question is for: a written name becomes a person's id or a user group's handle.
 
@@ -57,7 +57,7 @@ def _resolve_person_or_group(names: SlackIdResolver, wanted: str) -> str:
     """
     handle = wanted.removeprefix("@")
     if names.directory.find_group(handle) is None:
-        return SlackId(names.resolve_id(NamedKind.PERSON, wanted))
+        return SlackId(names.resolve_id(SlackIdKind.PERSON, wanted))
     if names.directory.find_people_by_name(handle):
         raise ValueError(f"{wanted} is a person and a user group: give the person's id.")
     return f"@{handle}"
@@ -75,7 +75,7 @@ Addressee = Annotated[
 ]
 
 
-def build_answerers(to: str | None, requester: str) -> Approvers:
+def build_allowed_answerers(to: str | None, requester: str) -> Approvers:
     """Return who may answer a question to `to` (user id or "@group"); None means the requester."""
     if to is None:
         return Approvers(users=(requester,))
@@ -117,7 +117,7 @@ class AnswerField(BaseModel):
     def _check_field(self) -> Self:
         if self.kind is AnswerKind.FORM:
             raise ValueError("a field is text, number, choice, yes_no or date")
-        check_options(self.kind, self.options)
+        check_answer_options(self.kind, self.options)
         return self
 
 
@@ -143,23 +143,23 @@ class AskPerson(BaseModel):
         labels = [each.label.casefold() for each in self.fields]
         if len(set(labels)) < len(labels):
             raise ValueError("two fields have the same label")
-        check_options(self.kind, self.options)
+        check_answer_options(self.kind, self.options)
         return self
 
-    def list_fields(self) -> list[AnswerField]:
+    def list_answer_fields(self) -> list[AnswerField]:
         """Return the fields to be filled in: those of a form, else one field for the answer."""
         if self.kind is AnswerKind.FORM:
             return self.fields
         one = AnswerField(label="Your answer", kind=self.kind, options=self.options)
         return [one.model_copy(update={"suggestion": self.suggestion})]
 
-    def list_shown_texts(self) -> list[str]:
+    def list_question_texts(self) -> list[str]:
         """Return all texts of the question that a reader sees."""
         parts = [(each.label, each.suggestion, *each.options) for each in self.fields]
         return [self.question, self.suggestion, *self.options, *(t for part in parts for t in part)]
 
 
-def check_options(kind: AnswerKind, options: list[str]) -> None:
+def check_answer_options(kind: AnswerKind, options: list[str]) -> None:
     """Raise ValueError unless a choice has at least two different options, and other kinds none."""
     if kind is not AnswerKind.CHOICE and options:
         raise ValueError("options are for the kind choice only")
@@ -185,15 +185,15 @@ MOST_TEXT = 2_000  # characters of an answer in words
 MOST_PLACES = 6  # decimals of an answer in numbers
 
 
-def build_answer_form(question: AskPerson) -> Tool[Any]:
+def build_answer_form_tool(question: AskPerson) -> Tool[Any]:
     """Return a tool whose arguments are the answer to this question; the tool is never called."""
     return _build_cached_form(question.model_dump_json())
 
 
-def build_suggested_values(question: AskPerson) -> AnswerValues:
+def build_suggested_answers(question: AskPerson) -> AnswerValues:
     """Return the answers that the agent suggests, by field; ValueError for one of a wrong kind."""
     found: AnswerValues = {}
-    for number, asked in enumerate(question.list_fields()):
+    for number, asked in enumerate(question.list_answer_fields()):
         if not asked.suggestion:
             continue
         kind: TypeAdapter[Any] = TypeAdapter(_get_answer_type(asked))
@@ -206,10 +206,10 @@ def build_suggested_values(question: AskPerson) -> AnswerValues:
     return found
 
 
-def validate_answer(question: AskPerson, given: AnswerValues) -> AnswerValues | None:
-    """Return the given answers in the form of the question's fields; None if they do not fit."""
+def normalise_answer_if_valid(question: AskPerson, given: AnswerValues) -> AnswerValues | None:
+    """Return the given answers as JSON values of the fields' types; None if they do not fit."""
     try:
-        found: BaseModel = build_answer_form(question).arguments.model_validate_json(
+        found: BaseModel = build_answer_form_tool(question).arguments.model_validate_json(
             json.dumps(given)
         )
     except ValidationError:
@@ -217,8 +217,8 @@ def validate_answer(question: AskPerson, given: AnswerValues) -> AnswerValues | 
     return found.model_dump(mode="json")
 
 
-def build_single_answer(value: Any) -> AnswerValues:
-    """Return one value as the values of a form with one field."""
+def build_single_field_answer(value: Any) -> AnswerValues:
+    """Return the answer values, by field, of a form with one field."""
     return {_answer_field_name(0): value}
 
 
@@ -229,7 +229,7 @@ def _answer_field_name(number: int) -> str:
 @lru_cache(maxsize=64)
 def _build_cached_form(question: str) -> Tool[Any]:
     """Return a tool whose arguments are the answer, so that answers are read as edits are."""
-    asked = AskPerson.model_validate_json(question).list_fields()
+    asked = AskPerson.model_validate_json(question).list_answer_fields()
     fields: dict[str, Any] = {
         _answer_field_name(number): _build_field(each) for number, each in enumerate(asked)
     }

@@ -57,7 +57,7 @@ log = logging.getLogger("countersign.preview")
 
 
 @dataclass(frozen=True, slots=True)
-class EarlyPreview:
+class StartedPreview:
     """A preview that was started before its result is needed."""
 
     future: Future[Preview]
@@ -73,7 +73,7 @@ class PreviewRunner:
         self._seconds = seconds
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="preview")
         self._lock = threading.Lock()
-        self._ahead: dict[tuple[str, int, str], EarlyPreview] = {}
+        self._ahead: dict[tuple[str, int, str], StartedPreview] = {}
 
     def run_preview(self, tool: Tool[Any], args: BaseModel, context: ToolContext) -> Preview:
         """Return the tool's preview, or a line that says why there is none.
@@ -86,7 +86,7 @@ class PreviewRunner:
             tool, args, self._start_preview(tool, args, context), self._seconds
         )
 
-    def get_edit_preview(
+    def get_or_start_edit_preview(
         self,
         tool: Tool[Any],
         args: BaseModel,
@@ -107,7 +107,7 @@ class PreviewRunner:
         with self._lock:
             found = self._ahead.get(key)
             if found is None or now - found.started_at > max(FRESH, self._seconds):
-                found = EarlyPreview(self._start_preview(tool, args, context), now)
+                found = StartedPreview(self._start_preview(tool, args, context), now)
                 self._ahead[key] = found
                 while len(self._ahead) > MOST_AHEAD:
                     del self._ahead[next(iter(self._ahead))]
@@ -123,7 +123,7 @@ class PreviewRunner:
             raise
 
     def discard_edit_preview(self, key: tuple[str, int, str]) -> None:
-        """Drop the preview of an edit that needs it no longer."""
+        """Drop the started preview of an edited call, if there is one."""
         with self._lock:
             self._ahead.pop(key, None)
 

@@ -17,7 +17,7 @@ from urllib.error import HTTPError
 from anyio.from_thread import BlockingPortal
 from pydantic import BaseModel, ValidationError
 
-from bot.monitoring.live_events import EventKind, LiveEventBroadcaster, StepEnd, StepEvent, ToolStep
+from bot.monitoring import live_events
 from bot.tools import (
     BrokeOffError,
     ChangedError,
@@ -194,7 +194,7 @@ def format_masked_line(tool: Tool[Any], args: BaseModel, text: str, limit: int) 
     )
 
 
-def format_output(result: Any, limit: int) -> str:
+def format_result_for_model(result: Any, limit: int) -> str:
     """Return a result as the model gets it: text as it is, anything else as compact JSON.
 
     A text of more than `limit` characters is cut, with a note on how much is missing.
@@ -253,13 +253,13 @@ def _send_heartbeat(heartbeat: Callable[[], None], context: ToolContext) -> None
 def _build_success(tool: Tool[Any], args: BaseModel, result: Any) -> ToolSuccess:
     try:
         if isinstance(result, Table):
-            table = tables.build_json_table(result)
+            table = tables.convert_table_to_json_values(result)
             text = _replace_unstorable_characters(
                 tables.render_table_for_model(table, tool.max_output)
             )
             return ToolSuccess(text, _summary_line(tool, args, table), table)
         return ToolSuccess(
-            format_output(result, tool.max_output), _summary_line(tool, args, result)
+            format_result_for_model(result, tool.max_output), _summary_line(tool, args, result)
         )
     except Exception as error:  # noqa: BLE001 # logged without its traceback, which may quote secrets
         # It did run: a result nobody can write down must not turn into a failure.
@@ -317,7 +317,7 @@ SO_FAR = 60  # characters of how far it is
 BETWEEN = 1.0  # seconds between two words of a tool on how far it is
 
 
-def build_tool_step(tool: Tool[Any], args: BaseModel, call: Call) -> ToolStep:
+def build_tool_step(tool: Tool[Any], args: BaseModel, call: Call) -> live_events.ToolStep:
     """Return the live step of a call; its sentence has at most 100 characters on one line.
 
     Raises nothing: if the sentence fails, the step has none.
@@ -334,7 +334,7 @@ def build_tool_step(tool: Tool[Any], args: BaseModel, call: Call) -> ToolStep:
         except Exception as error:  # noqa: BLE001 # its traceback may quote secrets
             why = format_masked_error(tool, args, error)
             log.error("%s runs, and its step sentence failed: %s", tool.name, why)
-    return ToolStep(
+    return live_events.ToolStep(
         call_id=call.id,
         tool=tool.name,
         title=format_masked_line(tool, args, tool.title, LENGTH),
@@ -343,28 +343,33 @@ def build_tool_step(tool: Tool[Any], args: BaseModel, call: Call) -> ToolStep:
     )
 
 
-class StepReporter:
+class CallProgressReporter:
     """Reports one call's progress to live listeners; used by the waiting thread and by the tool."""
 
     def __init__(
-        self, live: LiveEventBroadcaster, run: Run, call: Call, tool: Tool[Any], args: BaseModel
+        self,
+        live: live_events.LiveEventBroadcaster,
+        run: Run,
+        call: Call,
+        tool: Tool[Any],
+        args: BaseModel,
     ) -> None:
         """Build nothing yet: the step's texts are made once, when somebody listens."""
         self._live, self._run = live, run
         self._of = tool, args, call
-        self._step: ToolStep | None = None
+        self._step: live_events.ToolStep | None = None
         self._lock = threading.RLock()  # the tool may tell on threads of its own
         self._so_far, self._is_over, self._said_at = "", False, float("-inf")
         self.is_long = False  # somebody was told that it takes long
 
     def report_start(self) -> None:
         """Report that the tool is about to be called."""
-        self._report(EventKind.STEP_BEGAN)
+        self._report(live_events.EventKind.STEP_BEGAN)
 
     def report_long_running(self) -> None:
         """Report that the call takes long."""
         self.is_long = True
-        self._report(EventKind.STEP_GOES_ON)
+        self._report(live_events.EventKind.STEP_GOES_ON)
 
     def report_progress(self, words: str) -> None:
         """Report the progress that the tool states; from any thread, at most once a second."""
@@ -377,31 +382,39 @@ class StepReporter:
             if now - self._said_at < BETWEEN:
                 return  # the next beat tells it
             self._said_at = now
-            self._report(EventKind.STEP_TOLD)
+            self._report(live_events.EventKind.STEP_TOLD)
 
     def report_end(self, outcome: ToolOutcome) -> None:
         """Report the call's outcome, after it was stored."""
         with self._lock:
             self._is_over = True
-        self._report(EventKind.STEP_ENDED, classify_step_end(self._of[0], outcome))
+        self._report(live_events.EventKind.STEP_ENDED, classify_step_end(self._of[0], outcome))
 
-    def _report(self, kind: EventKind, end: StepEnd | None = None) -> None:
-        self._live.broadcast(lambda: StepEvent(kind, self._run, self._build_step(), end))
+    def _report(
+        self, kind: live_events.EventKind, end: live_events.ToolStepOutcome | None = None
+    ) -> None:
+        self._live.broadcast(
+            lambda: live_events.StepEvent(kind, self._run, self._build_step(), end)
+        )
 
-    def _build_step(self) -> ToolStep:
+    def _build_step(self) -> live_events.ToolStep:
         if self._step is None:
             self._step = build_tool_step(*self._of)
         return replace(self._step, so_far=self._so_far) if self._so_far else self._step
 
 
-def classify_step_end(tool: Tool[Any], outcome: ToolOutcome) -> StepEnd:
-    """Return which kind of end an outcome is, for live listeners."""
+def classify_step_end(tool: Tool[Any], outcome: ToolOutcome) -> live_events.ToolStepOutcome:
+    """Return how a call's step ended, as live listeners are told it."""
     match outcome:
         case ToolSuccess():
-            return StepEnd.DONE if tool.agent is None else StepEnd.ENTRUSTED
+            return (
+                live_events.ToolStepOutcome.DONE
+                if tool.agent is None
+                else live_events.ToolStepOutcome.ENTRUSTED
+            )
         case StaleToolCall():
-            return StepEnd.NOT_DONE
+            return live_events.ToolStepOutcome.NOT_DONE
         case LostToolAnswer() | ToolTimeout() if tool.does is not Effect.READ:
-            return StepEnd.UNKNOWN
+            return live_events.ToolStepOutcome.UNKNOWN
         case _:
-            return StepEnd.FAILED
+            return live_events.ToolStepOutcome.FAILED

@@ -21,7 +21,7 @@ TIMEOUT = 20.0  # seconds: twice what a busy database may take
 
 
 class OrderArguments(BaseModel):
-    """What all argument models share: unknown fields are refused, surrounding blanks dropped."""
+    """Base of the shop tools' argument models: refuses unknown fields, drops outer blanks."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
 

@@ -17,7 +17,7 @@ from slack_sdk.errors import SlackApiError, SlackClientError, SlackRequestError
 from bot import slack_codes
 from bot.policy.authority import Directory, LookupFailedError
 from bot.tools import ToolContext, ToolError
-from bot.tools.names import no_channel_sentence
+from bot.tools.names import missing_channel_sentence
 
 if TYPE_CHECKING:
     from slack_sdk import WebClient
@@ -76,7 +76,7 @@ class CachedDirectory(Directory, Protocol):
         """Return everybody in the workspace by id."""
         ...
 
-    def list_shared_private_channels(self, user: str) -> frozenset[str]:
+    def list_common_private_channels(self, user: str) -> frozenset[str]:
         """Return the ids of the private channels that both the person and the bot are in."""
         ...
 
@@ -105,7 +105,7 @@ class SlackLookup:
                 "channel"
             ]
 
-        info = _ask_slack(f"the channel {channel_id}", read, no_channel_sentence(channel_id))
+        info = _ask_slack(f"the channel {channel_id}", read, missing_channel_sentence(channel_id))
         if info.get("is_im") or info.get("is_mpim"):
             raise ToolError(f"{channel_id} is a direct conversation, not a channel.")
         return _build_channel(info)
@@ -118,10 +118,10 @@ class SlackLookup:
         ]
         return sorted(active, key=lambda each: each.name.casefold())
 
-    def list_shared_private_channels(self, user: str) -> frozenset[str]:
+    def list_common_private_channels(self, user: str) -> frozenset[str]:
         """Return the ids of the private channels that both the person and the bot are in."""
         return _ask_slack(
-            f"where {user} is", lambda: self._directory.list_shared_private_channels(user)
+            f"where {user} is", lambda: self._directory.list_common_private_channels(user)
         )
 
     def get_people(self, users: Sequence[str]) -> list[Member]:
@@ -272,12 +272,12 @@ def _refusal_sentence(error: SlackApiError, code: str, status: int, channel: str
 
 
 class SlackArguments(BaseModel):
-    """What all argument models share: unknown fields are refused."""
+    """Base of the Slack tools' argument models: refuses unknown fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def get_target_channel(
+def get_checked_target_channel(
     lookup: SlackLookup, channel_id: str, context: ToolContext, *, external_ok: bool = True
 ) -> Channel:
     """Return the channel to act on.
@@ -288,7 +288,7 @@ def get_target_channel(
     channel = lookup.get_channel(channel_id)
     if channel.private and context.requester not in lookup.list_channel_members(channel):
         # Else the bot would be a way into private channels.
-        raise ToolError(no_channel_sentence(channel_id))
+        raise ToolError(missing_channel_sentence(channel_id))
     if channel.external and not external_ok:
         raise ToolError(
             f"#{channel.name} is shared with another company; say external_ok if they may read it."
@@ -301,7 +301,7 @@ def escape_slack_text(text: str) -> str:
     return html.escape(text, quote=False)
 
 
-def build_channel_preview(
+def build_channel_preview_function(
     lookup: SlackLookup, details: Callable[[Any, Channel, ToolContext], list[str]]
 ) -> Callable[[Any, ToolContext], str]:
     """Return a preview function that names the channel, followed by the lines of `details`.
@@ -311,7 +311,7 @@ def build_channel_preview(
 
     def preview(args: Any, context: ToolContext) -> str:
         external_ok = getattr(args, "external_ok", True)
-        channel = get_target_channel(lookup, args.channel, context, external_ok=external_ok)
+        channel = get_checked_target_channel(lookup, args.channel, context, external_ok=external_ok)
         if channel.archived:
             raise ToolError(f"#{channel.name} is archived.")
         if not channel.joined:

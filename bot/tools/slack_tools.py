@@ -79,7 +79,7 @@ def build_post_message_tool(client: WebClient, lookup: slack_lookup.SlackLookup)
         title="Post a message",
         effect="Post a message in {channel}",
         does=Effect.WRITE,
-        preview=slack_lookup.build_channel_preview(lookup, _external_channel_note),
+        preview=slack_lookup.build_channel_preview_function(lookup, _external_channel_note),
         outcome=lambda _args, done: f"Posted in {done['channel']}",
         step=lambda _args: "posting a message",
     )
@@ -88,7 +88,7 @@ def build_post_message_tool(client: WebClient, lookup: slack_lookup.SlackLookup)
 
         It is signed with the name of the person who asked.
         """
-        channel = slack_lookup.get_target_channel(
+        channel = slack_lookup.get_checked_target_channel(
             lookup, args.channel, context, external_ok=args.external_ok
         )
         answer = slack_lookup.run_slack_change(
@@ -121,7 +121,7 @@ def build_schedule_message_tool(client: WebClient, lookup: slack_lookup.SlackLoo
         title="Schedule a message",
         effect="Post a message in {channel} on {at:%d %b %Y, %H:%M %Z}",
         does=Effect.WRITE,
-        preview=slack_lookup.build_channel_preview(lookup, details),
+        preview=slack_lookup.build_channel_preview_function(lookup, details),
         outcome=lambda _args, done: (
             f"Slack posts it in {done['channel']} on {done['at']:%d %b %Y, %H:%M} UTC"
         ),
@@ -133,7 +133,7 @@ def build_schedule_message_tool(client: WebClient, lookup: slack_lookup.SlackLoo
         Signed like post_message.
         """
         _check_schedule_time(args.at, context.now)
-        channel = slack_lookup.get_target_channel(
+        channel = slack_lookup.get_checked_target_channel(
             lookup, args.channel, context, external_ok=args.external_ok
         )
         answer = slack_lookup.run_slack_change(
@@ -251,7 +251,7 @@ def _build_list_channels_tool(lookup: slack_lookup.SlackLookup) -> Tool[Any]:
         ]
         # The bot may be in private channels the requester has no business to know of.
         theirs = (
-            lookup.list_shared_private_channels(context.requester)
+            lookup.list_common_private_channels(context.requester)
             if any(e.private for e in found)
             else ()
         )
@@ -351,13 +351,13 @@ def _build_invite_tool(client: WebClient, lookup: slack_lookup.SlackLookup) -> T
         effect="Invite people to {channel}",
         does=Effect.WRITE,
         idempotent=True,  # who is in the channel already is left out
-        preview=slack_lookup.build_channel_preview(lookup, details),
+        preview=slack_lookup.build_channel_preview_function(lookup, details),
         outcome=_invitation_sentence,
         step=lambda _args: "inviting people",
     )
     def invite(args: Invite, context: ToolContext) -> dict[str, Any]:
         """Invite people to a Slack channel that the bot is in."""
-        channel = slack_lookup.get_target_channel(lookup, args.channel, context)
+        channel = slack_lookup.get_checked_target_channel(lookup, args.channel, context)
         inside = lookup.list_channel_members(channel)
         people = lookup.get_people(args.people)
         new = [each for each in people if each.id not in inside]
@@ -386,13 +386,13 @@ def _build_set_topic_tool(client: WebClient, lookup: slack_lookup.SlackLookup) -
         effect="Set the topic of {channel}",
         does=Effect.WRITE,
         idempotent=True,
-        preview=slack_lookup.build_channel_preview(lookup, details),
+        preview=slack_lookup.build_channel_preview_function(lookup, details),
         outcome=lambda _args, done: f"The topic of {done['channel']} is now “{done['topic']}”",
         step=lambda _args: "setting a channel's topic",
     )
     def set_topic(args: SetTopic, context: ToolContext) -> dict[str, Any]:
         """Set the topic of a Slack channel; an empty topic removes it."""
-        channel = slack_lookup.get_target_channel(lookup, args.channel, context)
+        channel = slack_lookup.get_checked_target_channel(lookup, args.channel, context)
         topic = slack_lookup.escape_slack_text(args.topic)
         slack_lookup.run_slack_change(
             "setting the topic",

@@ -17,8 +17,8 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what spreadsheets take for the be
 NOTE_LENGTH = 80  # characters kept free for the note about what is not shown
 
 
-def build_json_table(table: Table) -> Table:
-    """Return the table with JSON values.
+def convert_table_to_json_values(table: Table) -> Table:
+    """Return a copy of the table with JSON values.
 
     Decimals become exact text, times ISO text, bytes base64.
     """

@@ -126,7 +126,7 @@ FIRST_ORDER_AT = datetime(2026, 10, 5, 9, 30, tzinfo=UTC)
 BETWEEN_ORDERS = timedelta(hours=37)
 
 
-def list_initial_rows() -> Iterator[tuple[str, tuple[Any, ...]]]:
+def list_initial_shop_rows() -> Iterator[tuple[str, tuple[Any, ...]]]:
     """Yield every row of a new shop as (table, values), in an order that foreign keys accept."""
     for number, customer in enumerate(CUSTOMERS, start=1):
         yield "customer", (number, *customer)
@@ -279,7 +279,7 @@ class Shop:
                 db.execute(statement)
             if db.execute("SELECT 1 FROM customer").fetchone():
                 return
-            for table, values in list_initial_rows():
+            for table, values in list_initial_shop_rows():
                 marks = ", ".join("?" * len(values))
                 statement = f"INSERT INTO {table} VALUES ({marks})"  # noqa: S608 # tables of our own
                 db.execute(statement, values)

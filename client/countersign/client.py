@@ -16,7 +16,11 @@ from operator import attrgetter
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from countersign.context import Circumstances, build_idempotency_key, get_current_circumstances
+from countersign.context import (
+    RequestCircumstances,
+    build_idempotency_key,
+    get_current_circumstances,
+)
 from countersign.request import (
     AlreadyTaken,
     CountersignError,
@@ -32,7 +36,7 @@ from countersign.request import (
     parse_handout,
     parse_request,
 )
-from countersign.wire import PATIENCE, SCHEME, ApiTransport, build_socket_address
+from countersign.wire import PATIENCE, SCHEME, ApiTransport, build_bot_socket_address
 
 LONGEST_LOOK = 60.0  # seconds that one look may wait
 LOOK = 20.0  # seconds that one of many looks waits: a line that died silently is noticed after it
@@ -69,7 +73,7 @@ class Countersign:
         the working directory. This process has to run under the bot's account; it needs no key, and
         each request has to name its requester.
         """
-        return cls(build_socket_address(record))
+        return cls(build_bot_socket_address(record))
 
     def request(
         self,
@@ -103,7 +107,7 @@ class Countersign:
         self,
         what: str | OwnAction,
         arguments: Mapping[str, Any],
-        around: Circumstances,
+        around: RequestCircumstances,
         deadline: Seconds | None,
         *,
         while_open: bool = False,
@@ -224,7 +228,7 @@ class Countersign:
     def _post_question(
         self,
         question: str | Mapping[str, Any],
-        around: Circumstances,
+        around: RequestCircumstances,
         *,
         while_open: bool = False,
     ) -> Request:
@@ -331,7 +335,7 @@ def _build_action_path(request_id: str, act: str) -> str:
     return f"{REQUESTS}/{quote(request_id, safe='')}/{act}"
 
 
-def _build_origin_fields(around: Circumstances) -> dict[str, str]:
+def _build_origin_fields(around: RequestCircumstances) -> dict[str, str]:
     """Return requester and channel for the API; an empty one is left out, so the key decides."""
     found = {"requester": around.requester, "channel": around.channel}
     return {name: text for name, text in found.items() if text}

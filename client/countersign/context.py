@@ -26,7 +26,7 @@ from countersign.request import (
 
 
 @dataclass(frozen=True, slots=True)
-class Circumstances:
+class RequestCircumstances:
     """Who makes a request, where and why, and the run that it belongs to.
 
     `run`: a name for the work, the same in every life of the process: a call asked once within the
@@ -41,10 +41,10 @@ class Circumstances:
     call: str = ""
 
 
-_NOW: ContextVar[Circumstances] = ContextVar("circumstances", default=Circumstances())  # noqa: B039 # frozen
+_NOW: ContextVar[RequestCircumstances] = ContextVar("circumstances", default=RequestCircumstances())  # noqa: B039 # frozen
 
 
-def get_current_circumstances() -> Circumstances:
+def get_current_circumstances() -> RequestCircumstances:
     """Return the circumstances of the surrounding `asking` block; empty ones outside of any."""
     return _NOW.get()
 
@@ -56,7 +56,7 @@ def asking(
     requester: str | None = None,
     channel: str | None = None,
     reason: str | None = None,
-) -> Iterator[Circumstances]:
+) -> Iterator[RequestCircumstances]:
     """Set the circumstances of all requests in this block; None keeps the outer block's value.
 
     Applies in tasks and in threads that copy the context (`asyncio.to_thread`), in no other
@@ -91,7 +91,7 @@ def raise_undecided(request: Request) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Suspension:
+class CallSuspension:
     """The names of one tool call in its framework, and how the framework suspends the call.
 
     `run`, `call`: the framework's names for its work and this call, the same in every life of both;
@@ -104,16 +104,16 @@ class Suspension:
     suspend: Callable[[Request], object] = raise_undecided
 
 
-_SUSPENSION: ContextVar[Suspension | None] = ContextVar("suspension", default=None)
+_SUSPENSION: ContextVar[CallSuspension | None] = ContextVar("suspension", default=None)
 
 
-def find_current_suspension() -> Suspension | None:
+def find_current_suspension() -> CallSuspension | None:
     """Return the suspension for calls that are made here; None if such calls wait for people."""
     return _SUSPENSION.get()
 
 
 @contextmanager
-def suspend_undecided_calls(suspension: Suspension) -> Iterator[None]:
+def suspend_undecided_calls(suspension: CallSuspension) -> Iterator[None]:
     """Have decorated functions that are called in this block suspend instead of waiting.
 
     A call that does not run raises its error then, even if the function `tells_why`.

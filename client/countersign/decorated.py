@@ -21,8 +21,8 @@ from string import Formatter
 from typing import Any, ParamSpec, TypeVar, cast
 
 from countersign.client import Countersign, Seconds
-from countersign.context import Circumstances, describe_call_error, find_current_suspension
-from countersign.gated_call import ApprovalTerms, ClaimedGatedCall, GatedCall
+from countersign.context import RequestCircumstances, describe_call_error, find_current_suspension
+from countersign.gated_call import ClaimedGatedCall, GatedCall, GatedCallOptions
 from countersign.request import CountersignError, Does, OwnAction, Request, escape_braces
 from countersign.schema import FunctionJsonCodec, build_function_codec, list_shown_parameters
 
@@ -95,7 +95,7 @@ def countersigned(
     for a function that cannot be shown to people.
     """
 
-    terms = ApprovalTerms(client, wait, Circumstances(**circumstances), tells_why)
+    terms = GatedCallOptions(client, wait, RequestCircumstances(**circumstances), tells_why)
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         gated = _GatedFunction(
@@ -156,7 +156,7 @@ class _GatedFunction:
     """A decorated function, its description for people, and the terms on which they are asked."""
 
     def __init__(
-        self, function: Callable[..., Any], said: _FunctionDescription, terms: ApprovalTerms
+        self, function: Callable[..., Any], said: _FunctionDescription, terms: GatedCallOptions
     ) -> None:
         self._function = function
         self._description = said
@@ -204,7 +204,7 @@ class _GatedFunction:
                 return self._explain_or_raise(error)
             if taken is None:
                 return self._codec.result_from_json(attempt.earlier_result)
-            with taken.keep_lease():
+            with taken.renew_lease_during_block():
                 try:
                     result = self._call_function(attempt, taken)
                 except Exception as error:
@@ -231,7 +231,7 @@ class _GatedFunction:
                 raise
             if taken is None:
                 return self._codec.result_from_json(attempt.earlier_result)
-            with taken.keep_lease():
+            with taken.renew_lease_during_block():
                 try:
                     result = await self._call_function(attempt, taken)
                 except Exception as error:

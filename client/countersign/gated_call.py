@@ -32,12 +32,14 @@ LOOKS, BETWEEN = 60, 1.0  # at a claim of somebody else's, and the seconds betwe
 
 
 @dataclass(frozen=True, slots=True)
-class ApprovalTerms:
+class GatedCallOptions:
     """How the calls of one decorated function are asked: the client, the wait and circumstances."""
 
     client: Countersign | None = None
     wait: Seconds | None = None
-    circumstances: context.Circumstances = field(default_factory=context.Circumstances)
+    circumstances: context.RequestCircumstances = field(
+        default_factory=context.RequestCircumstances
+    )
     tells_why: bool = False  # in words, where nothing ran, in the place of an error
 
     def merge_circumstances(self) -> dict[str, str]:
@@ -65,7 +67,7 @@ class ClaimedGatedCall:
         return f"{self.request.id}:{self.claimant}"
 
     @contextmanager
-    def keep_lease(self) -> Iterator[None]:
+    def renew_lease_during_block(self) -> Iterator[None]:
         """Renew the lease on a thread while the block runs, however long it takes."""
         done = threading.Event()
         keeper = threading.Thread(
@@ -98,7 +100,7 @@ class GatedCall:
         self,
         action: OwnAction,
         arguments: dict[str, Any],
-        terms: ApprovalTerms,
+        terms: GatedCallOptions,
         given: BoundArguments,
     ) -> None:
         """Prepare the call; `given` holds its arguments as Python values."""
@@ -149,7 +151,7 @@ class GatedCall:
                 raise Expired("Nobody approved it in time.", request)
         return self._claim_approved(request)
 
-    def _claim_or_suspend(self, suspension: context.Suspension) -> ClaimedGatedCall | None:
+    def _claim_or_suspend(self, suspension: context.CallSuspension) -> ClaimedGatedCall | None:
         """Claim an approved call or suspend an undecided one; wait for one that runs elsewhere."""
         request = self.send_request()  # whoever is suspended does not take it back: nothing waits
         tries = LOOKS

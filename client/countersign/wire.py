@@ -40,7 +40,7 @@ from countersign.version import VERSION
 SCHEME = "unix:"
 
 
-def build_socket_address(record: str | os.PathLike[str] = "") -> str:
+def build_bot_socket_address(record: str | os.PathLike[str] = "") -> str:
     """Return the unix:… address of the socket beside the database of the bot on this machine.
 
     `record`: the bot's SQLite file, by default the one in DATABASE_URL, else countersign.db in the

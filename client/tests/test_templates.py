@@ -10,7 +10,7 @@ import shlex
 import pytest
 
 from countersign.cli import ask
-from countersign.cli.ask import JobCommand, list_words_read_as_code
+from countersign.cli.ask import CommandTemplate, list_words_read_as_code
 from countersign.cli.console import UsageError
 
 REFUSED = r"""
@@ -167,7 +167,7 @@ def lines(table: str) -> list[list[str]]:
 def test_a_place_that_would_be_code_is_refused(words: list[str]) -> None:
     """By the sentence that says how to hand it on, whether the program is there or not."""
     with pytest.raises(UsageError, match=r"hand it on as an argument|stands fixed"):
-        JobCommand(tuple(words)).validate({"v"})
+        CommandTemplate(tuple(words)).validate({"v"})
 
 
 @pytest.mark.parametrize("words", lines(TAKEN), ids=shlex.join)
@@ -179,11 +179,11 @@ def test_a_place_that_is_an_argument_is_taken(words: list[str]) -> None:
 def test_who_says_so_has_their_template_as_it_is() -> None:
     """Only which command it is, and which values there are, stays fixed."""
     words = ["sh", "-c", "echo {v}"]
-    JobCommand(tuple(words), is_unsafe=True).validate({"v"})
+    CommandTemplate(tuple(words), is_unsafe=True).validate({"v"})
     with pytest.raises(UsageError, match="none of the values"):
-        JobCommand(tuple(words), is_unsafe=True).validate({"w"})
+        CommandTemplate(tuple(words), is_unsafe=True).validate({"w"})
     with pytest.raises(UsageError, match="stands fixed"):
-        JobCommand(("{v}",), is_unsafe=True).validate({"v"})
+        CommandTemplate(("{v}",), is_unsafe=True).validate({"v"})
 
 
 def test_the_option_is_for_a_command_alone() -> None:

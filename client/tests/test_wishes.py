@@ -11,12 +11,12 @@ def test_what_no_host_waits_for_is_forgotten_in_the_end() -> None:
     waits for stays the same wish.
     """
     wishes = OpenHostCalls(Countersign("http://localhost:1", "csk_x"), {}, "server")
-    waits = wishes.find_or_add_call("note", {"text": "somebody waits"})
-    with wishes.forget_when_answered(waits):
-        first = wishes.find_or_add_call("note", {"text": "0"})
+    waits = wishes.find_or_add_host_call("note", {"text": "somebody waits"})
+    with wishes.forget_call_when_answered(waits):
+        first = wishes.find_or_add_host_call("note", {"text": "0"})
         for number in range(MOST_KNOWN + 10):
-            wishes.find_or_add_call("note", {"text": str(number)})
-        assert wishes.find_or_add_call("note", {"text": "somebody waits"}) is waits
-        assert wishes.find_or_add_call("note", {"text": "0"}) is not first
-        last = wishes.find_or_add_call("note", {"text": str(MOST_KNOWN)})
-        assert wishes.find_or_add_call("note", {"text": str(MOST_KNOWN)}) is last
+            wishes.find_or_add_host_call("note", {"text": str(number)})
+        assert wishes.find_or_add_host_call("note", {"text": "somebody waits"}) is waits
+        assert wishes.find_or_add_host_call("note", {"text": "0"}) is not first
+        last = wishes.find_or_add_host_call("note", {"text": str(MOST_KNOWN)})
+        assert wishes.find_or_add_host_call("note", {"text": str(MOST_KNOWN)}) is last

@@ -15,7 +15,7 @@ from bot.agent.chat_completions import CHAT
 from bot.agent.model_errors import parse_context_window, raise_stream_error
 from bot.agent.planner import Planner
 from bot.agent.responses import RESPONSES
-from bot.agent.turn import RequestTooLongError
+from bot.agent.turn import ModelRequestTooLongError
 from tests.agent.test_planner import Words
 from tests.model_stand_in.planner import ApiFeature
 from tests.model_stand_in.planner import StrictPlanner as Server
@@ -40,7 +40,7 @@ def planner(server: Server, *dialects: Any) -> Planner:
 @pytest.mark.parametrize(("dialect", "window"), [(RESPONSES, 0), (CHAT, 4_000)])
 def test_what_does_not_fit_is_told_as_such(server: Server, dialect: Any, window: int) -> None:
     """It is asked once only, by either API, and how much fits is known where the server says so."""
-    with pytest.raises(RequestTooLongError, match="longer than the model can read") as raised:
+    with pytest.raises(ModelRequestTooLongError, match="longer than the model can read") as raised:
         planner(server, dialect).take_turn(LONG, [], "Be brief.", Words())
     assert raised.value.window == window
     assert len(server.refused) == 1
@@ -48,7 +48,7 @@ def test_what_does_not_fit_is_told_as_such(server: Server, dialect: Any, window:
 
 def test_a_failure_in_the_stream_is_told_as_such() -> None:
     """Where the server has begun to answer before it counts, the same is raised."""
-    with pytest.raises(RequestTooLongError):
+    with pytest.raises(ModelRequestTooLongError):
         raise_stream_error(
             {"code": "context_length_exceeded", "message": "Your input is too long."}
         )
@@ -133,7 +133,7 @@ def test_a_summary_is_asked_of_what_fits() -> None:
         call,
         {"type": "function_call_output", "call_id": "c", "output": "x" * 9_000},
     ]
-    item, out = prompt.build_summary_source(items, 4_000)
+    item, out = prompt.build_item_to_summarize(items, 4_000)
     text = item["content"][0]["text"]
     head, *lines = text.splitlines()
     assert head == prompt.SUMMARY_SOURCE

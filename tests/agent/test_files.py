@@ -15,7 +15,7 @@ from bot.agent import file_items
 from bot.agent.chat_completions import build_chat_messages
 from bot.agent.file_items import PDF, TEXT, EncodedFile, recognise_content
 from bot.agent.model_errors import TRANSIENT, build_planner_error, can_retry
-from bot.agent.turn import RequestRefusedError
+from bot.agent.turn import ModelRequestRefusedError
 from tests.model_stand_in.chat_checks import check_chat_request
 from tests.model_stand_in.responses_checks import check_responses_request
 
@@ -71,9 +71,9 @@ def test_no_line_of_a_text_stands_outside_its_quotation(text: str) -> None:
 
 def test_a_long_text_is_cut_and_says_by_how_much() -> None:
     """What is left out is counted."""
-    kept = file_items.cut_text("x" * (file_items.MOST_TEXT + 7))
+    kept = file_items.cut_file_text("x" * (file_items.MOST_TEXT + 7))
     assert kept == "x" * file_items.MOST_TEXT + "\n[… 7 more characters were left out]"
-    assert file_items.cut_text("short") == "short"
+    assert file_items.cut_file_text("short") == "short"
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_server_that_does_not_take_files_is_understood(
     response = httpx2.Response(status, request=httpx2.Request("POST", "http://model.test/v1"))
     make = openai.OpenAI(api_key="sk-x", base_url="http://model.test/v1")._make_status_error
     error = make(said, body={"message": said}, response=response)
-    assert isinstance(build_planner_error(error, "gpt-5"), RequestRefusedError) is refused
+    assert isinstance(build_planner_error(error, "gpt-5"), ModelRequestRefusedError) is refused
     if refused:
         assert not (isinstance(error, TRANSIENT) and can_retry(error))
 
@@ -134,7 +134,7 @@ def test_references_are_filled_as_both_apis_take_them() -> None:
         "2": EncodedFile(TEXT, "a\nb"),
         "3": EncodedFile("image/png", "", replacement_text=file_items.REFUSED),
     }
-    filled = file_items.fill_in_files(transcript, files)
+    filled = file_items.replace_references_with_files(transcript, files)
     assert filled[1:] == [told, said]
     shown = filled[0]["content"][2::2]
     assert [each["type"] for each in shown[:2]] == ["input_image", "input_file"]

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from bot.agent.model_errors import CutStreamError
 from bot.agent.planner import Planner
-from bot.agent.turn import PlannerError, Proposal, Reply, RequestRefusedError
+from bot.agent.turn import ModelRequestRefusedError, PlannerError, Proposal, Reply
 from bot.demo.model_server import Turn
 from tests.model_stand_in.answers import (
     OddTurn,
@@ -126,7 +126,7 @@ def expected(found: Sequence[Any]) -> tuple[str, list[dict[str, Any]], int | Non
                 if error is not None and error.code in ("server_error", "rate_limit_exceeded"):
                     raise CutStreamError(error.message)
                 why = error.message if error else "no reason given"
-                raise RequestRefusedError(f"The model refused the request: {why}.")
+                raise ModelRequestRefusedError(f"The model refused the request: {why}.")
             case "error":
                 raise CutStreamError(event.message)
     return text, items, tokens

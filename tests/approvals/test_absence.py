@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bot.approvals.card_routing import FEW, list_away_people, list_still_away
+from bot.approvals.card_routing import FEW, filter_people_still_away, list_away_people
 from bot.policy.authority import Authority
-from bot.slack.lookups import build_person
+from bot.slack.lookups import build_person_from_slack_user
 from tests.runs.fakes import ANA, CLEO, TEAM, FakeDirectory
 
 AT = datetime(2026, 11, 2, 12, tzinfo=UTC)
@@ -29,13 +29,15 @@ def test_nobody_is_away_where_slack_is_silent() -> None:
 def test_it_is_over_at_its_time() -> None:
     """Who says until when is away before that moment, and not at it; who does not say, always."""
     noted = {ANA: AT.isoformat(), CLEO: ""}
-    assert list_still_away(noted, AT - timedelta(seconds=1)) == [(ANA, AT), (CLEO, None)]
-    assert list_still_away(noted, AT) == [(CLEO, None)]
+    assert filter_people_still_away(noted, AT - timedelta(seconds=1)) == [(ANA, AT), (CLEO, None)]
+    assert filter_people_still_away(noted, AT) == [(CLEO, None)]
 
 
 @pytest.mark.parametrize("until", [None, "", "tomorrow", -1e30, 10**30, True, 0])
 def test_an_odd_time_is_none(until: object) -> None:
     """Whatever stands in the place of the time at which a status ends, the person is read."""
     profile = {"status_emoji": ":palm_tree:", "status_expiration": until}
-    found = build_person({"id": ANA, "team_id": TEAM, "name": "ana", "profile": profile})
+    found = build_person_from_slack_user(
+        {"id": ANA, "team_id": TEAM, "name": "ana", "profile": profile}
+    )
     assert (found.status, found.status_until) == ("palm_tree", None)

@@ -20,8 +20,8 @@ from bot.cards.button_codec import CallTarget
 from bot.cards.card import render_card
 from bot.cards.edit_form import (
     ParsedEdit,
-    find_first_unshown_argument,
-    iterate_leaves,
+    find_first_unshown_argument_path,
+    iterate_json_leaves,
     parse_edit_submission,
     render_edit_dialog,
 )
@@ -59,7 +59,9 @@ def samples(source: str, part: int) -> Iterator[tuple[Sample, str]]:
 
 def own_leaves(stored: str) -> set[str]:
     """The texts in it that stand nowhere else."""
-    found = (value for _, value in iterate_leaves(json.loads(stored)) if isinstance(value, str))
+    found = (
+        value for _, value in iterate_json_leaves(json.loads(stored)) if isinstance(value, str)
+    )
     return {value for value in found if value.startswith("leaf")}
 
 
@@ -110,13 +112,13 @@ def test_what_is_left_out_is_noticed(source: str, part: int) -> None:
         tool, runs = sample.tool, json.loads(stored)
         as_read, paths = build_readable_arguments(tool, stored), tool.list_secret_paths(runs)
         rows = list_argument_values(tool, as_read)
-        assert find_first_unshown_argument(runs, as_read, rows, paths) is None, stored
-        there = {path[: len(row.path)] for path, _ in iterate_leaves(runs) for row in rows}
+        assert find_first_unshown_argument_path(runs, as_read, rows, paths) is None, stored
+        there = {path[: len(row.path)] for path, _ in iterate_json_leaves(runs) for row in rows}
         for index, row in enumerate(rows):
             if row.path not in there or not runs:
                 continue
             fewer = [*rows[:index], *rows[index + 1 :]]
-            assert find_first_unshown_argument(runs, as_read, fewer, paths) is not None, (
+            assert find_first_unshown_argument_path(runs, as_read, fewer, paths) is not None, (
                 row,
                 stored,
             )
@@ -124,7 +126,9 @@ def test_what_is_left_out_is_noticed(source: str, part: int) -> None:
                 if leaf in row.text:
                     cut = replace(row, text=row.text.replace(leaf, leaf[:-1]))
                     others = [*rows[:index], cut, *rows[index + 1 :]]
-                    assert find_first_unshown_argument(runs, as_read, others, paths) is not None, (
+                    assert (
+                        find_first_unshown_argument_path(runs, as_read, others, paths) is not None
+                    ), (
                         row,
                         stored,
                     )
@@ -156,8 +160,8 @@ def test_an_edit_shows_and_keeps_every_leaf(source: str, part: int) -> None:
             continue
         text = dump_arguments(load_arguments(tool, json.dumps(parsed.arguments)))
         before, after = (
-            dict(iterate_leaves(json.loads(stored))),
-            dict(iterate_leaves(json.loads(text))),
+            dict(iterate_json_leaves(json.loads(stored))),
+            dict(iterate_json_leaves(json.loads(text))),
         )
         lost = {path for path in before if path not in after or before[path] != after[path]}
         assert len(lost) <= 1, (stored, text)

@@ -66,7 +66,7 @@ def clockwork(store: Store) -> Clockwork:
 
 def line(*effects: str) -> str:
     """What the thread is told of these."""
-    return notices.expired_line(effects, AT + HOUR, BEN)
+    return notices.nobody_decided_in_time_line(effects, AT + HOUR, BEN)
 
 
 def test_what_is_due_falls_once(clockwork: Clockwork) -> None:

@@ -64,7 +64,7 @@ def remembered(
     """Remember an approval of a call of that tool."""
     gate = world.gate(tool)
     made = made or world.asked(gate, tool=tool)
-    chosen = grants.find_grant_offer(gate, offer)
+    chosen = grants.get_chosen_or_default_offer(gate, offer)
     assert chosen is not None
     found = given(world, made, chosen, person)
     assert found is not None
@@ -81,7 +81,7 @@ def given(world: World, made: Seeded, offer: GrantOffer, person: str = ANA) -> G
 def candidates(world: World, tool: str = "note", text: str = "note 0") -> list[str]:
     """The ids of what a call of Ben's might run on now."""
     run = world.asked(world.gate(tool), tool=tool).run()
-    arguments, sources = json.dumps({"text": text}), world.core.build_policy_sources()
+    arguments, sources = json.dumps({"text": text}), world.core.build_policy_fact_sources()
     with world.store.read() as tx:
         known = world.core.tools.tools[tool]
         found = grants.list_candidate_grants(tx, sources, run, known, world.gate(tool), arguments)
@@ -122,13 +122,13 @@ def test_what_cannot_be_remembered(world: World) -> None:
 def test_which_offer_was_chosen(world: World) -> None:
     """One of those there are; without a choice what the gate remembers by itself."""
     gate, once = world.gate(), GrantOffer(uses=3)
-    assert [grants.find_grant_offer(gate, each) for each in (0, 1, 2, -1)] == [
+    assert [grants.get_chosen_or_default_offer(gate, each) for each in (0, 1, 2, -1)] == [
         *gate.remember,
         None,
         None,
     ]
-    assert grants.find_grant_offer(gate, None) is None
-    assert grants.find_grant_offer(gate.model_copy(update={"once": once}), None) == once
+    assert grants.get_chosen_or_default_offer(gate, None) is None
+    assert grants.get_chosen_or_default_offer(gate.model_copy(update={"once": once}), None) == once
 
 
 def test_it_holds_while_its_rule_does(world: World) -> None:
@@ -149,7 +149,7 @@ def test_it_holds_while_its_rule_does(world: World) -> None:
     policy.policy = parse(OFFERS)
     with world.store.write() as tx:
         assert grants.consume_grant(tx, policy, made.call(), gate, AT) is True
-        assert call_state.find_grantor(tx, made.call()) == ANA
+        assert call_state.find_grant_giver_id(tx, made.call()) == ANA
 
 
 def test_a_call_without_one(world: World) -> None:
@@ -158,7 +158,7 @@ def test_a_call_without_one(world: World) -> None:
     call, gate = world.asked(world.gate()).call(), world.gate()
     gone = world.asked(world.gate(), grant_id="gone").call()
     with world.store.write() as tx:
-        assert [call_state.find_grantor(tx, each) for each in (call, gone)] == ["", ""]
+        assert [call_state.find_grant_giver_id(tx, each) for each in (call, gone)] == ["", ""]
         assert grants.consume_grant(tx, world.core.policy, call, gate, AT) is False
 
 
@@ -194,9 +194,13 @@ def test_each_sees_what_is_theirs(world: World) -> None:
     """Who asked and who gave it see it, with where, until when and how often; nobody else does."""
     thread, anywhere = remembered(world), remembered(world, offer=1)
     channel = remembered(world, "put")
-    listed = world.core.build_grant_list()
-    assert [each.id for each, _ in listed.list_grants(BEN)] == [anywhere.id, thread.id, channel.id]
-    assert listed.list_grants(CLEO) == []
+    listed = world.core.build_grant_manager()
+    assert [each.id for each, _ in listed.list_revocable_grants(BEN)] == [
+        anywhere.id,
+        thread.id,
+        channel.id,
+    ]
+    assert listed.list_revocable_grants(CLEO) == []
     assert "You have no saved approvals" in listed.describe_grants(CLEO)
     about, until = f"for {user_mention(BEN)}", f"given by {user_mention(ANA)}"
     for grant, where, often in (
@@ -215,7 +219,7 @@ def test_each_sees_what_is_theirs(world: World) -> None:
 
 def test_whoever_has_a_part_ends_it(world: World) -> None:
     """Who asked or gave it, of this workspace, once."""
-    listed = world.core.build_grant_list()
+    listed = world.core.build_grant_manager()
     grants_of = {person: remembered(world) for person in (ANA, BEN, CLEO)}
     other = remembered(world)
     with world.store.write() as tx:
@@ -233,12 +237,12 @@ def test_what_one_approval_gave_is_ended_by_its_card(world: World) -> None:
     """That of this call, and of no other, by who has a part in it."""
     made, other = world.asked(world.gate()), remembered(world)
     grant = remembered(world, made=made)
-    listed = world.core.build_grant_list()
+    listed = world.core.build_grant_manager()
     with world.store.write() as tx:
-        assert listed.end_grants_of_call(tx, made.ids[0], CLEO, AT) is False
-        assert listed.end_grants_of_call(tx, made.ids[0], ANA, AT) is True
-        assert listed.end_grants_of_call(tx, made.ids[0], ANA, AT) is False
-    assert [each.id for each, _ in listed.list_grants(ANA)] == [other.id]
+        assert listed.revoke_grants_given_with_call(tx, made.ids[0], CLEO, AT) is False
+        assert listed.revoke_grants_given_with_call(tx, made.ids[0], ANA, AT) is True
+        assert listed.revoke_grants_given_with_call(tx, made.ids[0], ANA, AT) is False
+    assert [each.id for each, _ in listed.list_revocable_grants(ANA)] == [other.id]
     assert grant.id != other.id
 
 

@@ -125,9 +125,9 @@ def test_what_else_is_in_the_way(world: World) -> None:
         )
     ]
     assert found == [
-        sentences.deadline_passed_reply(AT - HOUR),
-        sentences.deadline_passed_reply(call.deadline),
-        sentences.counted_as_one_vote_reply(ANA, "approve"),
+        sentences.decision_too_late_reply(AT - HOUR),
+        sentences.decision_too_late_reply(call.deadline),
+        sentences.vote_shared_with_delegate_reply(ANA, "approve"),
         sentences.repeated_click_reply("reject"),
         sentences.OUTDATED_CARD_REPLY,
         sentences.OUTDATED_CARD_REPLY,

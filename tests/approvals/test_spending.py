@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sqlalchemy import insert, update
 from sqlmodel import col
 
-from bot.approvals.call_gates import add_spending_sums, load_facts
+from bot.approvals.call_gates import add_spending_sums_to_facts, load_policy_facts
 from bot.core import Core
 from bot.policy.condition_values import Facts, SpendingSum
 from bot.policy.evaluation import parse
@@ -106,10 +106,10 @@ class Ledger:
         run = Run(team=TEAM, channel="C0SUPPORT", thread_ts="2.0", requester=BEN)
         run.created_at = run.updated_at = AT
         note = self.tools[0]
-        sources = self.core.build_policy_sources()
-        facts = load_facts(sources, run, note, Note(text="x"))
+        sources = self.core.build_policy_fact_sources()
+        facts = load_policy_facts(sources, run, note, Note(text="x"))
         with self.store.read() as tx:
-            return add_spending_sums(
+            return add_spending_sums_to_facts(
                 tx, sources, run, note, facts, beside=beside, siblings=siblings
             )
 
@@ -251,7 +251,7 @@ def test_an_edit_counts_with_its_new_amount(ledger: Ledger) -> None:
         add_revision(tx, row, '{"amount":"400.00"}')
         assert [
             each.arguments
-            for each in call_history.iterate_calls_counted_in_sum(tx, TEAM, BEN, "note")
+            for each in call_history.iterate_calls_counted_towards_limit(tx, TEAM, BEN, "note")
         ] == ['{"amount":"400.00"}']
     assert ledger.sum() == 400
 
@@ -261,11 +261,13 @@ def test_nothing_is_added_up_that_no_rule_asks_for(ledger: Ledger) -> None:
     run = Run(
         team=TEAM, channel="C0SUPPORT", thread_ts="2.0", requester=BEN, created_at=AT, updated_at=AT
     )
-    facts = load_facts(ledger.core.build_policy_sources(), run, ledger.tools[1], Note(text="x"))
+    facts = load_policy_facts(
+        ledger.core.build_policy_fact_sources(), run, ledger.tools[1], Note(text="x")
+    )
     with ledger.store.read() as tx:
         assert (
-            add_spending_sums(
-                tx, ledger.core.build_policy_sources(), run, ledger.tools[1], facts
+            add_spending_sums_to_facts(
+                tx, ledger.core.build_policy_fact_sources(), run, ledger.tools[1], facts
             ).spent
             is None
         )

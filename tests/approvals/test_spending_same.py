@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.approvals.call_gates import sum_spending
+from bot.approvals.call_gates import sum_field_or_count_calls
 from bot.policy.condition import Condition, ConditionError, SpendingSum
 from storage import call_history
-from storage.call_history import CountedCall
+from storage.call_history import CallCountedTowardsLimit
 from storage.states import CallStatus
 from storage.store import Store
 from tests.approvals.test_spending import DAY, Ledger
@@ -25,9 +25,9 @@ SAME = SpendingSum("pay", "amount", 86_400, ("currency",))
 BOTH = SpendingSum("pay", "amount", 86_400, ("currency", "customer"))
 
 
-def paid(amount: str, **fields: Any) -> CountedCall:
+def paid(amount: str, **fields: Any) -> CallCountedTowardsLimit:
     """A payment that counts."""
-    return CountedCall(None, json.dumps({"amount": amount, **fields}))
+    return CallCountedTowardsLimit(None, json.dumps({"amount": amount, **fields}))
 
 
 def judged(**fields: Any) -> str:
@@ -67,12 +67,12 @@ def test_one_sum_for_each_currency() -> None:
         paid("20", currency="EUR", customer=8),
         paid("400", currency="JPY", customer=7),
     ]
-    assert sum_spending(SAME, calls, judged(currency="EUR", customer=7)) == 30
-    assert sum_spending(SAME, calls, judged(currency="JPY", customer=9)) == 400
-    assert sum_spending(SAME, calls, judged(currency="USD", customer=7)) == 0
-    assert sum_spending(BOTH, calls, judged(currency="EUR", customer=7)) == 10
+    assert sum_field_or_count_calls(SAME, calls, judged(currency="EUR", customer=7)) == 30
+    assert sum_field_or_count_calls(SAME, calls, judged(currency="JPY", customer=9)) == 400
+    assert sum_field_or_count_calls(SAME, calls, judged(currency="USD", customer=7)) == 0
+    assert sum_field_or_count_calls(BOTH, calls, judged(currency="EUR", customer=7)) == 10
     counts = SpendingSum("pay", "", 86_400, ("customer",))
-    assert sum_spending(counts, calls, judged(customer=7)) == 2
+    assert sum_field_or_count_calls(counts, calls, judged(customer=7)) == 2
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_one_sum_for_each_currency() -> None:
 )
 def test_what_cannot_be_compared_is_not_known(mine: Any, theirs: Any) -> None:
     """A call without the field, or with another kind of value, leaves the sum unknown."""
-    assert sum_spending(SAME, [paid("5", **theirs)], judged(**mine)) is None
+    assert sum_field_or_count_calls(SAME, [paid("5", **theirs)], judged(**mine)) is None
 
 
 @given(st.lists(st.tuples(st.integers(0, 900), st.sampled_from(["EUR", "USD", "JPY"])), max_size=9))
@@ -99,7 +99,7 @@ def test_no_sum_mixes_currencies(made: list[tuple[int, str]]) -> None:
     calls = [paid(str(amount), currency=currency) for amount, currency in made]
     for wanted in ("EUR", "USD", "JPY"):
         expected = sum(amount for amount, currency in made if currency == wanted)
-        assert sum_spending(SAME, calls, judged(currency=wanted)) == expected
+        assert sum_field_or_count_calls(SAME, calls, judged(currency=wanted)) == expected
 
 
 def test_whose_calls_anyones_are(store: Store) -> None:
@@ -113,8 +113,8 @@ def test_whose_calls_anyones_are(store: Store) -> None:
         all_, mine = (
             [Decimal(json.loads(each.arguments)["amount"]) for each in found]
             for found in (
-                call_history.iterate_calls_counted_in_sum(tx, TEAM, None, "note"),
-                call_history.iterate_calls_counted_in_sum(tx, TEAM, BEN, "note"),
+                call_history.iterate_calls_counted_towards_limit(tx, TEAM, None, "note"),
+                call_history.iterate_calls_counted_towards_limit(tx, TEAM, BEN, "note"),
             )
         )
     assert (sum(all_), sum(mine)) == (15, 5)
@@ -132,6 +132,6 @@ def test_what_ended_long_ago_is_not_read(store: Store) -> None:
         ledger.call(amount, status, at=AT - 2 * DAY, finished_at=ended)
     with store.read() as tx:
         found = list(
-            call_history.iterate_calls_counted_in_sum(tx, TEAM, None, "note", since=AT - DAY)
+            call_history.iterate_calls_counted_towards_limit(tx, TEAM, None, "note", since=AT - DAY)
         )
     assert sum(Decimal(json.loads(each.arguments)["amount"]) for each in found) == 1110

@@ -56,7 +56,7 @@ class Booth:
     def __init__(self, store: Store) -> None:
         self.world = World(store, OFFERS)
         self.store, core = store, self.world.core
-        self.votes = VoteHandler(core.build_permission_checker(), core.build_grant_list())
+        self.votes = VoteHandler(core.build_permission_checker(), core.build_grant_manager())
         self.delivery = Delivery(key="", kind="action", team="", user="")
 
     def click(self, person: str) -> Delivery:
@@ -132,28 +132,28 @@ def test_a_rejection_is_told_to_who_asked(booth: Booth) -> None:
     """With who said no and why; where that is who asked, nobody else is named."""
     made = booth.world.asked(gate_of([ANA, BEN]))
     assert booth.vote(made, V.REJECT, ANA, "twice") == "reject: 1 counted, 0 did not"
-    assert booth.said() == notices.decision_line(V.REJECT, ANA, [FIRST], "twice", 0, BEN)
+    assert booth.said() == notices.call_decision_line(V.REJECT, ANA, [FIRST], "twice", 0, BEN)
     booth.vote(booth.world.asked(gate_of([ANA, BEN])), V.REJECT, BEN, "twice")
-    assert booth.said() == notices.decision_line(V.REJECT, BEN, [FIRST], "twice")
+    assert booth.said() == notices.call_decision_line(V.REJECT, BEN, [FIRST], "twice")
 
 
 def test_half_of_a_plan_starts_nothing(booth: Booth) -> None:
     """While the rest waits, the thread hears what was approved, and of the last no longer."""
     made = booth.world.asked(gate_of([ANA]), C.PENDING, C.PENDING, C.REJECTED)
     booth.vote(made, V.APPROVE, ANA)
-    assert booth.said() == notices.decision_line(V.APPROVE, ANA, [FIRST])
+    assert booth.said() == notices.call_decision_line(V.APPROVE, ANA, [FIRST])
     booth.vote(made, V.APPROVE, ANA, only=[1])
     assert (booth.said(), made.call(1).status) == ("", C.APPROVED)
     other = booth.world.asked(gate_of([ANA]), C.APPROVED, C.PENDING)
     booth.vote(other, V.REJECT, ANA, only=[1])
-    assert booth.said() == notices.decision_line(V.REJECT, ANA, [SECOND], "", 0, BEN)
+    assert booth.said() == notices.call_decision_line(V.REJECT, ANA, [SECOND], "", 0, BEN)
 
 
 def test_how_many_more_it_takes(booth: Booth) -> None:
     """One of two says how many are missing; one of two steps leaves it to the next one's line."""
     made = booth.world.asked(both(ANA, CLEO))
     booth.vote(made, V.APPROVE, ANA)
-    assert booth.said() == notices.decision_line(V.APPROVE, ANA, [FIRST], "", 1)
+    assert booth.said() == notices.call_decision_line(V.APPROVE, ANA, [FIRST], "", 1)
     wanted = made.card().wanted
     assert booth.vote(made, V.APPROVE, ANA) == "approve: 0 counted, 1 did not"
     assert (booth.said(), booth.told()) == ("", sentences.repeated_click_reply("approve"))
@@ -168,13 +168,13 @@ def test_by_whose_right_is_told(booth: Booth) -> None:
         booth.world.delegates(giver, DAN)
     made = booth.world.asked(both(ANA, BEN))
     booth.vote(made, V.APPROVE, DAN)
-    assert booth.said() == notices.decision_line(V.APPROVE, DAN, [FIRST], "", 1, giver=ANA)
+    assert booth.said() == notices.call_decision_line(V.APPROVE, DAN, [FIRST], "", 1, giver=ANA)
     made = booth.world.asked(gate_of([ANA]), C.PENDING, C.PENDING, C.PENDING)
     other = {"gate": dump_gate(gate_of([CLEO]))}
     with booth.store.write() as tx:
         tx.execute(update(Call).where(col(Call.id) == made.ids[1]).values(**other))
     booth.vote(made, V.APPROVE, DAN, only=[0, 1])
-    assert booth.said() == notices.decision_line(V.APPROVE, DAN, [FIRST, SECOND])
+    assert booth.said() == notices.call_decision_line(V.APPROVE, DAN, [FIRST, SECOND])
 
 
 def test_who_may_not_hears_it_alone(booth: Booth) -> None:
@@ -218,7 +218,7 @@ def test_what_is_remembered_is_told(booth: Booth) -> None:
     assert booth.grants(rejected) == []
     plain = booth.world.asked(gate, C.PENDING, C.PENDING)
     booth.vote(plain, V.APPROVE, ANA)
-    line = notices.decision_line(V.APPROVE, ANA, [FIRST])
+    line = notices.call_decision_line(V.APPROVE, ANA, [FIRST])
     assert (booth.grants(plain), booth.said()) == ([], line)
 
 
@@ -228,7 +228,7 @@ def test_what_is_remembered_by_itself(booth: Booth) -> None:
     made = booth.world.asked(gate, C.PENDING, C.PENDING, tool="put")
     booth.vote(made, V.APPROVE, ANA)
     [grant] = booth.grants(made)
-    line = notices.decision_line(V.APPROVE, ANA, ["put “note 0”"])
+    line = notices.call_decision_line(V.APPROVE, ANA, ["put “note 0”"])
     assert (
         booth.said()
         == f"{line}\n{notices.approval_saved_notice(grant.until, grant.uses, 'Text note 0')}"

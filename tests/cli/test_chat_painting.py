@@ -38,13 +38,13 @@ WAITS = TerminalCall(
 
 def drawn(painter: Painter) -> None:
     """Draw one of everything."""
-    painter.draw_sentence(EVIL)
+    painter.draw_program_sentence(EVIL)
     painter.draw_step(EVIL)
     painter.draw_partial_answer(EVIL)
     painter.discard_partial_answer()
     painter.draw_partial_answer(EVIL)
     painter.draw_answer(EVIL)
-    painter.draw_notice(EVIL)
+    painter.draw_thread_line(EVIL)
     painter.draw_call(1, WAITS)
     painter.draw_call(2, TerminalCall("c:1", "", "r", CallStatus.FAILED, EVIL, EVIL, (), note=EVIL))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.doctor.checks import check_rules
+from bot.cli.doctor.checks import check_rules_against_tools
 from bot.config.settings import Settings
 from bot.policy.evaluation import parse
 from tests.cli.test_doctor_policy import DEFAULTS, people, rules
@@ -16,7 +16,7 @@ def test_a_denied_tool_that_is_not_there(settings: Settings) -> None:
     """A rule that denies what is not there denies nothing: it fails, with the line it stands in."""
     text = f'{DEFAULTS}[[rule]]\nname = "r"\nverdict = "deny"\nreason = "No."\n'
     policy = parse(text + 'tool = ["cancel_ordr", "refund_*"]\n')
-    [line] = [str(each) for each in check_rules(settings, policy)]
+    [line] = [str(each) for each in check_rules_against_tools(settings, policy)]
     assert line.startswith(
         "fail  rule 'r': it denies cancel_ordr, which is no tool (line 7). Correct the name (is"
     )

@@ -11,7 +11,7 @@ from bot.checks.check import CheckResult
 from bot.cli.doctor import checks as module
 from bot.cli.doctor.doctor import run_checks_beyond_configuration
 from bot.clock import SystemClock
-from bot.config.connection_settings import Endpoint, Transport
+from bot.config.connection_settings import ListeningAddress, Transport
 from bot.config.settings import Settings
 from bot.policy.evaluation import parse
 from tests.stories.harness import Harness
@@ -21,7 +21,7 @@ SOUND = '[defaults]\napprovers = ["@shop-leads"]\n'
 
 def found(settings: Settings) -> dict[str, CheckResult]:
     """The checks of the HTTP side."""
-    return {each.subject: each for each in module.check_http(settings)}
+    return {each.subject: each for each in module.check_http_settings(settings)}
 
 
 def test_both_ways_are_looked_at(settings: Settings) -> None:
@@ -66,7 +66,7 @@ def test_an_address_of_somebody_else(settings: Settings, monkeypatch: pytest.Mon
     """What does not answer, or answers otherwise, cannot be listened to, and that is said."""
     monkeypatch.setattr(module, "HTTP_PATIENCE", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as other:
-        there = Endpoint("127.0.0.1", other.getsockname()[1])
+        there = ListeningAddress("127.0.0.1", other.getsockname()[1])
         check = found(settings.model_copy(update={"http": there}))["http address"]
     assert check.level == "fail"
     assert "cannot be listened to (Address already in use)" in check.text
@@ -75,7 +75,7 @@ def test_an_address_of_somebody_else(settings: Settings, monkeypatch: pytest.Mon
 def test_packages_that_are_missing(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the extra brings is named where it is not there."""
     monkeypatch.setattr(module, "PACKAGES", ("starlette", "not_installed_here"))
-    check = found(settings.model_copy(update={"http": Endpoint("127.0.0.1", 0)}))["http"]
+    check = found(settings.model_copy(update={"http": ListeningAddress("127.0.0.1", 0)}))["http"]
     assert check.level == "fail"
     assert str(check).endswith(
         "not_installed_here is not installed. pip install 'countersign-bot[serve]'"

@@ -12,9 +12,9 @@ import pytest
 
 from bot.agent.prompt import INSTRUCTIONS
 from bot.checks.check import CheckResult
-from bot.cli.doctor.checks import check_database, check_tools
+from bot.cli.doctor.checks import check_bot_database, check_tools_can_be_built
 from bot.cli.doctor.doctor import check_model
-from bot.cli.read_only_core import FailingDirectory
+from bot.cli.read_only_core import FailingSlackDirectory
 from bot.clock import SystemClock
 from bot.config.settings import Settings
 from bot.demo.model_server import Turn
@@ -41,7 +41,7 @@ def environ(tmp_path: Path) -> Iterator[dict[str, str]]:
 
 def database(environ: dict[str, str]) -> CheckResult:
     """The look at the database alone."""
-    return next(check_database(Settings.load(environ)))
+    return next(check_bot_database(Settings.load(environ)))
 
 
 def model(environ: dict[str, str]) -> CheckResult:
@@ -95,7 +95,7 @@ def test_a_nearly_full_disk_is_told(
             "disk_usage",
             lambda _, free=free: shutil._ntuple_diskusage(0, 0, free * 1_000_000),
         )
-        levels.append(list(check_database(Settings.load(environ)))[-1].level)
+        levels.append(list(check_bot_database(Settings.load(environ)))[-1].level)
     assert levels == ["fail", "warn", "ok"]
 
 
@@ -116,7 +116,9 @@ def test_the_model_is_tried_with_a_whole_request(environ: dict[str, str]) -> Non
         assert model(environ).level == "ok"
         (asked,) = planner.requests
         assert asked["instructions"] == INSTRUCTIONS
-        tools = build_tool_registry(Settings.load(environ), None, FailingDirectory("without Slack"))
+        tools = build_tool_registry(
+            Settings.load(environ), None, FailingSlackDirectory("without Slack")
+        )
         assert [each["name"] for each in asked["tools"]] == [each.name for each in tools]
         assert asked["max_output_tokens"] <= 100
         planner.fail_next_requests(400)
@@ -132,19 +134,23 @@ def test_tools_are_put_together_as_at_a_start(environ: dict[str, str]) -> None:
         ("json", "the module json defines no tool"),
         ("tests.tools.twins", "two tools are named post_message"),
     ):
-        (found,) = check_tools(Settings.load(environ | {"COUNTERSIGN_TOOLS": modules}))
+        (found,) = check_tools_can_be_built(Settings.load(environ | {"COUNTERSIGN_TOOLS": modules}))
         assert found.level == "fail"
         assert told in found.text
-    (found,) = check_tools(Settings.load(environ | {"COUNTERSIGN_WITHOUT_TOOLS": "invite,sudo"}))
+    (found,) = check_tools_can_be_built(
+        Settings.load(environ | {"COUNTERSIGN_WITHOUT_TOOLS": "invite,sudo"})
+    )
     assert (found.level, "WITHOUT_TOOLS: there is no tool sudo" in found.text) == ("fail", True)
-    (found,) = check_tools(Settings.load(environ | {"COUNTERSIGN_WITHOUT_TOOLS": "invite"}))
+    (found,) = check_tools_can_be_built(
+        Settings.load(environ | {"COUNTERSIGN_WITHOUT_TOOLS": "invite"})
+    )
     assert found.level == "ok"
 
 
 def test_a_key_file_without_a_key_is_told(environ: dict[str, str], tmp_path: Path) -> None:
     """A key file that a start would refuse fails the look, also before there is a database."""
     key_file_path(tmp_path / "c.db").write_text("short")
-    told = {each.subject: each for each in check_database(Settings.load(environ))}
+    told = {each.subject: each for each in check_bot_database(Settings.load(environ))}
     assert told["key"].level == "fail"
     assert "32 characters" in told["key"].text
 

@@ -13,7 +13,7 @@ import pytest
 from bot.checks.check import CheckResult
 from bot.checks.people_checks import check_names_used_in_policy, load_request_counts_by_rule
 from bot.checks.slack import SignInAnswer, build_retrying_client, sign_in_to_slack
-from bot.cli.doctor.checks import check_rules
+from bot.cli.doctor.checks import check_rules_against_tools
 from bot.clock import SystemClock
 from bot.config.settings import Settings
 from bot.policy.evaluation import parse
@@ -30,7 +30,7 @@ DEFAULTS = '[defaults]\napprovers = ["@shop-leads", "UDAN00001"]\n'
 def rules(settings: Settings, rule: str) -> list[str]:
     """What is said of this one rule beside the tools."""
     policy = parse(f'{DEFAULTS}[[rule]]\nname = "r"\nverdict = "ask"\n{rule}\n')
-    return [str(each) for each in check_rules(settings, policy)]
+    return [str(each) for each in check_rules_against_tools(settings, policy)]
 
 
 def people(settings: Settings, policy: str) -> dict[str, list[CheckResult]]:
@@ -307,7 +307,9 @@ def test_what_runs_unasked_is_listed(
     """A rule that lets what changes something run with nobody asked is told, with the tools."""
     found = [
         str(each)
-        for each in check_rules(settings, parse(f'{DEFAULTS}[[rule]]\nname = "r"\n{policy}\n'))
+        for each in check_rules_against_tools(
+            settings, parse(f'{DEFAULTS}[[rule]]\nname = "r"\n{policy}\n')
+        )
         if "nobody asked" in each.text
     ]
     assert len(found) == bool(level)
@@ -325,7 +327,11 @@ def test_what_is_asked_all_the_same_is_not_listed(settings: Settings, stricter: 
     """A tool that another rule denies, or adds people to, does not run unasked."""
     policy = f'{DEFAULTS}[[rule]]\nname = "all"\nverdict = "allow"\ntool = "*"\n'
     policy += f'[[rule]]\nname = "s"\n{stricter}\n'
-    [told] = [each for each in check_rules(settings, parse(policy)) if "nobody asked" in each.text]
+    [told] = [
+        each
+        for each in check_rules_against_tools(settings, parse(policy))
+        if "nobody asked" in each.text
+    ]
     assert "set_topic" in told.text
     assert "refund_order" not in told.text
 
@@ -347,7 +353,10 @@ approvers = ["owner of args.{field}"]
 
 def test_a_field_that_has_no_owner(settings: Settings) -> None:
     """A tool that lacks the field is told, as its calls could be decided by nobody."""
-    found = [str(each) for each in check_rules(settings, parse(OWNED.format(field="amount")))]
+    found = [
+        str(each)
+        for each in check_rules_against_tools(settings, parse(OWNED.format(field="amount")))
+    ]
     assert [each for each in found if "owner of" in each] == [
         "fail  rule 'r': it asks the owner of args.amount, which cancel_order lacks."
         " Nobody could decide: correct the field, or name the tools that have it"
@@ -357,6 +366,6 @@ def test_a_field_that_has_no_owner(settings: Settings) -> None:
 def test_choices_that_nobody_owns(settings: Settings) -> None:
     """Of a field with a fixed list, each value without an owner is told."""
     policy = parse(OWNED.format(field="reason").replace(', "cancel_order"', ""))
-    found = [str(each) for each in check_rules(settings, policy)]
+    found = [str(each) for each in check_rules_against_tools(settings, policy)]
     text = "nobody owns damaged, goodwill, other, wrong_item, which reason of refund_order may be"
     assert f"warn  rule 'r': {text}. Nobody could decide about them: name owners in" in found[0]

@@ -7,7 +7,7 @@ import pytest
 from bot.app import build_tracer
 from bot.cli.doctor.checks import check_monitoring
 from bot.clock import SystemClock
-from bot.config.connection_settings import Endpoint
+from bot.config.connection_settings import ListeningAddress
 from bot.config.settings import Settings
 from bot.config.startup import StartupError
 from tests.missing import missing
@@ -17,7 +17,9 @@ COLLECTOR = "http://127.0.0.1:4318/v1/traces"
 
 def wanted(settings: Settings) -> Settings:
     """The settings with a page for metrics and a collector of traces."""
-    return settings.model_copy(update={"http": Endpoint("127.0.0.1", 0), "traces": COLLECTOR})
+    return settings.model_copy(
+        update={"http": ListeningAddress("127.0.0.1", 0), "traces": COLLECTOR}
+    )
 
 
 def test_what_is_installed_is_well(settings: Settings) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from bot.checks.check import CheckLevel
-from bot.cli.doctor.checks import check_surfaces, check_tools
+from bot.cli.doctor.checks import check_surfaces, check_tools_can_be_built
 from bot.config.settings import Settings
-from bot.runs.surfaces import PartKind
+from bot.runs.surfaces import EntryPointKind
 from countersign.cli.commands import main
 from tests.added_package import add_package
 from tests.pages import ROOT, blocks
@@ -26,9 +26,9 @@ def test_tools_of_a_package_are_there(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The family of docs/extending.md is on beside the bot's own, and the doctor names it."""
-    [before] = check_tools(settings)
+    [before] = check_tools_can_be_built(settings)
     add_package(monkeypatch, tmp_path, "duty_board", DUTY, {TOOLS: "duty = duty_board:duty"})
-    [found] = check_tools(settings)
+    [found] = check_tools_can_be_built(settings)
     assert found.level is CheckLevel.OK
     assert int(found.text.split()[0]) == int(before.text.split()[0]) + 1
     assert found.text.endswith("are on, with duty of duty_board 1.0")
@@ -48,7 +48,7 @@ def test_a_broken_family_stops_the_start_by_its_name(
 ) -> None:
     """It is not left out: a bot that lacks tools it is counted on for does not start."""
     add_package(monkeypatch, tmp_path, "duty_broken", code, {TOOLS: "duty = duty_broken:duty"})
-    [found] = check_tools(settings)
+    [found] = check_tools_can_be_built(settings)
     assert found.level is CheckLevel.FAIL
     assert "duty" in found.text
     assert "duty_broken 1.0" in found.text
@@ -61,7 +61,7 @@ def test_two_of_one_name_are_refused(
     """Nobody takes the place of the bot's own tools by calling themselves so."""
     code = "def slack(kit): return []"
     add_package(monkeypatch, tmp_path, "slack_twin", code, {TOOLS: "slack = slack_twin:slack"})
-    [found] = check_tools(settings)
+    [found] = check_tools_can_be_built(settings)
     assert found.level is CheckLevel.FAIL
     assert "two entry points named slack: Countersign and slack_twin 1.0" in found.text
 
@@ -69,8 +69,8 @@ def test_two_of_one_name_are_refused(
 def test_a_start_loads_no_http_server() -> None:
     """What answers at the socket beside the record is imported when somebody first connects."""
     code = (
-        "import sys, bot.app; from bot.runs.surfaces import PartKind, load_surface_classes\n"
-        "print([each.name for kind in PartKind for each in load_surface_classes(kind)])\n"
+        "import sys, bot.app; from bot.runs.surfaces import EntryPointKind, load_surface_classes\n"
+        "print([each.name for kind in EntryPointKind for each in load_surface_classes(kind)])\n"
         "print(sorted({'fastapi', 'starlette', 'uvicorn', 'h11'} & set(sys.modules)))"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
@@ -79,7 +79,7 @@ def test_a_start_loads_no_http_server() -> None:
 
 def test_the_doctor_names_surfaces_and_sources() -> None:
     """Slack, the terminal and programs are there without anything else installed."""
-    found = [check_surfaces(kind) for kind in PartKind]
+    found = [check_surfaces(kind) for kind in EntryPointKind]
     assert [(each.subject, each.level, each.text) for each in found] == [
         ("surfaces", CheckLevel.OK, "Slack, terminal and programs"),
         ("sources", CheckLevel.OK, "Slack"),
@@ -89,7 +89,7 @@ def test_the_doctor_names_surfaces_and_sources() -> None:
 def test_what_is_no_surface_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Surfaces and sources are classes that start and stop; the doctor says what is not."""
     code = "class Lamp:\n    def start(self): ..."
-    for kind in PartKind:
+    for kind in EntryPointKind:
         entry = {kind.entry_point_group: f"lamp = half_{kind}:Lamp"}
         add_package(monkeypatch, tmp_path, f"half_{kind}", code, entry)
         found = check_surfaces(kind)

@@ -18,7 +18,7 @@ import countersign
 from bot.http.api import parse_hook_options
 from bot.policy.evaluation import parse
 from countersign.cli import ask, hook
-from countersign.cli.ask import JobCommand
+from countersign.cli.ask import CommandTemplate
 from countersign.request import CountersignError
 from tests.client.shop import Shop, ended
 from tests.pages import ROOT, blocks, blocks_in, section
@@ -49,7 +49,7 @@ def test_jobs_ask_with_options_that_are_there() -> None:
     for line in asked:
         asking, _, behind = line.partition(" -- ")
         found = parser.parse_args(shlex.split(asking)[2:])
-        JobCommand(tuple(shlex.split(behind.replace("./deploy.sh", "echo")))).validate(
+        CommandTemplate(tuple(shlex.split(behind.replace("./deploy.sh", "echo")))).validate(
             ask.parse_assignments(found.values)
         )
         assert found.effect == "Deploy {version} to {env}"

@@ -10,7 +10,7 @@ import pytest
 from countersign import AlreadyTaken, CountersignError, Rejected, Request, Undecided, countersigned
 from countersign.adapters import build_missing_package_error
 from countersign.context import (
-    Suspension,
+    CallSuspension,
     describe_call_error,
     describe_refusal,
     suspend_undecided_calls,
@@ -41,7 +41,7 @@ def test_what_is_suspended_waits_for_nobody(shop: Shop) -> None:
     runs once with the arguments as they were edited, and again gives the same; the same arguments
     under another call's id are another call.
     """
-    with suspend_undecided_calls(Suspension("thread 1", "call_1")):
+    with suspend_undecided_calls(CallSuspension("thread 1", "call_1")):
         for _ in range(2):
             with pytest.raises(Undecided):
                 deploy("7.1")
@@ -50,7 +50,7 @@ def test_what_is_suspended_waits_for_nobody(shop: Shop) -> None:
         shop.approve("Deploy 7.1.1 to prod", "cleo")
         assert [deploy("7.1"), deploy("7.1")] == ["7.1.1 is on prod"] * 2
     assert DEPLOYED == {"7.1.1": 1}
-    with suspend_undecided_calls(Suspension("thread 1", "call_2")), pytest.raises(Undecided):
+    with suspend_undecided_calls(CallSuspension("thread 1", "call_2")), pytest.raises(Undecided):
         deploy("7.1")
     DEPLOYED.clear()
 
@@ -69,7 +69,7 @@ def test_a_framework_suspends_in_its_own_way(shop: Shop) -> None:
             raise Interrupted
         shop.approve("Deploy 7.2 slowly")
 
-    with suspend_undecided_calls(Suspension("thread 2", "call_1", interrupt)):
+    with suspend_undecided_calls(CallSuspension("thread 2", "call_1", interrupt)):
         with pytest.raises(Interrupted):
             asyncio.run(deploy_slowly("7.2"))
         assert not asked[0].is_decided
@@ -82,7 +82,7 @@ def test_what_is_declined_raises_while_it_is_suspended(shop: Shop) -> None:
     """An adapter tells its framework, also where the function tells why: that nothing was done, or
     that nobody knows.
     """
-    with suspend_undecided_calls(Suspension("thread 3")):
+    with suspend_undecided_calls(CallSuspension("thread 3")):
         with pytest.raises(Undecided):
             deploy("7.3")
         shop.reject("Deploy 7.3 to prod", "not on a Friday")
@@ -97,7 +97,7 @@ def test_what_is_declined_raises_while_it_is_suspended(shop: Shop) -> None:
 
 def test_one_of_two_lives_runs_it_and_the_other_waits(shop: Shop) -> None:
     """The same suspended work goes on in eight threads at once: one effect, told to all."""
-    with suspend_undecided_calls(Suspension("thread 4", "call_1")):
+    with suspend_undecided_calls(CallSuspension("thread 4", "call_1")):
         with pytest.raises(Undecided):
             deploy("7.4")
         shop.approve("Deploy 7.4 to prod")

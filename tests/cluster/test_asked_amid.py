@@ -9,7 +9,7 @@ import pytest
 
 from bot.demo.model_server import Turn
 from bot.mcp.server_connection import fetch_tool_definitions
-from bot.mcp.server_file import write_lock_file
+from bot.mcp.server_file import write_accepted_tools
 from storage.models import Call
 from storage.states import CallStatus
 from tests.cluster.cluster import Cluster
@@ -31,7 +31,7 @@ def begin(cluster: Cluster) -> Any:
     with over_http(cluster.folder) as server:
         file = cluster.folder / "servers.toml"
         file.write_text(f'[[server]]\nname = "depot"\nurl = "{server.url}"\n')
-        write_lock_file(
+        write_accepted_tools(
             cluster.folder / "servers.lock.json", {server.name: fetch_tool_definitions(server)}
         )
 

@@ -13,7 +13,7 @@ from bot.explain.report import (
     format_duration,
     render_report_lines,
 )
-from storage.call_history import CallInReport, RevisionAuthor, VoteInReport
+from storage.call_history import CallInReport, RevisionInReport, VoteInReport
 from storage.calls import FORM
 from storage.states import CallStatus, CallVerb
 
@@ -44,10 +44,10 @@ def call(
     Where somebody edited it, that was a minute later, and the votes came after.
     """
     shown = AT + timedelta(days=day)
-    drafts = {1: RevisionAuthor("agent", shown)}
+    drafts = {1: RevisionInReport("agent", shown)}
     if editor:
         shown += timedelta(minutes=1)
-        drafts[2] = RevisionAuthor(editor, shown)
+        drafts[2] = RevisionInReport(editor, shown)
     given = tuple(
         VoteInReport(person, verb, len(drafts), shown + timedelta(seconds=after))
         for person, verb, after in votes
@@ -109,7 +109,7 @@ def test_approvers_are_told_by_their_votes() -> None:
 def test_who_asks_with_a_form_edits_nothing() -> None:
     """The first values are the request itself, whoever wrote them."""
     written = call(CallStatus.SUCCEEDED, (ANA, APPROVE, 30))
-    written.revisions_by_number[1] = RevisionAuthor(FORM, AT)
+    written.revisions_by_number[1] = RevisionInReport(FORM, AT)
     found = compute_report([written], AT, UNTIL)
     assert (found.total.edited, [each.person for each in found.approvers]) == (0, [ANA])
 

@@ -8,11 +8,11 @@ from typing import Literal
 import pytest
 from pydantic import BaseModel
 
-from bot.cli.read_only_core import FailingDirectory
+from bot.cli.read_only_core import FailingSlackDirectory
 from bot.explain.typed_call import TypedCallError, parse_typed_call
 from bot.tools import Effect, Registry, ToolContext, tool
 
-OFF = FailingDirectory("Slack is not asked")
+OFF = FailingSlackDirectory("Slack is not asked")
 
 
 class Everything(BaseModel):

@@ -20,7 +20,7 @@ from anyio.from_thread import start_blocking_portal
 
 from bot.config.connection_settings import Transport
 from bot.mcp.server_connection import fetch_tool_definitions
-from bot.mcp.server_file import read_server_file, write_lock_file
+from bot.mcp.server_file import read_server_file, write_accepted_tools
 from bot.mcp.server_tools import build_prefixed_tool_name
 from tests.client_keys import make_key
 from tests.pages import ROOT
@@ -120,7 +120,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         harness = Harness(folder, FakeTools().tools, transport=Transport.HTTP)
         harness.slack.wait(lambda: is_there(port), 30)
         found = {each.name: fetch_tool_definitions(each) for each in file.servers}
-        write_lock_file(file.lock_path, found)
+        write_accepted_tools(file.accepted_tools_path, found)
         harness.app.stop()
         harness.extra["COUNTERSIGN_SERVERS"] = str(path)
         harness.start()

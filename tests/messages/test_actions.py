@@ -14,18 +14,18 @@ from bot.cards.action_names import MENU, Action, BlockKind, DialogId
 from bot.cards.button_codec import (
     LOOKS,
     TURNS_HOME,
-    AnswerRating,
     CallTarget,
     CardTarget,
     Click,
     DelegationTarget,
     DialogSubject,
     FormContext,
-    FormKind,
+    FormSource,
     FormTarget,
-    HomePart,
-    HomeTarget,
+    HomeTabPart,
+    HomeTabTarget,
     MalformedValue,
+    ModelAnswerRating,
     NoTarget,
     RunTarget,
     Target,
@@ -44,14 +44,14 @@ IDS = st.text(f"{ascii_letters}{digits}_-", min_size=1, max_size=64)
 CALLS = st.builds(CallTarget, IDS, st.integers(0, 10**9 - 1))
 CARDS = st.builds(CardTarget, IDS, st.integers(0, 10**9 - 1), st.integers(0, 10**18 - 1))
 RUNS = st.builds(RunTarget, IDS)
-RATINGS = st.builds(AnswerRating, IDS, st.booleans())
+RATINGS = st.builds(ModelAnswerRating, IDS, st.booleans())
 PLACES = st.builds(FormContext, st.text("CDG019", max_size=40))
 CHANNELS = st.text("CDG019", max_size=40)
 SETTINGS = st.builds(FormContext, CHANNELS, st.text(), st.text(), CHANNELS)
 NAMES = st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), min_size=1)
-FORMS = st.builds(FormTarget, st.sampled_from(FormKind), NAMES.map(lambda name: name[:120]))
+FORMS = st.builds(FormTarget, st.sampled_from(FormSource), NAMES.map(lambda name: name[:120]))
 FILLED = st.builds(
-    FormTarget, st.sampled_from(FormKind), NAMES.map(lambda name: name[:120]), SETTINGS, IDS
+    FormTarget, st.sampled_from(FormSource), NAMES.map(lambda name: name[:120]), SETTINGS, IDS
 )
 WHOLE_CARD = {Action.APPROVE_ALL, Action.REJECT_ALL}
 EITHER = {Action.REVIEW, Action.REJECT, Action.CANCEL_RUN}
@@ -75,7 +75,7 @@ def targets(action: Action) -> st.SearchStrategy[Any]:
         return st.just(NoTarget())
     if action in TURNS_HOME:
         channels = st.sampled_from(["", "C0SUPPORT"])
-        return st.builds(HomeTarget, st.sampled_from(HomePart), st.integers(0, 999), channels)
+        return st.builds(HomeTabTarget, st.sampled_from(HomeTabPart), st.integers(0, 999), channels)
     if action is Action.END_DELEGATION:
         return st.builds(DelegationTarget, IDS)
     return OTHERS.get(action, CALLS)
@@ -118,7 +118,7 @@ def test_a_value_that_is_read_was_written_so(action_id: str, value: str) -> None
         ("run_again", "c-1:3", CallTarget("c-1", 3)),
         ("approve_all", "p_1:2:7", CardTarget("p_1", 2, 7)),
         ("cancel_run", "r-1", RunTarget("r-1")),
-        ("feedback", "bad:r-1", AnswerRating("r-1", good=False)),
+        ("feedback", "bad:r-1", ModelAnswerRating("r-1", good=False)),
     ],
 )
 def test_values_on_cards_posted_long_ago_are_understood(

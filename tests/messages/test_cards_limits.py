@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bot.cards.card import list_calls_with_approve_button, render_card
+from bot.cards.card import list_directly_approvable_call_ids, render_card
 from bot.cards.slack_text import count_slack_characters, show_hidden_characters
 from bot.cards.views import ArgumentValue, CallView, CardView, VoteProgress
 from storage.states import CallStatus
@@ -139,7 +139,7 @@ def test_nothing_is_approved_unseen(shown: CardView) -> None:
     """
     blocks = render_card(shown, NOW).blocks
     text, found = read(blocks), buttons(blocks)
-    approved = list_calls_with_approve_button(shown, NOW)
+    approved = list_directly_approvable_call_ids(shown, NOW)
     for call in shown.calls:
         value = f"{call.id}:{call.revision}"
         assert (("approve", value) in found) == (call.id in approved)

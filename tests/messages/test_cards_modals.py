@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from bot.cards.button_codec import CallTarget, CardTarget
 from bot.cards.review_dialog import (
     REASONS,
-    parse_rejection,
+    parse_rejection_reason,
     render_reject_dialog,
     render_review_dialog,
 )
@@ -150,7 +150,7 @@ def state(key: str | None, words: str | None) -> dict[str, Any]:
 )
 def test_a_rejection_is_read(key: str | None, words: str | None, outcome: object) -> None:
     """The reason is the preset with the person's words, or an error at the field that lacks one."""
-    assert parse_rejection(state(key, words)) == outcome
+    assert parse_rejection_reason(state(key, words)) == outcome
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_a_rejection_is_read(key: str | None, words: str | None, outcome: object
 )
 def test_an_odd_rejection_is_no_reason(values: dict[str, Any]) -> None:
     """A submission that lacks the blocks is an error at a field that exists, never an exception."""
-    errors = parse_rejection(values)
+    errors = parse_rejection_reason(values)
     assert isinstance(errors, dict)
     assert set(errors) <= {
         block["block_id"]
@@ -167,6 +167,6 @@ def test_an_odd_rejection_is_no_reason(values: dict[str, Any]) -> None:
 
 
 def test_the_dialog_offers_the_reasons_that_are_read() -> None:
-    """Every option of the dialog is one that `parse_rejection` knows."""
+    """Every option of the dialog is one that `parse_rejection_reason` knows."""
     modal = render_reject_dialog(CallTarget("x", 1), count=1, title="x")
     assert [option["value"] for option in modal["blocks"][1]["element"]["options"]] == list(REASONS)

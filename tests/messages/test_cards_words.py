@@ -13,8 +13,8 @@ from bot.cards import delegation_dialog, notices, sentences, slack_text
 from bot.cards.answers import (
     greeting_text,
     help_text,
-    render_answer_part,
-    render_notice,
+    render_model_answer_part,
+    render_notice_sentence,
     render_retry_message,
 )
 from bot.cards.slack_text import unescape_mrkdwn
@@ -38,7 +38,7 @@ SAID = {
     "already_decided_reply": ("UANA00001", "approve", AT),
     "dialog_not_opened_reply": ("view_too_large",),
     "repeated_click_reply": ("approve",),
-    "counted_as_one_vote_reply": ("UANA00001", "approve"),
+    "vote_shared_with_delegate_reply": ("UANA00001", "approve"),
     "delegation_started_notice": ("UANA00001", AT),
     "delegate_appointed_notice": ("UANA00001", AT, EVIL),
     "waits_for_delegate_notice": ("UCLEO0001", "UANA00001", [EVIL], AT),
@@ -51,43 +51,43 @@ SAID = {
     "grant_offer_label": (GrantOffer(), {}),
     "approval_saved_notice": (AT, 3, "Order 1042"),
     "withdraw_not_allowed_reply": ("UBEN00001",),
-    "withdrawn_line": ("UBEN00001", [EVIL]),
-    "asked_in_shared_channel_notice": ("C0PARTNER", EVIL),
-    "moved_here_from_channel_notice": ("C0PARTNER", EVIL),
-    "continues_in_private_notice": ("UBEN00001",),
+    "calls_withdrawn_line": ("UBEN00001", [EVIL]),
+    "quoted_shared_channel_request_notice": ("C0PARTNER", EVIL),
+    "moved_from_shared_channel_notice": ("C0PARTNER", EVIL),
+    "request_continues_in_private_notice": ("UBEN00001",),
     "delegated_task_line": (EVIL, EVIL, EVIL),
     "asking_program_line": (EVIL,),
-    "through_client_suffix": (EVIL,),
+    "through_program_suffix": (EVIL,),
     "asking_server_line": (EVIL, EVIL),
     "describe_asker": (RunSource.PROGRAM, EVIL),
-    "describe_wordless_request": (RunSource.PROGRAM, EVIL),
-    "votes_void_notice": (["UANA00001", "UDAN00001"], "UBEN00001", [EVIL]),
+    "describe_wordless_request_origin": (RunSource.PROGRAM, EVIL),
+    "approvals_void_notice": (["UANA00001", "UDAN00001"], "UBEN00001", [EVIL]),
     "message_unanswered_notice": (EVIL,),
-    "sent_back_line": ("UANA00001", EVIL),
+    "plan_sent_back_line": ("UANA00001", EVIL),
     "send_back_limit_reply": (3,),
     "requester_left_notice": ("UBEN00001",),
     "decision_reminder_notice": ([EVIL], "<@UANA00001>", AT),
     "next_stage_notice": ([EVIL], "<@UANA00001>", AT, [("UCLEO0001", EVIL)]),
-    "escalation_line": ([EVIL], "<@UANA00001>", AT),
-    "deadline_passed_reply": (AT,),
+    "further_approvers_may_decide_notice": ([EVIL], "<@UANA00001>", AT),
+    "decision_too_late_reply": (AT,),
     "thread_is_busy_reply": ("UBEN00001",),
     "card_posted_elsewhere_notice": ("C0FINANCE", "https://a.example/|x"),
     "join_effects": ([EVIL] * 5,),
-    "edited_line": (
+    "call_edited_line": (
         "UANA00001",
         replace(REFUND, effect=EVIL, values=(ArgumentValue(EVIL, EVIL, EVIL),)),
         "UBEN00001",
     ),
-    "decision_line": ("reject", "UANA00001", [EVIL], EVIL, 2, "UBEN00001"),
-    "outcome_line": (CallStatus.FAILED, EVIL, PEOPLE),
-    "expired_line": ([EVIL], AT, "UBEN00001"),
-    "cancelled_line": ("UBEN00001", EVIL),
+    "call_decision_line": ("reject", "UANA00001", [EVIL], EVIL, 2, "UBEN00001"),
+    "approved_call_outcome_line": (CallStatus.FAILED, EVIL, PEOPLE),
+    "nobody_decided_in_time_line": ([EVIL], AT, "UBEN00001"),
+    "request_cancelled_line": ("UBEN00001", EVIL),
     "run_failed_notice": (EVIL,),
     "too_few_approvers_after_edit_reply": (2,),
     "cancel_not_allowed_reply": ("UBEN00001",),
-    "refused_before_asking_notice": (EVIL, EVIL),
+    "call_refused_before_asking_notice": (EVIL, EVIL),
     "edit_not_saved_reply": (EVIL,),
-    "handling_failed_reply": (True,),
+    "event_handling_failed_reply": (True,),
     "answer_too_long_reply": (2_000,),
     "sanitise_for_mrkdwn": (EVIL,),
     "format_past_tense": ("approve",),
@@ -102,27 +102,27 @@ SAID = {
     "unknown_form_reply": (EVIL,),
     "request_not_made_reply": (EVIL,),
     "no_model_reply": ("UBEN00001",),
-    "away_note": ([("UANA00001", AT), ("UCLEO0001", None)],),
+    "away_approvers_note": ([("UANA00001", AT), ("UCLEO0001", None)],),
     "global_mode_text": (ChannelMode.OBSERVE, ("UANA00001", AT)),
-    "switch_all_not_allowed_reply": ("<@UANA00001>",),
+    "global_mode_not_allowed_reply": ("<@UANA00001>",),
     "channel_mode_text": (ChannelMode.STRICT, ("UANA00001", AT), "<@UANA00001>"),
     "mode_unchanged_reply": (ChannelMode.ASK,),
     "mode_set_reply": (ChannelMode.OBSERVE,),
-    "loosening_not_allowed_reply": (ChannelMode.STRICT, ""),
+    "mode_loosening_not_allowed_reply": (ChannelMode.STRICT, ""),
     "mode_switched_notice": ("UANA00001", ChannelMode.OBSERVE),
-    "mode_note": (ChannelMode.STRICT,),
+    "request_mode_note": (ChannelMode.STRICT,),
     "join_mentions": (["UANA00001"], ["S0LEADS"]),
-    "asked_elsewhere_notice": ("<@UANA00001>", EVIL),
+    "question_asked_privately_notice": ("<@UANA00001>", EVIL),
     "question_answered_notice": ("UANA00001", False),
     "answer_reminder_notice": ("<@UANA00001>", EVIL, AT),
-    "unanswered_line": ([EVIL] * 4, AT),
+    "questions_unanswered_line": ([EVIL] * 4, AT),
     "already_answered_reply": ("UANA00001", AT),
     "answer_too_late_reply": (AT,),
     "not_asked_of_you_reply": ("<@UANA00001>",),
     "ask_again_not_allowed_reply": ("UBEN00001",),
-    "typed_elsewhere_line": (Surface.ADDED, "UBEN00001", EVIL),
+    "words_typed_elsewhere_line": (Surface.ADDED, "UBEN00001", EVIL),
     "tool_status_text": (EVIL, ""),
-    "step_label": ("", EVIL),
+    "tool_step_label": ("", EVIL),
 }
 
 
@@ -185,7 +185,7 @@ def test_who_clicks_too_late_is_told_by_whom_and_when() -> None:
     assert sentences.already_decided_reply("", "reject", None).startswith(
         "This is already rejected."
     )
-    assert "12" not in sentences.deadline_passed_reply(None)
+    assert "12" not in sentences.decision_too_late_reply(None)
 
 
 def test_a_refusal_says_who_may() -> None:
@@ -196,7 +196,7 @@ def test_a_refusal_says_who_may() -> None:
 
 def test_the_thread_line_is_one_line() -> None:
     """The thread is told in one line, with the reason quoted."""
-    line = notices.decision_line(
+    line = notices.call_decision_line(
         "reject", "UANA00001", ["Refund 40.00 EUR of order 1042"], "paid\ntwice"
     )
     assert line == "🚫 <@UANA00001> rejected: Refund 40.00 EUR of order 1042 — “paid twice”"
@@ -205,14 +205,18 @@ def test_the_thread_line_is_one_line() -> None:
 
 def test_who_asked_is_told_how_it_ended() -> None:
     """A decision that ends a call names who asked; so does what came of it, with all who did it."""
-    line = notices.decision_line("reject", "UANA00001", ["Refund 40.00 EUR"], requester="UBEN00001")
+    line = notices.call_decision_line(
+        "reject", "UANA00001", ["Refund 40.00 EUR"], requester="UBEN00001"
+    )
     assert line == "🚫 <@UANA00001> rejected: Refund 40.00 EUR. Asked by <@UBEN00001>."
     what = "Refunded 30.00 EUR of order 1042, 59.90 left"
-    line = notices.outcome_line(CallStatus.SUCCEEDED, what, PEOPLE)
+    line = notices.approved_call_outcome_line(CallStatus.SUCCEEDED, what, PEOPLE)
     assert line.startswith(f"✅ {what}. Asked by <@UBEN00001>, approved by <@UANA00001> (“")
     assert line.endswith("”) and <@UDAN00001>.")
     alone = notices.CallParticipants("UBEN00001", ("UANA00001",), (("UANA00001", ""),))
-    line = notices.outcome_line(CallStatus.FAILED, "Refund 30.00 EUR", alone, why="no such order")
+    line = notices.approved_call_outcome_line(
+        CallStatus.FAILED, "Refund 30.00 EUR", alone, why="no such order"
+    )
     assert line == (
         "❌ It failed: Refund 30.00 EUR — “no such order”. "
         "Asked by <@UBEN00001>, edited and approved by <@UANA00001>."
@@ -221,13 +225,15 @@ def test_who_asked_is_told_how_it_ended() -> None:
 
 def test_only_the_last_part_of_an_answer_asks_for_feedback() -> None:
     """Feedback buttons come once, below the end, and carry the run."""
-    assert [block["type"] for block in render_answer_part("Hi", "run-1", False)] == ["markdown"]
-    blocks = render_answer_part("Hi <!here>", "run-1", True)
+    assert [block["type"] for block in render_model_answer_part("Hi", "run-1", False)] == [
+        "markdown"
+    ]
+    blocks = render_model_answer_part("Hi <!here>", "run-1", True)
     accept_message(blocks)
     assert blocks[0]["text"] == "> Hi @here"
     values = [each["value"] for each in inside(blocks) if "value" in each]
     assert values == ["good:run-1", "bad:run-1"]
-    assert [block["type"] for block in render_answer_part("  ", "run-1", True)] == [
+    assert [block["type"] for block in render_model_answer_part("  ", "run-1", True)] == [
         "context_actions"
     ]
 
@@ -239,7 +245,7 @@ def test_a_sentence_as_blocks_is_literal_beside_our_mentions(name: str) -> None:
     Its mentions, times and links act.
     """
     sentence = say(name)
-    blocks = render_notice(sentence)
+    blocks = render_notice_sentence(sentence)
     accept_message(blocks)
     leaves = blocks[0]["elements"][0]["elements"]
     literal = "".join(leaf["text"] for leaf in leaves if leaf["type"] == "text")
@@ -256,7 +262,7 @@ def test_a_decision_as_blocks_keeps_person_time_and_link() -> None:
         "<@U1> <!subteam^S1> <#C1> <!date^5^{time}|noon> "
         "<https://a.example/?x=1&amp;y|see it> &amp;lt; `x`"
     )
-    leaves = render_notice(sentence)[0]["elements"][0]["elements"]
+    leaves = render_notice_sentence(sentence)[0]["elements"][0]["elements"]
     assert [leaf for leaf in leaves if leaf != {"type": "text", "text": " "}] == [
         {"type": "user", "user_id": "U1"},
         {"type": "usergroup", "usergroup_id": "S1"},

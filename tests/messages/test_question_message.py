@@ -12,12 +12,12 @@ from bot.cards.button_codec import CallTarget
 from bot.cards.edit_form import FieldErrors
 from bot.cards.question_message import (
     QuestionView,
-    build_readable_answer,
-    parse_answer_submission,
-    render_answer_dialog,
+    list_readable_answer_values,
+    parse_question_answer_submission,
+    render_question_answer_dialog,
     render_question_message,
 )
-from bot.tools.person_question import AskPerson, build_suggested_values
+from bot.tools.person_question import AskPerson, build_suggested_answers
 from storage.states import CallStatus
 from tests.messages.cards_support import NOW, accept_message, accept_view, inside
 
@@ -78,15 +78,15 @@ def test_every_question_is_a_message_that_slack_takes(asked: AskPerson) -> None:
 @pytest.mark.parametrize("asked", ODD)
 def test_every_form_is_a_dialog_that_slack_takes(asked: AskPerson) -> None:
     """Also with labels, options and suggestions at their longest."""
-    accept_view(render_answer_dialog(asked, CallTarget("call-1", 1)))
+    accept_view(render_question_answer_dialog(asked, CallTarget("call-1", 1)))
 
 
 def test_a_form_left_as_it_is_needs_its_fields() -> None:
     """What is required and not suggested has to be filled in; suggestions alone may do."""
     both = [FIELD, {"label": "Day", "kind": "date"}]
     asked = question_of(question="What came?", kind="form", fields=both)
-    assert isinstance(parse_answer_submission(asked, {}), FieldErrors)
-    assert parse_answer_submission(
+    assert isinstance(parse_question_answer_submission(asked, {}), FieldErrors)
+    assert parse_question_answer_submission(
         question_of(question="What came?", kind="form", fields=[FIELD]), {}
     ) == {"a0": "1042"}
 
@@ -94,11 +94,13 @@ def test_a_form_left_as_it_is_needs_its_fields() -> None:
 def test_only_what_was_corrected_is_told_as_corrected() -> None:
     """A value that is as suggested, in another form, is no correction."""
     asked = question_of(question="How much?", kind="form", fields=[FIELD])
-    assert build_readable_answer(asked, {"a0": "1042"}) == (("Order", "1042", None),)
-    assert build_readable_answer(asked, {"a0": "1043"}) == (("Order", "1043", "1042"),)
+    assert list_readable_answer_values(asked, {"a0": "1042"}) == (("Order", "1042", None),)
+    assert list_readable_answer_values(asked, {"a0": "1043"}) == (("Order", "1043", "1042"),)
 
 
 def test_a_suggestion_of_another_kind_is_refused() -> None:
     """A date that is none is found before anybody is asked."""
     with pytest.raises(ValueError, match="suggestion"):
-        build_suggested_values(question_of(question="When was it?", kind="date", suggestion="soon"))
+        build_suggested_answers(
+            question_of(question="When was it?", kind="date", suggestion="soon")
+        )

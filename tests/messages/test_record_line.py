@@ -6,7 +6,7 @@ from itertools import combinations_with_replacement
 
 import pytest
 
-from bot.cards.answers import CallOutcome, build_outcome_summary_line
+from bot.cards.answers import CallOutcome, build_call_outcomes_line
 from storage.states import CallStatus
 
 C = CallStatus
@@ -28,7 +28,7 @@ def ended(how: str, *, told: bool) -> CallOutcome:
 def test_nothing_was_done_is_said_only_where_that_is_known(number: int, told: bool) -> None:
     """Each mix of so many ends, as calls the thread was told of or not."""
     for mix in combinations_with_replacement(ENDS, number):
-        said = build_outcome_summary_line([ended(each, told=told) for each in mix])
+        said = build_call_outcomes_line([ended(each, told=told) for each in mix])
         assert said.startswith("On record: "), mix
         assert ("nothing was done" in said) is MAY_HAVE_ACTED.isdisjoint(mix), (mix, said)
         assert ("midway" in said or "part of it may have happened" in said) is (MIDWAY in mix), mix
@@ -38,10 +38,10 @@ def test_nothing_was_done_is_said_only_where_that_is_known(number: int, told: bo
 def test_what_is_known_is_said_in_words() -> None:
     """An outcome that nobody knows, and a tool that broke off."""
     assert (
-        build_outcome_summary_line([ended(C.UNKNOWN, told=True)])
+        build_call_outcomes_line([ended(C.UNKNOWN, told=True)])
         == "On record: not known whether it happened."
     )
     midway = "On record: failed after it had begun, so part of it may have happened."
-    assert build_outcome_summary_line([ended(MIDWAY, told=True)]) == midway
+    assert build_call_outcomes_line([ended(MIDWAY, told=True)]) == midway
     mixed = [ended(each, told=True) for each in (C.REJECTED, C.UNKNOWN)]
-    assert build_outcome_summary_line(mixed) == "On record: one unknown, one rejected."
+    assert build_call_outcomes_line(mixed) == "On record: one unknown, one rejected."

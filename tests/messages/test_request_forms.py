@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from bot.cards.button_codec import (
     DialogSubject,
     FormContext,
-    FormKind,
+    FormSource,
     FormTarget,
     decode_dialog_subject,
 )
@@ -21,9 +21,9 @@ from bot.cards.field_layout import FieldErrors
 from bot.cards.request_form import (
     MOST,
     MOST_QUOTED,
-    CompletedForm,
-    FormChoice,
+    CompletedRequestForm,
     RequestForm,
+    RequestFormChoice,
     build_default_values,
     can_ask_with_form,
     list_template_value_problems,
@@ -64,7 +64,7 @@ def order(args: Order, context: ToolContext) -> str:
     return args.what
 
 
-TARGET = FormTarget(FormKind.TOOL, "order", FormContext("C0SUPPORT"))
+TARGET = FormTarget(FormSource.TOOL, "order", FormContext("C0SUPPORT"))
 FILLED: dict[str, Any] = {
     "f:what": {"v": {"value": "a chair"}},
     "f:amount": {"v": {"value": "12.50"}},
@@ -101,7 +101,7 @@ def test_what_has_to_be_entered_is_marked() -> None:
 def test_what_is_filled_in_is_read() -> None:
     """The entered values, the defaults of the rest, and the words for the approver."""
     filled = parse_form_submission(form(), FILLED)
-    assert isinstance(filled, CompletedForm)
+    assert isinstance(filled, CompletedRequestForm)
     assert filled.reason == "we sit on the floor"
     args = filled.arguments
     assert isinstance(args, Order)
@@ -130,7 +130,7 @@ def test_what_is_fixed_is_no_input() -> None:
     assert "f:what" not in inputs(view)
     assert "a lamp" in str(view["blocks"])
     filled = parse_form_submission(made, FILLED)
-    assert isinstance(filled, CompletedForm)
+    assert isinstance(filled, CompletedRequestForm)
     assert filled.values["what"] == "a lamp"
 
 
@@ -180,7 +180,7 @@ def test_the_metadata_holds_whatever_a_message_says() -> None:
     """However odd and long a message is, Slack takes the form, and it is read as it was written."""
     quoted = '\U0001f600\u202e"\\\n' * MOST_QUOTED
     target = FormTarget(
-        FormKind.TEMPLATE,
+        FormSource.TEMPLATE,
         "é" * 60,
         FormContext("C0SUPPORT", quoted[:MOST_QUOTED], "https://x/" * 20),
     )
@@ -195,13 +195,14 @@ def test_the_metadata_holds_whatever_a_message_says() -> None:
     assert found.target == target
 
 
-CHOICE = FormChoice(FormKind.TOOL, "order", "Order something", "write")
+CHOICE = RequestFormChoice(FormSource.TOOL, "order", "Order something", "write")
 
 
 def test_a_picker_holds_as_many_as_slack_takes() -> None:
     """More tools than a menu takes are counted, and are to be had by their names."""
     choices = [
-        FormChoice(FormKind.TOOL, f"t{n}", f"{n} " + "x" * 90, "read") for n in range(MOST + 7)
+        RequestFormChoice(FormSource.TOOL, f"t{n}", f"{n} " + "x" * 90, "read")
+        for n in range(MOST + 7)
     ]
     view = render_request_picker_dialog(choices, FormContext())
     assert checker.check_view(view) == []

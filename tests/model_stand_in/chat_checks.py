@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from bot.demo.model_server import convert_media_part
+from bot.demo.model_server import convert_chat_media_part
 from tests.model_stand_in import responses_checks, responses_schema
 from tests.model_stand_in.answers import REASONING_MODEL
 
@@ -190,7 +190,7 @@ def check_chat_request(body: Any) -> None:
 def _check_media_parts(parts: list[dict[str, Any]], path: str) -> None:
     for index, part in enumerate(parts):
         if part["type"] != "text":
-            responses_checks.check_media_part(convert_media_part(part), f"{path}[{index}]")
+            responses_checks.check_media_part(convert_chat_media_part(part), f"{path}[{index}]")
 
 
 def _get_tool_calls(message: dict[str, Any]) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ import openai
 import pytest
 
 from bot.cli.doctor.doctor import check_model
-from bot.cli.read_only_core import FailingDirectory
+from bot.cli.read_only_core import FailingSlackDirectory
 from bot.config.connection_settings import ModelApi
 from bot.runs.sub_agent_runs import build_function_schema
 from bot.toolbox import build_tool_registry
@@ -127,7 +127,9 @@ def test_each_tool_that_ships_has_a_grammar(models: dict[str, Path], tmp_path: P
     model = models["random-1"]
     with serving(model, CALLING) as url, asking(tmp_path, url, ModelApi.CHAT) as (harness, _):
         settings = harness.settings().model_copy(update={"slack_tools": True, "without_tools": ()})
-        tools = build_tool_registry(settings, None, FailingDirectory("it is tried without Slack"))
+        tools = build_tool_registry(
+            settings, None, FailingSlackDirectory("it is tried without Slack")
+        )
         with openai.OpenAI(api_key="offline", base_url=url, max_retries=0) as client:
             for each in tools:
                 fields = build_function_schema(each)["parameters"]["properties"]

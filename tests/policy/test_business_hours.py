@@ -182,7 +182,7 @@ def test_as_it_is_written() -> None:
         days=(1, 2, 3, 4),
         holidays=(date(2026, 12, 24), date(2026, 12, 25)),
     )
-    assert (gate.deadline, gate.list_notification_delays()) == (
+    assert (gate.deadline, gate.list_notification_delay_seconds()) == (
         17 * HOUR,
         [HOUR, 2 * HOUR, 8 * HOUR + 1800],
     )

@@ -44,7 +44,9 @@ def test_escalation_counts_from_its_moment(gate: Ask, moments: list[int]) -> Non
 def test_moments_come_in_order(gate: Ask) -> None:
     """Reminders and escalations are due in order, each moment once, only before the deadline."""
     due = {*gate.reminders, *(step.after for step in gate.escalation)}
-    assert gate.list_notification_delays() == sorted(each for each in due if each < gate.deadline)
+    assert gate.list_notification_delay_seconds() == sorted(
+        each for each in due if each < gate.deadline
+    )
 
 
 def test_a_reminder_at_the_deadline() -> None:
@@ -57,4 +59,4 @@ def test_a_reminder_at_the_deadline() -> None:
         reminders=(599, 600, 60),
         escalation=(late,),
     )
-    assert gate.list_notification_delays() == [60, 599]
+    assert gate.list_notification_delay_seconds() == [60, 599]

@@ -11,11 +11,11 @@ from pydantic import ValidationError
 
 from bot.policy.business_hours import BusinessHours
 from bot.policy.gates import (
-    Addition,
     Allow,
     Approvers,
     Ask,
     Escalation,
+    GateAddOn,
     GrantOffer,
     Stage,
     dump_gate,
@@ -147,7 +147,7 @@ def test_there_is_no_time_and_no_veto_of_nothing(name: str) -> None:
     """One second and one person are the least, of a gate and of what adds to it."""
     stages = (Stage(approvers=ONE, quorum=1),)
     for least, good in ((1, True), (0, False)):
-        for make in (Ask, Addition):
+        for make in (Ask, GateAddOn):
             given = {"rule": "r", "stages": stages, name: least}
             if good:
                 assert getattr(make.model_validate(given), name) == 1

@@ -170,7 +170,7 @@ def test_it_is_a_gate_like_any(shown: Ask, now: Ask) -> None:
     """What comes out is a gate that can be stored, read again and met."""
     both = combine_gates(shown, now)
     assert Ask.model_validate_json(both.model_dump_json()) == both
-    assert all(moment < both.deadline for moment in both.list_notification_delays())
+    assert all(moment < both.deadline for moment in both.list_notification_delay_seconds())
 
 
 @pytest.mark.parametrize(

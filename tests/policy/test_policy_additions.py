@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from bot.policy.condition_values import Facts
 from bot.policy.evaluation import Policy, parse
 from bot.policy.gates import (
-    Addition,
     Allow,
     Approvers,
     Ask,
     Deny,
     Escalation,
+    GateAddOn,
     Stage,
     tally_ballots,
     tighten_gate,
@@ -34,7 +34,7 @@ LEADS, LEGAL, LATE = (
 LENGTHS = st.none() | st.sampled_from([60, 600, 7200])
 
 additions = st.builds(
-    Addition,
+    GateAddOn,
     rule=st.sampled_from(["night", "contractors"]),
     ask=st.none() | asks,
     stages=st.just(()) | stages,
@@ -62,7 +62,7 @@ def judged(text: str, **changed: Any) -> Allow | Ask | Deny:
 
 
 @given(asks, some)
-def test_nothing_is_loosened(gate: Ask, adding: list[tuple[Addition, bool]]) -> None:
+def test_nothing_is_loosened(gate: Ask, adding: list[tuple[GateAddOn, bool]]) -> None:
     """Every term is as strict as it was or stricter, and each stage has the same people."""
     found = tighten_gate(gate, adding)
     assert isinstance(found, Ask)
@@ -81,7 +81,7 @@ def test_nothing_is_loosened(gate: Ask, adding: list[tuple[Addition, bool]]) -> 
 
 @given(asks, some, st.data())
 def test_who_meets_it_meets_what_was_asked_before(
-    gate: Ask, adding: list[tuple[Addition, bool]], data: st.DataObject
+    gate: Ask, adding: list[tuple[GateAddOn, bool]], data: st.DataObject
 ) -> None:
     """Votes that approve under the composed gate would have approved under the first one alone."""
     found = tighten_gate(gate, adding)
@@ -99,7 +99,7 @@ def test_who_meets_it_meets_what_was_asked_before(
 
 @given(asks, some)
 def test_more_people_come_only_by_a_sure_escalation(
-    gate: Ask, adding: list[tuple[Addition, bool]]
+    gate: Ask, adding: list[tuple[GateAddOn, bool]]
 ) -> None:
     """Who may decide in a stage grows by escalations of rules that surely apply, and then only."""
     found = tighten_gate(gate, adding)
@@ -110,14 +110,14 @@ def test_more_people_come_only_by_a_sure_escalation(
 
 
 @given(some)
-def test_what_is_allowed_stays_so_or_is_asked(adding: list[tuple[Addition, bool]]) -> None:
+def test_what_is_allowed_stays_so_or_is_asked(adding: list[tuple[GateAddOn, bool]]) -> None:
     """What another rule allows is asked where one that adds names who decides, else allowed."""
     found = tighten_gate(Allow(rule="free"), adding)
     assert isinstance(found, Ask) == any(addition.ask for addition, _ in adding)
 
 
 @given(asks, some)
-def test_adding_twice_adds_nothing(gate: Ask, adding: list[tuple[Addition, bool]]) -> None:
+def test_adding_twice_adds_nothing(gate: Ask, adding: list[tuple[GateAddOn, bool]]) -> None:
     """What a rule has added it does not add again."""
     once = tighten_gate(gate, adding)
     assert tighten_gate(once, adding) == once
@@ -143,7 +143,7 @@ def test_a_rule_that_adds_never_frees_a_call(verdicts: list[str], data: st.DataO
         made.append(Rule(name=name, when=data.draw(conditions), gate=gates[verdict], **about))
     default = Ask(rule="default", stages=(LEADS,))
     with_them = Policy(source="p", rules=tuple(made), default=default)
-    plain = tuple(rule for rule in made if not isinstance(rule.gate, Addition))
+    plain = tuple(rule for rule in made if not isinstance(rule.gate, GateAddOn))
     without = with_them.model_copy(update={"rules": plain})
     before, after = without.get_gate(facts()), with_them.get_gate(facts())
     order = ("allow", "ask", "deny")
@@ -252,7 +252,7 @@ def test_what_is_asked_though_it_is_allowed_is_as_strict() -> None:
     text += ADDS.replace("adds", "elsewhere") + 'tool = "other"\nveto = 1\n'
     policy = parse(WHO + text)
     assert policy.get_gate(facts()) == Allow(rule="free")
-    found = policy.build_fallback_gate(facts())
+    found = policy.build_default_ask_gate(facts())
     assert found == Ask(rule="default", added=("adds",), stages=(LEADS,), reasons="always")
     nobody = '[[rule]]\nverdict = "allow"\n' + ADDS + 'reasons = "always"\n'
-    assert parse(nobody).build_fallback_gate(facts()) is None
+    assert parse(nobody).build_default_ask_gate(facts()) is None

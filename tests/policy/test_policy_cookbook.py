@@ -218,7 +218,7 @@ def test_escalation_at_night(hour: int, night: bool) -> None:
     assert isinstance(gate, Ask)
     assert gate.approvers.groups == (("on-call",) if night else ("shop-leads",))
     if night:
-        assert (gate.list_notification_delays(), gate.deadline) == ([600, 1800], 5400)
+        assert (gate.list_notification_delay_seconds(), gate.deadline) == ([600, 1800], 5400)
         assert gate.escalation[0].approvers.groups == ("managers",)
 
 

@@ -95,7 +95,7 @@ def test_finance_and_legal_in_any_order() -> None:
     policy = parse(FIRST["Finance and legal, in any order"])
     gate = asked(policy, "change", "destructive", database="production")
     assert [stage.approvers.groups for stage in gate.stages] == [("finance",), ("legal",)]
-    assert (gate.any_order, gate.deadline, gate.list_notification_delays()) == (
+    assert (gate.any_order, gate.deadline, gate.list_notification_delay_seconds()) == (
         True,
         8 * 3600,
         [4 * 3600],

@@ -67,7 +67,7 @@ def test_every_option_of_a_gate() -> None:
         editable=("amount", "note"),
         reasons="always",
     )
-    assert gate.list_notification_delays() == [1800, 2700, 3600, 5400]
+    assert gate.list_notification_delay_seconds() == [1800, 2700, 3600, 5400]
 
 
 def test_what_may_be_remembered() -> None:
@@ -143,7 +143,7 @@ def test_what_is_inherited_is_not_held_against_a_rule() -> None:
     short = asked(
         f'{WHO}reminders = ["30m"]\n[[rule]]\ntool = "x"\nverdict = "ask"\ndeadline = "10m"\n'
     )
-    assert (short.reminders, short.list_notification_delays()) == ((1800,), [])
+    assert (short.reminders, short.list_notification_delay_seconds()) == ((1800,), [])
     late = '[[rule]]\ntool = "x"\nverdict = "ask"\napprovers = ["U01"]\nquorum = 2\n'
     late += 'escalation = [{after = "30m", approvers = ["U02"]}]\n'
     assert asked(late + WHO).required_approvers == 2

@@ -40,13 +40,13 @@ def test_what_it_falls_back_to() -> None:
     """The defaults, with what matching rules add, and not what others do; none without them."""
     policy = parse(WHO + NOTES + NIGHT + DENY)
     assert policy.default is not None
-    assert parse(DENY).build_fallback_gate(facts()) is None
-    found = policy.build_fallback_gate(facts(tool="note"))
+    assert parse(DENY).build_default_ask_gate(facts()) is None
+    found = policy.build_default_ask_gate(facts(tool="note"))
     assert found is not None
     assert [stage.approvers.groups for stage in found.stages] == [("leads",), ("legal",)]
-    assert policy.build_fallback_gate(facts(tool="put")) == policy.default
+    assert policy.build_default_ask_gate(facts(tool="put")) == policy.default
     unsure = NIGHT.replace('tool = "note"', 'requester = "@gone"')
-    doubtful = parse(WHO + unsure).build_fallback_gate(facts())
+    doubtful = parse(WHO + unsure).build_default_ask_gate(facts())
     assert doubtful is not None
     assert len(doubtful.stages) == 2
 
@@ -55,7 +55,7 @@ def test_a_fall_back_for_an_effect_nobody_knows() -> None:
     """What is added to what cannot be undone is added to it, too."""
     for effect, stages in (("destructive", 2), ("write", 1)):
         adds = NIGHT.replace('tool = "note"', f'effect = "{effect}"')
-        found = parse(WHO + adds).build_fallback_gate(facts(effect="odd"))
+        found = parse(WHO + adds).build_default_ask_gate(facts(effect="odd"))
         assert found is not None
         assert len(found.stages) == stages
 

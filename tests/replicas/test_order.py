@@ -26,7 +26,7 @@ class OneOther(NoOtherProcesses):
 
     is_alive = True
 
-    def is_handling(self, delivery: Delivery, now: datetime) -> bool:
+    def is_handled_by_other_replica(self, delivery: Delivery, now: datetime) -> bool:
         """Until it is no more."""
         return self.is_alive and delivery.kind is DeliveryKind.SUBMISSION
 

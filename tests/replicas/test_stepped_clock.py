@@ -11,8 +11,13 @@ from datetime import timedelta
 import pytest
 
 from bot.clock import SystemClock
-from bot.replicas.replicas import LEASE, DeadReplicaDetector, Heartbeat, ReplicaChannels
-from bot.replicas.shared_clock import SharedClock
+from bot.replicas.replicas import (
+    LEASE,
+    DeadReplicaDetector,
+    HeartbeatSender,
+    ReplicaChannelOwnership,
+)
+from bot.replicas.shared_clock import DatabaseClock
 from storage import replicas
 from storage.store import Store
 from tests.postgres_server import Server, binaries, serve
@@ -60,20 +65,22 @@ class Replica:
     """What of a replica says that it is alive, and takes channels."""
 
     def __init__(self, store: Store, name: str) -> None:
-        self.clock, self.time = SharedClock(SystemClock()), Time()
+        self.clock, self.time = DatabaseClock(SystemClock()), Time()
         self.living = DeadReplicaDetector(LEASE, self.time.passed)
-        self.pulse = Heartbeat(
+        self.pulse = HeartbeatSender(
             store,
             self.clock,
             name,
             LEASE,
             active=set,
-            learn=lambda tx: self.living.record_heartbeats(
-                lambda: replicas.get_latest_heartbeats(tx)
+            learn=lambda tx: self.living.observe_heartbeats(
+                lambda: replicas.get_heartbeat_expiry_by_replica(tx)
             ),
             lapsed=lambda: self.channels.forget_all_channels(),
         )
-        self.channels = ReplicaChannels(store, self.living, name, self.pulse.is_alive, lambda: None)
+        self.channels = ReplicaChannelOwnership(
+            store, self.living, name, self.pulse.is_alive, lambda: None
+        )
         self.clock.synchronize_with_database(store)
         assert self.pulse.store_heartbeat()
 

@@ -102,7 +102,7 @@ class FakeDirectory:
         """None is private."""
         return channel in self.channels
 
-    def is_shared_channel(self, channel: str) -> bool:
+    def is_externally_shared_channel(self, channel: str) -> bool:
         """None is shared."""
         return False
 

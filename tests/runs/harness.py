@@ -17,7 +17,7 @@ from sqlalchemy import select
 from sqlmodel import col
 
 from bot.agent.turn import FunctionCall, PlannerError, Proposal, Reply
-from bot.cards.answers import NOTHING_BELOW, AnswerFooter
+from bot.cards.answers import NOTHING_BELOW, ModelAnswerFooter
 from bot.policy.gates import Allow, load_gate
 from bot.runs.worker_pool import WorkerPool
 from bot.tools import ToolContext, ToolError
@@ -117,7 +117,7 @@ class SilentThread:
         """Held messages become items."""
         with self._harness.store.write() as tx:
             held = runs.get_run_with_fence(tx, run.id, run.fence)
-            for each in inbox.list_held_messages(tx, run.id):
+            for each in inbox.list_messages_held_for_run(tx, run.id):
                 runs.append_transcript_item(
                     tx, held, {"role": "user", "content": each.key}, at=self._harness.clock.now()
                 )
@@ -130,7 +130,7 @@ class SilentThread:
         """Nothing to take back."""
 
     def store_whole_text(
-        self, tx: Transaction, text: str, *, last: bool, record: AnswerFooter = NOTHING_BELOW
+        self, tx: Transaction, text: str, *, last: bool, record: ModelAnswerFooter = NOTHING_BELOW
     ) -> None:
         """Nothing to post."""
 
@@ -179,7 +179,9 @@ class LoopHarness:
         self.loop = self.core.build_loop(
             intake, WorkerPool(lambda *_: None, 1, self.core.signals), lambda _: None
         )
-        self.core.build_restoration(lambda run: self.over.append(run.id)).settle_open_work()
+        self.core.build_restored_record_settler(
+            lambda run: self.over.append(run.id)
+        ).settle_work_if_restored()
         self.loop.reclaim_orphaned_runs()
 
     def opened(self) -> Store:
@@ -291,7 +293,7 @@ class LoopHarness:
     def post(self, row: Message) -> None:
         """Slack shows this card now."""
         with self.store.write() as tx:
-            moves.mark_message_shown(tx, row, ts=f"9{row.seq}.0", version=row.wanted)
+            moves.record_message_version_in_slack(tx, row, ts=f"9{row.seq}.0", version=row.wanted)
 
 
 def approved(path: Path, name: str = "note") -> LoopHarness:

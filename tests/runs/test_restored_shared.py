@@ -42,12 +42,15 @@ def test_one_of_several_replicas_takes_it_up(tmp_path: Path) -> None:
             closing(Store(f"sqlite:///{copy}", key=key)) as source,
             closing(Store(url, key=key).open()) as target,
         ):
-            backups.replace_record(source, target, [], harness.clock.now())
+            backups.replace_database_contents(source, target, [], harness.clock.now())
         stores = [Store(url, key=key).open() for _ in range(2)]
         assert all(each.mismatch_reason for each in stores)
         tools = make_tools(harness._act)
         parts = [make_core(each, harness.clock, FakeDirectory(), tools) for each in stores]
-        threads = [Thread(target=core.build_restoration().settle_open_work) for core in parts]
+        threads = [
+            Thread(target=core.build_restored_record_settler().settle_work_if_restored)
+            for core in parts
+        ]
         for each in threads:
             each.start()
         for each in threads:

@@ -26,7 +26,11 @@ def test_what_is_ready_while_it_is_worked_on_is_looked_at_again() -> None:
     assert workers.hand_out_runs([ready]) == {"r1"}
     assert entered.wait(30)
     assert workers.hand_out_runs([ready, ready]) == set()
-    assert (workers.list_active_run_ids(), workers.pop_due_run_ids(), signals.work.is_set()) == (
+    assert (
+        workers.list_active_run_ids(),
+        workers.pop_run_ids_due_again(),
+        signals.work.is_set(),
+    ) == (
         {"r1"},
         [],
         False,
@@ -36,8 +40,8 @@ def test_what_is_ready_while_it_is_worked_on_is_looked_at_again() -> None:
     assert not workers.is_idle()
     assert (
         workers.list_active_run_ids(),
-        workers.pop_due_run_ids(),
-        workers.pop_due_run_ids(),
+        workers.pop_run_ids_due_again(),
+        workers.pop_run_ids_due_again(),
     ) == (set(), ["r1"], [])
     assert workers.hand_out_runs([ready]) == {"r1"}
     assert signals.rest.wait_for(workers.is_idle, 30)

@@ -16,7 +16,7 @@ import uvicorn
 from mcp.server.mcpserver import MCPServer
 
 from bot.mcp.server_connection import fetch_tool_definitions
-from bot.mcp.server_file import Server, ServerFile, write_lock_file
+from bot.mcp.server_file import Server, ServerFile, write_accepted_tools
 from bot.mcp.server_tools import load_server_tools
 from bot.tools import Tool
 from bot.tools.arguments import load_arguments
@@ -62,8 +62,8 @@ class Kit:
         """Accept all that there is now (of `accept`, where another one is to be accepted)."""
         self.folder, self.server = folder, server
         self.file = ServerFile(folder / "servers.toml", (server,))
-        write_lock_file(
-            self.file.lock_path, {server.name: fetch_tool_definitions(accept or server)}
+        write_accepted_tools(
+            self.file.accepted_tools_path, {server.name: fetch_tool_definitions(accept or server)}
         )
         self.portal = AsyncPortal()
         self.pool = ThreadPoolExecutor(4)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.mcp.server_file import read_lock_file, write_lock_file
+from bot.mcp.server_file import read_accepted_tools, write_accepted_tools
 from bot.tools import Effect
 from bot.tools.runner import LostToolAnswer, ToolRefusal, ToolSuccess
 from tests.servers.support import Kit, until
@@ -110,11 +110,11 @@ def test_a_changed_tool_is_switched_off(own: Kit, caplog: pytest.LogCaptureFixtu
 
 def test_a_tool_that_was_not_accepted_is_not_there(own: Kit) -> None:
     """Nothing is used that nobody looked at."""
-    accepted = read_lock_file(own.file.lock_path)["depot"]
-    write_lock_file(own.file.lock_path, {"depot": {"stock": accepted["stock"]}})
+    accepted = read_accepted_tools(own.file.accepted_tools_path)["depot"]
+    write_accepted_tools(own.file.accepted_tools_path, {"depot": {"stock": accepted["stock"]}})
     own.read()
     assert list(own.tools) == ["depot_stock"]
-    own.file.lock_path.unlink()
+    own.file.accepted_tools_path.unlink()
     own.read()
     assert own.tools == {}
 

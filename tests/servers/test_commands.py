@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from bot.cli import mcp
-from bot.cli.doctor.checks import check_servers
+from bot.cli.doctor.checks import check_mcp_servers
 from bot.config.settings import Settings
 from bot.mcp.server_connection import fetch_tool_definitions
-from bot.mcp.server_file import Server, ToolDefinition, list_tool_changes, read_lock_file
+from bot.mcp.server_file import Server, ToolDefinition, list_tool_changes, read_accepted_tools
 from countersign.cli.commands import main
 from tests.missing import missing
 from tests.servers.support import over_http
@@ -75,7 +75,7 @@ def is_shown_and_accepted(
     assert "not accepted, so not used: send, show, stock" in str(new)
     assert main(["mcp", "accept", "depot", "--yes"]) == 0
     assert "3 tools accepted" in capsys.readouterr().out
-    assert sorted(read_lock_file(folder / "servers.lock.json")["depot"]) == [
+    assert sorted(read_accepted_tools(folder / "servers.lock.json")["depot"]) == [
         "send",
         "show",
         "stock",
@@ -117,7 +117,7 @@ def test_what_a_server_calls_itself_passes_for_nothing_else(
 
 def told() -> list[object]:
     """What the doctor says."""
-    return list(check_servers(settings()))
+    return list(check_mcp_servers(settings()))
 
 
 def test_what_cannot_be_reached_is_said(

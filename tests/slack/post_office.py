@@ -10,8 +10,13 @@ from sqlalchemy import select, update
 from sqlmodel import col
 
 from bot.slack.client import SlackClient
-from bot.slack.pace import BotTokenStatus, ChannelOwnership, ChannelPacer, SingleProcessOwnership
-from bot.slack.posting import MessageRenderer, OutboxMemory, OutboxSlackCalls, PostSearch
+from bot.slack.pace import (
+    BotTokenStatus,
+    ChannelOwnership,
+    ChannelPacer,
+    SingleProcessChannelOwnership,
+)
+from bot.slack.posting import MessageRenderer, OutboxMemory, OutboxSlackCalls, UnconfirmedPostSearch
 from bot.slack.sender import MessageSender
 from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.records import ApiCall
@@ -42,7 +47,7 @@ class PostOffice:
         self.pace = ChannelPacer(self.clock, slack.api_url)
         self.access = BotTokenStatus(self.clock, self.client.auth_test)
         bot_user = str(self.client.auth_test()["user_id"])
-        self.search = PostSearch(store, self.clock, bot_user, self.client)
+        self.search = UnconfirmedPostSearch(store, self.clock, bot_user, self.client)
         self.posting = OutboxSlackCalls(store, self.client)
         self.renderer = MessageRenderer(store, self.clock, core.tools, core.directory)
         self.sender = MessageSender(
@@ -55,7 +60,7 @@ class PostOffice:
             renderer=self.renderer,
             posting=self.posting,
             search=self.search,
-            channels=channels or SingleProcessOwnership(),
+            channels=channels or SingleProcessChannelOwnership(),
         )
         self._seen = len(slack.requests)
 

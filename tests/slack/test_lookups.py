@@ -12,15 +12,15 @@ from slack_sdk.errors import SlackApiError
 
 from bot.policy.authority import LookupFailedError, LookupPendingError
 from bot.signals import Signals
-from bot.slack.client import SlackClient, build_reading_client
+from bot.slack.client import SlackClient, build_read_only_slack_client
 from bot.slack.directory import FEW, SlackDirectory
 from bot.slack.lookups import LookupCache, LookupKind
-from bot.tools.names import NamedKind, SlackIdResolver
+from bot.tools.names import SlackIdKind, SlackIdResolver
 from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.people import Channel, Person
 from tests.local_slack import build_local_slack
 
-PERSON = NamedKind.PERSON
+PERSON = SlackIdKind.PERSON
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def slack() -> Iterator[Sandbox]:
 @pytest.fixture
 def client(slack: Sandbox) -> Iterator[SlackClient]:
     """The client that only reads."""
-    client = build_reading_client(slack.bot_token, slack.api_url)
+    client = build_read_only_slack_client(slack.bot_token, slack.api_url)
     yield client
     client.close()
 
@@ -74,7 +74,9 @@ def test_names_of_channels_come_from_one_list(slack: Sandbox, directory: SlackDi
     with slack.world.lock:
         slack.world.channels["C0MANY0009"].name = "just-renamed"
     assert directory.find_channel_id("#just-renamed") is None  # the list is seconds old
-    assert directory.update_from_event({"type": "channel_rename", "channel": {"id": "C0MANY0009"}})
+    assert directory.update_cache_from_event(
+        {"type": "channel_rename", "channel": {"id": "C0MANY0009"}}
+    )
     assert directory.find_channel_id("#just-renamed") == "C0MANY0009"
 
 
@@ -86,11 +88,11 @@ def test_all_groups_come_with_one_call(slack: Sandbox, directory: SlackDirectory
     assert directory.find_group("nothing") is None
     assert calls(slack, "usergroups.list") == 1
     slack.set_group("shop-leads", ["dan"])
-    assert directory.update_from_event({"type": "subteam_members_changed"})
+    assert directory.update_cache_from_event({"type": "subteam_members_changed"})
     leads = directory.find_group("shop-leads")
     assert leads is not None
     assert leads.members == {"UDAN00001"}
-    assert not directory.update_from_event({"type": "reaction_added"})
+    assert not directory.update_cache_from_event({"type": "reaction_added"})
 
 
 def test_many_people_come_from_the_list(slack: Sandbox, directory: SlackDirectory) -> None:
@@ -108,7 +110,7 @@ def test_many_people_come_from_the_list(slack: Sandbox, directory: SlackDirector
     assert len(directory.find_people([each.id for each in crowd])) == FEW + 1
     assert (calls(slack, "users.info"), calls(slack, "users.list")) == (2, 1)
     changed = {"id": crowd[0].id, "name": "m0", "deleted": True}
-    assert directory.update_from_event({"type": "user_change", "user": changed})
+    assert directory.update_cache_from_event({"type": "user_change", "user": changed})
     assert directory.find_people([crowd[0].id])[crowd[0].id].deleted
 
 
@@ -160,7 +162,10 @@ def test_many_who_ask_at_once_are_one_question(slack: Sandbox) -> None:
     def want() -> None:
         for number in range(rounds):
             at_once.wait(30)
-            assert answers.get_answer((LookupKind.PERSON, f"U{number}"), ask, 30) == f"U{number}"
+            assert (
+                answers.get_or_look_up_answer((LookupKind.PERSON, f"U{number}"), ask, 30)
+                == f"U{number}"
+            )
 
     often = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
@@ -212,7 +217,7 @@ def test_an_answer_from_before_an_event_is_not_remembered(
         directory.with_timeout(0).find_person("UDAN00001")
     assert hold.arrived.wait(30)
     slack.deactivate("dan")
-    directory.update_from_event({"type": "user_change", "user": {"id": "UDAN00001"}})
+    directory.update_cache_from_event({"type": "user_change", "user": {"id": "UDAN00001"}})
     hold.release()
     assert not awaited.value.answers[0].result(30).deleted
     person = directory.find_person("UDAN00001")

@@ -16,25 +16,25 @@ def test_a_channel_rests_longer_each_time() -> None:
     clock = StillClock()
     memory = OutboxMemory(clock)
     for pause in (TENTH, 2 * TENTH, 4 * TENTH):
-        memory.pause_after_failure("C1")
+        memory.pause_after_database_failure("C1")
         assert memory.find_next_due_time(AT) == AT + pause
     assert memory.filter_unpaused_channels({"C1", "C2"}, AT) == {"C2"}
-    memory.end_failure_pause("C1")
-    memory.end_failure_pause("C2")
+    memory.end_database_failure_pause("C1")
+    memory.end_database_failure_pause("C2")
     assert (memory.filter_unpaused_channels({"C1"}, AT), memory.find_next_due_time(AT)) == (
         {"C1"},
         None,
     )
-    memory.pause_after_failure("C1")
+    memory.pause_after_database_failure("C1")
     assert memory.find_next_due_time(AT) == AT + TENTH
 
 
 def test_it_may_go_on_at_the_end_of_its_rest() -> None:
     """Not before; the first of several is what there is to wait for."""
     memory = OutboxMemory(StillClock())
-    memory.pause_after_failure("C2")
-    memory.pause_after_failure("C2")
-    memory.pause_after_failure("C1")
+    memory.pause_after_database_failure("C2")
+    memory.pause_after_database_failure("C2")
+    memory.pause_after_database_failure("C1")
     assert memory.find_next_due_time(AT) == AT + TENTH
     assert memory.filter_unpaused_channels({"C1", "C2"}, AT + TENTH) == {"C1"}
     assert memory.find_next_due_time(AT + TENTH) == AT + 2 * TENTH

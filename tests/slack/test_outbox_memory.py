@@ -12,7 +12,7 @@ import pytest
 from bot.clock import SystemClock
 from bot.slack.channel_queues import Outbox
 from bot.slack.client import SlackClient
-from bot.slack.posting import MessageRenderer, OutboxSlackCalls, PostSearch
+from bot.slack.posting import MessageRenderer, OutboxSlackCalls, UnconfirmedPostSearch
 from slack_sandbox.server import Sandbox
 from storage import outbox
 from storage.models import Message
@@ -53,7 +53,7 @@ class Running:
         renderer = MessageRenderer(store, clock, core.tools, core.directory)
         posting, search = (
             OutboxSlackCalls(store, client),
-            PostSearch(store, core.clock, core.identity.user, client),
+            UnconfirmedPostSearch(store, core.clock, core.identity.user, client),
         )
         self.outbox = Outbox(store, clock, core.signals, renderer, posting, search)
         self.thread = threading.Thread(target=self.outbox.run)

@@ -17,9 +17,9 @@ SLACK, LOCAL = "https://slack.com/api/", "http://127.0.0.1:8765/api/"
 def burst(pace: ChannelPacer, channel: str = "C1") -> int:
     """How many posts go at once."""
     for number in range(100):
-        if pace.compute_wait(channel):
+        if pace.compute_wait_before_post(channel):
             return number
-        pace.note_post(channel)
+        pace.count_channel_post(channel)
     return 100
 
 
@@ -28,7 +28,7 @@ def test_one_a_second_after_a_burst() -> None:
     clock = StillClock()
     pace = ChannelPacer(clock, SLACK)
     assert burst(pace) == BURST
-    assert pace.compute_wait("C1") == timedelta(seconds=1)
+    assert pace.compute_wait_before_post("C1") == timedelta(seconds=1)
     assert burst(pace, "C2") == BURST
     clock.at += timedelta(seconds=1)
     assert burst(pace) == 1

@@ -9,7 +9,12 @@ from typing import Any
 
 import pytest
 
-from bot.slack.client import LONGEST, RateLimitPauses, build_reading_client, parse_retry_after
+from bot.slack.client import (
+    LONGEST,
+    RateLimitPauses,
+    build_read_only_slack_client,
+    parse_retry_after,
+)
 from storage.states import MessageStatus
 from tests.local_slack import build_local_slack
 from tests.slack.odd_server import OddServer
@@ -80,7 +85,7 @@ def test_a_look_up_that_is_limited_is_tried_again(header: str | None) -> None:
     with build_local_slack() as sandbox:
         begun = time.monotonic()
         sandbox.faults.rate_limit("users.info", retry_after=1)
-        client = build_reading_client(sandbox.bot_token, sandbox.api_url)
+        client = build_read_only_slack_client(sandbox.bot_token, sandbox.api_url)
         patience: Any = client.retry_handlers[-1]
         headers = {} if header is None else {"Retry-After": [header]}
         patience.ended.set()  # else it waits as long as is said

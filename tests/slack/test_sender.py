@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bot.slack.pace import SingleProcessOwnership
+from bot.slack.pace import SingleProcessChannelOwnership
 from bot.slack.posting import SlackPost
 from slack_sandbox.web_api.faults import When
 from storage import moves, outbox
@@ -147,7 +147,7 @@ def test_what_another_life_was_posting(office: PostOffice) -> None:
     assert office.memory.pop_due_duplicate_searches(office.clock.now()) == []
     office.clock.at += timedelta(seconds=30)
     assert office.memory.pop_due_duplicate_searches(office.clock.now()) == [row.key]
-    office.sender.remove_duplicates(row.key)
+    office.sender.delete_duplicate_messages(row.key)
     assert office.seen(ts)
     assert not office.seen(late)
     assert office.memory.find_next_due_time(office.clock.now()) is None
@@ -373,7 +373,7 @@ def test_what_stands_and_could_not_be_stored(office: PostOffice) -> None:
     assert office.memory.find_post(row.seq) is None
 
 
-class Elsewhere(SingleProcessOwnership):
+class Elsewhere(SingleProcessChannelOwnership):
     """Another process sends by now."""
 
     def is_channel_owned(self, channel: str) -> bool:

@@ -18,7 +18,7 @@ from bot.config.settings import Settings
 from bot.config.startup import StartupError
 from bot.signals import UnacknowledgedDeliveries
 from bot.slack import socket as module
-from bot.slack.socket import SocketModeConnection, open_sole_connection
+from bot.slack.socket import SocketModeConnection, open_sole_slack_connection
 from slack_sandbox.server import Sandbox
 from tests.local_slack import build_local_slack
 
@@ -226,18 +226,20 @@ def test_a_second_process_with_the_same_token(
     with build_local_slack() as sandbox:
         app, settings = app_on(sandbox), settings_of(sandbox, allowed=allowed)
         alone = {"other_connections": False}
-        first = open_sole_connection(
+        first = open_sole_slack_connection(
             app, settings.model_copy(update=alone), UnacknowledgedDeliveries(), threading.Event()
         )
         if allowed:
-            second = open_sole_connection(
+            second = open_sole_slack_connection(
                 app, settings, UnacknowledgedDeliveries(), threading.Event()
             )
             sandbox.wait(lambda: [each for each in caplog.records if COUNTS in each.message])
             second.close()
         else:
             with pytest.raises(StartupError, match="another process is connected"):
-                open_sole_connection(app, settings, UnacknowledgedDeliveries(), threading.Event())
+                open_sole_slack_connection(
+                    app, settings, UnacknowledgedDeliveries(), threading.Event()
+                )
         first.close()
     said = [each for each in caplog.records if each.message.endswith("goes to one of them")]
     level = logging.INFO if allowed else logging.ERROR

@@ -13,7 +13,7 @@ from slack_bolt import BoltResponse
 from bot.signals import UnacknowledgedDeliveries
 from bot.slack import socket as module
 from bot.slack import socket_client
-from bot.slack.socket import SocketModeConnection, open_sole_connection
+from bot.slack.socket import SocketModeConnection, open_sole_slack_connection
 from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.records import Delivery
 from tests.local_slack import build_local_slack
@@ -214,7 +214,7 @@ def test_a_connection_that_died_is_no_other_process(
         sandbox.faults.cut()
         sandbox.wait(lambda: sandbox.closed == [GONE])
         settings = settings_of(sandbox, allowed=False)
-        slack = open_sole_connection(
+        slack = open_sole_slack_connection(
             app_on(sandbox), settings, UnacknowledgedDeliveries(), threading.Event()
         )
         for number in (2, 3):

@@ -15,7 +15,7 @@ from sqlmodel import col
 from bot.config.connection_settings import Transport
 from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.records import Delivery
-from storage.digest import key_file_path, load_or_create_key
+from storage.digest import key_file_path, load_or_create_signing_key
 from storage.models import Call, Message, Revision, Run
 from storage.states import MESSAGE_OPEN, RUN_OPEN
 from storage.store import Store
@@ -99,7 +99,7 @@ class Place:
         if ON_A_SERVER:
             return store_of(self.database)
         url = settings_of(self.database)["DATABASE_URL"]
-        return Store(url, key=load_or_create_key(key_file_path(self.database)))
+        return Store(url, key=load_or_create_signing_key(key_file_path(self.database)))
 
     def all(self, model: type[Any], *where: Any) -> list[Any]:
         """Every row of a table."""

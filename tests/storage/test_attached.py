@@ -43,13 +43,16 @@ def test_a_thread_has_room_for_so_many_bytes(store: Store) -> None:
     with store.write() as tx:
         picture = file(run, "1.1", size=100)
         for each in (picture, file(run, "1.2", "application/pdf", 20)):
-            transcripts.insert_file(tx, each, at=AT)
-        transcripts.insert_file(tx, file(run, "1.3", transcripts.TEXT, 3), at=AT)
-        transcripts.insert_file(tx, file(later, "2.2", size=1000), at=AT)
-        assert transcripts.sum_file_sizes(tx, run) == 1120
-        assert transcripts.sum_file_sizes(tx, copy_row_with_changes(run, thread_ts="3.0")) == 0
+            transcripts.insert_attached_file(tx, each, at=AT)
+        transcripts.insert_attached_file(tx, file(run, "1.3", transcripts.TEXT, 3), at=AT)
+        transcripts.insert_attached_file(tx, file(later, "2.2", size=1000), at=AT)
+        assert transcripts.sum_attached_file_bytes(tx, run) == 1120
+        assert (
+            transcripts.sum_attached_file_bytes(tx, copy_row_with_changes(run, thread_ts="3.0"))
+            == 0
+        )
         transcripts.withhold_file(tx, picture, WithheldReason.DELETED, at=AT, actor="system")
-        assert transcripts.sum_file_sizes(tx, run) == 1020
+        assert transcripts.sum_attached_file_bytes(tx, run) == 1020
 
 
 def test_what_is_withheld_leaves_no_trace(store: Store, tmp_path: Path) -> None:
@@ -58,7 +61,7 @@ def test_what_is_withheld_leaves_no_trace(store: Store, tmp_path: Path) -> None:
     """
     run = seed(store).run()
     with store.write() as tx:
-        transcripts.insert_file(tx, file(run, "1.1"), at=AT)
+        transcripts.insert_attached_file(tx, file(run, "1.1"), at=AT)
     [mine] = everything(store)
     with store.write() as tx:
         transcripts.mark_file_accepted(tx, mine, AT)
@@ -82,7 +85,7 @@ def test_a_channel_with_another_id_keeps_its_files(store: Store) -> None:
     """Their messages are known by the new id, so that what is deleted there is found."""
     run = seed(store).run()
     with store.write() as tx:
-        transcripts.insert_file(tx, file(run, "1.1"), at=AT)
+        transcripts.insert_attached_file(tx, file(run, "1.1"), at=AT)
         channel_modes.change_channel_id(tx, run.team, run.channel, "C0NEW", at=AT)
         [found] = transcripts.list_files_of_message(
             tx, transcripts.build_message_key(run.team, "C0NEW", "1.1")

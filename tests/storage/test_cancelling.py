@@ -61,8 +61,8 @@ def test_cancel_while_a_tool_runs(store: Store) -> None:
         moves.change_call_status(
             tx, seeded.call(), C.SUCCEEDED, at=AT, actor="worker", output="SUCCEEDED."
         )
-        endings.close_plans_of_cancelled_run(tx, seeded.run(), at=AT)
-        endings.close_plans_of_cancelled_run(tx, seeded.run(), at=AT)
+        endings.close_plans_of_ended_run(tx, seeded.run(), at=AT)
+        endings.close_plans_of_ended_run(tx, seeded.run(), at=AT)
     assert told_outputs(seeded) == [("call_0", "SUCCEEDED."), ("call_1", "CANCELLED")]
 
 
@@ -99,8 +99,8 @@ def test_a_remade_plan_supersedes_what_waited(store: Store) -> None:
     """
     seeded = seed(store, C.PENDING, C.APPROVED, C.UNKNOWN, C.FAILED)
     with store.write() as tx:
-        assert endings.supersede_calls_of_run(tx, seeded.run(), at=AT, words=outputs) == 2
-        assert endings.supersede_calls_of_run(tx, seeded.run(), at=AT, words=outputs) == 0
+        assert endings.supersede_unstarted_calls_of_run(tx, seeded.run(), at=AT, words=outputs) == 2
+        assert endings.supersede_unstarted_calls_of_run(tx, seeded.run(), at=AT, words=outputs) == 0
     assert [seeded.call(i).status for i in range(4)] == [
         C.SUPERSEDED,
         C.SUPERSEDED,

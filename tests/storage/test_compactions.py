@@ -34,7 +34,7 @@ def test_a_compaction_is_no_item(store: Store) -> None:
             found.last_seq, frozenset(), (STANDS,), "https://there/v1/", is_summed_up=False
         )
         runs.append_transcript_item(tx, run, made.build_item(), at=AT)
-        runs.add_used_tokens(tx, run, 70)
+        runs.add_tokens_to_run(tx, run, 70)
     with store.read() as tx:
         run, read = seeded.run(), TranscriptCache().read_transcript(tx, seeded.run())
         assert (read.items, read.compactions) == ((SAID,), (made,))
@@ -64,7 +64,7 @@ def test_what_is_on_record(store: Store) -> None:
         child = sub_agents.hand_call_to_sub_agent(tx, seeded.run(), seeded.call(0), SAID, at=AT)
         theirs = {**get_column_values(seeded.call(4)), "id": "theirs", "run_id": child.id}
         tx.execute(insert(Call).values({**theirs, "provider_id": "call_of_theirs"}))
-        runs.add_used_tokens(tx, child, 30)
+        runs.add_tokens_to_run(tx, child, 30)
     with store.read() as tx:
         assert transcripts.list_call_ids_kept_for_model(tx, seeded.run()) == {
             "call_0",

@@ -81,7 +81,7 @@ def test_the_deadline_to_the_microsecond(store: Store, early: timedelta, won: bo
         assert isinstance(outcome, AppliedDecision) == won
         assert isinstance(outcome, MissedDeadline) != won
         with store.write() as tx:
-            fell = endings.expire_call(tx, seeded.call(), at=AT, words=outputs)
+            fell = endings.expire_call_if_overdue(tx, seeded.call(), at=AT, words=outputs)
         assert fell != won
     seeded = seed(store, C.UNKNOWN, deadline=AT + early)
     assert isinstance(resolve(seeded, "done"), AppliedDecision) == won
@@ -133,7 +133,7 @@ def test_what_is_not_there(store: Store) -> None:
             decisions.resolve_unknown_call(tx, "nothing", 1, ANA, "done", at=AT, words=outputs),
             MissingCall,
         )
-        assert isinstance(decisions.check_decidable(tx, "nothing", 1, AT), MissingCall)
+        assert isinstance(decisions.check_revision_is_decidable(tx, "nothing", 1, AT), MissingCall)
 
 
 def test_the_deadline_denies_once(store: Store) -> None:
@@ -141,8 +141,8 @@ def test_the_deadline_denies_once(store: Store) -> None:
     seeded = seed(store, deadline=AT)
     first, second = seeded.call(), seeded.call()
     with store.write() as tx:
-        assert endings.expire_call(tx, first, at=AT, words=outputs)
-        assert not endings.expire_call(tx, second, at=AT, words=outputs)
+        assert endings.expire_call_if_overdue(tx, first, at=AT, words=outputs)
+        assert not endings.expire_call_if_overdue(tx, second, at=AT, words=outputs)
     assert (seeded.call().status, seeded.run().status, seeded.votes()) == (C.EXPIRED, R.READY, [])
     assert [(a.event, a.actor) for a in seeded.audit()] == [
         ("call.expired", "clock"),
@@ -151,15 +151,15 @@ def test_the_deadline_denies_once(store: Store) -> None:
     assert "not a person's rejection" in seeded.call().output
     assert isinstance(vote(seeded), EarlierDecision)
     with store.write() as tx:  # somebody else had read that it was due
-        assert not endings.expire_call(tx, seeded.call(), at=AT, words=outputs)
+        assert not endings.expire_call_if_overdue(tx, seeded.call(), at=AT, words=outputs)
 
 
 def test_no_deadline_never_falls(store: Store) -> None:
     """A call without a deadline, or with a future one, is neither expired nor listed as due."""
     seeded, later = seed(store, deadline=None), seed(store, deadline=AT + TICK)
     with store.write() as tx:
-        assert not endings.expire_call(tx, seeded.call(), at=AT + HOUR, words=outputs)
-        assert not endings.expire_call(tx, later.call(), at=AT, words=outputs)
+        assert not endings.expire_call_if_overdue(tx, seeded.call(), at=AT + HOUR, words=outputs)
+        assert not endings.expire_call_if_overdue(tx, later.call(), at=AT, words=outputs)
         assert schedule.list_call_and_plan_ids_due_by(tx, AT) == []
         assert schedule.find_next_deadline(tx) == AT + TICK
 

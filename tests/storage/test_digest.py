@@ -19,7 +19,7 @@ from storage.digest import (
     SAFE_INTEGER,
     NonCanonicalValueError,
     canonical_json,
-    compute_keyed_digest,
+    compute_digest_of_call,
     parse_json_object,
 )
 
@@ -260,16 +260,18 @@ def test_every_part_counts(part: str, word: str, number: int) -> None:
     """A change of tool, schema, arguments, requester, team, gate or revision changes it."""
     other = number if part == "revision" else str(PARTS[part]) + word + "x"
     key = b"k" * 32
-    assert compute_keyed_digest(key, **PARTS) == compute_keyed_digest(key, **PARTS)
-    assert compute_keyed_digest(key, **PARTS) != compute_keyed_digest(key, **PARTS | {part: other})
-    assert compute_keyed_digest(key, **PARTS) != compute_keyed_digest(b"j" * 32, **PARTS)
+    assert compute_digest_of_call(key, **PARTS) == compute_digest_of_call(key, **PARTS)
+    assert compute_digest_of_call(key, **PARTS) != compute_digest_of_call(
+        key, **PARTS | {part: other}
+    )
+    assert compute_digest_of_call(key, **PARTS) != compute_digest_of_call(b"j" * 32, **PARTS)
 
 
 @given(text, text)
 def test_parts_do_not_run_together(left: str, right: str) -> None:
     """Moving text from one part to the next is another digest."""
-    one = compute_keyed_digest(b"k", **PARTS | {"tool": left + right, "schema": ""})
-    two = compute_keyed_digest(b"k", **PARTS | {"tool": left, "schema": right})
+    one = compute_digest_of_call(b"k", **PARTS | {"tool": left + right, "schema": ""})
+    two = compute_digest_of_call(b"k", **PARTS | {"tool": left, "schema": right})
     assert (one == two) == (right == "")
 
 

@@ -13,8 +13,8 @@ from storage.digest import (
     NonCanonicalValueError,
     canonical_json,
     key_file_path,
-    load_or_create_key,
-    write_key_if_absent,
+    load_or_create_signing_key,
+    write_key_file_if_absent,
 )
 
 EXACT = 9_007_199_254_740_991  # the greatest whole number that each program reads exactly
@@ -48,13 +48,13 @@ def test_a_key_is_its_owners_alone(tmp_path: Path) -> None:
     """Beside its database, in a file that nobody else reads, and never written over."""
     path = key_file_path(tmp_path / "record.db")
     assert path == tmp_path / "record.db.key"
-    key = load_or_create_key(path)
+    key = load_or_create_signing_key(path)
     assert (len(key), stat.S_IMODE(path.stat().st_mode)) == (64, 0o600)
-    write_key_if_absent(path, b"x" * 32)
-    assert load_or_create_key(path) == key
+    write_key_file_if_absent(path, b"x" * 32)
+    assert load_or_create_signing_key(path) == key
     assert list(tmp_path.iterdir()) == [path]
     path.write_text("k" * 32)
-    assert load_or_create_key(path) == b"k" * 32
+    assert load_or_create_signing_key(path) == b"k" * 32
     path.write_text("k" * 31)
     with pytest.raises(KeyFileError):
-        load_or_create_key(path)
+        load_or_create_signing_key(path)

@@ -71,11 +71,11 @@ def statements(harness: LoopHarness) -> dict[str, Any]:
     with harness.store.read() as tx:
         now = harness.clock.now()
         due = outbox.list_due_messages(tx, now, "C0SUPPORT")
-        assert outbox.list_due_channels(tx, now)
-        outbox.find_next_retry_time(tx)
+        assert outbox.list_channels_with_due_messages(tx, now)
+        outbox.find_next_message_retry_time(tx)
         outbox.list_cards_of_plan(tx, call.plan_id)
     with harness.store.write() as tx:
-        moves.mark_message_shown(tx, due[0], ts="9.9", version=1)
+        moves.record_message_version_in_slack(tx, due[0], ts="9.9", version=1)
     harness.store.trace = None
     return found
 
@@ -143,11 +143,11 @@ def test_a_request_that_goes_on_elsewhere_is_found_by_an_index(store: Store) -> 
     with store.write() as tx:
         inbox.insert_delivery(tx, one)
         [stored] = inbox.list_new_deliveries(tx)
-        inbox.hold_message(tx, stored, mine.run_id)
+        inbox.hold_message_until_next_turn(tx, stored, mine.run_id)
     store.trace = seen = Seen()
     with store.read() as tx:
         run = runs.find_newest_run_of_person_in_thread(tx, TEAM, one.channel, one.thread_ts, BEN)
-        [held] = inbox.list_held_messages(tx, mine.run_id)
+        [held] = inbox.list_messages_held_for_run(tx, mine.run_id)
         assert inbox.is_first_delivery_of_run(tx, held)
         assert inbox.find_first_delivery_thread(tx, mine.run_id) == (one.channel, one.thread_ts)
         assert inbox.get_newest_transcript_message_ts(tx, mine.run(), held) == ""

@@ -12,8 +12,8 @@ import pytest
 
 from bot.agent import outputs
 from storage import decisions, trail
-from storage.digest import AuditChain, AuditHead
-from storage.examination import examine_record
+from storage.digest import AuditChainSealer, AuditHead
+from storage.examination import examine_audit_and_rows
 from storage.models import Audit
 from storage.store import Store
 from storage.trail import AuditHeadFile, audit_head_file_path
@@ -30,7 +30,7 @@ def noted(store: Store) -> AuditHead | None:
 def problems(store: Store) -> list[str]:
     """What is wrong with the record, as its reader is told."""
     with store.read() as tx:
-        return examine_record(tx, store.chain, noted(store)).problems
+        return examine_audit_and_rows(tx, store.chain, noted(store)).problems
 
 
 def append(store: Store, text: str, *, durable: bool = True) -> None:
@@ -55,12 +55,14 @@ def cut(db: sqlite3.Connection) -> None:
 
 def rehash(db: sqlite3.Connection) -> None:
     """Put somebody else in the third row, and seal it and all that follow with another key."""
-    other, before = AuditChain(b"another key, of 32 characters ok"), AuditHead()
+    other, before = AuditChainSealer(b"another key, of 32 characters ok"), AuditHead()
     db.row_factory = sqlite3.Row
     for row in map(dict, db.execute("SELECT * FROM audit ORDER BY seq").fetchall()):
         actor = "UEVE00001" if row["seq"] == 3 else row["actor"]
         if row["seq"] >= 3:
-            sealed = other.seal_row(before, AT, "", "", actor, row["event"], row["data"])
+            sealed = other.compute_next_audit_head(
+                before, AT, "", "", actor, row["event"], row["data"]
+            )
             db.execute(
                 "UPDATE audit SET actor = ?, previous = ?, hash = ? WHERE seq = ?",
                 (actor, before.hash, sealed.hash, row["seq"]),

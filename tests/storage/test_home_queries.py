@@ -78,8 +78,11 @@ def test_what_somebody_decided_is_found_by_their_votes(store: Store) -> None:
 
     store.trace = Seen()
     with store.read() as tx:
-        assert request_lists.list_decided_calls(tx, TEAM, BEN, AT, 10, "C0NOWHERE") == []
-        request_lists.list_decided_calls(tx, TEAM, BEN, AT, 10)
+        assert (
+            request_lists.list_decided_calls_involving_person(tx, TEAM, BEN, AT, 10, "C0NOWHERE")
+            == []
+        )
+        request_lists.list_decided_calls_involving_person(tx, TEAM, BEN, AT, 10)
     store.trace = None
     with store.read() as tx:
         voted = [
@@ -169,7 +172,7 @@ def test_of_many_decisions_the_newest_are_found(store: Store) -> None:
         for person in (ANA, BEN, "UOTHER", "UNOBODY"):
             for channel in ("", "C1"):
                 for most in (1, 9, 400):
-                    given = request_lists.list_decided_calls(
+                    given = request_lists.list_decided_calls_involving_person(
                         tx, TEAM, person, LONG_AGO, most, channel
                     )
                     assert [call.id for call in given] == expected(person, channel, most)
@@ -195,8 +198,8 @@ def test_what_is_shown_of_many_is_found_without_all_of_them(store: Store) -> Non
         with store.read() as tx:
             steps: list[int] = []
             tx.raw.set_progress_handler(lambda steps=steps: steps.append(1), 100)
-            request_lists.list_decided_calls(tx, TEAM, ANA, LONG_AGO, 9)
-            request_lists.list_decided_calls(tx, TEAM, BEN, LONG_AGO, 9)
+            request_lists.list_decided_calls_involving_person(tx, TEAM, ANA, LONG_AGO, 9)
+            request_lists.list_decided_calls_involving_person(tx, TEAM, BEN, LONG_AGO, 9)
             request_lists.list_recent_requests(tx, TEAM, BEN, 9)
             tx.raw.set_progress_handler(None, 0)
         met.append(len(steps))

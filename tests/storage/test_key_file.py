@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.digest import compute_key_id, load_or_create_key
+from storage.digest import compute_key_id, load_or_create_signing_key
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,11 +21,12 @@ TEN = """
 import sys
 from multiprocessing import get_context
 from pathlib import Path
-from storage.digest import load_or_create_key
+from storage.digest import load_or_create_signing_key
 
 with get_context("fork").Pool(10) as pool:
     for path in sys.argv[1:]:
-        print(*{key.hex() for key in pool.map(load_or_create_key, [Path(path)] * 10, chunksize=1)})
+        keys = pool.map(load_or_create_signing_key, [Path(path)] * 10, chunksize=1)
+        print(*{key.hex() for key in keys})
 """
 
 
@@ -50,13 +51,13 @@ def test_a_key_is_kept_or_made(tmp_path: Path) -> None:
 
     One that is too short is refused.
     """
-    assert load_or_create_key(tmp_path / "a") != load_or_create_key(tmp_path / "b")
-    assert load_or_create_key(tmp_path / "a") == load_or_create_key(tmp_path / "a")
+    assert load_or_create_signing_key(tmp_path / "a") != load_or_create_signing_key(tmp_path / "b")
+    assert load_or_create_signing_key(tmp_path / "a") == load_or_create_signing_key(tmp_path / "a")
     (tmp_path / "c").write_text(f"  {'k' * 32}\n")
-    assert load_or_create_key(tmp_path / "c") == b"k" * 32
+    assert load_or_create_signing_key(tmp_path / "c") == b"k" * 32
     (tmp_path / "d").write_text("k" * 31)
     with pytest.raises(ValueError, match="at least 32"):
-        load_or_create_key(tmp_path / "d")
+        load_or_create_signing_key(tmp_path / "d")
 
 
 @given(st.binary(min_size=32, max_size=64), st.binary(min_size=32, max_size=64))

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 
 from storage import inbox
-from storage.store import Store, is_temporary_error
+from storage.store import Store, is_temporary_database_error
 from tests.postgres_server import Server, binaries, serve
 from tests.storage.builders import delivery
 
@@ -97,7 +97,7 @@ def test_what_became_of_a_commit_is_asked_for(server: Server, delivered: bool) -
         else:
             with pytest.raises(DBAPIError) as caught, store.write() as tx:
                 inbox.insert_delivery(tx, delivery("said"))
-            assert is_temporary_error(caught.value)
+            assert is_temporary_database_error(caught.value)
         with store.read() as tx:
             assert inbox.has_delivery(tx, "said") == delivered
         store.close()

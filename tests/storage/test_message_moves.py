@@ -13,7 +13,7 @@ from storage.states import (
     DELIVERY_MOVES,
     MESSAGE_MOVES,
     DeliveryStatus,
-    IllegalMoveError,
+    IllegalStatusChangeError,
     MessageKind,
     MessageStatus,
 )
@@ -46,7 +46,7 @@ def test_a_message_moves_as_the_table_says(
             assert now is not None
             assert (now.status, now.error) == (target, "why")
         else:
-            with pytest.raises(IllegalMoveError):
+            with pytest.raises(IllegalStatusChangeError):
                 moves.change_message_status(tx, row, target)
 
 
@@ -56,7 +56,7 @@ def test_a_message_that_has_moved_meanwhile_is_left(store: Store) -> None:
         row = message(tx, M.PENDING)
         assert moves.change_message_status(tx, row, M.FAILED)
         assert not moves.change_message_status(tx, row, M.SENDING)
-        moves.mark_message_shown(tx, row, ts="1.1", version=1)
+        moves.record_message_version_in_slack(tx, row, ts="1.1", version=1)
         now = outbox.find_message_by_key(tx, "k")
     assert now is not None
     assert (now.status, now.ts) == (M.FAILED, "")
@@ -71,9 +71,9 @@ def test_a_message_is_born_to_be_sent_or_streamed(store: Store) -> None:
             if status in born:
                 outbox.queue_message(tx, row)
                 continue
-            with pytest.raises(IllegalMoveError):
+            with pytest.raises(IllegalStatusChangeError):
                 outbox.queue_message(tx, row)
-    with store.write() as tx, pytest.raises(IllegalMoveError):
+    with store.write() as tx, pytest.raises(IllegalStatusChangeError):
         outbox.update_message(tx, row, status=M.SENT)
 
 
@@ -88,5 +88,5 @@ def test_a_delivery_is_dealt_with_once(store: Store, target: DeliveryStatus) -> 
         [now] = fetch_rows(tx, Delivery, select(Delivery))
         assert now.status is target
         for other in set(D) - DELIVERY_MOVES[target]:
-            with pytest.raises(IllegalMoveError):
+            with pytest.raises(IllegalStatusChangeError):
                 moves.change_delivery_status(tx, now, other)

@@ -23,9 +23,9 @@ from storage.grants import Grant
 from storage.inbox import GreetedPerson
 from storage.migrations import newest
 from storage.models import APPEND_ONLY
-from storage.programs import ClientKey
+from storage.programs import ProgramApiKey
 from storage.record_copies import CopyNote
-from storage.replicas import ChannelQueue, Pause, Replica
+from storage.replicas import ChannelSender, Pause, Replica
 from storage.store import SchemaError, Store, migrate_schema
 from storage.transaction import Trace
 from storage.transcripts import AttachedFile
@@ -104,13 +104,13 @@ def test_a_fresh_schema_is_that_of_the_models(store: Store) -> None:
         # tables beside their queries
         beside = (
             AttachedFile,
-            ClientKey,
+            ProgramApiKey,
             GreetedPerson,
             CopyNote,
             Delegation,
             Grant,
             Replica,
-            ChannelQueue,
+            ChannelSender,
             Pause,
             Webhook,
         )

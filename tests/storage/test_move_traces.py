@@ -155,7 +155,7 @@ def test_what_stands_begins_anew(store: Store) -> None:
         failed = {"attempts": 3, "due_at": AT, "error": "why"}
         set_message(tx, seeded.card(), **failed)
         set_message(tx, other.card(), **failed)
-        assert moves.mark_message_shown(tx, seeded.card(), ts="1.1", version=1) is True
+        assert moves.record_message_version_in_slack(tx, seeded.card(), ts="1.1", version=1) is True
     row = seeded.card()
     assert (row.status, row.ts, row.shown) == (M.SENT, "1.1", 1)
     assert (row.attempts, row.due_at, row.error) == (0, None, "")
@@ -164,7 +164,7 @@ def test_what_stands_begins_anew(store: Store) -> None:
         stale = seeded.card()
         set_message(tx, stale, status=M.PENDING)
         stale.status = M.STALE
-        assert moves.mark_message_shown(tx, stale, ts="1.2", version=1) is False
+        assert moves.record_message_version_in_slack(tx, stale, ts="1.2", version=1) is False
 
 
 def test_streams_of_a_run_are_closed(store: Store) -> None:
@@ -198,5 +198,5 @@ def test_nothing_is_delivered_in_the_middle(store: Store, status: str) -> None:
     """A delivery is born new."""
     row = delivery("b")
     row.status = status
-    with store.write() as tx, pytest.raises(moves.IllegalMoveError):
+    with store.write() as tx, pytest.raises(moves.IllegalStatusChangeError):
         moves.insert_delivery(tx, row)

@@ -12,7 +12,7 @@ from bot.agent import outputs
 from storage import decisions, moves, runs
 from storage.decisions import AppliedDecision
 from storage.models import Call, Run
-from storage.states import CALL_MOVES, RUN_MOVES, CallStatus, IllegalMoveError, RunStatus
+from storage.states import CALL_MOVES, RUN_MOVES, CallStatus, IllegalStatusChangeError, RunStatus
 from storage.store import Store
 from tests.record_checks import find_first_broken_row
 from tests.storage.builders import AT, HOUR, ONE, TEAM, C, R, seed
@@ -36,7 +36,7 @@ def test_every_call_move(shared: Store, source: CallStatus, target: CallStatus) 
     row = seeded.call()
     with shared.write() as tx:
         if target not in CALL_MOVES[source]:
-            with pytest.raises(IllegalMoveError):
+            with pytest.raises(IllegalStatusChangeError):
                 moves.change_call_status(tx, row, target, at=AT, actor="UANA00001")
         else:
             assert (
@@ -65,7 +65,7 @@ def test_every_run_move(shared: Store, source: RunStatus, target: RunStatus) -> 
     before = seeded.run()
     with shared.write() as tx:
         if target not in RUN_MOVES[source]:
-            with pytest.raises(IllegalMoveError):
+            with pytest.raises(IllegalStatusChangeError):
                 moves.change_run_status(tx, seeded.run(), target, at=AT + HOUR)
         else:
             assert moves.change_run_status(tx, seeded.run(), target, at=AT + HOUR) is True
@@ -152,7 +152,7 @@ def test_no_other_births_are_allowed(store: Store) -> None:
             if status in (C.PENDING, C.APPROVED, C.REFUSED):
                 moves.insert_call(tx, row, at=AT, actor="agent", data={"approved_by": "policy"})
             else:
-                with pytest.raises(IllegalMoveError, match="born"):
+                with pytest.raises(IllegalStatusChangeError, match="born"):
                     moves.insert_call(tx, row, at=AT, actor="agent")
     assert seeded.events() == ["call.born.pending", "call.born.approved", "call.born.refused"]
     for state in RunStatus:
@@ -169,7 +169,7 @@ def test_no_other_births_are_allowed(store: Store) -> None:
             if state is R.READY:
                 moves.insert_run(tx, run, at=AT)
             else:
-                with pytest.raises(IllegalMoveError, match="born"):
+                with pytest.raises(IllegalStatusChangeError, match="born"):
                     moves.insert_run(tx, run, at=AT)
 
 
@@ -260,6 +260,6 @@ def test_a_touched_plan_draws_its_own_cards_only(store: Store) -> None:
     assert (seeded.plan().revision, seeded.card().wanted) == (2, 2)
     assert (other.plan().revision, other.card().wanted) == (1, 1)
     with store.write() as tx:
-        moves.mark_message_shown(tx, other.card(), ts="1.1", version=1)
+        moves.record_message_version_in_slack(tx, other.card(), ts="1.1", version=1)
         moves.mark_plan_changed(tx, other.plan_id, seeded.ids[0])
     assert (other.plan().revision, other.card().wanted) == (2, 1)  # its card shows no such call

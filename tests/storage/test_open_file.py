@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from storage import inbox, trail
-from storage.store import Store, is_temporary_error
+from storage.store import Store, is_temporary_database_error
 from storage.transaction import Trace, Transaction
 from tests.storage.builders import AT, delivery
 
@@ -197,7 +197,7 @@ def test_nothing_is_stored_once_the_file_is_lost(
     for _ in range(2):
         with pytest.raises(OperationalError) as failed:
             keep(opened, "never")
-        assert is_temporary_error(failed.value)
+        assert is_temporary_database_error(failed.value)
     told = [each for each in caplog.records if each.levelname == "CRITICAL"]
     assert len(told) == 1
     assert "nothing is stored and nothing runs until" in told[0].getMessage()

@@ -41,11 +41,11 @@ def test_words_go_where_the_request_is(store: Store) -> None:
     made = seed(store)
     run = made.run()
     with store.write() as tx:
-        assert outbox.has_thread_root_message(tx, run) is False
+        assert outbox.has_bot_begun_request_thread(tx, run) is False
         outbox.queue_notice(tx, run, "n", {"text": "a"})
         outbox.queue_thread_root_message(tx, run, "b", [])
         outbox.queue_text_line(tx, "s", "C2", "2.0", "c")
-        assert outbox.has_thread_root_message(tx, run) is True
+        assert outbox.has_bot_begun_request_thread(tx, run) is True
     notice, root, line = row(store, "n"), row(store, f"root:{run.id}"), row(store, "s")
     assert (notice.kind, notice.run_id, notice.channel, notice.thread_ts) == (
         K.NOTICE,
@@ -113,8 +113,8 @@ def test_which_channels_have_something_to_do(store: Store) -> None:
     put(store, "alone", "C7", kind="mark", due_at=AT + SECOND)
     put(store, "new mark", "C8", kind="mark")
     with store.read() as tx:
-        assert outbox.list_due_channels(tx, AT) == {"C1", "C3", "C4", "C5", "C8"}
-        assert outbox.list_due_channels(tx, AT + SECOND) == {
+        assert outbox.list_channels_with_due_messages(tx, AT) == {"C1", "C3", "C4", "C5", "C8"}
+        assert outbox.list_channels_with_due_messages(tx, AT + SECOND) == {
             f"C{each}" for each in (1, 2, 3, 4, 5, 7, 8)
         }
         assert [each.key for each in outbox.list_due_messages(tx, AT, "C3")] == ["beside"]
@@ -137,7 +137,7 @@ def test_nonsense_holds_up_nothing(store: Store) -> None:
     with store.write() as tx:
         tx.exec_driver_sql("UPDATE message SET due_at = 'x' WHERE key = 'broken'")
     with store.read() as tx:
-        assert outbox.list_due_channels(tx, AT) == {"C2"}
+        assert outbox.list_channels_with_due_messages(tx, AT) == {"C2"}
 
 
 def test_what_a_card_shows_is_written_down_once(store: Store) -> None:
@@ -146,11 +146,11 @@ def test_what_a_card_shows_is_written_down_once(store: Store) -> None:
     shown = {made.ids[0]: 1}
     for _ in range(2):
         with store.write() as tx:
-            outbox.record_shown_revisions(tx, made.card(), ts="1.1", revisions=shown, at=AT)
+            outbox.record_revisions_shown_on_card(tx, made.card(), ts="1.1", revisions=shown, at=AT)
     assert made.events() == ["card.shown"]
     assert json.loads(made.audit()[0].data) == {"channel": "C0SUPPORT", "ts": "1.1", "calls": shown}
     with store.write() as tx:
-        outbox.record_shown_revisions(tx, made.card(), ts="1.1", revisions={}, at=AT)
+        outbox.record_revisions_shown_on_card(tx, made.card(), ts="1.1", revisions={}, at=AT)
     assert made.events() == ["card.shown"] * 2
 
 
@@ -224,7 +224,7 @@ def test_the_newest_message(store: Store) -> None:
     put(store, "d", due_at=AT - SECOND, status=M.SENT)
     with store.write() as tx:
         assert outbox.get_newest_message_seq(tx) == (other.seq or 0) + 1
-        assert outbox.find_next_retry_time(tx) == AT
+        assert outbox.find_next_message_retry_time(tx) == AT
         assert [outbox.is_stream_open(tx, each) for each in (last, other)] == [True, False]
         assert outbox.withdraw_open_streams(tx, "other") is False
         assert outbox.withdraw_open_streams(tx, "r") is True

@@ -25,7 +25,7 @@ from storage.decisions import AppliedDecision
 from storage.digest import KeyFileError
 from storage.grants import Grant
 from storage.models import Call, Delivery
-from storage.store import SchemaError, Store, is_temporary_error
+from storage.store import SchemaError, Store, is_temporary_database_error
 from tests.postgres_server import Server, binaries, serve
 from tests.record_checks import find_first_broken_row
 from tests.storage.builders import AT, HOUR, ONE, TEAM, C, delivery, seed
@@ -129,7 +129,7 @@ def test_writers_of_two_processes_take_turns(two: tuple[Store, Store]) -> None:
     def add(store: Store) -> None:
         for _ in range(10):
             with store.write() as tx:
-                inbox.mark_delivery_failed(
+                inbox.count_failed_delivery_attempt(
                     tx, inbox.list_new_deliveries(tx)[0], "again", limit=10**6
                 )
                 trail.record_event(tx, "added", at=AT, actor="system")
@@ -207,7 +207,7 @@ def test_a_session_ended_amid_a_transaction_is_the_databases_fault(
 
     with pytest.raises(DBAPIError) as caught:
         write()
-    assert is_temporary_error(caught.value)
+    assert is_temporary_database_error(caught.value)
     with two[0].read() as tx:
         assert not inbox.has_delivery(tx, "lost")
 
@@ -290,7 +290,7 @@ def test_a_process_stopped_amid_a_transaction_holds_up_nobody_for_long(
 
     with pytest.raises(DBAPIError) as caught:
         stop()
-    assert is_temporary_error(caught.value)
+    assert is_temporary_database_error(caught.value)
     with two[1].read() as tx:
         assert [each.key for each in inbox.list_new_deliveries(tx)] == ["awake"]
 

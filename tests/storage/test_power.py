@@ -15,7 +15,7 @@ from slack_sdk.web import SlackResponse
 from sqlalchemy import insert
 
 from bot.slack.channel_queues import Outbox
-from bot.slack.posting import MessageRenderer, OutboxSlackCalls, PostSearch
+from bot.slack.posting import MessageRenderer, OutboxSlackCalls, UnconfirmedPostSearch
 from storage import inbox
 from storage.columns import get_column_values
 from storage.models import Message
@@ -228,7 +228,7 @@ def test_slack_is_told_what_is_on_the_disk(store: Store, log: list[str], method:
     slack = Slack(log)
     client: Any = slack
     renderer = MessageRenderer(store, core.clock, core.tools, core.directory)
-    search = PostSearch(store, core.clock, core.identity.user, client)
+    search = UnconfirmedPostSearch(store, core.clock, core.identity.user, client)
     posting = OutboxSlackCalls(store, client)
     out = Outbox(store, core.clock, core.signals, renderer, posting, search)
     with store.write(durable=False) as tx:

@@ -15,7 +15,7 @@ pytest.importorskip("prometheus_client")
 from bot.monitoring.health_checks import OK, check_writable
 from bot.monitoring.metrics import PrometheusMetrics
 from storage import inbox
-from storage.store import Store, check_database_writable, is_temporary_error
+from storage.store import Store, check_database_writable, is_temporary_database_error
 from tests.postgres_server import binaries, serve
 from tests.proof.crash.troubles import fill
 from tests.proof.crash.world import can_mount, mount, unmount
@@ -75,7 +75,7 @@ def test_a_server_without_room_is_told(on_a_server: Store, disk: Path) -> None:
         tx.exec_driver_sql("UPDATE alembic_version SET version_num = version_num")
     with pytest.raises(OperationalError, match="No space left on device") as failed:
         check_database_writable(on_a_server)
-    assert is_temporary_error(failed.value)
+    assert is_temporary_database_error(failed.value)
     assert not up(on_a_server)
     ballast.unlink()
     assert check_writable(on_a_server) == OK

@@ -17,7 +17,7 @@ from storage import purge, trail
 from storage import transcripts as attached_files
 from storage.columns import get_column_values
 from storage.delegations import Delegation
-from storage.examination import ExaminationResult, examine_record
+from storage.examination import ExaminationResult, examine_audit_and_rows
 from storage.models import (
     APPEND_ONLY,
     DELETED,
@@ -55,7 +55,9 @@ def over(tmp_path: Path) -> Iterator[LoopHarness]:
     said.created_at = AT
     with harness.store.write() as tx:
         tx.execute(build_insert(PersonAnswer), get_column_values(said))
-        attached_files.insert_file(tx, attached_to(call.run_id, "a long result " * 1000), at=AT)
+        attached_files.insert_attached_file(
+            tx, attached_to(call.run_id, "a long result " * 1000), at=AT
+        )
         for message in harness.all()[3]:
             tx.execute(update(Message).where(col(Message.seq) == message.seq).values(status="sent"))
     yield harness
@@ -83,7 +85,7 @@ def purged(harness: LoopHarness) -> str:
 def examined(store: Store) -> ExaminationResult:
     """What `audit verify` finds, but for the head file."""
     with store.read() as tx:
-        return examine_record(tx, store.chain, trail.get_audit_head(tx))
+        return examine_audit_and_rows(tx, store.chain, trail.get_audit_head(tx))
 
 
 def test_what_was_said_goes(over: LoopHarness) -> None:

@@ -15,7 +15,7 @@ import pytest
 from bot.clock import Clock
 from bot.upkeep import purge_old_requests
 from storage import moves, runs, sqlite, trail
-from storage.examination import examine_record
+from storage.examination import examine_audit_and_rows
 from storage.models import Run
 from storage.states import RunStatus
 from storage.store import Store
@@ -114,7 +114,7 @@ def test_all_that_is_due_is_purged_and_the_record_holds(store: Store, clock: Clo
     assert purge_old_requests(store, clock, OLD) == 250
     assert purge_old_requests(store, clock, OLD) == 0
     with store.read() as tx:
-        found = examine_record(tx, store.chain, trail.get_audit_head(tx))
+        found = examine_audit_and_rows(tx, store.chain, trail.get_audit_head(tx))
         assert found.problems == []
         assert any("the payload of 250 requests was purged" in each for each in found.remarks)
 
@@ -123,7 +123,7 @@ def test_all_that_is_due_is_purged_and_the_record_holds(store: Store, clock: Clo
 def test_the_bot_gives_disk_back_bit_by_bit(store: Store, clock: Clock) -> None:
     """What whole pages held is off the file and its log, in steps in which others can write."""
     fill(store, 400)
-    store.checkpoint_log()
+    store.checkpoint_write_ahead_log()
     before = store.path.stat().st_size
     purge_old_requests(store, clock, OLD)
     store.release_all_free_pages()
@@ -156,7 +156,7 @@ def test_a_file_of_an_earlier_build_is_written_anew(tmp_path: Path, clock: Clock
     store = Store(f"sqlite:///{path}").open()
     with closing(store):
         fill(store, 300)
-        store.checkpoint_log()
+        store.checkpoint_write_ahead_log()
         before = path.stat().st_size
         purge_old_requests(store, clock, OLD)
         assert not store.release_free_pages()
@@ -164,7 +164,7 @@ def test_a_file_of_an_earlier_build_is_written_anew(tmp_path: Path, clock: Clock
         assert path.stat().st_size < 0.6 * before
         with store.read() as tx:
             assert tx.exec_driver_sql("PRAGMA auto_vacuum").scalar() == sqlite.INCREMENTAL
-            assert examine_record(tx, store.chain, trail.get_audit_head(tx)).problems == []
+            assert examine_audit_and_rows(tx, store.chain, trail.get_audit_head(tx)).problems == []
         fill(store, 1)  # it goes on as before
 
 
@@ -174,7 +174,7 @@ def test_without_room_for_a_second_file_it_is_done_bit_by_bit(
 ) -> None:
     """The disk is nearly full: nothing fails, and what can be given back is."""
     fill(store, 400)
-    store.checkpoint_log()
+    store.checkpoint_write_ahead_log()
     before = store.path.stat().st_size
     purge_old_requests(store, clock, OLD)
     monkeypatch.setattr(sqlite.shutil, "disk_usage", lambda _: SimpleNamespace(free=5))

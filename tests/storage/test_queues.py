@@ -61,11 +61,11 @@ def test_the_inbox_keeps_its_order(store: Store) -> None:
         found = inbox.list_new_deliveries(tx)
         assert [each.key for each in found] == list("cabd")
         inbox.mark_delivery_done(tx, found[0], "because")
-        inbox.hold_message(tx, found[2], "run-1")
+        inbox.hold_message_until_next_turn(tx, found[2], "run-1")
     assert [each.key for each in new(store)] == ["a", "d"]
     with store.read() as tx:
-        assert [each.key for each in inbox.list_held_messages(tx, "run-1")] == ["b"]
-        assert inbox.list_held_messages(tx, "run-2") == []
+        assert [each.key for each in inbox.list_messages_held_for_run(tx, "run-1")] == ["b"]
+        assert inbox.list_messages_held_for_run(tx, "run-2") == []
 
 
 def test_what_stumbles_is_tried_and_then_left(store: Store) -> None:
@@ -76,14 +76,16 @@ def test_what_stumbles_is_tried_and_then_left(store: Store) -> None:
     with store.write() as tx:
         inbox.insert_delivery(tx, delivery("bad", "action"))
         for attempt in (1, 2):
-            assert not inbox.mark_delivery_failed(
+            assert not inbox.count_failed_delivery_attempt(
                 tx, inbox.list_new_deliveries(tx)[0], "x" * 600, limit=3
             )
             assert (
                 inbox.list_new_deliveries(tx)[0].attempts,
                 len(inbox.list_new_deliveries(tx)[0].note),
             ) == (attempt, 500)
-        assert inbox.mark_delivery_failed(tx, inbox.list_new_deliveries(tx)[0], "why", limit=3)
+        assert inbox.count_failed_delivery_attempt(
+            tx, inbox.list_new_deliveries(tx)[0], "why", limit=3
+        )
         assert inbox.list_new_deliveries(tx) == []
 
 
@@ -159,7 +161,7 @@ def test_a_postponed_message_holds_up_its_channel(store: Store) -> None:
     assert due(store) == ["0", "2"]
     assert due(store, AT + SECOND) == ["0", "1", "2", "3"]
     with store.read() as tx:
-        assert outbox.find_next_retry_time(tx) == AT + SECOND
+        assert outbox.find_next_message_retry_time(tx) == AT + SECOND
 
 
 def test_nothing_is_next_without_work(store: Store) -> None:
@@ -167,7 +169,7 @@ def test_nothing_is_next_without_work(store: Store) -> None:
     put(store, "sent", status="sent", due_at=AT)
     put(store, "failed", status="failed", due_at=AT, wanted=3)
     with store.read() as tx:
-        assert outbox.find_next_retry_time(tx) is None
+        assert outbox.find_next_message_retry_time(tx) is None
     assert due(store) == []
 
 
@@ -178,7 +180,7 @@ def test_a_card_is_drawn_until_it_tells_the_truth(store: Store) -> None:
     """
     seeded = seed(store)
     with store.write() as tx:
-        moves.mark_message_shown(tx, seeded.card(), ts="1.1", version=1)
+        moves.record_message_version_in_slack(tx, seeded.card(), ts="1.1", version=1)
     assert due(store) == []
     with store.write() as tx:
         outbox.mark_cards_for_redraw(tx, seeded.plan_id)
@@ -189,10 +191,10 @@ def test_a_card_is_drawn_until_it_tells_the_truth(store: Store) -> None:
             tx, seeded.plan_id
         )  # somebody decides while Slack is being told of version 2
     with store.write() as tx:
-        moves.mark_message_shown(tx, drawing, ts="1.1", version=2)
+        moves.record_message_version_in_slack(tx, drawing, ts="1.1", version=2)
     assert due(store) == [drawing.key]
     with store.write() as tx:
-        moves.mark_message_shown(tx, seeded.card(), ts="1.1", version=3)
+        moves.record_message_version_in_slack(tx, seeded.card(), ts="1.1", version=3)
         assert [row.key for row in outbox.list_cards_of_plan(tx, seeded.plan_id)] == [drawing.key]
         assert drawing.seq is not None
         assert (

@@ -77,7 +77,7 @@ def sweeper(seeded: Seeded) -> Callable[[], bool]:
 
     def sweep() -> bool:
         with seeded.store.write() as tx:
-            return endings.expire_call(tx, found, at=AT, words=outputs)
+            return endings.expire_call_if_overdue(tx, found, at=AT, words=outputs)
 
     return sweep
 

@@ -182,7 +182,8 @@ def test_what_is_still_open_for_somebody(asked: Seeded) -> None:
         give(asked, **columns)
     with asked.store.read() as tx:
         found = {
-            who: grants.list_usable_grants_of_person(tx, TEAM, who, AT) for who in (BEN, ANA, DAN)
+            who: grants.list_usable_grants_involving_person(tx, TEAM, who, AT)
+            for who in (BEN, ANA, DAN)
         }
     ids = [soon.id, late.id]
     assert {who: [each.id for each in some] for who, some in found.items()} == {

@@ -23,19 +23,19 @@ def test_a_channel_has_one_sender_that_is_alive(store: Store) -> None:
     with store.write() as tx:
         replicas.store_heartbeat(tx, "a", AT + 5 * SECOND)
         replicas.store_heartbeat(tx, "b", AT + 9 * SECOND)
-        assert replicas.take_channel_queue(tx, "C1", "a", ())
-        assert replicas.take_channel_queue(tx, "C1", "a", ())
-        assert not replicas.take_channel_queue(tx, "C1", "b", ())
-        assert replicas.take_channel_queue(tx, "C2", "b", ())  # which says nothing of others
+        assert replicas.claim_channel_sending(tx, "C1", "a", ())
+        assert replicas.claim_channel_sending(tx, "C1", "a", ())
+        assert not replicas.claim_channel_sending(tx, "C1", "b", ())
+        assert replicas.claim_channel_sending(tx, "C2", "b", ())  # which says nothing of others
         assert replicas.get_senders_by_channel(tx, ()) == {"C1": "a", "C2": "b"}
         assert replicas.get_senders_by_channel(tx, {"a"}) == {"C2": "b"}
-        assert replicas.take_channel_queue(tx, "C1", "b", {"a"})
+        assert replicas.claim_channel_sending(tx, "C1", "b", {"a"})
         assert replicas.get_senders_by_channel(tx, {"a"}) == {"C1": "b", "C2": "b"}
-        replicas.give_up_channel_queue(tx, "C1", "a")  # which is not its own any more
+        replicas.give_up_channel_sending(tx, "C1", "a")  # which is not its own any more
         replicas.store_heartbeat(tx, "a", AT + 20 * SECOND)
-        assert not replicas.take_channel_queue(tx, "C1", "a", ())
+        assert not replicas.claim_channel_sending(tx, "C1", "a", ())
         replicas.remove_replica(tx, "b")
-        assert replicas.take_channel_queue(tx, "C1", "a", ())
+        assert replicas.claim_channel_sending(tx, "C1", "a", ())
         replicas.delete_dead_replicas_and_pauses(tx, AT, {"a"})
         assert replicas.get_senders_by_channel(tx, ()) == {}
 
@@ -114,7 +114,11 @@ def test_a_delivery_is_dealt_with_once(store: Store) -> None:
         [one], [other] = inbox.list_new_deliveries(tx), inbox.list_new_deliveries(tx)
     with store.write() as tx:
         inbox.mark_delivery_done(tx, one, "done")
-    for late in (inbox.mark_delivery_done, inbox.erase_delivery, inbox.hold_message):
+    for late in (
+        inbox.mark_delivery_done,
+        inbox.finish_delivery_and_erase_body,
+        inbox.hold_message_until_next_turn,
+    ):
         with pytest.raises(inbox.DeliveryAlreadyHandledError):
             _again(store, late, other)
     with store.read() as tx:

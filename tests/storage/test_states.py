@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from storage import states
-from storage.states import CallStatus, IllegalMoveError, RunStatus
+from storage.states import CallStatus, IllegalStatusChangeError, RunStatus
 
 # One row per status, in the order of the columns: x where the move exists.
 CALL_COLUMNS = (
@@ -86,20 +86,26 @@ def test_the_drawn_tables_are_complete() -> None:
 def test_a_call_makes_only_marked_moves(source: str, target: str) -> None:
     """A call makes exactly the marked moves; any other raises and names both ends."""
     if CALL_CELLS[source, target]:
-        states.require_allowed_move(states.CALL_MOVES, CallStatus[source], CallStatus[target])
+        states.require_allowed_status_change(
+            states.CALL_MOVES, CallStatus[source], CallStatus[target]
+        )
     else:
-        with pytest.raises(IllegalMoveError, match=f"{source.lower()} -> {target.lower()}"):
-            states.require_allowed_move(states.CALL_MOVES, CallStatus[source], CallStatus[target])
+        with pytest.raises(IllegalStatusChangeError, match=f"{source.lower()} -> {target.lower()}"):
+            states.require_allowed_status_change(
+                states.CALL_MOVES, CallStatus[source], CallStatus[target]
+            )
 
 
 @pytest.mark.parametrize(("source", "target"), RUN_CELLS)
 def test_a_run_makes_only_marked_moves(source: str, target: str) -> None:
     """A run makes exactly the marked moves; any other raises and names both ends."""
     if RUN_CELLS[source, target]:
-        states.require_allowed_move(states.RUN_MOVES, RunStatus[source], RunStatus[target])
+        states.require_allowed_status_change(states.RUN_MOVES, RunStatus[source], RunStatus[target])
     else:
-        with pytest.raises(IllegalMoveError, match=f"{source.lower()} -> {target.lower()}"):
-            states.require_allowed_move(states.RUN_MOVES, RunStatus[source], RunStatus[target])
+        with pytest.raises(IllegalStatusChangeError, match=f"{source.lower()} -> {target.lower()}"):
+            states.require_allowed_status_change(
+                states.RUN_MOVES, RunStatus[source], RunStatus[target]
+            )
 
 
 def test_messages_and_deliveries_make_only_marked_moves() -> None:

@@ -24,8 +24,8 @@ def test_an_unknown_call_is_given_up_once(store: Store) -> None:
     seeded = seed(store, C.UNKNOWN, deadline=AT)
     first, second = seeded.call(), seeded.call()
     with store.write() as tx:
-        assert endings.expire_call(tx, first, at=AT, words=outputs)
-        assert not endings.expire_call(tx, second, at=AT, words=outputs)
+        assert endings.expire_call_if_overdue(tx, first, at=AT, words=outputs)
+        assert not endings.expire_call_if_overdue(tx, second, at=AT, words=outputs)
     assert (seeded.call().status, seeded.call().deadline, seeded.run().status) == (
         C.UNKNOWN,
         None,
@@ -41,7 +41,7 @@ def test_a_resolved_call_is_not_given_up(store: Store) -> None:
     before = seeded.call()
     resolve(seeded, "done")
     with store.write() as tx:
-        assert not endings.expire_call(tx, before, at=AT + HOUR, words=outputs)
+        assert not endings.expire_call_if_overdue(tx, before, at=AT + HOUR, words=outputs)
     assert (seeded.call().status, seeded.events()) == (C.SUCCEEDED, ["call.succeeded", "run.ready"])
 
 

@@ -95,7 +95,9 @@ def test_what_begins_like_a_question_is_the_agents(harness: Harness, line: str) 
     commands = build_command_handler(core, harness.app.slack_clients[0], core.directory)
     try:
         for text in line.split("|"):
-            assert not commands.answer_if_subcommand("UBEN00001", GENERAL, "1.0", text), text
+            assert not commands.answer_if_text_is_subcommand("UBEN00001", GENERAL, "1.0", text), (
+                text
+            )
     finally:
         commands.close()
 

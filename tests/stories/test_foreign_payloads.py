@@ -16,16 +16,16 @@ from slack_bolt import BoltRequest, BoltResponse
 from bot.cards.action_names import MENU, Action, DialogId, ShortcutId
 from bot.cards.button_codec import (
     _ABOUT,
-    AnswerRating,
     CallTarget,
     CardTarget,
     Click,
     DelegationTarget,
     DialogSubject,
     FormContext,
-    FormKind,
+    FormSource,
     FormTarget,
-    HomeTarget,
+    HomeTabTarget,
+    ModelAnswerRating,
     NoTarget,
     RunTarget,
     encode_button_value,
@@ -81,11 +81,11 @@ class About:
             CallTarget: CallTarget(self.call, 0),
             CardTarget: CardTarget(self.plan, 0, self.number),
             RunTarget: RunTarget(self.run),
-            AnswerRating: AnswerRating(self.run, good=True),
+            ModelAnswerRating: ModelAnswerRating(self.run, good=True),
             FormContext: FormContext(SUPPORT),
-            FormTarget: FormTarget(FormKind.TOOL, "note", FormContext(SUPPORT)),
+            FormTarget: FormTarget(FormSource.TOOL, "note", FormContext(SUPPORT)),
             DelegationTarget: DelegationTarget("d1"),
-            HomeTarget: HomeTarget(),
+            HomeTabTarget: HomeTabTarget(),
             NoTarget: NoTarget(),
         }[_ABOUT[action]]
 
@@ -148,7 +148,7 @@ def dialogs(about: About) -> Iterator[tuple[str, Json]]:
         DialogId.REJECT: call,
         DialogId.SEND_BACK: call,
         DialogId.PICK: FormContext(SUPPORT),
-        DialogId.REQUEST: FormTarget(FormKind.TOOL, "note", FormContext(SUPPORT)),
+        DialogId.REQUEST: FormTarget(FormSource.TOOL, "note", FormContext(SUPPORT)),
         DialogId.ANSWER: call,
         DialogId.DELEGATE: NoTarget(),
     }

@@ -15,7 +15,7 @@ from bot.tools.handed_over import HandedOverAction
 from countersign.cli.commands import main
 from storage import trail
 from storage.columns import StoredEnum
-from storage.examination import examine_record
+from storage.examination import examine_audit_and_rows
 from storage.models import Call, Run, Vote
 from storage.record_copies import list_record_tables
 from storage.sqlite_connections import DIALECT
@@ -209,7 +209,7 @@ def test_nothing_of_a_person_is_left(
     assert len(harness.all(Vote)) == votes + 1
     store = harness.app.core.store
     with store.read() as tx:
-        found = examine_record(tx, store.chain, trail.get_audit_head(tx))
+        found = examine_audit_and_rows(tx, store.chain, trail.get_audit_head(tx))
     assert found.problems == []
     assert any(f"what {BEN} asked and wrote was erased" in each for each in found.remarks)
     if not ON_A_SERVER:

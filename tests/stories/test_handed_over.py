@@ -11,7 +11,7 @@ import pytest
 from bot.runs.program_calls import ClaimRefusedError, ProgramClaim
 from bot.runs.program_requests import ProgramRequest, ProgramRequests
 from bot.tools import Effect
-from bot.tools.handed_over import ActionError, HandedOverAction
+from bot.tools.handed_over import HandedOverAction, HandedOverActionError
 from storage import programs as handovers
 from storage.states import CallStatus, RunStatus
 from tests.stories.harness import SUPPORT, Harness
@@ -310,7 +310,7 @@ def _or_none(found: ProgramRequest) -> ProgramClaim | None:
 )
 def test_what_nobody_can_be_asked(harness: Harness, action: HandedOverAction, why: str) -> None:
     """An action that hides behind a name of ours, or says nothing, is refused in a sentence."""
-    with pytest.raises(ActionError, match=why):
+    with pytest.raises(HandedOverActionError, match=why):
         programs(harness).ask(action, {}, requester=BEN)
 
 

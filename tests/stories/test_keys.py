@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from bot.cli.doctor.checks import check_database
+from bot.cli.doctor.checks import check_bot_database
 from bot.config.startup import StartupError
 from storage import backups, trail
 from storage.digest import compute_key_id, format_signing_key, parse_signing_key
-from storage.examination import ExaminationResult, examine_record
+from storage.examination import ExaminationResult, examine_audit_and_rows
 from storage.models import Audit, Call
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
@@ -59,14 +59,14 @@ def test_another_key_stops_the_start(
     assert NEW not in text
     assert harness.app.core.key.decode() not in text
     assert harness.all(Call) == [call]
-    [found] = [check for check in check_database(harness.settings()) if check.level == "fail"]
+    [found] = [check for check in check_bot_database(harness.settings()) if check.level == "fail"]
     assert f"COUNTERSIGN_LOST_KEY={old}" in found.text
 
     harness.extra["COUNTERSIGN_LOST_KEY"] = "00000000"  # not that one
     with pytest.raises(StartupError):
         harness.start()
     del harness.extra["COUNTERSIGN_KEY"]
-    assert not [check for check in check_database(harness.settings()) if check.subject == "key"]
+    assert not [check for check in check_bot_database(harness.settings()) if check.subject == "key"]
     harness.start()
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     harness.said(SUPPORT, thread, "That is all.")
@@ -127,7 +127,7 @@ def examined(harness: Harness) -> ExaminationResult:
     """What `audit verify` finds, under the keys in use."""
     store = harness.app.core.store
     with store.read() as tx:
-        return examine_record(tx, store.chain, trail.get_audit_head(tx))
+        return examine_audit_and_rows(tx, store.chain, trail.get_audit_head(tx))
 
 
 @pytest.mark.parametrize("edited", [False, True], ids=["as it was", "edited"])
@@ -140,7 +140,7 @@ def test_a_new_key_beside_the_old_one(
     harness, fakes, thread, card = stopped
     old = harness.app.core.key.decode()
     harness.extra["COUNTERSIGN_KEY"] = f"{NEW}, {old}"
-    assert not [check for check in check_database(harness.settings()) if check.level == "fail"]
+    assert not [check for check in check_bot_database(harness.settings()) if check.level == "fail"]
     harness.start()
     text = "under the first key"
     if edited:
@@ -209,5 +209,5 @@ def test_a_key_file_with_two_lines(stopped: tuple[Harness, FakeTools, str, dict[
         harness.app.core.store, copy, key, at=now, version="1", with_key=True
     )
     assert made.examination.problems == []
-    with backups.open_backup(copy, harness.folder / "r.db") as taken:
+    with backups.open_working_copy_of_backup(copy, harness.folder / "r.db") as taken:
         assert taken.check_and_upgrade(taken.signing_key, now).examination.problems == []

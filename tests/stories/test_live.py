@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bot.demo.model_server import Turn
-from bot.monitoring.live_events import Event, EventKind, StepEnd, StepEvent, WordsEvent
+from bot.monitoring.live_events import Event, EventKind, StepEvent, ToolStepOutcome, WordsEvent
 from bot.tools import runner
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
@@ -63,7 +63,7 @@ def test_a_tool_is_heard_from_its_start_to_its_end(
     }
     assert {(e.step.doing, e.step.asked) for e in steps} == {("watching the sky", False)}
     assert {e.end for e in steps[:-1]} == {None}
-    assert steps[-1].end is StepEnd.DONE
+    assert steps[-1].end is ToolStepOutcome.DONE
     assert stored == [CallStatus.SUCCEEDED]
     said = [each.text for each in events if isinstance(each, WordsEvent)]
     assert "".join(said[:-1]) == said[-1] == "That is all."
@@ -71,9 +71,15 @@ def test_a_tool_is_heard_from_its_start_to_its_end(
 
 @pytest.mark.parametrize(
     ("tool", "end"),
-    [("refuse", StepEnd.FAILED), ("explode", StepEnd.FAILED), ("lose", StepEnd.UNKNOWN)],
+    [
+        ("refuse", ToolStepOutcome.FAILED),
+        ("explode", ToolStepOutcome.FAILED),
+        ("lose", ToolStepOutcome.UNKNOWN),
+    ],
 )
-def test_how_a_tool_ended_is_heard(harness: Harness, heard: Heard, tool: str, end: StepEnd) -> None:
+def test_how_a_tool_ended_is_heard(
+    harness: Harness, heard: Heard, tool: str, end: ToolStepOutcome
+) -> None:
     """A refusal and a failure, and what nobody knows, are told apart; people were asked."""
     thread, card = ask_for(harness, f"to hear {tool}", tool)
     harness.slack.wait(lambda: [e for e in heard(thread) if e.kind is K.WAITS])

@@ -175,7 +175,7 @@ def test_a_channel_that_moves_keeps_its_mode(harness: Harness) -> None:
     with store.write() as tx:
         channel_modes.switch_mode(tx, team, "C0OLD", ChannelMode.STRICT, "UBEN00001", at=now)
         channel_modes.change_channel_id(tx, team, "C0OLD", "C0NEW", at=now)
-        assert channel_modes.get_current_mode(tx, team, "C0NEW") is ChannelMode.STRICT
+        assert channel_modes.get_current_channel_mode(tx, team, "C0NEW") is ChannelMode.STRICT
 
 
 def test_a_question_is_asked_in_every_mode(harness: Harness) -> None:

@@ -19,7 +19,7 @@ from bot.terminal.terminal_messages import CommandKind, OperatorCommand
 from countersign import Countersign, countersigned
 from countersign.cli.commands import main
 from countersign.request import NotAllowed, Request, Unreachable
-from countersign.wire import ApiTransport, build_socket_address
+from countersign.wire import ApiTransport, build_bot_socket_address
 from storage.backend import socket_path
 from storage.models import Run
 from storage.states import RunSource
@@ -136,7 +136,7 @@ def test_what_was_asked_with_a_key_is_not_asked_again(harness: Harness, fakes: F
     assert beside(harness).ended(once.id, 30).status == "succeeded"
     assert note(harness, "with a key", key="job 7").status == "succeeded"
     assert fakes.did("note", "with a key") == 1
-    wire = ApiTransport(build_socket_address(database(harness)), "")
+    wire = ApiTransport(build_bot_socket_address(database(harness)), "")
     asked = {"tool": "note", "requester": BEN, "channel": SUPPORT}
     wire.post("/v1/requests", {**asked, "arguments": {"text": "by a wire"}}, key="job-8")
     with pytest.raises(NotAllowed, match="job-8"):
@@ -152,7 +152,7 @@ def test_who_waits_outlives_a_restart_of_the_bot(harness: Harness, fakes: FakeTo
         harness.settle()
         harness.app.stop()
         with pytest.raises(Unreachable):
-            ApiTransport(build_socket_address(database(harness)), "").get(
+            ApiTransport(build_bot_socket_address(database(harness)), "").get(
                 "/v1/requests", patience=None
             )
         harness.start()
@@ -186,7 +186,7 @@ def test_what_cannot_be_asked_is_refused(
 
 def test_no_bot_is_said(tmp_path: Path) -> None:
     """Where no bot listens, the program is told so."""
-    wire = ApiTransport(build_socket_address(tmp_path / "other.db"), "")
+    wire = ApiTransport(build_bot_socket_address(tmp_path / "other.db"), "")
     with pytest.raises(Unreachable, match="does not answer at unix:"):
         wire.get("/v1/requests", patience=None)
 
@@ -219,7 +219,7 @@ def test_nobody_is_the_operator_where_none_is_named(harness: Harness) -> None:
 
 def test_a_key_that_is_no_good_is_not_the_account(harness: Harness) -> None:
     """Who shows a key there is whom it names: what is revoked, or made up, asks nothing."""
-    url, wanted = build_socket_address(database(harness)), {"text": "by a key"}
+    url, wanted = build_bot_socket_address(database(harness)), {"text": "by a key"}
     made_up = Countersign(url, f"csk_{'0' * 16}_{'x' * 43}")
     with pytest.raises(NotAllowed, match="no valid API key"):
         made_up.request("note", wanted, requester=BEN)
@@ -234,7 +234,7 @@ def test_a_key_that_is_no_good_is_not_the_account(harness: Harness) -> None:
 def test_who_asks_without_a_key_hears_of_no_keys_requests(harness: Harness) -> None:
     """The account's own requests are listed to it, and none of a key's."""
     key = make_key(database(harness), "apart", "@ben", ["note"]).key
-    url = build_socket_address(database(harness))
+    url = build_bot_socket_address(database(harness))
     of_the_key = Countersign(url, key).request("note", {"text": "apart"}, channel=SUPPORT)
     own = note(harness, "its own")
     listed = ApiTransport(url, "").get("/v1/requests")["requests"]
@@ -258,7 +258,7 @@ def test_what_a_program_does_itself_is_asked_there_too(
         done.append(text)
         return len(done)
 
-    monkeypatch.setenv("COUNTERSIGN_URL", build_socket_address(database(harness)))
+    monkeypatch.setenv("COUNTERSIGN_URL", build_bot_socket_address(database(harness)))
     monkeypatch.setenv("COUNTERSIGN_API_KEY", "")
     asked = ["ask", "tidy_up", "--title", "Tidy up", "--effect", "Tidy the shelf up"]
     behind = ["--requester", "@ben", "--channel", "#support", "--", sys.executable, "-c", "pass"]

@@ -244,7 +244,7 @@ def test_revoked_or_no_longer_offered(made: tuple[Harness, FakeTools]) -> None:
     harness.said(SUPPORT, thread, "That is all.")
     harness.settle()
     core = harness.app.core
-    listing = core.build_grant_list()
+    listing = core.build_grant_manager()
     [grant] = harness.all(Grant)
     assert grant.id in listing.describe_grants("UBEN00001")
     assert grant.id in listing.describe_grants("UANA00001")

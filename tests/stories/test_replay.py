@@ -202,7 +202,7 @@ def test_only_what_is_recent(happened: Harness) -> None:
     limit = 'when = \'spent("refund_order", "amount", "24h") + args.amount >= 30.00\''
     rule = f'[[rule]]\ntool = "refund_order"\n{limit}\nverdict = "deny"\nreason = "Enough."\n'
     since = sorted(call.created_at for call in happened.all(Call))[2]
-    sources = replace(core.build_policy_sources(), policy=CurrentPolicy(parse(OLD + rule)))
+    sources = replace(core.build_policy_fact_sources(), policy=CurrentPolicy(parse(OLD + rule)))
     text = "\n".join(
         PolicyReplay(
             sources, core.authority, core.tools, PlainMentionStyle(core.directory)

@@ -10,7 +10,7 @@ import pytest
 
 from bot.demo.model_server import Turn
 from bot.mcp.server_connection import fetch_tool_definitions
-from bot.mcp.server_file import write_lock_file
+from bot.mcp.server_file import write_accepted_tools
 from storage.models import Audit
 from storage.states import CallStatus
 from tests.servers.support import over_http
@@ -27,7 +27,9 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
     folder = tmp_path_factory.mktemp("depot")
     with over_http(folder) as server:
         (folder / "servers.toml").write_text(f'[[server]]\nname = "depot"\nurl = "{server.url}"\n')
-        write_lock_file(folder / "servers.lock.json", {"depot": fetch_tool_definitions(server)})
+        write_accepted_tools(
+            folder / "servers.lock.json", {"depot": fetch_tool_definitions(server)}
+        )
         made = Harness(
             folder, COUNTERSIGN_SERVERS=str(folder / "servers.toml"), COUNTERSIGN_LEASE="3600"
         )

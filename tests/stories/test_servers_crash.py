@@ -8,7 +8,7 @@ import pytest
 
 from bot.demo.model_server import Turn
 from bot.mcp.server_connection import fetch_tool_definitions
-from bot.mcp.server_file import write_lock_file
+from bot.mcp.server_file import write_accepted_tools
 from storage.models import Call
 from storage.states import CallStatus
 from tests.local_slack import build_local_slack
@@ -29,7 +29,9 @@ def test_a_question_amid_a_call_goes_with_the_life_that_asked_it(tmp_path: Path)
         (tmp_path / "servers.toml").write_text(
             f'[[server]]\nname = "depot"\nurl = "{server.url}"\n'
         )
-        write_lock_file(tmp_path / "servers.lock.json", {"depot": fetch_tool_definitions(server)})
+        write_accepted_tools(
+            tmp_path / "servers.lock.json", {"depot": fetch_tool_definitions(server)}
+        )
         bot = BotProcess(
             tmp_path, slack, planner, COUNTERSIGN_SERVERS=str(tmp_path / "servers.toml")
         )

@@ -10,7 +10,7 @@ import pytest
 
 from bot.demo.model_server import Turn
 from bot.mcp.server_connection import fetch_tool_definitions
-from bot.mcp.server_file import write_lock_file
+from bot.mcp.server_file import write_accepted_tools
 from storage.states import CallStatus
 from tests.servers.support import over_http
 from tests.stories.harness import SUPPORT, Harness
@@ -26,7 +26,9 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
         (folder / "servers.toml").write_text(
             f'[[server]]\nname = "depot"\nurl = "{server.url}"\ntimeout = 1\n'
         )
-        write_lock_file(folder / "servers.lock.json", {"depot": fetch_tool_definitions(server)})
+        write_accepted_tools(
+            folder / "servers.lock.json", {"depot": fetch_tool_definitions(server)}
+        )
         names = {"COUNTERSIGN_SERVERS": str(folder / "servers.toml"), "COUNTERSIGN_WORKERS": "2"}
         made = Harness(folder, **names)
         yield made

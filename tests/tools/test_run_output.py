@@ -15,7 +15,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 from pydantic import BaseModel
 
-from bot.tools.runner import ToolFailure, ToolSuccess, build_tool_step, format_output
+from bot.tools.runner import ToolFailure, ToolSuccess, build_tool_step, format_result_for_model
 from storage.models import Call
 from tests.tools.harness import Nothing, making, run
 
@@ -42,14 +42,18 @@ class TestOutput:
             "colour": Colour.RED,
             "nan": float("nan"),
         }
-        assert format_output(result, 1000) == (
+        assert format_result_for_model(result, 1000) == (
             '{"total":"40.00","at":"2026-11-20T12:00:00Z","rows":[{"amount":"1.50"}],"name":"Élodie",'
             '"colour":"red","nan":"NaN"}'
         )
 
     def test_nothing_is_said_in_words(self) -> None:
         """A tool that returns nothing still tells the model that it ran."""
-        assert (format_output(None, 100), format_output(True, 100), format_output(7, 100)) == (
+        assert (
+            format_result_for_model(None, 100),
+            format_result_for_model(True, 100),
+            format_result_for_model(7, 100),
+        ) == (
             "Done.",
             "true",
             "7",
@@ -77,7 +81,7 @@ class TestOutput:
 
     def test_what_a_database_would_refuse_is_replaced(self) -> None:
         """A lone surrogate or NUL in a tool's text cannot break the row it is stored in."""
-        assert format_output("a\ud800b\0c", 100) == "a?b\ufffdc"
+        assert format_result_for_model("a\ud800b\0c", 100) == "a?b\ufffdc"
 
 
 class TestSummary:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bot.tools.approval_words import find_approval_words
+from bot.tools.approval_words import find_approval_request_words
 
 WIDE = "".join(chr(ord(each) + 0xFEE0) for each in "Approve")
 BOLD = "".join(chr(0x1D41A + ord(each) - ord("a")) for each in "approve")
@@ -78,13 +78,13 @@ INNOCENT = [
 @pytest.mark.parametrize("label", VARIANTS, ids=ascii)
 def test_an_approval_in_disguise(label: str) -> None:
     """Marks, look-alikes, hidden characters, spaces, widths and languages hide nothing."""
-    assert find_approval_words(["Which one?", label])
+    assert find_approval_request_words(["Which one?", label])
 
 
 @pytest.mark.parametrize("label", INNOCENT, ids=ascii)
 def test_an_innocent_label(label: str) -> None:
     """Symbols and other scripts alone are nothing to refuse."""
-    assert find_approval_words([label]) == ""
+    assert find_approval_request_words([label]) == ""
 
 
 def test_the_table_is_large() -> None:

@@ -13,15 +13,15 @@ from bot.monitoring.live_events import (
     Event,
     EventKind,
     LiveEventBroadcaster,
-    StepEnd,
     StepEvent,
     ToolStep,
+    ToolStepOutcome,
 )
 from bot.tools import Effect
 from bot.tools.runner import (
+    CallProgressReporter,
     LostToolAnswer,
     StaleToolCall,
-    StepReporter,
     ToolFailure,
     ToolOutcome,
     ToolRefusal,
@@ -89,20 +89,20 @@ def test_a_step_that_cannot_be_said_is_no_tool() -> None:
 @pytest.mark.parametrize(
     ("outcome", "does", "end"),
     [
-        (ToolSuccess("", ""), Effect.WRITE, StepEnd.DONE),
-        (ToolRefusal("no"), Effect.WRITE, StepEnd.FAILED),
-        (ToolFailure("boom", certain=False), Effect.WRITE, StepEnd.FAILED),
-        (StaleToolCall("other"), Effect.WRITE, StepEnd.NOT_DONE),
-        (LostToolAnswer("dead"), Effect.WRITE, StepEnd.UNKNOWN),
-        (ToolTimeout(Future(), "slow"), Effect.DESTRUCTIVE, StepEnd.UNKNOWN),
-        (LostToolAnswer("dead"), Effect.READ, StepEnd.FAILED),
-        (ToolTimeout(Future(), "slow"), Effect.READ, StepEnd.FAILED),
+        (ToolSuccess("", ""), Effect.WRITE, ToolStepOutcome.DONE),
+        (ToolRefusal("no"), Effect.WRITE, ToolStepOutcome.FAILED),
+        (ToolFailure("boom", certain=False), Effect.WRITE, ToolStepOutcome.FAILED),
+        (StaleToolCall("other"), Effect.WRITE, ToolStepOutcome.NOT_DONE),
+        (LostToolAnswer("dead"), Effect.WRITE, ToolStepOutcome.UNKNOWN),
+        (ToolTimeout(Future(), "slow"), Effect.DESTRUCTIVE, ToolStepOutcome.UNKNOWN),
+        (LostToolAnswer("dead"), Effect.READ, ToolStepOutcome.FAILED),
+        (ToolTimeout(Future(), "slow"), Effect.READ, ToolStepOutcome.FAILED),
     ],
 )
-def test_each_end_is_told(outcome: ToolOutcome, does: Effect, end: StepEnd) -> None:
+def test_each_end_is_told(outcome: ToolOutcome, does: Effect, end: ToolStepOutcome) -> None:
     """A read that got lost has failed; of anything else nobody knows what it did."""
     live, heard = LiveEventBroadcaster(), list[Event]()
-    teller = StepReporter(live, RUN, a_call(NOW), making("", does), SECRET)
+    teller = CallProgressReporter(live, RUN, a_call(NOW), making("", does), SECRET)
     teller.report_start()
     live.listen(heard.append)
     teller.report_long_running()

@@ -11,7 +11,7 @@ import pytest
 from slack_bolt import BoltResponse
 
 from bot.clock import SystemClock
-from bot.config.connection_settings import Endpoint
+from bot.config.connection_settings import ListeningAddress
 from bot.http import server as module
 from bot.http.http_side import build_web_app
 from bot.http.server import CannotListenError, WebServer
@@ -39,7 +39,7 @@ class Served:
         self.arrivals = UnacknowledgedDeliveries()
         signatures = SignatureChecker(SECRET, SystemClock())
         self.door = SlackEndpoint(bolt, signatures, self.arrivals, {"UBOT00001"})
-        self.server = WebServer.listen_at(Endpoint("127.0.0.1", 0))
+        self.server = WebServer.create_listening_server(ListeningAddress("127.0.0.1", 0))
         self.server.start(build_web_app([], self.door))
 
     def _take(self) -> BoltResponse:
@@ -150,4 +150,4 @@ def test_an_address_that_is_taken(served: Served) -> None:
     """Who cannot listen says where and why."""
     port = int(served.server.url.rpartition(":")[2])
     with pytest.raises(CannotListenError, match=r"127\.0\.0\.1:\d+ cannot be listened to"):
-        WebServer.listen_at(Endpoint("127.0.0.1", port))
+        WebServer.create_listening_server(ListeningAddress("127.0.0.1", port))

@@ -119,7 +119,7 @@ def test_a_loop_that_does_not_look() -> None:
     assert [each.render().status for each in health(loop).list_pages()] == [200, 200]
     late = health(loop, tick=-module.BEHIND - 1)
     assert [each.render().status for each in late.list_pages()] == [200, 503]
-    assert re.search("loop: is [6-9] seconds late", late.render_ready().text)
+    assert re.search("loop: is [6-9] seconds late", late.render_readiness_page().text)
     lost = health(loop, tick=-module.LOST - 1)
     assert [each.render().status for each in lost.list_pages()] == [503, 503]
 
@@ -132,7 +132,7 @@ def test_what_went_wrong_is_not_told() -> None:
 
     loop = Signal()
     loop.clear()
-    said = health(loop, database=CachedCheck(fails, 60.0)).render_ready()
+    said = health(loop, database=CachedCheck(fails, 60.0)).render_readiness_page()
     assert said.status == 503
     assert "database: failed (OSError)" in said.text
     assert "hunter2" not in said.text
@@ -149,5 +149,5 @@ def test_many_who_ask_are_one_look() -> None:
     loop = Signal()
     loop.clear()
     found = health(loop, database=CachedCheck(look, 60.0))
-    assert {found.render_ready().status for _ in range(50)} == {200}
+    assert {found.render_readiness_page().status for _ in range(50)} == {200}
     assert len(looks) == 1

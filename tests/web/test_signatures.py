@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bot.http.slack_endpoint import WINDOW, SignatureChecker, SignatureStatus
+from bot.http.slack_endpoint import WINDOW, SignatureChecker, SignedRequestStatus
 from slack_sandbox.delivery.signing import signature
 from slack_sandbox.workspace.clock import ShiftedClock
 
@@ -16,16 +16,16 @@ def test_remembered_as_long_as_it_could_come_again() -> None:
     now = int(clock.now().timestamp())
     soon = now + WINDOW - 10  # from a clock that is ahead: good for almost twice as long
     first, ahead = (signature(SECRET, each, b"{}") for each in (now, soon))
-    assert signatures.register_signature(str(now), first) is SignatureStatus.NEVER
-    assert signatures.register_signature(str(soon), ahead) is SignatureStatus.NEVER
+    assert signatures.register_signed_request(str(now), first) is SignedRequestStatus.NEVER
+    assert signatures.register_signed_request(str(soon), ahead) is SignedRequestStatus.NEVER
     clock.advance(WINDOW + 5)
     assert not signatures.has_plausible_headers(str(now), first)
     assert signatures.has_plausible_headers(str(soon), ahead)
-    assert signatures.register_signature(str(soon), ahead) is SignatureStatus.UNDER_WAY
+    assert signatures.register_signed_request(str(soon), ahead) is SignedRequestStatus.UNDER_WAY
     clock.advance(WINDOW)
     assert not signatures.has_plausible_headers(str(soon), ahead)
     later = int(clock.now().timestamp())
-    signatures.register_signature(str(later), signature(SECRET, later, b"{}"))
+    signatures.register_signed_request(str(later), signature(SECRET, later, b"{}"))
     assert signatures.remembered_signature_count == 1
 
 

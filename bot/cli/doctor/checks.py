@@ -28,20 +28,25 @@ from bot.checks.check import (
     build_warning_result,
 )
 from bot.checks.inspection import check_policy_rules
-from bot.cli.read_only_core import FailingDirectory
-from bot.config.connection_settings import USUAL, Endpoint, Transport, describe_listening_error
+from bot.cli.read_only_core import FailingSlackDirectory
+from bot.config.connection_settings import (
+    USUAL,
+    ListeningAddress,
+    Transport,
+    describe_listening_error,
+)
 from bot.config.entry_points import OURS
 from bot.config.settings import Settings
 from bot.mcp import server_file
 from bot.monitoring.exporters import METRICS, TRACES, is_extra_installed, missing_extra_text
 from bot.policy.evaluation import Policy
-from bot.runs.surfaces import PartKind, SurfaceError, load_surface_classes
+from bot.runs.surfaces import EntryPointKind, SurfaceError, load_surface_classes
 from bot.signing_key import unknown_signing_key_sentences
 from bot.toolbox import ToolsError, build_tool_registry, load_tool_families
 from bot.tools import Registry, ToolError
 from bot.tools.database.catalog import Catalog
 from bot.tools.database.config import Database
-from bot.tools.database.postgres_rights import RightsError
+from bot.tools.database.postgres_rights import ExcessiveRoleRightsError
 from bot.tools.database.sources import build_sources
 from countersign.cli.console import escape_control_characters
 from storage.calls import count_open_calls_by_signing_key
@@ -52,7 +57,7 @@ from storage.store import ReadOnlyStore, SchemaError, describe_unusable_schema, 
 # The check of the MCP servers: each is asked for its current tools, and no tool is called.
 
 
-def check_servers(settings: Settings) -> Iterator[CheckResult]:
+def check_mcp_servers(settings: Settings) -> Iterator[CheckResult]:
     """Check that each MCP server can be reached and its tools are still as they were accepted."""
     file = settings.servers
     if file is None:
@@ -64,8 +69,8 @@ def check_servers(settings: Settings) -> Iterator[CheckResult]:
         yield build_failure_result("servers", "mcp is missing", remedy)
         return
     try:
-        accepted = server_file.read_lock_file(file.lock_path)
-    except server_file.LockFileError as error:
+        accepted = server_file.read_accepted_tools(file.accepted_tools_path)
+    except server_file.AcceptedToolsFileError as error:
         remedy = "Accept the tools again: `countersign mcp accept`"
         yield build_failure_result("servers", str(error), remedy)
         return
@@ -85,17 +90,17 @@ def _check_server_tools(
     server: server_file.Server, accepted: server_file.Definitions, found: server_file.Definitions
 ) -> Iterator[CheckResult]:
     about, remedy = f"server {server.name}", f"Look at it: `countersign mcp accept {server.name}`"
-    names: dict[server_file.ChangeKind, list[str]] = {}
+    names: dict[server_file.ToolChangeKind, list[str]] = {}
     for each in server_file.list_tool_changes(accepted, found):
         names.setdefault(each.kind, []).append(each.name)
     off = [
-        *names.get(server_file.ChangeKind.CHANGED, ()),
-        *names.get(server_file.ChangeKind.GONE, ()),
+        *names.get(server_file.ToolChangeKind.CHANGED, ()),
+        *names.get(server_file.ToolChangeKind.GONE, ()),
     ]
     if off:
         some = escape_control_characters(", ".join(off))
         yield build_warning_result(about, f"not what was accepted, so switched off: {some}", remedy)
-    if new := names.get(server_file.ChangeKind.NEW):
+    if new := names.get(server_file.ToolChangeKind.NEW):
         yield build_warning_result(
             about, f"not accepted, so not used: {escape_control_characters(', '.join(new))}", remedy
         )
@@ -108,10 +113,10 @@ def _check_server_tools(
 
 def build_tools_without_slack(settings: Settings) -> Registry:
     """Return the tools that these settings turn on; raises ToolsError."""
-    return build_tool_registry(settings, None, FailingDirectory("Slack is not asked here"))
+    return build_tool_registry(settings, None, FailingSlackDirectory("Slack is not asked here"))
 
 
-def check_rules(settings: Settings, policy: Policy) -> Iterator[CheckResult]:
+def check_rules_against_tools(settings: Settings, policy: Policy) -> Iterator[CheckResult]:
     """Check that each rule is about an existing tool, and report what runs without approval."""
     try:
         tools = build_tools_without_slack(settings)
@@ -133,7 +138,7 @@ def check_rules(settings: Settings, policy: Policy) -> Iterator[CheckResult]:
 # nothing in it is changed.
 
 
-def check_databases(settings: Settings) -> Iterator[CheckResult]:
+def check_agent_databases(settings: Settings) -> Iterator[CheckResult]:
     """Check each of the agent's databases: reachable, few rights, not the bot's own.
 
     Reports its tables and secret columns, too.
@@ -143,9 +148,9 @@ def check_databases(settings: Settings) -> Iterator[CheckResult]:
         about = f"database {database.name}"
         try:
             with source.open(writes=not database.read_only) as session:
-                catalog, version = session.catalog, session.describe_server()
+                catalog, version = session.catalog, session.describe_server_and_role()
                 changeable = session.can_change_tables()
-        except RightsError as error:
+        except ExcessiveRoleRightsError as error:
             remedy = " ".join(["Run as its owner:", *error.remedy])
             yield build_failure_result(about, str(error), remedy)
             continue
@@ -195,7 +200,7 @@ def _check_secret_columns(
 ROOM_FAIL, ROOM_WARN = 50, 500  # free disk, megabytes
 
 
-def check_tools(settings: Settings) -> Iterator[CheckResult]:
+def check_tools_can_be_built(settings: Settings) -> Iterator[CheckResult]:
     """Check that the tools can be built as at a start, including the operator's own."""
     try:
         tools = build_tools_without_slack(settings)
@@ -209,7 +214,7 @@ def check_tools(settings: Settings) -> Iterator[CheckResult]:
         yield build_ok_result("tools", f"{len(tools.tools)} are on{_additions_note(added)}")
 
 
-def check_surfaces(kind: PartKind) -> CheckResult:
+def check_surfaces(kind: EntryPointKind) -> CheckResult:
     """Check that every installed surface or source can be loaded, and list all of them."""
     name = f"{kind}s"
     try:
@@ -225,7 +230,7 @@ def _additions_note(added: list[str]) -> str:
     return f", with {', '.join(added)}" if added else ""
 
 
-def check_database(settings: Settings) -> Iterator[CheckResult]:
+def check_bot_database(settings: Settings) -> Iterator[CheckResult]:
     """Check that the bot's database is sound and can be written, and that its disk has room."""
     if settings.is_shared:
         yield from _check_shared_database(settings)
@@ -371,7 +376,7 @@ ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where to ask wh
 LISTENING = "http address"
 
 
-def check_http(settings: Settings) -> Iterator[CheckResult]:
+def check_http_settings(settings: Settings) -> Iterator[CheckResult]:
     """Check the HTTP side if the settings want one: its secret, packages and address."""
     if settings.slack_signing_secret.get_secret_value():
         text = "is there; only a request of Slack's shows whether it is the right one"
@@ -384,7 +389,7 @@ def check_http(settings: Settings) -> Iterator[CheckResult]:
     yield _check_http_address(settings.http or USUAL, settings.transport)
 
 
-def _check_http_address(address: Endpoint, transport: Transport) -> CheckResult:
+def _check_http_address(address: ListeningAddress, transport: Transport) -> CheckResult:
     """Check that a bot answers at the address, or else that a start could listen there."""
     where = f"{address.host}:{address.port}"
     try:
@@ -401,7 +406,7 @@ def _check_http_address(address: Endpoint, transport: Transport) -> CheckResult:
     return build_ok_result(LISTENING, f"a bot is ready at {where}, for {way}")
 
 
-def _ask_bot_readiness(address: Endpoint) -> str | None:
+def _ask_bot_readiness(address: ListeningAddress) -> str | None:
     """Return what the bot at the address says is wrong, "" for nothing; None if it is no bot."""
     host = ANYWHERE.get(address.host, address.host)
     connection = HTTPConnection(host, address.port, timeout=HTTP_PATIENCE)
@@ -418,7 +423,7 @@ def _ask_bot_readiness(address: Endpoint) -> str | None:
     return "; ".join(each for each in lines if not each.endswith(": ok")) or first
 
 
-def _check_address_is_free(address: Endpoint, where: str) -> CheckResult:
+def _check_address_is_free(address: ListeningAddress, where: str) -> CheckResult:
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
         socket.create_server(address, family=family).close()

@@ -19,7 +19,7 @@ from openai import APIStatusError, APITimeoutError, AuthenticationError, OpenAI,
 
 from bot.agent import model_errors
 from bot.agent.chat_completions import CHAT
-from bot.agent.late_planner import list_dialects
+from bot.agent.late_planner import list_api_dialects
 from bot.agent.prompt import INSTRUCTIONS, build_request_item
 from bot.agent.responses import RESPONSES
 from bot.agent.turn import Dialect, ModelRequest
@@ -34,14 +34,14 @@ from bot.checks.check import (
 from bot.checks.inspection import check_freezes_and_business_hours
 from bot.cli.doctor.checks import (
     build_tools_without_slack,
-    check_database,
-    check_databases,
-    check_http,
+    check_agent_databases,
+    check_bot_database,
+    check_http_settings,
+    check_mcp_servers,
     check_monitoring,
-    check_rules,
-    check_servers,
+    check_rules_against_tools,
     check_surfaces,
-    check_tools,
+    check_tools_can_be_built,
 )
 from bot.cli.doctor.live_check import check_app_token, run_live_check
 from bot.clock import Clock, SystemClock
@@ -49,7 +49,7 @@ from bot.config.settings import Settings, remove_variables_slack_misreads
 from bot.config.startup import StartupError, read_settings_and_policy
 from bot.policy.evaluation import Policy, PolicyError, parse
 from bot.runs.sub_agent_runs import build_function_schema
-from bot.runs.surfaces import PartKind
+from bot.runs.surfaces import EntryPointKind
 from bot.slack.client import find_app_id
 from bot.toolbox import ToolsError
 from bot.version import describe_version
@@ -85,7 +85,7 @@ def check_model(settings: Settings, clock: Clock) -> Iterator[CheckResult]:
         max_retries=0,
     ) as client:
         try:
-            dialect, answer = _ask_model(client, list_dialects(settings), asked)
+            dialect, answer = _ask_model(client, list_api_dialects(settings), asked)
         except OpenAIError as error:
             yield _build_error_check(error, settings, asked)
         else:
@@ -138,7 +138,7 @@ def _build_error_check(error: OpenAIError, settings: Settings, asked: ModelReque
     if model_errors.is_tool_use_unsupported(error):
         return build_failure_result(
             "model",
-            model_errors.no_tools_sentence(name).rstrip("."),
+            model_errors.tools_unsupported_sentence(name).rstrip("."),
             "Name another in OPENAI_MODEL",
         )
     match error:
@@ -317,7 +317,7 @@ def run(arguments: argparse.Namespace) -> int:
 def run_all_checks(
     environ: MutableMapping[str, str], dotenv_path: Path | None, clock: Clock
 ) -> Iterator[CheckResult]:
-    """Yield all checks as they are made.
+    """Run all checks, yielding each result at once.
 
     Removes misleading variables from `environ`, as a start would.
     """
@@ -348,22 +348,22 @@ def run_checks_beyond_configuration(
         yield found
     else:
         yield from slack.check_token_and_clock(found, settings)
-        yield from slack.check_posting_channels(policy, found.workspace)
+        yield from slack.check_card_channels(policy, found.workspace)
         usual = people_checks.load_request_counts_by_rule(settings, clock.now())
         yield from people_checks.check_names_used_in_policy(policy, found.workspace, usual)
         yield from people_checks.check_operator(settings, policy, found.workspace)
     if settings.slack_app_token.get_secret_value():
         own_app = "" if isinstance(found, CheckResult) else find_app_id(client, found.workspace.bot)
         yield check_app_token(client, settings, own_app)
-    yield from check_http(settings)
+    yield from check_http_settings(settings)
     yield from check_monitoring(settings)
-    yield from check_tools(settings)
-    yield from map(check_surfaces, PartKind)
-    yield from check_rules(settings, policy)
+    yield from check_tools_can_be_built(settings)
+    yield from map(check_surfaces, EntryPointKind)
+    yield from check_rules_against_tools(settings, policy)
     yield from check_freezes_and_business_hours(policy, clock.now())
-    yield from check_database(settings)
-    yield from check_databases(settings)
-    yield from check_servers(settings)
+    yield from check_bot_database(settings)
+    yield from check_agent_databases(settings)
+    yield from check_mcp_servers(settings)
     yield from check_model(settings, clock)
 
 

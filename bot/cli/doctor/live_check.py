@@ -35,7 +35,7 @@ from bot.policy.authority import LookupFailedError
 from bot.slack.client import find_app_id
 from bot.slack.directory import SlackDirectory
 from bot.slack.socket import GREETED
-from bot.slack.socket_client import EnvelopeAcknowledger, HelloMessage, SocketClient
+from bot.slack.socket_client import EnvelopeAcknowledger, HelloMessage, ReconnectingSocketClient
 from countersign.cli.console import print_error, print_line
 
 # One click by a person, timed from its arrival: acknowledged, answered by a dialog, shown in the
@@ -57,7 +57,7 @@ class ClickListener:
         self._key = key
         self._hello: Queue[HelloMessage] = Queue()
         self.clicks: Queue[tuple[dict[str, Any], float, float]] = Queue()
-        self._socket = SocketClient(
+        self._socket = ReconnectingSocketClient(
             token,
             client.logger,
             client,
@@ -106,17 +106,19 @@ def open_click_listener(
     return line, hello
 
 
-def measure_click_delay(
+def run_button_click_step(
     visit: live_workspace.LiveTrial, line: ClickListener | None, why: str
 ) -> None:
-    """Ask the person for a click and time it; without a `line`, note `why` there is none."""
+    """Ask for a click and note its delay as a step; without a `line`, note `why` there is none."""
     steps = visit.steps
     if line is None or not visit.channel:
-        steps.skip_step(CLICK, "block_actions", why if line is None else "no direct messages")
+        steps.record_skipped_step(
+            CLICK, "block_actions", why if line is None else "no direct messages"
+        )
         return
     asked = visit.post_message("post a button", ASKED, _render_button(visit.key))
     if not asked:
-        steps.skip_step(CLICK, "block_actions", "no button")
+        steps.record_skipped_step(CLICK, "block_actions", "no button")
         return
     print_error(
         f"Click the button in your direct messages with the bot, within {WAIT:.0f} seconds."
@@ -125,14 +127,14 @@ def measure_click_delay(
     try:
         payload, arrived, acknowledged = line.clicks.get(timeout=WAIT)
     except Empty:
-        steps.add_step(
+        steps.record_step_result(
             live_workspace.LiveStep(CLICK, "block_actions", f"no click within {WAIT:.0f} s", WAIT)
         )
         return
-    steps.add_step(
+    steps.record_step_result(
         live_workspace.LiveStep(CLICK, "block_actions", live_workspace.OK, arrived - begun)
     )
-    steps.add_step(
+    steps.record_step_result(
         live_workspace.LiveStep(
             "acknowledge it (from its arrival)",
             "block_actions",
@@ -147,7 +149,7 @@ def measure_click_delay(
     except (SlackApiError, OSError) as error:
         result = live_workspace.describe_step_error(error)
     took = time.perf_counter() - arrived
-    steps.add_step(
+    steps.record_step_result(
         live_workspace.LiveStep("show its effect (from its arrival)", "chat.update", result, took)
     )
 
@@ -193,14 +195,14 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @dataclass(slots=True)
 class InterruptState:
-    """Whether a signal still interrupts: the first one does while this is open."""
+    """Whether the first signal still raises KeyboardInterrupt: it does while `is_open`."""
 
     is_open: bool = True
 
 
 @contextmanager
 def interrupt_on_signal() -> Iterator[InterruptState]:
-    """Raise KeyboardInterrupt at the first of these signals in the block, while it `is_open`.
+    """Raise KeyboardInterrupt at the first signal of SIGNALS in the block, while it `is_open`.
 
     The earlier handlers are restored afterwards.
     """
@@ -328,7 +330,7 @@ def _run_steps_and_clean_up(visit: live_workspace.LiveTrial, settings: Settings,
     facts = _list_report_facts(settings, hello is not None, others)
     own_app = find_app_id(visit.client, bot)
     if hello and hello.app_id and own_app and hello.app_id != own_app:
-        steps.add_step(
+        steps.record_step_result(
             live_workspace.LiveStep(
                 "compare the apps of both tokens", "bots.info", "tokens of two apps", 0.0
             )
@@ -351,12 +353,12 @@ def _run_steps_and_clean_up(visit: live_workspace.LiveTrial, settings: Settings,
 
 
 def _run_steps(visit: live_workspace.LiveTrial, line: ClickListener | None, why: str) -> None:
-    visit.try_messages()
+    visit.run_message_steps()
     if visit.channel:
         visit.show_status_and_stream()
         visit.upload_file()
     visit.publish_home()
-    measure_click_delay(visit, line, why)
+    run_button_click_step(visit, line, why)
 
 
 def _list_report_facts(settings: Settings, connected: bool, others: int) -> list[str]:

@@ -47,36 +47,36 @@ class LiveStep:
 
 @dataclass(slots=True)
 class LiveStepRunner:
-    """All steps that were tried, with their results; used by one thread."""
+    """Runs steps at Slack and keeps the result of each; used by one thread."""
 
     on_step: Callable[[LiveStep], object] = lambda _: None  # of each step, at once
     all_steps: list[LiveStep] = field(default_factory=list)
 
     def run_step(self, step: str, method: str, call: Callable[[], T]) -> T | None:
-        """Take a step and note its result; return None if it failed, instead of raising."""
+        """Run `call` as a step and note the result; return what it gave, None if it failed."""
         begun = time.perf_counter()
         try:
             found = call()
         except Exception as error:  # noqa: BLE001 - whatever it is is told, and the rest goes on
             refused = isinstance(error, SlackApiError) and is_permanent_refusal(error)
             took = time.perf_counter() - begun
-            self.add_step(
+            self.record_step_result(
                 LiveStep(step, method, describe_step_error(error), took, is_refused=refused)
             )
             return None
-        self.add_step(LiveStep(step, method, OK, time.perf_counter() - begun))
+        self.record_step_result(LiveStep(step, method, OK, time.perf_counter() - begun))
         return found
 
     def may_have_taken_effect(self) -> bool:
         """Return whether the last step may have had an effect, even if it failed."""
         return not self.all_steps[-1].is_refused
 
-    def skip_step(self, step: str, method: str, why: str) -> None:
+    def record_skipped_step(self, step: str, method: str, why: str) -> None:
         """Note that a step could not be tried, and why."""
-        self.add_step(LiveStep(step, method, f"{LEFT_OUT}: {why}"))
+        self.record_step_result(LiveStep(step, method, f"{LEFT_OUT}: {why}"))
 
-    def add_step(self, tried: LiveStep) -> None:
-        """Note a step that was timed elsewhere."""
+    def record_step_result(self, tried: LiveStep) -> None:
+        """Record a step that its caller ran and timed."""
         self.all_steps.append(tried)
         self.on_step(tried)
 
@@ -138,7 +138,7 @@ class UploadTrackingClient(WebClient):
 
 @dataclass(slots=True)
 class LiveTrial:
-    """One trial in one person's direct messages, with all that it has made there."""
+    """A trial of Slack's methods in one person's direct messages, and what it made there."""
 
     client: UploadTrackingClient
     steps: LiveStepRunner
@@ -154,7 +154,7 @@ class LiveTrial:
     has_home: bool = False
     started_at: float = field(default_factory=lambda: SystemClock().now().timestamp())
 
-    def try_messages(self) -> None:
+    def run_message_steps(self) -> None:
         """Open the direct messages; post, find by metadata, change and mark a message there."""
         take, client = self.steps.run_step, self.client
         opened = take(
@@ -164,14 +164,16 @@ class LiveTrial:
         )
         self.channel = str(opened or "")
         if not self.channel:
-            self.steps.skip_step("all that stands in messages", "chat.*", "no direct messages")
+            self.steps.record_skipped_step(
+                "all that stands in messages", "chat.*", "no direct messages"
+            )
             return
         self.root_ts = self.post_message("post a message", TEXT)
         found = take("find it by its metadata", "conversations.history", self._get_message_ts)
         self.root_ts = self.root_ts or str(found or "")  # the answer to the post may have been lost
         self.root_ts = self.root_ts or self.post_message("post one more, for the rest", TEXT)
         if not self.root_ts:
-            self.steps.skip_step("change it, react to it", "chat.update", "no message")
+            self.steps.record_skipped_step("change it, react to it", "chat.update", "no message")
             return
         at: dict[str, Any] = {"channel": self.channel, "ts": self.root_ts}
         take("change it", "chat.update", lambda: client.chat_update(**at, text=f"{TEXT} (changed)"))
@@ -198,7 +200,9 @@ class LiveTrial:
         """Show a status, a session and a stream under the message."""
         client, take = self.client, self.steps.run_step
         if not self.root_ts:
-            self.steps.skip_step("status, session and stream", "assistant.*", "no message")
+            self.steps.record_skipped_step(
+                "status, session and stream", "assistant.*", "no message"
+            )
             return
         at: dict[str, Any] = {"channel_id": self.channel, "thread_ts": self.root_ts}
         take(
@@ -219,7 +223,9 @@ class LiveTrial:
         self.stream_ts = str(begun or "")
         self.posted_ts |= {self.stream_ts} - {""}
         if not self.stream_ts:
-            self.steps.skip_step("go on with it and end it", "chat.stopStream", "no stream")
+            self.steps.record_skipped_step(
+                "go on with it and end it", "chat.stopStream", "no stream"
+            )
             return
         of: dict[str, Any] = {"channel": self.channel, "ts": self.stream_ts}
         take(
@@ -234,7 +240,7 @@ class LiveTrial:
         """Upload a small file under the message."""
         method = "files.completeUploadExternal"
         if not self.root_ts:
-            self.steps.skip_step("upload a file", method, "no message")
+            self.steps.record_skipped_step("upload a file", method, "no message")
             return
 
         def send() -> None:
@@ -254,7 +260,7 @@ class LiveTrial:
         self.has_home = self.steps.may_have_taken_effect()
 
     def remove_everything(self) -> None:
-        """Remove all that was made, including messages whose ts was lost."""
+        """Remove all that the trial made in Slack, including messages whose ts was lost."""
         take = self.steps.run_step
         if self.has_status:
             take("clear the status", "assistant.threads.setStatus", self._clear_status)

@@ -67,7 +67,7 @@ class Catalog:
     tables: Mapping[str, Relation]
 
     def fold_name(self, name: str, *, quoted: bool = False) -> str:
-        """Return a name in the form in which it is compared.
+        """Return a table or column name in the case for comparison.
 
         SQLite ignores case everywhere, PostgreSQL only in names without quotes.
         """
@@ -81,7 +81,7 @@ class Catalog:
         keys = [name if place == first else f"{place}.{name}" for place in places]
         return next((self.tables[key] for key in keys if key in self.tables), None)
 
-    def add_secret_columns(self, secrets: Mapping[str, Iterable[str]]) -> Catalog:
+    def copy_with_secret_columns(self, secrets: Mapping[str, Iterable[str]]) -> Catalog:
         """Return a copy with these further secret columns, given by folded table name."""
         known = {
             name: replace(table, secret=table.secret | frozenset(secrets.get(name, ())))
@@ -98,8 +98,10 @@ class Catalog:
             if each.name.lower() == table.lower()
         )
 
-    def add_comments_and_checks(self, told: Mapping[str, tuple[str, tuple[str, ...]]]) -> Catalog:
-        """Return a copy with the comment and checks of these tables, given by folded name."""
+    def copy_with_comments_and_constraints(
+        self, told: Mapping[str, tuple[str, tuple[str, ...]]]
+    ) -> Catalog:
+        """Return a copy with these comments and CHECK constraints, given by folded table name."""
         known = dict(self.tables)
         for name, (comment, checks) in told.items():
             known[name] = replace(known[name], comment=comment, checks=checks)
@@ -138,7 +140,7 @@ class Catalog:
         return text + _quote_comment(column.comment)
 
     def fold_column_name(self, column: Column) -> str:
-        """Return a column's folded name."""
+        """Return a column's name as names are compared."""
         return self.fold_name(column.name, quoted=True)
 
 
@@ -189,10 +191,10 @@ def reflect_tables(
     return tables
 
 
-def read_comments_and_checks(
+def read_comments_and_check_constraints(
     connection: Connection, schema: str | None, names: list[str]
 ) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Return the comment ("" for none) and the check conditions of each of these tables."""
+    """Return the comment ("" for none) and the CHECK constraints of each of these tables."""
     inspector, chosen = inspect(connection), _build_reflection_filter(schema, names)
     checks = inspector.get_multi_check_constraints(**chosen)
     can_comment = inspector.dialect.supports_comments

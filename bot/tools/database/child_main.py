@@ -14,17 +14,17 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from bot.tools import Tool
+from bot.tools.database import sql_tools
 from bot.tools.database.child_tools import COMMITTING, build_error_frame, decode_frame, encode_frame
 from bot.tools.database.config import Database
 from bot.tools.database.sources import build_sources
-from bot.tools.database.sql_tools import Sources, build_in_process_tools, parse_sql_for_database
 
 MEMORY = 400_000_000  # bytes that a call may take
 OUT_OF_MEMORY = "it took more memory than a call may take, and was stopped; nothing was changed"
 
 
 def main() -> None:
-    """Answer calls until the bot is gone."""
+    """Answer the bot's calls until it closes the pipe."""
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # whatever a library prints is no answer
     lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -39,7 +39,7 @@ def main() -> None:
         answers.write(encode_frame(COMMITTING))
 
     sources = build_sources(databases, own, announce)
-    tools = {each.name: each for each in build_in_process_tools(sources)}
+    tools = {each.name: each for each in sql_tools.build_in_process_database_tools(sources)}
     _limit_memory()
     while True:
         answers.write(_answer_call(sources, tools, decode_frame(lines.get())))
@@ -59,7 +59,9 @@ def _limit_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
-def _answer_call(sources: Sources, tools: dict[str, Tool[Any]], asked: dict[str, Any]) -> bytes:
+def _answer_call(
+    sources: sql_tools.Sources, tools: dict[str, Tool[Any]], asked: dict[str, Any]
+) -> bytes:
     """Return the answer to one call, as the line that is sent."""
     try:
         return encode_frame({"result": _run_call(sources, tools, asked)})
@@ -69,10 +71,12 @@ def _answer_call(sources: Sources, tools: dict[str, Tool[Any]], asked: dict[str,
         return encode_frame(build_error_frame(error))
 
 
-def _run_call(sources: Sources, tools: dict[str, Tool[Any]], asked: dict[str, Any]) -> Any:
+def _run_call(
+    sources: sql_tools.Sources, tools: dict[str, Tool[Any]], asked: dict[str, Any]
+) -> Any:
     given = asked["args"]
     if asked["act"] == "check":
-        parse_sql_for_database(
+        sql_tools.parse_sql_for_database(
             sources, given["database"], given["sql"], changes=asked["tool"] == "change"
         )
         return None

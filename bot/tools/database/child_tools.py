@@ -27,7 +27,7 @@ from pydantic import BaseModel
 from bot.tools import ChangedError, Preview, Table, Tool, ToolContext, ToolError
 from bot.tools.database.config import Database
 from bot.tools.database.session import Session
-from bot.tools.database.sql_tools import build_in_process_tools
+from bot.tools.database.sql_tools import build_in_process_database_tools
 from bot.tools.database.statement import StatementError
 
 # The frames between the bot and its child process: one line of JSON each, with plain values and
@@ -207,7 +207,7 @@ class ChildProcessPool:
     def run_call(
         self, act: str, tool: str, args: dict[str, Any], *more: Any, seconds: float
     ) -> Any:
-        """Run an act of a tool in a child process and return its result; see Child.run_call."""
+        """Check, preview or run a tool call in a child process; see ChildProcess.run_call."""
         with self._lock:
             child = self._idle.pop() if self._idle else None
         if child is None or not child.is_alive():
@@ -250,7 +250,9 @@ def build_database_tools(databases: Iterable[Database], own: Path | None) -> lis
     named = tuple(databases)
     children = ChildProcessPool(named, own)
     check = _build_statement_check(children)
-    found = build_in_process_tools({each.name: _UnopenedSource(each) for each in named}, check)
+    found = build_in_process_database_tools(
+        {each.name: _UnopenedSource(each) for each in named}, check
+    )
     query = next((each for each in found if each.name == "query"), None)
     return [_build_child_process_tool(each, children, query) for each in found]
 

@@ -162,7 +162,7 @@ def parse_databases(
     """
     problems = toml_file.FileProblems(source, text)
     databases: dict[str, Database] = {}
-    for index, entry in enumerate(toml_file.parse_entries(text, "database", problems)):
+    for index, entry in enumerate(toml_file.parse_tables_under_heading(text, "database", problems)):
         database = _parse_database(entry, index, environ, problems)
         if database is None:
             continue
@@ -190,7 +190,7 @@ def _parse_database(
     except _UrlSettingError as error:
         problems.add(("database", index, error.key), str(error))
         return None
-    return toml_file.validate_entry(Database, entry, ("database", index), problems, _FORMS)
+    return toml_file.validate_toml_table(Database, entry, ("database", index), problems, _FORMS)
 
 
 class _UrlSettingError(ValueError):

@@ -26,7 +26,7 @@ from bot.tools.database.catalog import (
     Catalog,
     Relation,
     quote_name,
-    read_comments_and_checks,
+    read_comments_and_check_constraints,
     reflect_tables,
 )
 from bot.tools.database.config import Database
@@ -101,13 +101,13 @@ class PostgresSession(session.Session):
             tables |= {f"{ahead}{each.name}": replace(each, schema=schema) for each in found}
         return Catalog("postgres", schemas, tables)
 
-    def add_comments_and_checks(self, catalog: Catalog) -> Catalog:
+    def copy_with_comments_and_constraints(self, catalog: Catalog) -> Catalog:
         told: dict[str, tuple[str, tuple[str, ...]]] = {}
         for schema in self.database.schemas:
             own = {each.name: key for key, each in catalog.tables.items() if each.schema == schema}
-            found = read_comments_and_checks(self.connection, schema, list(own))
+            found = read_comments_and_check_constraints(self.connection, schema, list(own))
             told |= {own[name]: each for name, each in found.items()}
-        return catalog.add_comments_and_checks(told)
+        return catalog.copy_with_comments_and_constraints(told)
 
     def _is_countersign_database(self, found: Catalog) -> bool:
         """Whether any schema holds Countersign's own tables, even if the role may not read them."""
@@ -183,7 +183,7 @@ class PostgresSession(session.Session):
             reach.check_statement(statement.text)
             self._checked_texts.add(statement.text)
 
-    def describe_server(self) -> str:
+    def describe_server_and_role(self) -> str:
         found = self._raw.execute(
             "SELECT pg_catalog.current_setting('server_version'), current_user"
         ).fetchone()
@@ -258,7 +258,7 @@ class PostgresSource:
     ) -> Iterator[session.Session]:
         """Return a context with a transaction, READ ONLY unless it `writes`; see Source.
 
-        Raises RightsError for a role with too many rights.
+        Raises ExcessiveRoleRightsError for a role with too many rights.
         """
         seconds = timeout or self.database.timeout
         try:

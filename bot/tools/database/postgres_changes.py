@@ -78,7 +78,7 @@ NONE = WriteCounts(0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class ReadableTable:
-    """One table, and how it can be read."""
+    """A table, and the SQL names to read its rows by."""
 
     relation: Relation  # as the catalog has it
     label: str  # as people are told of it
@@ -96,17 +96,17 @@ class ReadableTable:
         """The readable columns as a list for a SELECT; "NULL" if there are none."""
         return ", ".join(map(quote_name, self.columns)) or "NULL"
 
-    def build_table_rows(
+    def build_table_row_changes(
         self, rows: Sequence[row_changes.RowChange], **more: Any
-    ) -> row_changes.TableRows:
-        """Return these rows as TableRows of this table."""
+    ) -> row_changes.TableRowChanges:
+        """Return these rows as TableRowChanges of this table."""
         hidden = [each.name for each in self.relation.columns if each.name not in self.columns]
-        return row_changes.TableRows(
+        return row_changes.TableRowChanges(
             self.label, self.columns, self.key, tuple(hidden), tuple(rows), **more
         )
 
 
-class TouchedTables:
+class TouchedTableReader:
     """The tables that one transaction touches, by OID; a table's partitions count as the table."""
 
     def __init__(self, raw: RawConnection, catalog: Catalog, table: Relation) -> None:
@@ -195,8 +195,8 @@ StatementRunner = Callable[[Statement, str], list[row_changes.Row]]
 
 
 @dataclass(slots=True)
-class TrialRun:
-    """One run of a change: the keys that it returned, and what the server counted."""
+class TrialRunResult:
+    """The result of one trial of a change: the row keys it returned, the server's counts."""
 
     keys: list[row_changes.Row] = field(default_factory=list)
     returned: int = 0
@@ -225,21 +225,21 @@ def run_changes_tracking_rows(
         made: list[tuple[row_changes.Change, row_changes.Change]] = []
         for number, (statement, table) in enumerate(named, 1):
             with row_changes.add_statement_number_to_errors(number, statements):
-                watch = ChangeTrial(raw, catalog, statement, table, later=number > 1)
+                watch = ChangeTrialRunner(raw, catalog, statement, table, later=number > 1)
                 made.append(watch.run_change_twice(run, most))
             row_changes.check_row_limit(_select_second_trials(made), most)
         return made
 
     if len(named) == 1:
         [(first, last)] = trial()
-        return row_changes.merge_statement_trials(
+        return row_changes.merge_trials_of_statements(
             [first], [last], _read_run_period(raw), statements
         )
     raw.execute("SAVEPOINT countersign_call")
     once = trial()
     raw.execute("ROLLBACK TO SAVEPOINT countersign_call")
     again = trial()
-    return row_changes.merge_statement_trials(
+    return row_changes.merge_trials_of_statements(
         _select_second_trials(once), _select_second_trials(again), _read_run_period(raw), statements
     )
 
@@ -251,7 +251,7 @@ def _select_second_trials(
     return [last for _, last in tried]
 
 
-class ChangeTrial:
+class ChangeTrialRunner:
     """Runs one change twice, first rolled back, and reports the rows that it touches."""
 
     def __init__(
@@ -265,7 +265,7 @@ class ChangeTrial:
     ) -> None:
         """`table`: the one that the statement changes. `later`: other statements ran before it."""
         self._raw, self._statement, self._later = raw, statement, later
-        self._tables = TouchedTables(raw, catalog, table)
+        self._tables = TouchedTableReader(raw, catalog, table)
         self._target = self._tables.target
         self._before: dict[int, list[tuple[str, row_changes.Row]]] = {}
         self._earlier: dict[int, set[str]] = {}  # rows that earlier statements have written
@@ -285,9 +285,9 @@ class ChangeTrial:
         row_changes.check_same_rows_touched(first, last)
         return first, last
 
-    def _run_trial(self, run: StatementRunner, most: int) -> TrialRun:
+    def _run_trial(self, run: StatementRunner, most: int) -> TrialRunResult:
         earlier = self._tables.count_writes()
-        trial = TrialRun()
+        trial = TrialRunResult()
         self._run_statement(run, trial)
         self._raw.execute("SET CONSTRAINTS ALL IMMEDIATE")  # nothing is left for COMMIT
         counts = {
@@ -304,7 +304,7 @@ class ChangeTrial:
                 trial.remaining_places[oid] = self._list_remaining_places(found)
         return trial
 
-    def _run_statement(self, run: StatementRunner, trial: TrialRun) -> None:
+    def _run_statement(self, run: StatementRunner, trial: TrialRunResult) -> None:
         """Run the statement, with the keys of its table's rows returned if that is possible."""
         tree, key = self._statement.tree, self._target.key
         plain = isinstance(tree, exp.Insert | exp.Update | exp.Delete)
@@ -316,18 +316,18 @@ class ChangeTrial:
         trial.keys = run(self._statement, ", ".join(f"{named}.{quote_name(each)}" for each in key))
         trial.returned = len(trial.keys)
 
-    def _has_key_of_every_row(self, trial: TrialRun) -> bool:
+    def _has_key_of_every_row(self, trial: TrialRunResult) -> bool:
         """Whether the returned keys identify all rows of the statement's table."""
         total = trial.counts.get(self._target.oid, NONE).total
         return trial.returned == total == len(set(trial.keys))
 
-    def _can_read_rows(self, found: ReadableTable, trial: TrialRun) -> bool:
+    def _can_read_rows(self, found: ReadableTable, trial: TrialRunResult) -> bool:
         if found is self._target and self._has_key_of_every_row(trial):
             return True
         return found.all_readable and found.pages <= MAX_PAGES
 
     def _read_written_rows(
-        self, found: ReadableTable, trial: TrialRun, most: int
+        self, found: ReadableTable, trial: TrialRunResult, most: int
     ) -> list[tuple[str, row_changes.Row]]:
         """Return the rows of a table that the change has written, each with its place."""
         if found is self._target and self._has_key_of_every_row(trial):
@@ -359,7 +359,7 @@ class ChangeTrial:
         at = [found.columns.index(each) for each in found.key]
         return sorted(rows, key=lambda row: places[tuple(row[each] for each in at)])
 
-    def _read_previous_rows(self, once: TrialRun, most: int) -> None:
+    def _read_previous_rows(self, once: TrialRunResult, most: int) -> None:
         """Read the previous values of the rows that the first trial has touched."""
         for oid, found in self._tables.load_tables(list(once.counts)).items():
             if found is None or oid not in once.after:
@@ -397,19 +397,21 @@ class ChangeTrial:
         found_places = self._tables.query(text, ([each.split(" ")[1] for each in places],))
         return {place for (place,) in found_places}
 
-    def _build_change(self, trial: TrialRun, last: TrialRun) -> row_changes.Change:
+    def _build_change(self, trial: TrialRunResult, last: TrialRunResult) -> row_changes.Change:
         """Return all rows of one trial; `last`: the one that knows which rows were only locked."""
-        tables: list[row_changes.TableRows] = []
+        tables: list[row_changes.TableRowChanges] = []
         for oid, count in trial.counts.items():
             found = self._tables.found.get(oid)
             if found is None:
                 ((name,),) = self._tables.query("SELECT %s::oid::regclass::text", (oid,))
                 tables.append(
-                    row_changes.TableRows(name, (), (), (), (), count.total, "may not be read")
+                    row_changes.TableRowChanges(
+                        name, (), (), (), (), count.total, "may not be read"
+                    )
                 )
             elif oid not in trial.after:
                 why = "only counted" if found.all_readable else "may not be read as a whole"
-                tables.append(found.build_table_rows((), counted=count.total, why=why))
+                tables.append(found.build_table_row_changes((), counted=count.total, why=why))
             else:
                 left = last.remaining_places.get(oid, set())
                 before = [row for place, row in self._before.get(oid, []) if place not in left]
@@ -418,7 +420,7 @@ class ChangeTrial:
                 tables.append(_pair_rows_by_key(found, before, after, count))
         own = [each for each in tables if each.table == self._target.label]
         others = sorted((each for each in tables if each not in own), key=lambda one: one.table)
-        return row_changes.Change((*(own or [self._target.build_table_rows(())]), *others))
+        return row_changes.Change((*(own or [self._target.build_table_row_changes(())]), *others))
 
 
 def _read_run_period(raw: RawConnection) -> row_changes.TrialTimeSpan:
@@ -440,7 +442,7 @@ def _pair_rows_by_key(
     before: list[row_changes.Row],
     after: list[row_changes.Row],
     count: WriteCounts,
-) -> row_changes.TableRows:
+) -> row_changes.TableRowChanges:
     """Return the rows of one table, paired by key where it has one.
 
     Raises UnpredictableRowsError where they are not as many as the server has counted.
@@ -449,12 +451,12 @@ def _pair_rows_by_key(
         len(after) > count.added + count.changed
     ):
         raise row_changes.UnpredictableRowsError
-    shape = found.build_table_rows(())
+    shape = found.build_table_row_changes(())
     later = {shape.get_row_key(row): row for row in after} if found.key else {}
     rows = [row_changes.RowChange(row, later.pop(shape.get_row_key(row), None)) for row in before]
     added = list(later.values()) if found.key else after
     gone = any(each.after is None for each in rows)
     loose = bool(gone and added and count.changed)
-    return found.build_table_rows(
+    return found.build_table_row_changes(
         [*rows, *(row_changes.RowChange(None, row) for row in added)], loose=loose
     )

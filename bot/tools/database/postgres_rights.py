@@ -195,7 +195,7 @@ class StatementReachChecker:
             )
             if not (
                 given
-                or statement.is_allowed_function(
+                or statement.is_allowed_postgres_function(
                     found.name, volatile=found.volatile, owners=bool(what)
                 )
             ):
@@ -228,7 +228,7 @@ def _explain_unknown_reach(found: _Function) -> str:
     if found.language == "c":
         may = (
             found.trusted_extension or not found.volatile
-        ) and not statement.is_function_with_outside_effect(found.name)
+        ) and not statement.is_unsafe_postgres_function(found.name)
         return "" if may else "which may reach out of the database"
     if found.language == "internal":
         return "" if found.others else "which may reach out of the database"
@@ -321,7 +321,7 @@ _GRANTED = f"""
 ColumnNumber = tuple[int, int]  # a table's OID and a column's number
 
 
-class RightsError(ToolError):
+class ExcessiveRoleRightsError(ToolError):
     """Raised for a role with too many rights; `remedy` has SQL that revokes them, one a line."""
 
     def __init__(self, message: str, remedy: tuple[str, ...] = ()) -> None:
@@ -338,15 +338,15 @@ class _Relation:
 
 
 def check_role_rights(raw: psycopg.Connection[Any], database: Database) -> None:
-    """Raise RightsError for a role with too many rights, or one that can read secret columns."""
+    """Raise ExcessiveRoleRightsError if the role has too many rights or can read secret columns."""
     found = raw.execute(_TOO_MUCH).fetchone()
     if found and found[0]:
-        raise RightsError(
+        raise ExcessiveRoleRightsError(
             f"the role may do too much ({found[0]}): the database tools need one that is no "
             "superuser, reads no server files, runs no programs and goes past no row security"
         )
     if raw.execute(_RECORD).fetchone():
-        raise RightsError(
+        raise ExcessiveRoleRightsError(
             "the role can reach Countersign's own record, which is kept there: no tool may",
             ("REVOKE ALL ON SCHEMA countersign FROM PUBLIC, CURRENT_ROLE",),
         )
@@ -357,7 +357,7 @@ def check_role_rights(raw: psycopg.Connection[Any], database: Database) -> None:
         return
     names = sorted({_format_column(relations[oid], number) for oid, number in seen})
     more = f" and {len(names) - 8} more" if len(names) > 8 else ""
-    raise RightsError(
+    raise ExcessiveRoleRightsError(
         f"the role can read what is secret ({', '.join(names[:8])}{more}); nothing is read or "
         "changed there until an operator takes that right away (countersign doctor tells how)",
         tuple(_build_revoke_statements(raw, relations, secret, {oid for oid, _ in seen})),

@@ -15,7 +15,7 @@ from typing import Any
 
 from bot.tools import Preview, Table, ToolError
 from bot.tools.database import row_changes
-from bot.tools.database.secrets import get_target_table, list_set_columns
+from bot.tools.database.secrets import get_target_table, list_assigned_columns
 from bot.tools.database.session import Session
 from bot.tools.database.statement import Statement
 from bot.tools.tables import format_row_count
@@ -65,14 +65,14 @@ def render_change_counts(steps: Sequence[StatementChange]) -> str:
         for each, heading in _list_headed_tables(step):
             lines.append(heading)
             if names := _list_changed_columns(each):
-                lines.append(clip_value(f"   columns: {', '.join(names)}", 4 * WIDTH))
+                lines.append(clip_value_text(f"   columns: {', '.join(names)}", 4 * WIDTH))
     return "\n".join(lines)
 
 
-def _list_headed_tables(step: StatementChange) -> Iterator[tuple[row_changes.TableRows, str]]:
+def _list_headed_tables(step: StatementChange) -> Iterator[tuple[row_changes.TableRowChanges, str]]:
     """Yield each table that a statement touches, with what happens to its rows."""
     for each in step.change.tables:
-        heading = change_heading(each, step.verb)
+        heading = touched_row_count_sentence(each, step.verb)
         is_first = each is step.change.target
         yield each, heading if is_first else f"Also {heading[0].lower()}{heading[1:]}"
 
@@ -80,10 +80,10 @@ def _list_headed_tables(step: StatementChange) -> Iterator[tuple[row_changes.Tab
 def _render_statement_title(number: int, steps: Sequence[StatementChange]) -> list[str]:
     """Return a line with a statement's beginning if there are several; [] for a single one."""
     text = " ".join(steps[number - 1].text.split())
-    return [clip_value(f"{STATEMENT}{number}: {text}", WIDTH)] if len(steps) > 1 else []
+    return [clip_value_text(f"{STATEMENT}{number}: {text}", WIDTH)] if len(steps) > 1 else []
 
 
-def change_heading(table: row_changes.TableRows, verb: str) -> str:
+def touched_row_count_sentence(table: row_changes.TableRowChanges, verb: str) -> str:
     """Return what happens to how many rows, as a sentence ("Changes 2 rows of orders.")."""
     added, changed, gone = map(len, _group_rows_by_kind(table))
     if table.loose:
@@ -101,7 +101,7 @@ def change_heading(table: row_changes.TableRows, verb: str) -> str:
     return f"{sentence} of {table.table}{table.why and f' ({table.why})'}."
 
 
-def no_rows_sentence(steps: Sequence[StatementChange]) -> str:
+def no_touched_rows_sentence(steps: Sequence[StatementChange]) -> str:
     """Return a sentence that says why these statements touch no row."""
     found = []
     for each in steps:
@@ -110,7 +110,7 @@ def no_rows_sentence(steps: Sequence[StatementChange]) -> str:
     return f"it would change nothing: {', '.join(dict.fromkeys(found))}"
 
 
-def _list_changed_columns(table: row_changes.TableRows) -> list[str]:
+def _list_changed_columns(table: row_changes.TableRowChanges) -> list[str]:
     return [
         name
         for at, name in enumerate(table.columns)
@@ -121,7 +121,7 @@ def _list_changed_columns(table: row_changes.TableRows) -> list[str]:
     ]
 
 
-def _render_first_rows(table: row_changes.TableRows, set_here: frozenset[str]) -> list[str]:
+def _render_first_rows(table: row_changes.TableRowChanges, set_here: frozenset[str]) -> list[str]:
     """Return lines for the first rows of each kind of change, with a count of the rest."""
     added, changed, gone = _group_rows_by_kind(table)
     apart = table.loose and bool(added and gone)
@@ -136,7 +136,7 @@ def _render_first_rows(table: row_changes.TableRows, set_here: frozenset[str]) -
 
 
 def _group_rows_by_kind(
-    table: row_changes.TableRows,
+    table: row_changes.TableRowChanges,
 ) -> tuple[list[row_changes.RowChange], list[row_changes.RowChange], list[row_changes.RowChange]]:
     """Return the added, the changed and the deleted rows."""
     added = [row for row in table.rows if row.before is None]
@@ -150,7 +150,10 @@ def _render_rest_count(count: int) -> list[str]:
 
 
 def _render_changed_row(
-    number: int, table: row_changes.TableRows, row: row_changes.RowChange, set_here: frozenset[str]
+    number: int,
+    table: row_changes.TableRowChanges,
+    row: row_changes.RowChange,
+    set_here: frozenset[str],
 ) -> list[str]:
     """Return lines for a changed row: its key, then old and new value of each changed column.
 
@@ -162,7 +165,7 @@ def _render_changed_row(
     names = ", ".join(
         f"{each} {format_value(row.before[table.columns.index(each)])}" for each in called
     )
-    lines = [clip_value(f"{number}. {names}", WIDTH)]
+    lines = [clip_value_text(f"{number}. {names}", WIDTH)]
     pairs = list(zip(table.columns, row.before, row.after, strict=True))
     changed = [each for each in pairs if each[0].lower() in set_here or each[1] != each[2]]
     hidden = [each for each in table.hidden if each.lower() in set_here]
@@ -177,18 +180,20 @@ def _render_changed_row(
 
 def _render_changed_value(name: str, old: str, new: str, *, same: bool) -> list[str]:
     if same:
-        return [clip_value(f"   {name}  {old}  (stays)", WIDTH)]
+        return [clip_value_text(f"   {name}  {old}  (stays)", WIDTH)]
     line = f"   {name}  {old} → {new}"
     if len(line) <= WIDTH:
         return [line]
     return [
         f"   {name.rstrip()}",
-        clip_value(f"   − {old}", WIDTH),
-        clip_value(f"   + {new}", WIDTH),
+        clip_value_text(f"   − {old}", WIDTH),
+        clip_value_text(f"   + {new}", WIDTH),
     ]
 
 
-def _render_whole_rows(table: row_changes.TableRows, rows: Sequence[row_changes.Row]) -> list[str]:
+def _render_whole_rows(
+    table: row_changes.TableRowChanges, rows: Sequence[row_changes.Row]
+) -> list[str]:
     """Return lines for whole rows: as a table where it fits, otherwise one value a line."""
     if not rows:
         return []
@@ -205,7 +210,9 @@ def _render_whole_rows(table: row_changes.TableRows, rows: Sequence[row_changes.
     for number, row in enumerate(cells, 1):
         for at, (name, value) in enumerate(zip(names, row, strict=True)):
             ahead = f"{number}. " if at == 0 else "   "
-            lines.append(clip_value(f"{ahead}{clip_value(name, wide).ljust(wide)}  {value}", WIDTH))
+            lines.append(
+                clip_value_text(f"{ahead}{clip_value_text(name, wide).ljust(wide)}  {value}", WIDTH)
+            )
     return lines + note
 
 
@@ -220,7 +227,7 @@ def format_value(value: Any) -> str:
     return plain if plain else "''"
 
 
-def clip_value(text: str, width: int) -> str:
+def clip_value_text(text: str, width: int) -> str:
     """Return the text cut to `width` characters, with … at its end if it was cut."""
     return text if len(text) <= width else text[: width - 1] + "…"
 
@@ -259,7 +266,7 @@ def _list_value_table_rows(steps: Sequence[StatementChange]) -> Iterator[tuple[A
                 yield from ((*named, *each) for each in _list_value_changes(table, row))
 
 
-def _row_label(table: row_changes.TableRows, at: int, row: row_changes.RowChange) -> str:
+def _row_label(table: row_changes.TableRowChanges, at: int, row: row_changes.RowChange) -> str:
     """Return what identifies a row: the values of its key, or its number in this list."""
     there: row_changes.Row = row.before or row.after or ()
     pairs = zip(table.key, table.get_row_key(there), strict=False)
@@ -267,7 +274,7 @@ def _row_label(table: row_changes.TableRows, at: int, row: row_changes.RowChange
 
 
 def _list_value_changes(
-    table: row_changes.TableRows, row: row_changes.RowChange
+    table: row_changes.TableRowChanges, row: row_changes.RowChange
 ) -> Iterator[tuple[str, str, str, str]]:
     """Yield (kind of change, column, before, after) for each value of a row that changes."""
     if row.before is None or row.after is None:
@@ -320,17 +327,17 @@ def preview_change(session: Session, statements: Sequence[Statement]) -> Preview
         StatementChange(
             each.text,
             each.verb,
-            frozenset(one.name.lower() for one in list_set_columns(each)),
+            frozenset(one.name.lower() for one in list_assigned_columns(each)),
             change,
         )
         for each, change in zip(statements, changes, strict=True)
     ]
     if not _count_touched_rows(changes):
-        raise ToolError(no_rows_sentence(steps))
+        raise ToolError(no_touched_rows_sentence(steps))
     text = render_changes(steps)
     rows = build_changed_value_table(steps, text)
     return Preview(
-        text, build_expected_outcome(changes), in_thread=render_change_counts(steps), rows=rows
+        text, build_changes_digest(changes), in_thread=render_change_counts(steps), rows=rows
     )
 
 
@@ -338,7 +345,7 @@ def _count_touched_rows(changes: Sequence[row_changes.Change]) -> int:
     return sum(each.total for each in changes)
 
 
-def build_expected_outcome(changes: Sequence[row_changes.Change]) -> str:
+def build_changes_digest(changes: Sequence[row_changes.Change]) -> str:
     """Return what the run has to match (Preview.expects): the row count, and a digest of rows."""
     digests = [each.digest() for each in changes]
     whole = digests[0] if len(digests) == 1 else sha256("".join(digests).encode()).hexdigest()
@@ -372,7 +379,7 @@ def build_change_result(changes: Sequence[row_changes.Change]) -> dict[str, Any]
     return result | ({"also": dict(others)} if others else {})
 
 
-def change_sentence(args: Any, result: Mapping[str, Any]) -> str:
+def applied_change_sentence(args: Any, result: Mapping[str, Any]) -> str:
     """Return a sentence for people about a change that was made: "Changed 3 rows of orders …"."""
     count = format_row_count(result["rows"])
     if table := result.get("table"):

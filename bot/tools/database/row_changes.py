@@ -62,14 +62,14 @@ class ValueAtRun:
 
 @dataclass(frozen=True, slots=True)
 class RowChange:
-    """One row; `before` is None if it is added, `after` is None if it is deleted."""
+    """One touched row; `before` is None if it is added, `after` is None if it is deleted."""
 
     before: Row | None
     after: Row | None
 
 
 @dataclass(frozen=True, slots=True)
-class TableRows:
+class TableRowChanges:
     """The rows of one table that are touched; their values are in the order of `columns`."""
 
     table: str
@@ -99,7 +99,7 @@ class TableRows:
 class Change:
     """The rows that a statement touches, by table; the table that it names comes first."""
 
-    tables: tuple[TableRows, ...]
+    tables: tuple[TableRowChanges, ...]
 
     @property
     def total(self) -> int:
@@ -107,7 +107,7 @@ class Change:
         return sum(each.total for each in self.tables)
 
     @property
-    def target(self) -> TableRows:
+    def target(self) -> TableRowChanges:
         """The rows of the table that the statement names."""
         return self.tables[0]
 
@@ -158,8 +158,8 @@ class TrialTimeSpan:
     # the transaction's own time, to the microsecond, where it has one
     exact: datetime | None = None
 
-    def replace_trial_time(self, value: Any) -> Any:
-        """Return a ValueAtRun for a value that is this time, or whole seconds from it.
+    def mark_value_if_trial_time(self, value: Any) -> Any:
+        """Return ValueAtRun for a value that is the trial's time, or whole seconds off that time.
 
         Any other value is returned as it is. Only the transaction's own time (`exact`) is
         recognised at a distance of seconds.
@@ -205,10 +205,10 @@ class TrialTimeSpan:
         return ValueAtRun(f"{(at - self.exact).total_seconds():+.0f} s")
 
 
-def build_trial_time_span(
+def build_whole_second_time_span(
     start: datetime, end: datetime, zones: Sequence[timedelta] = ()
 ) -> TrialTimeSpan:
-    """Return the Moment of a database that writes whole seconds, in UTC and in these `zones`."""
+    """Return the time span of a trial whose database writes whole seconds, in UTC and `zones`."""
     first, last = start.replace(microsecond=0), end.replace(microsecond=0)
     seconds = [first + timedelta(seconds=at) for at in range(int((last - first).seconds) + 1)]
     texts = [
@@ -230,7 +230,7 @@ _ANEW = re.compile(
 
 
 def compute_row_event_limit(most: int) -> int:
-    """Return how many events are read where `most` rows may change: rows may change repeatedly."""
+    """Return how many row writes are read where `most` rows may change, some of them repeatedly."""
     return most * 8 + 1000
 
 
@@ -252,7 +252,7 @@ class TooManyRowsError(ToolError):
 
 
 def check_row_limit(changes: Sequence[Change], most: int) -> None:
-    """Raise TooManyError when the changes together touch more than `most` rows."""
+    """Raise TooManyRowsError when the changes together touch more than `most` rows."""
     total = sum(each.total for each in changes)
     if total > most:
         raise TooManyRowsError(most, total)
@@ -265,7 +265,7 @@ def list_inserted_columns(statement: Statement) -> frozenset[str]:
     return frozenset(each.name.lower() for each in (tree.this.expressions if named else ()))
 
 
-def list_generated_columns(statement: Statement) -> frozenset[str]:
+def list_nondeterministic_columns(statement: Statement) -> frozenset[str]:
     """Return the folded names of columns set to what differs in every run, such as now()."""
     tree = statement.changing_node
     if tree is None:
@@ -294,10 +294,10 @@ def list_generated_columns(statement: Statement) -> frozenset[str]:
     )
 
 
-def merge_trials(
+def mark_values_set_at_run(
     once: Change, again: Change, moment: TrialTimeSpan, made: frozenset[str]
 ) -> Change:
-    """Return the trial `again`, with ValueAtRun for values that differ from `once` or are the time.
+    """Return the trial `again`, with ValueAtRun where values differ from `once` or are run times.
 
     `made`: columns of the statement's table whose values every run makes new. Raises
     UnpredictableRowsError where the two trials have not touched the same rows.
@@ -325,12 +325,12 @@ def check_same_rows_touched(once: Change, again: Change) -> None:
         raise UnpredictableRowsError
 
 
-def _summarise_touched_rows(table: TableRows) -> tuple[str, int, list[str]]:
+def _summarise_touched_rows(table: TableRowChanges) -> tuple[str, int, list[str]]:
     """Return a table's name, its number of touched rows, and what these held before, sorted."""
     return table.table, table.total, sorted(repr(row.before) for row in table.rows)
 
 
-def _list_row_keys(table: TableRows) -> Iterable[Any]:
+def _list_row_keys(table: TableRowChanges) -> Iterable[Any]:
     """Yield for each row its key before the change, and a number among rows with an equal key."""
     seen: Counter[str] = Counter()
     for row in table.rows:
@@ -339,7 +339,7 @@ def _list_row_keys(table: TableRows) -> Iterable[Any]:
         yield key, seen[key]
 
 
-def _index_rows_by_key(table: TableRows) -> dict[Any, RowChange]:
+def _index_rows_by_key(table: TableRowChanges) -> dict[Any, RowChange]:
     return dict(zip(_list_row_keys(table), table.rows, strict=True))
 
 
@@ -354,22 +354,22 @@ def _mark_values_at_run(
         if at in made:
             after[at] = ValueAtRun()
         elif other is not None and other[at] != value:
-            told = moment.replace_trial_time(
+            told = moment.mark_value_if_trial_time(
                 value
             )  # the clock's next second may have begun between the two
-            after[at] = told if told == moment.replace_trial_time(other[at]) else ValueAtRun()
+            after[at] = told if told == moment.mark_value_if_trial_time(other[at]) else ValueAtRun()
         elif row.before is None or row.before[at] != value:
-            after[at] = moment.replace_trial_time(value)
+            after[at] = moment.mark_value_if_trial_time(value)
     return replace(row, after=tuple(after))
 
 
-class EarlierWrittenRows:
+class RowsOfEarlierStatements:
     """The rows that earlier statements of one trial wrote, with their values set at run time."""
 
     def __init__(self) -> None:
         self._told: dict[tuple[str, str], Row] = {}
 
-    def mark_values_set_earlier(self, change: Change) -> Change:
+    def mark_values_from_earlier_statements(self, change: Change) -> Change:
         """Return a later statement's change with ValueAtRun in rows that earlier ones wrote."""
         return Change(
             tuple(
@@ -391,32 +391,32 @@ class EarlierWrittenRows:
         return RowChange(told, tuple(said if old == new else new for said, old, new in sides))
 
     def remember_written_rows(self, change: Change, told: Change) -> None:
-        """Store the rows that a statement wrote, with the ValueAtRun in them (`told`)."""
+        """Store the rows that a statement wrote; `told`: the same change with its ValueAtRun."""
         for each, said in zip(change.tables, told.tables, strict=False):
             for row, other in zip(each.rows, said.rows, strict=False):
                 if row.after is not None and other.after not in (None, row.after):
                     self._told[each.table, repr(row.after)] = other.after
 
 
-def merge_statement_trials(
+def merge_trials_of_statements(
     once: Sequence[Change],
     again: Sequence[Change],
     moment: TrialTimeSpan,
     statements: Sequence[Statement],
     number: Callable[[Change, Statement], Change] = lambda change, _: change,
 ) -> tuple[Change, ...]:
-    """Merge two trials of several statements into one change each, as `merge_trials` does.
+    """Merge two trials of statements into one change for each, as `mark_values_set_at_run` does.
 
     `number` marks the numbers of added rows that the database itself gives.
     """
-    first, last = EarlierWrittenRows(), EarlierWrittenRows()
+    first, last = RowsOfEarlierStatements(), RowsOfEarlierStatements()
     result = []
     for one, other, statement in zip(once, again, statements, strict=True):
-        made = merge_trials(
-            number(first.mark_values_set_earlier(one), statement),
-            number(last.mark_values_set_earlier(other), statement),
+        made = mark_values_set_at_run(
+            number(first.mark_values_from_earlier_statements(one), statement),
+            number(last.mark_values_from_earlier_statements(other), statement),
             moment,
-            list_generated_columns(statement),
+            list_nondeterministic_columns(statement),
         )
         first.remember_written_rows(one, made)
         last.remember_written_rows(other, made)

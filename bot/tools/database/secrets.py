@@ -61,7 +61,7 @@ def _check_no_secret_guessing(statement: Statement, table: Relation, catalog: Ca
                 f"{which} of {table.name} is secret and in no two rows alike: add one row, with "
                 "VALUES, in a statement"
             )
-    named = {each.name.lower() for each in list_set_columns(statement)}
+    named = {each.name.lower() for each in list_assigned_columns(statement)}
     inserts = isinstance(statement.changing_node, exp.Insert)
     for own, parent, column in table.references:
         if catalog.is_secret(parent, column) and (own.lower() in named or (inserts and not named)):
@@ -70,7 +70,7 @@ def _check_no_secret_guessing(statement: Statement, table: Relation, catalog: Ca
             )
 
 
-def list_set_columns(statement: Statement) -> list[exp.Identifier]:
+def list_assigned_columns(statement: Statement) -> list[exp.Identifier]:
     """Return the columns that an UPDATE sets or an INSERT names, as written; [] for all else."""
     change = statement.changing_node
     if isinstance(change, exp.Update):
@@ -91,13 +91,13 @@ def mark_secret_columns(catalog: Catalog, database: Database) -> Catalog:
     They are secret by the settings or by their names, or computed from, or referring to, a secret
     one.
     """
-    found = catalog.add_secret_columns(
+    found = catalog.copy_with_secret_columns(
         {key: _list_secret_columns(table, database) for key, table in catalog.tables.items()}
     )
     known = -1
     while known != (now := sum(len(each.secret) for each in found.tables.values())):
         known = now  # a column that refers to a secret one has its values
-        found = found.add_secret_columns(
+        found = found.copy_with_secret_columns(
             {
                 key: [
                     found.fold_name(own, quoted=True)

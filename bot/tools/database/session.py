@@ -34,7 +34,7 @@ MAX_SIZE = 5_000_000
 log = logging.getLogger("countersign.databases")
 
 
-class OwnDatabaseError(ToolError):
+class CountersignDatabaseError(ToolError):
     """Raised for Countersign's own database, which no tool may open."""
 
 
@@ -60,11 +60,13 @@ class Session(ABC):
     def catalog(self) -> Catalog:
         """All tables that the role can see, with secret columns marked; read once.
 
-        Raises OwnDatabaseError if they are Countersign's own.
+        Raises CountersignDatabaseError if they are Countersign's own.
         """
         found = self._read_catalog()
         if self._is_countersign_database(found):
-            raise OwnDatabaseError("it holds the tables of a Countersign, which no tool may touch")
+            raise CountersignDatabaseError(
+                "it holds the tables of a Countersign, which no tool may touch"
+            )
         return found
 
     def _is_countersign_database(self, found: Catalog) -> bool:
@@ -72,8 +74,8 @@ class Session(ABC):
         return set(found.tables) >= OWN_TABLES
 
     @abstractmethod
-    def add_comments_and_checks(self, catalog: Catalog) -> Catalog:
-        """Return the catalog with the comment and the checks of each table."""
+    def copy_with_comments_and_constraints(self, catalog: Catalog) -> Catalog:
+        """Return the catalog with each table's comment and CHECK constraints."""
 
     @abstractmethod
     def _read_catalog(self) -> Catalog:
@@ -85,7 +87,7 @@ class Session(ABC):
 
     @abstractmethod
     def check_statement(self, statement: Statement) -> None:
-        """Have the database check a statement without running it; raises what that finds."""
+        """Have the database check a statement without running it; raises the database's error."""
 
     @abstractmethod
     def run_changes(self, statements: Sequence[Statement]) -> tuple[Change, ...]:
@@ -96,7 +98,7 @@ class Session(ABC):
         """
 
     @abstractmethod
-    def describe_server(self) -> str:
+    def describe_server_and_role(self) -> str:
         """Return server and role for the operator: "PostgreSQL 15.4 as agent"."""
 
     @abstractmethod
@@ -152,8 +154,8 @@ def close_connection(connection: Connection) -> None:
         log.warning("closing a database connection failed", exc_info=True)
 
 
-def check_not_own_database(path: Path, own: Path | None) -> None:
-    """Raise OwnDatabaseError if `path` is the file of Countersign's own database, by any name.
+def check_not_countersign_database(path: Path, own: Path | None) -> None:
+    """Raise CountersignDatabaseError if `path` is Countersign's own database, by any name.
 
     The files beside it, such as its write-ahead log and key, count as well.
     """
@@ -166,4 +168,6 @@ def check_not_own_database(path: Path, own: Path | None) -> None:
     for each in beside:
         same = os.path.realpath(each) == os.path.realpath(path)
         if same or (each.exists() and path.exists() and os.path.samefile(each, path)):
-            raise OwnDatabaseError("it is Countersign's own database, which no tool may touch")
+            raise CountersignDatabaseError(
+                "it is Countersign's own database, which no tool may touch"
+            )

@@ -9,7 +9,7 @@ from pathlib import Path
 from bot.tools import ToolError
 from bot.tools.database.config import Database
 from bot.tools.database.postgres import PostgresSource
-from bot.tools.database.postgres_rights import RightsError
+from bot.tools.database.postgres_rights import ExcessiveRoleRightsError
 from bot.tools.database.session import Source
 from bot.tools.database.sqlite import SqliteSource
 
@@ -32,9 +32,9 @@ def build_sources(
     }
 
 
-def list_overprivileged_roles(
+def list_role_rights_errors(
     databases: Iterable[Database], own: Path | None
-) -> Iterator[tuple[str, RightsError]]:
+) -> Iterator[tuple[str, ExcessiveRoleRightsError]]:
     """Yield each database whose role has too many rights, by name, with the error.
 
     A database that cannot be opened is logged.
@@ -43,7 +43,7 @@ def list_overprivileged_roles(
         try:
             with source.open(writes=False):
                 pass
-        except RightsError as error:
+        except ExcessiveRoleRightsError as error:
             yield name, error
         except ToolError as error:
             log.warning("database %s: %s", name, error)

@@ -15,9 +15,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 
 from bot.tools import ChangedError, Effect, Preview, Table, Tool, ToolContext, ToolError, tool
 from bot.tools.database.preview import (
+    applied_change_sentence,
     build_change_result,
-    build_expected_outcome,
-    change_sentence,
+    build_changes_digest,
     preview_change,
     preview_mismatch_sentence,
     run_changes,
@@ -87,7 +87,7 @@ MAX_DETAILED = 40  # tables of which all is told
 Sources = Mapping[str, Source]
 
 
-class StatementCheck(Protocol):
+class StatementCheckFunction(Protocol):
     """A function that raises StatementError for a statement that is refused."""
 
     def __call__(self, name: str, sql: str, *, changes: bool) -> object: ...
@@ -127,8 +127,8 @@ class StatementArguments(BaseModel):
         return value.strip().removesuffix(";").rstrip() if isinstance(value, str) else value
 
 
-def build_in_process_tools(
-    sources: Sources, check: StatementCheck | None = None
+def build_in_process_database_tools(
+    sources: Sources, check: StatementCheckFunction | None = None
 ) -> list[Tool[Any]]:
     """Return the tools for these databases, run in this process.
 
@@ -171,7 +171,7 @@ def _build_tables_tool(sources: Sources) -> Tool[Any]:
     return tables
 
 
-def _build_query_tool(sources: Sources, check: StatementCheck) -> Tool[Any]:
+def _build_query_tool(sources: Sources, check: StatementCheckFunction) -> Tool[Any]:
     class Query(StatementArguments):
         """Arguments of query."""
 
@@ -217,7 +217,7 @@ def _build_query_tool(sources: Sources, check: StatementCheck) -> Tool[Any]:
     return query
 
 
-def _build_change_tool(sources: Sources, check: StatementCheck) -> Tool[Any]:
+def _build_change_tool(sources: Sources, check: StatementCheckFunction) -> Tool[Any]:
     class Change(StatementArguments):
         """Arguments of change."""
 
@@ -243,7 +243,7 @@ def _build_change_tool(sources: Sources, check: StatementCheck) -> Tool[Any]:
         effect="{sql.summary} in the database {database}",
         does=Effect.DESTRUCTIVE,
         preview=preview,
-        outcome=change_sentence,
+        outcome=applied_change_sentence,
         step=lambda args: f"changing the database {args.database}",
         timeout=_compute_tool_timeout(sources),
     )
@@ -269,7 +269,7 @@ def _run_and_commit_changes(
     Raises ToolError when nothing was changed, ConnectionError when that is unknown.
     """
     changes = run_changes(session, statements)
-    if expects and expects != build_expected_outcome(changes):
+    if expects and expects != build_changes_digest(changes):
         raise ChangedError(preview_mismatch_sentence(expects, changes))
     session.commit()
     return build_change_result(changes)
@@ -323,7 +323,7 @@ def _describe_database(source: Source, named: str) -> str:
     )
     try:
         with source.open(writes=False) as session:
-            catalog = session.add_comments_and_checks(session.catalog)
+            catalog = session.copy_with_comments_and_constraints(session.catalog)
     except ToolError as error:
         return f"{head}\n  cannot be used now: {error}"
     found = sorted(

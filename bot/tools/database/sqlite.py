@@ -20,7 +20,7 @@ from bot.tools.database.catalog import (
     Catalog,
     Relation,
     quote_name,
-    read_comments_and_checks,
+    read_comments_and_check_constraints,
     reflect_tables,
 )
 from bot.tools.database.config import Database
@@ -108,7 +108,7 @@ class SqliteAuthorizer:
             return "" if allowed else f"{table} is no table that can be read"
         if found.kind == "virtual":
             return f"{found.name} is a virtual table; those cannot be used"
-        if found.kind == "view" and self._secret and has_unchecked_join(found, self._secret):
+        if found.kind == "view" and self._secret and has_implicit_secret_join(found, self._secret):
             return f"the view {found.name} joins by what is secret"
         if column.lower() in found.secret:
             where = f" (read by {inner})" if inner else ""
@@ -131,7 +131,7 @@ class SqliteAuthorizer:
         return f"it would {verb} rows of {table}, which it does not say"
 
 
-def check_no_secret_joins(tokens: tuple[Token, ...], catalog: Catalog) -> None:
+def check_no_implicit_secret_joins(tokens: tuple[Token, ...], catalog: Catalog) -> None:
     """Raise StatementError for NATURAL JOIN and USING over a secret column.
 
     SQLite does not ask its authorizer about the columns that they compare.
@@ -157,7 +157,7 @@ def _parse_names_in_parentheses(tokens: tuple[Token, ...]) -> list[str]:
     return names if tokens and tokens[0].text == "(" else []
 
 
-def has_unchecked_join(view: Relation, secret: set[str]) -> bool:
+def has_implicit_secret_join(view: Relation, secret: set[str]) -> bool:
     """Whether a view joins by NATURAL or by USING a secret column, which SQLite does not check."""
     lists = re.findall(r"\busing\s*\(([^)]*)\)", view.definition, re.IGNORECASE)
     names = {name.strip().strip("\"'`[]").lower() for each in lists for name in each.split(",")}
@@ -198,7 +198,7 @@ class SqliteSource:
     ) -> Iterator[session.Session]:
         """Return a context with a transaction on the existing file; IMMEDIATE if it `writes`."""
         path, seconds = self.database.path, timeout or self.database.timeout
-        session.check_not_own_database(path, self._own)
+        session.check_not_countersign_database(path, self._own)
         if not path.is_file():
             raise ToolError(f"the file of the database {self.database.name} is not there")
         uri = f"{path.as_uri()}?mode={'rw' if writes else 'ro'}"
@@ -222,7 +222,7 @@ class SqliteSource:
                 raw: Any = connection.connection.driver_connection
                 _configure_transaction(raw, writes, time.monotonic() + seconds)
                 # again, should the name have come to mean another file meanwhile
-                session.check_not_own_database(path, self._own)
+                session.check_not_countersign_database(path, self._own)
                 yield SqliteSession(self.database, connection, self._announce, raw)
             finally:
                 session.close_connection(connection)
@@ -281,10 +281,12 @@ class SqliteSession(session.Session):
         found = Catalog("sqlite", ("main",), {each.name.lower(): each for each in tables})
         return mark_secret_columns(found, self.database)
 
-    def add_comments_and_checks(self, catalog: Catalog) -> Catalog:
+    def copy_with_comments_and_constraints(self, catalog: Catalog) -> Catalog:
         named = [each.name for each in catalog.tables.values() if each.kind == "table"]
-        found = read_comments_and_checks(self.connection, None, named)
-        return catalog.add_comments_and_checks({name.lower(): each for name, each in found.items()})
+        found = read_comments_and_check_constraints(self.connection, None, named)
+        return catalog.copy_with_comments_and_constraints(
+            {name.lower(): each for name, each in found.items()}
+        )
 
     def _can_list_columns(self, name: str) -> bool:
         """Whether SQLite can list the columns of a table or view.
@@ -315,7 +317,7 @@ class SqliteSession(session.Session):
             self._raw, self.catalog, self._guard_statement, statements, most
         )
 
-    def describe_server(self) -> str:
+    def describe_server_and_role(self) -> str:
         return f"SQLite {sqlite3.sqlite_version}"
 
     def can_change_tables(self) -> bool:
@@ -391,7 +393,7 @@ class SqliteSession(session.Session):
         others = self._list_names_outside_catalog()
         guard = SqliteAuthorizer(self.catalog, others=others)
         if statement is not None:
-            check_no_secret_joins(statement.tokens, self.catalog)
+            check_no_implicit_secret_joins(statement.tokens, self.catalog)
             if statement.target is not None and statement.verb != "select":
                 name = statement.target.name.lower()
                 verbs = {statement.verb}

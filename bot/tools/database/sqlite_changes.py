@@ -42,7 +42,7 @@ def read_highest_row_numbers(
     return found
 
 
-def mark_generated_numbers(
+def mark_generated_row_numbers(
     change: row_changes.Change, highest: Mapping[str, int], given: frozenset[str]
 ) -> row_changes.Change:
     """Return the change with ValueAtRun for the numbers that SQLite gives to added rows.
@@ -103,7 +103,7 @@ class TriggerLogAuthorizer:
 
 @dataclass(frozen=True, slots=True)
 class WatchedTable:
-    """One table with the bot's temporary triggers."""
+    """A table whose row changes temporary triggers record."""
 
     table: Relation
     number: int
@@ -114,7 +114,7 @@ class WatchedTable:
     hidden: tuple[str, ...]
 
     @property
-    def log_table(self) -> str:
+    def log_table_name(self) -> str:
         """The name of the temporary table in which the triggers record rows."""
         return f"countersign_rows_{self.number}"
 
@@ -158,12 +158,12 @@ def run_changes_tracking_rows(
         if str(error) != _FULL:
             raise
         raise row_changes.TooManyRowsError(most) from None
-    return row_changes.merge_statement_trials(
+    return row_changes.merge_trials_of_statements(
         once,
         again,
         _build_run_period_until_now(start),
         statements,
-        lambda change, statement: mark_generated_numbers(
+        lambda change, statement: mark_generated_row_numbers(
             change, highest, row_changes.list_inserted_columns(statement)
         ),
     )
@@ -179,7 +179,7 @@ def _run_trial(
     """Run one statement and return the rows that it has touched. `read`: see `_read`."""
     assert statement.target is not None
     before = raw.total_changes
-    logs = {each.log_table for each in watched}
+    logs = {each.log_table_name for each in watched}
     changed = _run_guarded(raw, guarded, statement, statement.text, logs)
     if not changed <= {each.table.name for each in watched}:
         raise ToolError("it changes tables that cannot be watched")
@@ -247,7 +247,7 @@ def _build_trigger_statements(watched: WatchedTable, most: int) -> list[str]:
     seen = [*watched.identity, *watched.columns]
     fields = ", ".join(f"{side}{at}" for side in "on" for at in range(len(seen)))
     texts = [
-        f"CREATE TEMP TABLE {watched.log_table} (seq INTEGER PRIMARY KEY, kind TEXT, {fields})"
+        f"CREATE TEMP TABLE {watched.log_table_name} (seq INTEGER PRIMARY KEY, kind TEXT, {fields})"
     ]
     for event, has_old, has_new in _EVENTS:
         values = [
@@ -258,7 +258,8 @@ def _build_trigger_statements(watched: WatchedTable, most: int) -> list[str]:
         texts.append(
             f"CREATE TEMP TRIGGER countersign_watch_{watched.number}_{event.lower()} AFTER {event} "
             f"ON main.{quote_name(watched.table.name)} BEGIN "
-            f"INSERT INTO {watched.log_table} VALUES (NULL, '{event[0]}', {', '.join(values)}); "
+            f"INSERT INTO {watched.log_table_name} "
+            f"VALUES (NULL, '{event[0]}', {', '.join(values)}); "
             f"SELECT RAISE(ABORT, '{_FULL}') WHERE last_insert_rowid() > "
             f"{row_changes.compute_row_event_limit(most)}; "
             "END"
@@ -288,13 +289,15 @@ def _read_recorded_rows(
     """
     seen, tables = 0, []
     for each in watched:
-        text = f"SELECT * FROM temp.{each.log_table} WHERE seq > ? ORDER BY seq"
+        text = f"SELECT * FROM temp.{each.log_table_name} WHERE seq > ? ORDER BY seq"
         events = raw.execute(text, (read[each.number],)).fetchall()
         seen += len(events)
         read[each.number] += len(events)
         rows = _replay_events(events, len(each.identity), len(each.columns), each.table.name)
         key = each.table.key if set(each.table.key) <= set(each.columns) else ()
-        tables.append(row_changes.TableRows(each.table.name, each.columns, key, each.hidden, rows))
+        tables.append(
+            row_changes.TableRowChanges(each.table.name, each.columns, key, each.hidden, rows)
+        )
     if counted - seen > seen:
         raise ToolError("it changes rows in a way that cannot be watched")
     # what is only reached and has no row is left out, but for the table that the statement names
@@ -336,7 +339,7 @@ def _replay_events(
 
 
 def _build_run_period_until_now(start: datetime) -> row_changes.TrialTimeSpan:
-    """Return the Moment from `start` (UTC) until now, as SQLite writes it in UTC and local time."""
+    """Return the time span from `start` (UTC) until now, as SQLite writes UTC and local time."""
     end = datetime.now(UTC)  # noqa: TID251  # the same
     zone = end.astimezone().utcoffset() or timedelta()
-    return row_changes.build_trial_time_span(start, end, [zone])
+    return row_changes.build_whole_second_time_span(start, end, [zone])

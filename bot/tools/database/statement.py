@@ -170,7 +170,7 @@ _HARMLESS = _split_words(
 _WITHIN = {"pg_notify", "pg_advisory_xact_lock", "currval", "lastval"}
 
 
-def is_function_with_outside_effect(name: str) -> bool:
+def is_unsafe_postgres_function(name: str) -> bool:
     """Whether a PostgreSQL function acts outside its transaction, or reveals things of the server.
 
     `name`: in lower case.
@@ -178,7 +178,7 @@ def is_function_with_outside_effect(name: str) -> bool:
     return name in _BEYOND_NAMES or (name.startswith(_BEYOND) and name not in _HARMLESS)
 
 
-def is_allowed_function(name: str, *, volatile: bool, owners: bool) -> bool:
+def is_allowed_postgres_function(name: str, *, volatile: bool, owners: bool) -> bool:
     """Whether a statement may call this function of PostgreSQL's own, since it only computes.
 
     Functions that the server calls volatile may do anything, except those listed here. `owners`:
@@ -186,7 +186,7 @@ def is_allowed_function(name: str, *, volatile: bool, owners: bool) -> bool:
     """
     if owners:
         return (not volatile and name not in _BEYOND_NAMES) or name in _HARMLESS | _WITHIN
-    return name in _HARMLESS or not (volatile or is_function_with_outside_effect(name))
+    return name in _HARMLESS or not (volatile or is_unsafe_postgres_function(name))
 
 
 # The nodes of a statement that write.
@@ -234,13 +234,13 @@ class Statement:
 
     @cached_property
     def text_without_explain(self) -> str:
-        """The statement that runs; of an EXPLAIN, the one that it explains."""
+        """The text of the statement; of an EXPLAIN, the text of the explained one."""
         if self.explain_options is None:
             return self.text
         return self.text[_get_first_explained_token(self.tokens).start :]
 
     @cached_property
-    def called_names(self) -> frozenset[str]:
+    def names_before_parentheses(self) -> frozenset[str]:
         """The lower-case names before a parenthesis; all called functions are among them."""
         return frozenset(
             here.word or here.text[1:-1].replace('""', '"').lower()
@@ -355,8 +355,8 @@ def _check_no_server_access(statement: Statement) -> None:
     """Raise StatementError for PostgreSQL functions and tables that reach into the server."""
     if statement.dialect != "postgres":
         return
-    for name in sorted(statement.called_names):
-        if is_function_with_outside_effect(name):
+    for name in sorted(statement.names_before_parentheses):
+        if is_unsafe_postgres_function(name):
             raise StatementError(f"the function {name[:60]} is not allowed")
     for table in statement.tree.find_all(exp.Table):
         if table.name.lower().startswith("pg_") or table.db.lower().startswith("pg_"):

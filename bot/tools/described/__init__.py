@@ -41,7 +41,7 @@ MOST_CELLS = 500_000  # fields of all objects of one value: each takes room, als
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectOutline:
+class ObjectSchemaOutline:
     """The fields and schemas of one object in a JSON Schema."""
 
     schema: checking.Schema  # as those who call the tool are given it
@@ -53,8 +53,8 @@ class ObjectOutline:
     most_inner_fields: int  # fields of the object within it that has most
 
 
-class DescribedArguments(BaseModel):
-    """The arguments of a tool, as a schema describes them."""
+class SchemaBasedArguments(BaseModel):
+    """Base of the argument models that are made from a JSON Schema."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -63,7 +63,7 @@ class DescribedArguments(BaseModel):
         validate_by_alias=True,
         protected_namespaces=(),
     )
-    _outline: ClassVar[ObjectOutline]
+    _outline: ClassVar[ObjectSchemaOutline]
 
     @classmethod
     def may_have_extra_keys(cls) -> bool:
@@ -79,8 +79,8 @@ class DescribedArguments(BaseModel):
     @model_validator(mode="wrap")
     @classmethod
     def _validate_arguments(
-        cls, value: Any, handler: ModelWrapValidatorHandler[DescribedArguments]
-    ) -> DescribedArguments:
+        cls, value: Any, handler: ModelWrapValidatorHandler[SchemaBasedArguments]
+    ) -> SchemaBasedArguments:
         outline = cls._outline
         if not isinstance(value, Mapping):
             return handler(value)
@@ -128,14 +128,14 @@ def _count_objects(value: Any) -> int:
 
 
 def normalise_json_value(value: Any) -> Any:
-    """Return a JSON value with each number as it will be read back from the record.
+    """Return a JSON value with each number as it will be read back after it was stored.
 
     Raises PydanticCustomError for what JSON does not have.
     """
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int | float):
-        return normalise_number(value)
+        return normalise_json_number(value)
     if isinstance(value, list | tuple):
         return [normalise_json_value(each) for each in value]
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
@@ -143,8 +143,8 @@ def normalise_json_value(value: Any) -> Any:
     raise PydanticCustomError("json_value", "Input should be a JSON value")
 
 
-def normalise_number(value: float) -> int | float:
-    """Return a number as it will be read back from the record.
+def normalise_json_number(value: float) -> int | float:
+    """Return a number as it will be read back after it was stored as JSON.
 
     Raises PydanticCustomError where its value would change.
     """
@@ -210,7 +210,7 @@ def _merge_schemas(one: checking.Schema, other: checking.Schema) -> checking.Sch
     return made
 
 
-def split_off_null(
+def split_null_from_schema(
     node: Any, root: checking.Schema, depth: int = 0
 ) -> tuple[checking.Schema, bool]:
     """Return the schema of a value other than null, and whether null is allowed as well.
@@ -230,7 +230,7 @@ def split_off_null(
         nullable |= len(kept) < len(options)
         if len(kept) == 1:
             rest = {name: each for name, each in found.items() if name != key}
-            inner, also = split_off_null(_merge_schemas(rest, kept[0]), root, depth + 1)
+            inner, also = split_null_from_schema(_merge_schemas(rest, kept[0]), root, depth + 1)
             return inner, nullable or also
         if options:
             found[key] = kept
@@ -244,7 +244,7 @@ def is_object_schema(found: checking.Schema) -> bool:
     return found.get("type", "object") == "object" and isinstance(found.get("properties"), dict)
 
 
-def allows_extra_keys(found: checking.Schema) -> bool:
+def schema_allows_extra_keys(found: checking.Schema) -> bool:
     """Return whether an object accepts unnamed keys: if its schema says so, or names none."""
     if "additionalProperties" in found:
         return found["additionalProperties"] is not False
@@ -252,8 +252,8 @@ def allows_extra_keys(found: checking.Schema) -> bool:
 
 
 def build_form_schema(node: Any, root: checking.Schema, *, optional: bool) -> checking.Schema:
-    """Return the schema of a value as a form needs it; null is an option if it may be left out."""
-    found, nullable = split_off_null(node, root)
+    """Return a value's schema as a form needs it, with null allowed if the value is `optional`."""
+    found, nullable = split_null_from_schema(node, root)
     if isinstance(found.get("items"), dict):
         found = {**found, "items": resolve_references(found["items"], root)}
     return {"anyOf": [found, _NULL]} if nullable or optional else found
@@ -265,7 +265,7 @@ MOST_CHOICES = 100  # of a field; more are any JSON that the schema is held to
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,79}")
 Whole = Annotated[int, BeforeValidator(check_not_boolean)]
 Number = Annotated[
-    int | float, BeforeValidator(check_not_boolean), AfterValidator(normalise_number)
+    int | float, BeforeValidator(check_not_boolean), AfterValidator(normalise_json_number)
 ]
 Json = Annotated[Any, AfterValidator(normalise_json_value)]
 _PLAIN: dict[str, Any] = {"string": str, "integer": Whole, "number": Number, "boolean": bool}
@@ -303,24 +303,28 @@ class _ModelBuilder:
 
     def __init__(self, whole: checking.Schema, checker: checking.SchemaChecker) -> None:
         self._whole, self._checker = whole, checker
-        self._models: dict[str, type[DescribedArguments] | None] = {}
+        self._models: dict[str, type[SchemaBasedArguments] | None] = {}
         self._left = MOST_INNER
 
     def build_model(
         self, found: checking.Schema, said: checking.Schema, name: str, depth: int
-    ) -> type[DescribedArguments]:
+    ) -> type[SchemaBasedArguments]:
         """Return the model of an object; `found` is its schema merged, `said` as written."""
         properties, required = found["properties"], set(found.get("required", ()))
         names = _choose_field_names(properties)
         fields: dict[str, Any] = {}
         for key, called in names.items():
             fields[called] = self._build_field(key, called, properties[key], key in required, depth)
-        made: type[DescribedArguments] = create_model(name, __base__=DescribedArguments, **fields)
+        made: type[SchemaBasedArguments] = create_model(
+            name, __base__=SchemaBasedArguments, **fields
+        )
         optional = [key for key in properties if key not in required]
         silent = [key for key in optional if not self._checker.is_null_allowed(properties[key])]
         within = (len(each.model_fields) for each in self._models.values() if each)
-        made._outline = ObjectOutline(
-            schema=self._build_top_schema(found, allows_extra_keys(said)) if depth == 0 else found,
+        made._outline = ObjectSchemaOutline(
+            schema=self._build_top_schema(found, schema_allows_extra_keys(said))
+            if depth == 0
+            else found,
             form={
                 "type": "object",
                 "properties": {
@@ -332,7 +336,7 @@ class _ModelBuilder:
             },
             names=names,
             never_null=frozenset({*silent, *(names[key] for key in silent)}),
-            may_have_extra_keys=allows_extra_keys(said),
+            may_have_extra_keys=schema_allows_extra_keys(said),
             checker=self._checker if depth == 0 else None,
             most_inner_fields=max(within, default=0),
         )
@@ -348,7 +352,7 @@ class _ModelBuilder:
     def _build_field(
         self, key: str, called: str, part: checking.Schema, required: bool, depth: int
     ) -> Any:
-        found, nullable = split_off_null(part, self._whole)
+        found, nullable = split_null_from_schema(part, self._whole)
         type_ = self._build_type(found, called, depth)
         description = found.get("description")
         told: dict[str, Any] = {
@@ -373,7 +377,7 @@ class _ModelBuilder:
         if depth >= DEEPEST:
             return Json
         if kind == "array" and isinstance(found.get("items"), dict) and "prefixItems" not in found:
-            inner, nullable = split_off_null(found["items"], self._whole)
+            inner, nullable = split_null_from_schema(found["items"], self._whole)
             type_ = self._build_type(inner, name, depth + 1)
             return _LIST[type_ | None if nullable else type_]
         if is_object_schema(found) and not _has_alternatives(found):
@@ -408,10 +412,10 @@ def _choose_field_names(keys: Iterable[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for key in wanted:
         name = key
-        if not _NAME.fullmatch(key) or hasattr(DescribedArguments, key):
+        if not _NAME.fullmatch(key) or hasattr(SchemaBasedArguments, key):
             name = re.sub(r"[^A-Za-z0-9_-]+", "_", key).strip("_")[:70]
             name = name if name[:1].isalpha() else f"field_{name}"
-            while name in wanted or name in found.values() or hasattr(DescribedArguments, name):
+            while name in wanted or name in found.values() or hasattr(SchemaBasedArguments, name):
                 name += "_"
         found[key] = name
     return found

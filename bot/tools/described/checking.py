@@ -35,8 +35,8 @@ _patience: ContextVar[float] = ContextVar("seconds of processor", default=MOST_S
 
 
 @contextmanager
-def allow_more_check_time() -> Iterator[None]:
-    """Allow more time, inside the block, for values that were checked before and are on record."""
+def allow_longer_schema_checks() -> Iterator[None]:
+    """Allow schema checks more time inside the block, for values that are already stored."""
     token = _patience.set(MOST_SECONDS_AGAIN)
     try:
         yield
@@ -97,12 +97,12 @@ def normalise_schema(text: str) -> Schema:
     reader = _SchemaNormaliser()
     made: Schema = reader.normalise_node(found, ())
     for each in reader.references:
-        if parse_reference(each) not in reader.places:
+        if parse_schema_reference(each) not in reader.places:
             raise UnfitSchemaError(f"The schema refers to {each[:100]}, which is not in it.")
     return made
 
 
-def parse_reference(reference: str) -> Path:
+def parse_schema_reference(reference: str) -> Path:
     """Return a reference within the schema as the keys that lead to its target from the top."""
     steps = reference[1:].split("/")[1:]
     return tuple(unquote(each).replace("~1", "/").replace("~0", "~") for each in steps)
@@ -111,7 +111,7 @@ def parse_reference(reference: str) -> Path:
 def get_referenced_schema(root: Schema, reference: str) -> Any:
     """Return the part of the schema that a checked reference points to."""
     found: Any = root
-    for step in parse_reference(reference):
+    for step in parse_schema_reference(reference):
         found = found[int(step)] if isinstance(found, list) else found[step]
     return found
 
@@ -217,12 +217,12 @@ _left: ContextVar[list[int]] = ContextVar("steps left")
 _ends: ContextVar[float] = ContextVar("when the processor's time is over")
 
 
-class TooMuchWorkError(Exception):
+class SchemaCheckLimitError(Exception):
     """Raised when checking a value would take too long."""
 
 
 # the last: numbers beyond all reckoning
-BEYOND_CHECKING = (TooMuchWorkError, RecursionError, ArithmeticError)
+BEYOND_CHECKING = (SchemaCheckLimitError, RecursionError, ArithmeticError)
 
 
 class SchemaChecker:
@@ -257,7 +257,7 @@ class SchemaChecker:
             self._seconds_for_nulls -= thread_time() - begun
 
     def check(self, title: str, value: Any) -> None:
-        """Raise pydantic.ValidationError, each error at its place, if the value does not fit."""
+        """Raise ValidationError, with each error's path, if the value does not fit the schema."""
         if wrong := self._list_errors(value):
             raise ValidationError.from_exception_data(title, wrong)
 
@@ -317,7 +317,7 @@ def _limit_steps(keyword: Keyword) -> Keyword:
         left = _left.get()
         left[0] -= len(said) if isinstance(said, list) else 1
         if left[0] < 0:
-            raise TooMuchWorkError
+            raise SchemaCheckLimitError
         yield from keyword(validator, said, value, schema) or ()
 
     return counted
@@ -332,11 +332,11 @@ def _limit_work(keyword: Keyword) -> Keyword:
 
 
 def _spend_work(much: int) -> None:
-    """Count the work done; raise TooMuchError when a value has used up its work or time."""
+    """Count the work done; raise an error when a value has used up its work or time."""
     left = _left.get()
     left[1] -= much
     if left[1] < 0 or thread_time() > _ends.get():
-        raise TooMuchWorkError
+        raise SchemaCheckLimitError
 
 
 def _check_pattern(_validator: Any, said: str, value: Any, _schema: Any) -> Iterator[Any]:

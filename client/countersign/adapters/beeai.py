@@ -13,7 +13,7 @@ from typing import Any
 
 from countersign.adapters import build_missing_package_error
 from countersign.context import (
-    Suspension,
+    CallSuspension,
     asking,
     describe_call_error,
     describe_refusal,
@@ -67,7 +67,7 @@ async def run_agent(
     `said`: the task, or the `KeptRun.messages`. `run`: a name for the work, the same each time. The
     model is not asked again for the calls it wanted before.
     """
-    with asking(run=run), suspend_undecided_calls(Suspension(run)):
+    with asking(run=run), suspend_undecided_calls(CallSuspension(run)):
         if isinstance(said, str):
             return await _run_keeping_messages(agent, said)
         *before, last = (BY_ROLE[each["role"]](each["content"]) for each in said)

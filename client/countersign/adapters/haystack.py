@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from countersign.adapters import build_missing_package_error
-from countersign.context import Suspension, asking, describe_refusal, suspend_undecided_calls
+from countersign.context import CallSuspension, asking, describe_refusal, suspend_undecided_calls
 from countersign.decorated import request_approval
 
 try:
@@ -40,7 +40,7 @@ def run_agent(
     `exit_reason` is WAITING if people have not decided yet: keep its `messages` then. The model is
     not asked again for the calls it wanted before.
     """
-    with asking(run=run), suspend_undecided_calls(Suspension(run)):
+    with asking(run=run), suspend_undecided_calls(CallSuspension(run)):
         if messages and messages[-1].tool_calls:
             said = _ReplyReplayingModel(messages[-1], agent.chat_generator)
             agent = agent.clone(chat_generator=said, system_prompt=None, user_prompt=None)

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from countersign.adapters import build_missing_package_error
-from countersign.context import Suspension, describe_call_error, suspend_undecided_calls
+from countersign.context import CallSuspension, describe_call_error, suspend_undecided_calls
 from countersign.request import CountersignError, Request
 
 try:
@@ -62,11 +62,11 @@ def going_on(snapshot: StateSnapshot, wanted: Any = None) -> Any:
     return None if snapshot.next else wanted
 
 
-def _build_suspension(request: Any) -> Suspension:
+def _build_suspension(request: Any) -> CallSuspension:
     thread = request.runtime.config.get("configurable", {}).get("thread_id")
     if not thread:
         raise TypeError("Give the graph a checkpointer, and a thread_id: its work is kept by it.")
-    return Suspension(f"langgraph {thread}", request.tool_call["id"], _interrupt_graph)
+    return CallSuspension(f"langgraph {thread}", request.tool_call["id"], _interrupt_graph)
 
 
 def _interrupt_graph(request: Request) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from countersign.adapters import build_missing_package_error
 from countersign.context import (
-    Suspension,
+    CallSuspension,
     describe_call_error,
     describe_refusal,
     get_current_circumstances,
@@ -68,11 +68,11 @@ def going_on(state: RunState[Any, Any], *functions: Callable[..., Any]) -> bool:
     return found
 
 
-def _build_suspension(call_id: str | None) -> Suspension:
+def _build_suspension(call_id: str | None) -> CallSuspension:
     run = get_current_circumstances().run
     if not run:  # a state has no name, and some models number their calls from 0
         raise TypeError("Say what the run is called, the same each time: with asking(run=…)")
-    return Suspension(run, call_id or "")
+    return CallSuspension(run, call_id or "")
 
 
 def _describe_tool_error(context: RunContextWrapper[Any], error: Exception) -> str:

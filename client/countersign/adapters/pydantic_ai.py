@@ -43,7 +43,7 @@ class Deferring(WrapperToolset[Any]):
         run = f"pydantic-ai {ctx.conversation_id}"
         try:
             with context.suspend_undecided_calls(
-                context.Suspension(run, ctx.tool_call_id or "", _defer_call)
+                context.CallSuspension(run, ctx.tool_call_id or "", _defer_call)
             ):
                 return await super().call_tool(name, tool_args, ctx, tool)
         except CountersignError as error:

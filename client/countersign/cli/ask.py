@@ -207,7 +207,7 @@ ALL = "COUNTERSIGN_ARGUMENTS"  # the environment variable in which the command f
 
 
 @dataclass(frozen=True, slots=True)
-class JobCommand:
+class CommandTemplate:
     """A command with a placeholder {name} for each approved value."""
 
     words: tuple[str, ...]
@@ -217,7 +217,7 @@ class JobCommand:
         return shlex.join(self.words)
 
     def validate(self, names: Collection[str]) -> None:
-        """Raise UsageError if the command is missing, unsafe to fill in, or has another place."""
+        """Raise UsageError for no command, unsafe words, or a placeholder not in `names`."""
         if not self.words:
             raise UsageError("behind -- stands the command that is to be run")
         for place in PLACE.findall(" ".join(self.words)):
@@ -354,7 +354,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _parse_job_command(
     arguments: argparse.Namespace, what: str | OwnAction, values: dict[str, Any]
-) -> JobCommand | None:
+) -> CommandTemplate | None:
     """Return the command behind `--`, None if there is none; raises UsageError if unusable."""
     if arguments.behind is None:
         if arguments.unsafe_template:
@@ -362,7 +362,7 @@ def _parse_job_command(
         return None
     if not isinstance(what, OwnAction):
         raise UsageError("Countersign runs a registered tool itself: nothing stands behind --")
-    command = JobCommand(tuple(arguments.behind), arguments.unsafe_template)
+    command = CommandTemplate(tuple(arguments.behind), arguments.unsafe_template)
     command.validate({*values, *what.schema.get("properties", ())})
     return command
 
@@ -378,13 +378,15 @@ def _claim_and_print_request(client: Countersign, request: Request) -> None:
     _print_request(taken.request, receipt=taken.receipt)
 
 
-def _claim_and_run_command(client: Countersign, request: Request, command: JobCommand) -> ExitCode:
+def _claim_and_run_command(
+    client: Countersign, request: Request, command: CommandTemplate
+) -> ExitCode:
     if request.status is RequestStatus.SUCCEEDED:
         print_progress(DONE_BEFORE)
         return ExitCode.APPROVED
     taken = ClaimedGatedCall(client, request)
     began = time.monotonic()
-    with taken.keep_lease():
+    with taken.renew_lease_during_block():
         code, how = _run_job_command(command, taken.request.arguments)
     spent = format_duration(max(1, round(time.monotonic() - began)))
     result = f"{how} after {spent}."
@@ -396,7 +398,7 @@ def _claim_and_run_command(client: Countersign, request: Request, command: JobCo
     return ExitCode.APPROVED if code == 0 else ExitCode.FAILED
 
 
-def _run_job_command(command: JobCommand, values: dict[str, Any]) -> tuple[int | None, str]:
+def _run_job_command(command: CommandTemplate, values: dict[str, Any]) -> tuple[int | None, str]:
     """Run the command; return its exit code, None if it did not start, and its end in words."""
     try:
         words = command.fill_placeholders(values)

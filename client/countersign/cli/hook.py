@@ -40,7 +40,7 @@ ANSWER = "hookSpecificOutput"
 TOLD_OF_RESPONSE = ("status", "backgroundTaskId")
 
 
-class OutOfTimeError(Exception):
+class HookTimeoutError(Exception):
     """Raised when the hook's own time is nearly over."""
 
 
@@ -136,7 +136,7 @@ def _validate_answer(found: dict[str, Any], event: str) -> dict[str, Any]:
 
 @contextmanager
 def _time_limit(limit: float) -> Iterator[None]:
-    """Raise OutOfTimeError if the block takes longer; Claude Code takes a late hook for a yes."""
+    """Raise HookTimeoutError if the block takes longer; Claude Code takes a late hook for a yes."""
     if threading.current_thread() is not threading.main_thread():
         yield  # signals come to the main thread alone
         return
@@ -150,7 +150,7 @@ def _time_limit(limit: float) -> Iterator[None]:
 
 
 def _raise_out_of_time(_signal: int, _frame: object) -> NoReturn:
-    raise OutOfTimeError("it took too long")
+    raise HookTimeoutError("it took too long")
 
 
 def _build_denial(event: str, why: str) -> dict[str, Any]:

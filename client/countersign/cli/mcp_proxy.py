@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         from countersign.client import Countersign
         from countersign.mcp_client.connection import ServerConnection, ServerNotReachedError
-        from countersign.mcp_proxy.held_calls import HeldCalls
+        from countersign.mcp_proxy.held_calls import HeldCallRunner
         from countersign.mcp_proxy.proxy import run_proxy_process
         from countersign.request import NotAllowed
     except ModuleNotFoundError as error:
@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
     given = {"requester": arguments.requester, "channel": arguments.channel}
     around = {name: each for name, each in given.items() if each}
     server = json.dumps([arguments.prefix, arguments.server or arguments.url])
-    held_calls = HeldCalls(countersign, around, arguments.hold, server)
+    held_calls = HeldCallRunner(countersign, around, arguments.hold, server)
     behind = _build_server_address(arguments)
     try:
         run_proxy_process(

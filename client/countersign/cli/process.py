@@ -92,7 +92,7 @@ def _start_time_limit() -> None:
 
 
 def begin_shutdown() -> bool:
-    """Start to end: ignore signals and set the time limit; return whether this is the first call.
+    """Start to end the process: ignore signals, set a time limit; return False if begun before.
 
     May be called from any thread, and from a signal's handler.
     """

@@ -73,7 +73,7 @@ class SendCallsOnceAuth(httpx2.Auth):
             response = yield request
             self._note_redirect(response, is_call)
             return
-        async with aclosing(self._login.authorize_request(request, is_call)) as flow:
+        async with aclosing(self._login.send_with_login_token(request, is_call)) as flow:
             outgoing = await anext(flow, None)
             while outgoing is not None:
                 response = yield outgoing
@@ -130,7 +130,7 @@ async def open_transport(
         headers = {"Accept-Encoding": "identity", **address.headers}
         patience = httpx2.Timeout(address.connect_timeout, read=address.read_timeout)
         hooks: dict[str, list[Callable[..., Any]]] = {
-            "response": [partial(sent_calls.watch_response, wire)]
+            "response": [partial(sent_calls.note_http_response, wire)]
         }
         async with (
             httpx2.AsyncClient(
@@ -198,7 +198,7 @@ class ServerSession:
             return None
         return None if self.is_over else self._client
 
-    def abandon(self) -> None:
+    def close_without_waiting(self) -> None:
         """End the connection without waiting until it is closed."""
         self._closing.set()
         if not self._ready.is_set():
@@ -206,7 +206,7 @@ class ServerSession:
 
     async def close(self) -> None:
         """End the connection, and wait until it is closed."""
-        self.abandon()
+        self.close_without_waiting()
         await asyncio.wait([self._task])
 
     async def _run(self) -> None:
@@ -372,7 +372,7 @@ class ServerConnection:
         except ServerNotReachedError as error:
             return sent_calls.NotSentOutcome(str(error))
         check(tools)
-        call = sent_calls.SentCall()
+        call = sent_calls.TrackedCall()
         token = sent_calls.CURRENT_CALL.set(call)
         try:
             with within():
@@ -396,7 +396,7 @@ class ServerConnection:
         """
         if self._login is None or not self._login.login_needed_reason:
             return False
-        if not await self._login.wait_until_done():
+        if not await self._login.wait_until_login_ends():
             raise ServerNotReachedError(self._login.login_needed_reason)
         return True
 
@@ -429,7 +429,7 @@ class ServerConnection:
         """Abandon a connection that does not answer, and return the reason."""
         if self._session is session:
             self._session = None
-        session.abandon()
+        session.close_without_waiting()
         if isinstance(error, TimeoutError):
             return f"it did not say within {LIST_SECONDS:g} seconds what tools it has"
         return _append_http_status(describe_connection_error(error), session.wire.http_status)
@@ -454,7 +454,7 @@ class ServerConnection:
     async def _note_failed_attempt(self, why: str) -> ServerNotReachedError:
         """Return the error, and delay the next try, longer each time, unless a login is wanted."""
         if self._login is not None:
-            await self._login.wait_until_address_known()
+            await self._login.wait_until_login_address_known()
             if self._login.login_needed_reason:
                 return ServerNotReachedError(self._login.login_needed_reason)
         self._failures += 1
@@ -468,13 +468,13 @@ def _append_http_status(why: str, status: int) -> str:
     return f"{why}, HTTP {status}" if status else why
 
 
-def _build_error_outcome(error: Exception, call: sent_calls.SentCall) -> sent_calls.CallOutcome:
+def _build_error_outcome(error: Exception, call: sent_calls.TrackedCall) -> sent_calls.CallOutcome:
     """Return the outcome that an error means: failed at the server, never sent, or unknown."""
-    if isinstance(error, MCPError) and call.has_server_error(error.code, error.message):
+    if isinstance(error, MCPError) and call.matches_server_error(error.code, error.message):
         return sent_calls.FailedOutcome(error.message, error.code)
     if not call.was_sent:
         return sent_calls.NotSentOutcome(describe_connection_error(error))
-    said = sent_calls.format_unread_answer(call.answer)
+    said = sent_calls.format_unreadable_answer(call.answer)
     if call.http_status:
         return sent_calls.UnknownOutcome(
             f"it was answered with HTTP {call.http_status} alone", said

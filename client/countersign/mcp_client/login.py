@@ -40,7 +40,7 @@ PRIVATE, PRIVATE_FOLDER = 0o600, 0o700
 
 
 class StoredLogin(BaseModel):
-    """What the file holds."""
+    """The content of a login file."""
 
     tokens: OAuthToken
     expires_at: float | None = None  # of the access token, by the clock of this machine
@@ -92,7 +92,7 @@ def build_login_path(folder: Path, url: str) -> Path:
     return folder / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.json"
 
 
-def compute_expiry(tokens: OAuthToken) -> float | None:
+def compute_token_expiry(tokens: OAuthToken) -> float | None:
     """Return the Unix time at which tokens issued just now expire; None if they do not say."""
     return None if tokens.expires_in is None else time.time() + tokens.expires_in  # noqa: TID251  # a login outlives the process
 
@@ -112,7 +112,7 @@ class NotLoggedInError(Exception):
 
 
 @dataclass(slots=True)
-class LoginRedirect:
+class LoginRedirectReceiver:
     """The local address to which a browser returns after a login, and the result of the login."""
 
     url: str
@@ -121,7 +121,7 @@ class LoginRedirect:
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
 
-    async def wait_for_result(self) -> AuthorizationCodeResult:
+    async def wait_for_login_result(self) -> AuthorizationCodeResult:
         """Wait for the result of the login. Raises NotLoggedInError if the login was refused."""
         return await self._result
 
@@ -162,9 +162,9 @@ class LoginRedirect:
 
 
 @asynccontextmanager
-async def listen_for_redirect() -> AsyncIterator[LoginRedirect]:
+async def listen_for_login_redirect() -> AsyncIterator[LoginRedirectReceiver]:
     """Listen on a free port of this machine during the block; raises OSError if there is none."""
-    redirect = LoginRedirect("")
+    redirect = LoginRedirectReceiver("")
     server = await asyncio.start_server(redirect.handle_browser_request, LOCAL, 0, limit=LINE)
     redirect.url = f"http://{LOCAL}:{server.sockets[0].getsockname()[1]}{PATH}"
     try:
@@ -221,7 +221,7 @@ class ServerLogin:
             return f"the login there could not be renewed ({self._not_renewed})"
         return f"nobody has logged in there ({self._failed})" if self._failed else ""
 
-    async def wait_until_address_known(self) -> None:
+    async def wait_until_login_address_known(self) -> None:
         """Wait until the address of a login that is under way is known, or the login has ended."""
         if self._task is not None:
             knows = asyncio.ensure_future(self._known.wait())
@@ -230,7 +230,7 @@ class ServerLogin:
             finally:
                 knows.cancel()
 
-    async def wait_until_done(self) -> bool:
+    async def wait_until_login_ends(self) -> bool:
         """Wait for the end of the login; return whether it succeeded, False if none was begun."""
         if self._task is None:
             return False
@@ -243,7 +243,7 @@ class ServerLogin:
             self._task.cancel()
             await asyncio.wait([self._task])
 
-    async def authorize_request(
+    async def send_with_login_token(
         self, request: httpx2.Request, is_call: bool
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """Send a request with the token; if the server answers 401, send it again with a newer one.
@@ -316,7 +316,7 @@ class ServerLogin:
             return
         login = StoredLogin(
             tokens=tokens,
-            expires_at=compute_expiry(tokens),
+            expires_at=compute_token_expiry(tokens),
             client=context.client_info,
             server=context.oauth_metadata,
             resource=context.protected_resource_metadata,
@@ -337,7 +337,7 @@ class ServerLogin:
     async def _run_login(self, request: httpx2.Request) -> None:
         try:
             with fail_after(LOGIN_SECONDS):
-                async with listen_for_redirect() as redirect:
+                async with listen_for_login_redirect() as redirect:
                     await self._complete_login(request, redirect)
         except NotLoggedInError as error:
             self._failed = str(error)
@@ -346,7 +346,9 @@ class ServerLogin:
         except Exception as error:  # noqa: BLE001 # what a server says here may be anything
             self._failed = " ".join(f"{type(error).__name__} {error}".split())[:200]
 
-    async def _complete_login(self, refused: httpx2.Request, redirect: LoginRedirect) -> None:
+    async def _complete_login(
+        self, refused: httpx2.Request, redirect: LoginRedirectReceiver
+    ) -> None:
         async def show(address: str) -> None:
             parts = urlsplit(address)
             if parts.scheme not in ("https", "http"):
@@ -361,7 +363,7 @@ class ServerLogin:
             {"client_name": NAME, "redirect_uris": uris, "token_endpoint_auth_method": "none"}
         )
         new = _TokenStorage(None)
-        provider = OAuthClientProvider(self._url, wanted, new, show, redirect.wait_for_result)
+        provider = OAuthClientProvider(self._url, wanted, new, show, redirect.wait_for_login_result)
         headers = {k: v for k, v in refused.headers.items() if k.lower() != "authorization"}
         async with httpx2.AsyncClient(auth=provider) as http:
             request = http.build_request(
@@ -374,7 +376,7 @@ class ServerLogin:
         self.save_tokens(new.new_tokens, provider)
         context = self._sdk.context
         context.current_tokens, context.client_info = new.new_tokens, provider.context.client_info
-        context.token_expiry_time = compute_expiry(new.new_tokens)
+        context.token_expiry_time = compute_token_expiry(new.new_tokens)
         context.oauth_metadata = provider.context.oauth_metadata
         context.protected_resource_metadata = provider.context.protected_resource_metadata
 

@@ -72,7 +72,7 @@ def extract_result_text(result: CallToolResult) -> str:
     return "\n".join(each.text for each in result.content if isinstance(each, TextContent))
 
 
-def format_unread_answer(answer: Any) -> str:
+def format_unreadable_answer(answer: Any) -> str:
     """Return an unreadable answer as text, cut to 2,000 characters; "" for None."""
     if answer is None:
         return ""
@@ -86,7 +86,7 @@ GARBLED = -32700  # JSON-RPC's code for what cannot be read
 
 
 @dataclass(slots=True)
-class SentCall:
+class TrackedCall:
     """What is known of one call: whether it was sent, and the server's answer.
 
     Sending the call once more resets all of that.
@@ -97,13 +97,13 @@ class SentCall:
     error: ErrorData | None = None  # the server's own
     answer: Any = None  # the server's own, before it was read
 
-    def has_server_error(self, code: int, message: str) -> bool:
+    def matches_server_error(self, code: int, message: str) -> bool:
         """Return whether the server itself sent this error."""
         found = self.error
         return found is not None and (found.code, found.message) == (code, message)
 
 
-CURRENT_CALL: ContextVar[SentCall | None] = ContextVar("current_call", default=None)
+CURRENT_CALL: ContextVar[TrackedCall | None] = ContextVar("current_call", default=None)
 
 
 @dataclass(slots=True)
@@ -111,7 +111,7 @@ class ServerTraffic:
     """Notes on the traffic of one connection, by request id."""
 
     http_status: int = 0  # of HTTP, of the last answer that was no call's, where it is no success
-    _calls: dict[str, SentCall] = field(default_factory=dict)
+    _calls: dict[str, TrackedCall] = field(default_factory=dict)
 
     def note_sent_message(self, item: SessionMessage) -> None:
         """Note a message right before it is sent."""
@@ -129,17 +129,17 @@ class ServerTraffic:
         elif call := self._calls.get(str(posted)):
             call.http_status = status
 
-    def forget_call(self, call: SentCall) -> None:
+    def forget_call(self, call: TrackedCall) -> None:
         """Stop taking notes on a call."""
         self._calls = {name: each for name, each in self._calls.items() if each is not call}
 
-    def note_error(self, request: RequestId | None, error: ErrorData) -> None:
+    def note_server_error(self, request: RequestId | None, error: ErrorData) -> None:
         """Note an error that the server itself has sent."""
         if call := self._calls.get(str(request)):
             call.error = error
 
-    def note_answer(self, request: RequestId | None, answer: Any) -> None:
-        """Note any other answer that the server itself has sent."""
+    def note_server_answer(self, request: RequestId | None, answer: Any) -> None:
+        """Note an answer other than an error that the server itself has sent."""
         if call := self._calls.get(str(request)):
             call.answer = answer
 
@@ -148,15 +148,15 @@ class ServerTraffic:
         try:
             message = json.loads(text)
         except (ValueError, RecursionError):
-            self.note_answer(posted, text)
+            self.note_server_answer(posted, text)
             return
         if not isinstance(message, dict) or "method" in message:
             return
         request = message.get("id") if posted is None else posted  # as the SDK has it
         try:
-            self.note_error(request, ErrorData.model_validate(message.get("error")))
+            self.note_server_error(request, ErrorData.model_validate(message.get("error")))
         except ValidationError:
-            self.note_answer(request, message.get("result", message))
+            self.note_server_answer(request, message.get("result", message))
 
     def convert_unreadable_message_to_error(self, error: Exception) -> SessionMessage | Exception:
         """Return a JSON-RPC error for the request that an unreadable message answers, else `error`.
@@ -167,7 +167,7 @@ class ServerTraffic:
         for each in texts:
             request = each.get("id") if isinstance(each, dict) else None
             if isinstance(request, str | int):
-                self.note_answer(request, each)
+                self.note_server_answer(request, each)
                 made = ErrorData(code=GARBLED, message="the answer cannot be read")
                 return SessionMessage(JSONRPCError(jsonrpc="2.0", id=request, error=made))
         return error
@@ -232,9 +232,9 @@ class WatchedReadStream:
             return self._wire.convert_unreadable_message_to_error(item)
         match item.message:
             case JSONRPCError():
-                self._wire.note_error(item.message.id, item.message.error)
+                self._wire.note_server_error(item.message.id, item.message.error)
             case JSONRPCResponse():
-                self._wire.note_answer(item.message.id, item.message.result)
+                self._wire.note_server_answer(item.message.id, item.message.result)
         return item
 
 
@@ -285,7 +285,7 @@ class _WatchedResponseBody(httpx2.AsyncByteStream):
             self._wire.note_json_message(text, self._posted)
 
 
-async def watch_response(wire: ServerTraffic, response: httpx2.Response) -> None:
+async def note_http_response(wire: ServerTraffic, response: httpx2.Response) -> None:
     """Note an HTTP answer's status, and its body as it is read; a hook of the HTTP client."""
     if response.request.method != "POST":
         return _watch_response_body(wire, response, None)

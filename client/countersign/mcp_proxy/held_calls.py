@@ -43,7 +43,7 @@ class StillPendingError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RequestWaiter:
-    """How long a host's call is held while people decide, and where progress messages go."""
+    """Waits for people while a host's call is held: for how long, and where progress goes."""
 
     countersign: Countersign
     hold_seconds: float  # seconds until it is told to come back
@@ -59,7 +59,7 @@ class RequestWaiter:
         says = "waits for people to approve it"
         return await self._wait_until(request, lambda found: found.is_decided, look, says, still)
 
-    async def wait_for_end(self, request: Request, says: str, still: str) -> Request:
+    async def wait_for_request_end(self, request: Request, says: str, still: str) -> Request:
         """Return the request once it has ended.
 
         `says`: the progress message for the host meanwhile; `still`: what the error says. Raises
@@ -124,8 +124,10 @@ class OpenHostCalls:
         self._of = [server, dict(around)]
         self._known: OrderedDict[str, HostCall] = OrderedDict()
 
-    def find_or_add_call(self, what: str | OwnAction, arguments: Mapping[str, Any]) -> HostCall:
-        """Return the wish for this call, a new one if there is none."""
+    def find_or_add_host_call(
+        self, what: str | OwnAction, arguments: Mapping[str, Any]
+    ) -> HostCall:
+        """Return the kept call equal to this one, a new one if there is none."""
         asked = what if isinstance(what, str) else what.to_json()
         name = json.dumps([*self._of, asked, arguments], sort_keys=True)
         run = f"mcp {hashlib.sha256(name.encode()).hexdigest()}"
@@ -146,8 +148,8 @@ class OpenHostCalls:
                 left -= 1
 
     @contextmanager
-    def forget_when_answered(self, wish: HostCall) -> Iterator[None]:
-        """Forget the wish once this block ends with a result or an error for the host.
+    def forget_call_when_answered(self, wish: HostCall) -> Iterator[None]:
+        """Forget the host's call once this block ends with a result or an error for the host.
 
         The same call is a new wish then. The wish is kept on StillPendingError, and if the host has
         given up.
@@ -169,7 +171,7 @@ class OpenHostCalls:
             del self._known[wish.run]
 
     async def get_or_create_request(self, wish: HostCall, ask: Callable[[], Request]) -> Request:
-        """Return the wish's request in its current state; call `ask` for one if there is none.
+        """Return the call's request in its current state; call `ask` for one if there is none.
 
         A request that has ended is still returned if a host waited for it in the last 600 seconds.
         `ask` also finds an open request that an earlier life of this process has made.
@@ -209,7 +211,7 @@ class HeldOutcome(Generic[T]):
     reported_result: Any  # what is reported of it
 
 
-class HeldCalls:
+class HeldCallRunner:
     """Holds the tool calls of one proxy until people have decided; for one event loop."""
 
     def __init__(
@@ -239,11 +241,11 @@ class HeldCalls:
         ended. Raises StillPendingError and CountersignError; nothing has run unless that is an
         OutcomeUnknownError.
         """
-        wish = self.host_calls.find_or_add_call(action, arguments)
+        wish = self.host_calls.find_or_add_host_call(action, arguments)
         around = {**self.around, "run": wish.run}
         ask = partial(self.countersign.open_request, action, arguments, **around)
         patience = RequestWaiter(self.countersign, self.hold, told)
-        with self.host_calls.forget_when_answered(wish):
+        with self.host_calls.forget_call_when_answered(wish):
             request = await self.host_calls.get_or_create_request(wish, ask)
             request = await patience.wait_for_decision(request)
             async with wish.claim_lock:  # of the same call twice at once, one runs, both hear of it
@@ -363,14 +365,14 @@ _DETAILS = {
 class ProxyOwnTools:
     """The proxy's own tools `ask_person` and `request_approval`."""
 
-    def __init__(self, held_calls: HeldCalls) -> None:
+    def __init__(self, held_calls: HeldCallRunner) -> None:
         """Ask by the same client, in the same name and as long as `held_calls`."""
         self._held_calls = held_calls
 
     async def call(
         self, name: str, given: Mapping[str, Any], told: ProgressSender
     ) -> CallToolResult:
-        """Call one of these tools and return people's answer.
+        """Call one of the proxy's own tools and return people's answer.
 
         Raises StillPendingError and CountersignError.
         """
@@ -383,13 +385,15 @@ class ProxyOwnTools:
     async def _ask_person(self, given: Mapping[str, Any], told: ProgressSender) -> str:
         question = {name: value for name, value in given.items() if value is not None}
         held, wishes = self._held_calls, self._held_calls.host_calls
-        wish = wishes.find_or_add_call(ASK, question)
+        wish = wishes.find_or_add_host_call(ASK, question)
         around = {**held.around, "run": wish.run}
         ask = partial(held.countersign.open_question, question, **around)
         patience = RequestWaiter(held.countersign, held.hold, told)
-        with wishes.forget_when_answered(wish):
+        with wishes.forget_call_when_answered(wish):
             request = await wishes.get_or_create_request(wish, ask)
-            request = await patience.wait_for_end(request, "waits for an answer", NOBODY_YET)
+            request = await patience.wait_for_request_end(
+                request, "waits for an answer", NOBODY_YET
+            )
             if trouble := find_request_error(request):
                 raise trouble
         said = json.dumps(request.result, ensure_ascii=False)

@@ -37,7 +37,7 @@ from countersign.mcp_client import sent_calls
 from countersign.mcp_client.connection import ServerConnection, ServerNotReachedError
 from countersign.mcp_proxy.held_calls import (
     TOOLS,
-    HeldCalls,
+    HeldCallRunner,
     HeldOutcome,
     NotRunError,
     OutcomeUnknownError,
@@ -176,7 +176,7 @@ class McpProxy:
     """
 
     behind: ServerConnection
-    held_calls: HeldCalls
+    held_calls: HeldCallRunner
     name: str
     instructions: str | None
     prefix: str
@@ -332,7 +332,7 @@ async def _open_after_login(behind: ServerConnection) -> Client:
 
 
 async def serve_host(
-    behind: ServerConnection, held_calls: HeldCalls, name: str, prefix: str, trusted: bool
+    behind: ServerConnection, held_calls: HeldCallRunner, name: str, prefix: str, trusted: bool
 ) -> None:
     """Connect to the server behind, and serve the host on stdin and stdout until it goes away.
 
@@ -360,7 +360,7 @@ SERVER_ENDS_WITHIN = 0.4  # seconds that the server has at each step of being en
 
 def run_proxy_process(
     made: Callable[[], ServerConnection],
-    held_calls: HeldCalls,
+    held_calls: HeldCallRunner,
     name: str,
     prefix: str,
     trusted: bool,

@@ -53,7 +53,7 @@ def test_a_failed_look_up_is_told() -> None:
 
 ANA = "<@UANA00001>"
 RAN = outputs.approved_by_sentence(["UANA00001"])
-NOTE = outputs.note_sentence("UANA00001", "Mind the bank.\nDo not tell it twice.")
+NOTE = outputs.approver_note_sentence("UANA00001", "Mind the bank.\nDo not tell it twice.")
 EDITED = (
     RAN + NOTE + outputs.edited_by_sentence(["UANA00001"], '{"order_id": 1042, "amount": "30.00"}')
 )
@@ -139,28 +139,28 @@ TOLD: dict[str, tuple[str, str]] = {
         outputs.cancelled_output(),
         "was cancelled by the requester; it was not run",
     ),
-    "proposer_failed_output": (
-        outputs.proposer_failed_output(),
+    "failed_sub_agent_output": (
+        outputs.failed_sub_agent_output(),
         "was cancelled: whoever proposed it could not go on",
     ),
     "withdrawn_output": (
         outputs.withdrawn_output(),
         "was cancelled: the requester withdrew this call",
     ),
-    "replaced_request_output": (
-        outputs.replaced_request_output(),
+    "abandoned_run_output": (
+        outputs.abandoned_run_output(),
         "was set aside: a new request was made in this thread",
     ),
-    "newer_message_output": (
-        outputs.newer_message_output(),
+    "superseded_by_message_output": (
+        outputs.superseded_by_message_output(),
         "was set aside: the requester wrote something new",
     ),
     "lost_worker_output": (
         outputs.lost_worker_output(),
         "is uncertain: it was started, and its end is not known",
     ),
-    "person_confirmed_output": (
-        outputs.person_confirmed_output("UANA00001", done=False),
+    "person_reported_outcome_output": (
+        outputs.person_reported_outcome_output("UANA00001", done=False),
         f"failed: {ANA} looked and says that",
     ),
 }
@@ -173,8 +173,8 @@ ABOVE = {
         "That would not work, so I asked nobody: none is left.",
     ),
     "expired_output": (outputs.expired_output(), "Ask me again if it is still needed."),
-    "sent_back_output": (
-        outputs.sent_back_output("UANA00001", "not so"),
+    "plan_sent_back_output": (
+        outputs.plan_sent_back_output("UANA00001", "not so"),
         "Tell me what to change, and I",
     ),
 }
@@ -184,7 +184,7 @@ PARTS = {
     "TOO_SLOW",
     "REMEMBERED",
     "approved_by_sentence",
-    "note_sentence",
+    "approver_note_sentence",
     "edited_by_sentence",
 }
 PARTS |= {"is_failed_midway", "_MIDWAY"}
@@ -202,7 +202,7 @@ PARTS |= {
     "question_declined_output",
     "nobody_to_ask_output",
 }
-PARTS |= {"REPLACE", "REPLACED", "DECIDED", "extract_result"}  # about no call of their own
+PARTS |= {"REPLACE", "REPLACED", "DECIDED", "extract_tool_result"}  # about no call of their own
 
 
 def test_every_output_is_tried() -> None:
@@ -250,7 +250,7 @@ def test_an_edited_call_is_told_as_it_ran() -> None:
 
 
 @pytest.mark.parametrize(
-    "output", [outputs.person_confirmed_output("UANA00001", done=True), "Who knows?"]
+    "output", [outputs.person_reported_outcome_output("UANA00001", done=True), "Who knows?"]
 )
 def test_other_words_are_passed_on(output: str) -> None:
     """Where an output does not say what became of the call, its words are told and no more.
@@ -270,7 +270,7 @@ def test_a_repeated_success_is_told_as_the_first() -> None:
 
 def test_what_was_sent_back_is_changed() -> None:
     """After a plan was sent back it asks what to change, and proposes that with both reasons."""
-    items = refunded(outputs.sent_back_output("UANA00001", "less"))
+    items = refunded(outputs.plan_sent_back_output("UANA00001", "less"))
     assert "Tell me what to change, and I propose it anew." in turn(*items).text
     again = turn(*items, said("make it 30 EUR"))
     assert called(again) == [refund(1042, "30.00", "damaged")]
@@ -279,7 +279,7 @@ def test_what_was_sent_back_is_changed() -> None:
 
 def test_what_was_sent_back_with_a_value_is_changed_at_once() -> None:
     """An approver who says what it is to be is not asked again; it is proposed anew like that."""
-    answer = turn(*refunded(outputs.sent_back_output("UANA00001", "make it 30 EUR")))
+    answer = turn(*refunded(outputs.plan_sent_back_output("UANA00001", "make it 30 EUR")))
     assert called(answer) == [refund(1042, "30.00", "damaged")]
 
 

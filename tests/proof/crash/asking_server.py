@@ -20,7 +20,7 @@ from mcp.server.mcpserver import (
 from pydantic import BaseModel
 
 from bot.mcp.server_connection import fetch_tool_definitions
-from bot.mcp.server_file import Server, write_lock_file
+from bot.mcp.server_file import Server, write_accepted_tools
 from tests.servers.support import at_an_address
 
 NAME = "desk"
@@ -58,5 +58,5 @@ def asking_server(folder: Path, did: Callable[[str, str], None]) -> Iterator[Pat
         file = folder / "servers.toml"
         file.write_text(f'[[server]]\nname = "{NAME}"\nurl = "{url}"\n', "utf-8")
         found = fetch_tool_definitions(Server.model_validate({"name": NAME, "url": url}))
-        write_lock_file(folder / "servers.lock.json", {NAME: found})
+        write_accepted_tools(folder / "servers.lock.json", {NAME: found})
         yield file

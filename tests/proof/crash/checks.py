@@ -14,7 +14,7 @@ from sqlalchemy import select
 from sqlmodel import col
 
 from slack_sandbox.server import Sandbox
-from storage.examination import examine_record
+from storage.examination import examine_audit_and_rows
 from storage.models import Audit, Call, Delivery, Message, Run
 from storage.states import DRAWN, CallStatus, DeliveryStatus, MessageStatus
 from storage.store import Store
@@ -149,7 +149,9 @@ def of_the_record(store: Store, world: Looked) -> Iterator[str]:
         else AuditHeadFile(audit_head_file_path(world.database), store.chain).read_head()
     )
     with store.read() as tx:
-        examined = examine_record(tx, store.chain, noted, has_note=not store.is_multi_process)
+        examined = examine_audit_and_rows(
+            tx, store.chain, noted, has_note=not store.is_multi_process
+        )
     yield from examined.problems
 
 

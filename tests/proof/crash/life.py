@@ -193,7 +193,7 @@ def _has_all(app: App) -> bool:
     which it counts as the sender.
     """
     with app.core.store.read() as tx:
-        found, heartbeats = count_backlog(tx), replicas.get_latest_heartbeats(tx)
+        found, heartbeats = count_backlog(tx), replicas.get_heartbeat_expiry_by_replica(tx)
     living = [until for until in heartbeats.values() if until > app.core.clock.now()]
     return found.unread == found.unsent == 0 and len(living) <= 1
 

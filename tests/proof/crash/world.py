@@ -13,7 +13,7 @@ from sqlalchemy import select
 
 from bot.config.connection_settings import Transport
 from slack_sandbox.workspace.clock import ShiftedClock
-from storage.digest import key_file_path, load_or_create_key
+from storage.digest import key_file_path, load_or_create_signing_key
 from storage.models import Call, Delivery, Message, Run
 from storage.states import MESSAGE_OPEN, RUN_OPEN
 from storage.store import Store
@@ -149,7 +149,7 @@ class World:
         if ON_A_SERVER:
             return store_of(self.database)
         return Store(
-            self.where["DATABASE_URL"], key=load_or_create_key(key_file_path(self.database))
+            self.where["DATABASE_URL"], key=load_or_create_signing_key(key_file_path(self.database))
         )
 
     def all(self, model: type[Any], *where: Any) -> list[Any]:

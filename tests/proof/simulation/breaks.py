@@ -65,18 +65,18 @@ def what_ran_at_a_crash_runs_again() -> Any:
     def recover(self: CallExecutor, run: Any, call: Any) -> None:
         self.execute_call(run, call)
 
-    return patch.object(CallExecutor, "recover_call", recover)
+    return patch.object(CallExecutor, "recover_interrupted_call", recover)
 
 
 def old_buttons_count() -> Any:
     """A click on an earlier revision is one on what stands there now."""
-    real = decisions.check_decidable
+    real = decisions.check_revision_is_decidable
 
     def look(tx: Any, call_id: str, revision: int, at: Any) -> Any:
         call = decisions.calls.find_call(tx, call_id)
         return real(tx, call_id, call.revision if call else revision, at)
 
-    return patch.object(decisions, "check_decidable", look)
+    return patch.object(decisions, "check_revision_is_decidable", look)
 
 
 def one_vote_is_enough() -> Any:
@@ -111,7 +111,9 @@ def what_is_left_of_a_plan_runs() -> Any:
 def messages_are_settled_when_read() -> Any:
     """What is said is settled when it is read, and held for no run."""
     return patch.object(
-        inbox, "hold_message", lambda tx, row, _run, **__: inbox.mark_delivery_done(tx, row, "lost")
+        inbox,
+        "hold_message_until_next_turn",
+        lambda tx, row, _run, **__: inbox.mark_delivery_done(tx, row, "lost"),
     )
 
 

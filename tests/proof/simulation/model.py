@@ -13,10 +13,10 @@ from typing import Any
 from bot.agent.turn import (
     AnswerSink,
     FunctionCall,
+    ModelRequestTooLongError,
     PlannerError,
     Proposal,
     Reply,
-    RequestTooLongError,
 )
 from tests.proof.simulation.fibers import Scheduler
 
@@ -61,7 +61,7 @@ class SimModel:
             self.summaries += 1
             return self._reply(sink)
         if self.reads_little and self._random.random() < 0.1:
-            raise RequestTooLongError("The thread has become too long.", 200)
+            raise ModelRequestTooLongError("The thread has become too long.", 200)
         if self.calm or self._random.random() < 0.35:
             return self._reply(sink)
         if "replace_waiting_plan" in offered and self._random.random() < 0.5:

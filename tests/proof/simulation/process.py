@@ -17,9 +17,9 @@ from bot.identity import Identity
 from bot.policy.authority import Authority
 from bot.policy.evaluation import CurrentPolicy, parse
 from bot.runs.worker_pool import WorkerPool
-from bot.slack.answer_streams import StreamedAnswers
+from bot.slack.answer_streams import StreamedAnswerRegistry
 from bot.slack.channel_queues import Outbox
-from bot.slack.posting import MessageRenderer, OutboxSlackCalls, PostSearch
+from bot.slack.posting import MessageRenderer, OutboxSlackCalls, UnconfirmedPostSearch
 from bot.slack.thread import SlackThreadReader
 from bot.tools import Registry, Tool
 from storage import inbox
@@ -158,22 +158,27 @@ class Process:
             model,
             core.build_executor(pool, no_portal),  # type: ignore[arg-type]  # no tool is asynchronous
             SlackThreadReader(store, clock, directory, BOT, reading),
-            StreamedAnswers(store, directory, self.signals, posting, clock).get_or_create_answer,
+            StreamedAnswerRegistry(
+                store, directory, self.signals, posting, clock
+            ).get_or_create_answer,
             quiet,
         )
-        deciding = core.with_directory(directory.hurried())
+        deciding = core.copy_with_directory(directory.hurried())
         known: Any = directory
         intake = deciding.build_intake(known, lambda _: None)
         workers = WorkerPool(worker.advance_run, core.settings.workers, self.signals)
         self.loop = deciding.build_loop(intake, workers, lambda _: None)
         self.renderer = MessageRenderer(store, clock, core.tools, directory)
-        post, search = OutboxSlackCalls(store, posting), PostSearch(store, clock, BOT, posting)
+        post, search = (
+            OutboxSlackCalls(store, posting),
+            UnconfirmedPostSearch(store, clock, BOT, posting),
+        )
         self.outbox = Outbox(store, clock, self.signals, self.renderer, post, search)
 
     def start(self) -> None:
         """Take up what an earlier life left, and begin."""
         self.scheduler.building = self
-        self.core.build_restoration().settle_open_work()
+        self.core.build_restored_record_settler().settle_work_if_restored()
         self.loop.reclaim_orphaned_runs()
         self.scheduler.spawn(self, "loop", self.loop.run)
         if self.first:

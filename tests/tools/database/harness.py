@@ -13,7 +13,7 @@ from bot.tools import Preview
 from bot.tools.database.config import Database, Dialect
 from bot.tools.database.session import Session
 from bot.tools.database.sources import build_sources
-from bot.tools.database.sql_tools import build_in_process_tools
+from bot.tools.database.sql_tools import build_in_process_database_tools
 from bot.tools.database.statement import Statement, parse_statement
 from tests.postgres_server import Server
 from tests.tools import Tools, context, use
@@ -87,7 +87,7 @@ class World:
     def __post_init__(self) -> None:
         self.tools = self.tools or {
             tool.name: tool
-            for tool in build_in_process_tools(build_sources([self.database], self.own))
+            for tool in build_in_process_database_tools(build_sources([self.database], self.own))
         }
 
     def with_options(self, **options: Any) -> World:

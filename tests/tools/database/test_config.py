@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.doctor.checks import check_databases
+from bot.cli.doctor.checks import check_agent_databases
 from bot.config.settings import Settings, SettingsError
 from bot.policy.condition_values import Facts
 from bot.policy.evaluation import parse
@@ -164,7 +164,7 @@ def test_the_doctor_opens_each_database(environ: dict[str, str], tmp_path: Path)
     path.write_text(path.read_text().replace('"*.password"', '"*.password", "orders.cvv"'))
     sqlite_world(tmp_path)
     settings = Settings.load(environ | {"CRM_URL": f"sqlite:///{tmp_path / 'countersign.db'}"})
-    ok, warn, fail = check_databases(settings)
+    ok, warn, fail = check_agent_databases(settings)
     assert (ok.level, ok.subject) == ("ok", "database shop")
     assert "9 tables, 2 secret columns; it can be read and changed" in ok.text
     assert (warn.level, warn.text) == ("warn", "no column is named orders.cvv")
@@ -175,7 +175,7 @@ def test_the_doctor_opens_each_database(environ: dict[str, str], tmp_path: Path)
 def test_the_doctor_and_a_role(pg: World) -> None:
     """The doctor names the server and the role."""
     settings = Settings.model_construct(databases=(pg.database,), database_url="sqlite:///c.db")
-    found, *_ = check_databases(settings)
+    found, *_ = check_agent_databases(settings)
     assert found.text.startswith("PostgreSQL ")
     assert " as agent, " in found.text
 
@@ -187,7 +187,7 @@ def test_the_doctor_on_what_is_easily_missed(world: World) -> None:
         world.raw("GRANT SELECT (id, login) ON account TO agent")
     database = world.with_options(secret=("orders.card_number",)).database
     found = list(
-        check_databases(
+        check_agent_databases(
             Settings.model_construct(databases=(database,), database_url="sqlite:///c.db")
         )
     )

@@ -10,7 +10,7 @@ import pytest
 
 from bot.tools import ToolError
 from bot.tools.database.catalog import OWN_TABLES
-from bot.tools.database.session import OwnDatabaseError
+from bot.tools.database.session import CountersignDatabaseError
 from storage.store import Store
 from tests.tools import context
 from tests.tools.database.harness import GIVEN, World, described
@@ -191,7 +191,7 @@ def test_countersigns_tables_in_postgres(pg: World) -> None:
         url=described(pg.database.url.get_secret_value().replace("ql://", "ql+psycopg://")).url
     )
     for world in (pg, other):
-        with pytest.raises(OwnDatabaseError, match="it holds the tables of a Countersign"):
+        with pytest.raises(CountersignDatabaseError, match="it holds the tables of a Countersign"):
             world.query("SELECT 1")
 
 

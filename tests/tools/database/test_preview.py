@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from bot.tools import ChangedError, Effect, Table, ToolError
 from bot.tools.database.sources import build_sources
-from bot.tools.database.sql_tools import build_in_process_tools
+from bot.tools.database.sql_tools import build_in_process_database_tools
 from bot.tools.runner import StaleToolCall, run_tool
 from tests.tools import context
 from tests.tools.database.harness import World
@@ -168,7 +168,7 @@ def test_read_only_databases_take_no_change(world: World) -> None:
     beside = world.database.model_copy(update={"name": "open"})
     both = {
         tool.name: tool
-        for tool in build_in_process_tools(build_sources([locked.database, beside], None))
+        for tool in build_in_process_database_tools(build_sources([locked.database, beside], None))
     }
     with pytest.raises(ValidationError, match="the database shop is read-only"):
         both["change"].arguments.model_validate({"database": "shop", "sql": "DELETE FROM heap"})

@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.doctor.checks import check_databases
+from bot.cli.doctor.checks import check_agent_databases
 from bot.cli.service import run_run
 from bot.config.settings import Settings
 from bot.config.startup import StartupError
 from bot.tools import ToolError
-from bot.tools.database.postgres_rights import RightsError
+from bot.tools.database.postgres_rights import ExcessiveRoleRightsError
 from tests.tools.database.harness import GIVEN, World
 
 EVERYTHING = "GRANT ALL ON ALL TABLES IN SCHEMA public TO agent"
 
 
-def refusal(pg: World) -> RightsError:
+def refusal(pg: World) -> ExcessiveRoleRightsError:
     """Why the database is not used now."""
-    with pytest.raises(RightsError) as caught:
+    with pytest.raises(ExcessiveRoleRightsError) as caught:
         pg.query("SELECT 1")
     return caught.value
 
@@ -31,7 +31,7 @@ def test_the_way_out_is_told(pg: World) -> None:
     found = refusal(pg)
     for name in ("account.password", "orders.card_number", "cards.shouted", "totals.total"):
         assert name in str(found)
-    (told,) = check_databases(
+    (told,) = check_agent_databases(
         Settings.model_construct(databases=(pg.database,), database_url="sqlite:///c.db")
     )
     assert all(each in told.remedy for each in found.remedy)

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 from bot.tools.database.row_changes import (
     Change,
     RowChange,
-    TableRows,
-    build_trial_time_span,
-    merge_trials,
+    TableRowChanges,
+    build_whole_second_time_span,
+    mark_values_set_at_run,
 )
 
 START = datetime(2026, 11, 24, 12, 0, 0, 900_000, tzinfo=UTC)
@@ -18,7 +18,7 @@ START = datetime(2026, 11, 24, 12, 0, 0, 900_000, tzinfo=UTC)
 def added(*values: str) -> Change:
     """One row that is added to a table."""
     columns = tuple(f"column {number}" for number, _ in enumerate(values))
-    return Change((TableRows("paper", columns, (), (), (RowChange(None, values),)),))
+    return Change((TableRowChanges("paper", columns, (), (), (RowChange(None, values),)),))
 
 
 def test_the_second_in_which_a_trial_falls_makes_no_difference() -> None:
@@ -26,15 +26,15 @@ def test_the_second_in_which_a_trial_falls_makes_no_difference() -> None:
 
     Otherwise the run, whose trials fall into one second, would not be what was shown.
     """
-    moment = build_trial_time_span(START, START + timedelta(seconds=0.2))
-    apart = merge_trials(
+    moment = build_whole_second_time_span(START, START + timedelta(seconds=0.2))
+    apart = mark_values_set_at_run(
         added("added lamp at 2026-11-24 12:00:00", "2026-11-24 12:00:00", "a7"),
         added("added lamp at 2026-11-24 12:00:01", "2026-11-24 12:00:01", "x3"),
         moment,
         frozenset(),
     )
     later = added("added lamp at 2026-11-24 12:00:01", "2026-11-24 12:00:01", "b8")
-    together = merge_trials(
+    together = mark_values_set_at_run(
         added("added lamp at 2026-11-24 12:00:01", "2026-11-24 12:00:01", "c9"),
         later,
         moment,
@@ -51,9 +51,9 @@ def test_the_second_in_which_a_trial_falls_makes_no_difference() -> None:
 
 def test_what_differs_around_a_time_is_another_value() -> None:
     """Two texts that differ in more than the time are no text with a time in it."""
-    moment = build_trial_time_span(START, START + timedelta(seconds=0.2))
+    moment = build_whole_second_time_span(START, START + timedelta(seconds=0.2))
     [row] = (
-        merge_trials(
+        mark_values_set_at_run(
             added("ticket 4 at 2026-11-24 12:00:00"),
             added("ticket 5 at 2026-11-24 12:00:01"),
             moment,

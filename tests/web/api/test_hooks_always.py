@@ -214,13 +214,13 @@ def test_who_says_nothing_keeps_nobody_out(
 def test_where_there_is_no_room_it_is_a_no(asks: Asks, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many programs as there may be are answered already; others are told when to come back."""
     program = asks()
-    monkeypatch.setattr(api_gate.RequestLimit, "reserve_place", full)
+    monkeypatch.setattr(api_gate.ConcurrentRequestLimit, "reserve_capacity", full)
     assert decision(program.ask("POST", PATH, use("ls")))["permissionDecision"] == "deny"
     status, headers, _ = program.raw("GET", "/v1/requests/x", None, {})
     assert (status, headers["Retry-After"]) == (503, "1")
 
 
-def full(_: api_gate.RequestLimit) -> Any:
+def full(_: api_gate.ConcurrentRequestLimit) -> Any:
     """There is no room."""
     raise api_gate.NoCapacityError
 
@@ -235,7 +235,7 @@ def test_a_fault_of_ours_is_a_no(
     def fail(*_: Any) -> None:
         raise error("it broke")
 
-    monkeypatch.setattr(ApiKeyChecker, "authenticate", fail)
+    monkeypatch.setattr(ApiKeyChecker, "get_authenticated_key", fail)
     assert decision(program.ask("POST", PATH, use("ls")))["permissionDecision"] == "deny"
 
 

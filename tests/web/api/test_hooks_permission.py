@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bot.http.claude_code import HookEvent, HookEventReader
+from bot.http.claude_code import HookEventDetector, HookEventKind
 from storage.models import Call
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.steps import open_modal, reject, typed, vote
@@ -118,18 +118,18 @@ def test_words_within_a_tools_input_say_nothing_of_the_hook() -> None:
     """What stands before a use of a tool is refused as such, whatever the agent has written into
     its input, and however it comes.
     """
-    own, other = HookEvent.BEFORE.value, HookEvent.PERMISSION.value
+    own, other = HookEventKind.BEFORE.value, HookEventKind.PERMISSION.value
     plain = json.dumps({"hook_event_name": other, "tool_input": {}})
     nested = json.dumps({"hook_event_name": own, "tool_input": {"hook_event_name": other}})
     later = json.dumps({"tool_input": {"hook_event_name": other}, "hook_event_name": own})
     quoted = json.dumps({"hook_event_name": own, "tool_input": {"a": plain}})
-    expected = {plain: HookEvent.PERMISSION}
+    expected = {plain: HookEventKind.PERMISSION}
     for text in (plain, nested, later, quoted, "", "{", '"hook_event_name"'):
         for size in (1, 7, 1000):
-            heard, body = HookEventReader(), text.encode()
+            heard, body = HookEventDetector(), text.encode()
             for at in range(0, len(body) + 1, size):
-                heard.add_part(body[at : at + size], is_last=at + size > len(body))
-            assert heard.event is expected.get(text, HookEvent.BEFORE), (text, size)
-        heard = HookEventReader()
-        heard.add_part(text.encode(), is_last=False)
-        assert heard.event is HookEvent.BEFORE  # the rest may say otherwise
+                heard.add_body_part(body[at : at + size], is_last=at + size > len(body))
+            assert heard.event is expected.get(text, HookEventKind.BEFORE), (text, size)
+        heard = HookEventDetector()
+        heard.add_body_part(text.encode(), is_last=False)
+        assert heard.event is HookEventKind.BEFORE  # the rest may say otherwise

@@ -10,7 +10,7 @@ import pytest
 from bot.http.keys import derive_webhook_secret
 from countersign.cli.commands import main
 from storage.models import Audit
-from storage.programs import ClientKey
+from storage.programs import ProgramApiKey
 from tests.client_keys import make_key
 from tests.stories.harness import Harness
 from tests.stories.operator_steps import command, environment, with_tools
@@ -39,7 +39,7 @@ def test_a_key_is_shown_once_listed_and_revoked(
     [key] = [each for each in said.split() if each.startswith("csk_")]
     [signing] = [each for each in said.split() if each.startswith("whsec_")]
     _, id_, secret = key.split("_", 2)
-    [row] = bot.all(ClientKey, ClientKey.name == "night-job")
+    [row] = bot.all(ProgramApiKey, ProgramApiKey.name == "night-job")
     assert (row.id, row.hash) == (id_, hashlib.sha256(secret.encode()).hexdigest())
     kept = json.dumps(row.model_dump(), default=str)
     assert signing.removeprefix("whsec_") not in kept
@@ -79,10 +79,10 @@ def test_a_key_that_cannot_be(
     words: list[str], said: str, capsys: pytest.CaptureFixture[str], bot: Harness
 ) -> None:
     """What is wrong is said, and nothing is made."""
-    before = len(bot.all(ClientKey))
+    before = len(bot.all(ProgramApiKey))
     code, heard = command(capsys, "key", "new", *words)
     assert (code, said in heard) == (1, True), heard
-    assert len(bot.all(ClientKey)) == before
+    assert len(bot.all(ProgramApiKey)) == before
 
 
 def test_two_keys_of_one_name(bot: Harness, capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,7 +93,7 @@ def test_two_keys_of_one_name(bot: Harness, capsys: pytest.CaptureFixture[str]) 
     assert (code, "there is already a key with that name" in said) == (1, True)
     assert command(capsys, "key", "revoke", "twice")[0] == 0
     assert command(capsys, *new)[0] == 0
-    assert len(bot.all(ClientKey, ClientKey.name == "twice")) == 2
+    assert len(bot.all(ProgramApiKey, ProgramApiKey.name == "twice")) == 2
 
 
 def test_a_key_is_renewed_by_its_id(bot: Harness, capsys: pytest.CaptureFixture[str]) -> None:
@@ -108,7 +108,9 @@ def test_a_key_is_renewed_by_its_id(bot: Harness, capsys: pytest.CaptureFixture[
     fresh = Program(bot, _key_in(said), "renewed")
     assert old.look(asked)["id"] == fresh.look(asked)["id"] == asked["id"]
     assert {
-        (each.tool_patterns, each.per_hour) for each in bot.all(ClientKey) if each.name == "renewed"
+        (each.tool_patterns, each.per_hour)
+        for each in bot.all(ProgramApiKey)
+        if each.name == "renewed"
     } == {(("note",), 9)}
     id_ = old.key.split("_")[1]
     assert command(capsys, "key", "revoke", f"csk_{id_}")[0] == 0

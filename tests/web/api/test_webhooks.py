@@ -14,7 +14,7 @@ from sqlmodel import col
 from standardwebhooks import Webhook as Signature
 
 from bot.http import webhooks
-from bot.http.keys import derive_webhook_secret, parse_key_text
+from bot.http.keys import derive_webhook_secret, parse_api_key
 from storage.digest import SigningKey
 from storage.webhooks import PAUSES, Webhook
 from tests.client_keys import revoke_key
@@ -68,7 +68,7 @@ def test_signed_under_a_new_key_and_the_old_one(bot: Harness, receiver: Receiver
         heard = receiver.wait(2)
     finally:
         bot.app.core.store._key = old
-    text = parse_key_text(program.key)
+    text = parse_api_key(program.key)
     assert text is not None
     new = derive_webhook_secret(b"the new key of at least 32 characters", text.id)
     for each in heard:
