@@ -19,6 +19,7 @@ from storage.states import MESSAGE_OPEN, IllegalStatusChangeError, MessageKind, 
 from storage.transaction import Transaction, fetch_first_row, fetch_readable_rows, fetch_rows
 
 QUESTION = "question"  # in the body of a card: it shows a question to people
+NOTIFIED = "notified"  # in the body of a message: ids of whom a mention in it notifies
 _UNSENT = col(Message.status).in_(MESSAGE_OPEN)
 _DUE = select(Message).where(_UNSENT).order_by(col(Message.seq))
 _DUE_IN = (
@@ -77,9 +78,16 @@ _COPIES = select(Message).where(
 queue_message = moves.insert_message  # False, and no change, where one has its key already
 
 
-def queue_notice(tx: Transaction, run: Run, key: str, body: Mapping[str, Any]) -> None:
-    """Add a notice to the run's thread; `body` is {"text": …} or {"text": …, "blocks": […]}."""
-    queue_thread_message(tx, run, key, body, kind=MessageKind.NOTICE)
+def queue_notice(
+    tx: Transaction, run: Run, key: str, body: Mapping[str, Any], *, notified: Iterable[str] = ()
+) -> None:
+    """Add a notice to the run's thread; `body` is {"text": …} or {"text": …, "blocks": […]}.
+
+    `notified`: the ids of the people and user groups for whom Slack is to notify; others whom the
+    text mentions are shown by name.
+    """
+    sent = {**body, NOTIFIED: list(notified)}
+    queue_thread_message(tx, run, key, sent, kind=MessageKind.NOTICE)
 
 
 def queue_thread_message(
@@ -136,9 +144,19 @@ def queue_text_line(tx: Transaction, key: str, channel: str, thread_ts: str, tex
 
 
 def queue_line_in_all_threads(
-    tx: Transaction, run: Run, plans: Iterable[str], key: str, text: str
+    tx: Transaction,
+    run: Run,
+    plans: Iterable[str],
+    key: str,
+    text: str,
+    *,
+    notified: Iterable[str] = (),
 ) -> None:
-    """Add a line to the request's thread, and below each card of these plans in another place."""
+    """Add a line to the request's thread, and below each card of these plans in another place.
+
+    `notified`: see `queue_notice`.
+    """
+    body = dump_message_body({"text": text, "mrkdwn": True, NOTIFIED: list(notified)})
     shown = [card for plan_id in plans for card in list_cards_of_plan(tx, plan_id)]
     found = {(card.channel, card.thread_ts or card.ts) for card in shown}
     for channel, thread_ts in sorted({(run.channel, run.thread_ts), *found}):
@@ -149,7 +167,7 @@ def queue_line_in_all_threads(
                 run_id=run.id,
                 channel=channel,
                 thread_ts=thread_ts,
-                body=dump_message_body({"text": text, "mrkdwn": True}),
+                body=body,
             )
             queue_message(tx, line)
 

@@ -245,17 +245,6 @@ def count_missing_approvals(tx: Transaction, call: Call) -> int:
     )
 
 
-def has_unnotified_open_stage(tx: Transaction, call: Call) -> bool:
-    """Return whether the call's votes have opened a stage whose people are not notified yet."""
-    gate = load_gate(call.gate)
-    if call.status is not CallStatus.PENDING or not isinstance(gate, Ask):
-        return False
-    return (
-        tally_votes(gate, calls.list_votes_on_revision(tx, call.id, call.revision)).stage
-        > call.told_stage
-    )
-
-
 def map_delegators_to_delegates(votes: Sequence[Vote]) -> dict[str, str]:
     """Return the people who voted as delegates: the id of each by the person they voted for."""
     return {each.for_person: each.person for each in votes if each.for_person}

@@ -98,7 +98,8 @@ class CallExpirer:
         if run is not None and fallen:
             first, effects = fallen[0], [self._describe_effect(tx, call) for call in fallen]
             text = notices.nobody_decided_in_time_line(effects, first.deadline, run.requester)
-            outbox.queue_notice(tx, run, f"expired:{first.id}:{first.revision}", {"text": text})
+            key, to = f"expired:{first.id}:{first.revision}", [run.requester]
+            outbox.queue_notice(tx, run, key, {"text": text}, notified=to)
 
     def _describe_effect(self, tx: Transaction, call: Call) -> str:
         """Return what the call would have done; only the tool's name if that sentence fails."""
@@ -191,7 +192,8 @@ def cancel_calls_of_failed_card(tx: Transaction, card: Message, code: str, *, at
             moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor="system")
     run = runs.find_run(tx, card.run_id) if lost else None
     if run is not None and run.channel != card.channel:
-        outbox.queue_notice(tx, run, f"unseen:{card.key}", {"text": UNSEEN})
+        told = [run.requester]
+        outbox.queue_notice(tx, run, f"unseen:{card.key}", {"text": UNSEEN}, notified=told)
     elif run is not None:  # what could not be posted there would not arrive there either
         to = run.requester
         outbox.queue_private_message(

@@ -309,7 +309,9 @@ class DelegateNotifier:
             run_id=run.id,
             channel=place[0],
             thread_ts=place[1],
-            body=outbox.dump_message_body({"text": text, "mrkdwn": True}),
+            body=outbox.dump_message_body(
+                {"text": text, "mrkdwn": True, outbox.NOTIFIED: [row.delegate]}
+            ),
         )
 
 

@@ -79,7 +79,7 @@ class ForbiddenEdit:
 
 LOOK_FIRST = "Saved, but not approved yet: check the new preview on the card first."
 Submission = Edit | UnchangedEdit | FieldErrors | ForbiddenEdit
-EditedCallApproval = Callable[[Transaction, Call, Callable[[], None]], None]
+EditedCallApproval = Callable[[Transaction, Call], None]
 
 
 class EditHandler:
@@ -230,8 +230,7 @@ class EditHandler:
     ) -> None:
         """Store an edit and settle the delivery; tell the editor if it was not stored.
 
-        `approve` has the editor approve the edited call, and settles, in the same transaction; it
-        gets a function that announces the edit in the thread.
+        `approve` has the editor approve the edited call, and settles, in the same transaction.
         """
         call = edit.shown.call
         self._previews.discard_edit_preview((call.id, call.revision, edit.arguments))
@@ -264,11 +263,12 @@ class EditHandler:
             view = build_call_view(self._tools, tx, call.id)
             assert view is not None
             line = notices.call_edited_line(delivery.user, view, edit.run.requester)
-            key, body = f"edited:{delivery.seq}", {"text": line}
+            to = {edit.run.requester} - {delivery.user}
+            key = f"edited:{delivery.seq}"
+            outbox.queue_notice(tx, edit.run, key, {"text": line}, notified=to)
             if approve is not None:
-                approve(tx, outcome.call, lambda: outbox.queue_notice(tx, edit.run, key, body))
+                approve(tx, outcome.call)
             else:
-                outbox.queue_notice(tx, edit.run, key, body)
                 reply_privately(tx, delivery, LOOK_FIRST if edit.approve else "")
                 inbox.mark_delivery_done(tx, delivery, "edited")
 

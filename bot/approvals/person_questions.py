@@ -14,7 +14,7 @@ from bot.agent import outputs
 from bot.approvals import card_routing
 from bot.approvals.call_checks import CallRefusedError, UsageLimits
 from bot.approvals.call_gates import PolicyFactSources
-from bot.cards import sentences
+from bot.cards import sentences, slack_text
 from bot.policy.authority import Authority, LookupFailedError, LookupPendingError
 from bot.policy.gates import Approvers
 from bot.tools import person_question
@@ -236,7 +236,8 @@ def queue_question_messages(
     trail.record_event(tx, "question.asked", at=call.created_at, actor=actor, call=call, data=data)
     if not here:
         users = person_question.build_allowed_answerers(asked.to, run.requester).users
-        names = sentences.join_mentions(users, dict(place.groups).values())
+        handles = [slack_text.escape_mrkdwn(f"@{handle}") for handle, _ in place.groups]
+        names = ", ".join([*map(slack_text.user_mention, users), *handles]) or "others"
         text = sentences.question_asked_privately_notice(names, asked.question)
         outbox.queue_notice(tx, run, f"elsewhere:{call.id}:{call.revision}", {"text": text})
 
@@ -296,7 +297,9 @@ def queue_question_reminder(
             run_id=call.run_id,
             channel=row.channel,
             thread_ts=thread,
-            body=outbox.dump_message_body({"text": text, "mrkdwn": True}),
+            body=outbox.dump_message_body(
+                {"text": text, "mrkdwn": True, outbox.NOTIFIED: slack_text.list_mentions(names)}
+            ),
         )
         outbox.queue_message(tx, line)
     data = {"what": "answer_reminder"}
@@ -311,7 +314,8 @@ def announce_unanswered_questions(tx: Transaction, run: Run, fallen: Iterable[Ca
         text = sentences.questions_unanswered_line(
             [each.asked.question for each in found], first.deadline
         )
-        outbox.queue_notice(tx, run, f"unanswered:{first.id}:{first.revision}", {"text": text})
+        key, to = f"unanswered:{first.id}:{first.revision}", [run.requester]
+        outbox.queue_notice(tx, run, key, {"text": text}, notified=to)
 
 
 def is_waiting_for_answers_only(tx: Transaction, run: Run) -> bool:

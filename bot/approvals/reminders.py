@@ -11,7 +11,7 @@ from functools import partial
 
 from bot.approvals import call_state, card_routing, person_questions
 from bot.cards import notices
-from bot.cards.slack_text import channel_mention, group_mention, user_mention
+from bot.cards.slack_text import channel_mention, group_mention, list_mentions, user_mention
 from bot.clock import Clock
 from bot.policy.authority import Authority, LookupFailedError, LookupPendingError
 from bot.policy.gates import Approvers, Ask, Tally, load_gate
@@ -218,14 +218,14 @@ class ReminderSender:
                     ),
                 )
             elif thread := card.thread_ts or card.ts:
-                body = outbox.dump_message_body({"text": text, "mrkdwn": True})
+                body = {"text": text, "mrkdwn": True, outbox.NOTIFIED: list_mentions(who)}
                 line = Message(
                     key=f"nudge:{key}:{target}",
                     kind=MessageKind.NOTICE,
                     run_id=run.id,
                     channel=card.channel,
                     thread_ts=thread,
-                    body=body,
+                    body=outbox.dump_message_body(body),
                 )
                 outbox.queue_message(tx, line)
                 said_here |= (card.channel, thread) == (run.channel, run.thread_ts)

@@ -312,5 +312,7 @@ class PlanChangeHandler:
             elif feedback and calls.find_open_plan(tx, run.id) is not None:
                 endings.send_back_plan(tx, run, delivery.user, feedback, at=at, words=outputs)
                 line = notices.plan_sent_back_line(delivery.user, feedback)
-                outbox.queue_notice(tx, run, f"sent_back:{delivery.seq}", {"text": line})
+                to = {run.requester} - {delivery.user}
+                key = f"sent_back:{delivery.seq}"
+                outbox.queue_notice(tx, run, key, {"text": line}, notified=to)
             inbox.mark_delivery_done(tx, delivery, "send back")

@@ -103,15 +103,13 @@ class VoteHandler:
         delivery: Delivery,
         edited: Call,
         found: VoteAdmission | VoteRefusal,
-        tell_edit: Callable[[], None],
     ) -> None:
         """Approve a call for the person who has edited it, in the transaction that stores the edit.
 
-        Settles the delivery. `tell_edit` announces the edit in the thread, unless the approval
-        starts the call: then the thread gets the result.
+        Settles the delivery.
         """
         target = button_codec.CallTarget(edited.id, edited.revision)
-        self._apply_votes(tx, delivery, [(target, found)], CallVerb.APPROVE, tell_edit=tell_edit)
+        self._apply_votes(tx, delivery, [(target, found)], CallVerb.APPROVE)
 
     def _apply_votes(
         self,
@@ -121,7 +119,6 @@ class VoteHandler:
         verb: CallVerb,
         reason: str = "",
         remember: int | None = None,
-        tell_edit: Callable[[], None] = lambda: None,
     ) -> None:
         """Cast the votes of people who may, report the results, and settle the delivery."""
         done: list[tuple[Call, VoteAdmission]] = []
@@ -146,15 +143,10 @@ class VoteHandler:
                 outcome, decisions.MissingCall
             ):  # its card was out of date when it was clicked
                 outbox.mark_cards_for_redraw(tx, outcome.call.plan_id)
-        starts = (
-            bool(done) and verb is CallVerb.APPROVE and _is_plan_decided(tx, done[0][0].plan_id)
-        )
-        if not starts:
-            tell_edit()
-        tells = not starts or any(found.offer for _, found in done)
-        if done and tells and (run := runs.find_run(tx, done[0][0].run_id)):
-            said = "" if starts else self._decision_line(tx, delivery, run, done, verb, reason)
-            self._save_grants_and_announce(tx, delivery, run, done, said)
+        if done and (run := runs.find_run(tx, done[0][0].run_id)):
+            if verb is CallVerb.REJECT:
+                self._announce_rejection(tx, delivery, run, done, reason)
+            self._save_and_announce_grants(tx, delivery, run, done)
         reply_privately(tx, delivery, "\n".join(dict.fromkeys(told)))
         inbox.mark_delivery_done(tx, delivery, f"{verb}: {len(done)} counted, {len(told)} did not")
 
@@ -228,60 +220,38 @@ class VoteHandler:
         assert isinstance(verdict, Denial)
         return VoteRefusal(call, verdict, self._permissions.refusal_sentence(verdict, call, verb))
 
-    def _save_grants_and_announce(
-        self,
-        tx: Transaction,
-        delivery: Delivery,
-        run: Run,
-        done: list[tuple[Call, VoteAdmission]],
-        said: str,
+    def _save_and_announce_grants(
+        self, tx: Transaction, delivery: Delivery, run: Run, done: list[tuple[Call, VoteAdmission]]
     ) -> None:
-        """Save the approvals to be remembered, and post them in the thread below the line `said`.
-
-        `said` is "" for an approval that starts calls: the thread gets their results.
-        """
-        lines = [said] if said else []
+        """Save the approvals that are to be remembered, and say so in the thread."""
+        lines: list[str] = []
         for call, found in done:
             if call.status is CallStatus.APPROVED and found.offer is not None:
                 lines += self._grants.save_approval_as_grant(
                     tx, run, call, delivery.user, found.offer
                 )
         if lines:
-            outbox.queue_notice(tx, run, f"decided:{delivery.seq}", {"text": "\n".join(lines)})
+            outbox.queue_notice(tx, run, f"saved:{delivery.seq}", {"text": "\n".join(lines)})
 
-    def _decision_line(
+    def _announce_rejection(
         self,
         tx: Transaction,
         delivery: Delivery,
         run: Run,
         done: list[tuple[Call, VoteAdmission]],
-        verb: CallVerb,
         reason: str,
-    ) -> str:
-        """Return the line that says who voted what, naming the requester if the calls are rejected.
-
-        "" if the votes open the next stage: the line that notifies its people says so.
-        """
-        if verb is CallVerb.APPROVE and all(
-            call_state.has_unnotified_open_stage(tx, call) for call, _ in done
-        ):
-            return ""
+    ) -> None:
+        """Say in the thread who rejected what and why; notify who asked if that decides it."""
         effects = [call_state.describe_call_effect(self._tools, tx, call) for call, _ in done]
-        needed = max(call_state.count_missing_approvals(tx, call) for call, _ in done)
         over = all(call.status is CallStatus.REJECTED for call, _ in done)
         asker = run.requester if over and run.requester != delivery.user else ""
         givers = {found.giver for _, found in done}
         giver = givers.pop() if len(givers) == 1 else ""  # for several, the cards say for whom
-        return notices.call_decision_line(
-            verb, delivery.user, effects, reason, needed, asker, giver
+        text = notices.call_decision_line(
+            CallVerb.REJECT, delivery.user, effects, reason, requester=asker, giver=giver
         )
-
-
-def _is_plan_decided(tx: Transaction, plan_id: str) -> bool:
-    """Return whether no call of the plan is pending any more."""
-    return all(
-        each.status is not CallStatus.PENDING for each in calls.list_calls_of_plan(tx, plan_id)
-    )
+        key, to = f"decided:{delivery.seq}", filter(None, [asker])
+        outbox.queue_notice(tx, run, key, {"text": text}, notified=to)
 
 
 def _cast_vote(
@@ -448,9 +418,7 @@ class ClickDispatcher:
                 self._edits.store_edit(
                     delivery,
                     edit,
-                    lambda tx, call, tell: self._votes.approve_edited_call(
-                        tx, delivery, call, found, tell
-                    ),
+                    lambda tx, call: self._votes.approve_edited_call(tx, delivery, call, found),
                 )
             case Edit() as edit:
                 self._edits.store_edit(delivery, edit)

@@ -23,11 +23,12 @@ OTHERWISE = "⚠️ The words above say something else than the record."
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswerFooter:
-    """The bot's own plain-text words below a model's answer, outside the answer's frame."""
+    """The bot's own words below a model's answer, outside the answer's frame."""
 
-    record: str = ""  # what became of the calls, by the rows
-    loud: bool = False  # the model's words say something else
-    note: str = ""  # why they are not whole
+    outcomes: Sequence[str] = ()  # what became of each call that is told here first, in mrkdwn
+    requester: str = ""  # whom to notify of it; "" for nobody
+    record: str = ""  # what became of all calls, where the model's words say something else
+    note: str = ""  # why the words are not whole
     ours: bool = False  # and what stands above is a sentence of ours as well, in mrkdwn
 
     def render_blocks(self, run_id: str, *, last: bool) -> list[block_kit.Json]:
@@ -39,17 +40,23 @@ class ModelAnswerFooter:
                     build_block_id(BlockKind.CUT, run_id), [block_kit.plain_text(f"✂️ {self.note}")]
                 )
             )
-        if self.record and self.loud:
+        to = [slack_text.user_mention(self.requester)] if self.requester else []
+        if self.record:
             says = [block_kit.text_leaf(f"{OTHERWISE} {self.record}", bold=True)]
+            mention = [*_build_leaves(f"{to[0]} ")] if to else []
             found.append(
                 block_kit.rich_text_block(
-                    build_block_id(BlockKind.RECORD, run_id), [block_kit.rich_text_line(*says)]
+                    build_block_id(BlockKind.RECORD, run_id),
+                    [block_kit.rich_text_line(*mention, *says)],
                 )
             )
-        elif self.record:
+        elif self.outcomes:
+            separator = " " if len(self.outcomes) == 1 else "\n"
+            told = separator.join([*to, *self.outcomes])
             found.append(
-                block_kit.context_block(
-                    build_block_id(BlockKind.RECORD, run_id), [block_kit.plain_text(self.record)]
+                block_kit.rich_text_block(
+                    build_block_id(BlockKind.RECORD, run_id),
+                    [block_kit.rich_text_line(*_build_leaves(told))],
                 )
             )
         return [*found, render_feedback_buttons(run_id)] if last else found
@@ -238,6 +245,11 @@ def render_notice_sentence(sentence: str) -> list[block_kit.Json]:
     All else is literal: no `*`, back-tick or address in an effect or a reason is formatted, as it
     would be in a mrkdwn text.
     """
+    return [block_kit.rich_text_block("n", [block_kit.rich_text_line(*_build_leaves(sentence))])]
+
+
+def _build_leaves(sentence: str) -> list[block_kit.Json]:
+    """Return the rich-text elements of a mrkdwn sentence: its mentions, times, links and text."""
     leaves: list[block_kit.Json] = []
     end = 0
     for match in _TOKEN.finditer(sentence):
@@ -261,7 +273,7 @@ def render_notice_sentence(sentence: str) -> list[block_kit.Json]:
         end = match.end()
     if rest := sentence[end:]:
         leaves.append(block_kit.text_leaf(slack_text.unescape_mrkdwn(rest)))
-    return [block_kit.rich_text_block("n", [block_kit.rich_text_line(*leaves)])]
+    return leaves
 
 
 def render_result_table(body: Mapping[str, Any]) -> list[block_kit.Json]:

@@ -37,6 +37,8 @@ class RenderedMessage:
 
     text: str  # the notification: one plain sentence, escaped
     blocks: list[block_kit.Json]
+    # ids of the people and groups whom it notifies when posted; others are then shown by name
+    notified: frozenset[str] = frozenset()
 
 
 def render_card(view: CardView, now: datetime) -> RenderedMessage:
@@ -48,7 +50,8 @@ def render_card(view: CardView, now: datetime) -> RenderedMessage:
         raise ValueError("a card shows one to five calls; the caller splits longer plans")
     waiting = [call for call in view.calls if can_still_be_decided(call, now)]
     blocks = _render_card_blocks(view, now, _fit_waiting_calls(view, now, waiting))
-    return RenderedMessage(text=_build_notification(view, waiting, now), blocks=blocks)
+    asked = {*view.approver_groups, *view.approver_users} - {view.requester}
+    return RenderedMessage(_build_notification(view, waiting, now), blocks, frozenset(asked))
 
 
 def list_directly_approvable_call_ids(view: CardView, now: datetime) -> frozenset[str]:

@@ -7,7 +7,6 @@ datetimes and become mentions and local times; what a person, a tool or the mode
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
@@ -264,37 +263,27 @@ def _asked_by_text(requester: str) -> str:
     return f"Asked by {slack_text.user_mention(requester)}"
 
 
-@dataclass(frozen=True, slots=True)
-class CallParticipants:
-    """The requester, editors and approvers of a call that was started, by id."""
-
-    requester: str
-    editors: tuple[str, ...]  # told of only where they approved it, too: others were told of before
-    # each approver, and their words ("" for none)
-    approvers_with_words: tuple[tuple[str, str], ...]
-    stand_ins: Mapping[str, str] = field(default_factory=dict)  # who has voted for whom
-    was_saved_approval: bool = False  # who approved had that remembered, and nobody was asked
-
-
-def approved_call_outcome_line(
+def call_outcome_line(
     status: CallStatus,
     what: str,
-    people: CallParticipants | None,
     *,
     why: str = "",
     handed_on: bool = False,
     midway: bool = False,
+    saved_by: str = "",
 ) -> str:
-    """Return the one-line notice of how an approved call ended, and who approved it.
+    """Return the mrkdwn sentence that tells a thread how a call ended.
 
-    "✅ Refunded 30.00 EUR of order 1042, 59.90 left. Asked by @ben, approved by @ana." `what`: its
-    tool's sentence, or the effect; `people`: None if a later line has them; `why`: what went wrong;
-    `handed_on`: the program that runs the call has not said how it went, and nobody is asked;
-    `midway`: the call failed once it had begun.
+    "✅ Refunded 30.00 EUR of order 1042, 59.90 left." `what`: its tool's sentence, or the effect;
+    `why`: what went wrong; `handed_on`: the program that runs the call has not said how it went,
+    and nobody is asked; `midway`: the call failed once it had begun; `saved_by`: the person whose
+    saved approval it ran under, so that nobody was asked.
     """
     start = {
         CallStatus.FAILED: "❌ It failed: ",
         CallStatus.UNKNOWN: "❓ Outcome unknown (started, never confirmed): ",
+        CallStatus.CANCELLED: "⏹️ Not run: ",
+        CallStatus.INVALIDATED: "⏹️ Not run: ",
     }.get(status, "✅ ")
     start = "📤 Handed over: " if handed_on else start
     failed = f" — “{slack_text.sanitise_for_mrkdwn(why)}”" if why.strip() else ""
@@ -305,37 +294,26 @@ def approved_call_outcome_line(
     )
     then = " The program that asked has not said how it went." if handed_on else then
     then = f" {slack_text.MIDWAY}" if midway else then
-    return (
-        f"{start}{slack_text.sanitise_for_mrkdwn(what).rstrip('.')}{failed}.{then}"
-        f"{_describe_participants(people)}"
-    )
-
-
-def _describe_participants(people: CallParticipants | None) -> str:
-    if people is None:
-        return ""
-    if people.was_saved_approval:
-        by = _join_with_and(
-            [slack_text.user_mention(person) for person, _ in people.approvers_with_words]
-        )
-        return f" {_asked_by_text(people.requester)}, under an approval that {by} saved."
-    approvers = [
-        _describe_approver_with_words(each, people.stand_ins)
-        for each in people.approvers_with_words
-    ]
-    own = people.editors and [*people.editors] == [
-        person for person, _ in people.approvers_with_words
-    ]
-    by = (
-        f", {'edited and ' if own else ''}approved by {_join_with_and(approvers)}"
-        if approvers
+    saved = (
+        f" Nobody was asked: {slack_text.user_mention(saved_by)} had saved the approval."
+        if saved_by
         else ""
     )
-    return f" {_asked_by_text(people.requester)}{by}."
+    said = slack_text.sanitise_for_mrkdwn(what).rstrip(".")
+    return f"{start}{said}{failed}.{then}{saved}"
+
+
+def asked_by_sentence(requester: str, approvers: Sequence[str] = ()) -> str:
+    """Return the sentence that names who asked for a call and who approved it.
+
+    "Asked by @ben, approved by @ana and @cleo."
+    """
+    names = _join_with_and([slack_text.user_mention(each) for each in approvers])
+    return f"{_asked_by_text(requester)}{f', approved by {names}' if names else ''}."
 
 
 def _join_with_and(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def decision_reminder_notice(effects: Sequence[str], who: str, deadline: datetime | None) -> str:

@@ -129,6 +129,11 @@ def group_mention(group: str) -> str:
     return f"<!subteam^{group}>" if GROUP.fullmatch(group) else "a user group"
 
 
+def list_mentions(text: str) -> list[str]:
+    """Return the ids of the people and user groups that a mrkdwn text mentions."""
+    return re.findall(r"<(?:@|!subteam\^)([A-Z0-9]+)[|>]", text)
+
+
 def channel_mention(channel: str) -> str:
     """Return the mention of a channel (`<#C…>`); "a channel" if `channel` is no channel id."""
     return f"<#{channel}>" if CHANNEL.fullmatch(channel) else "a channel"

@@ -28,10 +28,6 @@ CANCEL = frozenset(
     for what in ("", " it", " this", " that", " this request", " the request", " my request")
 ) | {"never mind", "nevermind", "forget it"}
 
-THANKS = frozenset({"thanks", "thank", "thx", "ty", "cheers"})
-POLITE = THANKS | {"you", "very", "so", "much", "a", "lot", "many", "all", "again", "for", "your"}
-POLITE |= {"help", "that", "is", "s", "great", "perfect", "ok", "okay"}
-MOST_POLITE = 8  # words
 MOST_OF_NAME = 80  # characters of a file's name
 _CHANNEL = re.compile(r"<#[CG][A-Z0-9]+\|([^>]+)>")
 _LINK = re.compile(r"<(?:(?:https?|mailto):[^|>]+)\|([^>]+)>|<(https?://[^|>]+)>")
@@ -107,12 +103,6 @@ def get_receiving_workspace_id(body: dict[str, Any]) -> str:
 def get_sender_workspace_id(body: dict[str, Any]) -> str:
     """Return the id of the workspace that a click or dialog comes from; "" if none is named."""
     return (body.get("team") or {}).get("id") or (body.get("user") or {}).get("team_id") or ""
-
-
-def is_only_thanks(text: str) -> bool:
-    """Return whether the text is nothing but polite thanks."""
-    words = re.findall(r"[^\W_]+", strip_invisible_characters(text).lower())
-    return 0 < len(words) <= MOST_POLITE and set(words) <= POLITE and bool(THANKS & {*words})
 
 
 def is_only_cancellation(text: str) -> bool:

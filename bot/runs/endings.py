@@ -19,7 +19,7 @@ from bot.agent import outputs
 from bot.approvals import call_gates, call_state
 from bot.approvals.card_routing import remove_calls_from_cards
 from bot.policy.gates import Ask, Deny, combine_gates, dump_gate, load_gate
-from bot.runs.results import post_approved_call_outcome, post_table
+from bot.runs.results import is_answer_to_come, post_call_outcome, post_table
 from bot.runs.sub_agent_runs import hand_call_to_sub_agent
 from bot.signals import Signals
 from bot.tools import Effect, Registry, ToolError, runner
@@ -224,10 +224,11 @@ class CallOutcomeStore:
         )
 
     def _post_outcome(self, tx: Transaction, run: Run, shown: calls.CallWithVotes) -> list[Call]:
-        """Post the outcome of the call in the thread; return the current calls of its plan."""
+        """Post the outcome of the call if no answer will; return the current calls of its plan."""
         plan = calls.list_calls_of_plan(tx, shown.call.plan_id)
         ended = next(each for each in plan if each.id == shown.call.id)
-        post_approved_call_outcome(tx, self._tools, run, replace(shown, call=ended), plan)
+        shown = replace(shown, call=ended)
+        post_call_outcome(tx, self._tools, run, shown, answered=is_answer_to_come(run))
         return plan
 
     def mark_call_invalidated(self, run: Run, call: Call, why: str) -> None:

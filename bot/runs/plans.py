@@ -176,7 +176,9 @@ def supersede_waiting_plans(tx: Transaction, tools: Registry, run: Run, at: date
         if voters:
             effects = [describe_call_effect(tools, tx, call) for call in waiting]
             text = approvals_void_notice(sorted(voters), run.requester, effects)
-            outbox.queue_line_in_all_threads(tx, run, [plan.id], f"void:{plan.id}", text)
+            outbox.queue_line_in_all_threads(
+                tx, run, [plan.id], f"void:{plan.id}", text, notified=voters - {run.requester}
+            )
     endings.supersede_unstarted_calls_of_run(tx, run, at=at, words=outputs)
 
 

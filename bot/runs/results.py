@@ -6,25 +6,24 @@ withdrawals are posted when they happen, and not again here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
-from bot.agent import outputs, prompt
+from bot.agent import outputs
 from bot.approvals import call_state
 from bot.cards import answers, notices, sentences
 from bot.cards.claims import do_claims_contradict_record, extract_action_claims
 from bot.cards.request_form import render_lookup_result
-from bot.cards.views import is_only_thanks
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Effect, Registry, Table, tables
 from storage import calls, outbox, runs
 from storage.record import Call, Run, Transaction
-from storage.states import CallStatus, CallVerb, MessageKind
+from storage.states import RUN_OPEN, CallStatus, CallVerb, MessageKind
 
 RAN = (CallStatus.SUCCEEDED, CallStatus.FAILED, CallStatus.UNKNOWN)
-LATER = datetime.max.replace(tzinfo=UTC)  # than anything that was said
+TOLD = (*RAN, CallStatus.CANCELLED, CallStatus.INVALIDATED)  # what an answer's footer tells
+MOST_OUTCOMES = 10  # lines of a footer
 ROWS, COLUMNS = 20, 10  # how much the table shows at most
 
 
@@ -62,76 +61,62 @@ def post_table(tx: Transaction, run: Run, call: Call, found: Table) -> None:
         )
 
 
-def post_approved_call_outcome(
-    tx: Transaction,
-    tools: Registry,
-    run: Run,
-    ended: calls.CallWithVotes,
-    plan: Sequence[Call],
+def post_call_outcome(
+    tx: Transaction, tools: Registry, run: Run, ended: calls.CallWithVotes, *, answered: bool
 ) -> None:
-    """Post in the thread how a call that people approved ended, and who had a part in it.
+    """Post in the thread how a call that people were asked about ended, unless an answer will.
 
-    `plan`: the current calls of its plan.
+    `answered`: the model's answer to the run, which tells it, is still to come. An unknown outcome
+    is posted in any case, as people have to look at once.
     """
     call = ended.call
-    if call.status not in RAN:
+    if call.status not in RAN or not isinstance(load_gate(call.gate), Ask):
         return
-    if not isinstance(load_gate(call.gate), Ask):  # nobody has decided about it
+    unknown = call.status is CallStatus.UNKNOWN and not calls.was_left_unreported_by_program(call)
+    if answered and not unknown:
         return
-    tool, people = tools.find_tool_of_call(call), _build_participants(tx, run, ended)
-    effect, done = (
-        call_state.describe_revision_effect(tools, call, ended.revision),
-        call.status is CallStatus.SUCCEEDED,
-    )
-    stated = call.note if done and tool is not None and tool.outcome is not None else ""
-    text = notices.approved_call_outcome_line(
-        call.status,
-        stated or (f"Done: {effect}" if done else effect),
-        None if done and _has_later_call_with_same_people(tx, run, plan, people) else people,
-        why=call.note if call.status is CallStatus.FAILED else "",
-        handed_on=calls.was_left_unreported_by_program(call),
-        midway=_is_failed_midway(call),
-    )
-    outbox.queue_notice(tx, run, _build_outcome_message_key(call), {"text": text})
+    approvers = [
+        vote.counted_person for vote in call_state.list_approving_votes(ended.votes) if unknown
+    ]
+    by = notices.asked_by_sentence(run.requester, approvers)
+    body = {"text": f"{_build_outcome_sentence(tx, tools, call)} {by}"}
+    key = _build_outcome_message_key(call)
+    outbox.queue_notice(tx, run, key, body, notified=[run.requester, *approvers])
+
+
+def post_untold_outcomes(tx: Transaction, tools: Registry, run: Run) -> None:
+    """Post how calls that people approved ended, as no answer comes now that would tell it."""
+    for call in calls.list_calls_of_request(tx, run.root_id):
+        if not is_outcome_posted(tx, call) and (ended := calls.find_call_with_votes(tx, call)):
+            post_call_outcome(tx, tools, run, ended, answered=False)
 
 
 def post_sub_agent_call_outcome(tx: Transaction, tools: Registry, call_id: str) -> None:
     """Post the outcome of a call that a sub-agent has worked on; nothing if `call_id` is ""."""
     call = calls.find_call(tx, call_id)
-    run, shown = (
-        (runs.find_run(tx, call.run_id), calls.find_call_with_votes(tx, call))
-        if call
-        else (None, None)
+    run = runs.find_run(tx, call.run_id) if call else None
+    ended = calls.find_call_with_votes(tx, call) if call else None
+    if run is not None and ended is not None:
+        post_call_outcome(tx, tools, run, ended, answered=is_answer_to_come(run))
+
+
+def is_answer_to_come(run: Run) -> bool:
+    """Return whether the model will answer this run, and tell in it how the calls ended."""
+    return not runs.is_run_without_model(run) and run.status in RUN_OPEN
+
+
+def _build_outcome_sentence(tx: Transaction, tools: Registry, call: Call) -> str:
+    tool, done = tools.find_tool_of_call(call), call.status is CallStatus.SUCCEEDED
+    effect = _effect_text(tx, tools, call)
+    stated = call.note if done and tool is not None and tool.outcome is not None else ""
+    return notices.call_outcome_line(
+        call.status,
+        stated or (f"Done: {effect}" if done else effect),
+        why=call.note if call.status is CallStatus.FAILED else "",
+        handed_on=calls.was_left_unreported_by_program(call),
+        midway=_is_failed_midway(call),
+        saved_by=call_state.find_grant_giver_id(tx, call),
     )
-    if run is not None and shown is not None:
-        post_approved_call_outcome(
-            tx, tools, run, shown, calls.list_calls_of_plan(tx, shown.call.plan_id)
-        )
-
-
-def _build_participants(
-    tx: Transaction, run: Run, approved: calls.CallWithVotes
-) -> notices.CallParticipants:
-    if giver := call_state.find_grant_giver_id(tx, approved.call):
-        return notices.CallParticipants(run.requester, (), ((giver, ""),), was_saved_approval=True)
-    return notices.CallParticipants(
-        run.requester,
-        tuple(sorted(approved.editors)),
-        tuple(
-            (vote.counted_person, vote.reason)
-            for vote in call_state.list_approving_votes(approved.votes)
-        ),
-        call_state.map_delegators_to_delegates(approved.votes),
-    )
-
-
-def _has_later_call_with_same_people(
-    tx: Transaction, run: Run, plan: Sequence[Call], people: notices.CallParticipants
-) -> bool:
-    """Return whether the plan's last call yet to run has the same people, so it will name them."""
-    left = [each for each in plan if each.status is CallStatus.APPROVED]
-    last = calls.find_call_with_votes(tx, left[-1]) if left else None
-    return last is not None and _build_participants(tx, run, last) == people
 
 
 def _build_outcome_message_key(call: Call) -> str:
@@ -142,43 +127,40 @@ NOT_APPROVED = " Nobody has approved anything."
 
 
 def build_answer_footer(
-    tx: Transaction, tools: Registry, run_id: str, text: str, *, last: bool, note: str = ""
+    tx: Transaction, tools: Registry, run: Run, text: str, *, last: bool, note: str = ""
 ) -> answers.ModelAnswerFooter:
-    """Return the footer for a model's words: what really became of the run's calls.
+    """Return the footer for a model's words: how the run's calls ended, told here first.
 
-    It covers the calls that change something or asked people, and is loud if the words contradict
-    it. Words that are not the `last` of the run get it only then; so does an answer to plain
-    thanks. `note`: why the words are incomplete.
+    It covers the calls that change something or asked people. Where the words contradict the
+    record, it says all of the record, loudly. Words that are not the `last` of the run get it only
+    then. `note`: why the words are incomplete.
     """
     claims = extract_action_claims(text)
     if not last and not (claims.says_something_done or claims.says_approved):
         return answers.ModelAnswerFooter(note=note)
-    found = calls.list_calls_of_request(tx, run_id)  # also of its sub-agents
+    found = calls.list_calls_of_request(tx, run.id)  # also of its sub-agents
     counting = [
         call for place, call in enumerate(found) if _is_covered_by_footer(call, found[place + 1 :])
     ]
+    new = [call for call in counting if call.status in TOLD and not is_outcome_posted(tx, call)]
+    asked = any(isinstance(load_gate(call.gate), Ask) for call in new)
+    requester = run.requester if last and asked else ""
     ended = [_build_call_outcome(tx, tools, call) for call in counting]
     unapproved = claims.says_approved and not any(_was_approved(tx, call) for call in counting)
-    loud = unapproved or do_claims_contradict_record(claims, ended, whole=last)
-    if not loud and (not last or (not found and _is_only_thanks(tx, run_id))):
-        return answers.ModelAnswerFooter(note=note)
-    record = answers.build_call_outcomes_line(ended) + (NOT_APPROVED if unapproved else "")
-    return answers.ModelAnswerFooter(record, loud, note)
+    if unapproved or do_claims_contradict_record(claims, ended, whole=last):
+        record = answers.build_call_outcomes_line(ended) + (NOT_APPROVED if unapproved else "")
+        return answers.ModelAnswerFooter(requester=requester, record=record, note=note)
+    outcomes = [_build_outcome_sentence(tx, tools, call) for call in new] if last else []
+    if len(outcomes) > MOST_OUTCOMES:
+        more = len(outcomes) - MOST_OUTCOMES + 1
+        outcomes[MOST_OUTCOMES - 1 :] = [f"And {more} more: the cards show each."]
+    return answers.ModelAnswerFooter(outcomes, requester, note=note)
 
 
 def _was_approved(tx: Transaction, call: Call) -> bool:
     """Return whether anybody has approved this revision of the call, or a grant covers it."""
     votes = calls.list_votes_on_revision(tx, call.id, call.revision)
     return bool(call.grant_id) or any(vote.verb is CallVerb.APPROVE for vote in votes)
-
-
-def _is_only_thanks(tx: Transaction, run_id: str) -> bool:
-    written = [
-        prompt.extract_request_text(item)
-        for item in runs.list_user_messages_until(tx, run_id, LATER)
-    ]
-    written = [text for text in written if text.strip()]
-    return bool(written) and all(map(is_only_thanks, written))
 
 
 def _build_call_outcome(tx: Transaction, tools: Registry, call: Call) -> answers.CallOutcome:

@@ -22,7 +22,7 @@ from bot.runs import plans
 from bot.runs.compaction import CompactingPlanner, ModelPrompt
 from bot.runs.ports import Answer, BroadcastAnswer, Presence, RunThread, announce_run_waits
 from bot.runs.proposals import ProposalPreparer
-from bot.runs.results import build_answer_footer
+from bot.runs.results import build_answer_footer, post_untold_outcomes
 from bot.runs.sub_agent_runs import SilentAnswer, store_sub_agent_answer, store_sub_agent_failure
 from bot.signals import Signals
 from storage import calls, inbox, moves, runs
@@ -184,7 +184,7 @@ class ModelTurnTaker:
         ours = stopped or not has_visible_text(reply.text)
         text = lacks if ours and lacks else reply.text.strip()
         under = build_answer_footer(
-            tx, self._tools, run.id, "" if ours else text, last=last, note="" if ours else lacks
+            tx, self._tools, run, "" if ours else text, last=last, note="" if ours else lacks
         )
         return text, replace(under, ours=ours)
 
@@ -216,8 +216,10 @@ class ModelTurnTaker:
                 tx,
                 text,
                 last=False,
-                record=build_answer_footer(tx, self._tools, run.id, text, last=False),
+                record=build_answer_footer(tx, self._tools, run, text, last=False),
             )
+            if asked:
+                post_untold_outcomes(tx, self._tools, run)
             plans.post_plan_cards(tx, held, row.id, prepared)
             for each in prepared:
                 if each.reason_for_requester:

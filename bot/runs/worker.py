@@ -26,6 +26,7 @@ from bot.runs.endings import RunWithCalls
 from bot.runs.executor import CallExecutor
 from bot.runs.plans import MissingCardPoster
 from bot.runs.ports import Presence, announce_run_waits
+from bot.runs.results import post_untold_outcomes
 from bot.runs.sub_agent_runs import store_sub_agent_failure
 from bot.runs.worker_pool import MayKeepRun
 from bot.signals import Signals
@@ -283,6 +284,7 @@ class RunWorker:
             if run.parent_call:
                 store_sub_agent_failure(tx, self._tools, held, why, at=now)
                 return True
+            post_untold_outcomes(tx, self._tools, run)
             text = run_failed_notice(why)
             outbox.queue_notice(
                 tx,

@@ -28,7 +28,7 @@ from bot.monitoring import live_events
 from bot.policy.authority import Directory
 from bot.signals import Signals
 from bot.slack.client import SlackClient, is_feature_missing, is_permanent_refusal, is_rate_limited
-from bot.slack.directory import add_names_to_mentions
+from bot.slack.directory import replace_other_mentions_in_text
 from bot.slack_codes import extract_error_code
 from storage import moves, outbox, runs
 from storage.record import Message, Run, Store, Transaction
@@ -360,7 +360,7 @@ class StreamedAnswer:
         self._tasks.mark_tasks_sent(tasks)
 
     def _render_text(self, text: str) -> str:
-        return block_kit.format_as_blockquote(add_names_to_mentions(self._directory, text))
+        return block_kit.format_as_blockquote(replace_other_mentions_in_text(self._directory, text))
 
     def _start_stream(self, text: str, tasks: list[dict[str, Any]]) -> None:
         """Store a row, start the stream, then store the stream's timestamp in the row."""

@@ -18,7 +18,7 @@ from typing import Any
 
 from slack_sdk import WebClient
 
-from bot.cards.slack_text import strip_mrkdwn
+from bot.cards.slack_text import sanitise_for_mrkdwn, strip_mrkdwn
 from bot.clock import Clock
 from bot.policy.authority import Directory, Group, LookupFailedError, LookupPendingError, Person
 from bot.policy.evaluation import Policy
@@ -29,6 +29,7 @@ from storage.record import Delivery
 
 # People's names for the mentions in a text.
 
+LONGEST_NAME = 80  # characters, as in Slack's profiles
 _MENTION = re.compile(r"<@([UW][A-Z0-9]{2,})>")
 _LITERAL = ("plain_text", "text")  # what Slack shows as it is written, a mention's marks too
 
@@ -41,6 +42,48 @@ def add_names_to_mentions(directory: Directory, text: str) -> str:
         return f"<@{match[1]}|{found}>" if found else match[0]
 
     return _MENTION.sub(name, text)
+
+
+_NOTIFYING = re.compile(
+    r"<@(?P<user>[UW][A-Z0-9]{2,})(?:\|[^>]*)?>|<!subteam\^(?P<group>S[A-Z0-9]+)(?:\|[^>]*)?>"
+)
+_FORMATTED = ("mrkdwn", "markdown")  # block texts in which a mention notifies
+
+
+def replace_other_mentions(directory: Directory, blocks: Any, notified: Collection[str]) -> Any:
+    """Replace the mentions of all but the `notified` people and groups by names.
+
+    So that a message which Slack posts notifies nobody else. A mention without a known name stays.
+    """
+    if isinstance(blocks, list):
+        return [replace_other_mentions(directory, each, notified) for each in blocks]
+    if not isinstance(blocks, dict):
+        return blocks
+    user = blocks.get("user_id")
+    if blocks.get("type") == "user" and user not in notified:
+        name = _find_display_name(directory, str(user))
+        named = {key: each for key, each in blocks.items() if key != "user_id"}
+        return {**named, "type": "text", "text": name} if name else blocks
+    named = {key: replace_other_mentions(directory, each, notified) for key, each in blocks.items()}
+    if named.get("type") in _FORMATTED and isinstance(named.get("text"), str):
+        named["text"] = replace_other_mentions_in_text(directory, named["text"], notified)
+    return named
+
+
+def replace_other_mentions_in_text(
+    directory: Directory, text: str, notified: Collection[str] = ()
+) -> str:
+    """Replace the mentions of all but the `notified` people and groups in mrkdwn by names."""
+
+    def name(match: re.Match[str]) -> str:
+        if (match["user"] or match["group"]) in notified:
+            return match[0]
+        if match["group"]:
+            return "a user group"
+        found = _find_display_name(directory, match["user"])
+        return sanitise_for_mrkdwn(found, LONGEST_NAME) if found else match[0]
+
+    return _NOTIFYING.sub(name, text)
 
 
 def format_field_error(directory: Directory, text: str) -> str:

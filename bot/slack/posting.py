@@ -26,7 +26,7 @@ from bot.cards.question_message import render_question_message
 from bot.clock import Clock, get_lead_over_machine_time
 from bot.policy.authority import Directory
 from bot.slack.client import SlackClient, is_permanent_refusal
-from bot.slack.directory import add_names_to_mentions
+from bot.slack.directory import replace_other_mentions, replace_other_mentions_in_text
 from bot.slack_codes import extract_error_code
 from bot.tools import Registry
 from storage import calls, outbox, runs
@@ -61,7 +61,8 @@ class MessageRenderer:
             question = build_question_view(self.tools, tx, current, now) if asks else None
             view = build_card_view(self.tools, tx, current, now) if is_card and not asks else None
         if question:
-            drawn = RenderedMessage(*render_question_message(question, now))
+            asked = frozenset(filter(None, (*question.users, question.group)))
+            drawn = RenderedMessage(*render_question_message(question, now), asked)
             return drawn, current.wanted, {question.id: question.revision}
         if view and row.kind is MessageKind.COPY:
             return (
@@ -75,6 +76,22 @@ class MessageRenderer:
         if is_card:
             return GONE, current.wanted, {}
         return self._render_text_message(row, body), current.wanted, None
+
+    def render_new_message(
+        self, row: Message
+    ) -> tuple[RenderedMessage, int, Mapping[str, int] | None]:
+        """Return the message as it is to be posted, and the rest as `render_message` does.
+
+        In a channel, people and groups whom it is not to notify are shown by name. Slack notifies
+        nobody of a change to a message, so there they stay mentions.
+        """
+        drawn, version, revisions = self.render_message(row)
+        if row.channel.startswith("D"):
+            return drawn, version, revisions
+        who = drawn.notified
+        text = replace_other_mentions_in_text(self.directory, drawn.text, who)
+        blocks = replace_other_mentions(self.directory, drawn.blocks, who)
+        return RenderedMessage(text, blocks), version, revisions
 
     def get_status_emoji_and_version(self, row: Message) -> tuple[str, int]:
         """Return the emoji to put on the request's message now, and the version that this shows."""
@@ -91,28 +108,30 @@ class MessageRenderer:
                 return RenderedMessage("_(interrupted)_", [])
             case MessageKind.ANSWER:
                 under, last = build_answer_footer(body), body["last"]
+                notified = frozenset(filter(None, [under.requester]))
                 if under.ours:
                     blocks = answers.render_model_answer_part(
                         body["text"], row.run_id, last, below=under
                     )
-                    return RenderedMessage(body["text"], blocks)
-                words = add_names_to_mentions(self.directory, body["text"])
+                    return RenderedMessage(body["text"], blocks, notified)
+                words = replace_other_mentions_in_text(self.directory, body["text"])
                 said = slack_text.strip_markdown(
                     show_link_hosts(slack_text.replace_notifying_mentions(words))
                 )
-                loud = f"⚠️ {under.record} " if under.loud else ""
+                loud = f"⚠️ {under.record} " if under.record else ""
                 text = slack_text.escape_mrkdwn(
                     slack_text.shorten_text(loud + quote_on_one_line(said), 300)
                 )
                 blocks = answers.render_model_answer_part(words, row.run_id, last, below=under)
-                return RenderedMessage(text, blocks)
+                return RenderedMessage(text, blocks, notified)
             case MessageKind.TABLE:
                 text = slack_text.escape_mrkdwn(
                     slack_text.shorten_text(f"{body['title']}: {body['total']} rows", 300)
                 )
                 return RenderedMessage(text, answers.render_result_table(body))
             case _:
-                return RenderedMessage(body["text"], render_notice_blocks(body))
+                notified = frozenset(body.get(outbox.NOTIFIED, ()))
+                return RenderedMessage(body["text"], render_notice_blocks(body), notified)
 
 
 def build_answer_footer(body: Mapping[str, Any]) -> answers.ModelAnswerFooter:

@@ -164,7 +164,7 @@ class MessageSender:
             self._store_sent(row, SlackPost(str(found["ts"]), version))
             return
         self._posting.store_request_link(row)
-        drawn, version, revisions = self._renderer.render_message(row)
+        drawn, version, revisions = self._renderer.render_new_message(row)
         self._store.sync_commits()
         response = self._post_once(
             row,

@@ -21,6 +21,7 @@ from bot.approvals.person_questions import (
     is_question_to_person,
     may_answer_question,
 )
+from bot.cards.answers import OTHERWISE
 from bot.cards.button_codec import CallTarget, encode_button_value
 from bot.cards.call_pieces import irreversibility_warning
 from bot.cards.slack_text import (
@@ -327,12 +328,17 @@ class ChatFollower:
         return [row for row in found if not row.key.startswith(TYPED)]
 
     def _build_message_event(self, row: Message) -> ChatEvent:
-        """Return a message as an event: an answer of the agent's, or a notice. Looks names up."""
-        text = self._host.named(str(outbox.parse_message_body(row).get("text") or ""))
+        """Return a message as an event: an answer of the agent's, or a notice. Looks names up.
+
+        An answer is followed by how its calls ended, or what it says wrongly about that.
+        """
+        body = outbox.parse_message_body(row)
+        text = self._host.named(str(body.get("text") or ""))
         if row.kind is MessageKind.ANSWER:
-            return ChatEvent(
-                ChatEventKind.ANSWER, row.run_id, replace_notifying_mentions(text), id=row.key
-            )
+            below = [strip_mrkdwn(self._host.named(each)) for each in body.get("outcomes", ())]
+            below += [f"{OTHERWISE} {body['record']}"] if body.get("record") else []
+            said = "\n\n".join(filter(None, [replace_notifying_mentions(text), *below]))
+            return ChatEvent(ChatEventKind.ANSWER, row.run_id, said, id=row.key)
         return ChatEvent(ChatEventKind.NOTICE, row.run_id, strip_mrkdwn(text), id=row.key)
 
 

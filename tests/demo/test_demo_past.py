@@ -66,8 +66,8 @@ def test_all_of_it_happens_and_two_cards_wait(
         assert "Refund 12.00 EUR" in seen  # what a program asks
         assert "Asked by <@UDAN00001> through “help-desk”" in seen
         threads = " ".join(words(each) for each in cleo.everything("C0SUPPORT"))
-        assert "“help-desk”, for <@UDAN00001>, asks: “Refund 12.00 EUR" in threads
-        assert "Asked by <@UDAN00001> through “help-desk”" in threads
+        assert "“help-desk”, for Dan Weber, asks: “Refund 12.00 EUR" in threads
+        assert "Asked by Dan Weber through “help-desk”" in threads
         monkeypatch.chdir(tmp_path)
         assert main(["pending"]) == 0
         listed = capsys.readouterr().out

@@ -31,9 +31,6 @@ TOOLS = [
     ("Cancel <an> order", "destructive"),
 ]
 
-PEOPLE = notices.CallParticipants(
-    "UBEN00001", ("UCLEO0001",), (("UANA00001", EVIL), ("UDAN00001", ""))
-)
 SAID = {
     "already_decided_reply": ("UANA00001", "approve", AT),
     "dialog_not_opened_reply": ("view_too_large",),
@@ -79,7 +76,8 @@ SAID = {
         "UBEN00001",
     ),
     "call_decision_line": ("reject", "UANA00001", [EVIL], EVIL, 2, "UBEN00001"),
-    "approved_call_outcome_line": (CallStatus.FAILED, EVIL, PEOPLE),
+    "call_outcome_line": (CallStatus.FAILED, EVIL),
+    "asked_by_sentence": ("UBEN00001", ["UANA00001", "UDAN00001"]),
     "nobody_decided_in_time_line": ([EVIL], AT, "UBEN00001"),
     "request_cancelled_line": ("UBEN00001", EVIL),
     "run_failed_notice": (EVIL,),
@@ -204,23 +202,20 @@ def test_the_thread_line_is_one_line() -> None:
 
 
 def test_who_asked_is_told_how_it_ended() -> None:
-    """A decision that ends a call names who asked; so does what came of it, with all who did it."""
+    """A decision that ends a call names who asked; what came of it is told in a sentence."""
     line = notices.call_decision_line(
         "reject", "UANA00001", ["Refund 40.00 EUR"], requester="UBEN00001"
     )
     assert line == "🚫 <@UANA00001> rejected: Refund 40.00 EUR. Asked by <@UBEN00001>."
     what = "Refunded 30.00 EUR of order 1042, 59.90 left"
-    line = notices.approved_call_outcome_line(CallStatus.SUCCEEDED, what, PEOPLE)
-    assert line.startswith(f"✅ {what}. Asked by <@UBEN00001>, approved by <@UANA00001> (“")
-    assert line.endswith("”) and <@UDAN00001>.")
-    alone = notices.CallParticipants("UBEN00001", ("UANA00001",), (("UANA00001", ""),))
-    line = notices.approved_call_outcome_line(
-        CallStatus.FAILED, "Refund 30.00 EUR", alone, why="no such order"
-    )
-    assert line == (
-        "❌ It failed: Refund 30.00 EUR — “no such order”. "
-        "Asked by <@UBEN00001>, edited and approved by <@UANA00001>."
-    )
+    assert notices.call_outcome_line(CallStatus.SUCCEEDED, what) == f"✅ {what}."
+    line = notices.call_outcome_line(CallStatus.SUCCEEDED, what, saved_by="UANA00001")
+    assert line == f"✅ {what}. Nobody was asked: <@UANA00001> had saved the approval."
+    line = notices.call_outcome_line(CallStatus.FAILED, "Refund 30.00 EUR", why="no such order")
+    assert line == "❌ It failed: Refund 30.00 EUR — “no such order”."
+    by = notices.asked_by_sentence("UBEN00001", ["UANA00001", "UDAN00001"])
+    assert by == "Asked by <@UBEN00001>, approved by <@UANA00001> and <@UDAN00001>."
+    assert notices.asked_by_sentence("UBEN00001") == "Asked by <@UBEN00001>."
 
 
 def test_only_the_last_part_of_an_answer_asks_for_feedback() -> None:

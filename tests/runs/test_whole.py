@@ -77,7 +77,7 @@ def test_an_edit_is_saved_and_approved_together(harness: LoopHarness) -> None:
     call = harness.all()[1][0]
     assert (call.status, call.revision) == (C.APPROVED, 2)
     assert [vote.person for vote in harness.votes(call.id, 2)] == [ANA]
-    assert [line.split()[1] for line in said(harness)] == [f"<@{ANA}>", f"<@{ANA}>"]
+    assert [line.split()[1:3] for line in said(harness)] == [[f"<@{ANA}>", "edited:"]]
 
 
 def test_a_deadline_falls_and_is_told_together(harness: LoopHarness) -> None:

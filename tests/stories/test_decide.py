@@ -135,7 +135,7 @@ def test_reject_is_one_step(harness: Harness, fakes: FakeTools) -> None:
     harness.person("ana").click(SUPPORT, card["ts"], "reject_now", seen=card)
     harness.said(SUPPORT, thread, "It was rejected.")
     assert [call.status for call in harness.calls_in(thread)] == [CallStatus.REJECTED]
-    harness.said(SUPPORT, thread, "🚫 <@UANA00001> rejected: Write “no, thanks”")
+    harness.said(SUPPORT, thread, "🚫 Ana Ruiz rejected: Write “no, thanks”")
     [output] = harness.outputs()
     assert output["output"].startswith("REJECTED")
     assert harness.person("ana").view() is None

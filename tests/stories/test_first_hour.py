@@ -227,7 +227,7 @@ def test_an_approval_is_remembered(hour: Hour) -> None:
     thread = hour.says("refund 2 EUR of order 1047, another candle was bent")
     text = hour.reads(thread)
     assert "[*Approve" not in text
-    assert "approval that @ana saved" in text
+    assert "Nobody was asked: Ana Ruiz had saved the approval." in text
     assert "Order 1047" in hour.asks("ana", "/approvals grants")
 
 
@@ -238,7 +238,7 @@ def test_somebody_decides_for_another(hour: Hour) -> None:
     thread = hour.says("refund 6 EUR of order 1051, the vase was scratched")
     hour.presses("dan", "approve", thread)
     text = hour.reads(thread)
-    assert "approved by @dan, for @ana" in text
+    assert "@dan, for @ana" in text
     assert "Refunded 6.00 EUR of order 1051" in text
     assert "@dan" in hour.asks("ana", "/approvals delegate")
 

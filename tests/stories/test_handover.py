@@ -40,7 +40,7 @@ def test_what_waits_already_comes_to_them(harness: Harness) -> None:
     assert not cards_of(harness, "cleo", "waits in a message")
     row = delegate(harness)
     line = words(harness.said(SUPPORT, seen, "this waits for a decision"))
-    assert f"<@{CLEO}>, for <@UANA00001>" in line
+    assert f"<@{CLEO}>, for Ana Ruiz" in line
     assert "waits in the thread" in line
     assert "and this" in line
     [card] = harness.slack.wait(lambda: cards_of(harness, "cleo", "waits in a message"))

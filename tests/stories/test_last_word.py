@@ -20,6 +20,12 @@ def ending(harness: Harness, thread: str) -> str:
     return words(harness.said(SUPPORT, thread, "On record:"))
 
 
+def footer(harness: Harness, thread: str, answer: str) -> str:
+    """What stands below the model's words, without the buttons for feedback."""
+    blocks = harness.said(SUPPORT, thread, answer)["blocks"]
+    return words({"blocks": [b for b in blocks if b["block_id"].startswith("rec:")]})
+
+
 def test_a_false_claim_stands_beside_the_record(harness: Harness) -> None:
     """The model says that it was done; a person rejected it, and the line below says that."""
     thread = ask(harness, ("note", {"text": "refund"}), answer="Your refund is **done**.")
@@ -30,7 +36,7 @@ def test_a_false_claim_stands_beside_the_record(harness: Harness) -> None:
 
 
 def test_what_was_done_and_what_failed_is_on_record(harness: Harness) -> None:
-    """Approved calls that ran and failed are counted, each was told of; the third is named."""
+    """Where the model claims more, all three are named, with how they ended."""
     calls = [
         ("note", {"text": "first"}),
         ("refuse", {"text": "second"}),
@@ -39,7 +45,9 @@ def test_what_was_done_and_what_failed_is_on_record(harness: Harness) -> None:
     thread = ask(harness, *calls, answer="All three are done.")
     harness.person("ana").click(SUPPORT, harness.card(SUPPORT, thread)["ts"], "approve_all")
     said = ending(harness, thread)
-    assert "On record: one done, one failed; not run: Write “third”." in said
+    assert (
+        "On record: done: Write “first”; failed: Refuse “second”; not run: Write “third”." in said
+    )
 
 
 def test_a_limits_refusal_stays_on_record(harness: Harness) -> None:
@@ -52,11 +60,11 @@ def test_a_limits_refusal_stays_on_record(harness: Harness) -> None:
     reject(harness, "ana", SUPPORT, harness.card(SUPPORT, thread), "no")
     vote(harness, "ana", harness.said(SUPPORT, thread, "asks to write “other”"))
     said = ending(harness, thread)
-    assert "On record: one done, one rejected; nobody was asked: Write a note." in said
+    assert "On record: one rejected; done: Write “other”; nobody was asked: Write a note." in said
 
 
 def test_a_slip_that_was_mended_is_not_told(harness: Harness) -> None:
-    """Arguments the tool does not take, proposed anew and done, are not on record."""
+    """Arguments the tool does not take, proposed anew and done, are not told of."""
     harness.planner.script(
         Turn(calls=[("note", {"text": 5})]),
         Turn(calls=[("note", {"text": "five"})]),
@@ -64,7 +72,9 @@ def test_a_slip_that_was_mended_is_not_told(harness: Harness) -> None:
     )
     thread = harness.person("ben").say(SUPPORT, "@bot please")
     vote(harness, "ana", harness.card(SUPPORT, thread))
-    assert "On record: done." in ending(harness, thread)
+    below = footer(harness, thread, "Done.")
+    assert "✅ Done: Write “five”." in below
+    assert below.count("five") == 1
 
 
 def test_an_answer_without_any_call_changed_nothing(harness: Harness) -> None:
@@ -73,22 +83,12 @@ def test_an_answer_without_any_call_changed_nothing(harness: Harness) -> None:
     assert "On record: nothing was changed." in ending(harness, thread)
 
 
-@pytest.mark.parametrize("thanks", ["thanks!", "Thank you so much", "ok, great, thanks 🙏"])
-def test_plain_thanks_have_no_record(harness: Harness, thanks: str) -> None:
-    """Nothing was asked for, so there is nothing to say of what was done."""
+def test_an_answer_without_a_claim_has_no_record(harness: Harness) -> None:
+    """Nothing was asked for and nothing is claimed, so there is nothing to say of it."""
     thread = chat(harness, "Order 1042 is on its way.")
-    assert "On record: nothing was changed." in ending(harness, thread)
-    harness.settle()
-    harness.planner.script(Turn(text="You are welcome."))
-    harness.person("ben").say(SUPPORT, thanks, thread)
-    assert "On record" not in words(harness.said(SUPPORT, thread, "You are welcome."))
-
-
-def test_thanks_and_a_wish_have_one(harness: Harness) -> None:
-    """Whatever else is said beside the thanks may be claimed to be done."""
-    thread = chat(harness, "Order 1042 is on its way.")
-    harness.said(SUPPORT, thread, "On record")
-    harness.settle()
+    harness.said(SUPPORT, thread, "on its way")
+    all_sent(harness)
+    assert "On record" not in str(harness.thread(SUPPORT, thread))
     harness.planner.script(Turn(text="I have cancelled it."))
     harness.person("ben").say(SUPPORT, "thanks, cancel it then", thread)
     said = words(harness.said(SUPPORT, thread, "I have cancelled it."))
@@ -108,8 +108,7 @@ def test_an_empty_or_cut_answer_says_so(harness: Harness, turn: Turn, says: str)
     """Nothing stands as the answer that is none, or only its beginning."""
     harness.planner.script(turn)
     thread = harness.person("ben").say(SUPPORT, "@bot say something")
-    said = ending(harness, thread)
-    assert says in said
+    said = words(harness.said(SUPPORT, thread, says))
     assert "Done" not in said
 
 
@@ -139,22 +138,21 @@ def test_every_request_begins_the_same(harness: Harness) -> None:
 
 
 def test_a_tool_that_broke_off_may_have_done_a_part(harness: Harness) -> None:
-    """Line, card, model and record say so; none says that nothing was done."""
+    """Answer, card and model say so; none says that nothing was done."""
     thread = ask(harness, ("explode", {"text": "halfway"}), answer="It failed.")
     card = harness.card(SUPPORT, thread)
     vote(harness, "ana", card)
-    said = ending(harness, thread)
-    begun = "failed after it had begun, so part of it may have happened"
-    assert f"On record: {begun}." in said
-    harness.said(SUPPORT, thread, "It had begun, so part of it may have happened.")
+    below = footer(harness, thread, "It failed.")
+    assert "❌ It failed: " in below
+    assert "It had begun, so part of it may have happened." in below
     assert "after it had begun" in words(now_at(harness, SUPPORT, card["ts"]))
     assert "part of it may have happened" in harness.outputs()[-1]["output"]
     assert "nothing was done" not in str(harness.thread(SUPPORT, thread))
 
 
 def test_what_nobody_resolves_stays_unknown(harness: Harness) -> None:
-    """The deadline passes, the model is told, and the record still does not know."""
-    thread = ask(harness, ("lose", {"text": "gone"}), answer="I do not know how it ended.")
+    """The deadline passes, the model claims that it is done, and the record does not know."""
+    thread = ask(harness, ("lose", {"text": "gone"}), answer="It is done.")
     vote(harness, "ana", harness.card(SUPPORT, thread))
     harness.slack.wait(lambda: statuses(harness, thread) == [CallStatus.UNKNOWN])
     harness.settle()
@@ -242,7 +240,7 @@ def test_honest_words_have_no_loud_line(harness: Harness) -> None:
     harness.said(SUPPORT, thread, "It still waits for Ana.")
     harness.settle()
     vote(harness, "ana", card)
-    assert "On record: done." in ending(harness, thread)
+    assert "✅ Done: Write “refund”." in footer(harness, thread, "I refunded it.")
     assert OTHERWISE not in str(harness.thread(SUPPORT, thread))
 
 

@@ -17,7 +17,7 @@ def test_a_request_of_somebody_who_left_ends(harness: Harness, fakes: FakeTools)
     try:
         harness.slack.deactivate("ben")
         harness.said(
-            SUPPORT, thread, "<@UBEN00001>, who asked for this, no longer has an active", "ana"
+            SUPPORT, thread, "Ben Okafor, who asked for this, no longer has an active", "ana"
         )
         arrived(harness)
         drawn = now_at(harness, SUPPORT, card["ts"])

@@ -230,6 +230,5 @@ def test_a_limit_is_said_once(harness: Harness, limits: Callable[..., None]) -> 
     harness.planner.script(*asks)
     thread = harness.person("ben").say(SUPPORT, "@bot go on asking")
     reject(harness, "ana", SUPPORT, harness.card(SUPPORT, thread), "no")
-    said = harness.said(SUPPORT, thread, "refused 3 turns in a row")
-    assert "nobody was asked" in words(said)
+    harness.said(SUPPORT, thread, "refused 3 turns in a row")
     assert len(showing(harness, SUPPORT, thread, "I did not ask anybody")) == 1

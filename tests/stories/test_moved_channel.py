@@ -60,7 +60,7 @@ def test_requests_go_on_under_another_id(
     hold.release()
     harness.said(new, asking, "Said meanwhile.")
     harness.person("ana").click(new, card["ts"], "approve")
-    harness.said(new, waiting, "Done: Write “waits”. Asked by")
+    harness.said(new, waiting, "Done: Write “waits”.")
     all_sent(harness)
     assert statuses(harness, waiting) == [CallStatus.SUCCEEDED]
     assert "approve" not in action_ids(now_at(harness, new, card["ts"]))

@@ -31,7 +31,7 @@ def test_what_is_known_to_fail_asks_nobody(harness: Harness, fakes: FakeTools) -
     )
     assert statuses(harness, thread) == [CallStatus.REFUSED]
     [answer] = showing(harness, SUPPORT, thread, "That is all.")
-    assert "nothing was done; nobody was asked." in words(answer)
+    assert "✅" not in words(answer)
     assert fakes.did("luck", "in vain") == 0
 
 

@@ -13,8 +13,8 @@ from storage.grants import Grant
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
-from tests.stories.messages import action_ids, words
-from tests.stories.steps import ask, menu, noted, open_modal
+from tests.stories.messages import action_ids, leaves, words
+from tests.stories.steps import all_sent, ask, menu, noted, open_modal, showing
 
 OFFERS = """
 [defaults]
@@ -88,17 +88,16 @@ def done(
 
 
 def test_words_beside_an_approval_are_told(harness: Harness, fakes: FakeTools) -> None:
-    """Words beside an approval are told to the thread and to the model, quoted."""
+    """Words beside an approval stand on the card, once, and the model has them, quoted."""
     thread = ask(harness, ("note", {"text": "noted"}))
     assert approve(harness, thread, note="checked with <@UCLEO0001>")["outcome"] == "closed"
     harness.said(SUPPORT, thread, "That is all.")
     assert fakes.did("note", "noted") == 1
     assert '"checked with <@UCLEO0001>"' in harness.outputs()[0]["output"]
-    line = harness.said(SUPPORT, thread, "✅ Done: Write “noted”. Asked by")
-    assert "checked with" in words(line)
-    assert "UCLEO0001" not in [
-        e.get("user_id") for b in line["blocks"] for e in b.get("elements", [])
-    ]
+    all_sent(harness)
+    assert words({"blocks": harness.thread(SUPPORT, thread)}).count("checked with") == 1
+    [card] = showing(harness, SUPPORT, thread, "checked with")
+    assert "UCLEO0001" not in [leaf.get("user_id") for leaf in leaves(card["blocks"])]
 
 
 def test_words_that_are_needed(made: tuple[Harness, FakeTools]) -> None:
@@ -130,7 +129,7 @@ def test_remembered_in_the_thread(made: tuple[Harness, FakeTools]) -> None:
     harness.said(SUPPORT, thread, "That is all.")
     harness.planner.script(*_turns("daily", "Again."))
     harness.person("ben").say(SUPPORT, "@bot once more", thread)
-    harness.said(SUPPORT, thread, "under an approval that <@UANA00001> saved.")
+    harness.said(SUPPORT, thread, "Nobody was asked: ")
     harness.said(SUPPORT, thread, "Again.")
     assert fakes.did("note", "daily") == 2
     [*_, last] = harness.calls_in(thread)

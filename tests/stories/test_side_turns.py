@@ -105,7 +105,7 @@ def test_whoever_had_voted_is_told_of_a_change(harness: Harness, fakes: FakeTool
     newer = Turn(calls=[REPLACE, ("note", {"text": "aside five"})])
     says(harness, thread, "no, write five instead", newer)
     told = harness.said(SUPPORT, thread, "has changed the request")
-    assert "<@UANA00001>: <@UBEN00001> has changed" in words(told)
+    assert "<@UANA00001>: Ben Okafor has changed" in words(told)
     harness.slack.wait(lambda: statuses(harness, thread) == [C.SUPERSEDED, C.PENDING])
     harness.settle()
     assert "approve" not in words(now_at(harness, SUPPORT, card["ts"])).lower()

@@ -64,8 +64,8 @@ def test_first_one_then_the_other(harness: Harness, fakes: FakeTools) -> None:
     drawn = vote(harness, "ana", card)
     assert "Step 2 of 2  ·  ✅ <@UANA00001>  ·  1 more approval needed in this step" in words(drawn)
     line = words(harness.said(SUPPORT, thread, TURN))
-    assert "✅ <@UANA00001> approved. ➡️ <@UDAN00001>: your approval comes next" in line
-    assert not showing(harness, SUPPORT, thread, "<@UANA00001> approved:")
+    assert "✅ Ana Ruiz approved. ➡️ <@UDAN00001>: your approval comes next" in line
+    assert not showing(harness, SUPPORT, thread, "Ana Ruiz approved:")
     assert statuses(harness, thread) == [C.PENDING]
     vote(harness, "dan", drawn)
     harness.said(SUPPORT, thread, "That is all.")
@@ -104,9 +104,7 @@ def test_in_direct_messages(harness: Harness, fakes: FakeTools) -> None:
     assert [len(cards_of(harness, who, "privately")) for who in dms] == [1, 1, 0]
     vote(harness, "ana", card, dms["ana"])
     [theirs] = harness.slack.wait(lambda: cards_of(harness, "dan", "privately"))
-    harness.said(
-        SUPPORT, thread, "✅ <@UANA00001> approved: Set “privately” (1 more approval needed)"
-    )
+    harness.said(SUPPORT, thread, "✅ Ana Ruiz approved: Set “privately” (1 more approval needed)")
     assert "Step 2 of 2" in words(theirs)
     vote(harness, "dan", theirs, dms["dan"])
     harness.said(SUPPORT, thread, "That is all.")

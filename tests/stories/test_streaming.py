@@ -47,17 +47,17 @@ def test_a_long_answer_is_streamed(harness: Harness, slowly: None) -> None:
 
 
 def test_a_stream_overtakes_no_line(harness: Harness, slowly: None) -> None:
-    """While Slack has yet to take what came of a call, the answer to it is not begun above it."""
+    """While Slack has yet to take a rejection, the answer to it is not begun above it."""
     thread = ask(harness, ("note", {"text": "first things first"}), answer=LONG)
     card = harness.card(SUPPORT, thread)
-    hold = harness.slack.faults.hold("chat.postMessage", match=having("✅ Done: "))
-    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    hold = harness.slack.faults.hold("chat.postMessage", match=having(" rejected: "))
+    harness.person("ana").click(SUPPORT, card["ts"], "reject_now", seen=card)
     harness.slack.wait(hold.arrived.is_set)
     harness.slack.wait(lambda: harness.run_in(thread).status is RunStatus.COMPLETED)
     assert called(harness, thread, "chat.startStream") == 0
     hold.release()
     answer = harness.said(SUPPORT, thread, "word119")
-    [told] = showing(harness, SUPPORT, thread, "✅ Done: ")
+    [told] = showing(harness, SUPPORT, thread, " rejected: ")
     assert told["ts"] < answer["ts"]
 
 

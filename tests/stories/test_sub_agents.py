@@ -71,7 +71,7 @@ def test_the_card_names_who_asked_whom_for_what(harness: Harness, fakes: FakeToo
         "🤖 The agent asked Head office: “Have errand two written”",
         "🤖 Head office asked Note desk: “Write errand two”",
         "Note desk says:",
-        "Asked by <@UBEN00001>",
+        "Asked by Ben Okafor",
     ]
     places = [card.find(each) for each in lines]
     assert -1 not in places
@@ -226,13 +226,14 @@ def test_it_is_one_request_in_lists_and_record(harness: Harness, fakes: FakeTool
     assert harness.all(Audit, Audit.run_id == child.id)[0].actor == "agent"
 
 
-def test_the_record_below_the_answer_counts_what_it_did(harness: Harness, fakes: FakeTools) -> None:
-    """What people read beside the agent's words comes from the rows of all its sub-agents."""
+def test_the_answer_tells_what_a_sub_agent_did(harness: Harness, fakes: FakeTools) -> None:
+    """What people read below the agent's words comes from the rows of all its sub-agents."""
     thread, card = asked_for(harness, "errand seventeen")
     approve(harness, card, Turn(text="Noted."), Turn(text="Seventeen is written."))
     answer = harness.said(SUPPORT, thread, "Seventeen is written.")
     harness.settle()
-    assert "On record: done" in words(now_at(harness, SUPPORT, answer["ts"]))
+    done = "✅ Done: Write “errand seventeen”."
+    assert done in words(now_at(harness, SUPPORT, answer["ts"]))
 
 
 def test_the_documented_sub_agent_works(

@@ -49,8 +49,8 @@ def test_the_calls_of_a_sub_agent_are_told_in_the_chat(harness: Harness, fakes: 
         cleo = harness.person("cleo")
         card = harness.card(cleo.dm_channel, None, "cleo")
         cleo.click(cleo.dm_channel, card["ts"], "approve")
-        chat.wait(ChatEventKind.NOTICE, "Cleo Martin")
-        chat.wait(ChatEventKind.ANSWER, "It is written.")
+        answer = chat.wait(ChatEventKind.ANSWER, "It is written.")
+        assert "✅ Done: Write “asked at the terminal”." in answer.text
     told = [
         each.text for each in chat.told if each.kind in (ChatEventKind.WORDS, ChatEventKind.ANSWER)
     ]

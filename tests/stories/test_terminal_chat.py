@@ -135,8 +135,8 @@ def test_others_decide_about_what_the_operator_asks_for(harness: Harness, fakes:
         cleo.click(cleo.dm_channel, card["ts"], "approve")
         assert chat.call(C.SUCCEEDED).note == "noted typed by its requester"
         chat.wait(ChatEventKind.STEP, "Write a note")
-        chat.wait(ChatEventKind.NOTICE, "Cleo Martin")
-        chat.wait(ChatEventKind.ANSWER, "Noted, then.")
+        answer = chat.wait(ChatEventKind.ANSWER, "Noted, then.")
+        assert "✅ Done: Write “typed by its requester”." in answer.text
     assert fakes.did("note", "typed by its requester") == 1
 
 
