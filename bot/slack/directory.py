@@ -18,7 +18,7 @@ from typing import Any
 
 from slack_sdk import WebClient
 
-from bot.cards.slack_text import sanitise_for_mrkdwn, strip_mrkdwn
+from bot.cards.slack_text import sanitise_as_plain_text, sanitise_for_mrkdwn, strip_mrkdwn
 from bot.clock import Clock
 from bot.policy.authority import Directory, Group, LookupFailedError, LookupPendingError, Person
 from bot.policy.evaluation import Policy
@@ -30,6 +30,7 @@ from storage.record import Delivery
 # People's names for the mentions in a text.
 
 LONGEST_NAME = 80  # characters, as in Slack's profiles
+LONGEST_MRKDWN = 3_000  # characters that Slack takes in one text of a block
 _MENTION = re.compile(r"<@([UW][A-Z0-9]{2,})>")
 _LITERAL = ("plain_text", "text")  # what Slack shows as it is written, a mention's marks too
 
@@ -53,7 +54,8 @@ _FORMATTED = ("mrkdwn", "markdown")  # block texts in which a mention notifies
 def replace_other_mentions(directory: Directory, blocks: Any, notified: Collection[str]) -> Any:
     """Replace the mentions of all but the `notified` people and groups by names.
 
-    So that a message which Slack posts notifies nobody else. A mention without a known name stays.
+    So that a message which Slack posts notifies nobody else. A mention without a known name stays,
+    and so do all of a text that would become too long for its block.
     """
     if isinstance(blocks, list):
         return [replace_other_mentions(directory, each, notified) for each in blocks]
@@ -61,12 +63,14 @@ def replace_other_mentions(directory: Directory, blocks: Any, notified: Collecti
         return blocks
     user = blocks.get("user_id")
     if blocks.get("type") == "user" and user not in notified:
-        name = _find_display_name(directory, str(user))
+        name = sanitise_as_plain_text(_find_display_name(directory, str(user)), LONGEST_NAME)
         named = {key: each for key, each in blocks.items() if key != "user_id"}
         return {**named, "type": "text", "text": name} if name else blocks
     named = {key: replace_other_mentions(directory, each, notified) for key, each in blocks.items()}
     if named.get("type") in _FORMATTED and isinstance(named.get("text"), str):
-        named["text"] = replace_other_mentions_in_text(directory, named["text"], notified)
+        text = replace_other_mentions_in_text(directory, named["text"], notified)
+        fits = named["type"] != "mrkdwn" or len(text.encode("utf-16-le")) // 2 <= LONGEST_MRKDWN
+        named["text"] = text if fits else named["text"]
     return named
 
 

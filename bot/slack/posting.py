@@ -93,6 +93,15 @@ class MessageRenderer:
         blocks = replace_other_mentions(self.directory, drawn.blocks, who)
         return RenderedMessage(text, blocks), version, revisions
 
+    def render_answer_footer(self, row: Message, body: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the blocks that end a streamed answer; they mention only whom it notifies."""
+        below = build_answer_footer(body)
+        blocks = below.render_blocks(row.run_id, last=bool(body.get("last")))
+        named: list[dict[str, Any]] = replace_other_mentions(
+            self.directory, blocks, {below.requester}
+        )
+        return named
+
     def get_status_emoji_and_version(self, row: Message) -> tuple[str, int]:
         """Return the emoji to put on the request's message now, and the version that this shows."""
         with self.store.read() as tx:
@@ -137,6 +146,8 @@ class MessageRenderer:
 def build_answer_footer(body: Mapping[str, Any]) -> answers.ModelAnswerFooter:
     """Return the footer of an answer from its stored body."""
     names = {each.name for each in fields(answers.ModelAnswerFooter)}
+    if not body.get("loud", True):  # an earlier build stored the record below any answer
+        names.discard("record")
     return answers.ModelAnswerFooter(**{name: body[name] for name in names & body.keys()})
 
 

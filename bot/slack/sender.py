@@ -38,7 +38,6 @@ from bot.slack.posting import (
     SlackMessage,
     SlackPost,
     UnconfirmedPostSearch,
-    build_answer_footer,
     render_notice_blocks,
 )
 from bot.slack_codes import CERTAIN, CODE, ErrorMeaning, extract_error_code
@@ -336,7 +335,7 @@ class MessageSender:
     def _close_stream(self, row: Message) -> None:
         """Stop a stream with its last blocks; overwrite it if it does not hold the whole text."""
         body = outbox.parse_message_body(row)
-        under = build_answer_footer(body).render_blocks(row.run_id, last=bool(body.get("last")))
+        under = self._renderer.render_answer_footer(row, body)
         last: Mapping[str, Any] = {"blocks": under} if under else {}
         if not row.ts and (lost := self._search.find_lost_stream(row)):
             row.ts = str(lost["ts"])
