@@ -94,7 +94,8 @@ def test_a_line_everywhere(store: Store) -> None:
         keys = [f"k:{place}" for place in ("C0SUPPORT:1.0", "C2:5.0", "C3:")]
         found_ = [outbox.find_message_by_key(tx, each) for each in keys]
     assert [each and each.thread_ts for each in found_] == ["1.0", "5.0", None]
-    assert outbox.parse_message_body(row(store, keys[1])) == {"text": "words", "mrkdwn": True}
+    body = outbox.parse_message_body(row(store, keys[1]))
+    assert body == {"text": "words", "mrkdwn": True, outbox.NOTIFIED: []}
     with store.write() as tx:
         outbox.queue_line_in_all_threads(tx, made.run(), [], "alone", "words")
     assert row(store, "alone:C0SUPPORT:1.0").thread_ts == "1.0"

@@ -213,10 +213,10 @@ def vote(
 
 
 def session(harness: Harness, thread: str) -> str:
-    """The state of a thread's session in Slack."""
+    """The state of a thread's session in Slack; "" as long as it has none."""
     sessions = harness.slack.world.sessions
-    [found] = [each["status"] for key, each in sessions.items() if thread in key]
-    return str(found)
+    found = [each["status"] for key, each in sessions.items() if thread in key]
+    return str(found[0]) if found else ""
 
 
 def noted(harness: Harness, run_id: str, event: str) -> list[dict[str, Any]]:

@@ -64,7 +64,7 @@ def test_a_click_on_a_card_deleted_under_the_finger_counts(
     harness.said(SUPPORT, thread, "That is all.")
     harness.settle()
     assert fakes.did("note", "vanished") == 1
-    assert "Done" in words(harness.said(SUPPORT, thread, "Approved by <@UANA00001>"))
+    assert "Done" in words(harness.said(SUPPORT, thread, "Approved by "))
 
 
 @pytest.mark.parametrize("way", ["expired", "cut"])
