@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from bot.config.connection_settings import ModelApi
@@ -143,6 +144,20 @@ def test_words_below_a_card_elsewhere_decide_nothing(harness: Harness) -> None:
     all_sent(harness)
     seen = harness.person("cleo").everything(FINANCE)
     assert sum("Only the buttons" in words(m) for m in seen if m["ts"] > card["ts"]) == 2
+    assert harness.calls_in(thread)[0].status is C.PENDING
+    assert len(harness.planner.requests) == asked
+
+
+def test_words_below_a_card_in_a_dm_decide_nothing(own_harness: Callable[..., Harness]) -> None:
+    """In a direct message, where every word is for the bot, they are no new request either."""
+    policy = '[defaults]\napprovers = ["UANA00001"]\npost_to = "approvers"\n'
+    harness = own_harness(FakeTools().tools, policy)
+    thread, ana = ask(harness, ("note", {"text": "by message"})), harness.person("ana")
+    [card] = harness.slack.wait(lambda: ana.messages(ana.dm_channel))
+    asked = len(harness.planner.requests)
+    ana.dm("👍", card["ts"])
+    harness.slack.wait(lambda: "Only the buttons" in str(ana.everything(ana.dm_channel)))
+    harness.settle()
     assert harness.calls_in(thread)[0].status is C.PENDING
     assert len(harness.planner.requests) == asked
 
