@@ -74,7 +74,13 @@ class HomeViewBuilder:
         page = min(view.shows.page, max(0, pages - 1))
         here = found[page * most : (page + 1) * most]
         with self.grants.store.read() as tx:
-            waiting = tuple(self._build_waiting_call(tx, call, run, person) for call, run in here)
+            waiting = tuple(
+                replace(
+                    self._build_waiting_call(tx, call, run, person),
+                    represented_person=say.represented_people[call.id],
+                )
+                for call, run in here
+            )
         return replace(
             view,
             shows=replace(view.shows, page=page),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -33,6 +33,7 @@ class DecidableCalls:
     """The calls that a person may decide or resolve now."""
 
     calls: tuple[tuple[Call, Run], ...]
+    represented_people: Mapping[str, str]  # by call id: for whom, as a delegate; "" for oneself
     unknown_count: int  # of how many calls Slack did not say
     has_more: bool  # whether there are more to look at
 
@@ -63,12 +64,14 @@ class DecidableCallFinder:
             self.permissions.judge_action(_VERBS[call.status], call, run, person, at=now)
             for call, run in judged
         ]
-        mine = [
-            each
-            for each, verdict in zip(judged, verdicts, strict=True)
+        whose = {
+            call.id: verdict.giver
+            for (call, _), verdict in zip(judged, verdicts, strict=True)
             if isinstance(verdict, Permission)
-        ]
-        return DecidableCalls(tuple(mine), verdicts.count(Denial("lookup")), len(found) > LOOKED_AT)
+        }
+        mine = tuple(each for each in judged if each[0].id in whose)
+        unknown_count = verdicts.count(Denial("lookup"))
+        return DecidableCalls(mine, whose, unknown_count, len(found) > LOOKED_AT)
 
 
 def _has_voted(tx: Transaction, call: Call, person: str) -> bool:
@@ -382,8 +385,11 @@ class RequestOverview:
         )
         with self.store.read() as tx:
             found = [
-                self.lister.build_call_entry(tx, *each, person)
-                for each in say.calls[: request_list.MOST]
+                replace(
+                    self.lister.build_call_entry(tx, call, run, person),
+                    represented_person=say.represented_people[call.id],
+                )
+                for call, run in say.calls[: request_list.MOST]
             ]
         more = len(say.calls) - len(found)
         return request_list.render_waiting_call_list(

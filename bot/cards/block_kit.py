@@ -349,12 +349,12 @@ def text_leaves_with_mentions(text: str, **style: bool) -> list[Json]:
     return found
 
 
-def time_leaf(at: datetime) -> Json:
+def time_leaf(at: datetime, date_format: str = slack_text.DATE_FORMAT) -> Json:
     """Return a rich-text leaf with a time, shown in the reader's own time zone."""
     return {
         "type": "date",
         "timestamp": int(at.timestamp()),
-        "format": slack_text.DATE_FORMAT,
+        "format": date_format,
         "fallback": slack_text.format_in_utc(at),
     }
 

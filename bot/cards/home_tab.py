@@ -34,6 +34,7 @@ class HomeWaitingCall:
     has_warnings: bool = False  # its card warns of something
     client: str = ""  # the program by which it was asked
     effect_source: EffectSource = EffectSource.BY_AUTHOR  # who says what it does
+    represented_person: str = ""  # whose decision it is, where they are a delegate
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +81,11 @@ class HomeView:
     more_remembered: int = 0
 
 
-# of each that are shown first, and on a page of their own: with these, all of it is 92 blocks
+# of each that are shown first, and on a page of their own: with these, all of it is 90 blocks
 WAITING, REQUESTS, DECIDED, REMEMBERED, STANDING = 10, 8, 8, 10, 5
 WAITING_PAGE, REQUESTS_PAGE = 20, 20
-QUESTIONS = 3  # two blocks each
+QUESTIONS = 3  # three blocks each
 EFFECT = 300  # characters
-TABS = (
-    (Action.HOME_ALL, button_codec.HomeTabPart.ALL, "All"),
-    (Action.HOME_WAITING, button_codec.HomeTabPart.WAITING, "Waits for me"),
-    (Action.HOME_MINE, button_codec.HomeTabPart.MINE, "My requests"),
-)
 
 
 def render_home_tab(view: HomeView | None) -> block_kit.Json:
@@ -123,13 +119,15 @@ def _render_home_blocks(view: HomeView) -> list[block_kit.Json]:
                 )
             ],
         )
-    blocks = [_render_tab_buttons(view.shows), _render_channel_filter(view.shows)]
+    narrowing = [_render_channel_filter(view.shows)]
+    blocks = [_render_tools(view.shows), *(narrowing if view.shows.channel else [])]
     for number, part in enumerate(filled):
         blocks += [
             *([block_kit.divider_block(_build_home_block_id("divider", number))] if number else []),
             *part,
         ]
-    return [*blocks, *_render_page_buttons(view)]
+    end = [block_kit.divider_block(_build_home_block_id("end")), *narrowing]
+    return [*blocks, *_render_page_buttons(view), *([] if view.shows.channel else end)]
 
 
 def _render_shown_parts(view: HomeView) -> list[list[block_kit.Json]]:
@@ -155,21 +153,15 @@ def _nothing_here_sentence(shows: button_codec.HomeTabTarget) -> str:
     return f"☕ Nothing waits for you{place}."
 
 
-def _render_tab_buttons(shows: button_codec.HomeTabTarget) -> block_kit.Json:
-    """Build the buttons that choose what is shown, ask for something or delegate decisions."""
-    tabs = [
-        block_kit.button(
-            action,
-            label,
-            button_codec.HomeTabTarget(part, channel=shows.channel),
-            style="primary" if part is shows.part else "",
-        )
-        for action, part, label in TABS
-    ]
-    ask = block_kit.button(Action.REQUEST, "Ask for something…", button_codec.FormContext())
-    return block_kit.actions_block(
-        _build_home_block_id("tabs"), [*tabs, ask, render_delegate_button()]
+def _render_tools(shows: button_codec.HomeTabTarget) -> block_kit.Json:
+    """Build the one row of buttons at the top: back from a list, ask for something, delegate."""
+    back = block_kit.button(
+        Action.HOME_ALL, "← All", button_codec.HomeTabTarget(channel=shows.channel)
     )
+    ask = block_kit.button(Action.REQUEST, "Ask for something…", button_codec.FormContext())
+    is_list = shows.part is not button_codec.HomeTabPart.ALL
+    found = [*([back] if is_list else []), ask, render_delegate_button()]
+    return block_kit.actions_block(_build_home_block_id("tools"), found)
 
 
 def _render_channel_filter(shows: button_codec.HomeTabTarget) -> block_kit.Json:
@@ -212,6 +204,14 @@ def _render_welcome(view: HomeView) -> block_kit.Json:
     )
 
 
+def _render_list_button(
+    name: str, text: str, action: Action, shows: button_codec.HomeTabTarget
+) -> block_kit.Json:
+    """Build the end of a list that is cut, with the button that shows all of it."""
+    block = block_kit.section_block(_build_home_block_id(name), block_kit.mrkdwn(text))
+    return {**block, "accessory": block_kit.button(action, "Show all", shows)}
+
+
 def _render_small_print(name: str, text: str) -> block_kit.Json:
     return block_kit.context_block(_build_home_block_id(name), [block_kit.mrkdwn(text)])
 
@@ -221,8 +221,12 @@ def _render_waiting_part(view: HomeView) -> list[block_kit.Json]:
     for each in view.waiting:
         blocks += _render_waiting_call(each)
     if view.more_waiting:
+        text = f"and {view.more_waiting} more that you may decide."
+        every = replace(view.shows, part=button_codec.HomeTabPart.WAITING)
         blocks.append(
-            _render_small_print("more", f"and {view.more_waiting} more that you may decide.")
+            _render_list_button("more", text, Action.HOME_WAITING, every)
+            if view.shows.part is button_codec.HomeTabPart.ALL
+            else _render_small_print("more", text)
         )
     if view.has_unlisted_calls:
         blocks.append(_render_small_print("unread", request_list.UNLISTED_CALLS))
@@ -240,23 +244,30 @@ def _render_waiting_question(asked: HomeWaitingQuestion) -> list[block_kit.Json]
     about = asked.target
     asker = asked.asker[:1].upper() + asked.asker[1:]
     small = [f"💬 {asker} asks you, for {slack_text.user_mention(asked.requester)}"]
-    small += (
-        [f"⏳ Answer by {slack_text.format_time_with_countdown(asked.deadline)}"]
-        if asked.deadline
-        else []
-    )
-    small += [f"<{asked.link}|Open it>"] if asked.link else []
-    text = block_kit.section_block(
-        button_codec.build_block_id(BlockKind.QUESTION, about),
-        block_kit.plain_text(request_list.mask_on_one_line(asked.question, EFFECT)),
-    )
+    button = block_kit.button(Action.ANSWER, "Answer…", about, style="primary")
     return [
-        {**text, "accessory": block_kit.button(Action.ANSWER, "Answer…", about)},
-        block_kit.context_block(
-            button_codec.build_block_id(BlockKind.ANSWERS, about),
-            [block_kit.mrkdwn("  ·  ".join(small))],
-        ),
+        _render_bold_line(BlockKind.QUESTION, about, asked.question),
+        _render_waiting_small_print(about, small, asked.deadline, asked.link),
+        block_kit.actions_block(button_codec.build_block_id(BlockKind.ANSWERS, about), [button]),
     ]
+
+
+def _render_bold_line(kind: BlockKind, about: button_codec.CallTarget, text: str) -> block_kit.Json:
+    line = block_kit.text_leaf(request_list.mask_on_one_line(text, EFFECT), bold=True)
+    return block_kit.rich_text_block(
+        button_codec.build_block_id(kind, about), [block_kit.rich_text_line(line)]
+    )
+
+
+def _render_waiting_small_print(
+    about: button_codec.CallTarget, parts: list[str], deadline: datetime | None, link: str
+) -> block_kit.Json:
+    due = [f"⏳ Due {slack_text.format_relative_time(deadline)}"] if deadline else []
+    open_ = [f"<{link}|Open it>"] if link else []
+    return block_kit.context_block(
+        button_codec.build_block_id(BlockKind.SMALL_PRINT, about),
+        [block_kit.mrkdwn("  ·  ".join([*parts, *due, *open_]))],
+    )
 
 
 def _render_waiting_call(call: HomeWaitingCall) -> list[block_kit.Json]:
@@ -265,26 +276,15 @@ def _render_waiting_call(call: HomeWaitingCall) -> list[block_kit.Json]:
         f"Asked by {slack_text.user_mention(call.requester)}{through_program_suffix(call.client)} "
         f"{request_list.describe_asking_place(call.channel)}"
     ]
-    if call.deadline:
-        small.append(
-            f"⏳ {'Say' if call.is_outcome_unknown else 'Decide'} by "
-            f"{slack_text.format_time_with_countdown(call.deadline)}"
-        )
-    if call.link:
-        small.append(f"<{call.link}|Open it>")
+    if call.represented_person:
+        small.insert(0, f"🤝 For {slack_text.user_mention(call.represented_person)}")
     if call.is_outcome_unknown:
         small.insert(0, "❓ *Outcome unknown: started, never confirmed*")
     elif final := irreversibility_warning(call.does, call.effect_source):
         small.insert(0, f"⚠️ *{final.rstrip('.')}*")
     return [
-        block_kit.section_block(
-            button_codec.build_block_id(BlockKind.HEADLINE, about),
-            block_kit.plain_text(request_list.mask_on_one_line(call.effect, EFFECT)),
-        ),
-        block_kit.context_block(
-            button_codec.build_block_id(BlockKind.SMALL_PRINT, about),
-            [block_kit.mrkdwn("  ·  ".join(small))],
-        ),
+        _render_bold_line(BlockKind.HEADLINE, about, call.effect),
+        _render_waiting_small_print(about, small, call.deadline, call.link),
         block_kit.actions_block(
             button_codec.build_block_id(BlockKind.CALL_BUTTONS, about), _render_call_buttons(call)
         ),
@@ -315,7 +315,8 @@ def _render_requests_part(view: HomeView) -> list[block_kit.Json]:
     if view.away_approvers:
         blocks.append(_render_small_print("away", away_approvers_note(view.away_approvers)))
     if view.more_requests and view.shows.part is button_codec.HomeTabPart.ALL:
-        blocks.append(_render_small_print("earlier", "Older ones are under *My requests*."))
+        every = replace(view.shows, part=button_codec.HomeTabPart.MINE)
+        blocks.append(_render_list_button("earlier", "and older ones.", Action.HOME_MINE, every))
     return [block_kit.header_block(_build_home_block_id("requests"), "Your requests"), *blocks]
 
 
@@ -330,9 +331,11 @@ def _render_request(asked: request_list.ListedRun) -> block_kit.Json:
         else []
     )
     lines = [
-        block_kit.rich_text_line(*block_kit.text_leaves_with_mentions(said, bold=True)),
+        block_kit.rich_text_line(*block_kit.text_leaves_with_mentions(said)),
         block_kit.rich_text_line(
-            block_kit.text_leaf(stands_), block_kit.time_leaf(asked.asked_at), *open_
+            block_kit.text_leaf(stands_),
+            block_kit.time_leaf(asked.asked_at, slack_text.RELATIVE_FORMAT),
+            *open_,
         ),
         *(
             block_kit.rich_text_line(block_kit.text_leaf(request_list.describe_call_status(*each)))
@@ -365,7 +368,7 @@ def _render_past_decision(number: int, call: request_list.ListedCall) -> block_k
         if call.deciders
         else ""
     )
-    small = [f"{by}{slack_text.format_local_time(call.decided_at)}"] if call.decided_at else []
+    small = [f"{by}{slack_text.format_relative_time(call.decided_at)}"] if call.decided_at else []
     small.append(f"asked by {slack_text.user_mention(call.requester)}")
     small += [f"<{call.link}|Open it>"] if call.link else []
     return block_kit.context_block(

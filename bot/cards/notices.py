@@ -22,6 +22,14 @@ SHARED_CHANNEL_NOTICE = (
 NO_MODEL_AT_TERMINAL_TEXT = (
     "No model is set up here, so nobody hears this. Ask with a form in Slack instead."
 )
+NO_AGENT_HERE_REPLY = (
+    "No agent works on this request, so nobody reads this. To ask for something else, mention me; "
+    "to stop the request, say “cancel”."
+)
+NOT_FOR_AGENT_REPLY = (
+    "I left this to the people here, while your request waits. To ask me something or to change "
+    "the request, mention me; to stop it, say “cancel”."
+)
 OLDEST_MESSAGES_OMITTED_NOTICE = (
     "✂️ This thread is longer than the model can read, and summarizing it failed. I go on "
     "without its oldest messages; all that was decided here is still known word for word."

@@ -76,6 +76,7 @@ class ListedCall:
     decided_at: datetime | None  # when it was decided
     deciders: tuple[str, ...] = ()  # as mentions and words: "<@U…>", "<@U…> for <@U…>"
     link: str = ""  # to its card, else to its request
+    represented_person: str = ""  # whose decision it is, where the reader is a delegate
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +307,7 @@ def _render_list(
 def _render_call_entry(number: int, call: ListedCall) -> list[Json]:
     icon = "⏳" if call.status is CallStatus.PENDING else ICONS[call.status]
     text = f"{icon} {mask_on_one_line(call.effect, EFFECT)}"
-    small = []
+    small = [f"🤝 For {user_mention(call.represented_person)}"] if call.represented_person else []
     if call.decided_at is not None:
         small.append(
             f"{WORDS[call.status]}{call_deciders_text(call)}, {format_local_time(call.decided_at)}"

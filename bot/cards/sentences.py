@@ -59,8 +59,7 @@ REASON_REQUIRED_REPLY = (
     "on the card ask for it."
 )
 ONLY_BUTTONS_DECIDE_REPLY = (
-    "Only the buttons on its card decide this. To change the request, mention me; to stop it, "
-    "say “cancel”."
+    "Only the buttons on the card decide this; what you write here does not count."
 )
 TRIGGER_EXPIRED_REPLY = (
     "Slack did not let me open the dialog in time. Nothing was changed; please click again."

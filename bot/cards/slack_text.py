@@ -22,6 +22,7 @@ GROUP = re.compile(r"S[A-Z0-9]+")
 CHANNEL = re.compile(r"[CGD][A-Z0-9]+")
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 DATE_FORMAT = "{date_short_pretty} at {time}"
+RELATIVE_FORMAT = "{ago}"  # "in 3 hours", "2 minutes ago"
 
 _ISOLATE, _END = "\u2068", "\u2069"  # first strong isolate, pop directional isolate
 # letters that are written from right to left, with their marks; numbers of their scripts
@@ -167,6 +168,14 @@ def format_time_with_countdown(moment: datetime) -> str:
     Takes an aware datetime.
     """
     return f"<!date^{int(moment.timestamp())}^{DATE_FORMAT} ({{ago}})|{format_in_utc(moment)}>"
+
+
+def format_relative_time(moment: datetime) -> str:
+    """Return a time as mrkdwn that Slack shows, and updates, as "in 3 hours" or "2 minutes ago".
+
+    Takes an aware datetime.
+    """
+    return f"<!date^{int(moment.timestamp())}^{RELATIVE_FORMAT}|{format_in_utc(moment)}>"
 
 
 def shorten_text(text: str, limit: int, lines: int | None = None) -> str:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import dropwhile
 from typing import Any
 
 from bot.cards.button_codec import CallTarget, CardTarget
@@ -27,6 +28,20 @@ CANCEL = frozenset(
     for verb in ("cancel", "stop", "abort")
     for what in ("", " it", " this", " that", " this request", " the request", " my request")
 ) | {"never mind", "nevermind", "forget it"}
+
+# words that decide, whatever follows; words that do so if nothing else is said; words beside these
+_DECIDES = re.compile(
+    r"approv(?:e|ed|ing)|confirm(?:ed)?|reject(?:ed)?|den(?:y|ied)|declined?|lgtm|[+-]1|[👍👎✅]|"
+    r"thumbsup|thumbsdown|white_check_mark"
+)
+_AGREES = re.compile(
+    r"yes|yep|yeah|ok|okay|sure|no|nope|agreed|fine|good|go|ahead|do|proceed|[👌❌]|ok_hand|x"
+)
+_BESIDE = re.compile(
+    r"i|i'm|we|please|this|that|it|all|both|from|my|our|side|me|for|with|to|be|is|am|hereby|now|"
+    r"then|just|by|skin-tone-[2-6]"
+)
+_WORD = re.compile(r"[\w+'-]+|[👍👎✅👌❌]")
 
 MOST_OF_NAME = 80  # characters of a file's name
 _CHANNEL = re.compile(r"<#[CG][A-Z0-9]+\|([^>]+)>")
@@ -111,6 +126,18 @@ def is_only_cancellation(text: str) -> bool:
         strip_invisible_characters(text).lower().strip(" .!").removeprefix("please ").split()
     )
     return words.removesuffix(" please").rstrip(" ,") in CANCEL
+
+
+def is_decision_in_words(text: str) -> bool:
+    """Return whether the text reads like a decision: "yes", "ok do it", "I approve …", "👍".
+
+    No question does.
+    """
+    words = _WORD.findall(strip_invisible_characters(text).lower().replace("’", "'"))
+    said = [each for each in words if not _BESIDE.fullmatch(each)]
+    rest = list(dropwhile(_AGREES.fullmatch, said))
+    decides = _DECIDES.fullmatch(rest[0]) if rest else said
+    return bool(decides) and "?" not in text
 
 
 UNSET = "—"  # a text of just this is put in quotes

@@ -19,7 +19,12 @@ from bot.approvals.permissions import reply_privately
 from bot.approvals.person_questions import is_waiting_for_answers_only
 from bot.cards import notices, sentences
 from bot.cards.answers import greeting_text, help_text, render_notice_sentence
-from bot.cards.views import WRITTEN, extract_message_text, is_only_cancellation
+from bot.cards.views import (
+    WRITTEN,
+    extract_message_text,
+    is_decision_in_words,
+    is_only_cancellation,
+)
 from bot.clock import Clock, get_lead_over_machine_time
 from bot.policy.authority import Authority
 from bot.runs import shared_channels
@@ -130,7 +135,6 @@ class MessageIntake:
         with self._store.write() as tx:
             if not inbox.is_delivery_still_new(tx, delivery):
                 return None  # another process on this database was faster
-            heard = addressed or is_only_cancellation(text)
             aside = closed and not is_only_cancellation(text)
             find = shared_channels.find_newest_run_for_message
             run = find(tx, delivery, is_shared=is_shared, closed=aside)
@@ -139,29 +143,38 @@ class MessageIntake:
             if ours and self._questions(delivery.user, delivery.channel, delivery.thread_ts, text):
                 inbox.finish_delivery_and_erase_body(tx, delivery, "a question about approvals")
                 return None
-            still = run is not None and (run.status is R.WAITING or runs.is_run_without_model(run))
-            if run is not None and still and not heard:
-                self._send_button_hint(tx, delivery, run)
-                inbox.mark_delivery_done(tx, delivery, "words change nothing while people decide")
-            else:
-                made = self._act_on_message(tx, delivery, run, text, in_private=closed)
-                if made and is_shared:
-                    shared_channels.post_where_request_continues(tx, made, delivery, text)
+            if refusal := self._refuse_words(tx, delivery, run, event, addressed=addressed):
+                self._send_private_message(tx, delivery, refusal)
+                inbox.mark_delivery_done(tx, delivery, "words decide nothing")
+                return None
+            made = self._act_on_message(tx, delivery, run, text, in_private=closed)
+            if made and is_shared:
+                shared_channels.post_where_request_continues(tx, made, delivery, text)
         return None
 
-    def _send_button_hint(self, tx: Transaction, delivery: Delivery, run: Run) -> None:
-        """Tell the author, once per request, that words decide nothing and that buttons do."""
+    def _refuse_words(
+        self,
+        tx: Transaction,
+        delivery: Delivery,
+        run: Run | None,
+        event: dict[str, Any],
+        *,
+        addressed: bool,
+    ) -> str:
+        """Return what to tell the author of words that the agent does not get; else ""."""
+        said, text = event.get("text") or "", extract_message_text(event, self._bot_user)
+        if run is None or run.requester != delivery.user:
+            return self._refuse_bystander(tx, delivery, run, text)
+        if addressed or is_only_cancellation(text):
+            return ""
+        if runs.is_run_without_model(run) and runs.is_run_open(run):
+            return notices.NO_AGENT_HERE_REPLY
+        if run.status is not R.WAITING:
+            return ""
         if is_waiting_for_answers_only(tx, run):
-            self._send_private_message(
-                tx,
-                delivery,
-                sentences.ANSWER_BY_BUTTONS_REPLY,
-                key=f"hint:{run.id}:answer",
-            )
-        else:
-            self._send_private_message(
-                tx, delivery, sentences.ONLY_BUTTONS_DECIDE_REPLY, key=f"hint:{run.id}"
-            )
+            return sentences.ANSWER_BY_BUTTONS_REPLY
+        among_people = "<@" in said or not _has_bot_been_asked_first(tx, delivery)
+        return notices.NOT_FOR_AGENT_REPLY if among_people else ""
 
     def _is_own_request_continued(
         self, delivery: Delivery, event: dict[str, Any], *, is_shared: bool
@@ -169,9 +182,7 @@ class MessageIntake:
         """Return whether a message without a mention continues its author's own request there."""
         with self._store.read() as tx:
             run = shared_channels.find_newest_run_for_message(tx, delivery, is_shared=is_shared)
-            rooted = inbox.has_delivery(
-                tx, f"msg:{delivery.team}:{delivery.channel}:{delivery.thread_ts}"
-            )
+            rooted = _has_bot_been_asked_first(tx, delivery)
         if run is None or run.requester != delivery.user:
             return False
         if run.channel != delivery.channel:  # here they talk to the people of the other company
@@ -183,19 +194,37 @@ class MessageIntake:
     def _refuse_unaddressed_message(
         self, delivery: Delivery, event: dict[str, Any], *, is_shared: bool
     ) -> str:
-        """Refuse a stop of somebody else's request; return why the message is not kept.
+        """Refuse a stop of somebody else's request, and a decision in words.
 
-        All other messages that are not for the bot get no reply.
+        Return why the message is not kept. All others that are not for the bot get no reply.
         """
+        text = extract_message_text(event, self._bot_user)
         with self._store.write() as tx:
             run = shared_channels.find_newest_run_for_message(tx, delivery, is_shared=is_shared)
-            is_stop = is_only_cancellation(extract_message_text(event, self._bot_user))
-            if run is None or not runs.is_run_open(run) or not is_stop:
+            refusal = self._refuse_bystander(tx, delivery, run, text)
+            if not refusal:
                 return "not addressed to the bot"
-            self._send_private_message(
-                tx, delivery, sentences.cancel_not_allowed_reply(run.requester), mrkdwn=True
-            )
-        return "not the requester's stop"
+            self._send_private_message(tx, delivery, refusal)
+        return "words decide nothing"
+
+    def _refuse_bystander(
+        self, tx: Transaction, delivery: Delivery, run: Run | None, text: str
+    ) -> str:
+        """Return what to tell somebody who tries to stop or decide a request by words; "" for none.
+
+        `run`: the newest of the thread, made by somebody else; None below a card that stands
+        elsewhere than its request.
+        """
+        if run is not None and runs.is_run_open(run) and is_only_cancellation(text):
+            return sentences.cancel_not_allowed_reply(run.requester)
+        if not is_decision_in_words(text):
+            return ""
+        card = outbox.find_newest_card_in_thread(tx, delivery.channel, delivery.thread_ts)
+        about = run or (runs.find_run(tx, card.run_id) if card else None)
+        if about is None or not runs.is_run_open(about):
+            return ""
+        is_asked_here = card or (about.status is R.WAITING and about.channel == delivery.channel)
+        return sentences.ONLY_BUTTONS_DECIDE_REPLY if is_asked_here else ""
 
     def _act_on_message(
         self, tx: Transaction, delivery: Delivery, run: Run | None, text: str, *, in_private: bool
@@ -210,14 +239,8 @@ class MessageIntake:
         ):
             run = None  # it goes on by itself, beside what is said here
         if run is not None and runs.is_run_open(run) and run.requester != delivery.user:
-            if is_only_cancellation(text):
-                self._send_private_message(
-                    tx, delivery, sentences.cancel_not_allowed_reply(run.requester), mrkdwn=True
-                )
-            else:
-                self._send_private_message(
-                    tx, delivery, sentences.thread_is_busy_reply(run.requester)
-                )
+            busy = sentences.thread_is_busy_reply(run.requester)
+            self._send_private_message(tx, delivery, busy)
             inbox.mark_delivery_done(tx, delivery, "someone else's thread is busy")
             return None
         if is_only_cancellation(text):
@@ -233,19 +256,10 @@ class MessageIntake:
         return made
 
     def _cancel_run(self, tx: Transaction, delivery: Delivery, run: Run | None) -> None:
-        now = self._clock.now()
-        if run is None or not endings.cancel_run(
-            tx, run, at=now, actor=delivery.user, words=outputs
-        ):
-            self._send_private_message(tx, delivery, sentences.NOTHING_TO_CANCEL_REPLY)
-        else:
-            outbox.queue_notice(
-                tx,
-                run,
-                f"cancelled:{run.id}",
-                {"text": notices.request_cancelled_line(delivery.user)},
-            )
+        if run and _cancel_and_announce(tx, run, at=self._clock.now(), actor=delivery.user):
             self._over.append(run)
+        else:
+            self._send_private_message(tx, delivery, sentences.NOTHING_TO_CANCEL_REPLY)
         inbox.mark_delivery_done(tx, delivery, "cancel")
 
     def _handle_event(self, delivery: Delivery, event: dict[str, Any]) -> str | None:
@@ -315,16 +329,8 @@ class MessageIntake:
                     tx, delivery, sentences.cancel_not_allowed_reply(run.requester), mrkdwn=True
                 )
                 return "not the requester's stop"
-            if not endings.cancel_run(
-                tx, run, at=self._clock.now(), actor=delivery.user, words=outputs
-            ):
+            if not _cancel_and_announce(tx, run, at=self._clock.now(), actor=delivery.user):
                 return "nothing to stop"
-            outbox.queue_notice(
-                tx,
-                run,
-                f"cancelled:{run.id}",
-                {"text": notices.request_cancelled_line(delivery.user)},
-            )
         self._ended(run)
         return "stopped"
 
@@ -349,17 +355,11 @@ class MessageIntake:
         return [(tool.title, tool.declared_effect) for tool in self._tools]
 
     def _send_private_message(
-        self,
-        tx: Transaction,
-        delivery: Delivery,
-        text: str,
-        *,
-        mrkdwn: bool = False,
-        key: str = "",
+        self, tx: Transaction, delivery: Delivery, text: str, *, mrkdwn: bool = False
     ) -> None:
         outbox.queue_private_message(
             tx,
-            key or f"private:{delivery.seq}",
+            f"private:{delivery.seq}",
             channel=delivery.channel,
             thread_ts=delivery.thread_ts,
             person=delivery.user,
@@ -370,6 +370,21 @@ class MessageIntake:
     def _tell_author_privately(self, delivery: Delivery, text: str) -> None:
         with self._store.write() as tx:
             self._send_private_message(tx, delivery, text)
+
+
+def _has_bot_been_asked_first(tx: Transaction, delivery: Delivery) -> bool:
+    """Return whether the thread that the message is in began with a message to the bot."""
+    key = f"msg:{delivery.team}:{delivery.channel}:{delivery.thread_ts}"
+    return inbox.has_delivery(tx, key)
+
+
+def _cancel_and_announce(tx: Transaction, run: Run, *, at: datetime, actor: str) -> bool:
+    """Cancel a request and say so in its thread; False if it is over already."""
+    if not endings.cancel_run(tx, run, at=at, actor=actor, words=outputs):
+        return False
+    line = {"text": notices.request_cancelled_line(actor)}
+    outbox.queue_notice(tx, run, f"cancelled:{run.id}", line)
+    return True
 
 
 # Intake of messages to the agent that a person types elsewhere than in Slack.
@@ -476,11 +491,8 @@ class NonSlackMessageIntake:
             outbox.queue_notice(tx, about, f"typed:{delivery.seq}", {"text": text})
 
     def _cancel_run(self, tx: Transaction, delivery: Delivery, run: Run | None) -> None:
-        at, actor = self.clock.now(), delivery.user
-        if run is None or not endings.cancel_run(tx, run, at=at, actor=actor, words=outputs):
-            reply_privately(tx, delivery, sentences.NOTHING_TO_CANCEL_REPLY)
-        else:
-            line = notices.request_cancelled_line(actor)
-            outbox.queue_notice(tx, run, f"cancelled:{run.id}", {"text": line})
+        if run and _cancel_and_announce(tx, run, at=self.clock.now(), actor=delivery.user):
             self.show_run_end(run)
+        else:
+            reply_privately(tx, delivery, sentences.NOTHING_TO_CANCEL_REPLY)
         inbox.mark_delivery_done(tx, delivery, "cancel")

@@ -41,7 +41,7 @@ from bot.slack.posting import (
     render_notice_blocks,
 )
 from bot.slack_codes import CERTAIN, CODE, ErrorMeaning, extract_error_code
-from storage import moves, outbox, runs
+from storage import inbox, moves, outbox, runs
 from storage.record import Message, Store
 from storage.states import DRAWN, MessageKind, MessageStatus
 from storage.store import error_text, is_temporary_database_error
@@ -297,12 +297,18 @@ class MessageSender:
         return row.status is M.SENDING or (row.seq or 0) <= self._inherited
 
     def _open_direct_message(self, row: Message) -> None:
-        """Open the direct message to a person, and store its channel for the next try."""
+        """Open the direct message to a person, and store its channel for the next try.
+
+        Who is sent something of a request before they have opened the app is not greeted below it.
+        """
+        person = row.channel
         opened = self._client.conversations_open(users=row.channel)
         channel = str(opened["channel"]["id"])
         body = outbox.dump_message_body({**outbox.parse_message_body(row), DIRECT: True})
         with self._store.write() as tx:
             outbox.update_message(tx, row, channel=channel, body=body)
+            if run := runs.find_run(tx, row.run_id):
+                inbox.mark_person_greeted(tx, run.team, person, at=self._clock.now())
 
     def _update_message(self, row: Message) -> None:
         drawn, version, revisions = self._renderer.render_message(row)

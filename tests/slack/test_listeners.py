@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.cards.action_names import Action
-from bot.cards.views import extract_message_text, is_only_cancellation
+from bot.cards.views import (
+    extract_message_text,
+    is_decision_in_words,
+    is_only_cancellation,
+)
 from bot.slack.listeners import parse_delivery
 from storage.models import Delivery
 
@@ -309,3 +314,19 @@ def test_recorded_payloads_are_read() -> None:
         assert found.team == (next(iter(granted), None) or own), name
         kinds.add(found.kind)
     assert kinds == {"message", "event", "action"}
+
+
+DECISIONS = """yes|Yes!|ok do it|OK, go ahead.|sure|no|LGTM|👍|👍🏽|:+1:|:+1::skin-tone-3:|+1|-1|✅
+:white_check_mark:|approve|Approved!|I approve this refund of 40 EUR|yes, approved from my side
+we reject this|I’m fine with it|please proceed"""
+TALK = """hm|yes?|has anybody approved this?|Ana approved it already|not approved yet|on it|thanks
+ok, let me look first|no idea|it is me|yes but only 30 EUR|do you know the order|I|go to lunch|🎉"""
+
+
+def test_words_that_decide_are_known_from_talk() -> None:
+    """Agreement and refusal, however short; a question, or talk about either, is none."""
+    found = {text: is_decision_in_words(text) for text in re.split(r"[|\n]+", DECISIONS)}
+    assert not [text for text, decides in found.items() if not decides]
+    assert not [text for text in re.split(r"[|\n]+", TALK) if is_decision_in_words(text)]
+    assert not is_decision_in_words("")
+    assert is_decision_in_words("\u200byes")

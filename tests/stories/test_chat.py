@@ -10,6 +10,7 @@ from bot.demo.model_server import Turn
 from slack_sandbox.workspace import events, messages
 from slack_sandbox.workspace.messages import Draft
 from storage.models import Audit, Delivery, Run
+from tests.stories.fakes import FakeTools
 from tests.stories.harness import GENERAL, SUPPORT, Harness
 from tests.stories.messages import words
 from tests.stories.steps import all_sent, arrived, ask, chat, told
@@ -39,6 +40,21 @@ def test_each_person_is_greeted_once(own_harness: Callable[..., Harness]) -> Non
     arrived(harness)
     private = [m for m in ana.everything(SUPPORT) if m.get("is_ephemeral")]
     assert len(private) == 1
+
+
+def test_no_greeting_stands_below_a_card(own_harness: Callable[..., Harness]) -> None:
+    """Who gets a card by direct message before they open the app is not greeted there."""
+    policy = '[defaults]\napprovers = ["UANA00001"]\npost_to = "approvers"\n'
+    harness = own_harness(FakeTools().tools, policy)
+    ana, cleo = harness.person("ana"), harness.person("cleo")
+    ask(harness, ("note", {"text": "a lily"}))
+    harness.slack.wait(lambda: ana.messages(ana.dm_channel))
+    for each in (ana, cleo):
+        each.open_dm()
+    harness.slack.wait(lambda: cleo.messages(cleo.dm_channel))
+    arrived(harness)
+    [card] = ana.messages(ana.dm_channel)
+    assert "approve" in words(card)
 
 
 def test_help_asks_no_model(harness: Harness) -> None:

@@ -117,6 +117,20 @@ def test_it_cannot_be_sent_back(harness: Harness) -> None:
     assert "send_back:" not in words(harness.card(SUPPORT, thread))
 
 
+def test_words_in_its_thread_are_answered_each_time(harness: Harness) -> None:
+    """No agent reads them, and who asked is told so; the card waits on, and no model is asked."""
+    thread = request(harness, "a bench")
+    harness.card(SUPPORT, thread)
+    asked = len(harness.planner.requests)
+    for text in ("make it two", "yes"):
+        harness.person("ben").say(SUPPORT, text, thread)
+    arrived(harness)
+    seen = harness.person("ben").messages(SUPPORT, thread)
+    assert sum("No agent works on this request" in words(m) for m in seen) == 2
+    assert harness.calls_in(thread)[0].status is CallStatus.PENDING
+    assert len(harness.planner.requests) == asked
+
+
 def test_nobody_answers_in_time(harness: Harness, fakes: FakeTools) -> None:
     """The deadline is a no, said once; the request is over."""
     thread = request(harness, "a clock")

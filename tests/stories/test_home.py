@@ -107,11 +107,14 @@ def test_it_is_friendly_when_empty(own: Harness) -> None:
 def test_each_sees_what_waits_for_them(harness: Harness) -> None:
     """Who may approve a call sees it, with who asked and until when; nobody else does.
 
-    It stands among the requests of who asked.
+    It comes first, in bold, below one row of tools. It stands among the requests of who asked.
     """
     ask(harness, ("note", {"text": "rose bed"}))
     harness.settle()
     blocks = opened(harness, "ana", "Waits for you", "rose bed")
+    assert [each["type"] for each in blocks[:3]] == ["actions", "header", "rich_text"]
+    assert [each["action_id"] for each in blocks[0]["elements"]] == ["request", "delegate"]
+    assert blocks[2]["elements"][0]["elements"][0]["style"] == {"bold": True}
     small = next(each for each in blocks if "Asked by" in str(each))["elements"][0]["text"]
     assert "Asked by <@UBEN00001> in <#C0SUPPORT>" in small
     assert "{ago}" in small
@@ -170,7 +173,9 @@ def test_what_cannot_be_undone_invites_no_click(harness: Harness) -> None:
     ask(harness, ("note", {"text": "blue crocus"}), ("wipe", {"text": "grey lichen"}))
     harness.settle()
     blocks = opened(harness, "ana", "blue crocus", "grey lichen")
-    titles = [b["text"]["text"] for b in blocks if b["block_id"].startswith("h:")]
+    titles = [
+        b["elements"][0]["elements"][0]["text"] for b in blocks if b["block_id"].startswith("h:")
+    ]
     reviews = [
         each
         for block in blocks
@@ -276,7 +281,7 @@ def test_much_is_counted_within_slacks_limit(own: Harness) -> None:
     assert offered(blocks).count("review") == WAITING
     assert f"and {LOOKED_AT - WAITING} more that you may decide" in str(blocks)
     assert "than I can list here" in str(blocks)
-    mine = opened(own, "ben", "Your requests", "Older ones are under")
+    mine = opened(own, "ben", "Your requests", "and older ones.")
     assert sum(each["type"] == "rich_text" for each in mine) == REQUESTS
 
 

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from bot.cards.home_tab import WAITING_PAGE
+from bot.cards.home_tab import REQUESTS, WAITING_PAGE
 from bot.demo.model_server import Turn
 from storage.delegations import Delegation
 from tests.stories.asked_people import question
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import GENERAL, SUPPORT, Harness
 from tests.stories.steps import arrived, ask, vote, waiting
+from tests.stories.test_commands import asked
 from tests.stories.test_delegation import CLEO, DAY, fill
 from tests.stories.test_home import offered, opened, wait
 
@@ -43,11 +44,10 @@ def test_people_are_named_in_requests(harness: Harness) -> None:
     thread = ben.say(SUPPORT, "@bot ask <@UDAN00001> *now* please")
     harness.said(SUPPORT, thread, "I shall ask.")
     blocks = opened(harness, "ben", "*now* please")
-    bold = {"bold": True}
     leaves = [
-        {"type": "text", "text": "“ask ", "style": bold},
+        {"type": "text", "text": "“ask "},
         {"type": "user", "user_id": "UDAN00001"},
-        {"type": "text", "text": " *now* please”", "style": bold},
+        {"type": "text", "text": " *now* please”"},
     ]
     assert json.dumps(leaves, ensure_ascii=False)[1:-1] in json.dumps(blocks, ensure_ascii=False)
 
@@ -100,11 +100,14 @@ def test_who_decides_for_whom_stands_there(harness: Harness) -> None:
 
 
 def test_what_waits_has_pages(own: Harness) -> None:
-    """All that waits can be turned through, and stays within what Slack takes; so can requests."""
+    """All that waits can be turned through, and stays within what Slack takes; so can requests.
+
+    Who looks at a page of which everything is gone is shown the one before it.
+    """
     for number in range(0, WAITING_PAGE + 4, 4):
         some = [("note", {"text": f"bulb {each}."}) for each in range(number, number + 4)]
         own.planner.script(Turn(calls=some))
-        own.person("ben").say(SUPPORT, "@bot please")
+        last = own.person("ben").say(SUPPORT, "@bot please")
         arrived(own)
     blocks = opened(own, "ana", "Waits for you", "more that you may decide")
     assert len(blocks) <= 100
@@ -115,20 +118,44 @@ def test_what_waits_has_pages(own: Harness) -> None:
     assert offered(second).count("review") == 4
     assert "bulb 0." not in str(second)
     pressed(own, "ana", "home_before", "bulb 0.")
-    pressed(own, "ana", "home_mine", "You have asked for nothing yet.")
+    pressed(own, "ana", "home_next", "home_before")
+    own.person("ben").say(SUPPORT, "cancel", last)
+    wait(own, "ana", "bulb 0.", without="home_before")
     pressed(own, "ana", "home_all", "more that you may decide")
-    opened(own, "ben", "Your requests")
-    mine = pressed(own, "ben", "home_mine", "bulb 0.")
-    assert sum(each["type"] == "rich_text" for each in mine) == WAITING_PAGE // 4 + 1
 
 
-def test_a_page_that_is_gone_is_the_last(own: Harness) -> None:
-    """Who looks at a page of which everything was decided meanwhile is shown what is left."""
-    ask(own, ("note", {"text": "only one"}))
-    own.settle()
-    opened(own, "ana", "only one")
-    shown = pressed(own, "ana", "home_waiting", "only one")
-    assert "home_next" not in str(shown)
+def test_requests_have_a_list_of_their_own(own: Harness) -> None:
+    """Where there are more of them than Home shows, a button shows all, and another goes back."""
+    for number in range(REQUESTS + 1):
+        own.planner.script(Turn(text=f"Answer {number}."))
+        own.person("ben").say(SUPPORT, f"@bot question {number}.")
+        arrived(own)
+    assert "question 0." not in str(opened(own, "ben", "Your requests", "and older ones."))
+    mine = pressed(own, "ben", "home_mine", "question 0.")
+    assert sum(each["type"] == "rich_text" for each in mine) == REQUESTS + 1
+    pressed(own, "ben", "home_all", "and older ones.")
+    own.person("ben").click_home("home_channel", selected=GENERAL)
+    wait(own, "ben", f"Nothing waits for you in <#{GENERAL}>.", without="question")
+
+
+def test_a_delegate_sees_for_whom(harness: Harness) -> None:
+    """Home and the list name whose decision it is; by one's own right it is nobody else's."""
+    ask(harness, ("note", {"text": "box hedge"}))
+    harness.settle()
+    opened(harness, "ana", "box hedge")
+    ana, dan = harness.person("ana"), harness.person("dan")
+    ana.click_home("delegate")
+    harness.slack.wait(ana.view)
+    ana.submit(fill(harness, dan.id, 2))
+    arrived(harness)
+    opened(harness, "dan", "box hedge", "🤝 For <@UANA00001>  ·  Asked by <@UBEN00001>")
+    assert "For <@UANA00001>" not in str(opened(harness, "cleo", "box hedge"))
+    assert "🤝 For <@UANA00001>  ·  asked by <@UBEN00001>" in asked(
+        harness, "/approvals list", "dan"
+    )
+    ana.click_home("end_delegation")
+    wait(harness, "ana", "box hedge", without="Who decides for whom")
+    wait(harness, "dan", "Nothing waits for you", without="box hedge")
 
 
 def test_home_shows_one_channel(own: Harness) -> None:
@@ -147,10 +174,9 @@ def test_home_shows_one_channel(own: Harness) -> None:
     ana.click_home("home_channel", selected=GENERAL)
     blocks = wait(own, "ana", "in general", "decided there", without="shrub")
     assert offered(blocks) == ["review", "reject"]
-    pressed(own, "ana", "home_mine", f"You have asked for nothing in <#{GENERAL}>.")
-    pressed(own, "ana", "home_waiting", "in general")
     ana.click_home("home_channel", selected=SUPPORT)
-    first = wait(own, "ana", "shrub 0.", "home_next", without="in general")
+    wait(own, "ana", "shrub 0.", "more that you may decide", without="in general")
+    first = pressed(own, "ana", "home_waiting", "home_next")
     assert offered(first).count("review") == WAITING_PAGE
     second = pressed(own, "ana", "home_next", "home_before")
     assert offered(second).count("review") == 4

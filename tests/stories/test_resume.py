@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from bot.config.connection_settings import ModelApi
@@ -9,9 +10,9 @@ from bot.demo.model_server import Turn
 from storage.models import Delivery
 from storage.states import CallStatus, RunStatus
 from tests.stories.fakes import FakeTools
-from tests.stories.harness import ASKED_BY, SUPPORT, Harness
+from tests.stories.harness import ASKED_BY, FINANCE, SUPPORT, Harness
 from tests.stories.messages import words
-from tests.stories.steps import ask_for, menu, session, told
+from tests.stories.steps import all_sent, arrived, ask, ask_for, menu, session
 
 C = CallStatus
 
@@ -47,28 +48,118 @@ def test_the_requester_remakes_the_plan(harness: Harness, fakes: FakeTools) -> N
     assert (fakes.did("note", "first idea"), fakes.did("note", "second idea")) == (0, 1)
 
 
-def test_other_words_change_nothing(harness: Harness) -> None:
-    """While people decide, words without a mention, and anybody's yes, change nothing.
+def test_the_requesters_plain_words_are_a_side_turn(harness: Harness, fakes: FakeTools) -> None:
+    """While a card waits, the requester goes on without a mention; the card and its call stay.
 
-    The requester is told once what would.
+    What comes while the model answers is one turn, however much it is.
     """
-    thread, _ = ask_for(harness, "words")
-    asked = len(harness.planner.requests)
-    harness.person("ben").say(SUPPORT, "hm, let me think", thread)
-    told(harness, "ben", SUPPORT, thread, "Only the buttons on its card decide this")
-    harness.person("ben").say(SUPPORT, "so I wait", thread)
-    harness.person("ana").say(SUPPORT, "yes, approved!", thread)
-    harness.person("ana").say(SUPPORT, "@bot I approve this", thread)
+    thread, card = ask_for(harness, "plain words")
+    ben, asked = harness.person("ben"), len(harness.planner.requests)
+    hold = harness.planner.hold_next_request()
+    harness.planner.script(Turn(text="It writes plain words."), Turn(text="Only a person can."))
+    ben.say(SUPPORT, "hm, what will it do?", thread)
+    assert hold.arrived.wait(20)
+    for text in ("and when?", "who decides?", "yes, do it"):
+        ben.say(SUPPORT, text, thread)
     harness.slack.wait(
         lambda: (
-            len(harness.all(Delivery, Delivery.thread_ts == thread, Delivery.status == "done")) == 5
+            len(harness.all(Delivery, Delivery.thread_ts == thread, Delivery.status == "held")) == 3
         )
     )
+    hold.release()
+    harness.said(SUPPORT, thread, "It writes plain words.")
+    harness.said(SUPPORT, thread, "Only a person can.")
+    harness.settle()
+    assert len(harness.planner.requests) == asked + 2
+    given = str(harness.planner.requests[-1]["input"])
+    assert all(text in given for text in ("and when?", "who decides?", "yes, do it"))
+    assert (harness.calls_in(thread)[0].status, fakes.did("note", "plain words")) == (C.PENDING, 0)
+    assert not private(harness, "ben", thread)
+    harness.planner.script(Turn(text="They are written."))
+    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    harness.said(SUPPORT, thread, "They are written.")
+    assert fakes.did("note", "plain words") == 1
+
+
+def test_what_the_requester_says_to_people_is_theirs(harness: Harness) -> None:
+    """Who mentions somebody else, or writes in a thread that people began, is told each time that
+    the agent did not get it.
+    """
+    ben = harness.person("ben")
+    begun = harness.person("ana").say(SUPPORT, "the mugs arrive broken")
+    harness.planner.script(Turn(calls=[("note", {"text": "to people"})]))
+    ben.say(SUPPORT, "@bot write that down", begun)
+    harness.card(SUPPORT, begun)
+    other, _ = ask_for(harness, "to ana")
+    asked = len(harness.planner.requests)
+    for thread, texts in (
+        (begun, ("I saw it, too", "third time this week")),
+        (other, ("<@UANA00001> can you look?", "<@UANA00001> please")),
+    ):
+        for text in texts:
+            ben.say(SUPPORT, text, thread)
+        harness.slack.wait(
+            lambda thread=thread: (
+                len([m for m in private(harness, "ben", thread) if "mention me" in words(m)]) == 2
+            )
+        )
+    harness.settle()
+    assert len(harness.planner.requests) == asked
+    assert [harness.calls_in(each)[0].status for each in (begun, other)] == [C.PENDING] * 2
+
+
+def test_words_of_others_decide_nothing(harness: Harness) -> None:
+    """Who tries to decide by words is told each time that the buttons do; other talk is theirs."""
+    thread, _ = ask_for(harness, "words")
+    asked = len(harness.planner.requests)
+    ana, dan = harness.person("ana"), harness.person("dan")
+    for text in ("that is a lot of words", "did anybody approve this?", "ok, I have to look first"):
+        ana.say(SUPPORT, text, thread)
+    for text in ("yes, approved!", "ok do it", "👍", ":+1:", "@bot I approve this"):
+        ana.say(SUPPORT, text, thread)
+    dan.say(SUPPORT, "go ahead", thread)
+    arrived(harness)
+    all_sent(harness)
+    only = [
+        [m for m in private(harness, who, thread) if "Only the buttons" in words(m)]
+        for who in ("ana", "dan", "ben")
+    ]
+    assert [len(each) for each in only] == [5, 1, 0]
+    assert len(private(harness, "ana", thread)) == 5
     harness.settle()
     assert harness.calls_in(thread)[0].status is C.PENDING
     assert len(harness.planner.requests) == asked
-    assert any("UBEN00001" in words(m) for m in private(harness, "ana", thread))
-    assert len([m for m in private(harness, "ben", thread) if "Only the buttons" in words(m)]) == 1
+
+
+def test_words_below_a_card_elsewhere_decide_nothing(harness: Harness) -> None:
+    """The same in the thread of a card that stands in another channel than its request."""
+    thread = ask(harness, ("cancel_order", {"order_id": 1044, "reason": "changed their mind"}))
+    card = harness.card(FINANCE, None, "cleo")
+    asked = len(harness.planner.requests)
+    for text in ("yes", "@bot approved"):
+        harness.person("cleo").say(FINANCE, text, card["ts"])
+        arrived(harness)
+    harness.person("cleo").say(FINANCE, "I ask them first", card["ts"])
+    arrived(harness)
+    all_sent(harness)
+    seen = harness.person("cleo").everything(FINANCE)
+    assert sum("Only the buttons" in words(m) for m in seen if m["ts"] > card["ts"]) == 2
+    assert harness.calls_in(thread)[0].status is C.PENDING
+    assert len(harness.planner.requests) == asked
+
+
+def test_words_below_a_card_in_a_dm_decide_nothing(own_harness: Callable[..., Harness]) -> None:
+    """In a direct message, where every word is for the bot, they are no new request either."""
+    policy = '[defaults]\napprovers = ["UANA00001"]\npost_to = "approvers"\n'
+    harness = own_harness(FakeTools().tools, policy)
+    thread, ana = ask(harness, ("note", {"text": "by message"})), harness.person("ana")
+    [card] = harness.slack.wait(lambda: ana.messages(ana.dm_channel))
+    asked = len(harness.planner.requests)
+    ana.dm("👍", card["ts"])
+    harness.slack.wait(lambda: "Only the buttons" in str(ana.everything(ana.dm_channel)))
+    harness.settle()
+    assert harness.calls_in(thread)[0].status is C.PENDING
+    assert len(harness.planner.requests) == asked
 
 
 def private(harness: Harness, who: str, thread: str) -> list[dict[str, Any]]:
