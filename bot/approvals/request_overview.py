@@ -47,8 +47,8 @@ class DecidableCallFinder:
     def list_decidable_calls(self, person: str, now: datetime) -> DecidableCalls:
         """Return the calls that this person may decide now: those of unknown outcome first.
 
-        Pending calls they have voted on are left out; of unknown ones they may say what became of
-        them.
+        Last are those of which they are not notified. Pending calls they have voted on are left
+        out; of unknown ones they may say what became of them.
         """
         with self.store.read() as tx:
             team, most = self.permissions.team, LOOKED_AT + 1
@@ -64,11 +64,12 @@ class DecidableCallFinder:
             for call, run in judged
         ]
         mine = [
-            each
+            (verdict.is_silent, each)
             for each, verdict in zip(judged, verdicts, strict=True)
             if isinstance(verdict, Permission)
         ]
-        return DecidableCalls(tuple(mine), verdicts.count(Denial("lookup")), len(found) > LOOKED_AT)
+        calls = tuple(each for _, each in sorted(mine, key=lambda pair: pair[0]))
+        return DecidableCalls(calls, verdicts.count(Denial("lookup")), len(found) > LOOKED_AT)
 
 
 def _has_voted(tx: Transaction, call: Call, person: str) -> bool:

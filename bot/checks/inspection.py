@@ -24,10 +24,10 @@ from bot.clock import Clock
 from bot.config.settings import Settings
 from bot.explain.explanation import describe_next_holidays
 from bot.policy import rules
+from bot.policy.approver_lists import list_fields_with_owners
 from bot.policy.condition_values import Facts, SlackId
 from bot.policy.evaluation import CurrentPolicy, Policy
 from bot.policy.gates import Allow, Ask, Deny, GateAddOn
-from bot.policy.owners import list_fields_with_owners
 from bot.signals import Signals
 from bot.slack.client import build_read_only_slack_client
 from bot.toml_file import nearest_name_hint

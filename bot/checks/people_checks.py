@@ -239,7 +239,8 @@ class _ApproverChecks:
         if any(each.channel or each.requester for each in _list_gate_approvers(ask)):
             return  # hangs on where it is asked, and by whom
         try:
-            meant = self._authority.list_named_people(ask.approvers, requester="", channel="")
+            told = ask.approvers.notified
+            meant = self._authority.list_named_people(told, requester="", channel="")
             missing = self._authority.count_missing_approvers(ask, requester="", channel="")
             able = {
                 each
@@ -269,6 +270,9 @@ class _ApproverChecks:
                 _describe_unapprovable_requesters(stuck, able, asked),
                 "Name another approver",
             )
+        if told is not ask.approvers and not self._list_able_approvers(ask, told):
+            text = "none of its approvers who are notified can decide, so the silent ones are told"
+            yield check.build_warning_result(about, text, "Name somebody else in approvers")
         if ask.post_to == "approvers" and len(meant) > CROWD:
             text = f"more than {CROWD} people would each get a direct message"
             yield check.build_warning_result(

@@ -342,11 +342,16 @@ def _compare_gate(case: CaseEntry, judged: Judgement) -> Iterator[str]:
 
 def _list_terms(gate: Ask) -> dict[str, Any]:
     """Return how a gate asks, by the keys of a policy."""
-    steps = [(_list_approver_names(each.approvers), each.quorum) for each in gate.stages]
+    steps = [(_list_approver_names(each.approvers.notified), each.quorum) for each in gate.stages]
+    silent = [" or ".join(sorted(each.approvers.silent)) for each in gate.stages]
     terms: dict[str, Any] = {
         "approvers": ", then ".join(names for names, _ in steps),
         "quorum": ", then ".join(str(quorum) for _, quorum in steps),
-        "stages": ", then ".join(f"{quorum} of {names}" for names, quorum in steps),
+        "silent": ", then ".join(filter(None, silent)) or "nobody",
+        "stages": ", then ".join(
+            f"{quorum} of {names}" + (f", silent: {also}" if also else "")
+            for (names, quorum), also in zip(steps, silent, strict=True)
+        ),
         "business_hours": gate.hours is not None,
     }
     return {key: getattr(gate, key, None) for key in ASK_KEYS} | terms

@@ -13,10 +13,10 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bot.policy import policy_file
+from bot.policy.approver_lists import OwnerResolver, OwnerTables
 from bot.policy.business_hours import PolicyCalendar
 from bot.policy.condition_values import Facts, NeededLookups
 from bot.policy.gates import Allow, Approvers, Ask, Deny, GateAddOn, tighten_gate
-from bot.policy.owners import OwnerResolver, OwnerTables
 from bot.policy.policy_names import replace_names_in_policy
 from bot.policy.rules import (
     Rule,
@@ -299,7 +299,7 @@ def _build_policy(written: policy_file.PolicyFile, source: str, problems: FilePr
         templates=policy_file.build_request_templates(written.template, problems),
         shared_channels=tuple(written.shared_channels),
         calendar=assembly.build_policy_calendar(),
-        owners=assembly.build_field_owners(rules),
+        owners=assembly.build_owner_tables(rules),
         lines=lines,
         readers=assembly.build_record_viewers(),
     )

@@ -195,6 +195,7 @@ def test_each_term_is_compared(
 OTHER = {
     "approvers": '["@others"]',
     "quorum": "3",
+    "silent": '["@others"]',
     "stages": '[{ approvers = ["@shop-leads"], quorum = 2 }]',
     "any_order": "true",
     "veto": "2",
