@@ -21,10 +21,12 @@ from slack_sdk import WebClient
 from bot.cards.slack_text import format_in_utc
 from bot.checks import check
 from bot.clock import Clock
+from bot.config.owner_functions import import_owner_function
 from bot.config.settings import Settings
 from bot.explain.explanation import describe_next_holidays
 from bot.policy import rules
 from bot.policy.approver_lists import list_fields_with_owners
+from bot.policy.authority import LookupFailedError
 from bot.policy.condition_values import Facts, SlackId
 from bot.policy.evaluation import CurrentPolicy, Policy
 from bot.policy.gates import Allow, Ask, Deny, GateAddOn
@@ -59,6 +61,7 @@ def check_policy_rules(
         for each in (*_check_rule(rule, tools, lines), *_check_owners(rule, tools, policy))
     ]
     yield from found
+    yield from _check_owner_functions(policy)
     if not found:
         yield check.build_ok_result("rules", f"each fits a tool; there are {len(tools)} tools")
     yield from _check_unasked_changes(policy, tools)
@@ -323,11 +326,23 @@ def _check_owners(
             schema = tool.arguments.model_json_schema(by_alias=False)
             own = schema.get("properties", {}).get(field, {})
             own = schema["$defs"][own["$ref"].rpartition("/")[2]] if "$ref" in own else own
-            choices = own.get("enum", ())
+            choices = () if field in policy.owner_functions else own.get("enum", ())
             if nobodys := sorted(str(e) for e in choices if str(e) not in policy.owners[field]):
                 text = f"nobody owns {', '.join(nobodys)}, which {field} of {tool.name} may be"
                 remedy = f"Nobody could decide about them: name owners in [owners.{field}]"
                 yield check.build_warning_result(about, text, remedy)
+
+
+def _check_owner_functions(policy: Policy) -> Iterator[check.CheckResult]:
+    """Yield a check that each function which finds owners can be imported."""
+    for field, name in policy.owner_functions.items():
+        try:
+            import_owner_function(name)
+        except LookupFailedError as error:
+            remedy = "Nobody owns what the table does not name: install it, or correct the name"
+            yield check.build_failure_result(f"owners of {field}", str(error), remedy)
+        else:
+            yield check.build_ok_result(f"owners of {field}", f"{name} is there")
 
 
 log = logging.getLogger("countersign.setup")

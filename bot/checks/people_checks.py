@@ -236,8 +236,8 @@ class _ApproverChecks:
         `asked`: how often each person asked under it.
         """
         about = " with ".join([f"rule {ask.rule!r}", *(repr(each) for each in ask.added)])
-        if any(each.channel or each.requester for each in _list_gate_approvers(ask)):
-            return  # hangs on where it is asked, and by whom
+        if any(e.channel or e.requester or e.owners for e in _list_gate_approvers(ask)):
+            return  # hangs on where it is asked, by whom, and with which arguments
         try:
             told = ask.approvers.notified
             meant = self._authority.list_named_people(told, requester="", channel="")
@@ -361,11 +361,12 @@ def _check_operator_person(
 def _may_operator_decide(operator: str, policy: Policy, authority: Authority) -> bool:
     """Return whether some rule lets the operator decide.
 
-    A rule that asks a channel's members or the requester counts: who that is depends on the call.
+    A rule that asks a channel's members, the requester or an owner whom a function finds counts:
+    who that is depends on the call.
     """
     for ask in policy.asks():
         for who in _list_gate_approvers(ask):
-            if who.channel or who.requester:
+            if who.channel or who.requester or who.owners:
                 return True
             if operator in authority.list_able_approvers(ask, who, requester="", channel=""):
                 return True

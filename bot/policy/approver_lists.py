@@ -4,18 +4,23 @@ decides where a rule says "owner of args.service", by the table [owners.service]
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from enum import Enum
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from bot.policy.gates import Allow, Approvers, Ask, Deny, GateAddOn
 from bot.toml_file import FileProblems, nearest_name_hint
 
 OwnerTables = Mapping[str, Mapping[str, Approvers]]  # field -> value -> who owns it
+MOST_IN_FILE = 1_000_000  # characters of a file of owners
 AnyGate = TypeVar("AnyGate", Ask, Allow | Ask, GateAddOn, Allow | Deny | Ask | GateAddOn)
 
 
@@ -50,15 +55,17 @@ def _validate_deciders(values: list[str]) -> list[str]:
     return values
 
 
-def _validate_owners(values: list[str]) -> list[str]:
+def validate_owners(values: list[str]) -> list[str]:
     """Return a list of owners if it is valid; raises ValueError with what is wrong."""
+    if not all(isinstance(each, str) for each in values):
+        raise ValueError("write each in quotes")
     validate_approvers(values)
     if {"channel", "requester"} & set(values):
         raise ValueError("name people and groups only")
     return values
 
 
-OwnerList = Annotated[list[str], AfterValidator(_validate_owners)]
+OwnerList = Annotated[list[str], AfterValidator(validate_owners)]
 DeciderList = Annotated[list[str], AfterValidator(_validate_deciders)]
 ApproverList = Annotated[list[str], AfterValidator(validate_approvers)]
 
@@ -93,15 +100,86 @@ def list_fields_with_owners(gate: Allow | Deny | Ask | GateAddOn) -> list[str]:
     return sorted({field for each in who for field in each.owners})
 
 
+def _validate_file_name(value: str) -> str:
+    if not re.fullmatch(r"\w[\w.-]{0,99}", value):
+        raise ValueError('write the name of a CSV file beside the policy, as in "owners.csv"')
+    return value
+
+
+def _validate_function_name(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_][\w.]{0,199}:[A-Za-z_]\w{0,99}", value):
+        raise ValueError('write a function of your own, as in "package.module:find_owner"')
+    if re.split(r"[.:]", value)[0] in sys.stdlib_module_names:
+        raise ValueError("is no function of your own; write one that returns who owns a value")
+    return value
+
+
+class OwnersEntry(BaseModel):
+    """One table [owners.field]: owners by value, and where further ones are found."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+    __pydantic_extra__: dict[str, OwnerList] = Field(init=False)
+    file: Annotated[str, AfterValidator(_validate_file_name)] | None = None
+    function: Annotated[str, AfterValidator(_validate_function_name)] | None = None
+
+    def build_table(
+        self, field: str, files: Mapping[str, str], problems: FileProblems
+    ) -> dict[str, Approvers]:
+        """Return the owners by value: those of the table, then those of its file."""
+        table = dict(self.__pydantic_extra__)
+        for line, value, owners in self._read_rows(field, files, problems):
+            try:
+                if value in table:
+                    raise ValueError(f"{value!r} has owners already; name them in one place")
+                table[value] = validate_owners(owners)
+            except ValueError as error:
+                problems.add(("owners", field, "file"), f"{self.file}, line {line}: {error}")
+        return {value: build_approvers(owners) for value, owners in sorted(table.items())}
+
+    def _read_rows(
+        self, field: str, files: Mapping[str, str], problems: FileProblems
+    ) -> Iterator[tuple[int, str, list[str]]]:
+        """Yield line, value and owners of each row of the file; problems of it as a whole."""
+        if self.file is None:
+            return
+        text = files.get(self.file)
+        if text is None or len(text) > MOST_IN_FILE:
+            sentence = f"{self.file} cannot be read; put a CSV file of at most 1 MB there"
+            problems.add(("owners", field, "file"), sentence)
+            return
+        rows = csv.reader(io.StringIO(text), strict=True)
+        try:
+            if next(rows, None) != ["key", "owners"]:
+                raise csv.Error("write key,owners in its first line, with a comma")
+            for row in filter(None, rows):
+                if len(row) != 2:
+                    raise csv.Error(f"line {rows.line_num} has {len(row)} columns instead of 2")
+                yield rows.line_num, row[0], row[1].replace(",", " ").split()
+        except csv.Error as error:
+            problems.add(("owners", field, "file"), f"{self.file}: {error}")
+
+
+def list_owner_files(written: object) -> list[str]:
+    """Return the valid names of CSV files in the [owners] of a parsed policy file."""
+    tables = written.get("owners") if isinstance(written, dict) else None
+    found = []
+    for table in tables.values() if isinstance(tables, dict) else ():
+        with suppress(ValueError):
+            name = table.get("file") if isinstance(table, dict) else None
+            found += [_validate_file_name(name)] if isinstance(name, str) else []
+    return sorted(set(found))
+
+
 def build_owner_tables(
-    tables: Mapping[str, Mapping[str, list[str]]],
+    tables: Mapping[str, OwnersEntry],
     gates: Iterable[Allow | Deny | Ask | GateAddOn],
     default: Ask | None,
+    files: Mapping[str, str],
     problems: FileProblems,
 ) -> OwnerTables:
     """Return who owns which values of which fields; mistakes are added to `problems`.
 
-    `gates`: those of the rules, in order.
+    `gates`: those of the rules, in order; `files`: the texts of the files that tables name.
     """
     used = set[str]()
     for index, gate in enumerate(gates):
@@ -119,18 +197,29 @@ def build_owner_tables(
     for field in sorted(tables.keys() - used):
         problems.add(("owners", field), "is used nowhere; use it, or remove it")
     return {
-        field: {value: build_approvers(each) for value, each in sorted(table.items())}
-        for field, table in sorted(tables.items())
+        field: each.build_table(field, files, problems) for field, each in sorted(tables.items())
     }
 
 
 class OwnerResolver:
     """Puts the owners of one call's arguments into gates, in the place of "owner of args.field"."""
 
-    def __init__(self, tables: OwnerTables, args: Mapping[str, Any] | None) -> None:
-        """Without `args`, whoever owns any value is put in: for checks of the policy."""
+    def __init__(
+        self,
+        tables: OwnerTables,
+        functions: Mapping[str, str],
+        args: Mapping[str, Any] | None,
+        found: Mapping[str, tuple[str, ...] | None] | None = None,
+    ) -> None:
+        """`found` has what the `functions` return for the values of `args`; None where one failed.
+
+        Without `args`, whoever owns any value is put in, for checks of the policy; a field with a
+        function then stays among the owners.
+        """
         self._tables = tables
+        self._functions = functions
         self._args = args
+        self._found = found or {}
         self.notes: list[str] = []  # who was put in, in words
 
     def replace_owners_in_gate(self, gate: AnyGate) -> AnyGate:
@@ -160,16 +249,27 @@ class OwnerResolver:
         return found
 
     def _find_owners(self, field: str) -> Iterator[Approvers]:
-        table = self._tables.get(field, {})
+        table, function = self._tables.get(field, {}), self._functions.get(field)
         if self._args is None:
             yield from table.values()
+            if function:
+                yield Approvers(owners=(field,))
             return
-        value = self._args.get(field)
-        value = value.value if isinstance(value, Enum) else value
-        if isinstance(value, str | int) and not isinstance(value, bool) and str(value) in table:
+        value, owner = read_owned_value(self._args, field), Approvers()
+        where = f"it is not in [owners.{field}]"
+        if value is not None and str(value) in table:
             owner = table[str(value)]
-            names = ", ".join([*owner.users, *(f"@{each}" for each in owner.groups)])
-            self.notes.append(f"the owner of args.{field} is {names}")
-            yield owner
-        else:
-            self.notes.append(f"the owner of args.{field} is nobody: it is not in [owners.{field}]")
+        elif function and value is not None:
+            found = self._found.get(field)
+            owner = build_approvers(found or ())
+            where = f"{function} names nobody" if found is not None else f"{function} has failed"
+        names = ", ".join([*owner.users, *(f"@{each}" for each in owner.groups)])
+        self.notes.append(f"the owner of args.{field} is {names or f'nobody: {where}'}")
+        yield owner
+
+
+def read_owned_value(args: Mapping[str, Any], field: str) -> str | int | None:
+    """Return the value whose owner is meant; None if it is one that nobody can own."""
+    value = args.get(field)
+    value = value.value if isinstance(value, Enum) else value
+    return value if isinstance(value, str | int) and not isinstance(value, bool) else None

@@ -114,6 +114,10 @@ class Directory(Protocol):
         """Return whether a channel, given as #name or id, is public or the person is in it."""
         ...
 
+    def find_owners(self, field: str, function: str, value: str | int) -> tuple[str, ...]:
+        """Return who owns this value of a field, as the function of that name says."""
+        ...
+
     def is_externally_shared_channel(self, channel: str) -> bool:
         """Return whether a channel, given as #name or id, is shared with another company."""
         ...

@@ -257,7 +257,7 @@ class PolicyFile(_StrictModel):
     # who may look at any request's record, beside those whom it concerns
     readers: approver_lists.ApproverList | None = None
     hours: HoursEntry | None = None
-    owners: dict[str, dict[str, approver_lists.OwnerList]] = {}
+    owners: dict[str, approver_lists.OwnersEntry] = {}
     freezes: dict[FreezeName, FreezeEntry] = {}
     defaults: DefaultsEntry = DefaultsEntry()
     modes: ChannelModesEntry = ChannelModesEntry()

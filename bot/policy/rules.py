@@ -396,11 +396,13 @@ class RuleBuilder:
         found = PolicyCalendar(freezes=tuple(freezes.values()), hours=hours)
         return found if freezes or hours else None
 
-    def build_owner_tables(self, rules: Iterable[Rule]) -> approver_lists.OwnerTables:
+    def build_owner_tables(
+        self, rules: Iterable[Rule], files: Mapping[str, str]
+    ) -> approver_lists.OwnerTables:
         """Return who owns which values of which fields; mistakes are reported."""
         gates = [each.gate for each in rules]
         return approver_lists.build_owner_tables(
-            self._written.owners, gates, self.default, self._problems
+            self._written.owners, gates, self.default, files, self._problems
         )
 
     def _list_conditions(self) -> Iterator[tuple[int, Condition]]:

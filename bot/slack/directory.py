@@ -7,6 +7,7 @@ could decide, and which channel to look up.
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 import time
@@ -20,6 +21,7 @@ from slack_sdk import WebClient
 
 from bot.cards.slack_text import sanitise_for_mrkdwn, strip_mrkdwn
 from bot.clock import Clock
+from bot.config.owner_functions import call_owner_function
 from bot.policy.authority import Directory, Group, LookupFailedError, LookupPendingError, Person
 from bot.policy.evaluation import Policy
 from bot.signals import Signals
@@ -149,6 +151,7 @@ class SlackDirectory:
             lookups.LookupKind.CHANNELS: reader.read_channels,
             lookups.LookupKind.PRIVATE: reader.read_common_private_channels,
             lookups.LookupKind.PEOPLE: reader.read_everybody,
+            lookups.LookupKind.OWNERS: lambda name: call_owner_function(*json.loads(name)),
         }
 
     def with_timeout(self, seconds: float) -> SlackDirectory:
@@ -233,6 +236,12 @@ class SlackDirectory:
         """Return whether the channel is shared with another company, or is about to be."""
         found: lookups.Json = self._look_up(lookups.LookupKind.CHANNEL, channel) or {}
         return bool(found.get("is_ext_shared") or found.get("is_pending_ext_shared"))
+
+    def find_owners(self, field: str, function: str, value: str | int) -> tuple[str, ...]:
+        """Return the user ids and "@group" handles of who owns this value of a field."""
+        name = json.dumps([function, value])
+        found: tuple[str, ...] = self._look_up(lookups.LookupKind.OWNERS, name)
+        return found
 
     def list_channels(self) -> Mapping[str, lookups.Json]:
         """Return all unarchived channels that the bot can see, by id, as Slack has them."""

@@ -168,6 +168,7 @@ class LookupKind(StrEnum):
     CHANNELS = "channels"  # the list of all
     PRIVATE = "private"  # the private channels a person is in
     PEOPLE = "people"  # the list of everybody
+    OWNERS = "owners"  # of a value, by a function of the operator's own
 
 
 LISTS = (LookupKind.CHANNELS, LookupKind.PEOPLE)

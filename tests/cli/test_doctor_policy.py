@@ -369,3 +369,22 @@ def test_choices_that_nobody_owns(settings: Settings) -> None:
     found = [str(each) for each in check_rules_against_tools(settings, policy)]
     text = "nobody owns damaged, goodwill, other, wrong_item, which reason of refund_order may be"
     assert f"warn  rule 'r': {text}. Nobody could decide about them: name owners in" in found[0]
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        ("tests.stories.owner_functions:find_owner", "ok    owners of reason: "),
+        ("tests.stories.owner_functions:find_ownr", "fail  owners of reason: tests.stories.owner_"),
+        ("tests.stories.owner_functions:released", "fail  owners of reason: tests.stories.owner_"),
+    ],
+)
+def test_a_function_that_finds_owners_is_imported(
+    settings: Settings, function: str, said: str
+) -> None:
+    """And its choices are not compared, as it may know them all."""
+    text = OWNED.format(field="reason").replace(', "cancel_order"', "")
+    policy = parse(text.replace("late =", f'function = "{function}"\nlate ='))
+    found = [str(each) for each in check_rules_against_tools(settings, policy)]
+    assert any(each.startswith(said) for each in found), found
+    assert not any("nobody owns" in each for each in found)
