@@ -21,7 +21,7 @@ from pydantic import BaseModel
 from bot.approvals.call_state import get_approval_lifetime, load_preview
 from bot.approvals.channel_mode import get_strictest_channel_mode, restrict_gate_by_channel_mode
 from bot.clock import Clock
-from bot.policy.approver_lists import read_owned_value
+from bot.policy.approver_lists import MANAGER, read_owned_value
 from bot.policy.authority import Directory, LookupFailedError
 from bot.policy.condition_values import Facts, NeededLookups, SlackId, SpendingSum
 from bot.policy.evaluation import CurrentPolicy
@@ -92,7 +92,9 @@ def load_policy_facts_from_values(
         field: None
         if value is None
         else _look_up_or_none(partial(directory.find_owners, field, functions[field], value))
-        for field, value in ((each, read_owned_value(values, each)) for each in needs.owners)
+        for field, value in (
+            (e, read_owned_value({**values, MANAGER: requester}, e)) for e in needs.owners
+        )
     }
     return Facts(
         tool=tool.name,

@@ -25,7 +25,7 @@ from bot.config.owner_functions import import_owner_function
 from bot.config.settings import Settings
 from bot.explain.explanation import describe_next_holidays
 from bot.policy import rules
-from bot.policy.approver_lists import list_fields_with_owners
+from bot.policy.approver_lists import MANAGER, list_fields_with_owners
 from bot.policy.authority import LookupFailedError
 from bot.policy.condition_values import Facts, SlackId
 from bot.policy.evaluation import CurrentPolicy, Policy
@@ -311,7 +311,7 @@ def _check_owners(
     rule: rules.Rule, tools: ToolsByName, policy: Policy
 ) -> Iterator[check.CheckResult]:
     """Yield a check of each tool whose calls would find no owner of the field a rule names."""
-    for field in list_fields_with_owners(rule.gate):
+    for field in set(list_fields_with_owners(rule.gate)) - {MANAGER}:
         for tool in tools.values():
             if not rule.can_match(tool.name, tool.does, tool.risk):
                 continue
@@ -336,6 +336,8 @@ def _check_owners(
 def _check_owner_functions(policy: Policy) -> Iterator[check.CheckResult]:
     """Yield a check that each function which finds owners can be imported."""
     for field, name in policy.owner_functions.items():
+        if field == MANAGER:
+            continue
         try:
             import_owner_function(name)
         except LookupFailedError as error:
@@ -444,7 +446,7 @@ class SetupInspector:
             yield found
             return
         try:
-            yield from check_token_and_clock(found, settings)
+            yield from check_token_and_clock(found, settings, policy)
             yield from check_card_channels(policy, found.workspace)
             usual = count_requests_by_rule(self._store, self._clock.now())
             yield from check_names_used_in_policy(policy, found.workspace, usual)

@@ -22,7 +22,7 @@ from bot.cli.read_only_core import FailingSlackDirectory, PlainMentionStyle, Rea
 from bot.explain.explanation import describe_judgement
 from bot.explain.replay import FixedClock
 from bot.explain.typed_call import TypedCallError, describe_refused_arguments, find_tool
-from bot.policy.approver_lists import OwnerList
+from bot.policy.approver_lists import OwnerList, describe_owner
 from bot.policy.authority import Group, LookupFailedError, Person
 from bot.policy.condition_values import Facts
 from bot.policy.evaluation import CurrentPolicy, Judgement
@@ -315,7 +315,7 @@ def _add_described_tool(tools: Registry, entry: ToolEntry) -> None:
 
 def _list_unknown_names(facts: Facts) -> Iterator[str]:
     """Yield each name that a rule about the call looks up, and the file does not have."""
-    owned = {f"the owner of args.{field}": found for field, found in (facts.owners or {}).items()}
+    owned = {describe_owner(field): found for field, found in (facts.owners or {}).items()}
     for table, names in (
         ("owners", owned),
         ("groups", facts.groups),

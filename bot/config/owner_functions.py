@@ -6,7 +6,6 @@ import importlib
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as NotInTime
 from typing import Any
 
 from bot.policy.approver_lists import validate_owners
@@ -50,10 +49,8 @@ def call_owner_function(name: str, value: str | int) -> tuple[str, ...]:
     threading.Thread(target=call, name=f"owners {name}", daemon=True).start()
     try:
         found = answer.result(PATIENCE)
-        return tuple(validate_owners(list(found))) if found else ()
-    except LookupFailedError:
-        raise
-    except NotInTime:
+        return tuple(validate_owners([str(each) for each in found])) if found else ()
+    except TimeoutError:
         raise LookupFailedError(f"{name} has not answered within {PATIENCE:.0f} s") from None
-    except BaseException as error:
+    except BaseException as error:  # also what it is that it returned
         raise LookupFailedError(f"{name} failed ({type(error).__name__})") from error

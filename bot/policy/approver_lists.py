@@ -10,7 +10,6 @@ import math
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from enum import Enum
 from typing import Annotated, Any, TypeVar
 
@@ -20,13 +19,15 @@ from bot.policy.gates import Allow, Approvers, Ask, Deny, GateAddOn
 from bot.toml_file import FileProblems, nearest_name_hint
 
 OwnerTables = Mapping[str, Mapping[str, Approvers]]  # field -> value -> who owns it
+FILE_NAME = re.compile(r"\w[\w.-]{0,99}")
 MOST_IN_FILE = 1_000_000  # characters of a file of owners
 AnyGate = TypeVar("AnyGate", Ask, Allow | Ask, GateAddOn, Allow | Deny | Ask | GateAddOn)
 
 
 USER_ID = re.compile(r"[UW][A-Z0-9]{2,30}")
 GROUP_HANDLE = re.compile(r"@[^\s@A-Z<>|&,]{1,80}")
-_OWNER = re.compile(r"owner of args\.([A-Za-z_][A-Za-z0-9_]{0,99})")
+_OWNER = re.compile(r"owner of args\.([A-Za-z_][A-Za-z0-9_]{0,99})|(manager of requester)")
+MANAGER = "manager of requester"  # stands among the fields whose owners are meant
 
 
 def validate_approvers(values: list[str]) -> list[str]:
@@ -57,8 +58,6 @@ def _validate_deciders(values: list[str]) -> list[str]:
 
 def validate_owners(values: list[str]) -> list[str]:
     """Return a list of owners if it is valid; raises ValueError with what is wrong."""
-    if not all(isinstance(each, str) for each in values):
-        raise ValueError("write each in quotes")
     validate_approvers(values)
     if {"channel", "requester"} & set(values):
         raise ValueError("name people and groups only")
@@ -76,7 +75,7 @@ def build_approvers(named: Iterable[str], silent: Iterable[str] = ()) -> Approve
     silent = tuple(dict.fromkeys(each for each in silent if each not in told))
     who = (*told, *silent)
     return Approvers(
-        owners=tuple(found[1] for found in map(_OWNER.fullmatch, who) if found),
+        owners=tuple(found[1] or found[2] for found in map(_OWNER.fullmatch, who) if found),
         users=tuple(each for each in who if each[0] in "UW"),
         groups=tuple(each[1:] for each in who if each[0] == "@"),
         channel="channel" in who,
@@ -101,7 +100,7 @@ def list_fields_with_owners(gate: Allow | Deny | Ask | GateAddOn) -> list[str]:
 
 
 def _validate_file_name(value: str) -> str:
-    if not re.fullmatch(r"\w[\w.-]{0,99}", value):
+    if not FILE_NAME.fullmatch(value):
         raise ValueError('write the name of a CSV file beside the policy, as in "owners.csv"')
     return value
 
@@ -159,17 +158,6 @@ class OwnersEntry(BaseModel):
             problems.add(("owners", field, "file"), f"{self.file}: {error}")
 
 
-def list_owner_files(written: object) -> list[str]:
-    """Return the valid names of CSV files in the [owners] of a parsed policy file."""
-    tables = written.get("owners") if isinstance(written, dict) else None
-    found = []
-    for table in tables.values() if isinstance(tables, dict) else ():
-        with suppress(ValueError):
-            name = table.get("file") if isinstance(table, dict) else None
-            found += [_validate_file_name(name)] if isinstance(name, str) else []
-    return sorted(set(found))
-
-
 def build_owner_tables(
     tables: Mapping[str, OwnersEntry],
     gates: Iterable[Allow | Deny | Ask | GateAddOn],
@@ -186,16 +174,18 @@ def build_owner_tables(
         fields = list_fields_with_owners(gate)
         used.update(fields)
         for field in (each for each in fields if each not in tables):
-            sentence = f"there is no [owners.{field}]{nearest_name_hint([field], tables)}"
+            table = "manager" if field == MANAGER else f"owners.{field}"
+            sentence = f"there is no [{table}]{nearest_name_hint([field], tables)}"
             problems.add(("rule", index, "approvers"), f"{sentence}; add it")
         if fields and isinstance(gate, Ask) and (gate.remember or gate.once):
             sentence = "what an owner approves is asked every time; nothing is remembered"
             problems.add(("rule", index, "approvers"), sentence)
     if default and list_fields_with_owners(default):
-        sentence = "name owners in a rule for the tools that have the field"
+        sentence = "name owners in a rule for the tools that have the field, and managers in a rule"
         problems.add(("defaults", "approvers"), sentence)
     for field in sorted(tables.keys() - used):
-        problems.add(("owners", field), "is used nowhere; use it, or remove it")
+        loc = ("manager",) if field == MANAGER else ("owners", field)
+        problems.add(loc, "is used nowhere; use it, or remove it")
     return {
         field: each.build_table(field, files, problems) for field, each in sorted(tables.items())
     }
@@ -257,15 +247,23 @@ class OwnerResolver:
             return
         value, owner = read_owned_value(self._args, field), Approvers()
         where = f"it is not in [owners.{field}]"
-        if value is not None and str(value) in table:
+        if field == MANAGER:
+            owner = build_approvers(self._found.get(field) or ())
+            where = f"Slack's profile field {function!r} names no person that could be looked up"
+        elif value is not None and str(value) in table:
             owner = table[str(value)]
         elif function and value is not None:
             found = self._found.get(field)
             owner = build_approvers(found or ())
             where = f"{function} names nobody" if found is not None else f"{function} has failed"
-        names = ", ".join([*owner.users, *(f"@{each}" for each in owner.groups)])
-        self.notes.append(f"the owner of args.{field} is {names or f'nobody: {where}'}")
+        names = ", ".join(owner.names)
+        self.notes.append(f"{describe_owner(field)} is {names or f'nobody: {where}'}")
         yield owner
+
+
+def describe_owner(field: str) -> str:
+    """Return whose approval a field means: "the owner of args.service"."""
+    return f"the {MANAGER}" if field == MANAGER else f"the owner of args.{field}"
 
 
 def read_owned_value(args: Mapping[str, Any], field: str) -> str | int | None:

@@ -15,10 +15,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bot.policy import policy_file
 from bot.policy.approver_lists import (
+    FILE_NAME,
+    MANAGER,
     OwnerResolver,
     OwnerTables,
     list_fields_with_owners,
-    list_owner_files,
 )
 from bot.policy.business_hours import PolicyCalendar
 from bot.policy.condition_values import Facts, NeededLookups
@@ -73,7 +74,8 @@ class Policy(BaseModel):
     # where requests are worked on though people of another company read along; id or #name
     shared_channels: tuple[str, ...] = ()
     owners: OwnerTables = {}
-    owner_functions: Mapping[str, str] = {}  # field -> the function that finds further owners
+    # field -> the function that finds further owners; MANAGER -> the field of Slack's profile
+    owner_functions: Mapping[str, str] = {}
     calendar: PolicyCalendar | None = None  # None where no condition asks for it
     tools: Toolbox | None = None  # those there are; None where that is not known
     lines: tuple[Mapping[str, int], ...] = ()  # of each rule's keys in the file, for complaints
@@ -302,9 +304,10 @@ def list_named_files(text: str, source: str) -> list[str]:
     """Return the names of the files that a policy is read with; [] where it cannot be parsed."""
     try:
         written = parse_strict_json(text) if source.endswith(".json") else tomllib.loads(text)
-    except (ValueError, RecursionError):  # told by `parse`
+        names = [each.get("file") for each in written["owners"].values()]
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError):  # see `parse`
         return []
-    return list_owner_files(written)
+    return sorted({each for each in names if isinstance(each, str) and FILE_NAME.fullmatch(each)})
 
 
 def _build_policy(
@@ -312,6 +315,8 @@ def _build_policy(
 ) -> Policy:
     assembly = RuleBuilder(written, problems)
     rules = assembly.build_rules()
+    functions = {field: each.function for field, each in written.owners.items() if each.function}
+    manager = {MANAGER: written.manager.field} if written.manager else {}
     lines = tuple(
         {key: problems.get_line(("rule", index, key)) for key in ("tool", "when")}
         for index in range(len(rules))
@@ -325,9 +330,7 @@ def _build_policy(
         shared_channels=tuple(written.shared_channels),
         calendar=assembly.build_policy_calendar(),
         owners=assembly.build_owner_tables(rules, files),
-        owner_functions={
-            field: each.function for field, each in written.owners.items() if each.function
-        },
+        owner_functions=functions | manager,
         lines=lines,
         readers=assembly.build_record_viewers(),
     )

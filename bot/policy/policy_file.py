@@ -239,6 +239,12 @@ class ChannelModesEntry(_StrictModel):
     )
 
 
+class ManagerEntry(_StrictModel):
+    """Where people's managers are found."""
+
+    field: Annotated[str, StringConstraints(min_length=1, max_length=100)]
+
+
 ChannelName = Annotated[str, StringConstraints(pattern=r"^(#[^\s#]{1,80}|C\w{5,20})$")]
 
 
@@ -258,6 +264,7 @@ class PolicyFile(_StrictModel):
     readers: approver_lists.ApproverList | None = None
     hours: HoursEntry | None = None
     owners: dict[str, approver_lists.OwnersEntry] = {}
+    manager: ManagerEntry | None = None
     freezes: dict[FreezeName, FreezeEntry] = {}
     defaults: DefaultsEntry = DefaultsEntry()
     modes: ChannelModesEntry = ChannelModesEntry()

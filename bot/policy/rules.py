@@ -400,10 +400,10 @@ class RuleBuilder:
         self, rules: Iterable[Rule], files: Mapping[str, str]
     ) -> approver_lists.OwnerTables:
         """Return who owns which values of which fields; mistakes are reported."""
-        gates = [each.gate for each in rules]
-        return approver_lists.build_owner_tables(
-            self._written.owners, gates, self.default, files, self._problems
-        )
+        gates, tables = [each.gate for each in rules], self._written.owners
+        if self._written.manager:
+            tables = {**tables, approver_lists.MANAGER: approver_lists.OwnersEntry()}
+        return approver_lists.build_owner_tables(tables, gates, self.default, files, self._problems)
 
     def _list_conditions(self) -> Iterator[tuple[int, Condition]]:
         """Yield the condition of each rule that has one, with the rule's number from 0."""

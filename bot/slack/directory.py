@@ -22,6 +22,7 @@ from slack_sdk import WebClient
 from bot.cards.slack_text import sanitise_for_mrkdwn, strip_mrkdwn
 from bot.clock import Clock
 from bot.config.owner_functions import call_owner_function
+from bot.policy.approver_lists import MANAGER
 from bot.policy.authority import Directory, Group, LookupFailedError, LookupPendingError, Person
 from bot.policy.evaluation import Policy
 from bot.signals import Signals
@@ -151,6 +152,7 @@ class SlackDirectory:
             lookups.LookupKind.CHANNELS: reader.read_channels,
             lookups.LookupKind.PRIVATE: reader.read_common_private_channels,
             lookups.LookupKind.PEOPLE: reader.read_everybody,
+            lookups.LookupKind.MANAGER: reader.read_manager,
             lookups.LookupKind.OWNERS: lambda name: call_owner_function(*json.loads(name)),
         }
 
@@ -239,9 +241,9 @@ class SlackDirectory:
 
     def find_owners(self, field: str, function: str, value: str | int) -> tuple[str, ...]:
         """Return the user ids and "@group" handles of who owns this value of a field."""
-        name = json.dumps([function, value])
-        found: tuple[str, ...] = self._look_up(lookups.LookupKind.OWNERS, name)
-        return found
+        kind = lookups.LookupKind.MANAGER if field == MANAGER else lookups.LookupKind.OWNERS
+        found: tuple[str, ...] | None = self._look_up(kind, json.dumps([function, value]))
+        return found or ()
 
     def list_channels(self) -> Mapping[str, lookups.Json]:
         """Return all unarchived channels that the bot can see, by id, as Slack has them."""
@@ -287,6 +289,7 @@ class SlackDirectory:
             case "user_change":
                 user = event.get("user") or {}
                 forget(lookups.LookupKind.PERSON, user.get("id", ""))
+                forget(lookups.LookupKind.MANAGER)
                 self._answers.update_cached(EVERYBODY, lambda all: {**all, user["id"]: user})
             case str(kind) if kind.startswith(("channel_", "group_")):
                 forget(lookups.LookupKind.CHANNEL)

@@ -304,6 +304,20 @@ def test_owners_found_by_a_function_are_named_in_the_file(typed: Callable[..., E
     assert "a rule asks for the owner of args.reason, which the file does not name" in out
 
 
+def test_a_manager_is_named_in_the_file(typed: Callable[..., Ended]) -> None:
+    """By the requester's id."""
+    policy = (
+        '[defaults]\napprovers = ["@shop-leads"]\n[manager]\nfield = "Manager"\n'
+        '[[rule]]\ntool = "refund_order"\nverdict = "ask"\napprovers = ["manager of requester"]\n'
+    )
+    facts = FACTS + '[owners."manager of requester"]\nUBEN00001 = ["UANA00001"]\n'
+    case = f'[[case]]\nname = "one"\n{REFUND % "5.00"}{BEN}expect = "ask"\napprovers = %s\n'
+    code, out, _ = typed(TEST, policy, facts + case % '["UANA00001"]')
+    assert code == 0, out
+    code, out, _ = typed(TEST, policy, FACTS + case % '["UANA00001"]')
+    assert (code, "a rule asks for the manager of requester, which the file" in out) == (1, True)
+
+
 def test_silent_approvers_are_expected_apart(typed: Callable[..., Ended]) -> None:
     """They are none of the `approvers`, and have a key of their own."""
     policy = POLICY.replace('approvers = ["@shop-leads"]', 'approvers = ["@a"]\nsilent = ["@b"]', 1)
