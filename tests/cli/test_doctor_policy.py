@@ -19,7 +19,7 @@ from bot.clock import SystemClock
 from bot.config.settings import Settings
 from bot.policy.evaluation import parse
 from bot.policy.gates import dump_gate
-from slack_sandbox import Sandbox
+from slack_sandbox.server import Sandbox
 from storage import moves
 from storage.calls import insert_plan
 from storage.models import Call, Plan, Run
