@@ -23,6 +23,13 @@ name = "managed"
 tool = "note"
 verdict = "ask"
 approvers = ["manager of requester"]
+
+[[rule]]
+name = "own requests"
+tool = "put"
+verdict = "ask"
+approvers = ["manager of requester"]
+self_approval = true
 """
 
 
@@ -60,6 +67,14 @@ def test_without_a_manager_nobody_decides(harness: Harness, fakes: FakeTools, ma
     thread = ask(harness, ("note", {"text": "alone"}))
     harness.said(SUPPORT, thread, "That is all.")
     assert (statuses(harness, thread), fakes.did("note", "alone")) == ([C.REFUSED], 0)
+
+
+def test_nobody_is_their_own_manager(harness: Harness, fakes: FakeTools) -> None:
+    """Not even where the rule lets people approve their own requests."""
+    harness.person("ben").set_manager("ben")
+    thread = ask(harness, ("put", {"text": "own"}))
+    harness.said(SUPPORT, thread, "That is all.")
+    assert (statuses(harness, thread), fakes.did("put", "own")) == ([C.REFUSED], 0)
 
 
 def test_while_slack_does_not_say_nobody_decides(harness: Harness, fakes: FakeTools) -> None:
