@@ -335,9 +335,8 @@ def _check_owners(
 
 def _check_owner_functions(policy: Policy) -> Iterator[check.CheckResult]:
     """Yield a check that each function which finds owners can be imported."""
-    for field, name in policy.owner_functions.items():
-        if field == MANAGER:
-            continue
+    for field in sorted(policy.owner_functions.keys() - {MANAGER}):
+        name = policy.owner_functions[field]
         try:
             import_owner_function(name)
         except LookupFailedError as error:

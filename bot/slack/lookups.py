@@ -351,7 +351,8 @@ class LookupCache:
                 elif flight.is_awaited:
                     self._failed[key] = failure
         if failure is not None:
-            log.warning("look-up of %s %s failed: %s", *key, failure)
+            name = "…" if key[0] is LookupKind.OWNERS else key[1]  # the value may be secret
+            log.warning("look-up of %s %s failed: %s", key[0], name, failure)
         flight.set_outcome(value, failure)
         if flight.is_awaited:
             self._signals.work.notify()

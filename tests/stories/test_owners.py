@@ -77,14 +77,20 @@ def test_a_function_finds_the_owner(with_function: Harness, fakes: FakeTools) ->
 
 @pytest.mark.parametrize("value", ["unowned", "broken", "odd", "slow"])
 def test_a_function_that_fails_names_nobody(
-    with_function: Harness, fakes: FakeTools, value: str
+    with_function: Harness, fakes: FakeTools, value: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It returns nobody, raises, returns what is no list, or takes too long: nobody is asked."""
+    """It returns nobody, raises, returns what is no list, or takes too long: nobody is asked.
+
+    The log names the function, and never the value.
+    """
     released.clear()
     thread = ask(with_function, ("note", {"text": value}))
     with_function.said(SUPPORT, thread, "That is all.")
     released.set()
     assert (statuses(with_function, thread), fakes.did("note", value)) == ([C.REFUSED], 0)
+    failed = [each.getMessage() for each in caplog.records if "look-up of" in each.getMessage()]
+    assert bool(failed) is (value != "unowned")
+    assert all("find_owner" in each and value not in each for each in failed)
 
 
 def test_a_function_that_is_not_there_names_nobody(
