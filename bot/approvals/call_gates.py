@@ -21,6 +21,7 @@ from pydantic import BaseModel
 from bot.approvals.call_state import get_approval_lifetime, load_preview
 from bot.approvals.channel_mode import get_strictest_channel_mode, restrict_gate_by_channel_mode
 from bot.clock import Clock
+from bot.policy.approver_lists import MANAGER, read_owned_value
 from bot.policy.authority import Directory, LookupFailedError
 from bot.policy.condition_values import Facts, NeededLookups, SlackId, SpendingSum
 from bot.policy.evaluation import CurrentPolicy
@@ -75,6 +76,7 @@ def load_policy_facts_from_values(
 ) -> Facts:
     """Look up the policy facts of a call with these `values`, not stored yet, without sums."""
     directory, needs = sources.directory, get_lookups_needed_by_rules(sources.policy, tool)
+    functions = sources.policy.policy.owner_functions
     groups = {
         each: _look_up_or_none(partial(_find_group_members, directory, each))
         for each in needs.groups
@@ -85,6 +87,14 @@ def load_policy_facts_from_values(
     people = {
         each: _look_up_or_none(partial(_find_user_by_handle, directory, each))
         for each in needs.people
+    }
+    owners = {
+        field: None
+        if value is None
+        else _look_up_or_none(partial(directory.find_owners, field, functions[field], value))
+        for field, value in (
+            (e, read_owned_value({**values, MANAGER: requester}, e)) for e in needs.owners
+        )
     }
     return Facts(
         tool=tool.name,
@@ -97,6 +107,7 @@ def load_policy_facts_from_values(
         groups=groups,
         channels=channels,
         people=people,
+        owners=owners,
     )
 
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from bot.policy.gates import GOOD_FOR, Ask, Ballot, Deny, Tally, dump_gate, load_gate, tally_ballots
+from bot.policy.gates import GOOD_FOR, Ask, Deny, dump_gate, load_gate
+from bot.policy.tally import Ballot, Tally, tally_ballots
 from bot.tools import Preview, Registry, Table, Tool, ToolContext, tables
 from bot.tools.arguments import load_arguments
 from storage import calls, grants

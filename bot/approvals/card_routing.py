@@ -89,11 +89,9 @@ def resolve_card_place(
     """
     asker, channel = run.requester, run.channel
     try:
-        named = authority.list_approver_candidates(
-            gate,
-            gate.get_approvers_of_stages(gate.initial_stages, timedelta()),
-            requester=asker,
-            channel=channel,
+        first = gate.get_approvers_of_stages(gate.initial_stages, timedelta())
+        told = named = authority.list_approver_candidates(
+            gate, first, requester=asker, channel=channel
         )
         enough = gate.required_approvers == 1 and authority.list_first_colleagues(
             named - editors, 1
@@ -112,10 +110,16 @@ def resolve_card_place(
                 short = f"{f'only {able}' if able > 0 else 'nobody'} can be reached"
                 note = f"it needs {gate.required_approvers} people to approve it, and {short}"
             raise CallRefusedError(outputs.no_approvers_output(note), note, tell=True)
-        place = resolve_card_place_for_people(authority, run, gate, named)
+        if first.silent:
+            told = authority.list_approver_candidates(
+                gate, first.notified, requester=asker, channel=channel
+            )
+            if not authority.list_first_colleagues(told - editors, 1):
+                told = named  # nobody else could approve it, so the silent ones are notified
+        place = resolve_card_place_for_people(authority, run, gate, told)
         place = replace(place, groups=find_group_ids_of_gate(authority, gate))
         try:
-            return replace(place, away=list_away_people(authority, named - editors))
+            return replace(place, away=list_away_people(authority, told - editors))
         except LookupPendingError:  # nobody waits for that; the next reminder knows
             return place
     except LookupFailedError as error:

@@ -14,7 +14,7 @@ from bot.approvals.card_routing import filter_people_still_away
 from bot.approvals.channel_mode import get_strictest_channel_mode
 from bot.approvals.person_questions import find_question, get_asking_server_name
 from bot.cards.card import list_directly_approvable_call_ids
-from bot.cards.notices import away_approvers_note, describe_asker
+from bot.cards.notices import away_approvers_note, describe_asker, review_approvers_line
 from bot.cards.question_message import QuestionView, list_readable_answer_values
 from bot.cards.sentences import WAITS_FOR_ANSWER, request_mode_note
 from bot.cards.views import (
@@ -56,15 +56,19 @@ def _add_missing_votes(
     if call is None or view.progress is None or not isinstance(gate, Ask) or not gate.any_order:
         return view
     approved = tally_votes(gate, calls.list_votes_on_revision(tx, call.id, call.revision)).approved
-    missing = tuple(
-        MissingVotes(
-            stage.quorum - len(people),
-            tuple(ids[handle] for handle in stage.approvers.groups if handle in ids),
-            (*stage.approvers.users, *([run.requester] if stage.approvers.requester else ())),
-            run.channel if stage.approvers.channel else "",
-        )
+    lacking = (
+        (stage.quorum - len(people), stage.approvers.notified)
         for stage, people in zip(gate.stages, approved, strict=True)
         if len(people) < stage.quorum
+    )
+    missing = tuple(
+        MissingVotes(
+            votes,
+            tuple(ids[handle] for handle in who.groups if handle in ids),
+            (*who.users, *([run.requester] if who.requester else ())),
+            run.channel if who.channel else "",
+        )
+        for votes, who in lacking
     )
     return replace(view, progress=replace(view.progress, missing=missing))
 
@@ -81,7 +85,8 @@ def _build_approver_fields(
     if call is None or not isinstance(gate, Ask):
         return {}
     seen = tally_votes(gate, calls.list_votes_on_revision(tx, call.id, call.revision))
-    who = gate.get_approvers_of_stages(seen.asked_stages, measure_waiting_time(gate, call, now))
+    waited = measure_waiting_time(gate, call, now)
+    who = gate.get_approvers_of_stages(seen.asked_stages, waited).notified
     own = gate.self_approval or who.requester
     users = dict.fromkeys((*who.users, *([run.requester] if who.requester else [])))
     return {
@@ -92,6 +97,17 @@ def _build_approver_fields(
         "notes": list_card_notes(tx, run, call.plan_id, body.get("away", {}), now),
         "open_question_count": count_waiting_questions(tx, call.plan_id),
     }
+
+
+def describe_approvers_in_review(tx: Transaction, run: Run, call: Call, now: datetime) -> str:
+    """Return the line in Review that says who may decide about a pending call; "" for others."""
+    gate = load_gate(call.gate)
+    if not isinstance(gate, Ask):
+        return ""
+    seen = tally_votes(gate, calls.list_votes_on_revision(tx, call.id, call.revision))
+    who = gate.get_approvers_of_stages(seen.asked_stages, measure_waiting_time(gate, call, now))
+    told = [*who.notified.names, *[run.channel] * who.channel, *[run.requester] * who.requester]
+    return review_approvers_line(told, who.silent)
 
 
 def _has_call_waiting_for_others(tx: Transaction, plan: Plan, views: Sequence[CallView]) -> bool:

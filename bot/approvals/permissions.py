@@ -163,7 +163,7 @@ class PermissionChecker:
         if gate.any_order:
             return authority.may_approve_any_stage(gate, person, seen.open_stages, **known)
         verdict = authority.may_approve(gate, person, stage=seen.stage, **known)
-        return Permission(seen.stage, verdict.why) if isinstance(verdict, Permission) else verdict
+        return replace(verdict, stage=seen.stage) if isinstance(verdict, Permission) else verdict
 
     def may_save_approval_as_grant(self, gate: Ask, run: Run, person: str) -> bool:
         """Return whether `person`'s approval under this gate may be saved for later calls.
@@ -231,7 +231,7 @@ class PermissionChecker:
         who = gate.get_approvers_of_stages(
             tally_votes(gate, votes).asked_stages,
             measure_waiting_time(gate, call, self._clock.now()),
-        )
+        ).notified
         if who.channel:
             return f"the other members of {channel_mention(run.channel)}"
         try:
@@ -240,9 +240,7 @@ class PermissionChecker:
             ) - {vote.person for vote in votes}
             people = self._authority.list_first_colleagues(able, NAMED + 1)
         except LookupFailedError:
-            return ", ".join(
-                [*(user_mention(user) for user in gate.approvers.users), *gate.approvers.groups]
-            )
+            return ", ".join([*(user_mention(user) for user in who.users), *who.groups])
         others = " and others" if len(people) > NAMED else ""
         return ", ".join(user_mention(user) for user in people[:NAMED]) + others
 

@@ -14,7 +14,8 @@ from bot.cards import notices
 from bot.cards.slack_text import channel_mention, group_mention, list_mentions, user_mention
 from bot.clock import Clock
 from bot.policy.authority import Authority, LookupFailedError, LookupPendingError
-from bot.policy.gates import Approvers, Ask, Tally, load_gate
+from bot.policy.gates import Approvers, Ask, load_gate
+from bot.policy.tally import Tally
 from bot.tools import Registry
 from storage import calls, outbox, runs, schedule, trail
 from storage.record import Call, Message, Run, Store, Transaction, Vote
@@ -88,7 +89,7 @@ class ReminderSender:
         voted = {who for vote in votes for who in (vote.person, vote.counted_person)}
         news = _list_due_reminders(gate, seen, stage > call.told_stage, passed, waiting, votes)
         away = self._list_away_approvers(
-            run, gate, gate.get_approvers_of_stages(seen.open_stages, waiting)
+            run, gate, gate.get_approvers_of_stages(seen.open_stages, waiting).notified
         )
         gone = frozenset(user for user, _ in card_routing.filter_people_still_away(away, now))
         found = [
@@ -268,10 +269,10 @@ def _list_due_reminders(
             approved=approved,
             stand_ins=call_state.map_delegators_to_delegates(votes),
         )
-        people = gate.get_stage_approvers(seen.stage, waiting)
+        people = gate.get_stage_approvers(seen.stage, waiting).notified
         news.append(DueReminder(ReminderKind.NEXT_STEP, called_next, people))
     elif set(passed) & set(gate.reminders):
-        people = gate.get_approvers_of_stages(seen.open_stages, waiting)
+        people = gate.get_approvers_of_stages(seen.open_stages, waiting).notified
         news.append(DueReminder(ReminderKind.REMINDER, notices.decision_reminder_notice, people))
     steps = (step for step in gate.escalation if step.after in passed)
     return [

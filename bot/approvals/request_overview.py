@@ -48,8 +48,8 @@ class DecidableCallFinder:
     def list_decidable_calls(self, person: str, now: datetime) -> DecidableCalls:
         """Return the calls that this person may decide now: those of unknown outcome first.
 
-        Pending calls they have voted on are left out; of unknown ones they may say what became of
-        them.
+        Last are those of which they are not notified. Pending calls they have voted on are left
+        out; of unknown ones they may say what became of them.
         """
         with self.store.read() as tx:
             team, most = self.permissions.team, LOOKED_AT + 1
@@ -64,12 +64,14 @@ class DecidableCallFinder:
             self.permissions.judge_action(_VERBS[call.status], call, run, person, at=now)
             for call, run in judged
         ]
-        whose = {
-            call.id: verdict.giver
-            for (call, _), verdict in zip(judged, verdicts, strict=True)
+        allowed = [
+            (each, verdict)
+            for each, verdict in zip(judged, verdicts, strict=True)
             if isinstance(verdict, Permission)
-        }
-        mine = tuple(each for each in judged if each[0].id in whose)
+        ]
+        allowed.sort(key=lambda pair: pair[1].is_silent)  # what they are not notified of comes last
+        mine = tuple(each for each, _ in allowed)
+        whose = {call.id: verdict.giver for (call, _), verdict in allowed}
         unknown_count = verdicts.count(Denial("lookup"))
         return DecidableCalls(mine, whose, unknown_count, len(found) > LOOKED_AT)
 

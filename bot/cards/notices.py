@@ -14,6 +14,7 @@ from bot.cards import slack_text
 from bot.cards.views import CallView
 from storage.states import CallStatus, CallVerb, RunSource, Surface
 
+NAMED = 20  # approvers named in Review
 MOST_CHANGES, MOST_OF_VALUE = 3, 60  # changes told of an edit; characters of each value
 
 SHARED_CHANNEL_NOTICE = (
@@ -322,6 +323,28 @@ def asked_by_sentence(requester: str, approvers: Sequence[str] = ()) -> str:
 
 def _join_with_and(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def silent_approvers_suffix(names: Sequence[str]) -> str:
+    """Return what follows the names of approvers: who decides besides and is not notified."""
+    return f", also {_join_with_and(names)}, not notified" if names else ""
+
+
+def review_approvers_line(names: Sequence[str], silent: Sequence[str]) -> str:
+    """Return the line in Review that says who may decide: user ids, channel ids and "@handles"."""
+    told, also = (
+        [
+            slack_text.sanitise_for_mrkdwn(each, 80)
+            if each[0] == "@"
+            else f"members of {slack_text.channel_mention(each)}"
+            if each[0] in "CDG"
+            else slack_text.user_mention(each)
+            for each in some
+        ]
+        for some in (names, silent)
+    )
+    more = [f"{len(told) - NAMED} more"] if len(told) > NAMED else []
+    return f"Approvers: {', '.join([*told[:NAMED], *more])}{silent_approvers_suffix(also[:NAMED])}"
 
 
 def decision_reminder_notice(effects: Sequence[str], who: str, deadline: datetime | None) -> str:

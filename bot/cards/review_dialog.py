@@ -152,14 +152,15 @@ MAX_BLOCKS = 100
 MAX_BYTES = 250_000
 
 
-def render_review_dialog(call: CallView, *, bar: str = "") -> block_kit.Json:
+def render_review_dialog(call: CallView, *, bar: str = "", approvers: str = "") -> block_kit.Json:
     """Build the Review dialog with all of one call, as those who decide may see it.
 
     The dialog can be submitted, which approves, only if all of the call fits and there is no `bar`:
-    a plain sentence on why this person may look and not approve.
+    a plain sentence on why this person may look and not approve. `approvers`: who may decide, as
+    mrkdwn.
     """
     may_approve = not bar
-    blocks = _render_review_blocks(call)
+    blocks = _render_review_blocks(call, approvers)
     if may_approve:
         blocks += _render_approval_inputs(call)
     else:
@@ -223,7 +224,7 @@ def _build_review_view(
     return block_kit.dialog_view(about, "Review", blocks, submit=submit, close=close)
 
 
-def _render_review_blocks(call: CallView) -> list[block_kit.Json]:
+def _render_review_blocks(call: CallView, approvers: str) -> list[block_kit.Json]:
     blocks = [block_kit.header_block("head", call_pieces.get_call_headline(call))]
     if call.masked_pieces:
         note = revealed_pieces_note(call.masked_pieces)
@@ -259,7 +260,7 @@ def _render_review_blocks(call: CallView) -> list[block_kit.Json]:
         where = block_kit.text_leaf(call_pieces.WHERE_ALL_ROWS, italic=True)
         elements.append(block_kit.rich_text_line(where))
     blocks += _pack_into_rich_text("all", elements)
-    blocks.append(block_kit.context_block("small", _build_small_print(call)))
+    blocks.append(block_kit.context_block("small", _build_small_print(call, approvers)))
     if call.agent_reason.strip():
         reason = slack_text.split_into_chunks(
             slack_text.show_hidden_characters(call.agent_reason), CHUNK
@@ -273,8 +274,8 @@ def _render_review_blocks(call: CallView) -> list[block_kit.Json]:
     return blocks
 
 
-def _build_small_print(call: CallView) -> list[block_kit.Json]:
-    """Return the tool, the digest, the editor and the deadline, as elements of one line."""
+def _build_small_print(call: CallView, approvers: str) -> list[block_kit.Json]:
+    """Return tool, digest, editor, deadline and who may decide, as elements of one line."""
     small = [
         block_kit.plain_text(call_pieces.get_tool_title(call)),
         block_kit.plain_text(f"#{call.digest[:8]}"),
@@ -284,7 +285,7 @@ def _build_small_print(call: CallView) -> list[block_kit.Json]:
     if call.deadline:
         until = slack_text.format_time_with_countdown(call.deadline)
         small.append(block_kit.mrkdwn(f"⏳ Decide by {until}"))
-    return small
+    return [*small, block_kit.mrkdwn(approvers)] if approvers else small
 
 
 def _render_approval_inputs(call: CallView) -> list[block_kit.Json]:

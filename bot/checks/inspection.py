@@ -21,13 +21,15 @@ from slack_sdk import WebClient
 from bot.cards.slack_text import format_in_utc
 from bot.checks import check
 from bot.clock import Clock
+from bot.config.owner_functions import import_owner_function
 from bot.config.settings import Settings
 from bot.explain.explanation import describe_next_holidays
 from bot.policy import rules
+from bot.policy.approver_lists import MANAGER, list_fields_with_owners
+from bot.policy.authority import LookupFailedError
 from bot.policy.condition_values import Facts, SlackId
 from bot.policy.evaluation import CurrentPolicy, Policy
 from bot.policy.gates import Allow, Ask, Deny, GateAddOn
-from bot.policy.owners import list_fields_with_owners
 from bot.signals import Signals
 from bot.slack.client import build_read_only_slack_client
 from bot.toml_file import nearest_name_hint
@@ -59,6 +61,7 @@ def check_policy_rules(
         for each in (*_check_rule(rule, tools, lines), *_check_owners(rule, tools, policy))
     ]
     yield from found
+    yield from _check_owner_functions(policy)
     if not found:
         yield check.build_ok_result("rules", f"each fits a tool; there are {len(tools)} tools")
     yield from _check_unasked_changes(policy, tools)
@@ -308,7 +311,7 @@ def _check_owners(
     rule: rules.Rule, tools: ToolsByName, policy: Policy
 ) -> Iterator[check.CheckResult]:
     """Yield a check of each tool whose calls would find no owner of the field a rule names."""
-    for field in list_fields_with_owners(rule.gate):
+    for field in set(list_fields_with_owners(rule.gate)) - {MANAGER}:
         for tool in tools.values():
             if not rule.can_match(tool.name, tool.does, tool.risk):
                 continue
@@ -323,11 +326,24 @@ def _check_owners(
             schema = tool.arguments.model_json_schema(by_alias=False)
             own = schema.get("properties", {}).get(field, {})
             own = schema["$defs"][own["$ref"].rpartition("/")[2]] if "$ref" in own else own
-            choices = own.get("enum", ())
+            choices = () if field in policy.owner_functions else own.get("enum", ())
             if nobodys := sorted(str(e) for e in choices if str(e) not in policy.owners[field]):
                 text = f"nobody owns {', '.join(nobodys)}, which {field} of {tool.name} may be"
                 remedy = f"Nobody could decide about them: name owners in [owners.{field}]"
                 yield check.build_warning_result(about, text, remedy)
+
+
+def _check_owner_functions(policy: Policy) -> Iterator[check.CheckResult]:
+    """Yield a check that each function which finds owners can be imported."""
+    for field in sorted(policy.owner_functions.keys() - {MANAGER}):
+        name = policy.owner_functions[field]
+        try:
+            import_owner_function(name)
+        except LookupFailedError as error:
+            remedy = "Nobody owns what the table does not name: install it, or correct the name"
+            yield check.build_failure_result(f"owners of {field}", str(error), remedy)
+        else:
+            yield check.build_ok_result(f"owners of {field}", f"{name} is there")
 
 
 log = logging.getLogger("countersign.setup")
@@ -429,7 +445,7 @@ class SetupInspector:
             yield found
             return
         try:
-            yield from check_token_and_clock(found, settings)
+            yield from check_token_and_clock(found, settings, policy)
             yield from check_card_channels(policy, found.workspace)
             usual = count_requests_by_rule(self._store, self._clock.now())
             yield from check_names_used_in_policy(policy, found.workspace, usual)

@@ -14,6 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from bot.checks import check
 from bot.checks.slack import Workspace
 from bot.config.settings import Settings
+from bot.policy.approver_lists import MANAGER
 from bot.policy.authority import Authority, LookupFailedError, Person, is_colleague
 from bot.policy.evaluation import Policy
 from bot.policy.gates import Approvers, Ask, load_gate
@@ -80,6 +81,9 @@ def check_names_used_in_policy(
         _list_requester_ids(policy) - {user for each in named for user in each.users}
     ):
         yield from _run_lookup_check(f"requester {user}", _check_requester_exists, user, directory)
+    if field := policy.owner_functions.get(MANAGER):
+        known = sorted({user for counted in usual.values() for user in counted})[:5]
+        yield from _run_lookup_check("manager", _check_managers, field, known, directory)
     rules = {rule.name: rule for rule in policy.rules}
     for ask in asks:
         yield from people.check_rule_approvers(ask, usual.get(ask.rule, Counter()))
@@ -127,6 +131,20 @@ def _check_requester_exists(
     if directory.find_person(user) is None:
         text = "there is no such person, so the rules that name them are about nobody"
         yield check.build_failure_result(about, text, "Correct the id in the policy")
+
+
+def _check_managers(
+    about: str, field: str, known: list[str], directory: SlackDirectory
+) -> Iterator[check.CheckResult]:
+    """Yield whether the profile field names the managers of a few people who asked lately."""
+    having = sum(bool(directory.find_owners(MANAGER, field, user)) for user in known)
+    if known and not having:
+        text = (
+            f"nobody of {len(known)} who asked lately has a person in the profile field {field!r}"
+        )
+        yield check.build_failure_result(about, text, "Correct the field, or fill in profiles")
+    else:
+        yield check.build_ok_result(about, f"{having} of {len(known)} who asked lately have one")
 
 
 def _check_handle_is_unique(
@@ -236,10 +254,11 @@ class _ApproverChecks:
         `asked`: how often each person asked under it.
         """
         about = " with ".join([f"rule {ask.rule!r}", *(repr(each) for each in ask.added)])
-        if any(each.channel or each.requester for each in _list_gate_approvers(ask)):
-            return  # hangs on where it is asked, and by whom
+        if any(e.channel or e.requester or e.owners for e in _list_gate_approvers(ask)):
+            return  # hangs on where it is asked, by whom, and with which arguments
         try:
-            meant = self._authority.list_named_people(ask.approvers, requester="", channel="")
+            told = ask.approvers.notified
+            meant = self._authority.list_named_people(told, requester="", channel="")
             missing = self._authority.count_missing_approvers(ask, requester="", channel="")
             able = {
                 each
@@ -269,6 +288,9 @@ class _ApproverChecks:
                 _describe_unapprovable_requesters(stuck, able, asked),
                 "Name another approver",
             )
+        if told is not ask.approvers and not self._list_able_approvers(ask, told):
+            text = "none of its approvers who are notified can decide, so the silent ones are told"
+            yield check.build_warning_result(about, text, "Name somebody else in approvers")
         if ask.post_to == "approvers" and len(meant) > CROWD:
             text = f"more than {CROWD} people would each get a direct message"
             yield check.build_warning_result(
@@ -357,11 +379,12 @@ def _check_operator_person(
 def _may_operator_decide(operator: str, policy: Policy, authority: Authority) -> bool:
     """Return whether some rule lets the operator decide.
 
-    A rule that asks a channel's members or the requester counts: who that is depends on the call.
+    A rule that asks a channel's members, the requester or an owner whom a function finds counts:
+    who that is depends on the call.
     """
     for ask in policy.asks():
         for who in _list_gate_approvers(ask):
-            if who.channel or who.requester:
+            if who.channel or who.requester or who.owners:
                 return True
             if operator in authority.list_able_approvers(ask, who, requester="", channel=""):
                 return True

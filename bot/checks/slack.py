@@ -21,6 +21,7 @@ from bot.checks import check
 from bot.clock import Clock
 from bot.config.connection_settings import AttachedFilesMode
 from bot.config.settings import Settings
+from bot.policy.approver_lists import MANAGER
 from bot.policy.authority import LookupFailedError
 from bot.policy.evaluation import Policy
 from bot.slack.directory import SlackDirectory
@@ -93,16 +94,19 @@ def sign_in_to_slack(client: WebClient, clock: Clock) -> SignInAnswer | check.Ch
     )
 
 
-def check_token_and_clock(found: SignInAnswer, settings: Settings) -> Iterator[check.CheckResult]:
+def check_token_and_clock(
+    found: SignInAnswer, settings: Settings, policy: Policy
+) -> Iterator[check.CheckResult]:
     """Yield the checks of the token, of its scopes, and of our clock against Slack's."""
     yield check.build_ok_result("bot token", found.name)
-    yield _check_scopes(found.headers, list_unneeded_scopes(settings))
+    yield _check_scopes(found.headers, list_unneeded_scopes(settings, policy))
     yield _check_clock(found.headers, found.asked_at)
 
 
-def list_unneeded_scopes(settings: Settings) -> set[str]:
+def list_unneeded_scopes(settings: Settings, policy: Policy) -> set[str]:
     """Return the scopes in the manifest that the bot does not need with these settings."""
-    return {"files:read"} if settings.attached_files is AttachedFilesMode.OFF else set()
+    found = {"files:read"} if settings.attached_files is AttachedFilesMode.OFF else set()
+    return found if MANAGER in policy.owners else {*found, "users.profile:read"}
 
 
 def _check_scopes(headers: Mapping[str, str], unused: set[str]) -> check.CheckResult:

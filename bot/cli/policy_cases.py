@@ -22,6 +22,7 @@ from bot.cli.read_only_core import FailingSlackDirectory, PlainMentionStyle, Rea
 from bot.explain.explanation import describe_judgement
 from bot.explain.replay import FixedClock
 from bot.explain.typed_call import TypedCallError, describe_refused_arguments, find_tool
+from bot.policy.approver_lists import OwnerList, describe_owner
 from bot.policy.authority import Group, LookupFailedError, Person
 from bot.policy.condition_values import Facts
 from bot.policy.evaluation import CurrentPolicy, Judgement
@@ -98,6 +99,7 @@ class CaseFile(_Entry):
     people: dict[str, Annotated[str, StringConstraints(pattern=r"^[UW][A-Z0-9]{2,30}$")]] = {}
     groups: dict[str, list[PersonName]] = {}
     channels: dict[str, Annotated[str, StringConstraints(pattern=r"^[CG][A-Z0-9]{2,30}$")]] = {}
+    owners: dict[str, dict[str, OwnerList]] = {}
     tool: list[ToolEntry] = []
     case: Annotated[list[CaseEntry], Field(min_length=1)]
 
@@ -128,6 +130,12 @@ class CaseSlackDirectory(FailingSlackDirectory):
         if not name.startswith("#"):
             return name
         return _get_named(self._file.channels, "#", name[1:], "channels")
+
+    def find_owners(self, field: str, function: str, value: str | int) -> tuple[str, ...]:
+        """Return the owners of the value; the function itself is not called."""
+        return tuple(
+            _get_named(self._file.owners.get(field, {}), "", str(value), f"owners.{field}")
+        )
 
     def get_user_id(self, name: str) -> str:
         """Return the id of a person given as @handle or id; raises LookupFailedError."""
@@ -307,7 +315,9 @@ def _add_described_tool(tools: Registry, entry: ToolEntry) -> None:
 
 def _list_unknown_names(facts: Facts) -> Iterator[str]:
     """Yield each name that a rule about the call looks up, and the file does not have."""
+    owned = {describe_owner(field): found for field, found in (facts.owners or {}).items()}
     for table, names in (
+        ("owners", owned),
         ("groups", facts.groups),
         ("channels", facts.channels),
         ("people", facts.people),
@@ -342,11 +352,16 @@ def _compare_gate(case: CaseEntry, judged: Judgement) -> Iterator[str]:
 
 def _list_terms(gate: Ask) -> dict[str, Any]:
     """Return how a gate asks, by the keys of a policy."""
-    steps = [(_list_approver_names(each.approvers), each.quorum) for each in gate.stages]
+    steps = [(_list_approver_names(each.approvers.notified), each.quorum) for each in gate.stages]
+    silent = [" or ".join(sorted(each.approvers.silent)) for each in gate.stages]
     terms: dict[str, Any] = {
         "approvers": ", then ".join(names for names, _ in steps),
         "quorum": ", then ".join(str(quorum) for _, quorum in steps),
-        "stages": ", then ".join(f"{quorum} of {names}" for names, quorum in steps),
+        "silent": ", then ".join(filter(None, silent)) or "nobody",
+        "stages": ", then ".join(
+            f"{quorum} of {names}" + (f", silent: {also}" if also else "")
+            for (names, quorum), also in zip(steps, silent, strict=True)
+        ),
         "business_hours": gate.hours is not None,
     }
     return {key: getattr(gate, key, None) for key in ASK_KEYS} | terms

@@ -1,8 +1,8 @@
 """Reads the settings and the policy at the start, and the policy file again when it changes.
 
-A valid new policy replaces the old one; an invalid one does not. The file's content counts, not its
-time. It is judged only once two looks have found the same content, so that a half-written file,
-whose beginning may be a looser policy, is never in force.
+A valid new policy replaces the old one; an invalid one does not. The content of the file and of
+those that it names counts, not their times. It is judged only once two looks have found the same
+content, so that a half-written file, whose beginning may be a looser policy, is never in force.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -17,7 +18,8 @@ from bot.clock import Clock
 from bot.config.connection_settings import Transport
 from bot.config.settings import Settings, SettingsError
 from bot.monitoring.spans import Incident, Tracer
-from bot.policy.evaluation import CurrentPolicy, Policy, PolicyError, parse
+from bot.policy.approver_lists import MOST_IN_FILE
+from bot.policy.evaluation import CurrentPolicy, Policy, PolicyError, list_named_files, parse
 from bot.toml_file import unreadable_file_sentence
 from bot.tools import Registry
 from storage import trail
@@ -60,7 +62,8 @@ def read_settings_and_policy(
 
 def read_policy(path: Path) -> Policy:
     """Return the policy in the file at `path`. Raises PolicyError, also if it cannot be read."""
-    return parse(read_policy_text(path), str(path))
+    text = read_policy_text(path)
+    return parse(text, str(path), read_named_files(path, text))
 
 
 def adapt_policy_to_tools(policy: Policy, tools: Registry) -> Policy:
@@ -76,6 +79,19 @@ def read_policy_text(path: Path) -> str:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise PolicyError(str(path), [unreadable_file_sentence(str(path), error)]) from None
+
+
+def read_named_files(path: Path, text: str) -> dict[str, str]:
+    """Return the texts of the files that the policy `text` names, which lie beside it at `path`.
+
+    What cannot be read is left out, which the policy refuses.
+    """
+    found = {}
+    for name in list_named_files(text, str(path)):
+        beside = path.parent / name
+        with suppress(OSError, UnicodeDecodeError), beside.open(encoding="utf-8-sig") as file:
+            found[name] = file.read(MOST_IN_FILE + 1)
+    return found
 
 
 log = logging.getLogger("countersign.reload")
@@ -119,23 +135,23 @@ class PolicyReloader:
         now = self._clock.now()
         if now - self._looked_at >= EVERY:
             self._looked_at = now
-            text, problems = "", tuple[str, ...]()
+            text, problems, files = "", tuple[str, ...](), dict[str, str]()
             try:
                 text = read_policy_text(self._path)
+                files = read_named_files(self._path, text)
             except PolicyError as error:
                 problems = error.problems
-            found = hashlib.sha256("\n".join([text, *problems]).encode()).hexdigest()
+            found = hashlib.sha256(repr((text, problems, files)).encode()).hexdigest()
             if found == self._seen_fingerprint != self._settled_fingerprint:
-                self._replace_policy(text, problems)
+                self._replace_policy(text, files, problems)
                 self._settled_fingerprint = found
             self._seen_fingerprint = found
         return EVERY if self._seen_fingerprint != self._settled_fingerprint else None
 
-    def _replace_policy(self, text: str, problems: Sequence[str]) -> None:
+    def _replace_policy(self, text: str, files: Mapping[str, str], problems: Sequence[str]) -> None:
         try:
-            policy = (
-                None if problems else self._adapt_to_current_tools(parse(text, str(self._path)))
-            )
+            parsed = None if problems else parse(text, str(self._path), files)
+            policy = parsed and self._adapt_to_current_tools(parsed)
         except PolicyError as error:
             policy, problems = None, error.problems
         if policy is not None and (problems := self._list_policy_misfits(policy)):

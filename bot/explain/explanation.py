@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from bot.approvals import call_gates, card_routing, grants
 from bot.approvals.call_checks import UsageLimits
+from bot.cards import notices
 from bot.cards.sentences import ICONS
 from bot.cards.slack_text import format_in_utc
 from bot.policy.authority import Authority, LookupFailedError
@@ -104,7 +105,13 @@ class GateDescriber:
     def _describe_stage(self, number: int, stage: Stage) -> str:
         many = "one" if stage.quorum == 1 else f"{stage.quorum} different people"
         now = self._describe_current_approvers(self.gate.get_stage_approvers(number, timedelta()))
-        return f"{many} of {self._describe_approvers(stage.approvers)}{now}"
+        also = notices.silent_approvers_suffix(
+            [
+                self.words.format_group(e[1:]) if e[0] == "@" else self.words.format_person(e)
+                for e in stage.approvers.silent
+            ]
+        )
+        return f"{many} of {self._describe_approvers(stage.approvers.notified)}{also}{now}"
 
     def _describe_approvers(self, who: Approvers) -> str:
         """Return the approvers as the policy names them."""
@@ -192,8 +199,9 @@ class GateDescriber:
         if not run.channel and gate.post_to == "thread":
             return wanted
         try:
-            able = self.grounds.authority.list_first_stage_approvers(
-                gate, requester=run.requester, channel=run.channel
+            first = gate.get_approvers_of_stages(gate.initial_stages, timedelta())
+            able = self.grounds.authority.list_able_approvers(
+                gate, first.notified, requester=run.requester, channel=run.channel
             )
             place = card_routing.resolve_card_place_for_people(
                 self.grounds.authority, run, gate, able

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import combinations
 from typing import Any, Protocol
@@ -114,6 +114,10 @@ class Directory(Protocol):
         """Return whether a channel, given as #name or id, is public or the person is in it."""
         ...
 
+    def find_owners(self, field: str, function: str, value: str | int) -> tuple[str, ...]:
+        """Return who owns this value of a field, as the function of that name says."""
+        ...
+
     def is_externally_shared_channel(self, channel: str) -> bool:
         """Return whether a channel, given as #name or id, is shared with another company."""
         ...
@@ -127,6 +131,7 @@ class Permission:
     why: str = ""  # for the record: named, requester, member of @group or of the channel
     also: tuple[int, ...] = ()  # further stages where it may count, where they have no order
     giver: str = ""  # by whose right, where it is not their own
+    is_silent: bool = False  # whether they may decide, but are not notified
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,6 +358,10 @@ class Authority:
                     gate, person, requester=requester, channel=channel, waited=waited
                 )
                 return Denial("not_yet") if isinstance(anywhere, Permission) else anywhere
+            told = approvers.notified
+            is_silent = told is not approvers and person not in self.list_named_people(
+                told, requester=requester, channel=channel
+            )
         except LookupFailedError:
             return Denial("lookup")
         if person == requester and not approvers.requester:
@@ -363,7 +372,7 @@ class Authority:
             if not gate.editor_counts:
                 return Denial("own_edit")
             why += ", own edit allowed"
-        return Permission(why=why)
+        return Permission(why=why, is_silent=is_silent)
 
     def may_approve_any_stage(
         self, gate: Ask, person: str, open_stages: Collection[int], **known: Any
@@ -377,10 +386,11 @@ class Authority:
         verdicts = [self.may_approve(gate, person, stage=each, **known) for each in stages]
         if Denial("lookup") in verdicts:
             return Denial("lookup")
-        found = {at: each.why for at, each in enumerate(verdicts) if isinstance(each, Permission)}
+        found = {at: each for at, each in enumerate(verdicts) if isinstance(each, Permission)}
         now = [at for at in found if at in open_stages]
         if now:
-            return Permission(now[0], found[now[0]], tuple(at for at in found if at != now[0]))
+            also = tuple(at for at in found if at != now[0])
+            return replace(found[now[0]], stage=now[0], also=also)
         if found:
             return Denial("enough")
         return next((each for each in verdicts if each != Denial("not_yet")), verdicts[0])

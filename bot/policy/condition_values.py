@@ -63,6 +63,8 @@ class Facts:
     groups: Mapping[str, frozenset[str] | None] | None = None  # handle without @ -> user ids
     channels: Mapping[str, str | None] | None = None  # #name -> id
     people: Mapping[str, str | None] | None = None  # handle without @ -> user id
+    # field -> the owners of its value by a function: user ids and @handles
+    owners: Mapping[str, tuple[str, ...] | None] | None = None
     spent: Mapping[SpendingSum, Decimal | None] | None = None
     arguments: str = ""  # `args` as canonical JSON, where a sum compares them with those of others
 
@@ -75,6 +77,7 @@ class NeededLookups:
     channels: frozenset[str]  # #names
     spent: frozenset[SpendingSum]
     people: frozenset[str] = frozenset()  # handles without @
+    owners: frozenset[str] = frozenset()  # fields whose owners a function finds
 
 
 MOST_ITEMS = 10_000  # of a list or a map that a condition is asked about

@@ -8,15 +8,22 @@ import hashlib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bot.policy import policy_file
+from bot.policy.approver_lists import (
+    FILE_NAME,
+    MANAGER,
+    OwnerResolver,
+    OwnerTables,
+    list_fields_with_owners,
+)
 from bot.policy.business_hours import PolicyCalendar
 from bot.policy.condition_values import Facts, NeededLookups
 from bot.policy.gates import Allow, Approvers, Ask, Deny, GateAddOn, tighten_gate
-from bot.policy.owners import OwnerResolver, OwnerTables
 from bot.policy.policy_names import replace_names_in_policy
 from bot.policy.rules import (
     Rule,
@@ -67,6 +74,8 @@ class Policy(BaseModel):
     # where requests are worked on though people of another company read along; id or #name
     shared_channels: tuple[str, ...] = ()
     owners: OwnerTables = {}
+    # field -> the function that finds further owners; MANAGER -> the field of Slack's profile
+    owner_functions: Mapping[str, str] = {}
     calendar: PolicyCalendar | None = None  # None where no condition asks for it
     tools: Toolbox | None = None  # those there are; None where that is not known
     lines: tuple[Mapping[str, int], ...] = ()  # of each rule's keys in the file, for complaints
@@ -107,7 +116,7 @@ class Policy(BaseModel):
         by one for all tools.
         """
         known, facts = facts.effect in policy_file.EFFECTS, self._add_time_facts(facts)
-        owners = OwnerResolver(self.owners, facts.args)
+        owners = OwnerResolver(self.owners, self.owner_functions, facts.args, facts.owners)
         tried: list[RuleTrial] = []
         found: Allow | Ask | None = None
         additions: list[tuple[GateAddOn, bool]] = []  # with whether it is known to apply
@@ -149,7 +158,7 @@ class Policy(BaseModel):
         effect = facts.effect if facts.effect in policy_file.EFFECTS else "destructive"
         facts = self._add_time_facts(facts)
         found = [(rule.gate, rule.match_call(facts, effect)[0]) for rule in self.rules]
-        owners = OwnerResolver(self.owners, facts.args)
+        owners = OwnerResolver(self.owners, self.owner_functions, facts.args, facts.owners)
         adding = [
             (owners.replace_owners_in_gate(gate), bool(fits))
             for gate, fits in found
@@ -209,7 +218,9 @@ class Policy(BaseModel):
             for rule in self.rules
             if rule.can_match(tool, effect if effect in policy_file.EFFECTS else None, risk)
         ]
-        return collect_needed_lookups(about)
+        fields = {field for rule in about for field in list_fields_with_owners(rule.gate)}
+        owners = frozenset(fields & self.owner_functions.keys())
+        return replace(collect_needed_lookups(about), owners=owners)
 
     def asks(self) -> list[Ask]:
         """Return every gate that asks people: of the rules in order, then the default.
@@ -217,7 +228,7 @@ class Policy(BaseModel):
         Last come the results of rules with verdict "add", applied to their own gate, else to the
         first. The owner of an argument is there whoever owns any of its values.
         """
-        owners = OwnerResolver(self.owners, None)
+        owners = OwnerResolver(self.owners, self.owner_functions, None)
         gates = [owners.replace_owners_in_gate(rule.gate) for rule in self.rules]
         asks = [gate for gate in gates if isinstance(gate, Ask)]
         asks += [self.default] if self.default else []
@@ -238,6 +249,8 @@ class Policy(BaseModel):
             del left_out["shared_channels"]
         if not self.owners:
             left_out["owners"] = True
+        if not self.owner_functions:
+            left_out["owner_functions"] = True
         if self.calendar is None:
             left_out["calendar"] = True
         return _compute_digest(self, exclude=left_out)
@@ -253,11 +266,14 @@ def _compute_digest(what: BaseModel, exclude: dict[str, Any] | None = None) -> s
     return hashlib.sha256(what.model_dump_json(exclude=exclude).encode()).hexdigest()
 
 
-def parse(text: str, source: str = "policy") -> Policy:
+def parse(
+    text: str, source: str = "policy", files: Mapping[str, str] = MappingProxyType({})
+) -> Policy:
     """Parse and check the policy in `text`; error messages call it `source`.
 
-    The text is TOML, or JSON with the same keys if `source` ends in .json. Raises PolicyError with
-    everything that is wrong.
+    The text is TOML, or JSON with the same keys if `source` ends in .json. `files` has the texts of
+    the files that it names (see `list_named_files`). Raises PolicyError with everything that is
+    wrong.
     """
     is_json = source.endswith(".json")
     problems = FileProblems(source, "" if is_json else text)  # of JSON no lines are told
@@ -265,7 +281,7 @@ def parse(text: str, source: str = "policy") -> Policy:
     try:
         written = parse_strict_json(text) if is_json else tomllib.loads(text)
         plain = policy_file.PolicyFile.model_validate(replace_names_in_policy(written, problems))
-        policy = _build_policy(plain, source, problems)
+        policy = _build_policy(plain, source, files, problems)
     except tomllib.TOMLDecodeError as error:
         problems.add_syntax_error(error, f"this is not TOML: {error}; correct this line")
     except RecursionError:
@@ -284,9 +300,23 @@ def parse(text: str, source: str = "policy") -> Policy:
     return policy
 
 
-def _build_policy(written: policy_file.PolicyFile, source: str, problems: FileProblems) -> Policy:
+def list_named_files(text: str, source: str) -> list[str]:
+    """Return the names of the files that a policy is read with; [] where it cannot be parsed."""
+    try:
+        written = parse_strict_json(text) if source.endswith(".json") else tomllib.loads(text)
+        names = [each.get("file") for each in written["owners"].values()]
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError):  # see `parse`
+        return []
+    return sorted({each for each in names if isinstance(each, str) and FILE_NAME.fullmatch(each)})
+
+
+def _build_policy(
+    written: policy_file.PolicyFile, source: str, files: Mapping[str, str], problems: FileProblems
+) -> Policy:
     assembly = RuleBuilder(written, problems)
     rules = assembly.build_rules()
+    functions = {field: each.function for field, each in written.owners.items() if each.function}
+    manager = {MANAGER: written.manager.field} if written.manager else {}
     lines = tuple(
         {key: problems.get_line(("rule", index, key)) for key in ("tool", "when")}
         for index in range(len(rules))
@@ -299,7 +329,8 @@ def _build_policy(written: policy_file.PolicyFile, source: str, problems: FilePr
         templates=policy_file.build_request_templates(written.template, problems),
         shared_channels=tuple(written.shared_channels),
         calendar=assembly.build_policy_calendar(),
-        owners=assembly.build_field_owners(rules),
+        owners=assembly.build_owner_tables(rules, files),
+        owner_functions=functions | manager,
         lines=lines,
         readers=assembly.build_record_viewers(),
     )

@@ -7,9 +7,8 @@ the number of people, moments after the deadline.
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
@@ -23,6 +22,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, to_jsonable_python
 
+from bot.policy import approver_lists
 from bot.policy.business_hours import FreezeEntry, HoursEntry
 from bot.policy.gates import AfterRejection, Approvers, Ask, Editors, Reasons
 from bot.toml_file import COMPLAINTS, FileProblems, unknown_key_sentence
@@ -32,51 +32,14 @@ EFFECTS = ("read", "write", "destructive")
 RISKS = ("low", "medium", "high")
 DEADLINE_MIN, DEADLINE_MAX = 30, 30 * DAY  # seconds
 
-_USER = re.compile(r"[UW][A-Z0-9]{2,30}")
-_GROUP = re.compile(r"@[^\s@A-Z<>|&,]{1,80}")
 _CHANNEL = re.compile(r"[CG][A-Z0-9]{2,30}|#[^\s#A-Z<>|&,]{1,80}")
 _PATTERN = re.compile(r"[A-Za-z0-9_*?\[\]!-]{1,100}")
-_OWNER = re.compile(r"owner of args\.([A-Za-z_][A-Za-z0-9_]{0,99})")
 _FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 MOST_PEOPLE, MOST_STEPS = 50, 10  # of a quorum or veto; of stages, reminders, escalations, offers
 
 
 class _StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
-
-
-def validate_approvers(values: list[str]) -> list[str]:
-    """Return a list of approvers if it is valid; raises ValueError with what is wrong."""
-    if not values:
-        raise ValueError('nobody could decide; name people ("U0123") or groups ("@shop-leads")')
-    for each in values:
-        if (
-            each not in ("channel", "requester")
-            and not _USER.fullmatch(each)
-            and not _GROUP.fullmatch(each)
-        ):
-            remedy = (
-                'write a user id ("U0123"), a lower-case group handle ("@shop-leads"), '
-                '"channel", "requester" or a name from [approvers]'
-            )
-            raise ValueError(f"{each!r} names nobody; {remedy}")
-    return values
-
-
-def _validate_deciders(values: list[str]) -> list[str]:
-    """Return a list of approvers, in which owners of arguments may be named; raises ValueError."""
-    others = [each for each in values if not _OWNER.fullmatch(each)]
-    if others or not values:
-        validate_approvers(others)
-    return values
-
-
-def _validate_owners(values: list[str]) -> list[str]:
-    """Return a list of owners if it is valid; raises ValueError with what is wrong."""
-    validate_approvers(values)
-    if {"channel", "requester"} & set(values):
-        raise ValueError("name people and groups only")
-    return values
 
 
 def _validate_duration(value: str) -> str:
@@ -95,9 +58,6 @@ def _validate_field_names(values: list[str]) -> list[str]:
     return values
 
 
-OwnerList = Annotated[list[str], AfterValidator(_validate_owners)]
-DeciderList = Annotated[list[str], AfterValidator(_validate_deciders)]
-ApproverList = Annotated[list[str], AfterValidator(validate_approvers)]
 Duration = Annotated[str, AfterValidator(_validate_duration)]
 Count = Annotated[int, Field(ge=1, le=MOST_PEOPLE)]
 
@@ -105,15 +65,16 @@ Count = Annotated[int, Field(ge=1, le=MOST_PEOPLE)]
 class StageEntry(_StrictModel):
     """One of `stages`."""
 
-    approvers: DeciderList
+    approvers: approver_lists.DeciderList
     quorum: Count = 1
+    silent: approver_lists.OwnerList = []
 
 
 class EscalationEntry(_StrictModel):
     """One of `escalation`."""
 
     after: Duration
-    approvers: DeciderList
+    approvers: approver_lists.DeciderList
 
 
 class GrantOfferEntry(_StrictModel):
@@ -130,8 +91,9 @@ class GrantOfferEntry(_StrictModel):
 class AskOptions(_StrictModel):
     """How to ask: what [defaults] and every rule that asks may say."""
 
-    approvers: DeciderList | None = None
+    approvers: approver_lists.DeciderList | None = None
     quorum: Count | None = None
+    silent: approver_lists.OwnerList | None = None
     stages: Annotated[list[StageEntry], Field(min_length=1, max_length=MOST_STEPS)] | None = None
     any_order: bool | None = None
     veto: Count | None = None
@@ -241,7 +203,8 @@ class RuleEntry(AskOptions):
     @classmethod
     def _validate_requester(cls, values: list[str]) -> list[str]:
         if not values or not all(
-            _USER.fullmatch(each) or _GROUP.fullmatch(each) for each in values
+            approver_lists.USER_ID.fullmatch(each) or approver_lists.GROUP_HANDLE.fullmatch(each)
+            for each in values
         ):
             raise ValueError(
                 'write a user id ("U0123"), a lower-case group handle ("@support") or a list of '
@@ -265,13 +228,21 @@ class TemplateEntry(_StrictModel):
     title: Annotated[str, StringConstraints(pattern=r"^\S[^\x00-\x1f\x7f]{0,59}$")]
     tool: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]{1,64}$")]
     fixed: dict[str, Any] = {}
-    who: ApproverList | None = None
+    who: approver_lists.ApproverList | None = None
 
 
 class ChannelModesEntry(_StrictModel):
     """What the file says of the modes of channels."""
 
-    loosen: ApproverList | None = None  # who may loosen one; None: the approvers of the defaults
+    loosen: approver_lists.ApproverList | None = (
+        None  # who may loosen one; None: the approvers of the defaults
+    )
+
+
+class ManagerEntry(_StrictModel):
+    """Where people's managers are found."""
+
+    field: Annotated[str, StringConstraints(min_length=1, max_length=100)]
 
 
 ChannelName = Annotated[str, StringConstraints(pattern=r"^(#[^\s#]{1,80}|C\w{5,20})$")]
@@ -290,9 +261,10 @@ class PolicyFile(_StrictModel):
     """A whole policy file, parsed."""
 
     # who may look at any request's record, beside those whom it concerns
-    readers: ApproverList | None = None
+    readers: approver_lists.ApproverList | None = None
     hours: HoursEntry | None = None
-    owners: dict[str, dict[str, OwnerList]] = {}
+    owners: dict[str, approver_lists.OwnersEntry] = {}
+    manager: ManagerEntry | None = None
     freezes: dict[FreezeName, FreezeEntry] = {}
     defaults: DefaultsEntry = DefaultsEntry()
     modes: ChannelModesEntry = ChannelModesEntry()
@@ -373,8 +345,9 @@ def _list_unaddable_keys(rule: RuleEntry) -> Iterator[tuple[str, str]]:
     for key in sorted(said & {"self_approval", "editor_counts"}):
         if getattr(rule, key):
             yield key, "would loosen what other rules ask; a rule that adds can only say false"
-    if rule.quorum is not None and rule.approvers is None:
-        yield "quorum", "means nothing without approvers here; name them"
+    for key in ("quorum", "silent"):
+        if getattr(rule, key) is not None and rule.approvers is None:
+            yield key, "means nothing without approvers here; name them"
 
 
 def list_contradictory_keys(
@@ -384,16 +357,20 @@ def list_contradictory_keys(
 
     `gate` is the gate that `own` and `defaults` result in.
     """
-    if own.stages is not None and (own.approvers is not None or own.quorum is not None):
+    beside = [key for key in ("approvers", "quorum", "silent") if getattr(own, key) is not None]
+    if own.stages is not None and beside:
         yield (
             "stages",
-            "name their own approvers and quorums; remove approvers and quorum beside them",
+            "name their own approvers and quorums; remove approvers, quorum and silent beside them",
         )
-    elif own.quorum is not None and own.approvers is None and defaults.stages is not None:
+    elif beside and own.approvers is None and defaults.stages is not None:
         yield (
-            "quorum",
+            beside[0],
             "means nothing with the stages of [defaults]; write approvers or stages here",
         )
+    for each in (own, *(own.stages or ())):
+        if both := sorted({*(each.approvers or ())} & {*(each.silent or ())}):
+            yield "silent", f"names {', '.join(both)}, who is among the approvers; remove one"
     if gate is None:
         return
     last = {"reminders": gate.reminders, "escalation": [step.after for step in gate.escalation]}
@@ -404,7 +381,7 @@ def list_contradictory_keys(
                 "comes only when the deadline has passed; name an earlier time, or a later "
                 "deadline",
             )
-    if own.model_fields_set & {"approvers", "stages", "quorum", "veto"}:
+    if own.model_fields_set & {"approvers", "silent", "stages", "quorum", "veto"}:
         yield from _list_impossible_quorums(own, gate)
 
 
@@ -416,29 +393,22 @@ def _list_impossible_quorums(own: AskOptions, gate: Ask) -> Iterator[tuple[str, 
     ]
     everybody = gate.approvers | who[0]
     short = any(
-        stage.quorum > _count_named_people(each)
+        stage.quorum > approver_lists.count_named_people(each)
         for stage, each in zip(gate.stages, who, strict=True)
     )
-    if short or gate.required_approvers > _count_named_people(everybody):
+    if short or gate.required_approvers > approver_lists.count_named_people(everybody):
         key = next((each for each in ("stages", "quorum") if getattr(own, each)), "approvers")
         yield (
             key,
             "takes more different people than are named; name more of them, or lower the quorum",
         )
-    elif gate.veto > _count_named_people(everybody):
+    elif gate.veto > approver_lists.count_named_people(everybody):
         key = "veto" if own.veto else "approvers"
         yield (
             key,
             f"takes {gate.veto} rejections, more than there are people; nobody could say no; "
             "lower veto",
         )
-
-
-def _count_named_people(who: Approvers) -> float:
-    """Return how many people these can be at most; infinite if only Slack knows."""
-    if who.owners:
-        return math.inf
-    return math.inf if who.groups or who.channel else len(who.users) + who.requester
 
 
 # Requests that a policy prepares for people: a tool, with some of its fields fixed.
@@ -453,18 +423,6 @@ class RequestTemplate(BaseModel):
     fixed: dict[str, Any] = {}  # JSON values by field; nobody who asks can change them
     who: Approvers | None = None  # who may ask for it; None: everybody
     place: str = ""  # where it stands, for messages: file, line, template
-
-
-def build_approvers(who: Iterable[str]) -> Approvers:
-    """Return who is named in a list of approvers."""
-    who = tuple(dict.fromkeys(who))
-    return Approvers(
-        owners=tuple(found[1] for found in map(_OWNER.fullmatch, who) if found),
-        users=tuple(each for each in who if each[0] in "UW"),
-        groups=tuple(each[1:] for each in who if each[0] == "@"),
-        channel="channel" in who,
-        requester="requester" in who,
-    )
 
 
 def build_request_templates(
@@ -483,7 +441,7 @@ def build_request_templates(
                 title=entry.title,
                 tool=entry.tool,
                 fixed=to_jsonable_python(entry.fixed),
-                who=None if entry.who is None else build_approvers(entry.who),
+                who=None if entry.who is None else approver_lists.build_approvers(entry.who),
                 place=problems.describe_key_location(("template", index)),
             )
         )

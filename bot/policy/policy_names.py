@@ -8,12 +8,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from bot.policy import policy_file
+from bot.policy import approver_lists
 from bot.toml_file import FileProblems, KeyPath, nearest_name_hint
 
 SETS, CONDITIONS = "approvers", "conditions"  # the tables of names
 ASKS = "requester"  # the key that lists people, or names one
-PEOPLE = ("approvers", "who", "loosen", "readers", ASKS)  # the keys that list people
+PEOPLE = ("approvers", "silent", "who", "loosen", "readers", ASKS)  # the keys that list people
 _NAMES = {
     SETS: re.compile(r"[a-z][a-z0-9_-]{0,59}"),
     CONDITIONS: re.compile(r"[a-z][a-z0-9_]{0,59}"),
@@ -98,7 +98,7 @@ class _PolicyNames:
             try:
                 if not all(isinstance(each, str) for each in found):
                     raise ValueError("write each in quotes")
-                policy_file.validate_approvers(found)
+                approver_lists.validate_approvers(found)
             except ValueError as error:
                 self._problems.add((SETS, name), str(error))
                 found = ["channel"]

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from bot.policy import policy_file
+from bot.policy import approver_lists, policy_file
 from bot.policy.business_hours import DAYS, BusinessHours, Freeze, PolicyCalendar
 from bot.policy.condition_values import Facts, NeededLookups, SpendingSum
 from bot.policy.gates import Allow, Approvers, Ask, Deny, Escalation, GateAddOn, GrantOffer, Stage
-from bot.policy.owners import OwnerTables, list_fields_with_owners
 from bot.toml_file import FileProblems, KeyPath, nearest_name_hint
 from countersign.durations import DAY, parse_duration
 
@@ -222,7 +221,7 @@ class RuleBuilder:
             "default", written.defaults, policy_file.AskOptions(), self._hours
         )
         self.loosen = (
-            policy_file.build_approvers(written.modes.loosen) if written.modes.loosen else None
+            approver_lists.build_approvers(written.modes.loosen) if written.modes.loosen else None
         )
 
     def build_rules(self) -> tuple[Rule, ...]:
@@ -243,7 +242,7 @@ class RuleBuilder:
 
     def build_record_viewers(self) -> Approvers:
         """Return the people who may read any request's record."""
-        readers = policy_file.build_approvers(self._written.readers or ())
+        readers = approver_lists.build_approvers(self._written.readers or ())
         if readers.channel or readers.requester:
             self._problems.add(("readers",), "name people and groups only, whoever asked, anywhere")
         return readers
@@ -313,7 +312,14 @@ class RuleBuilder:
             entry.model_copy(update=late), defaults, ask
         ):
             self._problems.add(("rule", index, key), sentence)
-        who = {"approvers", "quorum", "stages", "any_order", "business_hours"}  # in `ask` already
+        who = {
+            "approvers",
+            "quorum",
+            "silent",
+            "stages",
+            "any_order",
+            "business_hours",
+        }  # in `ask` already
         said = policy_file.ASK_KEYS - {"post_to", "remember"} - who
         own = entry.model_dump(exclude_none=True, include=set(said))
         own_word = entry.business_hours
@@ -390,28 +396,14 @@ class RuleBuilder:
         found = PolicyCalendar(freezes=tuple(freezes.values()), hours=hours)
         return found if freezes or hours else None
 
-    def build_field_owners(self, rules: Iterable[Rule]) -> OwnerTables:
+    def build_owner_tables(
+        self, rules: Iterable[Rule], files: Mapping[str, str]
+    ) -> approver_lists.OwnerTables:
         """Return who owns which values of which fields; mistakes are reported."""
-        tables, used = self._written.owners, set[str]()
-        for index, rule in enumerate(rules):
-            fields = list_fields_with_owners(rule.gate)
-            used.update(fields)
-            for field in (each for each in fields if each not in tables):
-                sentence = f"there is no [owners.{field}]{nearest_name_hint([field], tables)}"
-                self._problems.add(("rule", index, "approvers"), f"{sentence}; add it")
-            if fields and isinstance(rule.gate, Ask) and (rule.gate.remember or rule.gate.once):
-                sentence = "what an owner approves is asked every time; nothing is remembered"
-                self._problems.add(("rule", index, "approvers"), sentence)
-        if self.default and list_fields_with_owners(self.default):
-            sentence = "name owners in a rule for the tools that have the field"
-            self._problems.add(("defaults", "approvers"), sentence)
-        for field in sorted(tables.keys() - used):
-            self._problems.add(("owners", field), "is used nowhere; use it, or remove it")
-        build = policy_file.build_approvers
-        return {
-            field: {value: build(each) for value, each in sorted(table.items())}
-            for field, table in sorted(tables.items())
-        }
+        gates, tables = [each.gate for each in rules], self._written.owners
+        if self._written.manager:
+            tables = {**tables, approver_lists.MANAGER: approver_lists.OwnersEntry()}
+        return approver_lists.build_owner_tables(tables, gates, self.default, files, self._problems)
 
     def _list_conditions(self) -> Iterator[tuple[int, Condition]]:
         """Yield the condition of each rule that has one, with the rule's number from 0."""
@@ -439,13 +431,13 @@ def build_merged_ask_gate(
     own = first.model_dump(exclude_none=True, include=set(policy_file.ASK_KEYS))
     chosen = second.model_dump(exclude_none=True, include=set(policy_file.ASK_KEYS))
     if "stages" in own or "approvers" in own:  # who decides is said in one place
-        for key in ("stages", "approvers", "quorum"):
+        for key in ("stages", "approvers", "quorum", "silent"):
             chosen.pop(key, None)
     chosen |= own
     steps = chosen.pop("stages", None)
-    who, quorum = chosen.pop("approvers", []), chosen.pop("quorum", 1)
-    if steps is None and who:
-        steps = [{"approvers": who, "quorum": quorum}]
+    alone = {key: chosen.pop(key) for key in ("approvers", "quorum", "silent") if key in chosen}
+    if steps is None and alone.get("approvers"):
+        steps = [alone]
     if not steps:
         return None
     hours = hours if chosen.pop("business_hours", False) else None
@@ -454,7 +446,10 @@ def build_merged_ask_gate(
     return Ask(
         rule=name,
         stages=tuple(
-            Stage(approvers=policy_file.build_approvers(each["approvers"]), quorum=each["quorum"])
+            Stage(
+                approvers=approver_lists.build_approvers(each["approvers"], each.get("silent", ())),
+                quorum=each.get("quorum", 1),
+            )
             for each in steps
         ),
         hours=hours,
@@ -490,7 +485,7 @@ def _build_escalation(
     steps = [
         Escalation(
             after=_parse_duration(each["after"], hours),
-            approvers=policy_file.build_approvers(each["approvers"]),
+            approvers=approver_lists.build_approvers(each["approvers"]),
         )
         for each in written
     ]

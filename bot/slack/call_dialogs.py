@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from bot.approvals.call_state import describe_call_effect
 from bot.approvals.call_views import build_call_view_for_approvers
-from bot.approvals.card_views import is_approvable_on_card
+from bot.approvals.card_views import describe_approvers_in_review, is_approvable_on_card
 from bot.approvals.dialog_access import DialogAccessChecker, DialogAdmission, DialogRefusal
 from bot.approvals.edits import Edit, EditHandler, ForbiddenEdit, UnchangedEdit
 from bot.approvals.permissions import PermissionChecker, needs_reason
@@ -120,7 +120,8 @@ class CallDialogFamily:
             case Action.REVIEW:
                 whole = build_call_view_for_approvers(self.tools, tx, shown)
                 bar = format_field_error(self.directory, by.view_only_reason)
-                view = review_dialog.render_review_dialog(whole, bar=bar)
+                who = describe_approvers_in_review(tx, by.run, call, self.clock.now())
+                view = review_dialog.render_review_dialog(whole, bar=bar, approvers=who)
                 return PreparedDialog(view, call, bool(whole.masked_pieces))
             case Action.REJECT:
                 view = review_dialog.render_reject_dialog(

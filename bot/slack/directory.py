@@ -7,6 +7,7 @@ could decide, and which channel to look up.
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 import time
@@ -20,6 +21,8 @@ from slack_sdk import WebClient
 
 from bot.cards.slack_text import sanitise_as_plain_text, sanitise_for_mrkdwn, strip_mrkdwn
 from bot.clock import Clock
+from bot.config.owner_functions import call_owner_function
+from bot.policy.approver_lists import MANAGER
 from bot.policy.authority import Directory, Group, LookupFailedError, LookupPendingError, Person
 from bot.policy.evaluation import Policy
 from bot.signals import Signals
@@ -153,6 +156,8 @@ class SlackDirectory:
             lookups.LookupKind.CHANNELS: reader.read_channels,
             lookups.LookupKind.PRIVATE: reader.read_common_private_channels,
             lookups.LookupKind.PEOPLE: reader.read_everybody,
+            lookups.LookupKind.MANAGER: reader.read_manager,
+            lookups.LookupKind.OWNERS: lambda name: call_owner_function(*json.loads(name)),
         }
 
     def with_timeout(self, seconds: float) -> SlackDirectory:
@@ -238,6 +243,12 @@ class SlackDirectory:
         found: lookups.Json = self._look_up(lookups.LookupKind.CHANNEL, channel) or {}
         return bool(found.get("is_ext_shared") or found.get("is_pending_ext_shared"))
 
+    def find_owners(self, field: str, function: str, value: str | int) -> tuple[str, ...]:
+        """Return the user ids and "@group" handles of who owns this value of a field."""
+        kind = lookups.LookupKind.MANAGER if field == MANAGER else lookups.LookupKind.OWNERS
+        found: tuple[str, ...] | None = self._look_up(kind, json.dumps([function, value]))
+        return found or ()
+
     def list_channels(self) -> Mapping[str, lookups.Json]:
         """Return all unarchived channels that the bot can see, by id, as Slack has them."""
         found: Mapping[str, lookups.Json] = self._look_up(lookups.LookupKind.CHANNELS)
@@ -282,6 +293,7 @@ class SlackDirectory:
             case "user_change":
                 user = event.get("user") or {}
                 forget(lookups.LookupKind.PERSON, user.get("id", ""))
+                forget(lookups.LookupKind.MANAGER)
                 self._answers.update_cached(EVERYBODY, lambda all: {**all, user["id"]: user})
             case str(kind) if kind.startswith(("channel_", "group_")):
                 forget(lookups.LookupKind.CHANNEL)

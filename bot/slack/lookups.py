@@ -6,6 +6,7 @@ others; the caller says how long to wait for an answer.
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from slack_sdk.errors import SlackApiError
 from bot.clock import Clock
 from bot.monitoring.spans import WorkKind
 from bot.policy import authority
+from bot.policy.approver_lists import USER_ID
 from bot.signals import Signals
 from bot.slack_codes import TOKEN, extract_error_code
 
@@ -113,6 +115,19 @@ class SlackLookupClient:
         pages = self._client.users_conversations(user=user, types="private_channel", limit=PAGE)
         return frozenset(each["id"] for page in pages for each in page["channels"])
 
+    @_translate_slack_errors
+    def read_manager(self, name: str) -> tuple[str, ...]:
+        """Return who stands in a field of a person's profile, without that person.
+
+        `name`: JSON of the field's id or label, and the person's user id.
+        """
+        field, user = json.loads(name)
+        labels = not field.startswith("Xf")  # Slack answers seldom with the labels of fields
+        found = self._client.users_profile_get(user=user, include_labels=labels)["profile"]
+        fields: Json = found.get("fields") or {}
+        values = [v["value"] for k, v in fields.items() if field in (k, v.get("label"))]
+        return tuple(e for v in values for e in v.split(",") if USER_ID.fullmatch(e) and e != user)
+
 
 def get_casefolded_names(found: Json) -> frozenset[str]:
     """Return all names of an active person, case-folded; none for a bot or a deactivated user."""
@@ -168,6 +183,8 @@ class LookupKind(StrEnum):
     CHANNELS = "channels"  # the list of all
     PRIVATE = "private"  # the private channels a person is in
     PEOPLE = "people"  # the list of everybody
+    OWNERS = "owners"  # of a value, by a function of the operator's own
+    MANAGER = "manager"  # of a person, by a field of their profile
 
 
 LISTS = (LookupKind.CHANNELS, LookupKind.PEOPLE)
@@ -334,7 +351,8 @@ class LookupCache:
                 elif flight.is_awaited:
                     self._failed[key] = failure
         if failure is not None:
-            log.warning("look-up of %s %s failed: %s", *key, failure)
+            name = "…" if key[0] is LookupKind.OWNERS else key[1]  # the value may be secret
+            log.warning("look-up of %s %s failed: %s", key[0], name, failure)
         flight.set_outcome(value, failure)
         if flight.is_awaited:
             self._signals.work.notify()

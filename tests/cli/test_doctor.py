@@ -168,6 +168,7 @@ def test_what_cannot_be_reached_is_said(environ: dict[str, str]) -> None:
         ("usergroups:read", "", "fail", "usergroups:read"),
         ("", "pins:write", "warn", "pins:write"),
         ("files:read", "", "ok", ""),
+        ("users.profile:read", "", "ok", ""),
     ],
 )
 def test_scopes_are_held_against_the_manifest(
@@ -186,6 +187,21 @@ def test_scopes_are_held_against_the_manifest(
     assert found["scopes"].level == level
     assert named in found["scopes"].text
     assert (found["approvers @shop-leads"].level == "fail") is (take == "usergroups:read")
+
+
+def test_managers_need_a_scope(environ: dict[str, str]) -> None:
+    """Where the policy asks for them."""
+    manifest: dict[str, Any] = read_countersign_manifest()
+    manifest["oauth_config"]["scopes"]["bot"].remove("users.profile:read")
+    policy = (
+        '[manager]\nfield = "Manager"\n[[rule]]\nverdict = "ask"\n'
+        'approvers = ["manager of requester"]\n'
+    )
+    with Sandbox(manifest) as sandbox:
+        here = {"SLACK_API_URL": sandbox.api_url, "SLACK_BOT_TOKEN": sandbox.bot_token}
+        found = look(environ | here, SOUND + policy)
+    assert found["scopes"].level == "fail"
+    assert "users.profile:read" in found["scopes"].text
 
 
 def test_a_wrong_clock_is_found(environ: dict[str, str]) -> None:

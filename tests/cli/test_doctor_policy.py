@@ -5,6 +5,7 @@ Rules for nothing, people who cannot decide, places anybody can join.
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from bot.clock import SystemClock
 from bot.config.settings import Settings
 from bot.policy.evaluation import parse
 from bot.policy.gates import dump_gate
+from slack_sandbox.server import Sandbox
 from storage import moves
 from storage.calls import insert_plan
 from storage.models import Call, Plan, Run
@@ -369,3 +371,50 @@ def test_choices_that_nobody_owns(settings: Settings) -> None:
     found = [str(each) for each in check_rules_against_tools(settings, policy)]
     text = "nobody owns damaged, goodwill, other, wrong_item, which reason of refund_order may be"
     assert f"warn  rule 'r': {text}. Nobody could decide about them: name owners in" in found[0]
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        ("tests.stories.owner_functions:find_owner", "ok    owners of reason: "),
+        ("tests.stories.owner_functions:find_ownr", "fail  owners of reason: tests.stories.owner_"),
+        ("tests.stories.owner_functions:released", "fail  owners of reason: tests.stories.owner_"),
+    ],
+)
+def test_a_function_that_finds_owners_is_imported(
+    settings: Settings, function: str, said: str
+) -> None:
+    """And its choices are not compared, as it may know them all."""
+    text = OWNED.format(field="reason").replace(', "cancel_order"', "")
+    policy = parse(text.replace("late =", f'function = "{function}"\nlate ='))
+    found = [str(each) for each in check_rules_against_tools(settings, policy)]
+    assert any(each.startswith(said) for each in found), found
+    assert not any("nobody owns" in each for each in found)
+
+
+@pytest.mark.parametrize(
+    ("manager", "said"),
+    [
+        ("ana", "ok    manager: 1 of 2 who asked lately have one"),
+        (
+            "",
+            "fail  manager: nobody of 2 who asked lately has a person in the profile field",
+        ),
+    ],
+)
+def test_managers_of_those_who_asked_lately(
+    settings: Settings, slack: Sandbox, manager: str, said: str
+) -> None:
+    """The field is right if it names a manager of somebody."""
+    slack.person("ben").set_manager(*filter(None, [manager]))
+    policy = parse(
+        f'[manager]\nfield = "Manager"\n{DEFAULTS}[[rule]]\nname = "r"\nverdict = "ask"\n'
+        'approvers = ["manager of requester"]\n'
+    )
+    signed_in = sign_in_to_slack(build_retrying_client(settings), SystemClock())
+    assert isinstance(signed_in, SignInAnswer)
+    usual = {"r": Counter({"UBEN00001": 3, "UCLEO0001": 1})}
+    found = [str(e) for e in check_names_used_in_policy(policy, signed_in.workspace, usual)]
+    slack.person("ben").set_manager()
+    assert any(each.startswith(said) for each in found), found
+    assert not any("rule 'r'" in each for each in found)  # who that is hangs on who asks

@@ -195,6 +195,7 @@ def test_each_term_is_compared(
 OTHER = {
     "approvers": '["@others"]',
     "quorum": "3",
+    "silent": '["@others"]',
     "stages": '[{ approvers = ["@shop-leads"], quorum = 2 }]',
     "any_order": "true",
     "veto": "2",
@@ -287,6 +288,43 @@ def test_an_owner_is_expected_by_name(typed: Callable[..., Ended]) -> None:
     assert code == 1
     assert "approvers: expected @leads, and policy says nobody" in out
     assert "• the owner of args.reason is nobody: it is not in [owners.reason]" in out
+
+
+def test_owners_found_by_a_function_are_named_in_the_file(typed: Callable[..., Ended]) -> None:
+    """The function is not called; a value that the file does not name makes the case wrong."""
+    policy = (
+        '[defaults]\napprovers = ["@shop-leads"]\n[owners.reason]\nfunction = "acme.x:find"\n'
+        '[[rule]]\ntool = "refund_order"\nverdict = "ask"\napprovers = ["owner of args.reason"]\n'
+    )
+    facts = FACTS + '[owners.reason]\nlate = ["@leads"]\n'
+    case = f'[[case]]\nname = "one"\n{REFUND % "5.00"}{BEN}expect = "ask"\napprovers = ["@leads"]\n'
+    assert typed(TEST, policy, facts + case)[0] == 0
+    code, out, _ = typed(TEST, policy, FACTS + case)
+    assert code == 1
+    assert "a rule asks for the owner of args.reason, which the file does not name" in out
+
+
+def test_a_manager_is_named_in_the_file(typed: Callable[..., Ended]) -> None:
+    """By the requester's id."""
+    policy = (
+        '[defaults]\napprovers = ["@shop-leads"]\n[manager]\nfield = "Manager"\n'
+        '[[rule]]\ntool = "refund_order"\nverdict = "ask"\napprovers = ["manager of requester"]\n'
+    )
+    facts = FACTS + '[owners."manager of requester"]\nUBEN00001 = ["UANA00001"]\n'
+    case = f'[[case]]\nname = "one"\n{REFUND % "5.00"}{BEN}expect = "ask"\napprovers = %s\n'
+    code, out, _ = typed(TEST, policy, facts + case % '["UANA00001"]')
+    assert code == 0, out
+    code, out, _ = typed(TEST, policy, FACTS + case % '["UANA00001"]')
+    assert (code, "a rule asks for the manager of requester, which the file" in out) == (1, True)
+
+
+def test_silent_approvers_are_expected_apart(typed: Callable[..., Ended]) -> None:
+    """They are none of the `approvers`, and have a key of their own."""
+    policy = POLICY.replace('approvers = ["@shop-leads"]', 'approvers = ["@a"]\nsilent = ["@b"]', 1)
+    case = f'[[case]]\nname = "one"\n{REFUND % "99.00"}{BEN}expect = "ask"\napprovers = ["@a"]\n'
+    assert typed(TEST, policy, FACTS + case + 'silent = ["@b"]\n')[0] == 0
+    code, out, _ = typed(TEST, policy, FACTS + case + 'silent = ["@c"]\n')
+    assert (code, "silent: expected @c, and policy says @b" in out) == (1, True), out
 
 
 def test_check_needs_no_slack(typed: Callable[..., Ended]) -> None:

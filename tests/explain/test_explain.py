@@ -160,6 +160,36 @@ def test_an_owner_is_named(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -
     assert "⚠ This can’t be approved: it takes 1 to approve" in lost
 
 
+def test_the_manager_is_named(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
+    """Or that there is none, and that the call would be refused."""
+    rule = '[[rule]]\nname = "managed"\ntool = "refund_order"\nverdict = "ask"\n'
+    Path("policy.toml").write_text(
+        f'{POLICY}\n{rule}approvers = ["manager of requester"]\n[manager]\nfield = "Manager"\n'
+    )
+    small = BIG.replace("100.11", "5.00")
+    slack.person("ben").set_manager("ana")
+    managed = said(capsys, f"{small} --as UBEN00001 --in C0SUPPORT")
+    assert "• the manager of requester is UANA00001\n" in managed
+    assert "Who decides: one of Ana Ruiz (UANA00001) (now: Ana Ruiz (UANA00001)" in managed
+    slack.person("ben").set_manager()
+    alone = said(capsys, f"{small} --as UBEN00001 --in C0SUPPORT")
+    assert "• the manager of requester is nobody: Slack's profile field 'Manager' names no" in alone
+    assert "⚠ This can’t be approved: it takes 1 to approve" in alone
+
+
+def test_silent_approvers_are_named(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
+    """As those who are not notified: the place names the others alone."""
+    rule = '[[rule]]\nname = "quiet"\ntool = "refund_order"\nverdict = "ask"\n'
+    who = 'approvers = ["UANA00001"]\nsilent = ["@shop-leads", "UDAN00001"]\n'
+    Path("policy.toml").write_text(POLICY + rule + who)
+    text = said(capsys, f"{BIG.replace('100.11', '5.00')} --as UBEN00001 --in C0SUPPORT")
+    ana, dan = "Ana Ruiz (UANA00001)", "Dan Weber (UDAN00001)"
+    assert (
+        f"Who decides: one of {ana}, also @shop-leads and {dan}, not notified (now: {ana}" in text
+    )
+    assert f"Where: in the thread where it is asked; told are {ana}\n" in text
+
+
 def test_it_cannot_be_reached(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
     """Where too few people could approve, that is said, as the call would be refused."""
     (Path("policy.toml")).write_text(POLICY.replace("quorum = 2", "quorum = 5"))

@@ -64,6 +64,8 @@ SAID = {
     "send_back_limit_reply": (3,),
     "requester_left_notice": ("UBEN00001",),
     "decision_reminder_notice": ([EVIL], "<@UANA00001>", AT),
+    "silent_approvers_suffix": (["<!subteam^S0LEADS>", "<@UANA00001>"],),
+    "review_approvers_line": ([f"@{EVIL}", "UANA00001", "C0FINANCE"], ["UDAN00001"]),
     "next_stage_notice": ([EVIL], "<@UANA00001>", AT, [("UCLEO0001", EVIL)]),
     "further_approvers_may_decide_notice": ([EVIL], "<@UANA00001>", AT),
     "decision_too_late_reply": (AT,),

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from bot.policy.condition import Condition, ConditionError, Facts, SpendingSum
 from bot.policy.evaluation import PolicyError, parse
-from bot.policy.gates import Approvers, Ask, Ballot, Escalation, GrantOffer, Stage
+from bot.policy.gates import Approvers, Ask, Escalation, GrantOffer, Stage
+from bot.policy.tally import Ballot
 
 DAY = 86_400
 ARGS: dict[str, Any] = {

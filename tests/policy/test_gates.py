@@ -12,7 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from bot.policy.gates import Allow, Approvers, Ask, Ballot, Deny, Gate, Stage, Tally, tally_ballots
+from bot.policy.gates import Allow, Approvers, Ask, Deny, Gate, Stage
+from bot.policy.tally import Ballot, Tally, tally_ballots
 from tests.policy.builders import ASKED, PEOPLE, asks, ballot, ballots, votes
 
 FINANCE, OPS = Approvers(groups=("finance",)), Approvers(groups=("ops",))

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from bot.policy.authority import _count_largest_shortage
 from bot.policy.evaluation import parse
-from bot.policy.gates import Approvers, Ask, Ballot, Stage, combine_gates, tally_ballots
+from bot.policy.gates import Approvers, Ask, Stage, combine_gates
+from bot.policy.tally import Ballot, tally_ballots
 from storage.states import CallVerb
 from tests.policy.builders import ASKED, asks, facts
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from bot.policy.gates import Approvers, Ask, Ballot, Escalation, Stage, combine_gates, tally_ballots
+from bot.policy.gates import Approvers, Ask, Escalation, Stage, combine_gates
+from bot.policy.tally import Ballot, tally_ballots
 from tests.policy.builders import asks, ballot, ballots
 
 FINANCE, OPS, CHANNEL = (

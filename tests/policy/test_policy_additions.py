@@ -19,10 +19,10 @@ from bot.policy.gates import (
     Escalation,
     GateAddOn,
     Stage,
-    tally_ballots,
     tighten_gate,
 )
 from bot.policy.rules import Rule
+from bot.policy.tally import tally_ballots
 from storage.states import CallVerb
 from tests.policy.builders import approvers, asks, ballot, facts, problems, stages
 

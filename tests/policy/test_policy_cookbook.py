@@ -20,6 +20,7 @@ SPENT, COUNT = (
     SpendingSum("refund_order", "", 86_400),
 )
 EFFECTS = {
+    "pay": "write",
     "refund_order": "write",
     "cancel_order": "destructive",
     "look_up_order": "read",
@@ -70,9 +71,9 @@ def who(gate: Allow | Ask | Deny) -> Approvers:
     return gate.approvers
 
 
-def test_there_are_twelve() -> None:
-    """The cookbook has twelve policies, and each has its own test below, named like it."""
-    assert len(RECIPES) == 12
+def test_there_are_fourteen() -> None:
+    """The cookbook has fourteen policies, and each has its own test below, named like it."""
+    assert len(RECIPES) == 14
     tests = [name for name in globals() if name.startswith("test_")]
     for title in RECIPES:
         start = f"test_{title.lower().replace(' ', '_')}"
@@ -189,6 +190,28 @@ def test_four_eyes_on_every_change() -> None:
             False,
         )
     assert gate("look_up_order").verdict == "allow"
+
+
+def test_directors_who_need_not_be_asked() -> None:
+    """They may decide about any payment, and are told of the large ones."""
+    gate = judge("Directors who need not be asked")
+    both = Approvers(groups=("finance", "directors"), silent=("@directors",))
+    assert who(gate("pay", amount=Decimal(10000))) == both
+    assert who(gate("pay", amount=Decimal(10000))).notified == Approvers(groups=("finance",))
+    assert who(gate("pay", amount=Decimal(10001))) == Approvers(groups=("finance", "directors"))
+
+
+def test_expenses_by_manager() -> None:
+    """Small ones run; then the manager decides, and finance about large ones as well."""
+    gate = judge("Expenses by manager")
+    facts: dict[str, Any] = {"owners": {"manager of requester": ("UCLEO0001",)}}
+    assert isinstance(gate("pay", amount=Decimal(50), **facts), Allow)
+    cleo = Approvers(users=("UCLEO0001",))
+    assert who(gate("pay", amount=Decimal(51), **facts)) == cleo
+    large = gate("pay", amount=Decimal(1001), **facts)
+    assert isinstance(large, Ask)
+    assert [each.approvers for each in large.stages] == [cleo, Approvers(groups=("finance",))]
+    assert who(gate("pay", amount=Decimal(51))) == Approvers()
 
 
 def test_two_stages_by_direct_message() -> None:

@@ -25,6 +25,9 @@ verdict = "ask"
 approvers = ["owner of args.service"]
 """
 
+MANAGER = '[manager]\nfield = "Manager"\n'
+MANAGED = RULE.replace("owner of args.service", "manager of requester")
+
 
 def judged(text: str, **args: Any) -> Judgement:
     """What such a policy says of a deployment with these arguments."""
@@ -130,6 +133,10 @@ ADDED = RULE.replace('verdict = "ask"', 'verdict = "add"') + '[[rule]]\nverdict 
         (OWNERS.replace('["@search"]', '["owner of args.x"]') + RULE, "names nobody"),
         (OWNERS + RULE.replace("args.service", "service"), "'owner of service' names nobody"),
         (OWNERS + RULE + "remember = [{}]\n", "nothing is remembered"),
+        (MANAGED, "rule 1 approvers: there is no [manager]; add it"),
+        (MANAGER, "manager: is used nowhere"),
+        (MANAGER + MANAGED + "remember = [{}]\n", "nothing is remembered"),
+        (MANAGER.replace("field", "fields") + MANAGED, "unknown key (is field meant?)"),
         (OWNERS + RULE.replace('"ask"', '"once"'), "nothing is remembered"),
     ],
 )
@@ -149,3 +156,33 @@ def test_owners_stand_only_where_a_call_is_decided(top: str) -> None:
         parse(top + DEFAULTS)
     with pytest.raises(PolicyError, match="name owners in a rule"):
         parse(DEFAULTS.replace("@leads", "owner of args.service") + OWNERS + RULE)
+
+
+@pytest.mark.parametrize(
+    ("found", "who", "note"),
+    [
+        (("UANA00001",), Approvers(users=("UANA00001",)), "is UANA00001"),
+        ((), Approvers(), "is nobody: Slack's profile field 'Manager' names no person"),
+        (None, Approvers(), "is nobody: Slack's profile field 'Manager' names no person"),
+    ],
+)
+def test_the_manager_of_the_requester(
+    found: tuple[str, ...] | None, who: Approvers, note: str
+) -> None:
+    """As it was looked up, which only rules that ask for it need; without one nobody is meant."""
+    facts = Facts(
+        tool="deploy",
+        effect="write",
+        requester="UBEN00001",
+        args={},
+        owners={"manager of requester": found},
+    )
+    policy = parse(DEFAULTS + MANAGER + MANAGED)
+    found_gate = policy.judge_call(facts)
+    assert isinstance(found_gate.gate, Ask)
+    assert found_gate.gate.approvers == who
+    assert found_gate.notes[0].startswith(f"the manager of requester {note}")
+    assert policy.get_needed_lookups("deploy", "write", "low").owners == {"manager of requester"}
+    assert not policy.get_needed_lookups("other", "write", "low").owners
+    [asked, _] = policy.asks()
+    assert asked.approvers == Approvers(owners=("manager of requester",))

@@ -106,6 +106,10 @@ class FakeDirectory:
         """None is shared."""
         return False
 
+    def find_owners(self, field: str, function: str, value: str | int) -> tuple[str, ...]:
+        """No function is asked."""
+        return ()
+
 
 class Note(BaseModel):
     text: str = Field(title="Text", max_length=500)

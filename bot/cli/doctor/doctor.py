@@ -347,7 +347,7 @@ def run_checks_beyond_configuration(
     if isinstance(found, CheckResult):
         yield found
     else:
-        yield from slack.check_token_and_clock(found, settings)
+        yield from slack.check_token_and_clock(found, settings, policy)
         yield from slack.check_card_channels(policy, found.workspace)
         usual = people_checks.load_request_counts_by_rule(settings, clock.now())
         yield from people_checks.check_names_used_in_policy(policy, found.workspace, usual)

@@ -14,7 +14,7 @@ from slack_sandbox.spec.slack_error import Json, SlackError
 from slack_sandbox.web_api import assistants, conversations_admin, file_store, reactions
 from slack_sandbox.workspace import choices, events, messages
 from slack_sandbox.workspace.messages import Draft
-from slack_sandbox.workspace.people import Channel
+from slack_sandbox.workspace.people import MANAGER_FIELD, Channel
 from slack_sandbox.workspace.records import Message
 from slack_sandbox.workspace.state import World
 
@@ -188,6 +188,15 @@ class Member:
             self.person.status_emoji = emoji or (":speech_balloon:" if text else "")
             self.person.status_text = text
             self.person.status_expiration = until if emoji or text else 0
+            self.person.updated = int(self._world.now())
+            events.user_changed(self._world, self.id)
+            self._world.touch()
+
+    def set_manager(self, *names: str) -> None:
+        """Name people of the sandbox in the profile field "Manager"; nobody clears it."""
+        with self._world.lock:
+            value = ",".join(self._world.people[name].id for name in names)
+            self.person.fields = {MANAGER_FIELD: value} if value else {}
             self.person.updated = int(self._world.now())
             events.user_changed(self._world, self.id)
             self._world.touch()

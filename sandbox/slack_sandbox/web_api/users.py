@@ -9,7 +9,7 @@ from slack_sandbox.spec.slack_error import Json, SlackError
 from slack_sandbox.web_api.arguments import Args, page
 from slack_sandbox.workspace import events
 from slack_sandbox.workspace.api_objects import bot_profile, bot_user_json, user_json
-from slack_sandbox.workspace.people import TEAM
+from slack_sandbox.workspace.people import PROFILE_FIELDS, TEAM
 from slack_sandbox.workspace.state import World
 
 
@@ -94,7 +94,14 @@ def users_by_email(world: World, args: Args) -> Json:
 def profile(world: World, args: Args) -> Json:
     """users.profile.get of a user, else of the bot itself."""
     user = _visible(world, args, args.text("user") or args.app.bot_user, "user_not_found")
-    return {"profile": _user(world, args, user)["profile"]}
+    found = _user(world, args, user)["profile"]
+    if world.app_of_bot(user) is None:
+        labels = args.flag("include_labels")
+        found["fields"] = {
+            each: {"value": value, "alt": ""} | ({"label": PROFILE_FIELDS[each]} if labels else {})
+            for each, value in world.by_id[user].fields.items()
+        }
+    return {"profile": found}
 
 
 def presence(world: World, args: Args) -> Json:

@@ -15,6 +15,8 @@ TEAM = "T0SANDBOX"
 OTHER_TEAM = "T0OTHERCO"
 TEAM_NAMES = {TEAM: ("Sandbox Coffee", "sandbox"), OTHER_TEAM: ("Other Company", "otherco")}
 BOT_USER = "UBOT00001"  # of the first app, which the default workspace has in its channels
+MANAGER_FIELD = "Xf0MANAGER"  # a custom profile field that names people
+PROFILE_FIELDS = {MANAGER_FIELD: "Manager"}  # its label, by id
 EPOCH = 1_700_000_000  # when the workspace was made, Unix seconds
 
 
@@ -40,6 +42,7 @@ class Person:
     status_emoji: str = ""  # with its colons
     status_text: str = ""
     status_expiration: int = 0  # Unix seconds; 0 for never
+    fields: dict[str, str] = field(default_factory=dict)  # of PROFILE_FIELDS, by id
 
     def lapse(self, now: float) -> None:
         """End a status whose time is over."""

@@ -136,6 +136,17 @@ def test_a_profile_is_a_persons_or_the_bots(sandbox: Sandbox, client: WebClient)
     assert refused(client, "users.profile.get", user="UNOBODY") == "user_not_found"
 
 
+def test_custom_fields_of_a_profile(sandbox: Sandbox, client: WebClient) -> None:
+    """By their ids, with labels where these are asked for; the bot has none."""
+    sandbox.person("ben").set_manager("ana", "cleo")
+    found = client.users_profile_get(user=BEN)["profile"]["fields"]
+    assert found == {"Xf0MANAGER": {"value": f"{ANA},{CLEO}", "alt": ""}}
+    found = client.users_profile_get(user=BEN, include_labels=True)["profile"]["fields"]
+    assert found["Xf0MANAGER"]["label"] == "Manager"
+    assert client.users_profile_get(user=ANA)["profile"]["fields"] == {}
+    assert "fields" not in client.users_info(user=BEN)["user"]["profile"]
+
+
 def test_deactivated_people_are_away(client: WebClient) -> None:
     """Deactivated people are away, others active, and the bot as it says."""
     assert client.users_getPresence(user=ANA)["presence"] == "active"

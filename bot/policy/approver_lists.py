@@ -1,0 +1,273 @@
+"""Lists of approvers as a policy writes them, and the owners of arguments that they may name: who
+decides where a rule says "owner of args.service", by the table [owners.service]. PURE.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from bot.policy.gates import Allow, Approvers, Ask, Deny, GateAddOn
+from bot.toml_file import FileProblems, nearest_name_hint
+
+OwnerTables = Mapping[str, Mapping[str, Approvers]]  # field -> value -> who owns it
+FILE_NAME = re.compile(r"\w[\w.-]{0,99}")
+MOST_IN_FILE = 1_000_000  # characters of a file of owners
+AnyGate = TypeVar("AnyGate", Ask, Allow | Ask, GateAddOn, Allow | Deny | Ask | GateAddOn)
+
+
+USER_ID = re.compile(r"[UW][A-Z0-9]{2,30}")
+GROUP_HANDLE = re.compile(r"@[^\s@A-Z<>|&,]{1,80}")
+_OWNER = re.compile(r"owner of args\.([A-Za-z_][A-Za-z0-9_]{0,99})|(manager of requester)")
+MANAGER = "manager of requester"  # stands among the fields whose owners are meant
+
+
+def validate_approvers(values: list[str]) -> list[str]:
+    """Return a list of approvers if it is valid; raises ValueError with what is wrong."""
+    if not values:
+        raise ValueError('nobody could decide; name people ("U0123") or groups ("@shop-leads")')
+    for each in values:
+        if (
+            each not in ("channel", "requester")
+            and not USER_ID.fullmatch(each)
+            and not GROUP_HANDLE.fullmatch(each)
+        ):
+            remedy = (
+                'write a user id ("U0123"), a lower-case group handle ("@shop-leads"), '
+                '"channel", "requester" or a name from [approvers]'
+            )
+            raise ValueError(f"{each!r} names nobody; {remedy}")
+    return values
+
+
+def _validate_deciders(values: list[str]) -> list[str]:
+    """Return a list of approvers, in which owners of arguments may be named; raises ValueError."""
+    others = [each for each in values if not _OWNER.fullmatch(each)]
+    if others or not values:
+        validate_approvers(others)
+    return values
+
+
+def validate_owners(values: list[str]) -> list[str]:
+    """Return a list of owners if it is valid; raises ValueError with what is wrong."""
+    validate_approvers(values)
+    if {"channel", "requester"} & set(values):
+        raise ValueError("name people and groups only")
+    return values
+
+
+OwnerList = Annotated[list[str], AfterValidator(validate_owners)]
+DeciderList = Annotated[list[str], AfterValidator(_validate_deciders)]
+ApproverList = Annotated[list[str], AfterValidator(validate_approvers)]
+
+
+def build_approvers(named: Iterable[str], silent: Iterable[str] = ()) -> Approvers:
+    """Return who is named in a list of approvers; `silent` names who decides unnotified besides."""
+    told = tuple(dict.fromkeys(named))
+    silent = tuple(dict.fromkeys(each for each in silent if each not in told))
+    who = (*told, *silent)
+    return Approvers(
+        owners=tuple(found[1] or found[2] for found in map(_OWNER.fullmatch, who) if found),
+        users=tuple(each for each in who if each[0] in "UW"),
+        groups=tuple(each[1:] for each in who if each[0] == "@"),
+        channel="channel" in who,
+        requester="requester" in who,
+        silent=silent,
+    )
+
+
+def count_named_people(who: Approvers) -> float:
+    """Return how many people these can be at most; infinite if only Slack knows."""
+    if who.owners:
+        return math.inf
+    return math.inf if who.groups or who.channel else len(who.users) + who.requester
+
+
+def list_fields_with_owners(gate: Allow | Deny | Ask | GateAddOn) -> list[str]:
+    """Return the fields whose owners a gate names, sorted."""
+    if not isinstance(gate, Ask | GateAddOn):
+        return []
+    who = [each.approvers for each in gate.stages] + [each.approvers for each in gate.escalation]
+    return sorted({field for each in who for field in each.owners})
+
+
+def _validate_file_name(value: str) -> str:
+    if not FILE_NAME.fullmatch(value):
+        raise ValueError('write the name of a CSV file beside the policy, as in "owners.csv"')
+    return value
+
+
+def _validate_function_name(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_][\w.]{0,199}:[A-Za-z_]\w{0,99}", value):
+        raise ValueError('write a function of your own, as in "package.module:find_owner"')
+    if re.split(r"[.:]", value)[0] in sys.stdlib_module_names:
+        raise ValueError("is no function of your own; write one that returns who owns a value")
+    return value
+
+
+class OwnersEntry(BaseModel):
+    """One table [owners.field]: owners by value, and where further ones are found."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+    __pydantic_extra__: dict[str, OwnerList] = Field(init=False)
+    file: Annotated[str, AfterValidator(_validate_file_name)] | None = None
+    function: Annotated[str, AfterValidator(_validate_function_name)] | None = None
+
+    def build_table(
+        self, field: str, files: Mapping[str, str], problems: FileProblems
+    ) -> dict[str, Approvers]:
+        """Return the owners by value: those of the table, then those of its file."""
+        table = dict(self.__pydantic_extra__)
+        for line, value, owners in self._read_rows(field, files, problems):
+            try:
+                if value in table:
+                    raise ValueError(f"{value!r} has owners already; name them in one place")
+                table[value] = validate_owners(owners)
+            except ValueError as error:
+                problems.add(("owners", field, "file"), f"{self.file}, line {line}: {error}")
+        return {value: build_approvers(owners) for value, owners in sorted(table.items())}
+
+    def _read_rows(
+        self, field: str, files: Mapping[str, str], problems: FileProblems
+    ) -> Iterator[tuple[int, str, list[str]]]:
+        """Yield line, value and owners of each row of the file; problems of it as a whole."""
+        if self.file is None:
+            return
+        text = files.get(self.file)
+        if text is None or len(text) > MOST_IN_FILE:
+            sentence = f"{self.file} cannot be read; put a CSV file of at most 1 MB there"
+            problems.add(("owners", field, "file"), sentence)
+            return
+        rows = csv.reader(io.StringIO(text), strict=True)
+        try:
+            if next(rows, None) != ["key", "owners"]:
+                raise csv.Error("write key,owners in its first line, with a comma")
+            for row in filter(None, rows):
+                if len(row) != 2:
+                    raise csv.Error(f"line {rows.line_num} has {len(row)} columns instead of 2")
+                yield rows.line_num, row[0], row[1].replace(",", " ").split()
+        except csv.Error as error:
+            problems.add(("owners", field, "file"), f"{self.file}: {error}")
+
+
+def build_owner_tables(
+    tables: Mapping[str, OwnersEntry],
+    gates: Iterable[Allow | Deny | Ask | GateAddOn],
+    default: Ask | None,
+    files: Mapping[str, str],
+    problems: FileProblems,
+) -> OwnerTables:
+    """Return who owns which values of which fields; mistakes are added to `problems`.
+
+    `gates`: those of the rules, in order; `files`: the texts of the files that tables name.
+    """
+    used = set[str]()
+    for index, gate in enumerate(gates):
+        fields = list_fields_with_owners(gate)
+        used.update(fields)
+        for field in (each for each in fields if each not in tables):
+            table = "manager" if field == MANAGER else f"owners.{field}"
+            sentence = f"there is no [{table}]{nearest_name_hint([field], tables)}"
+            problems.add(("rule", index, "approvers"), f"{sentence}; add it")
+        if fields and isinstance(gate, Ask) and (gate.remember or gate.once):
+            sentence = "what an owner approves is asked every time; nothing is remembered"
+            problems.add(("rule", index, "approvers"), sentence)
+    if default and list_fields_with_owners(default):
+        sentence = "name owners in a rule for the tools that have the field, and managers in a rule"
+        problems.add(("defaults", "approvers"), sentence)
+    for field in sorted(tables.keys() - used):
+        loc = ("manager",) if field == MANAGER else ("owners", field)
+        problems.add(loc, "is used nowhere; use it, or remove it")
+    return {
+        field: each.build_table(field, files, problems) for field, each in sorted(tables.items())
+    }
+
+
+class OwnerResolver:
+    """Puts the owners of one call's arguments into gates, in the place of "owner of args.field"."""
+
+    def __init__(
+        self,
+        tables: OwnerTables,
+        functions: Mapping[str, str],
+        args: Mapping[str, Any] | None,
+        found: Mapping[str, tuple[str, ...] | None] | None = None,
+    ) -> None:
+        """`found` has what the `functions` return for the values of `args`; None where one failed.
+
+        Without `args`, whoever owns any value is put in, for checks of the policy; a field with a
+        function then stays among the owners.
+        """
+        self._tables = tables
+        self._functions = functions
+        self._args = args
+        self._found = found or {}
+        self.notes: list[str] = []  # who was put in, in words
+
+    def replace_owners_in_gate(self, gate: AnyGate) -> AnyGate:
+        """Return the gate with people and groups only; a value without an owner adds nobody.
+
+        Such an approval is never remembered: the next call may have another owner.
+        """
+        if not isinstance(gate, Ask | GateAddOn) or not list_fields_with_owners(gate):
+            return gate
+        changed: dict[str, Any] = {
+            key: tuple(
+                each.model_copy(update={"approvers": self._resolve_approvers(each.approvers)})
+                for each in getattr(gate, key)
+            )
+            for key in ("stages", "escalation")
+        }
+        if isinstance(gate, GateAddOn):
+            changed["ask"] = gate.ask and self.replace_owners_in_gate(gate.ask)
+            return gate.model_copy(update=changed)
+        return gate.copy_without_offers().model_copy(update=changed)
+
+    def _resolve_approvers(self, who: Approvers) -> Approvers:
+        found = who.model_copy(update={"owners": ()})
+        for field in who.owners:
+            for each in self._find_owners(field):
+                found |= each
+        return found
+
+    def _find_owners(self, field: str) -> Iterator[Approvers]:
+        table, function = self._tables.get(field, {}), self._functions.get(field)
+        if self._args is None:
+            yield from table.values()
+            if function:
+                yield Approvers(owners=(field,))
+            return
+        value, owner = read_owned_value(self._args, field), Approvers()
+        where = f"it is not in [owners.{field}]"
+        if field == MANAGER:
+            owner = build_approvers(self._found.get(field) or ())
+            where = f"Slack's profile field {function!r} names no person that could be looked up"
+        elif value is not None and str(value) in table:
+            owner = table[str(value)]
+        elif function and value is not None:
+            found = self._found.get(field)
+            owner = build_approvers(found or ())
+            where = f"{function} names nobody" if found is not None else f"{function} has failed"
+        names = ", ".join(owner.names)
+        self.notes.append(f"{describe_owner(field)} is {names or f'nobody: {where}'}")
+        yield owner
+
+
+def describe_owner(field: str) -> str:
+    """Return whose approval a field means: "the owner of args.service"."""
+    return f"the {MANAGER}" if field == MANAGER else f"the owner of args.{field}"
+
+
+def read_owned_value(args: Mapping[str, Any], field: str) -> str | int | None:
+    """Return the value whose owner is meant; None if it is one that nobody can own."""
+    value = args.get(field)
+    value = value.value if isinstance(value, Enum) else value
+    return value if isinstance(value, str | int) and not isinstance(value, bool) else None

@@ -1,0 +1,86 @@
+"""The requester's manager decides, as Slack's profile says; without one nobody does."""
+
+from __future__ import annotations
+
+import pytest
+
+from storage.states import CallStatus
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.messages import words
+from tests.stories.steps import ask, statuses, told, vote
+
+C = CallStatus
+POLICY = """
+[manager]
+field = "Manager"
+
+[defaults]
+approvers = ["UDAN00001"]
+
+[[rule]]
+name = "managed"
+tool = "note"
+verdict = "ask"
+approvers = ["manager of requester"]
+
+[[rule]]
+name = "own requests"
+tool = "put"
+verdict = "ask"
+approvers = ["manager of requester"]
+self_approval = true
+"""
+
+
+def test_the_manager_decides_and_nobody_else(harness: Harness, fakes: FakeTools) -> None:
+    """Cleo is Ben's; neither who manages others nor whom the defaults name may decide."""
+    harness.person("ben").set_manager("cleo")
+    harness.person("cleo").set_manager("ana")
+    thread = ask(harness, ("note", {"text": "managed"}))
+    card = harness.card(SUPPORT, thread)
+    assert "Approvers: <@UCLEO0001>" in words(card)
+    for who in ("ana", "dan"):
+        vote(harness, who, card)
+        told(harness, who, SUPPORT, thread, "You cannot decide this one")
+    vote(harness, "cleo", card)
+    harness.said(SUPPORT, thread, "That is all.")
+    assert (statuses(harness, thread), fakes.did("note", "managed")) == ([C.SUCCEEDED], 1)
+
+
+def test_a_new_manager_decides_when_it_is_asked_again(harness: Harness, fakes: FakeTools) -> None:
+    """Whoever is the manager when it would start has to agree."""
+    harness.person("ben").set_manager("cleo")
+    thread = ask(harness, ("note", {"text": "moved"}))
+    card = harness.card(SUPPORT, thread)
+    harness.person("ben").set_manager("ana")
+    harness.settle()
+    vote(harness, "cleo", card)
+    harness.said(SUPPORT, thread, "asked again")
+    assert fakes.did("note", "moved") == 0
+
+
+@pytest.mark.parametrize("manager", ["", "ben", "gus", "zoe", "eve"])
+def test_without_a_manager_nobody_decides(harness: Harness, fakes: FakeTools, manager: str) -> None:
+    """Nobody is named, or Ben himself, a guest, a former colleague, or somebody of elsewhere."""
+    harness.person("ben").set_manager(*filter(None, [manager]))
+    thread = ask(harness, ("note", {"text": "alone"}))
+    harness.said(SUPPORT, thread, "That is all.")
+    assert (statuses(harness, thread), fakes.did("note", "alone")) == ([C.REFUSED], 0)
+
+
+def test_nobody_is_their_own_manager(harness: Harness, fakes: FakeTools) -> None:
+    """Not even where the rule lets people approve their own requests."""
+    harness.person("ben").set_manager("ben")
+    thread = ask(harness, ("put", {"text": "own"}))
+    harness.said(SUPPORT, thread, "That is all.")
+    assert (statuses(harness, thread), fakes.did("put", "own")) == ([C.REFUSED], 0)
+
+
+def test_while_slack_does_not_say_nobody_decides(harness: Harness, fakes: FakeTools) -> None:
+    """It is refused."""
+    harness.person("ben").set_manager("cleo")
+    harness.slack.faults.fail("users.profile.get", times=20)
+    thread = ask(harness, ("note", {"text": "silent"}))
+    harness.said(SUPPORT, thread, "That is all.")
+    assert (statuses(harness, thread), fakes.did("note", "silent")) == ([C.REFUSED], 0)
