@@ -281,8 +281,14 @@ class Conversation:
     is_request_newest: bool = False  # the newest words are a person's, not a tool's
     calls: list[TranscriptCall] = field(default_factory=list)  # calls since the request
     earlier_calls: list[TranscriptCall] = field(default_factory=list)  # the last calls before it
-    previous_request: str = ""  # the request before
+    previous_request: str = ""  # the one before; after answers, the one that was asked about
+    answered: Values = field(default_factory=dict)  # what people said in answer to questions
     last_reply: str = ""  # what the assistant said last
+
+    @property
+    def ends_in_question(self) -> bool:
+        """Whether the assistant's last words are a question."""
+        return self.last_reply.removesuffix(NOTICE).rstrip().endswith("?")
 
 
 def plan_turn(body: dict[str, Any]) -> Turn:
@@ -357,7 +363,11 @@ def _add_user_message(talk: Conversation, text: str) -> None:
     if talk.is_request_newest:  # the person goes on
         talk.request = f"{talk.request}. {said}".strip(". ")
         return
-    talk.previous_request, talk.request, talk.is_request_newest = talk.request, said, True
+    given = order_phrases.parse_order_amount_reason(said) if talk.ends_in_question else {}
+    if not (given and talk.answered):
+        talk.previous_request, talk.answered = talk.request, {}
+    talk.answered |= given
+    talk.request, talk.is_request_newest = said, True
     talk.earlier_calls, talk.calls = talk.calls or talk.earlier_calls, []
 
 
@@ -436,9 +446,9 @@ def _build_request_turn(talk: Conversation, tools: dict[str, Values], answer: st
     )
     if not found and CORRECTION.search(request) and talk.earlier_calls:
         return _build_corrected_turn(talk, tools)
-    questioned = talk.last_reply.removesuffix(NOTICE).rstrip().endswith("?")
-    if questioned and (not found or NUMBER.fullmatch(request)):
-        said = {"text": request} | order_phrases.parse_order_amount_reason(request)
+    if talk.ends_in_question and (not found or NUMBER.fullmatch(request)):
+        said = {"text": request, **talk.answered}
+        said |= order_phrases.parse_order_amount_reason(answer)
         found, left = order_phrases.parse_requested_calls(talk.previous_request, tools, said)
     if found and left:
         return Turn(text=describe_unmatched_request_parts(left))

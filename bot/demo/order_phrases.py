@@ -15,7 +15,7 @@ Values = dict[str, Any]
 REASON_FIELD = "reason_for_approver"
 NUMBER = r"\d+(?:[.,]\d\d?)?"
 AMOUNT = rf"(?:€ ?{NUMBER}|{NUMBER} ?(?:EUR|€))"
-ORDER = r"order #?(?P<order_id>\d+)"
+ORDER = r"(?:(?:the )?order #?|#?(?=\d{4}))(?P<order_id>\d+)"
 CHANNEL = r"(?P<channel><#C\w+(?:\|[^>]*)?>|#[a-z][\w-]*)"
 MENTION = re.compile(r"<@([UW]\w+)(?:\|[^>]*)?>")
 WHY = r"(?:(?:,|,? because) (?P<why>.+))?"
@@ -41,7 +41,11 @@ CHANGE = re.compile(
     re.I | re.S,
 )
 QUOTED = re.compile(r"\"([^\"]+)\"|“([^”]+)”|`([^`]+)`|(?<!\w)'([^']+)'(?!\w)")
-POLITE = re.compile(r"^(?:(?:hi|please|can you|could you)\b[\s,]*)+|,? (?:please|instead)$", re.I)
+POLITE = re.compile(
+    r"^(?:(?:hi|please|can you|could you|(?:i|we)(?: want|['’]d like| would like| need) to)"
+    r"\b[\s,]*)+|,? (?:please|instead)$",
+    re.I,
+)
 # Where an order begins, also one that no tool is for, so that none is passed over.
 NEXT = re.compile(
     r"(?:[,;.]? +(?:and|then|and then)|[,;.]) +(?=(?:please )?(?:refund|cancel|look|tell|post"
