@@ -57,6 +57,7 @@ def test_a_first_question(hour: Hour) -> None:
     hour.replies("thanks!", thread)
     text = hour.reads(thread)
     assert "Mara Lindqvist" in text
+    assert "something else" not in text  # nothing in what was found reads like a claim
     assert "Approve" not in text
     assert "You are welcome." in text
 
