@@ -187,6 +187,8 @@ def run_demo(
             f"@countersign refund 15 EUR of order 1042, the mug was chipped. ({mind} plans)"
         )
         say("As Ana, decide the card that appears, or open Home. Ctrl-C ends the demo.")
+        if demo.settings.policy_path != POLICY:
+            say(f"Who decides is up to {demo.settings.policy_path}, so there is no history.")
         say(f"At another terminal, be Ana: cd {folder} && {called(folder)} chat (or pending)")
         for line in _program_instruction_lines(demo, folder, called(Path())):
             say(line)
