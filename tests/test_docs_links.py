@@ -86,7 +86,7 @@ def test_every_picture_is_there() -> None:
 
 
 def test_the_moving_picture_is_short_and_small() -> None:
-    """The one of the README: some twelve seconds, at most 1.5 MB; and who wants none sees a still."""
+    """The one of the README: twelve seconds or so, at most 1.5 MB, a still for who wants none."""
     [name] = re.findall(r'src="(docs/pictures/[\w.]+)"', README.read_text("utf-8"))
     with Image.open(ROOT / name) as picture:
         shown = 0.0
