@@ -310,6 +310,7 @@ def write_demo_settings(
     folder, servers = folder.absolute(), environ.get("COUNTERSIGN_SERVERS")
     databases = folder / "databases.toml"
     databases.write_text(DATABASES.format(path=folder / "shop.db"), "utf-8")
+    link_tool_modules(folder, environ.get("COUNTERSIGN_TOOLS", ""))
     values = {
         "SLACK_BOT_TOKEN": sandbox.bot_token,
         "SLACK_APP_TOKEN": sandbox.app_token,
@@ -331,6 +332,17 @@ def write_demo_settings(
     kept = {name: value for name, value in values.items() if name != "OPENAI_API_KEY"}
     (folder / DOTENV).write_text("".join(f"{name}='{kept[name]}'\n" for name in kept), "utf-8")
     return Settings.load(values)
+
+
+def link_tool_modules(folder: Path, modules: str) -> None:
+    """Link the tool modules that lie here into `folder`, so that commands typed there find them."""
+    for name in filter(None, (each.strip().partition(".")[0] for each in modules.split(","))):
+        for file in (Path(f"{name}.py"), Path(name)):
+            link = folder / file
+            if link.is_symlink():
+                link.unlink()
+            if file.exists() and not link.exists():
+                link.symlink_to(file.absolute())
 
 
 def delete_demo_files(folder: Path) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 import time
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -21,6 +24,7 @@ from storage.transaction import fetch_rows
 from tests.local_slack import build_local_slack
 from tests.missing import missing
 from tests.model_stand_in.planner import StrictPlanner
+from tests.pages import ROOT
 from tests.record_checks import find_first_broken_row
 from tests.stories.messages import words
 
@@ -98,6 +102,35 @@ def test_what_waits_outlives_a_request_of_the_visitor(tmp_path: Path) -> None:
         slack.clock.advance(card["due"] - slack.world.now() + 1)
         slack.wait(lambda: not slack.world.guide(slack.world)["waiting"])
         assert len(build_visitor_guide(slack.world)["waiting"]) == 3
+
+
+def test_commands_find_tools_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was asked of the README's tool is listed at a terminal in the folder."""
+    code = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.S)
+    assert code
+    (tmp_path / "own_duty.py").write_text(code[1], "utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    folder = tmp_path / "var" / "demo"
+    with ExitStack() as stack:
+        given = {"COUNTERSIGN_TOOLS": "own_duty"}
+        demo = start_demo(stack, folder, 0, given, build, StrictPlanner)
+        slack, ben = demo.sandbox, demo.sandbox.person("ben")
+        ben.say("C0SUPPORT", f"<@{slack.bot_user_id}> put Ana on duty for 12 hours")
+        assert slack.world.guide is not None
+        guide = slack.world.guide
+        slack.wait(lambda: guide(slack.world)["waiting"])
+        environ = {each: os.environ[each] for each in ("PATH", "HOME") if each in os.environ}
+        done = subprocess.run(
+            [sys.executable, "-m", "bot", "pending"],
+            cwd=folder,
+            env={**environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert "Put Ana on duty for 12 hours" in done.stdout, done.stderr
 
 
 @pytest.mark.parametrize("named", [True, False])
