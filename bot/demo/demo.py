@@ -67,7 +67,7 @@ def build_visitor_guide(world: World, since: float = 0.0, *, own_policy: bool = 
     visitor's own is in force, so that of people only their groups are known.
     """
     name, waiting = world.app.title, _list_waiting_cards(world)
-    people = {each: _list_groups(world, each) for each in PEOPLE} if own_policy else PEOPLE
+    people = {each: _describe_groups(world, each) for each in PEOPLE} if own_policy else PEOPLE
     return {
         "title": f"Welcome to {name}",
         "text": WELCOME.format(name),
@@ -77,11 +77,11 @@ def build_visitor_guide(world: World, since: float = 0.0, *, own_policy: bool = 
     }
 
 
-def _list_groups(world: World, name: str) -> str:
-    """Return in which user groups a person is, as a sentence's end."""
+def _describe_groups(world: World, name: str) -> str:
+    """Return in which user groups a person is, as a sentence's end; who is in none asks."""
     member = world.people[name].id
     groups = [f"@{each.handle}" for each in world.groups.values() if member in each.users]
-    return f"is in {' and '.join(groups) or 'no user group'}."
+    return f"is in {' and '.join(groups)}." if groups else PEOPLE[name]
 
 
 def _list_waiting_cards(world: World) -> list[Message]:

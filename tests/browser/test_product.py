@@ -89,6 +89,20 @@ def test_a_first_visitor_is_led_to_an_answer(page: Page, world: Harness) -> None
     assert page.complaints() == []
 
 
+def test_the_newest_card_is_a_few_keys_away(page: Page, world: Harness) -> None:
+    """From the message box its buttons are within ten tabs, a link that leads to them included."""
+    root = world.person("ben").say(SUPPORT, "@countersign refund 11 EUR of order 1030, it was late")
+    world.card(SUPPORT, root)
+    page.open(world.slack.url, "ana", SUPPORT)
+    page.one("[data-testid=composer]").click()
+    for _ in range(10):
+        page.keys(Keys.TAB)
+        if page.focused().get_attribute("data-testid") == "to-card":
+            page.keys(Keys.ENTER)
+            break
+    page.has_focus(f'{THREAD}[data-thread="{root}"] [data-action-id=approve]')
+
+
 def test_asked_edited_and_approved_without_a_mouse(page: Page, world: Harness) -> None:
     """By keyboard alone: ask, become Ana, open Edit and leave it, approve.
 

@@ -109,8 +109,8 @@ def test_the_inspector_shows_deliveries(at: Page, workspace: Workspace) -> None:
         "apps.connections.open"
     ]
     at.press("[data-testid=log-row] summary")
+    at.wait(lambda: "ticket=…" in at.text("[data-testid=panel]"))
     assert "xapp-" not in at.text("[data-testid=panel]")
-    assert "ticket=…" in at.text("[data-testid=panel]")
     at.keys(Keys.ESCAPE)
     at.gone("[data-testid=panel]")
 
