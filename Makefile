@@ -12,7 +12,7 @@ SAMPLED := $(addprefix tests/stories/test_,path.py wire.py edit.py commands.py d
 BESIDE := sandbox/tests tests/test_docs_sandbox.py tests/cli $(wildcard tests/stories/test_*terminal*.py) tests/client \
   tests/proxy tests/tools/database $(wildcard tests/test_bench*.py)
 APART := $(BESIDE) tests/browser tests/integrations tests/cluster tests/models
-.PHONY: demo agent test tests test-long test-cluster test-variants test-llama integrations proof run lint bench pictures clean
+.PHONY: demo agent test tests test-long test-cluster test-variants test-llama integrations proof run lint bench pictures moving-picture clean
 
 # what the demo and the bot need; `.venv/ready` adds the extras and what tests need
 .venv/demo: pyproject.toml client/pyproject.toml sandbox/pyproject.toml constraints.txt
@@ -101,6 +101,9 @@ bench: .venv/ready  ## what it costs on this machine: a table and JSON, some min
 
 pictures: .venv/ready  ## the pictures of the documentation, from the page; needs Chromium and its driver
 	$(BIN)/python -m bench.pictures
+
+moving-picture: .venv/ready  ## the moving picture of the README, from the page; needs the same
+	$(BIN)/python -m bench.pictures moving
 
 clean:
 	rm -rf .venv .venv-agent build *.egg-info

@@ -64,7 +64,7 @@ def decide(driver: webdriver.Chrome, url: str, amount: int) -> float:
     changed = camera.until(
         lambda: driver.execute_script("return window.benchChanged"), "the card did not change"
     )
-    camera.one(f"{THREAD} [data-testid=message]", "approved")
+    camera.one(f"{THREAD} [data-testid=message]", "Approved by")
     return float(changed)
 
 

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from PIL import Image, ImageSequence
 
 from tests.pages import PAGES, ROOT, named, prose
 
@@ -82,6 +83,19 @@ def test_every_picture_is_there() -> None:
     assert names - light == {name.replace(".png", "-dark.png") for name in light}
     assert [name for name in names if not re.search(rf'pictures/{name}["\)]', used)] == []
     assert [each.name for each in pictures if each.stat().st_size > LARGEST] == []
+
+
+def test_the_moving_picture_is_short_and_small() -> None:
+    """The one of the README: twelve seconds or so, at most 1.5 MB, a still for who wants none."""
+    [name] = re.findall(r'src="(docs/pictures/[\w.]+)"', README.read_text("utf-8"))
+    with Image.open(ROOT / name) as picture:
+        shown = 0.0
+        for frame in ImageSequence.Iterator(picture):
+            frame.load()
+            shown += frame.info["duration"]
+    assert 8_000 <= shown <= 15_000  # milliseconds
+    assert (ROOT / name).stat().st_size <= 1_500_000
+    assert "prefers-reduced-motion: reduce" in README.read_text("utf-8")
 
 
 def test_pages_keep_their_length() -> None:

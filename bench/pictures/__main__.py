@@ -1,18 +1,22 @@
 """`python -m bench.pictures`: all pictures of docs/pictures, light and dark.
 
 Needs Chromium, its driver and the sandbox and dev extras. It changes nothing but
-docs/pictures/*.png. With names (`program hook`), those of programs alone.
+docs/pictures/*.png. With names (`program hook`), those of programs alone; with `moving`, the
+moving picture of the README alone.
 """
 
 from __future__ import annotations
 
 import sys
 
-from bench.pictures import people, programs
+from bench.pictures import moving, people, programs
 
 
 def main() -> None:
     """All of them in both looks, or those that are named."""
+    if sys.argv[1:] == ["moving"]:
+        moving.take()
+        return
     for theme in ("light", "dark"):
         if not sys.argv[1:]:
             people.take(theme)

@@ -145,6 +145,10 @@ class Camera:
         yield
         self._driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
+    def look(self) -> bytes:
+        """Return a picture of the window as it is now, as PNG."""
+        return bytes(self._driver.get_screenshot_as_png())
+
     def shoot(self, css: str, name: str, text: str = "") -> None:
         """Photograph the last element of that selector that holds `text` into docs/pictures."""
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from bot.policy.evaluation import Policy
 
 
-# The guide for first-time visitors: what to ask for, and who can decide a waiting card.
+# The guide for first-time visitors: what this is, what to ask for, and who can decide a card.
 
 DECIDING = ("approve", "review")  # the buttons that only a waiting card has
 PROMPTS = [
@@ -48,21 +48,40 @@ PROMPTS = [
     ("Look an order up", "what is the status of order 1042?"),
     ("Cancel an order", "cancel order 1043, the customer changed her mind"),
 ]
+WELCOME = (
+    "{0} does what people ask it for in Slack, but whatever changes something waits on a card "
+    "until somebody else approves it. This Slack and its shop are made up, so try anything."
+)
+PEOPLE = {  # what each may do by the demo's policy
+    "ben": "asks for things.",
+    "ana": "may approve, edit or reject what others ask for.",
+    "cleo": "may, too, and alone decides on cancellations, in #finance-approvals.",
+    "dan": "asks for things, too.",
+}
 
 
-def build_visitor_guide(world: World) -> Json:
-    """Return the guide of the demo's page: prompts, and waiting cards with who may decide them.
+def build_visitor_guide(world: World, since: float = 0.0, *, own_policy: bool = False) -> Json:
+    """Return the guide of the demo's page: prompts, people, and cards with who may decide them.
 
-    The oldest card comes first.
+    The cards are those posted after `since` that wait, the oldest first. `own_policy`: the
+    visitor's own is in force, so that of people only their groups are known.
     """
-    name = world.app.name.capitalize()
+    name, waiting = world.app.title, _list_waiting_cards(world)
+    people = {each: _describe_groups(world, each) for each in PEOPLE} if own_policy else PEOPLE
     return {
-        "title": f"Ask {name} for something",
-        "text": "It looks things up at once. A change it shows on a card first, "
-        "and carries it out only when somebody else has approved.",
+        "title": f"Welcome to {name}",
+        "text": WELCOME.format(name),
         "prompts": [{"title": title, "message": f"@{name} {text}"} for title, text in PROMPTS],
-        "waiting": [_build_waiting_card_entry(world, m) for m in _list_waiting_cards(world)],
+        "people": [{"id": world.people[each].id, "text": text} for each, text in people.items()],
+        "waiting": [_build_waiting_card_entry(world, m) for m in waiting if float(m.ts) > since],
     }
+
+
+def _describe_groups(world: World, name: str) -> str:
+    """Return in which user groups a person is, as a sentence's end; who is in none asks."""
+    member = world.people[name].id
+    groups = [f"@{each.handle}" for each in world.groups.values() if member in each.users]
+    return f"is in {' and '.join(groups)}." if groups else PEOPLE[name]
 
 
 def _list_waiting_cards(world: World) -> list[Message]:
@@ -88,6 +107,9 @@ def _build_waiting_card_entry(world: World, message: Message) -> Json:
     approvers = re.search(r"Approvers: (.*)", words)
     may = _list_mentioned_users(world, approvers[1].split("  ·  ")[0] if approvers else "")
     at = {"channel": message.channel, "ts": message.ts, "thread_ts": message.body.get("thread_ts")}
+    dates = map(int, re.findall(r"<!date\^(\d+)\^", words))
+    at["place"] = f"#{world.channels[message.channel].name}"
+    at["due"] = min((due for due in dates if due > world.now()), default=None)
     return at | {"deciders": [user for user in may if user not in barred]}
 
 
@@ -165,6 +187,8 @@ def run_demo(
             f"@countersign refund 15 EUR of order 1042, the mug was chipped. ({mind} plans)"
         )
         say("As Ana, decide the card that appears, or open Home. Ctrl-C ends the demo.")
+        if demo.settings.policy_path != POLICY:
+            say(f"Who decides is up to {demo.settings.policy_path}, so there is no history.")
         say(f"At another terminal, be Ana: cd {folder} && {called(folder)} chat (or pending)")
         for line in _program_instruction_lines(demo, folder, called(Path())):
             say(line)
@@ -203,7 +227,8 @@ def start_demo(
 ) -> Demo:
     """Start all parts of the demo, which `stack` will stop; raises what `run_demo` raises.
 
-    With the planner that stands in for a model, two days of history are played first.
+    With the planner that stands in for a model and the demo's policy, two days of history are
+    played first.
     """
     folder.mkdir(parents=True, exist_ok=True)
     delete_demo_files(folder)
@@ -212,28 +237,41 @@ def start_demo(
     )
     Shop(folder / "shop.db").create_database()
     planner = None if environ.get("OPENAI_API_KEY") else stack.enter_context(stand_in())
-    # a real model is not asked for a past
-    clock = ShiftedClock(first_days.get_history_start() if planner else None)
+    own_policy = find_policy_file(environ) != POLICY
+    # a real model is not asked for a past, and another policy would have made another one
+    has_past = planner is not None and not own_policy
+    clock = ShiftedClock(first_days.get_history_start() if has_past else None)
     sandbox = stack.enter_context(
-        Sandbox(read_manifest(MANIFEST), clock, port=free_port(port), guide=build_visitor_guide)
+        Sandbox(read_manifest(MANIFEST), clock, first_days.build_workspace(), free_port(port))
     )
+    sandbox.world.title = f"{sandbox.world.app.title} demo"
     settings = write_demo_settings(folder, sandbox, planner, environ, choose_http_address(port))
     remove_variables_slack_misreads(os.environ, settings.slack_api_url)
-    app = build(settings, sandbox.clock, read_policy(POLICY))
+    app = build(settings, sandbox.clock, read_policy(settings.policy_path))
     stack.callback(app.stop)
     app.start()
     record, lacking = settings.database_path, _describe_missing_requirement(app, settings)
     web = None if lacking else app.endpoints.web
-    if planner:
+    if has_past:
         past = [
             *first_days.HISTORY,
             *(first_days.build_past_program_requests(web.url, record) if web else ()),
         ]
         first_days.play_history(sandbox, partial(datetime.now, UTC), app.wait_until_idle, past)
+    sandbox.world.guide = partial(
+        build_visitor_guide, since=sandbox.world.now(), own_policy=own_policy
+    )
     if web:
         model = {"OPENAI_BASE_URL": planner.url, "OPENAI_API_KEY": "offline"} if planner else {}
         first_days.write_terminal_shell_file(folder, record, {"COUNTERSIGN_URL": web.url, **model})
     return Demo(sandbox, planner, settings, app, lacking)
+
+
+def find_policy_file(environ: Mapping[str, str]) -> Path:
+    """Return the policy file of COUNTERSIGN_POLICY, else `policy.toml` here, else the demo's."""
+    here = Path("policy.toml")
+    usual = here if here.exists() else POLICY
+    return Path(environ.get("COUNTERSIGN_POLICY") or usual).absolute()
 
 
 def _describe_missing_requirement(app: App, settings: Settings) -> str:
@@ -272,6 +310,7 @@ def write_demo_settings(
     folder, servers = folder.absolute(), environ.get("COUNTERSIGN_SERVERS")
     databases = folder / "databases.toml"
     databases.write_text(DATABASES.format(path=folder / "shop.db"), "utf-8")
+    link_tool_modules(folder, environ.get("COUNTERSIGN_TOOLS", ""))
     values = {
         "SLACK_BOT_TOKEN": sandbox.bot_token,
         "SLACK_APP_TOKEN": sandbox.app_token,
@@ -281,7 +320,7 @@ def write_demo_settings(
         "OPENAI_MODEL": environ.get("OPENAI_MODEL", ""),
         "OPENAI_API": environ.get("OPENAI_API", ""),
         "DATABASE_URL": f"sqlite:///{folder / 'countersign.db'}",
-        "COUNTERSIGN_POLICY": str(POLICY),
+        "COUNTERSIGN_POLICY": str(find_policy_file(environ)),
         "COUNTERSIGN_SHOP": str(folder / "shop.db"),
         "COUNTERSIGN_DATABASES": str(databases),
         "COUNTERSIGN_TOOLS": environ.get("COUNTERSIGN_TOOLS", ""),
@@ -293,6 +332,17 @@ def write_demo_settings(
     kept = {name: value for name, value in values.items() if name != "OPENAI_API_KEY"}
     (folder / DOTENV).write_text("".join(f"{name}='{kept[name]}'\n" for name in kept), "utf-8")
     return Settings.load(values)
+
+
+def link_tool_modules(folder: Path, modules: str) -> None:
+    """Link the tool modules that lie here into `folder`, so that commands typed there find them."""
+    for name in filter(None, (each.strip().partition(".")[0] for each in modules.split(","))):
+        for file in (Path(f"{name}.py"), Path(name)):
+            link = folder / file
+            if link.is_symlink():
+                link.unlink()
+            if file.exists() and not link.exists():
+                link.symlink_to(file.absolute())
 
 
 def delete_demo_files(folder: Path) -> None:

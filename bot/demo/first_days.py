@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from countersign.client import Countersign, generate_claimant_id
 from countersign.request import Does, OwnAction
 from countersign.wire import ApiTransport, build_bot_socket_address
 from slack_sandbox.spec.slack_error import Json
+from slack_sandbox.workspace.seed import Seed, default_seed
 
 if TYPE_CHECKING:
     from slack_sandbox.client.actor import Actor
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("countersign.demo")
 HOUR = 60  # minutes
 PATIENCE = 10.0  # seconds for what is to happen
+ORDERS = "orders"  # the channel of all that happened before
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class PastMessageRequest:
     minutes_ago: int
     requester: str
     text: str
-    channel: str = "support"
+    channel: str = ORDERS
     button_presses: Sequence[tuple[str, str, str]] = ()
 
     def play(self, sandbox: Sandbox, settle: Callable[[], None]) -> None:
@@ -93,8 +95,16 @@ HISTORY = (
         button_presses=[("ana", "approve", ""), ("cleo", "approve", "")],
     ),
     PastMessageRequest(40, "dan", "refund 9.50 EUR of order 1036, a candle came broken"),
-    PastMessageRequest(12, "dan", "cancel order 1050, ordered twice by mistake"),
+    PastMessageRequest(12, "dan", "run `UPDATE product SET stock = 60 WHERE sku = 'MUG'` on shop"),
 )
+
+
+def build_workspace() -> Seed:
+    """Return the sandbox's usual workspace with one more channel, in which the past happened."""
+    seed = default_seed()
+    general = next(each for each in seed.channels if each.name == "general")
+    seed.channels.append(replace(general, id="C0ORDERS", name=ORDERS, members=[*general.members]))
+    return seed
 
 
 def play_history(
@@ -180,7 +190,7 @@ DEPLOY = OwnAction(
 
 @dataclass(frozen=True, slots=True)
 class PastProgramRequest:
-    """A program's request in #support, `ago` minutes ago; approved by Cleo if it has a `result`."""
+    """A program's request in #orders, `ago` minutes ago; approved by Cleo if it has a `result`."""
 
     client: Countersign
     minutes_ago: int
@@ -192,16 +202,16 @@ class PastProgramRequest:
     def play(self, sandbox: Sandbox, settle: Callable[[], None]) -> None:
         """Send the request; if it has a `result`, get it approved, claim it and report."""
         asked = self.client.request(
-            self.action, self.arguments, channel="#support", reason=self.reason
+            self.action, self.arguments, channel=f"#{ORDERS}", reason=self.reason
         )
         settle()
         if not self.result:
             return
-        cleo, support = sandbox.person("cleo"), get_channel_id(sandbox, "support")
-        thread = cleo.messages(support)[-1]["ts"]
-        card = sandbox.wait(partial(find_card_with_button, cleo, support, thread, "approve"))
+        cleo, orders = sandbox.person("cleo"), get_channel_id(sandbox, ORDERS)
+        thread = cleo.messages(orders)[-1]["ts"]
+        card = sandbox.wait(partial(find_card_with_button, cleo, orders, thread, "approve"))
         sandbox.clock.advance(4 * 60)
-        press_button(sandbox, cleo, support, card, "approve", settle)
+        press_button(sandbox, cleo, orders, card, "approve", settle)
         claimant = generate_claimant_id()
         self.client.claim(asked.id, claimant)
         self.client.report(asked.id, claimant, succeeded=True, result=self.result)

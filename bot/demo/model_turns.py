@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bot.demo import order_phrases
-from bot.demo.order_phrases import REASON_FIELD, RequestedCall, Values
+from bot.demo.order_phrases import REASON_FIELD, Values
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +149,15 @@ def format_call_label(tool: str, arguments: Mapping[str, Any]) -> str:
     about = [
         _format_value(value)
         if key.endswith(("id", "channel", "name"))
-        else f"{_identifier_to_words(key)} {_format_value(value)}"
+        else f"{order_phrases.identifier_to_words(key)} {_format_value(value)}"
         for key, value in arguments.items()
         if key not in (REASON_FIELD, "note", "text", "reason", "sql")
         and isinstance(value, str | int | float)
         and not isinstance(value, bool)
     ]
-    return _capitalize_first(f"{_identifier_to_words(tool)} {', '.join(about)}".strip())
+    return _capitalize_first(
+        f"{order_phrases.identifier_to_words(tool)} {', '.join(about)}".strip()
+    )
 
 
 def format_result_list(result: Any) -> str:
@@ -178,7 +180,7 @@ def format_result_list(result: Any) -> str:
 
 def _format_result_member(key: str, value: Any) -> str:
     rows = isinstance(value, list) and value and isinstance(value[0], dict)
-    name = f"**{_capitalize_first(_identifier_to_words(re.sub('_id$', '', key)))}:**"
+    name = f"**{_capitalize_first(order_phrases.identifier_to_words(re.sub('_id$', '', key)))}:**"
     return f"{name}\n{format_result_list(value)}" if rows else f"- {name} {_format_value(value)}"
 
 
@@ -189,7 +191,7 @@ def help_text(tools: Iterable[str], *, is_lost: bool) -> str:
     who = f"{lost}I am the offline stand-in planner, not a language model."
     said = [f"- `{text}`" for name, text in EXAMPLES.items() if name in names]
     if not said:
-        can = ", ".join(map(_identifier_to_words, names))
+        can = ", ".join(map(order_phrases.identifier_to_words, names))
         can = f"I can {can}." if names else "I was given no tools."
         return f"{who}\n\n{can}"
     return "\n".join([f"{who}\n\nCopy one of these and change it:", *said, f"\n{ELSEWHERE}"])
@@ -205,25 +207,6 @@ def describe_unmatched_request_parts(left: Iterable[str]) -> str:
     """Return a refusal of a request with parts that fit no tool."""
     orders = " and ".join(f"“{each}”" for each in left)
     return f"I have no tool for {orders}, so I did nothing. Ask me for the rest alone, please."
-
-
-def missing_arguments_question(lacking: Iterable[RequestedCall]) -> str:
-    """Return a question for the arguments that these calls still need."""
-    return "\n".join(
-        f"For “{_identifier_to_words(each.tool)}” I still need the "
-        f"{' and the '.join(_describe_argument(name) for name in each.missing)}. Can you tell me?"
-        for each in lacking
-    )
-
-
-def _describe_argument(name: str) -> str:
-    if name == "amount":
-        return "amount in EUR, above zero"
-    return _identifier_to_words(re.sub("_id$", " number", name))
-
-
-def _identifier_to_words(name: str) -> str:
-    return name.replace("_", " ").replace("-", " ")
 
 
 def _capitalize_first(text: str) -> str:
@@ -281,8 +264,14 @@ class Conversation:
     is_request_newest: bool = False  # the newest words are a person's, not a tool's
     calls: list[TranscriptCall] = field(default_factory=list)  # calls since the request
     earlier_calls: list[TranscriptCall] = field(default_factory=list)  # the last calls before it
-    previous_request: str = ""  # the request before
+    previous_request: str = ""  # the one before; after answers, the one that was asked about
+    answered: Values = field(default_factory=dict)  # what people said in answer to questions
     last_reply: str = ""  # what the assistant said last
+
+    @property
+    def ends_in_question(self) -> bool:
+        """Whether the assistant's last words are a question."""
+        return self.last_reply.removesuffix(NOTICE).rstrip().endswith("?")
 
 
 def plan_turn(body: dict[str, Any]) -> Turn:
@@ -357,7 +346,11 @@ def _add_user_message(talk: Conversation, text: str) -> None:
     if talk.is_request_newest:  # the person goes on
         talk.request = f"{talk.request}. {said}".strip(". ")
         return
-    talk.previous_request, talk.request, talk.is_request_newest = talk.request, said, True
+    given = order_phrases.parse_order_amount_reason(said) if talk.ends_in_question else {}
+    if not (given and talk.answered):
+        talk.previous_request, talk.answered = talk.request, {}
+    talk.answered |= given
+    talk.request, talk.is_request_newest = said, True
     talk.earlier_calls, talk.calls = talk.calls or talk.earlier_calls, []
 
 
@@ -436,9 +429,9 @@ def _build_request_turn(talk: Conversation, tools: dict[str, Values], answer: st
     )
     if not found and CORRECTION.search(request) and talk.earlier_calls:
         return _build_corrected_turn(talk, tools)
-    questioned = talk.last_reply.removesuffix(NOTICE).rstrip().endswith("?")
-    if questioned and (not found or NUMBER.fullmatch(request)):
-        said = {"text": request} | order_phrases.parse_order_amount_reason(request)
+    if talk.ends_in_question and (not found or NUMBER.fullmatch(request)):
+        said = {"text": request, **talk.answered}
+        said |= order_phrases.parse_order_amount_reason(answer)
         found, left = order_phrases.parse_requested_calls(talk.previous_request, tools, said)
     if found and left:
         return Turn(text=describe_unmatched_request_parts(left))
@@ -469,7 +462,7 @@ def _build_question_turn(
     alone = len(lacking) == 1 and lacking[0].missing == ("order_id",)
     if alone and ASK in tools and not any(made.name == ASK for made in talk.calls):
         return Turn(calls=[(ASK, {"question": "Which order is it? Its number will do."})])
-    return Turn(text=missing_arguments_question(lacking))
+    return Turn(text=order_phrases.missing_arguments_question(lacking))
 
 
 def _build_corrected_turn(talk: Conversation, tools: dict[str, Values]) -> Turn:

@@ -7,7 +7,7 @@ in order: "put Ana on duty for 12 hours" calls put_on_duty.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ Values = dict[str, Any]
 REASON_FIELD = "reason_for_approver"
 NUMBER = r"\d+(?:[.,]\d\d?)?"
 AMOUNT = rf"(?:€ ?{NUMBER}|{NUMBER} ?(?:EUR|€))"
-ORDER = r"order #?(?P<order_id>\d+)"
+ORDER = r"(?:(?:the )?order #?|#?(?=\d{4}))(?P<order_id>\d+)"
 CHANNEL = r"(?P<channel><#C\w+(?:\|[^>]*)?>|#[a-z][\w-]*)"
 MENTION = re.compile(r"<@([UW]\w+)(?:\|[^>]*)?>")
 WHY = r"(?:(?:,|,? because) (?P<why>.+))?"
@@ -41,7 +41,11 @@ CHANGE = re.compile(
     re.I | re.S,
 )
 QUOTED = re.compile(r"\"([^\"]+)\"|“([^”]+)”|`([^`]+)`|(?<!\w)'([^']+)'(?!\w)")
-POLITE = re.compile(r"^(?:(?:hi|please|can you|could you)\b[\s,]*)+|,? (?:please|instead)$", re.I)
+POLITE = re.compile(
+    r"^(?:(?:hi|please|can you|could you|(?:i|we)(?: want|['’]d like| would like| need) to)"
+    r"\b[\s,]*)+|,? (?:please|instead)$",
+    re.I,
+)
 # Where an order begins, also one that no tool is for, so that none is passed over.
 NEXT = re.compile(
     r"(?:[,;.]? +(?:and|then|and then)|[,;.]) +(?=(?:please )?(?:refund|cancel|look|tell|post"
@@ -94,6 +98,26 @@ def parse_order_amount_reason(text: str) -> Values:
     """Return the order number, amount and reason that an answer or correction names; {} if none."""
     found = CHANGE.fullmatch(_strip_polite_words(text))
     return _parse_match_values(found) if found else {}
+
+
+def missing_arguments_question(lacking: Iterable[RequestedCall]) -> str:
+    """Return a question for the arguments that these calls still need."""
+    return "\n".join(
+        f"For “{identifier_to_words(each.tool)}” I still need the "
+        f"{' and the '.join(_describe_argument(name) for name in each.missing)}. Can you tell me?"
+        for each in lacking
+    )
+
+
+def _describe_argument(name: str) -> str:
+    if name == "amount":
+        return "amount in EUR, above zero"
+    return identifier_to_words(re.sub("_id$", " number", name))
+
+
+def identifier_to_words(name: str) -> str:
+    """Return the words of an identifier, with spaces between them."""
+    return name.replace("_", " ").replace("-", " ")
 
 
 def _split_orders(request: str) -> list[str]:

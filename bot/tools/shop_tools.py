@@ -120,8 +120,8 @@ def _build_look_up_tool(shop: Shop) -> Tool[Any]:
             "email": order.email,
             "items": [f"{quantity} × {name}" for quantity, name, _ in order.lines],
             "ships_to": address_line(order.address),
-            "paid": f"{order.paid} EUR",
-            "refunded": f"{order.refunded} EUR",
+            "payments": f"{order.paid} EUR",
+            "refunds": f"{order.refunded} EUR",
             "left_to_refund": f"{order.refundable_amount} EUR",
         }
 

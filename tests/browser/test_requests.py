@@ -41,7 +41,7 @@ def test_chosen_filled_in_corrected_approved_and_asked_again(page: Page, world: 
     page.open_thread(root)
     assert "It came ten days late." in page.message_text("Refund 12.00", thread=True)
     page.click("approve", within=THREAD)
-    page.message("approved by", thread=True)
+    page.message("Approved by", thread=True)
     assert world.shop.get_order(1036).refunded == 12
     page.be("ben")
     page.open_thread(root)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 import time
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -12,7 +15,7 @@ import pytest
 from sqlmodel import col, select
 
 from bot.app import build
-from bot.demo.demo import choose_http_address, start_demo, write_demo_settings
+from bot.demo.demo import build_visitor_guide, choose_http_address, start_demo, write_demo_settings
 from bot.demo.first_days import HISTORY
 from countersign.cli.commands import main
 from storage.models import Call, Run
@@ -21,6 +24,7 @@ from storage.transaction import fetch_rows
 from tests.local_slack import build_local_slack
 from tests.missing import missing
 from tests.model_stand_in.planner import StrictPlanner
+from tests.pages import ROOT
 from tests.record_checks import find_first_broken_row
 from tests.stories.messages import words
 
@@ -62,19 +66,94 @@ def test_all_of_it_happens_and_two_cards_wait(
         cleo.open_home()
         seen = words(demo.sandbox.wait(cleo.home))
         assert "Refund 9.50 EUR" in seen
-        assert "Cancel order 1050" in seen
+        assert "Update product" in seen
         assert "Refund 12.00 EUR" in seen  # what a program asks
         assert "Asked by <@UDAN00001> through “help-desk”" in seen
-        threads = " ".join(words(each) for each in cleo.everything("C0SUPPORT"))
+        threads = " ".join(words(each) for each in cleo.everything("C0ORDERS"))
+        assert cleo.everything("C0SUPPORT") == []  # the visitor's own place
         assert "“help-desk”, for Dan Weber, asks: “Refund 12.00 EUR" in threads
         assert "Asked by Dan Weber through “help-desk”" in threads
         monkeypatch.chdir(tmp_path)
         assert main(["pending"]) == 0
         listed = capsys.readouterr().out
-        assert "asked by Dan Weber (UDAN00001) through “help-desk” in #support" in listed
+        assert "asked by Dan Weber (UDAN00001) through “help-desk” in #orders" in listed
         [wanted] = re.findall(r"^(\S+)  Refund 9.50 EUR", listed, re.M)
         assert main(["approve", wanted]) == 0
         assert "Approved: Refund 9.50 EUR" in capsys.readouterr().out
+
+
+def test_what_waits_outlives_a_request_of_the_visitor(tmp_path: Path) -> None:
+    """The clock moved past the deadline of a new request expires that one alone.
+
+    The guide tells of the new card, not of those of the past, and names the people.
+    """
+    with ExitStack() as stack:
+        demo = start_demo(stack, tmp_path, 0, {}, build, StrictPlanner)
+        slack, ben = demo.sandbox, demo.sandbox.person("ben")
+        guide = build_visitor_guide(slack.world)
+        assert len(guide["waiting"]) == 3
+        assert [each["id"][1:4] for each in guide["people"]] == ["BEN", "ANA", "CLE", "DAN"]
+        assert slack.world.guide is not None
+        assert slack.world.guide(slack.world)["waiting"] == []
+        asked = f"<@{slack.bot_user_id}> cancel order 1043"
+        ben.say("C0SUPPORT", asked)
+        [card] = slack.wait(lambda: slack.world.guide(slack.world)["waiting"])
+        assert (card["place"], card["deciders"]) == ("#finance-approvals", ["UCLEO0001"])
+        slack.clock.advance(card["due"] - slack.world.now() + 1)
+        slack.wait(lambda: not slack.world.guide(slack.world)["waiting"])
+        assert len(build_visitor_guide(slack.world)["waiting"]) == 3
+
+
+def test_commands_find_tools_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was asked of the README's tool is listed at a terminal in the folder."""
+    code = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.S)
+    assert code
+    (tmp_path / "own_duty.py").write_text(code[1], "utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    folder = tmp_path / "var" / "demo"
+    with ExitStack() as stack:
+        given = {"COUNTERSIGN_TOOLS": "own_duty"}
+        demo = start_demo(stack, folder, 0, given, build, StrictPlanner)
+        slack, ben = demo.sandbox, demo.sandbox.person("ben")
+        ben.say("C0SUPPORT", f"<@{slack.bot_user_id}> put Ana on duty for 12 hours")
+        assert slack.world.guide is not None
+        guide = slack.world.guide
+        slack.wait(lambda: guide(slack.world)["waiting"])
+        environ = {each: os.environ[each] for each in ("PATH", "HOME") if each in os.environ}
+        done = subprocess.run(
+            [sys.executable, "-m", "bot", "pending"],
+            cwd=folder,
+            env={**environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert "Put Ana on duty for 12 hours" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_policy_of_ones_own_is_in_force(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, named: bool
+) -> None:
+    """COUNTERSIGN_POLICY, else `policy.toml` where it starts; nothing has happened before then."""
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / ("mine.toml" if named else "policy.toml")
+    file.write_text('[defaults]\napprovers = ["UDAN00001"]\ndeadline = "7m"\n', "utf-8")
+    environ = {"COUNTERSIGN_POLICY": file.name} if named else {}
+    with ExitStack() as stack:
+        demo = start_demo(stack, tmp_path / "demo", 0, environ, build, StrictPlanner)
+        slack, ben = demo.sandbox, demo.sandbox.person("ben")
+        assert ben.everything("C0ORDERS") == []
+        ben.say("C0SUPPORT", f"<@{slack.bot_user_id}> cancel order 1043")
+        assert slack.world.guide is not None
+        guide = slack.wait(lambda: (g := slack.world.guide(slack.world))["waiting"] and g)
+        assert guide["waiting"][0]["deciders"] == ["UDAN00001"]
+        assert guide["waiting"][0]["due"] - slack.world.now() <= 7 * 60
+        assert guide["people"][1]["text"] == "is in @shop-leads."
+        written = (tmp_path / "demo" / ".env").read_text("utf-8")
+        assert f"COUNTERSIGN_POLICY='{file}'" in written
 
 
 def test_without_what_serves_nobody_else_asks(monkeypatch: pytest.MonkeyPatch) -> None:

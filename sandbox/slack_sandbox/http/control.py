@@ -7,6 +7,7 @@ cannot do is answered with {"ok": false, "message"}.
 from __future__ import annotations
 
 import asyncio
+import html
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,10 +62,11 @@ class Control:
 
     async def _index(self, request: web.Request) -> web.StreamResponse:
         path = PAGE / "index.html"
-        return (
-            web.FileResponse(path)
-            if path.is_file()
-            else web.Response(text="The sandbox is running.")
+        if not path.is_file():
+            return web.Response(text="The sandbox is running.")
+        text = path.read_text("utf-8").replace("{title}", html.escape(self.world.title))
+        return web.Response(
+            text=text, content_type="text/html", headers={"Cache-Control": "no-cache"}
         )
 
     async def _file(self, request: web.Request) -> web.StreamResponse:

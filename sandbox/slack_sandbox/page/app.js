@@ -9,7 +9,7 @@ import { arriveByPermalink, readRoute, route } from "./core/route.js";
 import { draw, drawWith } from "./core/screen.js";
 import { botDm, channelTitle, world } from "./core/world.js";
 import { closePanel, closeSidebar } from "./shell/drawers.js";
-import { go } from "./shell/navigation.js";
+import { go, goToNewestCard } from "./shell/navigation.js";
 import { drawPanel, panelKeys, startPanels } from "./shell/panel.js";
 import { alive, become, begin, connect, tellOpened } from "./shell/session.js";
 import { drawSidebar, markRead, startSidebar } from "./shell/sidebar.js";
@@ -57,10 +57,12 @@ function notice() {
   }
 }
 
+const jumps = { KeyP: openPeople, KeyC: goToNewestCard, ...panelKeys };
+
 function keys(event) {
-  if (event.altKey && !event.ctrlKey && !event.metaKey && (event.code === "KeyP" || panelKeys[event.code])) {
+  if (event.altKey && !event.ctrlKey && !event.metaKey && jumps[event.code]) {
     event.preventDefault();
-    return event.code === "KeyP" ? openPeople() : panelKeys[event.code]();
+    return jumps[event.code]();
   }
   if (event.key !== "Escape" || event.defaultPrevented) return undefined;
   if (document.body.classList.contains("menu-open")) return closeSidebar(true);
@@ -80,10 +82,13 @@ async function start() {
   window.addEventListener("popstate", draw);
   window.addEventListener("hashchange", draw);
   document.addEventListener("keydown", keys);
-  document.querySelector(".skip").addEventListener("click", (event) => {
-    event.preventDefault(); // the address after # is ours
-    document.getElementById("messages").focus();
-  });
+  const skips = { skip: () => document.getElementById("messages").focus(), "skip-card": goToNewestCard };
+  for (const [link, skip] of Object.entries(skips)) {
+    $(link).addEventListener("click", (event) => {
+      event.preventDefault(); // the address after # is ours
+      skip();
+    });
+  }
   connect();
 }
 

@@ -51,6 +51,14 @@ class App:
         return str(self._at("features", "bot_user", "display_name") or "countersign").lower()
 
     @property
+    def title(self) -> str:
+        """The app's name as people read it: that of the manifest, else the bot's, capitalized."""
+        said = self._at("display_information", "name") or self._at(
+            "features", "bot_user", "display_name"
+        )
+        return str(said or "Sandbox")
+
+    @property
     def scopes(self) -> frozenset[str]:
         """The bot scopes that the app was given."""
         return (

@@ -70,6 +70,7 @@ class World:
         self.last_read: dict[tuple[str, str], str] = {}  # (user id, channel id) -> ts
         self.codes: dict[str, OAuthCode] = {}
         self.response_urls: dict[str, ResponseUrl] = {}
+        self.title = self.app.title  # the page's name
         # what the page suggests to a first-time visitor
         self.guide: Callable[[World], Json] | None = None
         self.seq = 0

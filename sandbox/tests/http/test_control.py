@@ -16,6 +16,7 @@ from slack_sdk import WebClient
 from sandbox.tests.builders import Json, buttons, modal
 from sandbox.tests.socket_app import close_bolt
 from slack_sandbox.server import Sandbox
+from slack_sandbox.setup.manifests import full_manifest
 
 
 @pytest.fixture
@@ -178,3 +179,12 @@ def test_stop_tells_the_app_without_waiting(sandbox: Sandbox) -> None:
         "ok": True
     }
     assert sandbox.deliveries[-1].event["type"] == "agent_session_stopped"
+
+
+def test_the_page_is_named_after_the_app() -> None:
+    """Its title and heading are the name in the manifest, written as text."""
+    manifest = full_manifest() | {"display_information": {"name": "Tea & <b>"}}
+    with Sandbox(manifest) as sandbox, urlopen(sandbox.url) as answer:
+        page = answer.read().decode()
+    assert "<title>Tea &amp; &lt;b&gt;</title>" in page
+    assert 'data-testid="title">Tea &amp; &lt;b&gt;</h1>' in page

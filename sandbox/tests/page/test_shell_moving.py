@@ -109,28 +109,49 @@ def test_the_inspector_shows_deliveries(at: Page, workspace: Workspace) -> None:
         "apps.connections.open"
     ]
     at.press("[data-testid=log-row] summary")
+    at.wait(lambda: "ticket=…" in at.text("[data-testid=panel]"))
     assert "xapp-" not in at.text("[data-testid=panel]")
-    assert "ticket=…" in at.text("[data-testid=panel]")
     at.keys(Keys.ESCAPE)
     at.gone("[data-testid=panel]")
 
 
-def test_clock_to_the_next_deadline(at: Page, workspace: Workspace) -> None:
-    """The clock's menu offers the next time that a card with buttons names, and moves there."""
-    due = int(workspace.sandbox.clock.now().timestamp()) + 5000
-    until = samples.mrkdwn(f"Decide by <!date^{due}^{{time}}|soon>")
-    workspace.client.chat_postMessage(
-        channel=SUPPORT,
-        text="due",
-        blocks=[
-            {"type": "context", "elements": [until]},
-            samples.actions(samples.button("Go", "go")),
-        ],
-    )
-    at.message("Decide by")
+def post_card(workspace: Workspace, seconds: int) -> tuple[str, int]:
+    """Post a card with a button and a deadline after so many seconds; return its ts and when."""
+    due = int(workspace.sandbox.clock.now().timestamp()) + seconds
+    until = samples.mrkdwn(f"Decide by <!date^{due}^{{time}}|soon>, {seconds} s")
+    blocks = [
+        {"type": "context", "elements": [until]},
+        samples.actions(samples.button("Go", "go")),
+    ]
+    sent = workspace.client.chat_postMessage(channel=SUPPORT, text="due", blocks=blocks)
+    return str(sent["ts"]), due
+
+
+def test_clock_to_a_card_s_deadline(at: Page, workspace: Workspace) -> None:
+    """The clock moves to the newest card's deadline, or to that of the card in the open thread.
+
+    Cards whose deadline is later still wait then; the menu says how many others pass.
+    """
+    clock = workspace.sandbox.clock
+    passed, _ = post_card(workspace, 4000)
+    _, due = post_card(workspace, 5000)
+    at.message("5000 s")
     at.press("[data-testid=clock-menu]")
+    offered = at.text("[data-advance=deadline]")
+    assert "To the newest card’s deadline" in offered
+    assert "1 other deadline passes first" in offered
+    at.driver.execute_script(f"location.hash = '#/{SUPPORT}/{passed}'")
+    at.one(f'{THREAD}[data-thread="{passed}"]')
+    at.keys(Keys.ESCAPE)
+    at.press("[data-testid=clock-menu]")
+    assert "To this card’s deadline" in at.text("[data-advance=deadline]")
     at.press("[data-advance=deadline]")
-    workspace.sandbox.wait(lambda: 0 <= workspace.sandbox.clock.now().timestamp() - due < 30)
+    workspace.sandbox.wait(lambda: due - 1000 <= clock.now().timestamp() < due - 900)
+    at.press("[data-testid=thread-close]")
+    at.press("[data-testid=clock-menu]")
+    assert "other" not in at.text("[data-advance=deadline]")
+    at.press("[data-advance=deadline]")
+    workspace.sandbox.wait(lambda: 0 <= clock.now().timestamp() - due < 30)
 
 
 # the keyboard
@@ -141,12 +162,24 @@ def test_keyboard_from_end_to_end(at: Page, workspace: Workspace) -> None:
 
     Skip link, arrow keys in channels and messages, a message's own buttons.
     """
-    ts = workspace.sandbox.person("ana").say("#support", "the newest one")
-    at.message("the newest one")
     at.keys(Keys.TAB)
     at.has_focus(".skip")
     at.keys(Keys.ENTER)
     at.has_focus("#messages")
+    card, _ = post_card(workspace, 60)
+    at.message("60 s")
+    button = f'article[data-ts="{card}"] [data-action-id=go]'
+    at.driver.refresh()
+    at.message("60 s")
+    at.keys(Keys.TAB, Keys.TAB)
+    at.has_focus("[data-testid=skip-card]")
+    at.keys(Keys.ENTER)
+    at.has_focus(button)
+    at.one(COMPOSER).click()
+    at.keys(Keys.ALT, "c")
+    at.has_focus(button)
+    ts = workspace.sandbox.person("ana").say("#support", "the newest one")
+    at.message("the newest one")
     at.one('[data-channel-name="support"]').send_keys(Keys.ARROW_UP)
     at.has_focus('[data-channel-name="random"]')
     at.keys(Keys.ENTER)

@@ -70,6 +70,9 @@ PHRASES: list[tuple[str, Calls]] = [
         "cancel order 1043, the customer changed her mind",
         [cancel(1043, "The customer changed her mind")],
     ),
+    ("cancel 1043", [cancel(1043, "As asked: cancel 1043")]),
+    ("I want to cancel order 1043", [cancel(1043, "As asked: cancel order 1043")]),
+    ("we need to refund 9 EUR of 1036", [refund(1036, "9.00")]),
     ("refund 9.50 EUR of order 1036, a candle came broken", [refund(1036, "9.50", "damaged")]),
     ("refund 20 EUR of order 1033, it came late", [refund(1033, "20.00", "late")]),
     (
@@ -163,6 +166,16 @@ def test_an_answer_completes_the_request(first: str, second: str, expected: Any)
         "content": [{"type": "output_text", "text": asked.text}],
     }
     assert called(turn(said(first), item, said(second))) == [expected]
+
+
+@pytest.mark.parametrize("answers", [("1042", "40 EUR"), ("40 EUR", "1042")])
+def test_what_was_answered_is_not_asked_again(answers: tuple[str, str]) -> None:
+    """Two questions, one after the other: the second answer does not make it forget the first."""
+    items = [said("refund the broken mug")]
+    for answer in answers:
+        text = [{"type": "output_text", "text": turn(*items).text}]
+        items += [{"type": "message", "role": "assistant", "content": text}, said(answer)]
+    assert called(turn(*items)) == [refund(1042, "40.00")]
 
 
 def test_quoted_history_is_data() -> None:

@@ -2,6 +2,7 @@
 
 import { send, upload } from "../core/api.js";
 import { world } from "../core/world.js";
+import { goToNewestCard } from "../shell/navigation.js";
 import { h, icon, ICONS } from "../widgets/dom.js";
 import { ideas } from "./guide.js";
 import { suggestions } from "./suggest.js";
@@ -30,8 +31,9 @@ export function composer(testid, sent) {
   const mention = h("button", { type: "button", class: "mention-bot", "data-testid": main ? "mention-bot" : "thread-mention-bot", onclick: () => insert(`@${world.bot.name} `) });
   const picker = h("input", { type: "file", class: "sr", tabindex: -1, "aria-label": "File to add", onchange: () => addFile(picker) });
   const attach = h("button", { type: "button", class: "quiet small", "aria-label": "Add a file", title: "Add a file", "data-testid": main ? "attach" : "thread-attach", onclick: () => picker.click() }, icon(ICONS.clip, 18));
+  const toCard = main ? h("button", { type: "button", class: "link-button to-card", "data-testid": "to-card", "aria-keyshortcuts": "Alt+C", onclick: goToNewestCard }, "Go to the newest card") : null;
   const node = h("form", { class: "composer", onsubmit: (event) => (event.preventDefault(), post()) }, area,
-    h("div", { class: "composer-tools" }, attach, picker, mention, main ? ideas(() => target.channel, (text) => insert(text)) : null, h("span", { class: "composer-hint" }, "Enter sends · Shift+Enter for a new line"), go));
+    h("div", { class: "composer-tools" }, attach, picker, mention, main ? ideas(() => target.channel, (text) => insert(text)) : null, h("span", { class: "composer-hint" }, "Enter sends · Shift+Enter for a new line"), go, toCard));
   const offers = suggestions(area, node);
 
   function fit() {

@@ -20,6 +20,7 @@ import { statusLine } from "./status.js";
 import { awaitAnswer, openThread } from "./thread.js";
 
 const $ = (id) => document.querySelector(`[data-testid=${id}]`);
+const PRODUCT = document.title; // as the server wrote it into the page
 let drawn = null; // the conversation shown last: decides when to jump to the end
 let visit = { view: null, fresh: null }; // the first unread message as this visit began
 let stick = null; // keeps the list at its end
@@ -55,7 +56,7 @@ export function drawConversation() {
   $("home").hidden = !home;
   document.getElementById("messages").hidden = home;
   $("below").hidden = home;
-  document.title = `${isDirect(channel) ? "" : "#"}${label(channel)} · Sandbox`;
+  document.title = `${isDirect(channel) ? "" : "#"}${label(channel)} · ${PRODUCT}`;
   $("title").textContent = document.title;
   if (home) {
     drawHome($("home-view"), world.home[app.id] ?? null);
@@ -75,7 +76,8 @@ function drawMessagesOf(channel) {
   drawBelow(channel);
   const direct = isDirect(channel);
   mainComposer.point({ channel: channel.id, thread: null, me: world.me, label: `Message ${direct ? "" : "#"}${label(channel)}`, direct });
-  if (atEnd) stick.toEnd();
+  if (atEnd && list.length) stick.toEnd();
+  else if (!list.length) document.getElementById("messages").scrollTop = 0; // the first steps from their beginning
   drawn = view;
 }
 
@@ -177,7 +179,7 @@ function drawStart(channel, list) {
   const what = channel.is_im ? `your conversation with ${label(channel)}` : isDirect(channel) ? `this conversation` : `#${label(channel)}`;
   const items = list.length ? [] : [{ key: "start", sig: what, build: () => h("p", { class: "start" }, `This is the beginning of ${what}.`) }];
   const steps = firstSteps(channel, ask);
-  reconcile(document.querySelector(".hint-place"), steps ? [...items, steps] : items);
+  reconcile(document.querySelector(".hint-place"), steps ? [steps] : items);
 }
 
 function drawBelow(channel) {

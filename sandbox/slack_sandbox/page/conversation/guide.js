@@ -3,6 +3,7 @@
 import { address, route } from "../core/route.js";
 import { draw } from "../core/screen.js";
 import { authorOf, isBot, isBotDm, isDirect, messagesOf, userName, world } from "../core/world.js";
+import { avatar } from "../shell/avatar.js";
 import { go } from "../shell/navigation.js";
 import { become } from "../shell/session.js";
 import { h, icon, ICONS } from "../widgets/dom.js";
@@ -21,11 +22,13 @@ export function firstSteps(channel, ask) {
     draw();
     document.querySelector("[data-testid=composer]")?.focus();
   };
+  const who = (p) => h("li", {}, avatar(p.id, "tiny"), h("span", {}, h("b", {}, userName(p.id), p.id === world.me ? " (you)" : ""), ` ${p.text}`));
   const prompt = (p) => h("button", { type: "button", class: "step-prompt", "data-testid": "example", onclick: () => ask(channel.id, p.message) }, h("b", {}, p.title), h("span", {}, p.message));
   const build = () => h("section", { class: "first-steps", "data-testid": "hint", "aria-label": "First steps" },
     h("button", { type: "button", class: "quiet", "aria-label": "Dismiss the first steps", onclick: away }, icon(ICONS.close, 16)),
-    h("h2", {}, guide.title), h("p", {}, guide.text), h("div", { class: "step-prompts" }, guide.prompts.map(prompt)));
-  return { key: "first-steps", sig: JSON.stringify([channel.id, guide.title, guide.text, guide.prompts]), build };
+    h("h2", {}, guide.title), h("p", {}, guide.text), h("h3", {}, "Try one of these"), h("div", { class: "step-prompts" }, guide.prompts.map(prompt)),
+    guide.people?.length ? [h("h3", {}, "You can be any of these people (at the top right)"), h("ul", { class: "step-people" }, guide.people.map(who))] : null);
+  return { key: "first-steps", sig: JSON.stringify([channel.id, world.me, guide.title, guide.text, guide.prompts, guide.people]), build };
 }
 
 /** The button that offers the same prompts later: they are written into the composer. */
@@ -67,7 +70,9 @@ function hint(card, mine, here) {
   };
   const names = card.deciders.map(userName);
   const who = names.length > 2 ? `${names[0]} and ${names.length - 1} others` : names.join(" or ");
-  const words = mine ? "A card waits for your decision." : `${who} can decide ${here ? "this" : "the card that waits"}.`;
+  const hidden = !world.channels.has(card.channel); // from whom we act as
+  const where = hidden ? `the card in ${card.place}, which you do not see` : here ? "this" : "the card that waits";
+  const words = mine ? "A card waits for your decision." : `${who} can decide ${where}.`;
   return h("div", { class: "next-hint", "data-testid": "next-hint", role: "note", "aria-label": "What next" },
     h("span", {}, words),
     h("button", { type: "button", class: "link-button", "data-testid": "next-act", onclick: lead }, mine ? "Show it" : `Act as ${short}`),

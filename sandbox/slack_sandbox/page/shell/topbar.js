@@ -1,6 +1,8 @@
 // The top bar: whom we act as, the sandbox's clock, the side panels' buttons, light or dark.
 
 import { send } from "../core/api.js";
+import { cardsDue } from "../core/cards.js";
+import { route } from "../core/route.js";
 import { now, people, person, userName, world } from "../core/world.js";
 import { clockTime, dayName } from "../text/dates.js";
 import { h, icon, ICONS } from "../widgets/dom.js";
@@ -80,20 +82,23 @@ const advance = (seconds) => send("/sandbox/clock", { advance: seconds });
 function clockItems() {
   const items = [{ heading: "Move the clock forward" }];
   for (const [seconds, label] of STEPS) items.push({ label: `+ ${label}`, attributes: { "data-advance": seconds }, pick: () => advance(seconds) });
-  const next = nextDeadline();
-  if (next) {
-    const note = `${dayName(next)} at ${clockTime(next)}, the next time named on a card`;
-    items.push({ label: "To the next deadline", note, attributes: { "data-advance": "deadline" }, pick: () => advance(Math.max(1, Math.ceil(next - now()) + 1)) });
-  }
+  const next = deadlineItem();
+  if (next) items.push(next);
   return items;
 }
 
-/** The earliest time to come that a message with buttons names, epoch seconds; null where none does. */
-function nextDeadline() {
-  const open = Object.values(world.messages).flat().filter((m) => m.blocks?.some((b) => b.type === "actions"));
-  const named = open.flatMap((m) => [...JSON.stringify(m.blocks).matchAll(/<!date\^(\d+)\^/g)].map((found) => Number(found[1])));
-  const coming = named.filter((at) => at > now());
-  return coming.length ? Math.min(...coming) : null;
+/** To the deadline of the card in the open thread, else of the newest one; null where no card names a time to come. */
+function deadlineItem() {
+  const due = cardsDue();
+  const here = due.filter((card) => route.thread && card.channel === route.channel && (card.root ?? card.ts) === route.thread).at(-1);
+  const card = here ?? due.at(-1);
+  if (!card) return null;
+  const before = due.filter((each) => each !== card && each.due <= card.due).length;
+  const others = before ? `; ${before} other ${before === 1 ? "deadline passes" : "deadlines pass"} first` : "";
+  return {
+    label: here ? "To this card’s deadline" : "To the newest card’s deadline", note: `${dayName(card.due)} at ${clockTime(card.due)}${others}`,
+    attributes: { "data-advance": "deadline" }, pick: () => advance(Math.max(1, Math.ceil(card.due - now()) + 1)),
+  };
 }
 
 // ---- light or dark ------------------------------------------------------------------------------------------------
