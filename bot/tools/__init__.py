@@ -118,8 +118,12 @@ class ToolContext:
 class ToolError(Exception):
     """Raised by a tool to refuse a call; the model reads the message ("no order 1042").
 
-    If a preview raises this error, no approver is asked.
+    If a preview raises this error, no approver is asked. `field`: the argument that is wrong.
     """
+
+    def __init__(self, message: str = "", *, field: str = "") -> None:
+        super().__init__(message)
+        self.field = field
 
 
 class BrokeOffError(ToolError):
