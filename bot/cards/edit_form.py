@@ -33,7 +33,7 @@ from bot.cards.field_layout import (
     validate_entered_arguments,
 )
 from bot.cards.field_slots import SlotKind
-from bot.cards.field_values import format_json_value, is_same_json
+from bot.cards.field_values import NULL, format_json_value, is_same_json
 from bot.cards.review_dialog import revealed_pieces_note
 from bot.cards.slack_text import shorten_text, show_hidden_characters
 from bot.cards.views import UNSET, ArgumentValue
@@ -47,7 +47,7 @@ _IN_WORDS = (
     SlotKind.DATETIME,
     SlotKind.TIME,
 )  # how a text may be written
-_NULLS = (UNSET, "null")
+_NULLS = (UNSET, NULL)
 
 
 def find_first_unshown_argument_path(

@@ -188,21 +188,11 @@ def _build_text_input(slot: FieldSlot, kind: SlotKind, old: Any) -> FieldInput:
 
 def _build_picker_input(slot: FieldSlot, kind: SlotKind, old: Any) -> FieldInput:
     if kind is SlotKind.DATE:
-        return FieldInput(
-            slot,
-            kind,
-            "datepicker",
-            old,
-            date.fromisoformat(old).isoformat() if _has_value(old) else None,
-        )
+        day = date.fromisoformat(old).isoformat() if _has_value(old) else None
+        return FieldInput(slot, kind, "datepicker", old, day)
     if kind is SlotKind.TIME:
-        return FieldInput(
-            slot,
-            kind,
-            "timepicker",
-            old,
-            f"{time.fromisoformat(old):%H:%M}" if _has_value(old) else None,
-        )
+        at = f"{time.fromisoformat(old):%H:%M}" if _has_value(old) else None
+        return FieldInput(slot, kind, "timepicker", old, at)
     seconds = _convert_to_picker_seconds(datetime.fromisoformat(old)) if _has_value(old) else None
     if slot.is_naive_datetime or (_has_value(old) and seconds is None):
         return FieldInput(slot, kind, TEXT_INPUT, old, old if _has_value(old) else None)
@@ -274,15 +264,9 @@ def _build_choice_input(slot: FieldSlot, old: Any) -> FieldInput:
             FieldInput(slot, SlotKind.CHOICE, "static_select", old, None, menu)
         )
     if len(set(written)) == len(written):
+        typed = tuple(zip(written, shown, choices, strict=True))
         return _select_current_option(
-            FieldInput(
-                slot,
-                SlotKind.CHOICE,
-                TEXT_INPUT,
-                old,
-                None,
-                tuple(zip(written, shown, choices, strict=True)),
-            )
+            FieldInput(slot, SlotKind.CHOICE, TEXT_INPUT, old, None, typed)
         )
     return _build_input_of_kind(slot, SlotKind.JSON, old)
 

@@ -28,10 +28,10 @@ from bot.cards.views import UNSET, ArgumentValue
 from bot.tools import Tool
 from storage.masking import MASK, ValuePath
 
-EMPTY = "(empty)"
-EMPTY_LIST = "(empty list)"
-NULL = "null"
-_SIGNS = frozenset({MASK, UNSET, EMPTY, EMPTY_LIST, NULL, "{}"})  # of ours: a text is put in quotes
+EMPTY = "empty"  # of a text
+NONE = "none"  # of a list or an object, where it can be nothing else
+NULL = "no value"
+_SIGNS = frozenset({MASK, UNSET, EMPTY, NULL})  # of ours: a text is put in quotes
 # an id, alone or in brackets behind a name, which has no brackets
 _ID = re.compile(r"(?:[^()]*\()?([CGUW](?=[A-Z0-9]*\d)[A-Z0-9]{5,})\)?")
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)+")  # of a choice, as programs write one
@@ -111,7 +111,9 @@ def format_slot_value(slot: FieldSlot, value: Any) -> str:
         return show_hidden_characters("".join(_dump_masked_json(value, slot.hidden_paths, "")))
     # where nothing says what it is, a text looks like no other value, and a list like a list
     if slot.has_open_type and (
-        isinstance(value, list) or (isinstance(value, str) and _may_be_mistaken_for_json(value))
+        isinstance(value, list)
+        or value == {}
+        or (isinstance(value, str) and _may_be_mistaken_for_json(value))
     ):
         text = json.dumps(value, ensure_ascii=False)
         long = len(text) > _SHORT_LIST and isinstance(value, list)
@@ -178,7 +180,7 @@ def format_json_value(value: Any, kind: SlotKind = SlotKind.TEXT) -> str:
             return (
                 show_hidden_characters(json.dumps(value, indent=2, ensure_ascii=False))
                 if value
-                else "{}"
+                else NONE
             )
         case _:
             return json.dumps(value)
@@ -295,7 +297,7 @@ def _format_zone_offset(at: time) -> str:
 def _format_list(items: list[Any], kind: SlotKind) -> str:
     """Return a list as text on one line or on several, or as JSON if its text could be misread."""
     if not items:
-        return EMPTY_LIST
+        return NONE
     texts = [format_json_value(item) for item in items]
     as_texts = kind is SlotKind.LINES or not any(
         isinstance(each, str) and _may_be_mistaken_for_json(each) for each in items
@@ -303,7 +305,7 @@ def _format_list(items: list[Any], kind: SlotKind) -> str:
     parted = any("," in text for text in texts)
     if (
         not as_texts
-        or (parted and len(items) == 1)
+        or ((parted or texts == [NONE]) and len(items) == 1)
         or any(isinstance(item, dict | list) for item in items)
         or any("\n" in text for text in texts)
     ):

@@ -186,11 +186,10 @@ class CallDialogFamily:
                     return reason
                 return self._validate_permission(CallVerb.REJECT, target, body)
             case button_codec.DialogSubject(
-                DialogId.SEND_BACK, button_codec.CallTarget() as target
+                DialogId.SEND_BACK | DialogId.REVIEW as dialog, button_codec.CallTarget() as target
             ):
-                return self._validate_permission(CallVerb.SEND_BACK, target, body)
-            case button_codec.DialogSubject(DialogId.REVIEW, button_codec.CallTarget() as target):
-                return self._validate_permission(CallVerb.APPROVE, target, body)
+                verb = CallVerb.APPROVE if dialog is DialogId.REVIEW else CallVerb.SEND_BACK
+                return self._validate_permission(verb, target, body)
             case button_codec.DialogSubject(DialogId.EDIT, button_codec.CallTarget() as target):
                 return self._validate_edit(target, body)
             case _:

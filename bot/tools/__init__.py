@@ -293,6 +293,10 @@ class Tool(Generic[A]):
 
 
 def _replace_ids_by_names(value: Any, names: Mapping[str, str]) -> Any:
+    if value is None or value in ([], {}):
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, list):
         return ", ".join(map(str, (_replace_ids_by_names(each, names) for each in value)))
     return names.get(value, value) if isinstance(value, SlackId) else value

@@ -127,7 +127,7 @@ class SlackIdResolver:
 
 
 @dataclass(frozen=True, slots=True)
-class SlackIdAnnotation:
+class IdAnnotation:
     """An annotation for a text that holds an id; a SlackIdResolver finds it for a name."""
 
     kind: SlackIdKind
@@ -153,15 +153,11 @@ _TEXT = {"min_length": 1, "max_length": 100}
 ChannelId = Annotated[
     str,
     Field(**_TEXT, description="#name or the channel's id."),
-    SlackIdAnnotation(SlackIdKind.CHANNEL),
+    IdAnnotation(SlackIdKind.CHANNEL),
 ]
 PersonId = Annotated[
-    str,
-    Field(**_TEXT, description="@handle, full name or id."),
-    SlackIdAnnotation(SlackIdKind.PERSON),
+    str, Field(**_TEXT, description="@handle, full name or id."), IdAnnotation(SlackIdKind.PERSON)
 ]
 GroupId = Annotated[
-    str,
-    Field(**_TEXT, description="@handle or the group's id."),
-    SlackIdAnnotation(SlackIdKind.GROUP),
+    str, Field(**_TEXT, description="@handle or the group's id."), IdAnnotation(SlackIdKind.GROUP)
 ]
