@@ -110,6 +110,10 @@ class People:
         """None is private."""
         return True
 
+    def find_public_channel_name(self, channel: str) -> str:
+        """A channel is called by its id."""
+        return f"#{channel}"
+
     def is_externally_shared_channel(self, channel: str) -> bool:
         """None is shared."""
         return False

@@ -20,7 +20,8 @@ from bot.approvals.call_gates import PolicyFactSources, allow_full_preview_in_th
 from bot.approvals.call_views import build_call_view
 from bot.approvals.permissions import PermissionChecker, reply_privately
 from bot.cards import notices, sentences
-from bot.cards.edit_form import FieldErrors, build_error_at_changed_input, parse_edit_submission
+from bot.cards.edit_form import parse_edit_submission
+from bot.cards.field_layout import FieldErrors, place_form_error
 from bot.policy.authority import Authority, Denial, LookupFailedError
 from bot.policy.gates import Allow, Ask, Deny, combine_gates, dump_gate, load_gate
 from bot.tools import Preview, Registry, Tool, ToolError
@@ -153,10 +154,10 @@ class EditHandler:
         try:
             seen = self._preview_edit(run, shown, tool, args, patience)
         except ToolError as error:
-            return build_error_at_changed_input(editable, before, parsed.arguments, str(error))
+            return place_form_error(editable, before, str(error), error.field)
         known, arguments = loads(shown.call.names) | names.names_by_id, dump_arguments(args)
         if why := _describe_hidden_content(tool, shown, arguments, known, seen):
-            return build_error_at_changed_input(editable, before, parsed.arguments, why)
+            return place_form_error(editable, before, why)
         return Edit(run, shown, arguments, now, seen, parsed.approve, dumps(known))
 
     def _find_approver_shortage(

@@ -16,8 +16,7 @@ from bot.approvals.form_catalog import FormCatalog, RequestChannelChecker
 from bot.approvals.permissions import DeliverySettler
 from bot.cards import request_form, sentences
 from bot.cards.button_codec import Click, DialogSubject, FormTarget
-from bot.cards.field_layout import FieldErrors
-from bot.cards.slack_text import strip_mrkdwn
+from bot.cards.field_layout import FieldErrors, place_form_error
 from bot.identity import Identity
 from bot.policy.authority import Authority, LookupFailedError, LookupPendingError
 from bot.policy.gates import Deny
@@ -116,15 +115,14 @@ class FormReader:
             entry = self.read_submission(target, person, state)
             if not isinstance(entry, FilledForm):
                 return entry
-            why = self._describe_obstacle(entry, target, person, patience)
+            return self._find_obstacle(entry, target, person, patience)
         except LookupFailedError:
             return FormRefusal(sentences.LOOKUP_FAILED_REPLY)
-        return request_form.build_error_at_first_input(entry.form, why) if why else None
 
-    def _describe_obstacle(
+    def _find_obstacle(
         self, entry: FilledForm, target: FormTarget, person: str, patience: float
-    ) -> str:
-        """Return why policy or the tool itself would refuse the call; "" where neither does."""
+    ) -> FieldErrors | FormRefusal | None:
+        """Return why policy or the tool itself would refuse the call; None where neither does."""
         now, args = self._sources.clock.now(), entry.filled.arguments
         run = Run(
             team=self._team,
@@ -137,7 +135,7 @@ class FormReader:
         )
         gate = compute_gate(self._sources, run, entry.tool, args)
         if isinstance(gate, Deny):
-            return strip_mrkdwn(sentences.policy_forbids_sentence(gate.reason))
+            return FormRefusal(sentences.policy_forbids_sentence(gate.reason))
         call = Call(
             run_id=run.id,
             plan_id="",
@@ -154,10 +152,13 @@ class FormReader:
                 entry.tool, args, context, key, patience=patience, then=self._wake
             )
         except ToolError as error:
-            return str(error)
+            form = entry.form
+            return place_form_error(
+                form.tool_with_fillable_fields, form.initial_values, str(error), error.field
+            )
         except LookupPendingError:  # it takes its time: the request says the rest
             pass
-        return ""
+        return None
 
 
 @dataclass(frozen=True, slots=True)

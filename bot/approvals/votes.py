@@ -24,7 +24,7 @@ from bot.approvals.permissions import (
 )
 from bot.cards import button_codec, notices, sentences
 from bot.cards.action_names import Action, DialogId
-from bot.cards.edit_form import FieldErrors
+from bot.cards.field_layout import FieldErrors
 from bot.cards.review_dialog import parse_approval_submission, parse_rejection_reason
 from bot.policy.authority import Authority, Denial, Permission
 from bot.policy.gates import Ask, GrantOffer, load_gate

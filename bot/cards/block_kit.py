@@ -169,6 +169,11 @@ def section_block(block_id: str, text: Json) -> Json:
     return {"type": "section", "block_id": block_id, "text": text, "expand": True}
 
 
+def plain_text_section_block(text: str) -> Json:
+    """Return a section block of plain text, shortened to what Slack takes."""
+    return {"type": "section", "text": plain_text(slack_text.shorten_text(text, 3_000))}
+
+
 def two_column_section(block_id: str, cells: Sequence[Json]) -> Json:
     """Return a section block of at most ten text objects in two columns, read left to right."""
     return {"type": "section", "block_id": block_id, "fields": list(cells)[:10]}
@@ -337,15 +342,17 @@ def user_mention_leaf(user: str) -> Json:
 
 
 def text_leaves_with_mentions(text: str, **style: bool) -> list[Json]:
-    """Return a text as rich-text leaves in which mentions name people; all else is literal.
+    """Return a text as leaves in which mentions name people and channels; all else is literal.
 
-    Use it only where a mention notifies nobody, as on the Home tab.
+    Use it only for texts of ours, as none but ours may mention.
     """
     found: list[Json] = []
     # every second part stands between the marks of a mention
-    for number, part in enumerate(re.split(rf"<@({slack_text.PERSON.pattern})>", text)):
-        if part:
-            found.append(user_mention_leaf(part) if number % 2 else text_leaf(part, **style))
+    for number, part in enumerate(re.split(r"<(@[UW][A-Z0-9]+|#[CG][A-Z0-9]+)>", text)):
+        if number % 2 and part[0] == "#":
+            found.append({"type": "channel", "channel_id": part[1:]})
+        elif part:
+            found.append(user_mention_leaf(part[1:]) if number % 2 else text_leaf(part, **style))
     return found
 
 

@@ -26,6 +26,7 @@ BEGINNING_LINES = 12
 SHORT = 32  # characters of an argument that stands beside another one, with its label
 LEAST = 60  # characters of a beginning; with less room there is none
 COMPACT_LIMIT = 100  # characters of one argument on a decided card
+COMPACT_MENTIONS = 5  # people or channels of one argument on a decided card
 COMPACT_TOTAL = 450  # after so many, further arguments are only counted
 AGENT = 80  # characters of the name of whoever proposed a call
 NAMED = 3  # arguments named among what is not shown in full; more are counted
@@ -241,18 +242,21 @@ def _build_argument_piece(value: ArgumentValue) -> CallPiece:
         was = slack_text.isolate_right_to_left_text(
             show_hidden_characters_or_default(was, "(blank)")
         )
-    flat = "\n" not in now + (was or "")
+    mentions = {now: value.mentions, **({} if was is None else {was: value.previous_mentions})}
+    flat = all("\n" not in text or ids for text, ids in mentions.items())
+
+    def leaves(text: str, **style: bool) -> list[block_kit.Json]:
+        ids = slack_text.join_mentions(mentions.get(text, ()))
+        return block_kit.text_leaves_with_mentions(ids) or [block_kit.text_leaf(text, **style)]
 
     def draw(texts: Sequence[str]) -> tuple[block_kit.Json, ...]:
         *before, text = texts
         if flat:
             if not before:
-                return (block_kit.rich_text_line(label, block_kit.text_leaf(text), *mark),)
-            old, new = (
-                block_kit.text_leaf(before[0], strike=True),
-                block_kit.text_leaf(text, bold=True),
-            )
-            return (block_kit.rich_text_line(label, old, block_kit.text_leaf("  →  "), new, *mark),)
+                return (block_kit.rich_text_line(label, *leaves(text), *mark),)
+            old, new = leaves(before[0], strike=True), leaves(text, bold=True)
+            between = block_kit.text_leaf("  →  ")
+            return (block_kit.rich_text_line(label, *old, between, *new, *mark),)
         if not before:
             return block_kit.rich_text_line(label, *mark), block_kit.rich_text_preformatted(text)
         return (
@@ -266,6 +270,7 @@ def _build_argument_piece(value: ArgumentValue) -> CallPiece:
     cell = f"{slack_text.isolate_right_to_left_text(name)}: {now}"
     # what belongs together, as an address does, stays together
     is_short = was is None and not note and flat and slack_text.WITHIN not in name
+    is_short = is_short and not value.mentions
     # nothing in it may look like a label, or like the gap between two of them
     is_short = (
         is_short
@@ -359,12 +364,19 @@ def render_arguments_on_one_line(values: Sequence[ArgumentValue]) -> list[block_
         isolated = slack_text.isolate_right_to_left_text(label)
         leaves.append(block_kit.text_leaf(f"{isolated}: ", bold=True))
         if value.previous_text is not None:
-            before = _format_compact_value(value.previous_text)
-            leaves += [block_kit.text_leaf(before, strike=True), block_kit.text_leaf(" → ")]
-        leaves.append(block_kit.text_leaf(_format_compact_value(value.text)))
+            before = _render_compact_value(
+                value.previous_text, value.previous_mentions, strike=True
+            )
+            leaves += [*before, block_kit.text_leaf(" → ")]
+        leaves += _render_compact_value(value.text, value.mentions)
     return leaves
 
 
-def _format_compact_value(text: str) -> str:
+def _render_compact_value(
+    text: str, mentions: Sequence[str], **style: bool
+) -> list[block_kit.Json]:
+    if ids := slack_text.join_mentions(mentions, COMPACT_MENTIONS):
+        return block_kit.text_leaves_with_mentions(ids)
     visible = show_hidden_characters_or_default(" ".join(text.split()), "(blank)")
-    return slack_text.isolate_right_to_left_text(slack_text.shorten_text(visible, COMPACT_LIMIT))
+    short = slack_text.isolate_right_to_left_text(slack_text.shorten_text(visible, COMPACT_LIMIT))
+    return [block_kit.text_leaf(short, **style)]

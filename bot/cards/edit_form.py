@@ -18,19 +18,22 @@ from decimal import Decimal, DecimalException
 from typing import Any
 
 from bot.cards.action_names import Action, DialogId, InputBlockId, InputElementId
-from bot.cards.block_kit import choose_dialog_title, dialog_view
+from bot.cards.block_kit import (
+    build_input_block,
+    choose_dialog_title,
+    dialog_view,
+    plain_text,
+    plain_text_section_block,
+)
 from bot.cards.button_codec import CallTarget, DialogSubject
 from bot.cards.field_layout import (
     FieldErrors,
     apply_entries_to_arguments,
-    join_error_sentences,
     lay_out_fields,
-    plain_text_section_block,
-    render_approve_too_checkbox,
     validate_entered_arguments,
 )
-from bot.cards.field_slots import SlotKind, get_value_at_keys
-from bot.cards.field_values import format_json_value, is_same_json
+from bot.cards.field_slots import SlotKind
+from bot.cards.field_values import NULL, format_json_value, is_same_json
 from bot.cards.review_dialog import revealed_pieces_note
 from bot.cards.slack_text import shorten_text, show_hidden_characters
 from bot.cards.views import UNSET, ArgumentValue
@@ -44,7 +47,7 @@ _IN_WORDS = (
     SlotKind.DATETIME,
     SlotKind.TIME,
 )  # how a text may be written
-_NULLS = (UNSET, "null")
+_NULLS = (UNSET, NULL)
 
 
 def find_first_unshown_argument_path(
@@ -74,6 +77,10 @@ def find_first_unshown_argument_path(
             return path
     for row in rows:
         value = _get_value_at_path(as_read, row.path)
+        if row.mentions:  # is drawn as these ids alone, whatever its text
+            given = _get_value_at_path(runs, row.path)
+            if list(row.mentions) != (given if isinstance(given, list) else [given]):
+                return row.path
         below = frozenset(p[len(row.path) :] for p in secret if p[: len(row.path)] == row.path)
         masked = any(row.path[: len(p)] == p for p in secret)
         if value is not _NOTHING and not _is_value_shown_in_text(
@@ -174,15 +181,6 @@ def _list_written_forms(value: Any) -> tuple[str, ...]:
     return (as_json, *(format_json_value(value, kind) for kind in kinds))
 
 
-__all__ = [
-    "FieldErrors",
-    "ParsedEdit",
-    "build_error_at_changed_input",
-    "parse_edit_submission",
-    "render_edit_dialog",
-]
-
-
 @dataclass(frozen=True, slots=True)
 class ParsedEdit:
     """A valid edit, ready to be stored."""
@@ -222,9 +220,16 @@ def render_edit_dialog(
             )
         )
     if save_and_approve:
-        blocks.append(render_approve_too_checkbox())
+        blocks.append(_render_approve_too_checkbox())
     about = DialogSubject(DialogId.EDIT, target)
     return dialog_view(about, title, blocks, submit="Save", close="Cancel")
+
+
+def _render_approve_too_checkbox() -> dict[str, Any]:
+    """Build the checkbox that also approves a saved edit; a dialog has only one submit button."""
+    option = {"text": plain_text("Approve it as well"), "value": Action.APPROVE}
+    element = {"type": "checkboxes", "action_id": InputElementId.VALUE, "options": [option]}
+    return build_input_block(InputBlockId.APPROVE_TOO, "After saving", element, optional=True)
 
 
 def parse_edit_submission(
@@ -251,21 +256,6 @@ def parse_edit_submission(
     computed = not arguments.keys().isdisjoint(tool.arguments.model_computed_fields)
     result = dump_with_secrets(args, computed=computed)
     return ParsedEdit(result, changed=not is_same_json(result, dict(arguments)), approve=approve)
-
-
-def build_error_at_changed_input(
-    tool: Tool[Any], before: Mapping[str, Any], after: Mapping[str, Any], why: str
-) -> FieldErrors:
-    """Return the tool's reason why an edit would fail, as an error at the first changed input."""
-    places = [place for place in lay_out_fields(tool, before)[0] if place.input]
-    changed = [
-        each
-        for each in places
-        if not is_same_json(each.value, get_value_at_keys(after, each.slot.keys))
-    ]
-    return FieldErrors(
-        {each.slot.block_id: join_error_sentences([why]) for each in (changed or places)[:1]}
-    )
 
 
 def _is_approve_checked(state_values: Mapping[str, Mapping[str, Any]]) -> bool:

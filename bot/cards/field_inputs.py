@@ -20,9 +20,10 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 
-from bot.cards.field_slots import FieldSlot, SlotKind, SlotSentinel
+from bot.cards.field_slots import LISTS, MENUS, FieldSlot, SlotKind, SlotSentinel
 from bot.cards.field_values import format_json_value, is_same_json
 from bot.cards.slack_text import count_slack_characters, shorten_text
+from bot.tools.names import ID_FORMS
 
 LONGEST = 3000  # characters Slack takes in an input
 TEXT_INPUT = "plain_text_input"
@@ -65,7 +66,7 @@ class FieldInput:
         schema = self.slot.schema
         if self.kind is SlotKind.TEXT:
             return not schema.get("minLength") and (not self.old_value or "default" in schema)
-        return self.kind is SlotKind.LINES and not schema.get("minItems")
+        return self.kind in LISTS and not schema.get("minItems")
 
 
 def build_field_input(slot: FieldSlot, old: Any) -> FieldInput | None:
@@ -92,6 +93,10 @@ def _choose_fitting_kind(slot: FieldSlot, old: Any) -> SlotKind:
     kind = slot.kind
     if old is SlotSentinel.ABSENT or kind is SlotKind.PRESENCE or (old is None and slot.nullable):
         return kind
+    if kind in MENUS:
+        if _are_ids_of_kind(kind, old):
+            return kind
+        kind = SlotKind.LINES if kind in LISTS else SlotKind.TEXT
     fits = {
         SlotKind.BOOLEAN: isinstance(old, bool),
         SlotKind.INTEGER: isinstance(old, int) and not isinstance(old, bool),
@@ -113,6 +118,15 @@ def _choose_fitting_kind(slot: FieldSlot, old: Any) -> SlotKind:
     except ValueError:
         return SlotKind.TEXT
     return kind
+
+
+def _are_ids_of_kind(kind: SlotKind, old: Any) -> bool:
+    """Return whether a menu of people or channels can show this value as chosen."""
+    form = ID_FORMS["person" if kind in (SlotKind.PERSON, SlotKind.PEOPLE) else "channel"]
+    items = old if kind in LISTS else [old]
+    if not isinstance(items, list) or len({*map(str, items)}) < len(items):
+        return False
+    return all(isinstance(each, str) and form.fullmatch(each) for each in items)
 
 
 def _can_be_one_item_per_line(items: list[Any], nullable: bool) -> bool:
@@ -144,6 +158,9 @@ def _build_input_of_kind(slot: FieldSlot, kind: SlotKind, old: Any) -> FieldInpu
             if digits is None:
                 return FieldInput(slot, kind, TEXT_INPUT, old, str(old))
             return FieldInput(slot, kind, "number_input", old, digits or None)
+        case kind if kind in MENUS:
+            chosen = old if isinstance(old, list) else [old] if _has_value(old) else []
+            return FieldInput(slot, kind, MENUS[kind], old, "\n".join(chosen) or None)
         case SlotKind.DATE | SlotKind.TIME | SlotKind.DATETIME:
             return _build_picker_input(slot, kind, old)
         case SlotKind.JSON:
@@ -171,21 +188,11 @@ def _build_text_input(slot: FieldSlot, kind: SlotKind, old: Any) -> FieldInput:
 
 def _build_picker_input(slot: FieldSlot, kind: SlotKind, old: Any) -> FieldInput:
     if kind is SlotKind.DATE:
-        return FieldInput(
-            slot,
-            kind,
-            "datepicker",
-            old,
-            date.fromisoformat(old).isoformat() if _has_value(old) else None,
-        )
+        day = date.fromisoformat(old).isoformat() if _has_value(old) else None
+        return FieldInput(slot, kind, "datepicker", old, day)
     if kind is SlotKind.TIME:
-        return FieldInput(
-            slot,
-            kind,
-            "timepicker",
-            old,
-            f"{time.fromisoformat(old):%H:%M}" if _has_value(old) else None,
-        )
+        at = f"{time.fromisoformat(old):%H:%M}" if _has_value(old) else None
+        return FieldInput(slot, kind, "timepicker", old, at)
     seconds = _convert_to_picker_seconds(datetime.fromisoformat(old)) if _has_value(old) else None
     if slot.is_naive_datetime or (_has_value(old) and seconds is None):
         return FieldInput(slot, kind, TEXT_INPUT, old, old if _has_value(old) else None)
@@ -257,15 +264,9 @@ def _build_choice_input(slot: FieldSlot, old: Any) -> FieldInput:
             FieldInput(slot, SlotKind.CHOICE, "static_select", old, None, menu)
         )
     if len(set(written)) == len(written):
+        typed = tuple(zip(written, shown, choices, strict=True))
         return _select_current_option(
-            FieldInput(
-                slot,
-                SlotKind.CHOICE,
-                TEXT_INPUT,
-                old,
-                None,
-                tuple(zip(written, shown, choices, strict=True)),
-            )
+            FieldInput(slot, SlotKind.CHOICE, TEXT_INPUT, old, None, typed)
         )
     return _build_input_of_kind(slot, SlotKind.JSON, old)
 
@@ -274,10 +275,14 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,4000}")
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)")
 _FLOAT = re.compile(_DECIMAL.pattern + r"([eE][+-]?[0-9]{1,3})?")
 _DEEPEST = 32  # levels of JSON a person may write
-_PICKED = {
+PICKED = {
     "datepicker": "selected_date",
     "timepicker": "selected_time",
     "datetimepicker": "selected_date_time",
+    "users_select": "selected_user",
+    "multi_users_select": "selected_users",
+    "conversations_select": "selected_conversation",
+    "multi_conversations_select": "selected_conversations",
 }
 
 
@@ -318,7 +323,9 @@ def parse_entry(made: FieldInput, state: Mapping[str, Any] | None) -> Any:
 def _get_raw_entry(widget: str, state: Mapping[str, Any]) -> Any:
     if widget in ("radio_buttons", "static_select"):
         return (state.get("selected_option") or {}).get("value")
-    value = state.get(_PICKED.get(widget, "value"))
+    value = state.get(PICKED.get(widget, "value"))
+    if isinstance(value, list):  # of ids
+        value = "\n".join(map(str, value))
     return None if value == "" else value
 
 
@@ -328,7 +335,7 @@ def _get_empty_value(made: FieldInput) -> Any:
     match made.kind:
         case SlotKind.TEXT:
             return ""
-        case SlotKind.LINES:
+        case kind if kind in LISTS:
             return []
         case _:
             raise UnreadableEntryError("A value is needed here.")
@@ -363,7 +370,7 @@ def _parse_typed_text(made: FieldInput, text: str) -> Any:
     match made.kind:
         case SlotKind.TEXT:
             return "" if nullable and text == EMPTY_TEXT else text
-        case SlotKind.LINES:
+        case kind if kind in LISTS:
             if nullable and text.strip() == EMPTY_LIST:
                 return []
             return [line.strip() for line in text.split("\n") if line.strip()]

@@ -9,7 +9,7 @@ import copy
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -17,10 +17,17 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from bot.cards import field_inputs, slack_text
-from bot.cards.action_names import Action, InputBlockId, InputElementId
-from bot.cards.block_kit import build_input_block, plain_text
+from bot.cards.action_names import ARGUMENT, InputElementId
+from bot.cards.block_kit import build_input_block, plain_text, plain_text_section_block
 from bot.cards.call_pieces import PARTLY_SHOWN, SHOWN_TO_NOBODY
-from bot.cards.field_slots import FieldSlot, SlotKind, SlotSentinel, build_slots, get_value_at_keys
+from bot.cards.field_slots import (
+    FieldSlot,
+    SlotKind,
+    SlotSentinel,
+    build_slots,
+    get_value_at_keys,
+    set_nested_value,
+)
 from bot.cards.field_values import format_json_value, format_slot_value
 from bot.tools import Tool
 from bot.tools.decimals import pad_decimal_places
@@ -31,11 +38,6 @@ LONG_TEXT = 150  # the same, for the most a field takes
 # characters Slack counts up to which a value that cannot be edited is shown whole
 MOST_SHOWN = 12_000
 _PART = 2_800
-_INITIAL = {
-    "datepicker": "initial_date",
-    "timepicker": "initial_time",
-    "datetimepicker": "initial_date_time",
-}
 
 
 def render_field_input(made: field_inputs.FieldInput) -> dict[str, Any]:
@@ -73,21 +75,6 @@ def render_uneditable_value(slot: FieldSlot, value: Any) -> list[dict[str, Any]]
     ]
 
 
-def plain_text_section_block(text: str) -> dict[str, Any]:
-    """Return a section block of plain text."""
-    return {
-        "type": "section",
-        "text": plain_text(slack_text.shorten_text(text, field_inputs.LONGEST)),
-    }
-
-
-def render_approve_too_checkbox() -> dict[str, Any]:
-    """Build the checkbox that also approves a saved edit; a dialog has only one submit button."""
-    option = {"text": plain_text("Approve it as well"), "value": Action.APPROVE}
-    element = {"type": "checkboxes", "action_id": InputElementId.VALUE, "options": [option]}
-    return build_input_block(InputBlockId.APPROVE_TOO, "After saving", element, optional=True)
-
-
 def _build_input_element(made: field_inputs.FieldInput) -> dict[str, Any]:
     element: dict[str, Any] = {"type": made.widget, "action_id": InputElementId.VALUE}
     if made.widget in ("radio_buttons", "static_select"):
@@ -98,8 +85,17 @@ def _build_input_element(made: field_inputs.FieldInput) -> dict[str, Any]:
         element["options"] = options
         chosen = [option for option in options if option["value"] == made.initial_entry]
         return {**element, "initial_option": chosen[0]} if chosen else element
-    if made.initial_entry is not None:
-        element[_INITIAL.get(made.widget, "initial_value")] = made.initial_entry
+    initial: Any = made.initial_entry
+    if made.widget.endswith("conversations_select"):
+        element["filter"] = {"include": ["public", "private"]}
+    if made.widget.startswith("multi_"):
+        initial = initial and initial.split("\n")
+        most = made.slot.schema.get("maxItems", 0)
+        if most and most >= len(initial or ()):
+            element["max_selected_items"] = most
+    if initial is not None:
+        chosen_as = field_inputs.PICKED.get(made.widget, "selected_value")
+        element[chosen_as.replace("selected", "initial", 1)] = initial
     if made.widget == "number_input":
         return {
             **element,
@@ -198,8 +194,6 @@ def build_input_hint(made: field_inputs.FieldInput, *, new: bool = False) -> str
             said.append(f"Now {now}; kept to the second unless you pick another minute.")
         case SlotKind.CHOICE if made.widget == field_inputs.TEXT_INPUT:
             said.append("One of the allowed values, as it is written.")
-        case _:
-            pass
     if slot.nullable and not new and made.kind in (SlotKind.TEXT, SlotKind.LINES):
         empty, least = (
             (field_inputs.EMPTY_TEXT, "minLength")
@@ -223,6 +217,8 @@ def build_input_hint(made: field_inputs.FieldInput, *, new: bool = False) -> str
         )
         said.append(f"Holds characters that cannot be seen: {seen}.")
     what = slack_text.show_hidden_characters(slot.hint.strip())
+    if made.widget.endswith("s_select") and what.startswith(("@handle", "#name")):
+        what = ""  # how to write a name: here it is chosen
     if what and said and what[-1].isalnum():
         what += "."
     return " ".join(filter(None, [what, *said]))
@@ -231,8 +227,8 @@ def build_input_hint(made: field_inputs.FieldInput, *, new: bool = False) -> str
 _NOTHING = {SlotKind.TEXT: "an empty text", SlotKind.LINES: "an empty list"}
 
 
-# the introduction, what is revealed, the choice to approve, the list of what found no room
-_MOST_BLOCKS = 100 - 4
+# beside them: what is wrong, whose form it is, what it is about, what found no room, why
+_MOST_BLOCKS = 100 - 6
 _MOST_BYTES = 220_000  # of the 250 kB Slack takes, counted as JSON in ASCII
 
 
@@ -240,7 +236,7 @@ _MOST_BYTES = 220_000  # of the 250 kB Slack takes, counted as JSON in ASCII
 class FieldErrors:
     """What is wrong with the entries of a submitted form, by input."""
 
-    # by block id of an input in the modal; sentences of at most 150 characters
+    # sentences by block id of an input, of at most 150 characters; any length at WHOLE_FORM
     errors: dict[str, str]
 
 
@@ -370,16 +366,8 @@ def _apply_presence_choice(
         errors[made.slot.block_id] = "Choose “Set” to use what is entered below, or empty it."
 
 
-def set_nested_value(data: dict[str, Any], keys: tuple[str, ...], value: Any) -> None:
-    for key in keys[:-1]:
-        inner = data.get(key)
-        if not isinstance(inner, dict):
-            return
-        data = inner
-    data[keys[-1]] = value
-
-
 LONGEST_ERROR = 150  # characters of an error; more would not be read under an input
+WHOLE_FORM = ""  # in place of a block id: the error is about no single input
 Loc = tuple[int | str, ...]
 _NUMBER, _WHOLE = "Please enter a number.", "Please enter a whole number."
 _SAID = {  # of what Pydantic says in its own terms
@@ -410,33 +398,43 @@ _SUBJECT = re.compile(
 
 
 def assign_errors_to_inputs(
-    error: ValidationError, slots: Sequence[FieldSlot], inputs: Collection[str]
+    error: ValidationError, slots: Sequence[FieldSlot], inputs: Sequence[str]
 ) -> dict[str, str]:
     """Return Pydantic's errors as sentences, by the block id of the input that shows them.
 
     `slots` are those of the arguments, `inputs` the block ids of the existing inputs. An error at a
-    value without an input goes to the nearest input (of equally near ones the one above), with the
-    value's label before it; one about no single value goes to the first. Empty if there are no
-    inputs.
+    value without an input is about the whole form, with the value's label before it.
     """
-    places = [index for index, slot in enumerate(slots) if slot.block_id in inputs]
     found: dict[str, list[str]] = {}
     wrong = error.errors(include_url=False, include_input=False, include_context=False)
-    for each in wrong if places else ():
+    for each in wrong:
         text, label = reword_pydantic_message(each["type"], each["msg"]), ""
         index, rest = _find_slot_of_error(each["loc"], slots)
         text = _describe_place_in_value(rest) + text
+        place = _choose_error_place("" if index is None else slots[index].block_id, inputs)
         if index is None:
-            place = places[0]
             label = slack_text.humanise_field_name(str(each["loc"][0])) if each["loc"] else ""
         else:
-            place = min(places, key=lambda at: (abs(at - index), at))
-            if place != index or rest is None:
+            if place != slots[index].block_id or rest is None:
                 label = _get_error_label(slots[index], rest)
             if slots[index].secret:
                 text = "This is not valid."
-        found.setdefault(slots[place].block_id, []).append(f"{label}: {text}" if label else text)
+        found.setdefault(place, []).append(f"{label}: {text}" if label else text)
     return {block_id: join_error_sentences(texts) for block_id, texts in found.items()}
+
+
+def _choose_error_place(block_id: str, inputs: Sequence[str]) -> str:
+    """Return the input that shows an error: this one, the only one there is, or WHOLE_FORM."""
+    return block_id if block_id in inputs else inputs[0] if len(inputs) == 1 else WHOLE_FORM
+
+
+def place_form_error(
+    tool: Tool[Any], arguments: Mapping[str, Any], why: str, field: str = ""
+) -> FieldErrors:
+    """Return a tool's refusal as an error at the input of the field that it names, if any."""
+    inputs = [each.slot.block_id for each in lay_out_fields(tool, arguments)[0] if each.input]
+    place = _choose_error_place(ARGUMENT + field, inputs)
+    return FieldErrors({place: join_error_sentences([why]) if place else why})
 
 
 def reword_pydantic_message(kind: str, message: str) -> str:
@@ -448,15 +446,15 @@ def reword_pydantic_message(kind: str, message: str) -> str:
         "",
         slack_text.show_hidden_characters(" ".join(message.split())),
     )
-    text = _SUBJECT.sub("This should ", text) or "This is not valid"
+    text = (
+        _SUBJECT.sub("This should ", text).replace(" after validation", "") or "This is not valid"
+    )
     return (text[0].upper() + text[1:]).rstrip(".") + "."
 
 
 def join_error_sentences(texts: Sequence[str]) -> str:
     """Join as many sentences as fit below an input; the first is cut if it is too long alone."""
-    kept = (
-        texts[0] if len(texts[0]) <= LONGEST_ERROR else texts[0][: LONGEST_ERROR - 1].rstrip() + "…"
-    )
+    kept = slack_text.shorten_to_words(texts[0], LONGEST_ERROR)
     for text in texts[1:]:
         if len(kept) + 1 + len(text) <= LONGEST_ERROR:
             kept += " " + text

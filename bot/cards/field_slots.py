@@ -24,6 +24,7 @@ from bot.cards import slack_text
 from bot.cards.action_names import ARGUMENT
 from bot.tools import Tool
 from bot.tools.declared_secrets import get_dump_key, may_path_hold_secrets
+from bot.tools.names import ID_KEYWORD
 from storage.masking import ValuePath
 
 
@@ -41,10 +42,23 @@ class SlotKind(StrEnum):
     DATE = "date"  # YYYY-MM-DD
     TIME = "time"  # ISO 8601
     DATETIME = "datetime"  # ISO 8601
+    PERSON = "person"  # the Slack id of a person
+    CHANNEL = "channel"  # the same of a channel
     LINES = "lines"  # a list of strings, one on each line
+    PEOPLE = "people"  # a list of Slack ids of people
+    CHANNELS = "channels"  # the same of channels
     PRESENCE = "presence"  # whether an optional nested model is there at all
     EMPTY = "empty"  # a nested model that is there, with nothing in it; its parts have the inputs
     JSON = "json"  # whatever has no better form
+
+
+MENUS = {  # of people and channels: Slack's elements for them
+    SlotKind.PERSON: "users_select",
+    SlotKind.PEOPLE: "multi_users_select",
+    SlotKind.CHANNEL: "conversations_select",
+    SlotKind.CHANNELS: "multi_conversations_select",
+}
+LISTS = (SlotKind.LINES, SlotKind.PEOPLE, SlotKind.CHANNELS)
 
 
 class SlotSentinel(Enum):
@@ -96,6 +110,8 @@ _BY_TYPE = {
     int: SlotKind.INTEGER,
     float: SlotKind.FLOAT,
 }
+_BY_ID = {"person": SlotKind.PERSON, "channel": SlotKind.CHANNEL}
+_LISTS_BY_ID = {"person": SlotKind.PEOPLE, "channel": SlotKind.CHANNELS}
 _KEY = re.compile(r"[A-Za-z0-9_-]{1,80}")  # that can name an input
 _TYPES = {"boolean": SlotKind.BOOLEAN, "integer": SlotKind.INTEGER, "number": SlotKind.FLOAT}
 
@@ -223,6 +239,16 @@ def get_value_at_keys(arguments: Mapping[str, Any], keys: tuple[str, ...]) -> An
     return value
 
 
+def set_nested_value(data: dict[str, Any], keys: tuple[str, ...], value: Any) -> None:
+    """Set the value at these keys; do nothing if one of those before the last is not there."""
+    for key in keys[:-1]:
+        inner = data.get(key)
+        if not isinstance(inner, dict):
+            return
+        data = inner
+    data[keys[-1]] = value
+
+
 @lru_cache(maxsize=512)
 def _build_field_slots(
     model: type[BaseModel],
@@ -329,11 +355,12 @@ def _choose_slot_kind(schema: Mapping[str, Any], core: Any, root: Mapping[str, A
         return SlotKind.DECIMAL
     match schema.get("type"):
         case "string":
-            return _FORMATS.get(schema.get("format", ""), SlotKind.TEXT)
+            by_format = _FORMATS.get(schema.get("format", ""), SlotKind.TEXT)
+            return _BY_ID.get(str(schema.get(ID_KEYWORD)), by_format)
         case "array" if "prefixItems" not in schema:
             items = _resolve_schema(schema.get("items", {}), root)
             return (
-                SlotKind.LINES
+                _LISTS_BY_ID.get(str(items[0].get(ID_KEYWORD)), SlotKind.LINES)
                 if items[0].get("type") == "string" and not items[1]
                 else SlotKind.JSON
             )

@@ -15,16 +15,25 @@ from dataclasses import dataclass, replace
 from datetime import datetime, time
 from typing import Any
 
-from bot.cards.field_slots import FieldSlot, SlotKind, SlotSentinel, build_slots, get_value_at_keys
+from bot.cards.field_slots import (
+    MENUS,
+    FieldSlot,
+    SlotKind,
+    SlotSentinel,
+    build_slots,
+    get_value_at_keys,
+)
 from bot.cards.slack_text import show_hidden_characters
 from bot.cards.views import UNSET, ArgumentValue
 from bot.tools import Tool
 from storage.masking import MASK, ValuePath
 
-EMPTY = "(empty)"
-EMPTY_LIST = "(empty list)"
-NULL = "null"
-_SIGNS = frozenset({MASK, UNSET, EMPTY, EMPTY_LIST, NULL, "{}"})  # of ours: a text is put in quotes
+EMPTY = "empty"  # of a text
+NONE = "none"  # of a list or an object, where it can be nothing else
+NULL = "no value"
+_SIGNS = frozenset({MASK, UNSET, EMPTY, NULL})  # of ours: a text is put in quotes
+# an id, alone or in brackets behind a name, which has no brackets
+_ID = re.compile(r"(?:[^()]*\()?([CGUW](?=[A-Z0-9]*\d)[A-Z0-9]{5,})\)?")
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)+")  # of a choice, as programs write one
 _SHORT_LIST = 60  # characters up to which a list stands on one line
 
@@ -37,10 +46,14 @@ def list_argument_values(
     With `before`, an argument that differs also has its earlier text.
     """
     if before is None:
-        return tuple(_build_value(row.slot, row.text) for row in _list_rows(tool, arguments))
+        rows = _list_rows(tool, arguments)
+        return tuple(_build_value(arguments, row.slot, row.text) for row in rows)
     return tuple(
-        _build_value(change.slot, change.new, change.old if change.differs else None)
-        for change in _compare_arguments(tool, before, arguments)
+        replace(
+            _build_value(arguments, each.slot, each.new, each.old if each.differs else None),
+            previous_mentions=_list_ids(each.slot, before),
+        )
+        for each in _compare_arguments(tool, before, arguments)
     )
 
 
@@ -58,10 +71,23 @@ def list_changed_arguments(
     ]
 
 
-def _build_value(slot: FieldSlot, text: str, before: str | None = None) -> ArgumentValue:
+def _build_value(
+    arguments: Mapping[str, Any], slot: FieldSlot, text: str, before: str | None = None
+) -> ArgumentValue:
     secret = () in slot.hidden_paths
     partly = bool(slot.hidden_paths) and not secret
-    return ArgumentValue(slot.label, text, before, secret, partly, slot.keys)
+    ids = _list_ids(slot, arguments)
+    return ArgumentValue(slot.label, text, before, secret, partly, ids, path=slot.keys)
+
+
+def _list_ids(slot: FieldSlot, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the ids of the people or channels that make up a value; () if it is anything else."""
+    if slot.kind not in MENUS or slot.hidden_paths:
+        return ()
+    value = get_value_at_keys(arguments, slot.keys)
+    items = value if isinstance(value, list) else [value]
+    found = [isinstance(each, str) and _ID.fullmatch(each) for each in items]
+    return tuple(each[1] for each in found if each) if all(found) else ()
 
 
 def is_same_json(one: Any, other: Any) -> bool:
@@ -85,7 +111,9 @@ def format_slot_value(slot: FieldSlot, value: Any) -> str:
         return show_hidden_characters("".join(_dump_masked_json(value, slot.hidden_paths, "")))
     # where nothing says what it is, a text looks like no other value, and a list like a list
     if slot.has_open_type and (
-        isinstance(value, list) or (isinstance(value, str) and _may_be_mistaken_for_json(value))
+        isinstance(value, list)
+        or value == {}
+        or (isinstance(value, str) and _may_be_mistaken_for_json(value))
     ):
         text = json.dumps(value, ensure_ascii=False)
         long = len(text) > _SHORT_LIST and isinstance(value, list)
@@ -152,7 +180,7 @@ def format_json_value(value: Any, kind: SlotKind = SlotKind.TEXT) -> str:
             return (
                 show_hidden_characters(json.dumps(value, indent=2, ensure_ascii=False))
                 if value
-                else "{}"
+                else NONE
             )
         case _:
             return json.dumps(value)
@@ -269,7 +297,7 @@ def _format_zone_offset(at: time) -> str:
 def _format_list(items: list[Any], kind: SlotKind) -> str:
     """Return a list as text on one line or on several, or as JSON if its text could be misread."""
     if not items:
-        return EMPTY_LIST
+        return NONE
     texts = [format_json_value(item) for item in items]
     as_texts = kind is SlotKind.LINES or not any(
         isinstance(each, str) and _may_be_mistaken_for_json(each) for each in items
@@ -277,7 +305,7 @@ def _format_list(items: list[Any], kind: SlotKind) -> str:
     parted = any("," in text for text in texts)
     if (
         not as_texts
-        or (parted and len(items) == 1)
+        or ((parted or texts == [NONE]) and len(items) == 1)
         or any(isinstance(item, dict | list) for item in items)
         or any("\n" in text for text in texts)
     ):

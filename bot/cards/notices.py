@@ -257,7 +257,9 @@ def call_edited_line(editor: str, call: CallView, requester: str) -> str:
     """
     clean = partial(slack_text.sanitise_for_mrkdwn, limit=MOST_OF_VALUE)
     changes = [
-        f"{clean(each.label)}: {clean(each.previous_text)} → {clean(each.text)}"
+        f"{clean(each.label)}: "
+        f"{slack_text.join_mentions(each.previous_mentions, 5) or clean(each.previous_text)}"
+        f" → {slack_text.join_mentions(each.mentions, 5) or clean(each.text)}"
         for each in call.values
         if each.previous_text is not None
     ]

@@ -14,9 +14,9 @@ from bot.cards import block_kit, slack_text
 from bot.cards.action_names import Action, BlockKind, DialogId
 from bot.cards.button_codec import CallTarget, Click, DialogSubject, RunTarget, build_block_id
 from bot.cards.call_blocks import render_delegated_tasks
-from bot.cards.edit_form import FieldErrors, parse_edit_submission
+from bot.cards.edit_form import parse_edit_submission
 from bot.cards.field_inputs import build_field_input
-from bot.cards.field_layout import render_field_input
+from bot.cards.field_layout import FieldErrors, render_field_input
 from bot.cards.field_slots import build_slots, get_value_at_keys
 from bot.cards.field_values import list_argument_values
 from bot.cards.notices import asking_server_line, away_approvers_note

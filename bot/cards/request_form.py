@@ -361,30 +361,11 @@ def parse_form_submission(
     if isinstance(values, field_layout.FieldErrors):
         return values
     args = field_layout.validate_entered_arguments(tool, places, form.initial_values, values, names)
-    if isinstance(
-        args, field_layout.FieldErrors
-    ):  # where nothing can be entered, the words have the only place
-        return (
-            args
-            if args.errors
-            else field_layout.FieldErrors({InputBlockId.WHY: "This form no longer fits."})
-        )
+    if isinstance(args, field_layout.FieldErrors):
+        return args
     return CompletedRequestForm(
         values, args, block_kit.get_entered_text(state_values, InputBlockId.WHY)[:MOST_WHY]
     )
-
-
-def build_error_at_first_input(form: RequestForm, why: str) -> field_layout.FieldErrors:
-    """Return an error about the whole form, placed at its first input."""
-    places = [
-        place
-        for place in field_layout.lay_out_fields(
-            form.tool_with_fillable_fields, form.initial_values
-        )[0]
-        if place.input
-    ]
-    block = places[0].slot.block_id if places else InputBlockId.WHY
-    return field_layout.FieldErrors({block: slack_text.shorten_text(why, 150)})
 
 
 # The result of a look-up for people: its fields, or its text as it is. Pure.

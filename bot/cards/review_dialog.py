@@ -56,7 +56,9 @@ def _mask_value(value: ArgumentValue) -> ArgumentValue:
     before = None if value.previous_text is None else mask_secrets(value.previous_text)
     text = mask_secrets(value.text)
     is_whole = (text, before) == (value.text, value.previous_text)
-    return value if is_whole else replace(value, text=text, previous_text=before)
+    if is_whole:
+        return value
+    return replace(value, text=text, previous_text=before, mentions=(), previous_mentions=())
 
 
 REASONS = {
@@ -195,7 +197,9 @@ def can_review_show_whole_call(call: CallView) -> bool:
             call_pieces.show_hidden_characters_or_default(each.text, "(blank)")
         )
         for each in call.values
+        if not each.mentions
     ]
+    texts += [each for value in call.values for each in value.mentions]
     return all(
         chunk in there
         for text in texts
@@ -210,8 +214,9 @@ def _iterate_block_texts(drawn: list[block_kit.Json]) -> Iterator[str]:
     while left:
         each = left.pop()
         if isinstance(each, dict):
-            if isinstance(each.get("text"), str):
-                yield each["text"]
+            for key in ("text", "user_id", "channel_id"):
+                if isinstance(each.get(key), str):
+                    yield each[key]
             each = each.values()
         left += [inner for inner in each if isinstance(inner, dict | list)]
 
@@ -249,10 +254,11 @@ def _render_review_blocks(call: CallView, approvers: str) -> list[block_kit.Json
         if value.previous_text is not None:
             text = call_pieces.show_hidden_characters_or_default(value.previous_text, "(blank)")
             before = slack_text.isolate_right_to_left_text(text)
-            elements += _render_long_value(f"{label}, before", before)
+            elements += _render_long_value(f"{label}, before", before, value.previous_mentions)
             label = f"{label}, now"
         text = call_pieces.show_hidden_characters_or_default(value.text, "(blank)")
-        elements += _render_long_value(label, slack_text.isolate_right_to_left_text(text))
+        shown = slack_text.isolate_right_to_left_text(text)
+        elements += _render_long_value(label, shown, value.mentions)
     if call.preview.strip():
         preview = slack_text.show_hidden_characters(call.preview)
         elements += _render_long_value("Preview", slack_text.isolate_right_to_left_runs(preview))
@@ -327,16 +333,15 @@ def parse_approval_submission(state_values: Mapping[str, Any]) -> tuple[str, int
     return note, int(chosen) if is_number else None
 
 
-def _render_long_value(label: str, text: str) -> list[block_kit.Json]:
+def _render_long_value(label: str, text: str, mentions: Sequence[str] = ()) -> list[block_kit.Json]:
     """Build one argument: on one line, or below its label, in numbered parts if it is very long."""
     parts = slack_text.split_into_chunks(text, CHUNK)
-    if len(parts) == 1 and "\n" not in text:
+    if mentions or (len(parts) == 1 and "\n" not in text):
+        head = f"{slack_text.isolate_right_to_left_text(label)}:  "
+        shown = block_kit.text_leaves_with_mentions(slack_text.join_mentions(mentions))
         return [
             block_kit.rich_text_line(
-                block_kit.text_leaf(
-                    f"{slack_text.isolate_right_to_left_text(label)}:  ", bold=True
-                ),
-                block_kit.text_leaf(text),
+                block_kit.text_leaf(head, bold=True), *(shown or [block_kit.text_leaf(text)])
             )
         ]
     elements: list[block_kit.Json] = []

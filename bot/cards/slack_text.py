@@ -140,6 +140,13 @@ def channel_mention(channel: str) -> str:
     return f"<#{channel}>" if CHANNEL.fullmatch(channel) else "a channel"
 
 
+def join_mentions(ids: Sequence[str], most: int = 1_000) -> str:
+    """Return the mentions of people and channels for mrkdwn, the first `most`; "" for none."""
+    found = [channel_mention(each) if each[0] in "CG" else user_mention(each) for each in ids]
+    found[most:] = [f"{len(found) - most} more"] if len(found) > most else []
+    return ", ".join(found)
+
+
 def spell_number(count: int) -> str:
     """Return a number up to ten as a word ("two", "three"), a larger one in digits."""
     return _NUMBERS[count] if 0 <= count < len(_NUMBERS) else str(count)
@@ -199,6 +206,17 @@ def shorten_text(text: str, limit: int, lines: int | None = None) -> str:
 def _more_characters_note(text: str, kept: int) -> str:
     opened = text.count(_ISOLATE, 0, kept) > text.count(_END, 0, kept)
     return f"{_END if opened else ''}… ({len(text) - kept:,} more characters)"
+
+
+def shorten_to_words(text: str, limit: int) -> str:
+    """Return the text; if it is too long, its whole sentences, or else words, that fit, and "…"."""
+    if len(text) <= limit:
+        return text
+    head = text[: limit - 1]
+    sentences = max(head.rfind(mark) for mark in (". ", "! ", "? ")) + 1
+    if sentences > limit // 2:
+        return f"{head[:sentences]} …"
+    return f"{(head.rpartition(' ')[0] or head).rstrip()}…"
 
 
 def replace_notifying_mentions(text: str) -> str:

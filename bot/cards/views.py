@@ -148,10 +148,13 @@ class ArgumentValue:
     """One argument as a person reads it."""
 
     label: str  # the field's title
-    text: str  # "—" for unset, "(empty)" for an empty string, a mask for what is declared secret
+    text: str  # "—" for unset, "empty" for an empty text, a mask for what is declared secret
     previous_text: str | None = None  # what it was before the latest edit, where that differs
     is_secret: bool = False  # its tool's author declared it secret: it is masked for everybody
     is_partly_secret: bool = False  # something within it is secret, and masked
+    # the ids of the people or channels that are its whole value, and that were before the edit
+    mentions: tuple[str, ...] = ()
+    previous_mentions: tuple[str, ...] = ()
     # the keys in the arguments at which what it shows stands
     path: tuple[str, ...] = field(default=(), compare=False)
 

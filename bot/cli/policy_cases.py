@@ -137,6 +137,10 @@ class CaseSlackDirectory(FailingSlackDirectory):
             _get_named(self._file.owners.get(field, {}), "", str(value), f"owners.{field}")
         )
 
+    def find_public_channel_name(self, channel: str) -> str:
+        """Return the #name of the channel with this id; "" if the file names none."""
+        return next((f"#{name}" for name, at in self._file.channels.items() if at == channel), "")
+
     def get_user_id(self, name: str) -> str:
         """Return the id of a person given as @handle or id; raises LookupFailedError."""
         if not name.startswith("@"):

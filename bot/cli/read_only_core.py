@@ -94,7 +94,7 @@ class FailingSlackDirectory:
     find_channel_id = can_see_channel = is_externally_shared_channel = list_channels = (
         list_people
     ) = _fail
-    list_common_private_channels = find_owners = _fail
+    list_common_private_channels = find_owners = find_public_channel_name = _fail
 
 
 # Durations and moments as they are typed behind an option.

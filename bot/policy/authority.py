@@ -118,6 +118,10 @@ class Directory(Protocol):
         """Return who owns this value of a field, as the function of that name says."""
         ...
 
+    def find_public_channel_name(self, channel: str) -> str:
+        """Return the #name of a public channel given by its id; "" for any other."""
+        ...
+
     def is_externally_shared_channel(self, channel: str) -> bool:
         """Return whether a channel, given as #name or id, is shared with another company."""
         ...

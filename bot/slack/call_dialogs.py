@@ -17,13 +17,14 @@ from bot.approvals.edits import Edit, EditHandler, ForbiddenEdit, UnchangedEdit
 from bot.approvals.permissions import PermissionChecker, needs_reason
 from bot.cards import button_codec, review_dialog
 from bot.cards.action_names import Action, DialogId, InputBlockId
-from bot.cards.edit_form import FieldErrors, render_edit_dialog
+from bot.cards.edit_form import render_edit_dialog
+from bot.cards.field_layout import LONGEST_ERROR, WHOLE_FORM, FieldErrors
 from bot.cards.sentences import OUTDATED_CARD_REPLY
 from bot.cards.views import get_sender_workspace_id
 from bot.clock import Clock
 from bot.policy.authority import Directory, LookupPendingError, Permission
 from bot.policy.gates import Ask, load_gate
-from bot.slack.dialogs import PreparedDialog, find_first_input_block_id
+from bot.slack.dialogs import PreparedDialog
 from bot.slack.directory import format_field_error
 from bot.tools import Registry
 from bot.tools.arguments import build_readable_arguments, restrict_editable_fields
@@ -184,15 +185,12 @@ class CallDialogFamily:
                 reason = review_dialog.parse_rejection_reason(body["view"]["state"]["values"])
                 if isinstance(reason, dict):
                     return reason
-                return self._validate_permission(CallVerb.REJECT, target, body, InputBlockId.REASON)
+                return self._validate_permission(CallVerb.REJECT, target, body)
             case button_codec.DialogSubject(
-                DialogId.SEND_BACK, button_codec.CallTarget() as target
+                DialogId.SEND_BACK | DialogId.REVIEW as dialog, button_codec.CallTarget() as target
             ):
-                return self._validate_permission(
-                    CallVerb.SEND_BACK, target, body, InputBlockId.WORDS
-                )
-            case button_codec.DialogSubject(DialogId.REVIEW, button_codec.CallTarget() as target):
-                return self._validate_permission(CallVerb.APPROVE, target, body, InputBlockId.NOTE)
+                verb = CallVerb.APPROVE if dialog is DialogId.REVIEW else CallVerb.SEND_BACK
+                return self._validate_permission(verb, target, body)
             case button_codec.DialogSubject(DialogId.EDIT, button_codec.CallTarget() as target):
                 return self._validate_edit(target, body)
             case _:
@@ -202,9 +200,7 @@ class CallDialogFamily:
         self, target: button_codec.CallTarget, body: dict[str, Any]
     ) -> dict[str, str]:
         view, person = body["view"], body["user"]["id"]
-        if not (first := find_first_input_block_id(view)):
-            return {}
-        if refused := self._validate_permission(CallVerb.EDIT, target, body, first):
+        if refused := self._validate_permission(CallVerb.EDIT, target, body):
             return refused
         now, state = self.clock.now(), view["state"]["values"]
         try:
@@ -215,7 +211,7 @@ class CallDialogFamily:
             return {}
         match read:
             case ForbiddenEdit(sentence=sentence):
-                return {first: format_field_error(self.directory, sentence)}
+                return {WHOLE_FORM: format_field_error(self.directory, sentence)}
             case FieldErrors(errors=errors):
                 return errors
             case Edit(approve=True) | UnchangedEdit(approve=True) as submitted:
@@ -232,23 +228,23 @@ class CallDialogFamily:
             return {}
         text = self.permissions.refusal_sentence(verdict, call, CallVerb.APPROVE)
         self._record_refusal(DialogRefusal(text, call, verdict.why), person, DialogId.EDIT)
-        return {InputBlockId.APPROVE_TOO: format_field_error(self.directory, text)}
+        why = format_field_error(self.directory, text, LONGEST_ERROR)
+        return {InputBlockId.APPROVE_TOO: why}
 
     def _validate_permission(
         self,
         verb: CallVerb,
         target: button_codec.CallTarget | button_codec.CardTarget,
         body: dict[str, Any],
-        block: str,
     ) -> dict[str, str]:
-        """Return why this person may not do this to the call, as {block: text}; {} if they may."""
+        """Return why this person may not do this to the call, at WHOLE_FORM; {} if they may."""
         person = body["user"]["id"]
         match self.access.decide_access(verb, target, person, get_sender_workspace_id(body)):
             case DialogRefusal() as turned:
                 self._record_refusal(turned, person, body["view"]["callback_id"])
-                return {block: format_field_error(self.directory, turned.sentence)}
+                return {WHOLE_FORM: format_field_error(self.directory, turned.sentence)}
             case DialogAdmission(view_only_reason=bar) if bar:
-                return {block: format_field_error(self.directory, bar)}
+                return {WHOLE_FORM: format_field_error(self.directory, bar)}
             case _:
                 return {}
 

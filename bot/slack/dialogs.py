@@ -16,7 +16,9 @@ from slack_sdk.errors import SlackApiError
 from bot.approvals.dialog_access import DialogAccessChecker, DialogRefusal
 from bot.cards import button_codec, sentences
 from bot.cards.action_names import Action, DialogId
-from bot.cards.block_kit import Json
+from bot.cards.block_kit import Json, plain_text, section_block
+from bot.cards.field_layout import WHOLE_FORM
+from bot.cards.slack_text import shorten_to_words
 from bot.signals import Signal
 from bot.slack.client import classify_error, get_genuine_slack_error_code
 from storage import outbox
@@ -43,9 +45,20 @@ def dialog_error_sentence(error: Exception) -> str:
     )
 
 
-def find_first_input_block_id(view: Mapping[str, Any]) -> str:
-    """Return the block id of a dialog's first input, where errors are shown; "" if it has none."""
-    return next((each["block_id"] for each in view["blocks"] if each["type"] == "input"), "")
+def build_refusal_of_submission(view: Json, errors: Mapping[str, str]) -> Json:
+    """Return the acknowledgement that keeps the dialog open: errors at fields, else one on top.
+
+    Slack leaves what was entered where it is, as the blocks keep their ids.
+    """
+    if at_fields := {block_id: text for block_id, text in errors.items() if block_id}:
+        return {"response_action": "errors", "errors": at_fields}
+    kept = {key: view[key] for key in _PARTS if view.get(key)}
+    told = section_block("problem", plain_text(shorten_to_words(f"⚠️ {errors[WHOLE_FORM]}", 2_900)))
+    blocks = [told, *(each for each in view["blocks"] if each.get("block_id") != "problem")]
+    return {"response_action": "update", "view": {**kept, "blocks": blocks}}
+
+
+_PARTS = ("type", "title", "submit", "close", "callback_id", "private_metadata", "notify_on_close")
 
 
 class DialogFamily(Protocol):
@@ -114,8 +127,7 @@ class DialogHandler:
     def validate_submission(self, body: dict[str, Any]) -> dict[str, str]:
         """Return the errors of a submission by block id; {} if it may be stored.
 
-        Looks people up. A dialog without input fields has no place for an error: its submission is
-        stored, and the loop tells the person what was wrong.
+        Looks people up. What is wrong with the whole stands at WHOLE_FORM.
         """
         subject = button_codec.decode_dialog_subject(body["view"])
         if isinstance(subject, button_codec.DialogSubject) and subject.dialog in self._checks:

@@ -19,7 +19,12 @@ from typing import Any
 
 from slack_sdk import WebClient
 
-from bot.cards.slack_text import sanitise_as_plain_text, sanitise_for_mrkdwn, strip_mrkdwn
+from bot.cards.slack_text import (
+    sanitise_as_plain_text,
+    sanitise_for_mrkdwn,
+    shorten_to_words,
+    strip_mrkdwn,
+)
 from bot.clock import Clock
 from bot.config.owner_functions import call_owner_function
 from bot.policy.approver_lists import MANAGER
@@ -93,9 +98,9 @@ def replace_other_mentions_in_text(
     return _NOTIFYING.sub(name, text)
 
 
-def format_field_error(directory: Directory, text: str) -> str:
-    """Return mrkdwn as plain text for an error at a field: 150 characters, with names."""
-    return strip_mrkdwn(add_names_to_mentions(directory, text))[:150]
+def format_field_error(directory: Directory, text: str, limit: int = 2_900) -> str:
+    """Return mrkdwn as plain text for an error in a dialog, with names."""
+    return shorten_to_words(strip_mrkdwn(add_names_to_mentions(directory, text)), limit)
 
 
 def replace_mentions_in_plain_text(directory: Directory, blocks: Any) -> Any:
@@ -237,6 +242,11 @@ class SlackDirectory:
         return bool(found) and (
             not found.get("is_private") or user in self.list_channel_members(found["id"])
         )
+
+    def find_public_channel_name(self, channel: str) -> str:
+        """Return the #name of a public channel given by its id; "" for any other."""
+        found: lookups.Json = self._look_up(lookups.LookupKind.CHANNEL, channel) or {}
+        return f"#{found['name']}" if found.get("name") and not found.get("is_private") else ""
 
     def is_externally_shared_channel(self, channel: str) -> bool:
         """Return whether the channel is shared with another company, or is about to be."""

@@ -28,12 +28,13 @@ from bot.approvals.dialog_access import DialogRefusal
 from bot.cards import button_codec, sentences, views
 from bot.cards.action_names import MENU
 from bot.cards.answers import render_notice_sentence
+from bot.cards.field_layout import WHOLE_FORM
 from bot.clock import Clock
 from bot.identity import Identity
 from bot.policy.authority import LookupFailedError
 from bot.signals import Signals
 from bot.slack.client import SlackClient
-from bot.slack.dialogs import DialogHandler, find_first_input_block_id
+from bot.slack.dialogs import DialogHandler, build_refusal_of_submission
 from storage import inbox
 from storage.record import Delivery, Store
 from storage.states import DeliveryKind
@@ -294,13 +295,11 @@ class SlackListeners:
 
     def _handle_submission(self, ack: Callable[..., None], body: dict[str, Any]) -> None:
         """Check a submitted dialog: answer with errors at its fields, or store and close it."""
-        # with no field to say it at: stored, and decided by the loop with its own look-ups
-        first = find_first_input_block_id(body["view"])
-        slow = {first: sentences.LOOKUP_FAILED_REPLY} if first else {}
+        slow = {WHOLE_FORM: sentences.LOOKUP_FAILED_REPLY}
         check = self._checks.submit(self._dialogs.validate_submission, body)
         errors = _wait_for_result(check, slow, LOOK_UP)
         if errors:
-            ack(response_action="errors", errors=errors)
+            ack(**build_refusal_of_submission(body["view"], errors))
             return
         if views.get_sender_workspace_id(body) == self._team:
             self.store_delivery(_build_submission_delivery(body))

@@ -24,7 +24,7 @@ from bot.cards import button_codec, request_form, sentences
 from bot.cards.action_names import Action, DialogId, InputBlockId, ShortcutId
 from bot.cards.answers import render_notice_sentence
 from bot.cards.delegation_dialog import render_delegation_dialog
-from bot.cards.field_layout import FieldErrors
+from bot.cards.field_layout import WHOLE_FORM, FieldErrors
 from bot.cards.notices import describe_asker
 from bot.cards.question_message import (
     parse_question_answer_submission,
@@ -34,7 +34,7 @@ from bot.cards.slack_text import strip_mrkdwn
 from bot.cards.views import extract_message_text, get_sender_workspace_id
 from bot.clock import Clock
 from bot.policy.authority import Directory, LookupFailedError
-from bot.slack.dialogs import PreparedDialog, dialog_error_sentence, find_first_input_block_id
+from bot.slack.dialogs import PreparedDialog, dialog_error_sentence
 from bot.slack.directory import format_field_error
 from storage.calls import find_call
 from storage.record import Store
@@ -81,7 +81,7 @@ class AnswerDialogFamily:
     ) -> dict[str, str]:
         """Return the errors by block id; {} if the answer may be stored.
 
-        That the person may not answer any more is reported at the first field.
+        That the person may not answer any more is an error of the whole.
         """
         if not isinstance(subject.target, button_codec.CallTarget):
             return {}
@@ -89,8 +89,7 @@ class AnswerDialogFamily:
             subject.target, body["user"]["id"], self.clock.now()
         )
         if isinstance(found, DialogRefusal):
-            first = find_first_input_block_id(body["view"])
-            return {first: format_field_error(self.directory, found.sentence)} if first else {}
+            return {WHOLE_FORM: format_field_error(self.directory, found.sentence)}
         read = parse_question_answer_submission(found.asked, body["view"]["state"]["values"])
         return read.errors if isinstance(read, FieldErrors) else {}
 
@@ -273,15 +272,14 @@ class RequestDialogFamily:
         view, person, target = body["view"], body["user"]["id"], subject.target
         if not isinstance(target, button_codec.FormTarget):
             return {}
-        first = find_first_input_block_id(view)
         if get_sender_workspace_id(body) != self._authority.team:
-            return {first: OUTSIDER}
+            return {WHOLE_FORM: OUTSIDER}
         state = view["state"]["values"]
         match self._entries.find_submission_problem(target, person, state, PATIENCE):
             case FieldErrors(errors=errors):
                 return errors
             case FormRefusal(sentence=sentence):
-                return {first: format_field_error(self._authority.directory, sentence)}
+                return {WHOLE_FORM: format_field_error(self._authority.directory, sentence)}
             case _:
                 return {}
 

@@ -11,9 +11,9 @@ from pydantic import ValidationError
 
 from bot.cards import button_codec
 from bot.cards.action_names import Action, DialogId, InputBlockId, InputElementId
-from bot.cards.field_inputs import FieldInput, build_field_input
+from bot.cards.field_inputs import PICKED, FieldInput, build_field_input
 from bot.cards.field_layout import FieldErrors, lay_out_fields
-from bot.cards.field_slots import SlotKind, build_slots, get_value_at_keys
+from bot.cards.field_slots import LISTS, build_slots, get_value_at_keys
 from bot.cards.slack_text import show_hidden_characters
 from bot.policy.gates import Ask, Gate
 from bot.terminal.terminal_messages import TerminalField
@@ -110,7 +110,6 @@ def _build_delivery(kind: DeliveryKind, body: Mapping[str, Any], run: Run, perso
 
 
 _CHOSEN = ("radio_buttons", "static_select")
-_PICKED = {"datepicker": "selected_date", "timepicker": "selected_time"}
 WHEN = "Please enter a date and a time, like 2026-11-21 14:30."
 
 
@@ -174,7 +173,8 @@ def build_dialog_state(
 def format_field_errors(errors: FieldErrors, inputs: Sequence[FieldInput]) -> str:
     """Return the errors as text, a line for each with the label of its input before it."""
     labels = {each.slot.block_id: show_hidden_characters(each.slot.label) for each in inputs}
-    return "\n".join(f"{labels.get(at, at)}: {why}" for at, why in errors.errors.items())
+    errors_by_label = ((labels.get(at, at), why) for at, why in errors.errors.items())
+    return "\n".join(f"{label}: {why}" if label else why for label, why in errors_by_label)
 
 
 def _describe_known_fields(known: Mapping[str, FieldInput]) -> str:
@@ -188,7 +188,7 @@ def _build_terminal_field(made: FieldInput) -> TerminalField:
         label=show_hidden_characters(made.slot.label),
         text=next(chosen, _format_initial_value(made)),
         options=tuple(label for _, label, _ in made.options),
-        lines=made.kind is SlotKind.LINES,
+        lines=made.kind in LISTS,
         hint=show_hidden_characters(made.slot.hint),
     )
 
@@ -210,7 +210,7 @@ def _build_input_element(made: FieldInput, typed: str) -> dict[str, Any] | str:
         return {"selected_option": {"value": codes[0]}}
     if made.widget == "datetimepicker":
         return _parse_date_time(typed)
-    return {_PICKED.get(made.widget, "value"): typed or None}
+    return {PICKED.get(made.widget, "value"): typed or None}
 
 
 def _list_matching_options(made: FieldInput, typed: str) -> Iterator[str]:

@@ -118,8 +118,12 @@ class ToolContext:
 class ToolError(Exception):
     """Raised by a tool to refuse a call; the model reads the message ("no order 1042").
 
-    If a preview raises this error, no approver is asked.
+    If a preview raises this error, no approver is asked. `field`: the argument that is wrong.
     """
+
+    def __init__(self, message: str = "", *, field: str = "") -> None:
+        super().__init__(message)
+        self.field = field
 
 
 class BrokeOffError(ToolError):
@@ -289,6 +293,10 @@ class Tool(Generic[A]):
 
 
 def _replace_ids_by_names(value: Any, names: Mapping[str, str]) -> Any:
+    if value is None or value in ([], {}):
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, list):
         return ", ".join(map(str, (_replace_ids_by_names(each, names) for each in value)))
     return names.get(value, value) if isinstance(value, SlackId) else value

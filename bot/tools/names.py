@@ -13,16 +13,18 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic_core import CoreSchema, core_schema
 
-from bot.policy.authority import Directory
 from bot.policy.condition_values import SlackId
 
-MARK = "x-id-of"  # in a field's JSON schema
-_ID = {
+if TYPE_CHECKING:
+    from bot.policy.authority import Directory
+
+ID_KEYWORD = "x-id-of"  # of a JSON schema: "person", "channel" or "group"
+ID_FORMS = {
     "channel": re.compile(r"[CG](?=[A-Z0-9]*\d)[A-Z0-9]{5,}"),
     "person": re.compile(r"[UW](?=[A-Z0-9]*\d)[A-Z0-9]{5,}"),
     "group": re.compile(r"S(?=[A-Z0-9]*\d)[A-Z0-9]{5,}"),
@@ -72,7 +74,7 @@ class SlackIdResolver:
         text = wanted.strip()
         mention = _MENTION.fullmatch(text)
         text = mention.group(1) if mention else text
-        known = bool(_ID[kind].fullmatch(text))
+        known = bool(ID_FORMS[kind].fullmatch(text))
         match kind:
             case SlackIdKind.CHANNEL:
                 return self._resolve_channel(wanted, text, known)
@@ -90,8 +92,9 @@ class SlackIdResolver:
             self.asker is None or self.directory.can_see_channel(self.asker, name)
         ):
             raise ValueError(missing_channel_sentence(name))
-        if not known:  # an id is shown as it is: its name may be known to its members only
-            self.names_by_id[found] = name
+        # the name of a private channel that is given by id may be known to its members only
+        public = self.directory.find_public_channel_name(found) if known else name
+        self.names_by_id[found] = public or "a private channel"
         return found
 
     def _resolve_person(self, wanted: str, text: str, known: bool) -> str:
@@ -107,9 +110,8 @@ class SlackIdResolver:
         if person is None:
             raise ValueError(f"There is nobody with the id {text}.")
         if person.deleted or person.is_bot:
-            raise ValueError(
-                f"{person.name} ({text}) is {'deactivated' if person.deleted else 'a bot'}."
-            )
+            what = "deactivated" if person.deleted else "a bot"
+            raise ValueError(f"{person.name} is {what}, so please choose somebody else.")
         self.names_by_id[text] = clean_name(person.name)
         return text
 
@@ -125,7 +127,7 @@ class SlackIdResolver:
 
 
 @dataclass(frozen=True, slots=True)
-class _IdAnnotation:
+class IdAnnotation:
     """An annotation for a text that holds an id; a SlackIdResolver finds it for a name."""
 
     kind: SlackIdKind
@@ -138,7 +140,7 @@ class _IdAnnotation:
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        return {**handler(schema), MARK: self.kind.value}
+        return {**handler(schema), ID_KEYWORD: self.kind.value}
 
     def _resolve_value(self, value: str, info: ValidationInfo) -> SlackId:
         names = info.context
@@ -151,11 +153,11 @@ _TEXT = {"min_length": 1, "max_length": 100}
 ChannelId = Annotated[
     str,
     Field(**_TEXT, description="#name or the channel's id."),
-    _IdAnnotation(SlackIdKind.CHANNEL),
+    IdAnnotation(SlackIdKind.CHANNEL),
 ]
 PersonId = Annotated[
-    str, Field(**_TEXT, description="@handle, full name or id."), _IdAnnotation(SlackIdKind.PERSON)
+    str, Field(**_TEXT, description="@handle, full name or id."), IdAnnotation(SlackIdKind.PERSON)
 ]
 GroupId = Annotated[
-    str, Field(**_TEXT, description="@handle or the group's id."), _IdAnnotation(SlackIdKind.GROUP)
+    str, Field(**_TEXT, description="@handle or the group's id."), IdAnnotation(SlackIdKind.GROUP)
 ]

@@ -177,7 +177,7 @@ class PreviewRunner:
             return future.result()
         message = format_masked_error(tool, args, error)
         if isinstance(error, ToolError):
-            raise ToolError(message) from error
+            raise ToolError(message, field=error.field) from error
         return _build_missing_preview(tool, message)
 
 

@@ -288,7 +288,7 @@ def get_checked_target_channel(
     channel = lookup.get_channel(channel_id)
     if channel.private and context.requester not in lookup.list_channel_members(channel):
         # Else the bot would be a way into private channels.
-        raise ToolError(missing_channel_sentence(channel_id))
+        raise ToolError(missing_channel_sentence(channel_id), field="channel")
     if channel.external and not external_ok:
         raise ToolError(
             f"#{channel.name} is shared with another company; say external_ok if they may read it."
@@ -313,7 +313,7 @@ def build_channel_preview_function(
         external_ok = getattr(args, "external_ok", True)
         channel = get_checked_target_channel(lookup, args.channel, context, external_ok=external_ok)
         if channel.archived:
-            raise ToolError(f"#{channel.name} is archived.")
+            raise ToolError(f"#{channel.name} is archived.", field="channel")
         if not channel.joined:
             raise ToolError(SENTENCES["not_in_channel"].format(channel=f"#{channel.name}"))
         count = "" if channel.members is None else f", {channel.members} members"

@@ -161,7 +161,7 @@ def build_schedule_message_tool(client: WebClient, lookup: slack_lookup.SlackLoo
 
 def _check_schedule_time(at: datetime, now: datetime) -> None:
     if at <= now:
-        raise ToolError("That time is over; nothing was scheduled.")
+        raise ToolError("That time is over; nothing was scheduled.", field="at")
     if at > now + FARTHEST:
         raise ToolError("Slack schedules at most 120 days ahead; nothing was scheduled.")
 

@@ -187,7 +187,9 @@ class Order:
         if not self.refundable_amount:
             raise ToolError(f"Order {self.id} has been refunded in full already.")
         if amount > self.refundable_amount:
-            raise ToolError(f"Order {self.id} has {self.refundable_amount} EUR left to refund.")
+            raise ToolError(
+                f"Order {self.id} has {self.refundable_amount} EUR left to refund.", field="amount"
+            )
 
     def check_address_change(self, address: Mapping[str, str]) -> None:
         """Raise ToolError if the address can no longer change, or is this one already."""
@@ -236,7 +238,7 @@ def load_order(db: sqlite3.Connection, order_id: int) -> Order:
         (order_id,),
     ).fetchone()
     if row is None:
-        raise ToolError(f"There is no order {order_id}.")
+        raise ToolError(f"There is no order {order_id}.", field="order_id")
     lines = db.execute(
         "SELECT l.quantity, p.name, p.sku FROM order_line l JOIN product p ON p.sku = l.sku"
         " WHERE l.order_id = ? ORDER BY l.position",

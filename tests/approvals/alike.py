@@ -17,7 +17,21 @@ from tests.approvals.every_leaf import nothing, of_program, of_server
 
 TEXTS = (
     *("1", "1.0", "true", "false", "yes", "no", "null", "None", "", "—", "(empty)", "[]", "{}"),
-    *('""', '"a"', '["a"]', "(empty list)", "(not given)", "(blank)", "••••••••", " ", "  ", "a"),
+    *(
+        '""',
+        '"a"',
+        '["a"]',
+        "(empty list)",
+        "none",
+        "empty",
+        "no value",
+        "(not given)",
+        "(blank)",
+        "••••••••",
+        " ",
+        "  ",
+        "a",
+    ),
     *("a ", "а", "a\u200b", "a\u200d", "\u202ea", "a\nb", "a\r\nb", "a\rb", "a, b", "a\tb", "aa"),
     *("a\u2028b", "⟨U+200D⟩", "👩🏽‍💻", "👩🏽💻", "❤️", "❤", "2026-01-31", "2026-01-31T00:00:00"),
     *("2026-01-31T00:00:00Z", "2026-01-31 00:00 UTC", "2026-01-31T00:00", "12:30", "12:30:00"),

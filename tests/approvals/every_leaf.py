@@ -32,7 +32,21 @@ KEYS = (
     *("model_computed_fields", "né", "ne\u0301", "Ⅰ", "__proto__", "$ref", "properties", "0", "O"),
 )
 DECOYS = (
-    *("", "—", "(empty)", "(empty list)", "null", "yes", "no", "true", "5", "{}", "[]", "••••••••"),
+    *(
+        "",
+        "—",
+        "empty",
+        "none",
+        "no value",
+        "null",
+        "yes",
+        "no",
+        "true",
+        "5",
+        "{}",
+        "[]",
+        "••••••••",
+    ),
     *('"—"', '"x"', "GET", "url", "Amount", "a, b", "a\nb", "\u200b", "\u202egnp.exe", "שלום 12"),
     *("2026-01-31", "wrong_item", "12.50", '{"a": 1}', '[1, "a"]', "before", "now", "👩🏽‍💻", " "),
 )

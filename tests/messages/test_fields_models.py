@@ -18,7 +18,8 @@ from pydantic import (
 )
 
 from bot.cards.button_codec import CallTarget
-from bot.cards.edit_form import FieldErrors, ParsedEdit, parse_edit_submission, render_edit_dialog
+from bot.cards.edit_form import ParsedEdit, parse_edit_submission, render_edit_dialog
+from bot.cards.field_layout import FieldErrors
 from bot.cards.field_values import list_argument_values
 from tests.messages.fields_support import (
     Address,
@@ -61,21 +62,23 @@ class Range(BaseModel):
 
 
 def test_errors_without_an_input_of_their_own() -> None:
-    """A rule of the whole model speaks at the first input.
+    """A rule of the whole model, or about a value without an input, is about the whole form.
 
-    One of a read-only value speaks at the nearest one.
+    Where there is one input only, it stands there.
     """
     tool = tool_for(Range, editable=frozenset({"low", "high"}))
     now = dumped(Range())
-    assert errors(tool, now, low="3") == {"f:low": "Low must not be above high."}
-    assert errors(tool, now, high="99") == {"f:high": "Hidden: Ok does not go with 99."}
+    assert errors(tool, now, low="3") == {"": "Low must not be above high."}
+    assert errors(tool, now, high="99") == {"": "Hidden: Ok does not go with 99."}
+    one = tool_for(Range, editable=frozenset({"high"}))
+    assert errors(one, now, high="0") == {"f:high": "Low must not be above high."}
 
 
 def test_error_at_a_secret_says_nothing_of_it() -> None:
     """The words of a validator about a secret are not passed on."""
     tool = tool_for(Range, secret=frozenset({"hidden"}))
     assert errors(tool, dumped(Range(hidden="pass")), high="99") == {
-        "f:high": "Hidden: This is not valid."
+        "": "Hidden: This is not valid."
     }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bot.cards.button_codec import CallTarget
-from bot.cards.edit_form import FieldErrors
+from bot.cards.field_layout import FieldErrors
 from bot.cards.question_message import (
     QuestionView,
     list_readable_answer_values,

@@ -102,6 +102,10 @@ class FakeDirectory:
         """None is private."""
         return channel in self.channels
 
+    def find_public_channel_name(self, channel: str) -> str:
+        """A channel is called by its id."""
+        return f"#{channel}"
+
     def is_externally_shared_channel(self, channel: str) -> bool:
         """None is shared."""
         return False

@@ -103,6 +103,13 @@ def typed(**fields: str) -> dict[str, Any]:
     return {f"f:{name}": {"v": {"value": text}} for name, text in fields.items()}
 
 
+def on_top(harness: Harness, who: str) -> str:
+    """What the top of this person's dialog says is wrong with the whole of it."""
+    block = harness.person(who).view()["blocks"][0]
+    assert block["block_id"] == "problem", block
+    return str(block["text"]["text"])
+
+
 def now_at(harness: Harness, channel: str, ts: str, who: str = "ana") -> dict[str, Any]:
     """A message as it stands now, wherever it is in the channel."""
     return next(m for m in harness.person(who).everything(channel) if m["ts"] == ts)

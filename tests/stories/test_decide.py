@@ -11,7 +11,7 @@ from storage.states import CallStatus, RunStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, having, value_of, words
-from tests.stories.steps import arrived, ask, ask_for, now_at, open_modal, reject, told
+from tests.stories.steps import arrived, ask, ask_for, now_at, on_top, open_modal, reject, told
 
 LEADS = ("ana", "cleo")
 
@@ -155,8 +155,8 @@ def test_approve_against_reject(harness: Harness, fakes: FakeTools) -> None:
     chosen = view["blocks"][1]["element"]["options"][0]
     outcome = harness.person("cleo").submit({"reason": {"preset": {"selected_option": chosen}}})
     harness.settle()
-    assert outcome["outcome"] == "errors"
-    assert "already approved" in outcome["errors"]["reason"]
+    assert outcome["outcome"] == "updated"
+    assert "already approved" in on_top(harness, "cleo")
     assert fakes.did("note", "cross") == 1
     assert [c.status for c in harness.calls_in(thread)] == [CallStatus.SUCCEEDED]
     harness.person("cleo").close_view()
@@ -236,7 +236,8 @@ def test_a_forged_dialog_cannot_name_another_call(harness: Harness, fakes: FakeT
         harness.slack.world.stacks["UANA00001"][-1].body["private_metadata"] = json.dumps(
             {**about, "revision": 7}
         )
-    assert "This card was out of date" in harness.person("ana").submit()["errors"]["note"]
+    harness.person("ana").submit()
+    assert "This card was out of date" in on_top(harness, "ana")
     harness.person("ana").close_view()
     assert [c.status for c in harness.calls_in(thread)] == [CallStatus.PENDING]
     assert sum(fakes.ran.values()) == sum(

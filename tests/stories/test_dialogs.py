@@ -87,7 +87,7 @@ def test_an_approver_who_asked_may_look(harness: Harness, fakes: FakeTools) -> N
 def test_an_outsiders_submission_is_refused_in_words(harness: Harness, user: str) -> None:
     """A submitted rejection of the whole card by who is not of this workspace changes nothing.
 
-    The answer says so at a field. An approver's id from another workspace is nobody here.
+    The dialog says so on top. An approver's id from another workspace is nobody here.
     """
     thread = ask(harness, *TWO)
     card = harness.card(SUPPORT, thread)
@@ -103,8 +103,8 @@ def test_an_outsiders_submission_is_refused_in_words(harness: Harness, user: str
     }
     answer = harness.slack.forge(payload, accepts=True)
     assert answer.wait() == "acked"
-    assert answer.ack["response_action"] == "errors"
-    assert NO in answer.ack["errors"]["reason"]
+    assert answer.ack["response_action"] == "update"
+    assert NO in answer.ack["view"]["blocks"][0]["text"]["text"]
     assert refused(harness, thread) == [(user, "reject", "stranger")]
     assert all(call.status == "pending" for call in harness.calls_in(thread))
 

@@ -9,8 +9,8 @@ import pytest
 
 from storage.states import CallStatus
 from tests.stories.harness import FINANCE, GENERAL, SUPPORT, Harness
-from tests.stories.messages import words
-from tests.stories.steps import arrived, ask, open_modal, statuses, typed
+from tests.stories.messages import leaves, words
+from tests.stories.steps import arrived, ask, open_modal, statuses
 
 RULES = """
 [defaults]
@@ -43,7 +43,7 @@ def test_a_renamed_channel_changes_nothing_of_what_runs(harness: Harness) -> Non
     """The card shows the name with its id; after a renaming the same channel gets the message."""
     thread = ask(harness, ("post_message", {"channel": "#general", "text": "We move."}))
     card = harness.card(SUPPORT, thread)
-    assert f"#general ({GENERAL})" in words(card)
+    assert {"type": "channel", "channel_id": GENERAL} in leaves(card["blocks"])
     assert "Post a message in #general" in words(card)
     channels = harness.slack.world.channels
     channels[GENERAL].name, channels["C0RANDOM"].name = "random", "general"
@@ -67,8 +67,9 @@ def test_an_unknown_name_asks_nobody(harness: Harness) -> None:
 
     thread = ask(harness, ("post_message", {"channel": "#general", "text": "x"}))
     open_modal(harness, "ana", SUPPORT, harness.card(SUPPORT, thread), "edit")
-    outcome = harness.person("ana").submit(typed(channel="#nowhere"))
-    assert outcome["errors"]["f:channel"].startswith("There is no channel #nowhere")
+    chosen = {"f:channel": {"v": {"selected_conversation": FINANCE}}}
+    outcome = harness.person("ana").submit(chosen)
+    assert outcome["errors"]["f:channel"].startswith(f"There is no channel {FINANCE} that")
     harness.person("ana").close_view()
 
 

@@ -104,7 +104,7 @@ class TestChannels:
         [
             ("@nobody", "There is nobody called @nobody"),
             ("UNOBODY01", "There is nobody with the id UNOBODY01"),
-            ("UZOE00001", r"Zoe Lind \(UZOE00001\) is deactivated"),
+            ("UZOE00001", "Zoe Lind is deactivated"),
             ("UBOT00001", "is a bot"),
         ],
     )

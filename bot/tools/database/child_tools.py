@@ -61,13 +61,17 @@ def decode_frame(text: bytes) -> dict[str, Any]:
 def build_error_frame(error: BaseException) -> dict[str, Any]:
     """Return the frame that reports a failed call."""
     kind = next((each.__name__ for each in _ERRORS if isinstance(error, each)), "")
-    return {"error": kind, "message": str(error) or type(error).__name__}
+    message, field = str(error) or type(error).__name__, getattr(error, "field", "")
+    return {"error": kind, "message": message, "field": field}
 
 
 def decode_error_frame(answer: dict[str, Any]) -> Exception:
     """Return the exception that a frame reports; RuntimeError for an unforeseen kind."""
     kinds = {each.__name__: each for each in _ERRORS}
-    return kinds.get(answer["error"], RuntimeError)(answer["message"])
+    made = kinds.get(answer["error"], RuntimeError)(answer["message"])
+    if isinstance(made, ToolError):
+        made.field = answer.get("field", "")
+    return made
 
 
 def _encode_value(value: Any) -> Any:

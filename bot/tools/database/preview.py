@@ -333,7 +333,7 @@ def preview_change(session: Session, statements: Sequence[Statement]) -> Preview
         for each, change in zip(statements, changes, strict=True)
     ]
     if not _count_touched_rows(changes):
-        raise ToolError(no_touched_rows_sentence(steps))
+        raise ToolError(no_touched_rows_sentence(steps), field="sql")
     text = render_changes(steps)
     rows = build_changed_value_table(steps, text)
     return Preview(

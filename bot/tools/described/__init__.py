@@ -30,6 +30,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from bot.tools.described import checking
+from bot.tools.names import ID_KEYWORD, IdAnnotation, SlackIdKind
 from storage.digest import SAFE_INTEGER
 
 SchemaError = checking.UnfitSchemaError
@@ -373,6 +374,9 @@ class _ModelBuilder:
             return _LITERAL[tuple(choices)] if plain else Json
         kind = found.get("type")
         if isinstance(kind, str) and kind in _PLAIN and not _has_alternatives(found):
+            named = next((each for each in SlackIdKind if each == found.get(ID_KEYWORD)), None)
+            if kind == "string" and named:
+                return Annotated[str, IdAnnotation(named)]
             return _PLAIN[kind]
         if depth >= DEEPEST:
             return Json

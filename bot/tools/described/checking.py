@@ -53,8 +53,8 @@ _MAPS = ("properties", "$defs", "patternProperties", "dependentSchemas")
 _LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _CONDITIONS = ("not", "if", "then", "else")
 _SINGLE = ("items", "additionalProperties", "propertyNames", "contains", *_CONDITIONS)
-# of drafts, of programs, and of this bot's own forms: nothing that a value could break
-_LEFT_OUT = ("$schema", "$comment", "$anchor", "$vocabulary", "x-id-of")
+# of drafts and of programs: nothing that a value could break
+_LEFT_OUT = ("$schema", "$comment", "$anchor", "$vocabulary")
 _REFUSED = {
     "$dynamicRef": "a reference that depends on the way to it",
     "$recursiveRef": "a reference that depends on the way to it",
