@@ -17,7 +17,6 @@ from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel
 
-from bot.cards import block_kit
 from bot.explain import report
 from bot.explain.explanation import MentionStyle
 from bot.policy.evaluation import Policy
@@ -27,7 +26,7 @@ from bot.tools.declared_secrets import may_path_hold_secrets
 from storage.call_history import CallInReport
 from storage.states import CallVerb
 
-MOST_FOUND = 8  # rules of which every call was approved, and rules that never applied, in Slack
+MOST_TEXT = 2_900  # characters of the findings in Slack
 _IDENTIFIER = re.compile(r"(?i)(^|_)(id|ids|no|nr|num|number|code|key|version|year)$|[a-z](Id|No)$")
 _read_exactly = json.JSONDecoder(parse_float=Decimal).decode
 Extent = tuple[Decimal, Decimal]  # the smallest and the largest
@@ -63,16 +62,6 @@ class RuleReport:
     hours: tuple[int, ...]  # votes in each hour of the day, from midnight
     zone: str  # the time zone of the hours: the policy's, else UTC
     unused: tuple[str, ...]  # the policy's rules that applied to no call
-
-    @property
-    def approvals(self) -> int:
-        """How many approvals were given."""
-        return sum(each.approvals for each in self.rules)
-
-    @property
-    def alone(self) -> int:
-        """How many approvals were one click on the card."""
-        return sum(each.alone for each in self.rules)
 
 
 def compute_rule_report(
@@ -231,10 +220,11 @@ def _list_unused_rules(policy: Policy, given: Iterable[tuple[str, str]]) -> Iter
 
 def list_findings(found: RuleReport, words: MentionStyle, most: int = 0) -> Iterator[str]:
     """Yield what the report says, a sentence each; at most `most` of a kind (0: all)."""
+    approvals, alone = (sum(x.approvals for x in found.rules), sum(x.alone for x in found.rules))
     hasty = sum(each.hasty for each in found.rules)
-    if found.approvals:
+    if approvals:
         yield (
-            f"{found.alone} of {found.approvals} approvals were one click on the card, without"
+            f"{alone} of {approvals} approvals were one click on the card, without"
             f" Review or Edit. {hasty} votes came in under {report.HASTY.seconds} s."
         )
     if any(found.hours):
@@ -297,10 +287,10 @@ def _build_rule_row(rule: RuleStats, words: MentionStyle) -> tuple[str, ...]:
     )
 
 
-def render_findings_section(
-    found: RuleReport, words: MentionStyle, block_id: str
-) -> list[block_kit.Json]:
-    """Draw the findings as a list; nothing if there are none."""
-    lines = list(list_findings(found, words, MOST_FOUND))
-    text = block_kit.mrkdwn("\n".join(["*What stands out*", *(f"• {each}" for each in lines)]))
-    return [block_kit.section_block(block_id, text)] if lines else []
+def render_findings_text(found: RuleReport, words: MentionStyle, most: int) -> str:
+    """Return the first findings as a list in mrkdwn that fits a section; "" for none."""
+    text = ""
+    for line in list_findings(found, words, most):
+        if len(text) + len(line) < MOST_TEXT:
+            text += f"• {line}\n"
+    return text
