@@ -42,6 +42,7 @@ class CallFate(StrEnum):
     WAITING = "waiting"
 
 
+DECIDED = (CallFate.APPROVED, CallFate.REJECTED, CallFate.EXPIRED)
 _FATES = {
     C.PENDING: CallFate.WAITING,
     C.REJECTED: CallFate.REJECTED,
@@ -157,7 +158,7 @@ def _list_editors(call: CallInReport) -> set[str]:
 def _measure_decision_time(call: CallInReport) -> timedelta | None:
     """Return the time from a call's first revision to its last vote; None if it is not decided."""
     first = call.revisions_by_number.get(1)
-    is_decided = get_call_fate(call) in (CallFate.APPROVED, CallFate.REJECTED)
+    is_decided = get_call_fate(call) in DECIDED[:2]
     return call.votes[-1].at - first.at if is_decided and call.votes and first else None
 
 
@@ -253,7 +254,7 @@ def render_report_lines(report: Report, words: MentionStyle) -> Iterator[str]:
     yield ""
     listed = [*report.tools[:MOST_LINES], *([report.total] if len(report.tools) != 1 else [])]
     yield from render_table(
-        ("tool", *HEAD, "median", "90% within"), [_build_tool_row(each) for each in listed]
+        ("tool", *HEAD, "median", "90% within"), [build_counts_row(each) for each in listed]
     )
     yield from left_out_line(len(report.tools), MOST_LINES, "tools")
     if report.approvers:
@@ -282,10 +283,16 @@ def describe_decision_speed(report: Report) -> str:
     return f"{taken} {report.hasty} of {report.votes} votes ({share}%) were given in {UNDER}."
 
 
-def _build_tool_row(calls: CallCounts) -> tuple[str, ...]:
-    counts = [str(calls.fates[each] or NONE) for each in CallFate]
+def build_counts_row(calls: CallCounts) -> tuple[str, ...]:
+    """Return the cells for the columns of HEAD and the speed, after the name."""
+    counts = dash_zeros(calls.asked_count, *calls.fates.values(), calls.edited)
     speed = (format_duration(calls.speed.median), format_duration(calls.speed.slow))
-    return (calls.tool or "all", str(calls.asked_count), *counts, str(calls.edited or NONE), *speed)
+    return (calls.tool or "all", *counts, *speed)
+
+
+def dash_zeros(*counts: int) -> list[str]:
+    """Return the counts as cells of a table."""
+    return [str(count or NONE) for count in counts]
 
 
 def _build_approver_row(each: ApproverStats, words: MentionStyle) -> tuple[str, ...]:
@@ -293,9 +300,9 @@ def _build_approver_row(each: ApproverStats, words: MentionStyle) -> tuple[str, 
     speed = (format_duration(each.speed.median), format_duration(each.speed.slow))
     return (
         words.format_person(each.person),
-        *(str(count or NONE) for count in counts),
+        *dash_zeros(*counts),
         *speed,
-        *(str(count or NONE) for count in (each.alone, each.hasty)),
+        *dash_zeros(each.alone, each.hasty),
     )
 
 

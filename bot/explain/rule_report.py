@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -36,10 +35,7 @@ Extent = tuple[Decimal, Decimal]  # the smallest and the largest
 class RuleStats:
     """How people decided about the calls that one rule put to them."""
 
-    rule: str
-    fates: dict[report.CallFate, int]
-    edited: int  # calls that a person changed before they were decided
-    speed: report.DecisionSpeed
+    counts: report.CallCounts  # its `tool` is the rule
     approvals: int
     alone: int  # approvals by one click on the card, without Review or Edit
     hasty: int  # votes given in under three seconds
@@ -49,9 +45,8 @@ class RuleStats:
     @property
     def is_always_approved(self) -> bool:
         """Whether people approved every call that was decided or has expired."""
-        fates = self.fates
-        no = fates[report.CallFate.REJECTED] + fates[report.CallFate.EXPIRED]
-        return fates[report.CallFate.APPROVED] > 0 and not no
+        yes, no, late = (self.counts.fates[each] for each in report.DECIDED)
+        return yes > 0 == no + late
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +74,11 @@ def compute_rule_report(
     amounts = AmountReader(tools)
     rules = [_compute_rule_stats(rule, calls, amounts) for rule, calls in groups.items()]
     zone = find_policy_zone(policy)
-    votes = [vote.at for call in found for vote in call.votes]
+    place = ZoneInfo(zone)
+    hours = Counter(vote.at.astimezone(place).hour for call in found for vote in call.votes)
     return RuleReport(
-        tuple(sorted(rules, key=lambda each: (-sum(each.fates.values()), each.rule))),
-        _count_by_hour(votes, zone),
+        tuple(sorted(rules, key=lambda x: (-x.counts.asked_count, x.counts.tool))),
+        tuple(hours[hour] for hour in range(24)),
         zone,
         tuple(_list_unused_rules(policy, given)),
     )
@@ -103,12 +99,8 @@ def _compute_rule_stats(
                 name = f"{call.tool}.{field}"
                 low, high = amounts.get(name, (value, value))
                 amounts[name] = min(low, value), max(high, value)
-    counts = report.count_calls(rule, calls)
     return RuleStats(
-        rule=rule,
-        fates=counts.fates,
-        edited=counts.edited,
-        speed=counts.speed,
+        counts=report.count_calls(rule, calls),
         approvals=approvers.total(),
         alone=alone,
         hasty=sum(report.is_hasty(call, vote) for call in calls for vote in call.votes),
@@ -125,30 +117,23 @@ class AmountReader:
         self._tools = tools
         self._found: dict[tuple[str, str], tuple[Tool[Any] | None, tuple[str, ...]]] = {}
 
-    def find_tool(self, call: CallInReport) -> Tool[Any] | None:
-        """Return the tool of a call, or of what a program does itself; None if there is none."""
-        return self._find(call)[0]
-
-    def list_amount_fields(self, call: CallInReport) -> tuple[str, ...]:
-        """Return the names of the fields of the call's tool that hold amounts."""
-        return self._find(call)[1]
-
-    def read_amounts(self, call: CallInReport) -> dict[str, Decimal]:
-        """Return the amounts of a call by field; those that are absent or null are left out."""
-        fields = self._find(call)[1]
-        if not fields or call.is_purged or not call.revisions_by_number:
-            return {}
-        values = _read_exactly(call.newest_arguments)
-        read = {field: _parse_amount(values.get(field)) for field in fields}
-        return {field: value for field, value in read.items() if value is not None}
-
-    def _find(self, call: CallInReport) -> tuple[Tool[Any] | None, tuple[str, ...]]:
+    def find_tool(self, call: CallInReport) -> tuple[Tool[Any] | None, tuple[str, ...]]:
+        """Return the tool of a call, None if it is gone, and its fields that hold amounts."""
         key = (call.tool, call.action)
         if key not in self._found:
             tools = self._tools
             tool = tools.find_action_tool(call.action) if call.action else tools.get(call.tool)
             self._found[key] = tool, _list_amount_fields(tool) if tool else ()
         return self._found[key]
+
+    def read_amounts(self, call: CallInReport) -> dict[str, Decimal]:
+        """Return the amounts of a call by field; those that are absent or null are left out."""
+        fields = self.find_tool(call)[1]
+        if not fields or call.is_purged:
+            return {}
+        values = _read_exactly(call.newest_arguments)
+        read = {field: _parse_amount(values.get(field)) for field in fields}
+        return {field: value for field, value in read.items() if value is not None}
 
 
 def _list_amount_fields(tool: Tool[Any]) -> tuple[str, ...]:
@@ -190,12 +175,6 @@ def find_policy_zone(policy: Policy) -> str:
     hours = [gate.hours for gate in policy.asks()]
     hours += [policy.calendar.hours] if policy.calendar else []
     return next((each.zone for each in hours if each), "UTC")
-
-
-def _count_by_hour(moments: Iterable[datetime], zone: str) -> tuple[int, ...]:
-    place = ZoneInfo(zone)
-    counted = Counter(at.astimezone(place).hour for at in moments)
-    return tuple(counted[hour] for hour in range(24))
 
 
 def _list_unused_rules(policy: Policy, given: Iterable[tuple[str, str]]) -> Iterator[str]:
@@ -241,16 +220,15 @@ def list_findings(found: RuleReport, words: MentionStyle, most: int = 0) -> Iter
 
 def _always_approved_sentence(rule: RuleStats, words: MentionStyle) -> str:
     """Return what was approved every time, by whom and how fast."""
+    counts = rule.counts
     people = [f"{words.format_person(who)} ({count})" for who, count in rule.approvers[:5]]
     people += [f"{len(rule.approvers) - 5} more"] if len(rule.approvers) > 5 else []
-    amounts = [
-        f"{words.quote_text(name)} {format_extent(each)}" for name, each in rule.amounts.items()
-    ]
-    told = [f"by {', '.join(people)}", *amounts, *([f"{rule.edited} edited"] * bool(rule.edited))]
-    return (
-        f"All {rule.fates[report.CallFate.APPROVED]} calls of rule {words.quote_text(rule.rule)}"
-        f" were approved: {'; '.join(told)}{report.describe_speed(rule.speed)}."
-    )
+    told = [f"by {', '.join(people)}"]
+    told += [f"{words.quote_text(x)} {format_extent(each)}" for x, each in rule.amounts.items()]
+    told += [f"{counts.edited} edited"] if counts.edited else []
+    approved = counts.fates[report.CallFate.APPROVED]
+    name, speed = words.quote_text(counts.tool), report.describe_speed(counts.speed)
+    return f"All {approved} calls of rule {name} were approved: {'; '.join(told)}{speed}."
 
 
 def format_extent(extent: Extent) -> str:
@@ -264,7 +242,11 @@ def render_rule_report_lines(found: RuleReport, words: MentionStyle) -> Iterator
     if found.rules:
         head = ("rule", *report.HEAD, "median", "90% within", "one click", report.UNDER)
         shown = found.rules[: report.MOST_LINES]
-        yield from ("", *report.render_table(head, [_build_rule_row(x, words) for x in shown]))
+        rows = [
+            (*report.build_counts_row(x.counts), *report.dash_zeros(x.alone, x.hasty))
+            for x in shown
+        ]
+        yield from ("", *report.render_table(head, rows))
         yield from report.left_out_line(len(found.rules), report.MOST_LINES, "rules")
     if any(found.hours):
         yield from ("", f"votes by the hour of the day ({found.zone})")
@@ -274,17 +256,6 @@ def render_rule_report_lines(found: RuleReport, words: MentionStyle) -> Iterator
                 yield f"{hour:02}:00  {'█' * -(-count * report.LINE_BAR // longest)}  {count}"
     findings = list(list_findings(found, words))
     yield from ["", *findings] if findings else ()
-
-
-def _build_rule_row(rule: RuleStats, words: MentionStyle) -> tuple[str, ...]:
-    counts = [sum(rule.fates.values()), *rule.fates.values(), rule.edited]
-    speed = (report.format_duration(rule.speed.median), report.format_duration(rule.speed.slow))
-    return (
-        words.quote_text(rule.rule),
-        *(str(count or report.NONE) for count in counts),
-        *speed,
-        *(str(count or report.NONE) for count in (rule.alone, rule.hasty)),
-    )
 
 
 def render_findings_text(found: RuleReport, words: MentionStyle, most: int) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from decimal import Decimal
 from enum import Enum
@@ -41,22 +41,22 @@ LASTS = timedelta(days=7)  # as in the offer
 OFFER_USES = 10
 MOST_NAMED = 5  # calls that the evidence names
 TEXT = 90  # characters of one
-_ORDER = ("name", "tool", "effect", "risk", "channel", "requester", "when", "verdict")
-_SCOPE = ("risk", "channel", "requester")
 ASKING = ("ask", "once")
 _FATE = report.CallFate
-_DECIDED = (_FATE.APPROVED, _FATE.REJECTED, _FATE.EXPIRED)
 
 
 @dataclass(frozen=True, eq=False)
 class JudgedCall:
-    """A recorded call that people were asked about, with its tool and its arguments."""
+    """A call that people decided, with its tool and its arguments."""
 
     call: CallInReport
     gate: Ask
     tool: Tool[Any]
     arguments: BaseModel
     amounts: Mapping[str, Decimal]
+    fate: report.CallFate
+    is_edited: bool  # a person changed it
+    is_good: bool  # people approved it as it was, and it did not fail
 
     @cached_property
     def values(self) -> dict[str, Any]:
@@ -70,27 +70,6 @@ class JudgedCall:
         value = self.values.get(name)
         plain = value.value if isinstance(value, Enum) else value
         return json.dumps(plain, ensure_ascii=False)
-
-    @cached_property
-    def fate(self) -> report.CallFate:
-        """What became of it."""
-        return report.get_call_fate(self.call)
-
-    @cached_property
-    def is_edited(self) -> bool:
-        """Whether a person changed it."""
-        return bool({x.author for x in self.call.revisions_by_number.values()} - WRITERS)
-
-    @cached_property
-    def is_good(self) -> bool:
-        """Whether people approved it as it was, and it did not fail."""
-        failed = self.call.status in (CallStatus.FAILED, CallStatus.UNKNOWN)
-        return self.fate is _FATE.APPROVED and not (failed or self.is_edited)
-
-    @cached_property
-    def is_bad(self) -> bool:
-        """Whether people said no or nothing, or changed it, or it failed."""
-        return self.fate in _DECIDED and not self.is_good
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,66 +85,61 @@ class NoSuggestionError(Exception):
     """Raised where the record suggests nothing; the text says why, "" where that is plain."""
 
 
+@dataclass(slots=True)
 class PolicySuggester:
     """Finds what the recorded decisions suggest for a policy."""
 
-    def __init__(
-        self,
-        written: Mapping[str, Any],
-        sources: call_gates.PolicyFactSources,
-        reader: rule_report.AmountReader,
-        words: MentionStyle,
-    ) -> None:
-        """Suggest rules for `written`, the content of the policy's file with names replaced."""
-        self._written = written
-        self._sources = sources
-        self._reader = reader
-        self._words = words
-        self._named = self._unread = 0  # rules · calls
-        self._of_tool: dict[str, list[JudgedCall]] = {}
-        self.suggested: list[SuggestedRule] = []
-        self.reasons: list[str] = []  # why there is none, for a rule and a tool each
+    written: Mapping[str, Any]  # the content of the policy's file, with names replaced
+    sources: call_gates.PolicyFactSources
+    reader: rule_report.AmountReader
+    words: MentionStyle
+    suggested: list[SuggestedRule] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)  # why there is none, for a rule and a tool
+    _of_tool: dict[str, list[JudgedCall]] = field(default_factory=dict)
+    _named: int = 0  # rules
 
     def suggest_rules(self, recorded: Sequence[CallInReport]) -> None:
         """Add what these calls suggest, by rule and tool."""
-        judged = [each for call in recorded for each in self._load_call(call)]
+        found = [self._load_call(call) for call in recorded if report.is_decided_by_people(call)]
+        judged = [each for each in found if each and each.fate in report.DECIDED]
         self._of_tool = report.group_by(judged, lambda x: x.call.tool)
         groups = report.group_by(judged, lambda x: (x.gate.rule, x.call.tool))
-        for (rule, tool), calls in sorted(groups.items(), key=lambda each: -len(each[1])):
+        for (rule, tool), decided in sorted(groups.items(), key=lambda each: -len(each[1])):
             why: list[str] = []
             for suggest in (self._allow, self._remember, self._ask_fewer, self._ask_more):
                 try:
-                    self.suggested += suggest(rule, [x for x in calls if x.fate in _DECIDED])
+                    self.suggested += suggest(rule, decided)
                 except NoSuggestionError as error:
                     why += filter(None, [str(error)])
             if why:
-                told = self._words.quote_text(f"{tool}, asked by rule {rule!r}")
+                told = self.words.quote_text(f"{tool}, asked by rule {rule!r}")
                 self.reasons.append(f"{told}: {'; '.join(dict.fromkeys(why))}.")
-        if self._unread:
+        if unread := found.count(None):
             gone = "their tool is gone or takes other arguments now, or they were purged"
-            self.reasons.append(f"{self._unread} calls were left out: {gone}.")
+            self.reasons.append(f"{unread} calls were left out: {gone}.")
 
-    def _load_call(self, call: CallInReport) -> Iterator[JudgedCall]:
-        """Yield the call if people decided it, and its tool and arguments are still there."""
-        tool, gate = self._reader.find_tool(call), load_gate(call.gate)
-        if not isinstance(gate, Ask) or not report.is_decided_by_people(call):
-            return
-        if tool is None or call.is_purged:
-            self._unread += 1
-            return
+    def _load_call(self, call: CallInReport) -> JudgedCall | None:
+        """Return the call as it can be judged; None if its tool or its arguments are gone."""
+        (tool, _), gate = self.reader.find_tool(call), load_gate(call.gate)
+        if tool is None or call.is_purged or not isinstance(gate, Ask):
+            return None
         model: type[BaseModel] = tool.arguments
         try:
             read = model.model_validate_json(call.newest_arguments, by_alias=True, by_name=True)
         except ValidationError:
-            self._unread += 1
-            return
-        yield JudgedCall(call, gate, tool, read, self._reader.read_amounts(call))
+            return None
+        fate = report.get_call_fate(call)
+        edited = bool({x.author for x in call.revisions_by_number.values()} - WRITERS)
+        failed = call.status in (CallStatus.FAILED, CallStatus.UNKNOWN)
+        good = fate is _FATE.APPROVED and not (failed or edited)
+        amounts = self.reader.read_amounts(call)
+        return JudgedCall(call, gate, tool, read, amounts, fate, edited, good)
 
     def _allow(self, rule: str, decided: Sequence[JudgedCall]) -> list[SuggestedRule]:
         """Return rules that allow up to the largest amount that was always approved."""
         _require_reversible(decided)
-        fields = self._reader.list_amount_fields(decided[0].call)
-        if not fields:
+        fields = self.reader.find_tool(decided[0].call)[1]
+        if not fields or decided[0].tool.asks:  # what reads more than is allowed unasked
             raise NoSuggestionError("it has no amount up to which it could be allowed")
         units = _list_choice_fields(decided[0].tool, units=True)
         full = [x for x in decided if set(fields) <= x.amounts.keys()]
@@ -184,25 +158,25 @@ class PolicySuggester:
         self, rule: str, fields: Sequence[str], some: Sequence[JudgedCall]
     ) -> SuggestedRule:
         main, (place, entry) = fields[0], self._find_place(rule)
-        bad = min((x.amounts[main] for x in some if x.is_bad), default=None)
+        bad = min((x.amounts[main] for x in some if not x.is_good), default=None)
         good = [x for x in some if x.is_good and (bad is None or x.amounts[main] < bad)]
         _require_enough(good, "" if bad is None else f" below {main} {bad:f}, which was not")
         tests = [f"({entry['when']})"] if "when" in entry else []
         told = []
-        for field in fields:
-            low, high = (pick(x.amounts[field] for x in good) for pick in (min, max))
-            tests.append(f"args.{field} >= {min(low, Decimal(0)):f} && args.{field} <= {high:f}")
-            told.append(f"{field} {rule_report.format_extent((low, high))}")
+        for name in fields:
+            low, *_, high = sorted(x.amounts[name] for x in good)
+            tests.append(f"args.{name} >= {min(low, Decimal(0)):f} && args.{name} <= {high:f}")
+            told.append(f"{name} {rule_report.format_extent((low, high))}")
         choices = _list_choice_fields(some[0].tool)
         for name in choices:
-            tests.append(
-                f"args.{name} in [{', '.join(sorted({x.read_choice(name) for x in good}))}]"
-            )
-        entry = {key: entry[key] for key in _SCOPE if key in entry}
-        entry = self._name_entry("allow", good[0], entry)
-        entry |= {"when": " && ".join(tests), "verdict": "allow"}
+            seen = sorted({x.read_choice(name) for x in good})
+            tests.append(f"args.{name} in [{', '.join(seen)}]")
+        scope = ("risk", "channel", "requester")
+        kept: dict[str, Any] = {key: each for key, each in entry.items() if key in scope}
+        kept |= {"when": " && ".join(tests), "verdict": "allow"}
+        entry = self._name_entry("allow", good[0], kept)
         unasked = self._try_rule(place, entry, self._of_tool[good[0].call.tool], Allow)
-        if wrong := [x for x in unasked if x.is_bad]:
+        if wrong := [x for x in unasked if not x.is_good]:
             raise NoSuggestionError(f"it would have let through {self._name_calls(wrong)}")
         free = ", ".join(sorted(good[0].values.keys() - {*fields, *choices})) or "nothing"
         effects = (
@@ -214,7 +188,7 @@ class PolicySuggester:
     def _remember(self, rule: str, decided: Sequence[JudgedCall]) -> list[SuggestedRule]:
         """Return a rule that offers to save the approval of what one person repeats."""
         place, entry = self._find_place(rule)
-        gate = decided[0].gate
+        gate = decided[-1].gate
         if gate.remember or gate.once or _get_quorum(gate) != 1 or "owner of" in str(entry):
             raise NoSuggestionError
         _require_reversible(decided)
@@ -239,11 +213,11 @@ class PolicySuggester:
 
     def _ask_fewer(self, rule: str, decided: Sequence[JudgedCall]) -> list[SuggestedRule]:
         """Return a rule with a smaller quorum, if the last vote never differed."""
-        quorum = _get_quorum(decided[0].gate)
+        quorum = _get_quorum(decided[-1].gate)
         if quorum < 2:
             raise NoSuggestionError
         _require_reversible(decided)
-        if wrong := [x for x in decided if x.is_bad and _is_approved_by(x, quorum - 1)]:
+        if wrong := [x for x in decided if not x.is_good and _is_approved_by(x, quorum - 1)]:
             raise NoSuggestionError(f"fewer would have let through {self._name_calls(wrong)}")
         good = [x for x in decided if x.is_good]
         _require_enough(good)
@@ -257,7 +231,7 @@ class PolicySuggester:
 
     def _ask_more(self, rule: str, decided: Sequence[JudgedCall]) -> list[SuggestedRule]:
         """Return a rule with a larger quorum, if many calls were rejected or edited."""
-        quorum, voted = _get_quorum(decided[0].gate), [x for x in decided if x.call.votes]
+        quorum, voted = _get_quorum(decided[-1].gate), [x for x in decided if x.call.votes]
         rejected = [x for x in voted if x.fate is _FATE.REJECTED]
         edited = [x for x in voted if x.is_edited and x.fate is _FATE.APPROVED]
         wrong = len(rejected) + len(edited)
@@ -277,7 +251,7 @@ class PolicySuggester:
 
     def _find_place(self, rule: str) -> tuple[int, dict[str, Any]]:
         """Return the rule's place in the file and its entry; raises NoSuggestionError."""
-        entries = self._written.get("rule", [])
+        entries = self.written.get("rule", [])
         if rule == "default":
             return len(entries), {"verdict": "ask"}
         for index, entry in enumerate(entries):
@@ -288,8 +262,9 @@ class PolicySuggester:
     def _name_entry(self, kind: str, about: JudgedCall, entry: Mapping[str, Any]) -> dict[str, Any]:
         """Return the entry for this tool alone, under a name of its own."""
         tool, self._named = about.call.tool, self._named + 1
-        name = f"{kind} {tool[:36]} ({self._named})"
-        return {**entry, "name": name, "tool": tool, "effect": about.tool.does.value}
+        own = {"name": f"{kind} {tool[:36]} ({self._named})", "tool": tool}
+        own |= {"effect": about.tool.does.value}
+        return own | {key: value for key, value in entry.items() if key not in own}
 
     def _try_rule(
         self, place: int, entry: Mapping[str, Any], calls: Sequence[JudgedCall], kind: type
@@ -298,17 +273,17 @@ class PolicySuggester:
 
         Limits over a time are taken from the record: they applied where a gate names them.
         """
-        rules = [*self._written.get("rule", [])]
+        rules = [*self.written.get("rule", [])]
         rules.insert(place, dict(entry))
         try:
-            policy = parse(dump_toml({**self._written, "rule": rules}))
+            policy = parse(dump_toml({**self.written, "rule": rules}))
         except PolicyError as error:
             raise NoSuggestionError(f"the rule would not be valid: {error.problems[0]}") from None
         limits = {x.name for x in policy.rules if x.when and parse_cached_condition(x.when).spent}
         rest = tuple(x for x in policy.rules if x.name not in limits)
-        asking = self._sources.policy.policy.asking
+        asking = self.sources.policy.policy.asking
         policy = policy.model_copy(update={"rules": rest, "asking": asking})
-        current, known, found = CurrentPolicy(policy), self._sources, list[JudgedCall]()
+        current, known, found = CurrentPolicy(policy), self.sources, list[JudgedCall]()
         for each in calls:
             call, tool = each.call, each.tool
             if limits & {each.gate.rule, *each.gate.added}:
@@ -333,16 +308,11 @@ class PolicySuggester:
 
     def _name_calls(self, calls: Sequence[JudgedCall], field: str = "") -> str:
         """Return how many calls these are, and the effects of some; the largest, of a field."""
-        if not calls:
-            return "nothing"
         ordered = sorted(calls, key=lambda x: -x.amounts[field]) if field else calls
-        named = dict.fromkeys(
-            mask_on_one_line(
-                x.tool.effect_sentence(load_arguments(x.tool, x.call.newest_arguments)), TEXT
-            )
-            for x in ordered[: 4 * MOST_NAMED]
-        )
-        some = "; ".join(map(self._words.quote_text, [*named][:MOST_NAMED]))
+        few = [(x.tool, x.call.newest_arguments) for x in ordered[: 4 * MOST_NAMED]]
+        told = [tool.effect_sentence(load_arguments(tool, text)) for tool, text in few]
+        named = dict.fromkeys(mask_on_one_line(each, TEXT) for each in told)
+        some = "; ".join(map(self.words.quote_text, [*named][:MOST_NAMED]))
         more = "; …" if len(calls) > MOST_NAMED else ""
         return f"{len(calls)} {'call' if len(calls) == 1 else 'calls'} ({some}{more})"
 
@@ -438,38 +408,30 @@ def render_suggestions(written: Mapping[str, Any], found: PolicySuggester) -> It
 
     `written`: the policy they are for; what its rules need of it is copied.
     """
-    rules = [
-        {key: each.entry[key] for key in sorted(each.entry, key=_get_key_place)}
-        for each in found.suggested
-    ]
     defaults = dict(written.get("defaults", {}))
     if not {"approvers", "stages"} & defaults.keys():
         named = (x["approvers"] for x in written.get("rule", []) if "approvers" in x)
         defaults["approvers"] = [x for x in next(named, []) if "owner of" not in x] or ["channel"]
-    used = dump_toml({"defaults": defaults, "rule": rules})
+    used = dump_toml({"defaults": defaults, "rule": [x.entry for x in found.suggested]})
     yield from dump_toml(_select_used_tables(written, used)).splitlines()
     yield from ("[defaults]", *dump_toml(defaults).splitlines())
-    for rule, each in zip(rules, found.suggested, strict=True):
+    for each in found.suggested:
         place = "at the end" if each.above == "default" else f"above the rule {each.above!r}"
         lines = (*each.evidence, f"It belongs {place}.")
-        yield from ("", *(f"# {line}" for line in lines), "[[rule]]", *dump_toml(rule).splitlines())
+        yield from ("", *(f"# {line}" for line in lines), "[[rule]]")
+        yield from dump_toml(each.entry).splitlines()
     if found.reasons:
         yield from ("", "# Nothing else is suggested:", *(f"# {each}" for each in found.reasons))
 
 
-def _get_key_place(key: str) -> tuple[int, str]:
-    return (_ORDER.index(key) if key in _ORDER else len(_ORDER)), key
-
-
 def _select_used_tables(written: Mapping[str, Any], used: str) -> dict[str, Any]:
     """Return the tables of hours, freezes and owners that the rules in `used` ask for."""
-    tables: dict[str, Any] = {}
-    if "hours" in written and re.search(r"business_hours = true|in_business_hours", used):
-        tables["hours"] = written["hours"]
-    freezes: Mapping[str, Any] = written.get("freezes", {})
-    named = {
-        x: each for x, each in freezes.items() if "in_freeze" in used or f"freezes.{x}" in used
+    hours: Mapping[str, Any] = written.get("hours", {})
+    every, zone = "in_freeze" in used, {"zone": hours["zone"]} if hours else {}
+    freezes, owners = (written.get(table, {}).items() for table in ("freezes", "owners"))
+    tables = {
+        "hours": hours if re.search(r"business_hours = true|in_business_hours", used) else {},
+        "freezes": {x: zone | each for x, each in freezes if every or f"freezes.{x}" in used},
+        "owners": {x: each for x, each in owners if f'owner of args.{x}"' in used},
     }
-    owners: Mapping[str, Any] = written.get("owners", {})
-    owned = {x: each for x, each in owners.items() if f'owner of args.{x}"' in used}
-    return tables | ({"freezes": named} if named else {}) | ({"owners": owned} if owned else {})
+    return {table: each for table, each in tables.items() if each}

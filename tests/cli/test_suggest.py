@@ -115,6 +115,58 @@ expect = "{expected}"
     assert "2 ok, 0 wrong" in capsys.readouterr().out
 
 
+WHOLE = """
+[approvers]
+money = ["@shop-leads"]
+
+[conditions]
+large = "args.amount > 5.0"
+
+[hours]
+zone = "Europe/Berlin"
+opens = "09:00"
+closes = "17:00"
+calendar = "DE"
+
+[freezes]
+new_year = { from = 2026-12-19, to = 2027-01-03 }
+easter = { from = 2027-03-26, to = 2027-03-29 }
+
+[owners.order_id]
+1042 = ["money"]
+
+[[rule]]
+name = "refunds"
+tool = "refund_*"
+when = "conditions.large && !freezes.new_year"
+verdict = "ask"
+approvers = ["money"]
+business_hours = true
+
+[[rule]]
+name = "frozen"
+when = "freezes.easter"
+verdict = "deny"
+reason = "It is Easter."
+
+[[rule]]
+name = "rest"
+verdict = "ask"
+approvers = ["owner of args.order_id", "money"]
+"""
+
+
+def test_it_is_whole_by_itself(suggest: Suggest) -> None:
+    """Names are replaced, and what the rules need of the policy comes with them, no more."""
+    told = suggest(WHOLE, twenty())
+    [rule] = parse(told).rules
+    assert rule.when.startswith("((args.amount > 5.0) && !freezes.new_year) && args.amount >= 0")
+    assert "new_year" in told
+    assert "easter" not in told
+    assert "zone" in told  # which the freeze had from the hours
+    assert parse(told).default
+
+
 def test_one_person_for_a_month_is_enough(suggest: Suggest) -> None:
     """Within thirty days it takes two."""
     alone = [refund(10 + n, ANA, 2 * n) for n in range(20)]

@@ -90,19 +90,23 @@ def _build_rows(number: int, each: Decided, note: str) -> Iterator[Row]:
             author=each.editor if revision == 2 else "agent",
             created_at=at,
         )
+    yield from _build_decisions(each, call)
+
+
+def _build_decisions(each: Decided, call: Call) -> Iterator[Row]:
     for person, verb, after in each.votes:
         yield Vote(
             call_id=call.id,
-            revision=newest,
+            revision=call.revision,
             person=person,
             verb=verb,
             digest=call.digest,
-            created_at=at + timedelta(seconds=after),
+            created_at=each.at + timedelta(seconds=after),
         )
     for person in each.opened:
         yield Audit(
-            at=at + timedelta(seconds=1),
-            run_id=run.id,
+            at=each.at + timedelta(seconds=1),
+            run_id=call.run_id,
             call_id=call.id,
             actor=person,
             event="call.shown",

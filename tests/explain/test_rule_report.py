@@ -87,24 +87,29 @@ def test_the_numbers_of_each_rule(happened: Path, capsys: pytest.CaptureFixture[
     assert main(["report", "--since", "9999d", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     refunds, cancel = told["rules"]
-    assert refunds["rule"] == "refunds"
-    assert refunds["fates"] == {
+    assert refunds["counts"]["tool"] == "refunds"
+    assert refunds["counts"]["fates"] == {
         "approved": 4,
         "rejected": 0,
         "expired": 0,
         "closed": 0,
         "waiting": 0,
     }
-    assert (refunds["approvals"], refunds["alone"], refunds["hasty"], refunds["edited"]) == (
+    assert (
+        refunds["approvals"],
+        refunds["alone"],
+        refunds["hasty"],
+        refunds["counts"]["edited"],
+    ) == (
         4,
         2,
         1,
         1,
     )
-    assert refunds["speed"] == {"median": 90, "slow": 600}
+    assert refunds["counts"]["speed"] == {"median": 90, "slow": 600}
     assert refunds["approvers"] == [[ANA, 2], [CLEO, 2]]
     assert refunds["amounts"] == {"refund_order.amount": ["10.00", "50.00"]}
-    assert (cancel["fates"]["rejected"], cancel["fates"]["expired"]) == (1, 1)
+    assert (cancel["counts"]["fates"]["rejected"], cancel["counts"]["fates"]["expired"]) == (1, 1)
     assert told["unused"] == ["never"]
     assert told["zone"] == "Europe/Berlin"
     assert {hour: count for hour, count in enumerate(told["hours"]) if count} == {13: 4, 16: 1}
