@@ -51,10 +51,10 @@ from bot.slack.answer_streams import StreamedAnswerRegistry
 from bot.slack.call_dialogs import CallDialogFamily
 from bot.slack.channel_queues import Outbox
 from bot.slack.client import SlackClient, build_slack_clients, find_app_id
-from bot.slack.command_answers import ReaderHomeBuilder, SlashCommandServices
+from bot.slack.command_answers import SlashCommandServices
 from bot.slack.dialogs import DialogHandler
 from bot.slack.directory import SlackDirectory, add_names_to_mentions, start_click_lookups
-from bot.slack.home import PATIENCE, HomeTabPublisher
+from bot.slack.home import PATIENCE, HomeTabPublisher, ReaderHomeBuilder
 from bot.slack.listeners import LOOK_UP, SlackListeners, build_bolt_app
 from bot.slack.pace import ChannelOwnership
 from bot.slack.posting import MessageRenderer, OutboxSlackCalls, UnconfirmedPostSearch

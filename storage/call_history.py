@@ -12,20 +12,9 @@ from typing import Any
 from sqlalchemy import bindparam, case, func, select
 from sqlmodel import col
 
+from storage import models
 from storage.calls import IN_REQUEST
-from storage.models import (
-    PURGED,
-    Attempt,
-    Audit,
-    Call,
-    Item,
-    Message,
-    PersonAnswer,
-    Plan,
-    Revision,
-    Run,
-    Vote,
-)
+from storage.models import Attempt, Call, Item, Message, PersonAnswer, Plan, Revision, Run, Vote
 from storage.states import CallStatus, CallVerb, MessageKind, MessageStatus
 from storage.transaction import Transaction, fetch_first_row, fetch_rows, insert_row
 
@@ -397,11 +386,11 @@ _VOTES_GIVEN = (
     .order_by(col(Vote.seq))
 )
 _OPENED = (  # Review or Edit
-    select(col(Audit.call_id), col(Audit.actor), func.min(col(Audit.at)))
-    .join(Run, col(Run.id) == col(Audit.run_id))
-    .join(Call, (col(Call.run_id) == col(Run.id)) & (col(Call.id) == col(Audit.call_id)))
-    .where(col(Audit.event).in_(("call.shown", "call.revealed")), *_IN_TIME)
-    .group_by(col(Audit.call_id), col(Audit.actor))
+    select(col(models.Audit.call_id), col(models.Audit.actor), func.min(col(models.Audit.at)))
+    .join(Run, col(Run.id) == col(models.Audit.run_id))
+    .join(Call, (col(Call.run_id) == col(Run.id)) & (col(Call.id) == col(models.Audit.call_id)))
+    .where(col(models.Audit.event).in_(("call.shown", "call.revealed")), *_IN_TIME)
+    .group_by(col(models.Audit.call_id), col(models.Audit.actor))
 )
 _REFUSED_BY_POLICY = case((col(Call.status) == CallStatus.REFUSED, col(Call.note)), else_="")
 _GATES = (
@@ -422,7 +411,7 @@ class RevisionInReport:
 
     author: str
     at: datetime
-    arguments: str = PURGED  # canonical JSON
+    arguments: str = models.PURGED  # canonical JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -448,7 +437,7 @@ class CallInReport:
     requester: str
     revisions_by_number: dict[int, RevisionInReport]  # by the revision's number
     votes: tuple[VoteInReport, ...]  # oldest first
-    gate: str = PURGED  # JSON of the gate that was shown
+    gate: str = models.PURGED  # JSON of the gate that was shown
     does: str = ""
     action: str = ""  # as a program describes what it executes itself
     created_at: datetime = EVER

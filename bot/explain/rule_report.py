@@ -1,6 +1,6 @@
 """What the decisions say about each rule of the policy: how fast, by whom, of what amounts.
 
-Also at what hour of the day people decide, and which rules applied to nothing. Pure.
+Also at what hour of the day people decide, and which rules applied to nothing.
 """
 
 from __future__ import annotations
@@ -10,24 +10,31 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel
 
+from bot.approvals.person_views import PersonViewFactory
+from bot.cards import block_kit
+from bot.cards.action_names import BlockKind
+from bot.cards.button_codec import build_block_id
 from bot.explain import report
 from bot.explain.explanation import MentionStyle
 from bot.policy.evaluation import Policy
 from bot.policy.gates import Ask, Deny, load_gate
 from bot.tools import Registry, Tool
 from bot.tools.declared_secrets import may_path_hold_secrets
-from storage.call_history import CallInReport
+from storage import call_history
 from storage.states import CallVerb
 
+FINDINGS = 3  # of a kind, that Slack tells
 MOST_TEXT = 2_900  # characters of the findings in Slack
 _IDENTIFIER = re.compile(r"(?i)(^|_)(id|ids|no|nr|num|number|code|key|version|year)$|[a-z](Id|No)$")
 _read_exactly = json.JSONDecoder(parse_float=Decimal).decode
+ToolWithAmounts = tuple[Tool[Any] | None, tuple[str, ...]]
 Extent = tuple[Decimal, Decimal]  # the smallest and the largest
 
 
@@ -60,7 +67,7 @@ class RuleReport:
 
 
 def compute_rule_report(
-    asked: Iterable[CallInReport],
+    asked: Iterable[call_history.CallInReport],
     given: Iterable[tuple[str, str]],
     policy: Policy,
     tools: Registry,
@@ -85,7 +92,7 @@ def compute_rule_report(
 
 
 def _compute_rule_stats(
-    rule: str, calls: Sequence[CallInReport], reader: AmountReader
+    rule: str, calls: Sequence[call_history.CallInReport], reader: AmountReader
 ) -> RuleStats:
     approvers: Counter[str] = Counter()
     alone, amounts = 0, dict[str, Extent]()
@@ -109,15 +116,29 @@ def _compute_rule_stats(
     )
 
 
+def load_rule_report(
+    views: PersonViewFactory, since: datetime, until: datetime
+) -> tuple[list[call_history.CallInReport], RuleReport]:
+    """Return the calls that people had to decide in this time, and the report on their rules."""
+    lists = views.build_overview()
+    with lists.store.read() as tx:
+        asked = call_history.list_calls_people_had_to_decide(tx, lists.team, since, until)
+        gates = call_history.list_gates_given(tx, lists.team, since, until)
+    policy, tools = views.policy.policy, views.grants.tools
+    return asked, compute_rule_report(asked, gates, policy, tools)
+
+
 class AmountReader:
     """Reads the amounts in the arguments of recorded calls: their numbers that identify nothing."""
 
     def __init__(self, tools: Registry) -> None:
         """Read amounts by the schemas of `tools`."""
         self._tools = tools
-        self._found: dict[tuple[str, str], tuple[Tool[Any] | None, tuple[str, ...]]] = {}
+        self._found: dict[tuple[str, str], ToolWithAmounts] = {}
 
-    def find_tool(self, call: CallInReport) -> tuple[Tool[Any] | None, tuple[str, ...]]:
+    def find_tool(
+        self, call: call_history.CallInReport
+    ) -> tuple[Tool[Any] | None, tuple[str, ...]]:
         """Return the tool of a call, None if it is gone, and its fields that hold amounts."""
         key = (call.tool, call.action)
         if key not in self._found:
@@ -126,7 +147,7 @@ class AmountReader:
             self._found[key] = tool, _list_amount_fields(tool) if tool else ()
         return self._found[key]
 
-    def read_amounts(self, call: CallInReport) -> dict[str, Decimal]:
+    def read_amounts(self, call: call_history.CallInReport) -> dict[str, Decimal]:
         """Return the amounts of a call by field; those that are absent or null are left out."""
         fields = self.find_tool(call)[1]
         if not fields or call.is_purged:
@@ -258,10 +279,17 @@ def render_rule_report_lines(found: RuleReport, words: MentionStyle) -> Iterator
     yield from ["", *findings] if findings else ()
 
 
-def render_findings_text(found: RuleReport, words: MentionStyle, most: int) -> str:
+def render_findings_blocks(found: RuleReport, words: MentionStyle) -> list[block_kit.Json]:
+    """Draw the first findings as a section; nothing for none."""
+    text = render_findings_text(found, words)
+    place = build_block_id(BlockKind.OVERVIEW, "findings")
+    return [block_kit.section_block(place, block_kit.mrkdwn(text))] if text else []
+
+
+def render_findings_text(found: RuleReport, words: MentionStyle) -> str:
     """Return the first findings as a list in mrkdwn that fits a section; "" for none."""
     text = ""
-    for line in list_findings(found, words, most):
+    for line in list_findings(found, words, FINDINGS):
         if len(text) + len(line) < MOST_TEXT:
             text += f"• {line}\n"
     return text

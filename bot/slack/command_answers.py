@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import timedelta
 
 from bot.approvals.channel_mode import ChannelModeSwitcher
 from bot.approvals.grants import GrantManager
 from bot.approvals.person_views import PersonViewFactory
-from bot.cards import block_kit, delegation_dialog, request_list, slack_text
-from bot.cards.action_names import BlockKind
-from bot.cards.button_codec import HomeTabPart, HomeTabTarget, build_block_id
-from bot.cards.home_tab import HomeView
+from bot.cards import delegation_dialog, request_list, slack_text
 from bot.explain import report, rule_report
 from bot.explain.explanation import ExplanationSources, explain_call
 from bot.explain.typed_call import TypedCallError, parse_typed_call
 from bot.policy.authority import Directory, LookupFailedError
 from bot.slack.request_dialogs import RequestDialogOpener
 from bot.tools import Registry
-from storage import call_history, grants, request_lists
+from storage import grants, request_lists
 from storage.channel_modes import EVERYWHERE
 from storage.record import Run
 from storage.states import ChannelMode
@@ -67,8 +64,6 @@ class SlackMentionStyle:
 COMMAND = "/approvals"
 # that `history` looks back unless told otherwise, `report`, and either at most
 DAYS, REPORTED, MOST_DAYS = 7, 30, 90
-FINDINGS = 3  # of a kind, that a message or Home tells
-FRESH = timedelta(minutes=10)  # for so long Home tells the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,56 +184,15 @@ def _build_report_answer(
         return "The report is only for the people whom the policy names as readers."
     until = lists.clock.now() + timedelta(seconds=1)  # what was asked just now is in it
     since = until - timedelta(days=days)
-    asked_calls, by_rule = _load_rule_report(can.person_views, since, until)
+    asked_calls, by_rule = rule_report.load_rule_report(can.person_views, since, until)
     found = report.compute_report(asked_calls, since, until)
     titles = {name: tool.title for name, tool in can.tools.tools.items()}
     file = _prepare_report_picture(found, titles)
     note = "I am sending you a picture of it in a direct message." if file else ""
     blocks = report.render_report_blocks(found, titles, note)
     words = SlackMentionStyle(can.explanation_sources.sources.directory)
-    if text := rule_report.render_findings_text(by_rule, words, FINDINGS):
-        place = build_block_id(BlockKind.OVERVIEW, "findings")
-        blocks.append(block_kit.section_block(place, block_kit.mrkdwn(text)))
+    blocks += rule_report.render_findings_blocks(by_rule, words)
     return request_list.SlashCommandAnswer(report.TITLE, blocks, file)
-
-
-def _load_rule_report(
-    views: PersonViewFactory, since: datetime, until: datetime
-) -> tuple[list[call_history.CallInReport], rule_report.RuleReport]:
-    """Return the calls that people had to decide in this time, and the report on their rules."""
-    lists = views.build_overview()
-    with lists.store.read() as tx:
-        asked = call_history.list_calls_people_had_to_decide(tx, lists.team, since, until)
-        gates = call_history.list_gates_given(tx, lists.team, since, until)
-    policy, tools = views.policy.policy, views.grants.tools
-    return asked, rule_report.compute_rule_report(asked, gates, policy, tools)
-
-
-class ReaderHomeBuilder:
-    """Builds Home views, which tell the policy's readers what stands out in the decisions."""
-
-    def __init__(self, views: PersonViewFactory, directory: Directory) -> None:
-        """`views` builds all else."""
-        self._views = views
-        self._build = views.build_home_view_builder().build_home_view
-        self._words = SlackMentionStyle(directory)
-        self._found: tuple[datetime, str] | None = None
-
-    def build_home_view(self, person: str, shows: HomeTabTarget) -> HomeView | None:
-        """Return what this page of a person's Home tab shows; None if they are not a full member.
-
-        Raises LookupFailedError.
-        """
-        view, lists = self._build(person, shows), self._views.build_overview()
-        if view is None or shows.part is not HomeTabPart.ALL or shows.channel:
-            return view
-        if not lists.histories.may_read_every_request(person):
-            return view
-        now = lists.clock.now()
-        if self._found is None or now - self._found[0] >= FRESH:
-            _, found = _load_rule_report(self._views, now - timedelta(days=REPORTED), now)
-            self._found = now, rule_report.render_findings_text(found, self._words, FINDINGS)
-        return replace(view, findings=self._found[1])
 
 
 def _prepare_report_picture(
