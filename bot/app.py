@@ -54,7 +54,7 @@ from bot.slack.client import SlackClient, build_slack_clients, find_app_id
 from bot.slack.command_answers import SlashCommandServices
 from bot.slack.dialogs import DialogHandler
 from bot.slack.directory import SlackDirectory, add_names_to_mentions, start_click_lookups
-from bot.slack.home import PATIENCE, HomeTabPublisher
+from bot.slack.home import PATIENCE, HomeTabPublisher, ReaderHomeBuilder
 from bot.slack.listeners import LOOK_UP, SlackListeners, build_bolt_app
 from bot.slack.pace import ChannelOwnership
 from bot.slack.posting import MessageRenderer, OutboxSlackCalls, UnconfirmedPostSearch
@@ -251,7 +251,7 @@ def _assemble_app(
     tool_pool = ThreadPoolExecutor(settings.workers + HANGING, thread_name_prefix="tool")
     presence = SlackStatusSender(posting, PROMPTS if settings.shop_path else [], signals)
     views = core.copy_with_directory(directory.with_timeout(PATIENCE)).build_person_view_factory()
-    build_home_view = views.build_home_view_builder().build_home_view
+    build_home_view = ReaderHomeBuilder(views, directory).build_home_view
     home = HomeTabPublisher(posting, build_home_view, signals, core.identity.team)
     planner = LazyPlanner(lambda: create_planner(settings, signals))
     worker = core.build_worker(

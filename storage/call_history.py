@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import bindparam, case, func, select
 from sqlmodel import col
 
+from storage import models
 from storage.calls import IN_REQUEST
 from storage.models import Attempt, Call, Item, Message, PersonAnswer, Plan, Revision, Run, Vote
 from storage.states import CallStatus, CallVerb, MessageKind, MessageStatus
@@ -350,14 +351,20 @@ _ASKED_PEOPLE = (
 )
 _IN_TIME = (*_ASKED_PEOPLE, col(Call.created_at) < bindparam("until_"), col(Run.team) == _TEAM)
 _CALLS = (
-    select(col(Call.id), col(Call.tool), col(Call.status), col(Call.decided_at), col(Run.requester))
+    select(
+        *(col(Call.id), col(Call.tool), col(Call.status), col(Call.decided_at), col(Run.requester)),
+        *(col(Call.gate), col(Call.does), col(Call.action), col(Call.created_at), col(Run.client)),
+        *(case((col(Run.asked_in) != "", col(Run.asked_in)), else_=col(Run.channel)),),
+        col(Run.purged_at).is_not(None),
+    )
     .join(Run, col(Run.id) == col(Call.run_id))
     .where(*_IN_TIME)
     .order_by(col(Call.created_at), col(Call.id))
 )
 _DRAFTS = (
     select(
-        col(Revision.call_id), col(Revision.number), col(Revision.author), col(Revision.created_at)
+        *(col(Revision.call_id), col(Revision.number), col(Revision.author)),
+        *(col(Revision.created_at), col(Revision.arguments)),
     )
     .join(Call, col(Call.id) == col(Revision.call_id))
     .join(Run, col(Run.id) == col(Call.run_id))
@@ -371,11 +378,27 @@ _VOTES_GIVEN = (
         col(Vote.person),
         col(Vote.verb),
         col(Vote.created_at),
+        col(Vote.for_person),
     )
     .join(Call, col(Call.id) == col(Vote.call_id))
     .join(Run, col(Run.id) == col(Call.run_id))
     .where(*_IN_TIME)
     .order_by(col(Vote.seq))
+)
+_OPENED = (  # Review or Edit
+    select(col(models.Audit.call_id), col(models.Audit.actor), func.min(col(models.Audit.at)))
+    .join(Run, col(Run.id) == col(models.Audit.run_id))
+    .join(Call, (col(Call.run_id) == col(Run.id)) & (col(Call.id) == col(models.Audit.call_id)))
+    .where(col(models.Audit.event).in_(("call.shown", "call.revealed")), *_IN_TIME)
+    .group_by(col(models.Audit.call_id), col(models.Audit.actor))
+)
+_REFUSED_BY_POLICY = case((col(Call.status) == CallStatus.REFUSED, col(Call.note)), else_="")
+_GATES = (
+    select(col(Call.gate), _REFUSED_BY_POLICY)
+    .join(Run, col(Run.id) == col(Call.run_id))
+    .where(col(Call.created_at) >= bindparam("since_"), col(Call.created_at) < bindparam("until_"))
+    .where(col(Run.team) == _TEAM)
+    .distinct()
 )
 
 
@@ -388,6 +411,7 @@ class RevisionInReport:
 
     author: str
     at: datetime
+    arguments: str = models.PURGED  # canonical JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,6 +422,8 @@ class VoteInReport:
     verb: CallVerb
     revision: int
     at: datetime
+    giver: str = ""  # whose right it was, where somebody else voted by it
+    opened: bool = False  # its person had opened Review or Edit before
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,6 +437,18 @@ class CallInReport:
     requester: str
     revisions_by_number: dict[int, RevisionInReport]  # by the revision's number
     votes: tuple[VoteInReport, ...]  # oldest first
+    gate: str = models.PURGED  # JSON of the gate that was shown
+    does: str = ""
+    action: str = ""  # as a program describes what it executes itself
+    created_at: datetime = EVER
+    client: str = ""
+    channel: str = ""  # where it was asked
+    is_purged: bool = False
+
+    @property
+    def newest_arguments(self) -> str:
+        """Return the arguments of the newest revision."""
+        return self.revisions_by_number[max(self.revisions_by_number)].arguments
 
 
 def list_calls_people_had_to_decide(
@@ -419,12 +457,25 @@ def list_calls_people_had_to_decide(
     """Return a workspace's calls proposed in [since, until) that people had to decide, in order."""
     given = {"team_": team, "since_": since, "until_": until}
     drafts: defaultdict[str, dict[int, RevisionInReport]] = defaultdict(dict)
-    for call, number, author, at in tx.execute(_DRAFTS, given):
-        drafts[call][number] = RevisionInReport(author, at)
+    for call, number, *revision in tx.execute(_DRAFTS, given):
+        drafts[call][number] = RevisionInReport(*revision)
+    opened = {(call, person): at for call, person, at in tx.execute(_OPENED, given)}
     votes: defaultdict[str, tuple[VoteInReport, ...]] = defaultdict(tuple)
-    for call, revision, person, verb, at in tx.execute(_VOTES_GIVEN, given):
-        votes[call] += (VoteInReport(person, verb, revision, at),)
+    for call, number, person, verb, at, giver in tx.execute(_VOTES_GIVEN, given):
+        looked = (call, person) in opened and opened[call, person] <= at
+        votes[call] += (VoteInReport(person, verb, number, at, giver, looked),)
     return [
-        CallInReport(call, tool, status, decided_at, requester, drafts[call], votes[call])
-        for call, tool, status, decided_at, requester in tx.execute(_CALLS, given)
+        CallInReport(call, tool, status, decided_at, requester, drafts[call], votes[call], *more)
+        for call, tool, status, decided_at, requester, *more in tx.execute(_CALLS, given)
     ]
+
+
+def list_gates_given(
+    tx: Transaction, team: str, since: datetime, until: datetime
+) -> list[tuple[str, str]]:
+    """Return each different (gate as JSON, why refused or "") of calls proposed in [since, until).
+
+    A call that policy refused has no gate; its note begins with "policy: ".
+    """
+    given = {"team_": team, "since_": since, "until_": until}
+    return [(gate, note) for gate, note in tx.execute(_GATES, given)]

@@ -79,9 +79,10 @@ class HomeView:
     delegations: tuple[DelegationView, ...] = ()  # who decides for whom, the first to end first
     remembered: tuple[SavedApprovalView, ...] = ()  # the first to end first
     more_remembered: int = 0
+    findings: str = ""  # mrkdwn: what stands out in the decisions, for the policy's readers
 
 
-# of each that are shown first, and on a page of their own: with these, all of it is 90 blocks
+# of each that are shown first, and on a page of their own: with these, all of it is 95 blocks
 WAITING, REQUESTS, DECIDED, REMEMBERED, STANDING = 10, 8, 8, 10, 5
 WAITING_PAGE, REQUESTS_PAGE = 20, 20
 QUESTIONS = 3  # three blocks each
@@ -143,6 +144,7 @@ def _render_shown_parts(view: HomeView) -> list[list[block_kit.Json]]:
                 _render_decisions_part(view),
                 _render_delegations_part(view),
                 _render_saved_approvals_part(view),
+                _render_findings_part(view),
             ]
 
 
@@ -408,6 +410,16 @@ def _render_saved_approvals_part(view: HomeView) -> list[block_kit.Json]:
             _render_small_print("grants", f"and {left} more; `/approvals grants` lists all.")
         )
     return [block_kit.header_block(_build_home_block_id("remembered"), "Saved approvals"), *blocks]
+
+
+def _render_findings_part(view: HomeView) -> list[block_kit.Json]:
+    if not view.findings:
+        return []
+    text = f"{view.findings}All of it, with a picture: `/approvals report`."
+    return [
+        block_kit.header_block(_build_home_block_id("findings"), "How people decided in 30 days"),
+        block_kit.section_block(_build_home_block_id("found"), block_kit.mrkdwn(text)),
+    ]
 
 
 def _render_saved_approval(number: int, grant: SavedApprovalView) -> block_kit.Json:

@@ -12,10 +12,15 @@ from pathlib import Path
 from bot.cli import read_only_core
 from bot.cli.policy_cases import CaseSlackDirectory, PolicyCaseRunner, parse_case_file
 from bot.clock import SystemClock
+from bot.config.startup import read_policy_text
 from bot.explain.replay import PolicyReplay
+from bot.explain.rule_report import AmountReader
+from bot.explain.suggestions import PolicySuggester, render_suggestions
 from bot.explain.typed_call import TypedCallError
-from bot.toml_file import unreadable_file_sentence
+from bot.policy.evaluation import load_policy_content
+from bot.toml_file import FileProblems, unreadable_file_sentence
 from countersign.cli.console import DOTENV, UsageError, print_error, print_line
+from storage import call_history
 
 
 def _run_test(arguments: argparse.Namespace) -> int:
@@ -104,19 +109,44 @@ def _run_replay(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _run_suggest(arguments: argparse.Namespace) -> int:
+    """Print the rules that the recorded decisions suggest; returns the exit code."""
+    found = read_only_core.open_core_or_print_error("There is nothing to suggest", arguments.policy)
+    if isinstance(found, int):
+        return found
+    until = found.clock.now() + timedelta(seconds=1)
+    since = until - (arguments.since or timedelta(days=90))
+    with found.store.read() as tx:
+        asked = call_history.list_calls_people_had_to_decide(tx, found.authority.team, since, until)
+    policy = found.policy.policy
+    text = read_policy_text(found.settings.policy_path)
+    written = load_policy_content(text, policy.source, FileProblems(policy.source, text))
+    words = read_only_core.PlainMentionStyle(found.directory)
+    suggester = PolicySuggester(written, found.sources, AmountReader(found.tools), words)
+    suggester.suggest_rules(asked)
+    print_line(f"# Rules that the decisions since {since:%Y-%m-%d} suggest for {policy.source}.")
+    print_line("# Nothing is applied. Try them with `countersign policy check` and `policy test`.")
+    if found.slack_problem:
+        print_line(f"# {found.slack_problem}: nobody and nothing was looked up.")
+    for line in render_suggestions(written, suggester):
+        print_line(line)
+    return 0
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what to do, the file of cases, how far back to go, and the policy."""
     parser.add_argument(
         "what",
-        choices=["test", "check", "replay"],
-        help="test: cases of a file; check: without Slack; replay: over the calls on record",
+        choices=["test", "check", "replay", "suggest"],
+        help="test: cases of a file; check: without Slack; replay: over the calls on record;"
+        " suggest: rules by what people decided",
     )
     parser.add_argument("file", nargs="?", metavar="FILE", help="with test: the file of cases")
     parser.add_argument(
         "--since",
         type=read_only_core.parse_duration_option,
         metavar="30d",
-        help="with replay: how far back: 12h, 30d (default: 30d)",
+        help="how far back: 12h, 30d (default: with replay 30d, with suggest 90d)",
     )
     parser.add_argument(
         "--policy", type=Path, metavar="FILE", help="this policy in the place of the one in force"
@@ -124,11 +154,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Test, check or replay a policy; returns the exit code."""
+    """Test, check or replay a policy, or suggest rules; returns the exit code."""
     if (arguments.file is not None) != (arguments.what == "test"):
         raise UsageError("test takes one FILE of cases, and the others none")
-    if arguments.since is not None and arguments.what != "replay":
-        raise UsageError("--since goes with replay")
-    return {"test": _run_test, "check": _run_check, "replay": _run_replay}[arguments.what](
-        arguments
-    )
+    acts = {"test": _run_test, "check": _run_check, "replay": _run_replay, "suggest": _run_suggest}
+    if arguments.since is not None and arguments.what not in ("replay", "suggest"):
+        raise UsageError("--since goes with replay and suggest")
+    return acts[arguments.what](arguments)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 
 from bot.cli import read_only_core
+from bot.cli.request_views import add_json_option, format_json
 from bot.explain.report import Report, compute_report, render_report_lines
+from bot.explain.rule_report import compute_rule_report, render_rule_report_lines
 from countersign.cli.console import print_error, print_line, print_missing_package
 from storage import call_history
 
@@ -22,9 +25,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="30d",
         help="how far back: 12h, 30d (default: 30d)",
     )
-    parser.add_argument(
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument(
         "--picture", type=_parse_png_path, metavar="FILE.png", help="draw it, too, into this file"
     )
+    add_json_option(either)
 
 
 def _parse_png_path(text: str) -> Path:
@@ -49,9 +54,18 @@ def run(arguments: argparse.Namespace) -> int:
     since = until - arguments.since
     with found.store.read() as tx:
         asked = call_history.list_calls_people_had_to_decide(tx, team, since, until)
+        gates = call_history.list_gates_given(tx, team, since, until)
     computed = compute_report(asked, since, until)
-    for line in render_report_lines(computed, read_only_core.PlainMentionStyle(found.directory)):
-        print_line(line)
+    rules = compute_rule_report(asked, gates, found.policy.policy, found.tools)
+    words = read_only_core.PlainMentionStyle(found.directory)
+    if arguments.json:
+        print_line(format_json(asdict(computed) | asdict(rules)))
+    else:
+        for line in (
+            *render_report_lines(computed, words),
+            *render_rule_report_lines(rules, words),
+        ):
+            print_line(line)
     if arguments.picture is None:
         return 0
     titles = {name: tool.title for name, tool in found.tools.tools.items()}

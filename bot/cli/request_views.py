@@ -9,7 +9,8 @@ import argparse
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from datetime import datetime
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from functools import cache, partial
 from typing import Any
 
@@ -52,7 +53,7 @@ def _load_channel_names(directory: CachedDirectory) -> dict[str, str]:
         return {}
 
 
-def add_json_option(parser: argparse.ArgumentParser) -> None:
+def add_json_option(parser: argparse._ActionsContainer) -> None:
     """Add the option --json."""
     parser.add_argument("--json", action="store_true", help="as JSON, for programs")
 
@@ -69,14 +70,22 @@ def run_with_read_only_core(see: Callable[[ReadOnlyCore, PlainMentionStyle], int
 
 
 def format_json(told: Any) -> str:
-    """Return a dataclass, or a list of them, as JSON; times look like 2026-11-24T22:00:00+00:00."""
-    plain = [asdict(each) for each in told] if isinstance(told, list) else asdict(told)
+    """Return a dataclass, a list of them, or a map as JSON.
+
+    Times look like 2026-11-24T22:00:00+00:00; durations are seconds.
+    """
+    listed = [asdict(each) for each in told] if isinstance(told, list) else told
+    plain = listed if isinstance(listed, list | dict) else asdict(listed)
     return json.dumps(plain, ensure_ascii=False, indent=2, default=_encode_json_value)
 
 
 def _encode_json_value(value: object) -> object:
-    if isinstance(value, datetime):
+    if isinstance(value, date):
         return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, Decimal):
+        return f"{value:f}"
     if isinstance(value, Approvers):
         return value.model_dump(mode="json")
     raise TypeError(f"{type(value).__name__} has no JSON")

@@ -42,6 +42,7 @@ class CallFate(StrEnum):
     WAITING = "waiting"
 
 
+DECIDED = (CallFate.APPROVED, CallFate.REJECTED, CallFate.EXPIRED)
 _FATES = {
     C.PENDING: CallFate.WAITING,
     C.REJECTED: CallFate.REJECTED,
@@ -83,6 +84,7 @@ class ApproverStats:
     approved: int
     rejected: int
     edited: int  # calls that they changed
+    alone: int  # of their approvals, those by one click on the card, without Review or Edit
     hasty: int  # of their votes, those given in under three seconds
     speed: DecisionSpeed  # from what was shown to their vote
 
@@ -104,10 +106,10 @@ class Report:
 
 def compute_report(asked: Iterable[CallInReport], since: datetime, until: datetime) -> Report:
     """Compute the report on these calls, which were proposed in [since, until)."""
-    found = [each for each in asked if _is_decided_by_people(each)]
-    tools = _group_by(found, lambda each: each.tool)
+    found = [each for each in asked if is_decided_by_people(each)]
+    tools = group_by(found, lambda each: each.tool)
     votes = [(vote, _measure_voting_time(call, vote)) for call in found for vote in call.votes]
-    total = _count_calls("", found)
+    total = count_calls("", found)
     return Report(
         since,
         until,
@@ -116,7 +118,7 @@ def compute_report(asked: Iterable[CallInReport], since: datetime, until: dateti
         votes=len(votes),
         tools=tuple(
             sorted(
-                (_count_calls(tool, calls) for tool, calls in tools.items()),
+                (count_calls(tool, calls) for tool, calls in tools.items()),
                 key=lambda each: (-each.asked_count, each.tool),
             )
         ),
@@ -125,7 +127,7 @@ def compute_report(asked: Iterable[CallInReport], since: datetime, until: dateti
     )
 
 
-def _is_decided_by_people(call: CallInReport) -> bool:
+def is_decided_by_people(call: CallInReport) -> bool:
     """Return whether people decided or may decide the call, not a grant or the policy alone."""
     return call.status in _FATES or bool(call.votes)
 
@@ -135,7 +137,8 @@ def get_call_fate(call: CallInReport) -> CallFate:
     return _FATES.get(call.status, CallFate.APPROVED)
 
 
-def _count_calls(tool: str, calls: Sequence[CallInReport]) -> CallCounts:
+def count_calls(tool: str, calls: Sequence[CallInReport]) -> CallCounts:
+    """Return the fates, the edits and the speed of these calls."""
     counts = _count_fates(calls)
     edited = sum(bool(_list_editors(call)) for call in calls)
     return CallCounts(tool, counts, edited, _compute_speed(map(_measure_decision_time, calls)))
@@ -155,7 +158,7 @@ def _list_editors(call: CallInReport) -> set[str]:
 def _measure_decision_time(call: CallInReport) -> timedelta | None:
     """Return the time from a call's first revision to its last vote; None if it is not decided."""
     first = call.revisions_by_number.get(1)
-    is_decided = get_call_fate(call) in (CallFate.APPROVED, CallFate.REJECTED)
+    is_decided = get_call_fate(call) in DECIDED[:2]
     return call.votes[-1].at - first.at if is_decided and call.votes and first else None
 
 
@@ -169,17 +172,26 @@ def _is_hasty(taken: timedelta | None) -> bool:
     return taken is not None and taken < HASTY
 
 
+def is_hasty(call: CallInReport, vote: VoteInReport) -> bool:
+    """Return whether the vote came in under three seconds."""
+    return _is_hasty(_measure_voting_time(call, vote))
+
+
 def _build_approver_stats(
     calls: Sequence[CallInReport], votes: Sequence[tuple[VoteInReport, timedelta | None]]
 ) -> tuple[ApproverStats, ...]:
     edited = Counter(person for call in calls for person in _list_editors(call))
-    of_each = _group_by(votes, lambda each: each[0].person)
+    of_each = group_by(votes, lambda each: each[0].person)
     found = [
         ApproverStats(
             person,
             approved=sum(vote.verb is CallVerb.APPROVE for vote, _ in of_each.get(person, ())),
             rejected=sum(vote.verb is CallVerb.REJECT for vote, _ in of_each.get(person, ())),
             edited=edited[person],
+            alone=sum(
+                vote.verb is CallVerb.APPROVE and not vote.opened
+                for vote, _ in of_each.get(person, ())
+            ),
             hasty=sum(_is_hasty(taken) for _, taken in of_each.get(person, ())),
             speed=_compute_speed(taken for _, taken in of_each.get(person, ())),
         )
@@ -192,7 +204,7 @@ def _count_fates_by_day(
     calls: Iterable[CallInReport],
 ) -> tuple[tuple[date, dict[CallFate, int]], ...]:
     ended = [(_find_decision_time(call), call) for call in calls]
-    days = _group_by([(at.date(), call) for at, call in ended if at], lambda each: each[0])
+    days = group_by([(at.date(), call) for at, call in ended if at], lambda each: each[0])
     return tuple(
         (day, _count_fates(call for _, call in each)) for day, each in sorted(days.items())
     )
@@ -214,7 +226,8 @@ def _compute_speed(taken: Iterable[timedelta | None]) -> DecisionSpeed:
     return DecisionSpeed(timedelta(seconds=median(known)), timedelta(seconds=slow))
 
 
-def _group_by(things: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+def group_by(things: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Return the things grouped by a key, in order."""
     groups: dict[K, list[T]] = {}
     for each in things:
         groups.setdefault(key(each), []).append(each)
@@ -227,7 +240,8 @@ MOST_LINES = 20  # tools and approvers that are listed
 DAYS = 31  # the newest days that are listed
 LINE_BAR = 30  # characters of the longest bar
 NONE = "–"
-_HEAD = ("asked", "approved", "rejected", "expired", "closed", "waiting", "edited")
+UNDER = f"under {HASTY.seconds} s"
+HEAD = ("asked", "approved", "rejected", "expired", "closed", "waiting", "edited")
 
 
 def render_report_lines(report: Report, words: MentionStyle) -> Iterator[str]:
@@ -239,22 +253,19 @@ def render_report_lines(report: Report, words: MentionStyle) -> Iterator[str]:
     yield describe_decision_speed(report)
     yield ""
     listed = [*report.tools[:MOST_LINES], *([report.total] if len(report.tools) != 1 else [])]
-    yield from _render_table(
-        ("tool", *_HEAD, "median", "90% within"), [_build_tool_row(each) for each in listed]
+    yield from render_table(
+        ("tool", *HEAD, "median", "90% within"), [build_counts_row(each) for each in listed]
     )
     yield from left_out_line(len(report.tools), MOST_LINES, "tools")
     if report.approvers:
         yield ""
-        head = ("approver", "approved", "rejected", "edited", "median", "90% within", _UNDER)
+        head = ("approver", *HEAD[1:3], "edited", "median", "90% within", "one click", UNDER)
         people = [_build_approver_row(each, words) for each in report.approvers[:MOST_LINES]]
-        yield from _render_table(head, people)
+        yield from render_table(head, people)
         yield from left_out_line(len(report.approvers), MOST_LINES, "approvers")
     if report.days:
         yield ""
         yield from _render_day_chart(report)
-
-
-_UNDER = f"under {HASTY.seconds} s"
 
 
 def describe_decision_speed(report: Report) -> str:
@@ -269,13 +280,19 @@ def describe_decision_speed(report: Report) -> str:
     if not report.hasty:
         return taken
     share = round(100 * report.hasty / report.votes)
-    return f"{taken} {report.hasty} of {report.votes} votes ({share}%) were given in {_UNDER}."
+    return f"{taken} {report.hasty} of {report.votes} votes ({share}%) were given in {UNDER}."
 
 
-def _build_tool_row(calls: CallCounts) -> tuple[str, ...]:
-    counts = [str(calls.fates[each] or NONE) for each in CallFate]
+def build_counts_row(calls: CallCounts) -> tuple[str, ...]:
+    """Return the cells for the columns of HEAD and the speed, after the name."""
+    counts = dash_zeros(calls.asked_count, *calls.fates.values(), calls.edited)
     speed = (format_duration(calls.speed.median), format_duration(calls.speed.slow))
-    return (calls.tool or "all", str(calls.asked_count), *counts, str(calls.edited or NONE), *speed)
+    return (calls.tool or "all", *counts, *speed)
+
+
+def dash_zeros(*counts: int) -> list[str]:
+    """Return the counts as cells of a table."""
+    return [str(count or NONE) for count in counts]
 
 
 def _build_approver_row(each: ApproverStats, words: MentionStyle) -> tuple[str, ...]:
@@ -283,9 +300,9 @@ def _build_approver_row(each: ApproverStats, words: MentionStyle) -> tuple[str, 
     speed = (format_duration(each.speed.median), format_duration(each.speed.slow))
     return (
         words.format_person(each.person),
-        *(str(count or NONE) for count in counts),
+        *dash_zeros(*counts),
         *speed,
-        str(each.hasty or NONE),
+        *dash_zeros(each.alone, each.hasty),
     )
 
 
@@ -309,7 +326,7 @@ def _render_day_chart(report: Report) -> Iterator[str]:
         yield f"… and {len(report.days) - DAYS} days before"
 
 
-def _render_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def render_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield rows in aligned columns: the first column to the left, numbers to the right."""
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     for row in (head, *rows):
@@ -406,21 +423,21 @@ def _render_tool_items(report: Report, titles: Mapping[str, str]) -> Iterator[li
 def _describe_call_counts(calls: CallCounts) -> str:
     counts = [f"{calls.fates[each]} {word}" for each, word in SAID.items() if calls.fates[each]]
     edited = [f"{calls.edited} edited before"] if calls.edited else []
-    return ", ".join([*counts, *edited]) + _describe_speed(calls.speed)
+    return ", ".join([*counts, *edited]) + describe_speed(calls.speed)
 
 
 def _render_approver_item(each: ApproverStats) -> list[block_kit.Json]:
     counts = {"approved": each.approved, "rejected": each.rejected, "edited": each.edited}
     told = [f"{word} {count}" for word, count in counts.items() if count]
     if each.hasty:
-        told.append(f"{each.hasty} in {_UNDER}")
+        told.append(f"{each.hasty} in {UNDER}")
     return [
         block_kit.user_mention_leaf(each.person),
-        block_kit.text_leaf(f" {', '.join(told)}{_describe_speed(each.speed)}"),
+        block_kit.text_leaf(f" {', '.join(told)}{describe_speed(each.speed)}"),
     ]
 
 
-def _describe_speed(speed: DecisionSpeed) -> str:
+def describe_speed(speed: DecisionSpeed) -> str:
     """Return how fast half and nine of ten decisions were; one time only if both are equal."""
     if speed.median is None:
         return ""

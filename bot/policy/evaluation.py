@@ -266,6 +266,15 @@ def _compute_digest(what: BaseModel, exclude: dict[str, Any] | None = None) -> s
     return hashlib.sha256(what.model_dump_json(exclude=exclude).encode()).hexdigest()
 
 
+def load_policy_content(text: str, source: str, problems: FileProblems) -> dict[str, Any]:
+    """Return the keys of a policy file, JSON or TOML, with its names replaced.
+
+    Raises ValueError for what is neither.
+    """
+    written = parse_strict_json(text) if source.endswith(".json") else tomllib.loads(text)
+    return replace_names_in_policy(written, problems)
+
+
 def parse(
     text: str, source: str = "policy", files: Mapping[str, str] = MappingProxyType({})
 ) -> Policy:
@@ -279,8 +288,8 @@ def parse(
     problems = FileProblems(source, "" if is_json else text)  # of JSON no lines are told
     policy = None
     try:
-        written = parse_strict_json(text) if is_json else tomllib.loads(text)
-        plain = policy_file.PolicyFile.model_validate(replace_names_in_policy(written, problems))
+        content = load_policy_content(text, source, problems)
+        plain = policy_file.PolicyFile.model_validate(content)
         policy = _build_policy(plain, source, files, problems)
     except tomllib.TOMLDecodeError as error:
         problems.add_syntax_error(error, f"this is not TOML: {error}; correct this line")

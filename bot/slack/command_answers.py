@@ -10,13 +10,13 @@ from bot.approvals.channel_mode import ChannelModeSwitcher
 from bot.approvals.grants import GrantManager
 from bot.approvals.person_views import PersonViewFactory
 from bot.cards import delegation_dialog, request_list, slack_text
-from bot.explain import report
+from bot.explain import report, rule_report
 from bot.explain.explanation import ExplanationSources, explain_call
 from bot.explain.typed_call import TypedCallError, parse_typed_call
 from bot.policy.authority import Directory, LookupFailedError
 from bot.slack.request_dialogs import RequestDialogOpener
 from bot.tools import Registry
-from storage import call_history, grants, request_lists
+from storage import grants, request_lists
 from storage.channel_modes import EVERYWHERE
 from storage.record import Run
 from storage.states import ChannelMode
@@ -184,15 +184,15 @@ def _build_report_answer(
         return "The report is only for the people whom the policy names as readers."
     until = lists.clock.now() + timedelta(seconds=1)  # what was asked just now is in it
     since = until - timedelta(days=days)
-    with lists.store.read() as tx:
-        asked_calls = call_history.list_calls_people_had_to_decide(tx, lists.team, since, until)
-        found = report.compute_report(asked_calls, since, until)
+    asked_calls, by_rule = rule_report.load_rule_report(can.person_views, since, until)
+    found = report.compute_report(asked_calls, since, until)
     titles = {name: tool.title for name, tool in can.tools.tools.items()}
     file = _prepare_report_picture(found, titles)
     note = "I am sending you a picture of it in a direct message." if file else ""
-    return request_list.SlashCommandAnswer(
-        report.TITLE, report.render_report_blocks(found, titles, note), file
-    )
+    blocks = report.render_report_blocks(found, titles, note)
+    words = SlackMentionStyle(can.explanation_sources.sources.directory)
+    blocks += rule_report.render_findings_blocks(by_rule, words)
+    return request_list.SlashCommandAnswer(report.TITLE, blocks, file)
 
 
 def _prepare_report_picture(

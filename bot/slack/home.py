@@ -12,22 +12,28 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from slack_bolt import App
 
+from bot.approvals.person_views import PersonViewFactory
 from bot.cards.button_codec import HOME, TURNS_HOME, Click, HomeTabTarget, decode_clicked_element
 from bot.cards.home_tab import HomeView, render_home_tab
 from bot.cards.views import get_sender_workspace_id
+from bot.explain.rule_report import load_rule_report, render_findings_text
+from bot.policy.authority import Directory
 from bot.signals import Signal, Signals
 from bot.slack.client import SlackClient
+from bot.slack.command_answers import REPORTED, SlackMentionStyle
 
 log = logging.getLogger("countersign.home")
 PATIENCE = 5.0  # seconds that a look-up for it may take
 LIVE = 900.0  # seconds after it was opened for which it is kept up to date
 WATCHED = 30  # people whose tab is kept up to date, those who opened it last
 TRIES = 3  # to publish one view
+FRESH = timedelta(minutes=10)  # for so long it tells the same of the decisions
 PAUSE = 1.0  # seconds at least between two rounds, but for who opens it
 
 
@@ -39,6 +45,33 @@ class _Viewer:
     page: HomeTabTarget = HOME
     published: str = ""  # what was published last, as JSON; "": publish whatever it is
     failures: int = 0  # times in a row
+
+
+class ReaderHomeBuilder:
+    """Builds Home views, which tell the policy's readers what stands out in the decisions."""
+
+    def __init__(self, views: PersonViewFactory, directory: Directory) -> None:
+        """`views` builds all else."""
+        self._views = views
+        self._build = views.build_home_view_builder().build_home_view
+        self._words = SlackMentionStyle(directory)
+        self._found: tuple[datetime, str] | None = None
+
+    def build_home_view(self, person: str, shows: HomeTabTarget) -> HomeView | None:
+        """Return what this page of a person's Home tab shows; None if they are not a full member.
+
+        Raises LookupFailedError.
+        """
+        view, lists = self._build(person, shows), self._views.build_overview()
+        if view is None or shows.part is not HOME.part or shows.channel:
+            return view
+        if not lists.histories.may_read_every_request(person):
+            return view
+        now = lists.clock.now()
+        if self._found is None or now - self._found[0] >= FRESH:
+            _, found = load_rule_report(self._views, now - timedelta(days=REPORTED), now)
+            self._found = now, render_findings_text(found, self._words)
+        return replace(view, findings=self._found[1])
 
 
 class HomeTabPublisher:

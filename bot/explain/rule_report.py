@@ -1,0 +1,295 @@
+"""What the decisions say about each rule of the policy: how fast, by whom, of what amounts.
+
+Also at what hour of the day people decide, and which rules applied to nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from pydantic import BaseModel
+
+from bot.approvals.person_views import PersonViewFactory
+from bot.cards import block_kit
+from bot.cards.action_names import BlockKind
+from bot.cards.button_codec import build_block_id
+from bot.explain import report
+from bot.explain.explanation import MentionStyle
+from bot.policy.evaluation import Policy
+from bot.policy.gates import Ask, Deny, load_gate
+from bot.tools import Registry, Tool
+from bot.tools.declared_secrets import may_path_hold_secrets
+from storage import call_history
+from storage.states import CallVerb
+
+FINDINGS = 3  # of a kind, that Slack tells
+MOST_TEXT = 2_900  # characters of the findings in Slack
+_IDENTIFIER = re.compile(r"(?i)(^|_)(id|ids|no|nr|num|number|code|key|version|year)$|[a-z](Id|No)$")
+_read_exactly = json.JSONDecoder(parse_float=Decimal).decode
+ToolWithAmounts = tuple[Tool[Any] | None, tuple[str, ...]]
+Extent = tuple[Decimal, Decimal]  # the smallest and the largest
+
+
+@dataclass(frozen=True, slots=True)
+class RuleStats:
+    """How people decided about the calls that one rule put to them."""
+
+    counts: report.CallCounts  # its `tool` is the rule
+    approvals: int
+    alone: int  # approvals by one click on the card, without Review or Edit
+    hasty: int  # votes given in under three seconds
+    approvers: tuple[tuple[str, int], ...]  # how often each person approved, most first
+    amounts: dict[str, Extent]  # of what was approved, by "tool.field"
+
+    @property
+    def is_always_approved(self) -> bool:
+        """Whether people approved every call that was decided or has expired."""
+        yes, no, late = (self.counts.fates[each] for each in report.DECIDED)
+        return yes > 0 == no + late
+
+
+@dataclass(frozen=True, slots=True)
+class RuleReport:
+    """The decisions by rule and by hour of the day."""
+
+    rules: tuple[RuleStats, ...]  # most asked first
+    hours: tuple[int, ...]  # votes in each hour of the day, from midnight
+    zone: str  # the time zone of the hours: the policy's, else UTC
+    unused: tuple[str, ...]  # the policy's rules that applied to no call
+
+
+def compute_rule_report(
+    asked: Iterable[call_history.CallInReport],
+    given: Iterable[tuple[str, str]],
+    policy: Policy,
+    tools: Registry,
+) -> RuleReport:
+    """Return the report on these calls, under this policy.
+
+    `given`: the different gates and refusals of all calls; see `call_history.list_gates_given`.
+    """
+    found = [each for each in asked if report.is_decided_by_people(each)]
+    groups = report.group_by(found, lambda each: load_gate(each.gate).rule)
+    amounts = AmountReader(tools)
+    rules = [_compute_rule_stats(rule, calls, amounts) for rule, calls in groups.items()]
+    zone = find_policy_zone(policy)
+    place = ZoneInfo(zone)
+    hours = Counter(vote.at.astimezone(place).hour for call in found for vote in call.votes)
+    return RuleReport(
+        tuple(sorted(rules, key=lambda x: (-x.counts.asked_count, x.counts.tool))),
+        tuple(hours[hour] for hour in range(24)),
+        zone,
+        tuple(_list_unused_rules(policy, given)),
+    )
+
+
+def _compute_rule_stats(
+    rule: str, calls: Sequence[call_history.CallInReport], reader: AmountReader
+) -> RuleStats:
+    approvers: Counter[str] = Counter()
+    alone, amounts = 0, dict[str, Extent]()
+    for call in calls:
+        for vote in call.votes:
+            if vote.verb is CallVerb.APPROVE:
+                approvers[vote.person] += 1
+                alone += not vote.opened
+        if report.get_call_fate(call) is report.CallFate.APPROVED:
+            for field, value in reader.read_amounts(call).items():
+                name = f"{call.tool}.{field}"
+                low, high = amounts.get(name, (value, value))
+                amounts[name] = min(low, value), max(high, value)
+    return RuleStats(
+        counts=report.count_calls(rule, calls),
+        approvals=approvers.total(),
+        alone=alone,
+        hasty=sum(report.is_hasty(call, vote) for call in calls for vote in call.votes),
+        approvers=tuple(sorted(approvers.items(), key=lambda each: (-each[1], each[0]))),
+        amounts=dict(sorted(amounts.items())),
+    )
+
+
+def load_rule_report(
+    views: PersonViewFactory, since: datetime, until: datetime
+) -> tuple[list[call_history.CallInReport], RuleReport]:
+    """Return the calls that people had to decide in this time, and the report on their rules."""
+    lists = views.build_overview()
+    with lists.store.read() as tx:
+        asked = call_history.list_calls_people_had_to_decide(tx, lists.team, since, until)
+        gates = call_history.list_gates_given(tx, lists.team, since, until)
+    policy, tools = views.policy.policy, views.grants.tools
+    return asked, compute_rule_report(asked, gates, policy, tools)
+
+
+class AmountReader:
+    """Reads the amounts in the arguments of recorded calls: their numbers that identify nothing."""
+
+    def __init__(self, tools: Registry) -> None:
+        """Read amounts by the schemas of `tools`."""
+        self._tools = tools
+        self._found: dict[tuple[str, str], ToolWithAmounts] = {}
+
+    def find_tool(
+        self, call: call_history.CallInReport
+    ) -> tuple[Tool[Any] | None, tuple[str, ...]]:
+        """Return the tool of a call, None if it is gone, and its fields that hold amounts."""
+        key = (call.tool, call.action)
+        if key not in self._found:
+            tools = self._tools
+            tool = tools.find_action_tool(call.action) if call.action else tools.get(call.tool)
+            self._found[key] = tool, _list_amount_fields(tool) if tool else ()
+        return self._found[key]
+
+    def read_amounts(self, call: call_history.CallInReport) -> dict[str, Decimal]:
+        """Return the amounts of a call by field; those that are absent or null are left out."""
+        fields = self.find_tool(call)[1]
+        if not fields or call.is_purged:
+            return {}
+        values = _read_exactly(call.newest_arguments)
+        read = {field: _parse_amount(values.get(field)) for field in fields}
+        return {field: value for field, value in read.items() if value is not None}
+
+
+def _list_amount_fields(tool: Tool[Any]) -> tuple[str, ...]:
+    properties: Mapping[str, Any] = tool.schema().get("properties") or {}
+    return tuple(
+        name
+        for name, schema in properties.items()
+        if _is_numeric(schema) and not _IDENTIFIER.search(name) and not is_secret_field(tool, name)
+    )
+
+
+def is_secret_field(tool: Tool[Any], name: str) -> bool:
+    """Return whether the value of this argument may be secret."""
+    model: type[BaseModel] = tool.arguments
+    return name in tool.secret or may_path_hold_secrets(model, (name,))
+
+
+def _is_numeric(schema: Any) -> bool:
+    """Return whether a JSON Schema is one of numbers that are not chosen from a list."""
+    if not isinstance(schema, dict) or "enum" in schema or "const" in schema:
+        return False
+    kinds = [schema.get("type"), *(each.get("type") for each in schema.get("anyOf", ()))]
+    listed = [each for kind in kinds for each in (kind if isinstance(kind, list) else [kind])]
+    return bool({"number", "integer"} & {*filter(None, listed)})
+
+
+def _parse_amount(value: Any) -> Decimal | None:
+    if isinstance(value, bool) or not isinstance(value, int | str | Decimal):
+        return None
+    try:
+        found = Decimal(value)
+    except InvalidOperation:
+        return None
+    return found if found.is_finite() else None
+
+
+def find_policy_zone(policy: Policy) -> str:
+    """Return the time zone of the policy's business hours; UTC if it has none."""
+    hours = [gate.hours for gate in policy.asks()]
+    hours += [policy.calendar.hours] if policy.calendar else []
+    return next((each.zone for each in hours if each), "UTC")
+
+
+def _list_unused_rules(policy: Policy, given: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yield the rules that no gate names and that refused nothing."""
+    used, refusals = set[str](), set[str]()
+    for gate, note in given:
+        if note:
+            refusals.add(note)
+        else:
+            known = load_gate(gate)
+            used |= {known.rule, *(known.added if isinstance(known, Ask) else ())}
+    for rule in policy.rules:
+        denies = isinstance(rule.gate, Deny) and any(
+            note.endswith(rule.gate.reason) or repr(rule.name) in note for note in refusals
+        )
+        if rule.name not in used and not denies:
+            yield rule.name
+
+
+# The report as sentences and tables: for a terminal, a message, and Home.
+
+
+def list_findings(found: RuleReport, words: MentionStyle, most: int = 0) -> Iterator[str]:
+    """Yield what the report says, a sentence each; at most `most` of a kind (0: all)."""
+    approvals, alone = (sum(x.approvals for x in found.rules), sum(x.alone for x in found.rules))
+    hasty = sum(each.hasty for each in found.rules)
+    if approvals:
+        yield (
+            f"{alone} of {approvals} approvals were one click on the card, without"
+            f" Review or Edit. {hasty} votes came in under {report.HASTY.seconds} s."
+        )
+    if any(found.hours):
+        hour = max(range(24), key=found.hours.__getitem__)
+        yield f"Most votes come between {hour:02}:00 and {hour + 1:02}:00 ({found.zone})."
+    approved = [each for each in found.rules if each.is_always_approved]
+    for each in approved[: most or None]:
+        yield _always_approved_sentence(each, words)
+    if found.unused:
+        names = ", ".join(words.quote_text(each) for each in found.unused[: most or None])
+        more = f" and {len(found.unused) - most} more" if most and most < len(found.unused) else ""
+        yield f"Rules that applied to nothing: {names}{more}."
+
+
+def _always_approved_sentence(rule: RuleStats, words: MentionStyle) -> str:
+    """Return what was approved every time, by whom and how fast."""
+    counts = rule.counts
+    people = [f"{words.format_person(who)} ({count})" for who, count in rule.approvers[:5]]
+    people += [f"{len(rule.approvers) - 5} more"] if len(rule.approvers) > 5 else []
+    told = [f"by {', '.join(people)}"]
+    told += [f"{words.quote_text(x)} {format_extent(each)}" for x, each in rule.amounts.items()]
+    told += [f"{counts.edited} edited"] if counts.edited else []
+    approved = counts.fates[report.CallFate.APPROVED]
+    name, speed = words.quote_text(counts.tool), report.describe_speed(counts.speed)
+    return f"All {approved} calls of rule {name} were approved: {'; '.join(told)}{speed}."
+
+
+def format_extent(extent: Extent) -> str:
+    """Return the smallest and the largest as words: "10 to 50", or "10" where they are one."""
+    low, high = (f"{each:f}" for each in extent)
+    return low if low == high else f"{low} to {high}"
+
+
+def render_rule_report_lines(found: RuleReport, words: MentionStyle) -> Iterator[str]:
+    """Yield the rules as a table, then the hours and the findings; nothing if nobody was asked."""
+    if found.rules:
+        head = ("rule", *report.HEAD, "median", "90% within", "one click", report.UNDER)
+        shown = found.rules[: report.MOST_LINES]
+        rows = [
+            (*report.build_counts_row(x.counts), *report.dash_zeros(x.alone, x.hasty))
+            for x in shown
+        ]
+        yield from ("", *report.render_table(head, rows))
+        yield from report.left_out_line(len(found.rules), report.MOST_LINES, "rules")
+    if any(found.hours):
+        yield from ("", f"votes by the hour of the day ({found.zone})")
+        longest = max(found.hours)
+        for hour, count in enumerate(found.hours):
+            if count:
+                yield f"{hour:02}:00  {'█' * -(-count * report.LINE_BAR // longest)}  {count}"
+    findings = list(list_findings(found, words))
+    yield from ["", *findings] if findings else ()
+
+
+def render_findings_blocks(found: RuleReport, words: MentionStyle) -> list[block_kit.Json]:
+    """Draw the first findings as a section; nothing for none."""
+    text = render_findings_text(found, words)
+    place = build_block_id(BlockKind.OVERVIEW, "findings")
+    return [block_kit.section_block(place, block_kit.mrkdwn(text))] if text else []
+
+
+def render_findings_text(found: RuleReport, words: MentionStyle) -> str:
+    """Return the first findings as a list in mrkdwn that fits a section; "" for none."""
+    text = ""
+    for line in list_findings(found, words, FINDINGS):
+        if len(text) + len(line) < MOST_TEXT:
+            text += f"• {line}\n"
+    return text

@@ -1,0 +1,438 @@
+"""Rules that the record suggests: what people always approve, and what they often do not.
+
+Each is tried on the recorded calls, in its place in the policy, before it is shown. One that would
+have let through what people rejected, edited or left, or what failed, is not. Nothing is written.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from decimal import Decimal
+from enum import Enum
+from functools import cached_property
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from bot.approvals import call_gates
+from bot.cards.request_list import mask_on_one_line
+from bot.explain import report, rule_report
+from bot.explain.explanation import MentionStyle
+from bot.explain.replay import FixedClock
+from bot.policy.evaluation import CurrentPolicy, PolicyError, parse
+from bot.policy.gates import Allow, Ask, load_gate
+from bot.policy.rules import parse_cached_condition
+from bot.policy.tally import Ballot, tally_ballots
+from bot.tools import Effect, Tool
+from bot.tools.arguments import load_arguments, normalise_and_reveal_secrets
+from storage.call_history import CallInReport
+from storage.calls import WRITERS
+from storage.states import CallStatus, VoteOutcome
+
+LEAST = 20  # decisions that a suggestion needs
+LEAST_SAME = 5  # approvals of the same call for the same person
+ONE_PERSON = timedelta(days=30)  # for so long one approver has to have agreed, else two have
+OFTEN = 0.3  # of the decisions are rejections or edits
+OFFER = {"where": "everywhere", "lasts": "7d", "uses": 10}
+LASTS = timedelta(days=7)  # as in the offer
+OFFER_USES = 10
+MOST_NAMED = 5  # calls that the evidence names
+TEXT = 90  # characters of one
+ASKING = ("ask", "once")
+_FATE = report.CallFate
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedCall:
+    """A call that people decided, with its tool and its arguments."""
+
+    call: CallInReport
+    gate: Ask
+    tool: Tool[Any]
+    arguments: BaseModel
+    amounts: Mapping[str, Decimal]
+    fate: report.CallFate
+    is_edited: bool  # a person changed it
+    is_good: bool  # people approved it as it was, and it did not fail
+
+    @cached_property
+    def values(self) -> dict[str, Any]:
+        """The arguments as conditions read them."""
+        dumped = self.arguments.model_dump(mode="python", exclude_computed_fields=True)
+        found: dict[str, Any] = normalise_and_reveal_secrets(dumped, exact=False)
+        return found
+
+    def read_choice(self, name: str) -> str:
+        """Return the value of an argument as conditions write it."""
+        value = self.values.get(name)
+        plain = value.value if isinstance(value, Enum) else value
+        return json.dumps(plain, ensure_ascii=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SuggestedRule:
+    """A rule for the policy, the rule above which it belongs, and the evidence for it."""
+
+    entry: Mapping[str, Any]  # its keys in the file
+    above: str
+    evidence: tuple[str, ...]
+
+
+class NoSuggestionError(Exception):
+    """Raised where the record suggests nothing; the text says why, "" where that is plain."""
+
+
+@dataclass(slots=True)
+class PolicySuggester:
+    """Finds what the recorded decisions suggest for a policy."""
+
+    written: Mapping[str, Any]  # the content of the policy's file, with names replaced
+    sources: call_gates.PolicyFactSources
+    reader: rule_report.AmountReader
+    words: MentionStyle
+    suggested: list[SuggestedRule] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)  # why there is none, for a rule and a tool
+    _of_tool: dict[str, list[JudgedCall]] = field(default_factory=dict)
+    _named: int = 0  # rules
+
+    def suggest_rules(self, recorded: Sequence[CallInReport]) -> None:
+        """Add what these calls suggest, by rule and tool."""
+        found = [self._load_call(call) for call in recorded if report.is_decided_by_people(call)]
+        judged = [each for each in found if each and each.fate in report.DECIDED]
+        self._of_tool = report.group_by(judged, lambda x: x.call.tool)
+        groups = report.group_by(judged, lambda x: (x.gate.rule, x.call.tool))
+        for (rule, tool), decided in sorted(groups.items(), key=lambda each: -len(each[1])):
+            why: list[str] = []
+            for suggest in (self._allow, self._remember, self._ask_fewer, self._ask_more):
+                try:
+                    self.suggested += suggest(rule, decided)
+                except NoSuggestionError as error:
+                    why += filter(None, [str(error)])
+            if why:
+                told = self.words.quote_text(f"{tool}, asked by rule {rule!r}")
+                self.reasons.append(f"{told}: {'; '.join(dict.fromkeys(why))}.")
+        if unread := found.count(None):
+            gone = "their tool is gone or takes other arguments now, or they were purged"
+            self.reasons.append(f"{unread} calls were left out: {gone}.")
+
+    def _load_call(self, call: CallInReport) -> JudgedCall | None:
+        """Return the call as it can be judged; None if its tool or its arguments are gone."""
+        (tool, _), gate = self.reader.find_tool(call), load_gate(call.gate)
+        if tool is None or call.is_purged or not isinstance(gate, Ask):
+            return None
+        model: type[BaseModel] = tool.arguments
+        try:
+            read = model.model_validate_json(call.newest_arguments, by_alias=True, by_name=True)
+        except ValidationError:
+            return None
+        fate = report.get_call_fate(call)
+        edited = bool({x.author for x in call.revisions_by_number.values()} - WRITERS)
+        failed = call.status in (CallStatus.FAILED, CallStatus.UNKNOWN)
+        good = fate is _FATE.APPROVED and not (failed or edited)
+        amounts = self.reader.read_amounts(call)
+        return JudgedCall(call, gate, tool, read, amounts, fate, edited, good)
+
+    def _allow(self, rule: str, decided: Sequence[JudgedCall]) -> list[SuggestedRule]:
+        """Return rules that allow up to the largest amount that was always approved."""
+        _require_reversible(decided)
+        fields = self.reader.find_tool(decided[0].call)[1]
+        if not fields or decided[0].tool.asks:  # what reads more than is allowed unasked
+            raise NoSuggestionError("it has no amount up to which it could be allowed")
+        units = _list_choice_fields(decided[0].tool, units=True)
+        full = [x for x in decided if set(fields) <= x.amounts.keys()]
+        groups = report.group_by(full, lambda x: tuple(x.read_choice(unit) for unit in units))
+        found, why = [], ["no call has an amount"]
+        for some in sorted(groups.values(), key=len):
+            try:
+                found.append(self._allow_up_to(rule, fields, some))
+            except NoSuggestionError as error:
+                why.append(str(error))
+        if not found:
+            raise NoSuggestionError(why[-1])
+        return found
+
+    def _allow_up_to(
+        self, rule: str, fields: Sequence[str], some: Sequence[JudgedCall]
+    ) -> SuggestedRule:
+        main, (place, entry) = fields[0], self._find_place(rule)
+        bad = min((x.amounts[main] for x in some if not x.is_good), default=None)
+        good = [x for x in some if x.is_good and (bad is None or x.amounts[main] < bad)]
+        _require_enough(good, "" if bad is None else f" below {main} {bad:f}, which was not")
+        tests = [f"({entry['when']})"] if "when" in entry else []
+        told = []
+        for name in fields:
+            low, *_, high = sorted(x.amounts[name] for x in good)
+            tests.append(f"args.{name} >= {min(low, Decimal(0)):f} && args.{name} <= {high:f}")
+            told.append(f"{name} {rule_report.format_extent((low, high))}")
+        choices = _list_choice_fields(some[0].tool)
+        for name in choices:
+            seen = sorted({x.read_choice(name) for x in good})
+            tests.append(f"args.{name} in [{', '.join(seen)}]")
+        scope = ("risk", "channel", "requester")
+        kept: dict[str, Any] = {key: each for key, each in entry.items() if key in scope}
+        kept |= {"when": " && ".join(tests), "verdict": "allow"}
+        entry = self._name_entry("allow", good[0], kept)
+        unasked = self._try_rule(place, entry, self._of_tool[good[0].call.tool], Allow)
+        if wrong := [x for x in unasked if not x.is_good]:
+            raise NoSuggestionError(f"it would have let through {self._name_calls(wrong)}")
+        free = ", ".join(sorted(good[0].values.keys() - {*fields, *choices})) or "nothing"
+        effects = (
+            f"Would have run unasked: {self._name_calls(unasked, main)}.",
+            f"Would have been refused: nothing. Not limited by it: {free}.",
+        )
+        return SuggestedRule(entry, rule, (self._describe_evidence(good, told), *effects))
+
+    def _remember(self, rule: str, decided: Sequence[JudgedCall]) -> list[SuggestedRule]:
+        """Return a rule that offers to save the approval of what one person repeats."""
+        place, entry = self._find_place(rule)
+        gate = decided[-1].gate
+        if gate.remember or gate.once or _get_quorum(gate) != 1 or "owner of" in str(entry):
+            raise NoSuggestionError
+        _require_reversible(decided)
+        same = report.group_by(decided, lambda x: (x.call.requester, x.call.newest_arguments))
+        often = {
+            key: some
+            for key, some in same.items()
+            if len(some) >= LEAST_SAME and all(x.is_good for x in some)
+        }
+        if not often:
+            least = f"no call was approved {LEAST_SAME} times for one person"
+            raise NoSuggestionError(f"{least} and never otherwise")
+        good = [x for some in often.values() for x in some]
+        entry = self._name_entry("remember", good[0], entry)
+        entry |= {"requester": sorted({who for who, _ in often}), "remember": [OFFER]}
+        applied = {*self._try_rule(place, entry, good, Ask)}
+        unasked = [x for some in often.values() for x in _list_repeats(some) if x in applied]
+        told = [f"{len(often)} different calls, each at least {LEAST_SAME} times for one person"]
+        effect = f"Would have run unasked, if saved: {self._name_calls(unasked)}."
+        evidence = (self._describe_evidence(good, told), effect)
+        return [SuggestedRule(entry, rule, (*evidence, "Would have been refused: nothing."))]
+
+    def _ask_fewer(self, rule: str, decided: Sequence[JudgedCall]) -> list[SuggestedRule]:
+        """Return a rule with a smaller quorum, if the last vote never differed."""
+        quorum = _get_quorum(decided[-1].gate)
+        if quorum < 2:
+            raise NoSuggestionError
+        _require_reversible(decided)
+        if wrong := [x for x in decided if not x.is_good and _is_approved_by(x, quorum - 1)]:
+            raise NoSuggestionError(f"fewer would have let through {self._name_calls(wrong)}")
+        good = [x for x in decided if x.is_good]
+        _require_enough(good)
+        place, entry = self._find_place(rule)
+        entry = self._name_entry("ask fewer", good[0], entry) | {"quorum": quorum - 1}
+        applied = self._try_rule(place, entry, good, Ask)
+        told = [f"{quorum} people each, of whom the last never differed"]
+        effect = f"Would have run after {quorum - 1} of {quorum}: {self._name_calls(applied)}."
+        evidence = (self._describe_evidence(good, told), effect)
+        return [SuggestedRule(entry, rule, (*evidence, "Would have been refused: nothing."))]
+
+    def _ask_more(self, rule: str, decided: Sequence[JudgedCall]) -> list[SuggestedRule]:
+        """Return a rule with a larger quorum, if many calls were rejected or edited."""
+        quorum, voted = _get_quorum(decided[-1].gate), [x for x in decided if x.call.votes]
+        rejected = [x for x in voted if x.fate is _FATE.REJECTED]
+        edited = [x for x in voted if x.is_edited and x.fate is _FATE.APPROVED]
+        wrong = len(rejected) + len(edited)
+        if not quorum or len(voted) < LEAST or wrong < OFTEN * len(voted):
+            raise NoSuggestionError
+        if len({vote.person for x in voted for vote in x.call.votes}) <= quorum:
+            raise NoSuggestionError("many were rejected or edited, but nobody else decides")
+        place, entry = self._find_place(rule)
+        entry = self._name_entry("ask more", voted[0], entry) | {"quorum": quorum + 1}
+        entry["verdict"] = "ask"
+        entry.pop("remember", None)
+        ran = [x for x in voted if x.fate is _FATE.APPROVED]
+        applied = self._try_rule(place, entry, ran, Ask)
+        told = [f"{len(rejected)} rejected, {len(edited)} edited, of {len(voted)} decided"]
+        effect = f"Would have waited for one more person: {self._name_calls(applied)}."
+        return [SuggestedRule(entry, rule, (self._describe_evidence(voted, told), effect))]
+
+    def _find_place(self, rule: str) -> tuple[int, dict[str, Any]]:
+        """Return the rule's place in the file and its entry; raises NoSuggestionError."""
+        entries = self.written.get("rule", [])
+        if rule == "default":
+            return len(entries), {"verdict": "ask"}
+        for index, entry in enumerate(entries):
+            if entry.get("name", f"rule {index + 1}") == rule and entry["verdict"] in ASKING:
+                return index, dict(entry)
+        raise NoSuggestionError("the policy has no such rule that asks")
+
+    def _name_entry(self, kind: str, about: JudgedCall, entry: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the entry for this tool alone, under a name of its own."""
+        tool, self._named = about.call.tool, self._named + 1
+        own = {"name": f"{kind} {tool[:36]} ({self._named})", "tool": tool}
+        own |= {"effect": about.tool.does.value}
+        return own | {key: value for key, value in entry.items() if key not in own}
+
+    def _try_rule(
+        self, place: int, entry: Mapping[str, Any], calls: Sequence[JudgedCall], kind: type
+    ) -> list[JudgedCall]:
+        """Return the calls that the policy with this rule in its place decides by it.
+
+        Limits over a time are taken from the record: they applied where a gate names them.
+        """
+        rules = [*self.written.get("rule", [])]
+        rules.insert(place, dict(entry))
+        try:
+            policy = parse(dump_toml({**self.written, "rule": rules}))
+        except PolicyError as error:
+            raise NoSuggestionError(f"the rule would not be valid: {error.problems[0]}") from None
+        limits = {x.name for x in policy.rules if x.when and parse_cached_condition(x.when).spent}
+        rest = tuple(x for x in policy.rules if x.name not in limits)
+        asking = self.sources.policy.policy.asking
+        policy = policy.model_copy(update={"rules": rest, "asking": asking})
+        current, known, found = CurrentPolicy(policy), self.sources, list[JudgedCall]()
+        for each in calls:
+            call, tool = each.call, each.tool
+            if limits & {each.gate.rule, *each.gate.added}:
+                continue
+            clock = FixedClock(call.created_at)
+            then = call_gates.PolicyFactSources(current, known.directory, known.store, clock)
+            facts = call_gates.load_policy_facts_from_values(
+                then, call.requester, call.channel, tool, each.values
+            )
+            facts = replace(facts, client=call.client) if call.client else facts
+            gate = policy.get_gate(facts)
+            found += [each] if gate.rule == entry["name"] and isinstance(gate, kind) else []
+        if not found:
+            raise NoSuggestionError("another rule decides, or it cannot be told without Slack")
+        return found
+
+    def _describe_evidence(self, good: Sequence[JudgedCall], told: Sequence[str]) -> str:
+        people = len({vote.person for x in good for vote in x.call.votes})
+        days = sorted(f"{x.call.created_at:%Y-%m-%d}" for x in good)
+        by = f"decided by {people} {'person' if people == 1 else 'people'}"
+        return f"{len(good)} calls, {'; '.join(told)}; {by} from {days[0]} to {days[-1]}."
+
+    def _name_calls(self, calls: Sequence[JudgedCall], field: str = "") -> str:
+        """Return how many calls these are, and the effects of some; the largest, of a field."""
+        ordered = sorted(calls, key=lambda x: -x.amounts[field]) if field else calls
+        few = [(x.tool, x.call.newest_arguments) for x in ordered[: 4 * MOST_NAMED]]
+        told = [tool.effect_sentence(load_arguments(tool, text)) for tool, text in few]
+        named = dict.fromkeys(mask_on_one_line(each, TEXT) for each in told)
+        some = "; ".join(map(self.words.quote_text, [*named][:MOST_NAMED]))
+        more = "; …" if len(calls) > MOST_NAMED else ""
+        return f"{len(calls)} {'call' if len(calls) == 1 else 'calls'} ({some}{more})"
+
+
+def _require_reversible(calls: Sequence[JudgedCall]) -> None:
+    """Raise NoSuggestionError for calls that cannot be undone, as the record or the tool says."""
+    effects = {x.call.does for x in calls} | {x.tool.does.value for x in calls}
+    if effects - {Effect.READ, Effect.WRITE}:
+        raise NoSuggestionError("what cannot be undone is always asked")
+
+
+def _require_enough(good: Sequence[JudgedCall], where: str = "") -> None:
+    """Raise NoSuggestionError for fewer than 20 calls, or one approver within 30 days."""
+    if len(good) < LEAST:
+        count = f"{len(good)} {'call was' if len(good) == 1 else 'calls were'}"
+        raise NoSuggestionError(f"{count} approved unchanged{where}, and it takes {LEAST}")
+    times = [x.call.created_at for x in good]
+    several = len({vote.person for x in good for vote in x.call.votes}) > 1
+    if not several and max(times) - min(times) < ONE_PERSON:
+        raise NoSuggestionError(f"one person approved all, within {ONE_PERSON.days} days")
+
+
+def _list_choice_fields(tool: Tool[Any], *, units: bool = False) -> list[str]:
+    """Return the fields that hold one of a few values; `units`: currencies alone."""
+    properties: Mapping[str, Any] = tool.schema().get("properties") or {}
+    return [
+        name
+        for name, schema in properties.items()
+        if name.endswith("currency")
+        or (not units and ("enum" in schema or schema.get("type") == "boolean"))
+        if not rule_report.is_secret_field(tool, name)
+    ]
+
+
+def _get_quorum(gate: Ask) -> int:
+    """Return how many have to approve; 0 if there are several stages."""
+    return gate.stages[0].quorum if len(gate.stages) == 1 else 0
+
+
+def _is_approved_by(each: JudgedCall, quorum: int) -> bool:
+    """Return whether so many of the votes, in their order, would have approved the call."""
+    stage = each.gate.stages[0].model_copy(update={"quorum": quorum})
+    newest = max(each.call.revisions_by_number)
+    ballots = [
+        Ballot(vote.giver or vote.person, vote.verb, 0, vote.at)
+        for vote in each.call.votes
+        if vote.revision == newest
+    ]
+    gate = each.gate.model_copy(update={"stages": (stage,)})
+    return tally_ballots(gate, ballots).outcome is VoteOutcome.APPROVED
+
+
+def _list_repeats(same: Sequence[JudgedCall]) -> Iterator[JudgedCall]:
+    """Yield the calls that an approval of an earlier one would have covered, had it been saved."""
+    saved, uses = same[0].call.created_at, 0
+    for each in same[1:]:
+        if each.call.created_at - saved < LASTS and uses < OFFER_USES:
+            uses += 1
+            yield each
+        else:
+            saved, uses = each.call.created_at, 0
+
+
+# The suggestions as a policy file of their own.
+
+
+def dump_toml(table: Mapping[str, Any]) -> str:
+    """Return the content of a policy file as TOML, a line for each key."""
+    return "".join(f"{_dump_key(key)} = {_dump_value(value)}\n" for key, value in table.items())
+
+
+def _dump_key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _dump_value(key)
+
+
+def _dump_value(value: Any) -> str:
+    match value:
+        case str():
+            return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        case bool():
+            return json.dumps(value)
+        case Mapping():
+            pairs = (f"{_dump_key(key)} = {_dump_value(each)}" for key, each in value.items())
+            return f"{{ {', '.join(pairs)} }}"
+        case list():
+            return f"[{', '.join(map(_dump_value, value))}]"
+        case _:  # a number or a date
+            return str(value)
+
+
+def render_suggestions(written: Mapping[str, Any], found: PolicySuggester) -> Iterator[str]:
+    """Yield the suggestions as lines of a policy that is whole by itself, and why others are not.
+
+    `written`: the policy they are for; what its rules need of it is copied.
+    """
+    defaults = dict(written.get("defaults", {}))
+    if not {"approvers", "stages"} & defaults.keys():
+        named = (x["approvers"] for x in written.get("rule", []) if "approvers" in x)
+        defaults["approvers"] = [x for x in next(named, []) if "owner of" not in x] or ["channel"]
+    used = dump_toml({"defaults": defaults, "rule": [x.entry for x in found.suggested]})
+    yield from dump_toml(_select_used_tables(written, used)).splitlines()
+    yield from ("[defaults]", *dump_toml(defaults).splitlines())
+    for each in found.suggested:
+        place = "at the end" if each.above == "default" else f"above the rule {each.above!r}"
+        lines = (*each.evidence, f"It belongs {place}.")
+        yield from ("", *(f"# {line}" for line in lines), "[[rule]]")
+        yield from dump_toml(each.entry).splitlines()
+    if found.reasons:
+        yield from ("", "# Nothing else is suggested:", *(f"# {each}" for each in found.reasons))
+
+
+def _select_used_tables(written: Mapping[str, Any], used: str) -> dict[str, Any]:
+    """Return the tables of hours, freezes and owners that the rules in `used` ask for."""
+    hours: Mapping[str, Any] = written.get("hours", {})
+    every, zone = "in_freeze" in used, {"zone": hours["zone"]} if hours else {}
+    freezes, owners = (written.get(table, {}).items() for table in ("freezes", "owners"))
+    tables = {
+        "hours": hours if re.search(r"business_hours = true|in_business_hours", used) else {},
+        "freezes": {x: zone | each for x, each in freezes if every or f"freezes.{x}" in used},
+        "owners": {x: each for x, each in owners if f'owner of args.{x}"' in used},
+    }
+    return {table: each for table, each in tables.items() if each}

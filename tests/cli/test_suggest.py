@@ -1,0 +1,318 @@
+"""`countersign policy suggest`: which rules the decisions on record suggest, and why others not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.policy.evaluation import parse
+from bot.policy.gates import Allow, Ask
+from countersign.cli.commands import main
+from storage.states import CallStatus, CallVerb
+from tests.explain.decided import ANA, BEN, CLEO, Decided, asked_by, write_decided
+from tests.records import settings_of, store_of
+from tests.storage.builders import AT
+
+DEFAULTS = '[defaults]\napprovers = ["@shop-leads"]\n'
+REFUNDS = f"""{DEFAULTS}
+[[rule]]
+name = "refunds"
+tool = "refund_*"
+channel = "C0SUPPORT"
+verdict = "ask"
+deadline = "4h"
+"""
+APPROVE, REJECT = CallVerb.APPROVE, CallVerb.REJECT
+NO = {"status": CallStatus.REJECTED, "votes": ((CLEO, REJECT, 30),)}
+Suggest = Callable[[str, Sequence[Decided]], str]
+
+
+def refund(amount: float, who: str = ANA, day: int = 0, **changed: Any) -> Decided:
+    """A refund of this amount that somebody approved after a minute."""
+    given = {"order_id": 1042, "amount": f"{amount}", "reason": "late", "note": None}
+    votes = ((who, APPROVE, 60),)
+    at, gate = AT + timedelta(days=day), asked_by("refunds")
+    return replace(Decided("refund_order", given, votes=votes, at=at, gate=gate), **changed)
+
+
+def twenty(**changed: Any) -> list[Decided]:
+    """Refunds of 10 to 29, approved by Ana and Cleo in turn, one a day."""
+    return [refund(10 + n, (ANA, CLEO)[n % 2], n, **changed) for n in range(20)]
+
+
+@pytest.fixture
+def suggest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Suggest:
+    """Writes the policy and the record, runs the command, and returns what it prints."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "kit_tools.py").write_text(
+        "from tests.stories.fakes import FakeTools\nlogin = FakeTools().tools[5]\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    set_ = {"COUNTERSIGN_POLICY": "policy.toml", "COUNTERSIGN_SHOP": str(tmp_path / "shop.db")}
+    monkeypatch.delenv("SLACK_BOT_TOKEN", raising=False)
+    for name, value in (set_ | {"COUNTERSIGN_TOOLS": "kit_tools"}).items():
+        monkeypatch.setenv(name, value)
+
+    def run(policy: str, calls: Sequence[Decided]) -> str:
+        path = tmp_path / "record.db"
+        for name, value in settings_of(path).items():
+            monkeypatch.setenv(name, value)
+        store = store_of(path)
+        store.open()
+        write_decided(store, calls)
+        store.close()
+        Path("policy.toml").write_text(policy)
+        assert main(["policy", "suggest", "--since", "9999d"]) == 0
+        told = capsys.readouterr().out
+        Path("suggested.toml").write_text(told)
+        assert main(["policy", "check", "--policy", "suggested.toml"]) == 0, capsys.readouterr()
+        assert Path("policy.toml").read_text() == policy
+        capsys.readouterr()
+        return told
+
+    return run
+
+
+def test_up_to_the_largest_amount_that_was_always_approved(
+    suggest: Suggest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is a rule that allows below what was refused, with its evidence, place and what it did."""
+    told = suggest(REFUNDS, [*twenty(), refund(40, **NO), refund(50)])
+    [rule] = parse(told).rules
+    assert (rule.tools, rule.effects, rule.channels) == (
+        ("refund_order",),
+        ("write",),
+        ("C0SUPPORT",),
+    )
+    assert rule.when == 'args.amount >= 0 && args.amount <= 29 && args.reason in ["late"]'
+    assert isinstance(rule.gate, Allow)
+    assert "# 20 calls, amount 10 to 29; decided by 2 people from 2026-03-02 to 2026-03-21." in told
+    assert "# Would have run unasked: 20 calls (Refund 29.00 EUR of order 1042;" in told
+    assert "Would have been refused: nothing. Not limited by it: note, order_id." in told
+    assert "# It belongs above the rule 'refunds'." in told
+    cases = [
+        f"""
+[[case]]
+name = "{amount}"
+tool = "refund_order"
+requester = "{BEN}"
+channel = "C0SUPPORT"
+at = 2026-03-02T12:00:00Z
+args = {{order_id = 1042, amount = "{amount}", reason = "late"}}
+expect = "{expected}"
+"""
+        for amount, expected in (("29.00", "allow"), ("29.01", "ask"))
+    ]
+    Path("cases.toml").write_text("".join(cases))
+    assert main(["policy", "test", "cases.toml", "--policy", "suggested.toml"]) == 0
+    assert "2 ok, 0 wrong" in capsys.readouterr().out
+
+
+WHOLE = """
+[approvers]
+money = ["@shop-leads"]
+
+[conditions]
+large = "args.amount > 5.0"
+
+[hours]
+zone = "Europe/Berlin"
+opens = "09:00"
+closes = "17:00"
+calendar = "DE"
+
+[freezes]
+new_year = { from = 2026-12-19, to = 2027-01-03 }
+easter = { from = 2027-03-26, to = 2027-03-29 }
+
+[owners.order_id]
+1042 = ["money"]
+
+[[rule]]
+name = "refunds"
+tool = "refund_*"
+when = "conditions.large && !freezes.new_year"
+verdict = "ask"
+approvers = ["money"]
+business_hours = true
+
+[[rule]]
+name = "frozen"
+when = "freezes.easter"
+verdict = "deny"
+reason = "It is Easter."
+
+[[rule]]
+name = "rest"
+verdict = "ask"
+approvers = ["owner of args.order_id", "money"]
+"""
+
+
+def test_it_is_whole_by_itself(suggest: Suggest) -> None:
+    """Names are replaced, and what the rules need of the policy comes with them, no more."""
+    told = suggest(WHOLE, twenty())
+    [rule] = parse(told).rules
+    assert rule.when.startswith("((args.amount > 5.0) && !freezes.new_year) && args.amount >= 0")
+    assert "new_year" in told
+    assert "easter" not in told
+    assert "zone" in told  # which the freeze had from the hours
+    assert parse(told).default
+
+
+def test_one_person_for_a_month_is_enough(suggest: Suggest) -> None:
+    """Within thirty days it takes two."""
+    alone = [refund(10 + n, ANA, 2 * n) for n in range(20)]
+    assert 'verdict = "allow"' in suggest(REFUNDS, alone)
+
+
+CANCEL = {"order_id": 1042, "reason": "asked for", "restock": True}
+STRICT = f'{REFUNDS}\n[[rule]]\nname = "all"\nverdict = "add"\napprovers = ["@finance"]\n'
+SUM = REFUNDS.replace(
+    "verdict",
+    'when = \'spent("refund_order", "amount", "24h") + args.amount > 0.0\'\nverdict',
+)
+
+
+@pytest.mark.parametrize(
+    ("policy", "calls", "why"),
+    [
+        (REFUNDS, twenty()[:19], "19 calls were approved unchanged, and it takes 20"),
+        (
+            REFUNDS,
+            [refund(10, day=n) for n in range(20)],
+            "one person approved all, within 30 days",
+        ),
+        (
+            REFUNDS,
+            [*twenty(), refund(15, **NO)],
+            "5 calls were approved unchanged below amount 15, which was not",
+        ),
+        (REFUNDS, [*twenty(), refund(9, editor=CLEO)], "0 calls were approved unchanged below"),
+        (REFUNDS, [*twenty(), refund(9, status=CallStatus.FAILED)], "below amount 9, which was"),
+        (REFUNDS, [*twenty(), refund(9, status=CallStatus.EXPIRED, votes=())], "below amount 9"),
+        (
+            REFUNDS,
+            [*twenty(), refund(9, **NO, gate=asked_by("default"))],
+            "it would have let through 1 call (Refund 9.00 EUR of order 1042)",
+        ),
+        (
+            DEFAULTS,
+            [
+                refund(n, tool="cancel_order", arguments=CANCEL, does="destructive")
+                for n in range(30)
+            ],
+            "what cannot be undone is always asked",
+        ),
+        (DEFAULTS, twenty(), "the policy has no such rule that asks"),
+        (STRICT, twenty(), "another rule decides, or it cannot be told without Slack"),
+        (SUM, twenty(), "another rule decides, or it cannot be told without Slack"),
+    ],
+)
+def test_why_nothing_is_allowed(
+    suggest: Suggest, policy: str, calls: Sequence[Decided], why: str
+) -> None:
+    """The reason stands below, and the output allows nothing."""
+    told = suggest(policy, calls)
+    assert why in told
+    assert 'verdict = "allow"' not in told
+
+
+def test_what_one_person_repeats_may_be_remembered(suggest: Suggest) -> None:
+    """Five approvals of one call are; of four nothing is suggested, nor where one was refused."""
+    five = [refund(70, day=n) for n in range(5)]
+    told = suggest(REFUNDS, [*five, refund(80, **NO)])
+    [rule] = parse(told).rules
+    assert rule.requesters == (BEN,)
+    assert isinstance(rule.gate, Ask)
+    assert (rule.gate.deadline, rule.gate.remember[0].where) == (4 * 3600, "everywhere")
+    assert "Would have run unasked, if saved: 4 calls (Refund 70.00 EUR of order 1042)." in told
+
+
+@pytest.mark.parametrize("calls", [4 * [refund(70)], [*5 * [refund(70)], refund(70, **NO)]])
+def test_what_is_not_always_approved_is_not_remembered(
+    suggest: Suggest, calls: Sequence[Decided]
+) -> None:
+    """It says how often it takes."""
+    told = suggest(REFUNDS, calls)
+    assert "no call was approved 5 times for one person and never otherwise" in told
+    assert "[[rule]]" not in told
+
+
+TWO = REFUNDS.replace('deadline = "4h"', "quorum = 2")
+BOTH = ((ANA, APPROVE, 60), (CLEO, APPROVE, 90))
+DIFFERED = {"status": CallStatus.REJECTED, "votes": ((ANA, APPROVE, 60), (CLEO, REJECT, 90))}
+QUORUM_2 = {"gate": asked_by("refunds", 2)}
+
+
+def test_a_second_person_who_never_differs(suggest: Suggest) -> None:
+    """One is enough then; what the first rejected is no reason against it."""
+    first = refund(99, **QUORUM_2, **NO)
+    told = suggest(TWO, [*twenty(votes=BOTH, **QUORUM_2), first])
+    fewer = next(rule for rule in parse(told).rules if rule.name.startswith("ask fewer"))
+    assert isinstance(fewer.gate, Ask)
+    assert fewer.gate.required_approvers == 1
+    assert "Would have run after 1 of 2: 20 calls" in told
+
+
+def test_a_second_person_who_differed_stays(suggest: Suggest) -> None:
+    """What one alone would have let through is named."""
+    told = suggest(TWO, [*twenty(votes=BOTH, **QUORUM_2), refund(99, **QUORUM_2, **DIFFERED)])
+    assert "fewer would have let through 1 call (Refund 99.00 EUR of order 1042)" in told
+    assert "ask fewer" not in told
+
+
+def test_much_that_is_rejected_or_edited_is_asked_of_one_more(suggest: Suggest) -> None:
+    """Three of ten are much."""
+    bad = [refund(99, **NO) for _ in range(5)] + [refund(98, editor=CLEO) for _ in range(4)]
+    told = suggest(REFUNDS, [*twenty(), *bad])
+    more = next(rule for rule in parse(told).rules if rule.name.startswith("ask more"))
+    assert isinstance(more.gate, Ask)
+    assert more.gate.required_approvers == 2
+    assert "5 rejected, 4 edited, of 29 decided" in told
+    assert "Would have waited for one more person: 24 calls" in told
+
+
+@pytest.mark.parametrize(
+    ("calls", "why"),
+    [
+        ([*twenty(), *[refund(99, **NO)] * 8], ""),
+        (
+            [refund(10, CLEO, n, **(NO if n % 2 else {})) for n in range(20)],
+            "many were rejected or edited, but nobody else decides",
+        ),
+    ],
+)
+def test_few_rejections_ask_nobody_more(
+    suggest: Suggest, calls: Sequence[Decided], why: str
+) -> None:
+    """Nor is it suggested where only one person decides."""
+    told = suggest(REFUNDS, calls)
+    assert "ask more" not in told
+    assert why in told
+
+
+def test_secrets_are_masked(suggest: Suggest) -> None:
+    """A suggestion about a call with a secret does not tell it."""
+    given = {"account": "shop", "password": "hunter22"}
+    told = suggest(DEFAULTS, 6 * [Decided("login", given, at=AT)])
+    assert "Log in to shop with ••••••••" in told
+    assert "hunter22" not in told
+
+
+def test_what_its_tool_no_longer_takes_is_left_out(suggest: Suggest) -> None:
+    """Calls of tools that are gone count for nothing, and it says so."""
+    told = suggest(DEFAULTS, [Decided("gone", {}), Decided("refund_order", {"order_id": 1})])
+    assert "2 calls were left out" in told
+
+
+def test_nothing_decided_is_nothing_suggested(suggest: Suggest) -> None:
+    """The output is a policy all the same."""
+    assert "[[rule]]" not in suggest(REFUNDS, [])
