@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Annotated, Literal
@@ -111,6 +111,8 @@ class Ask(_FrozenModel):
     reasons: Reasons = "never"  # which decisions need words of their own
     reminders: tuple[int, ...] = ()  # seconds from the moment it is asked
     escalation: tuple[Escalation, ...] = ()
+    # who may run it alone and at once, with a reason; None: nobody
+    break_glass: Approvers | None = Field(None, exclude_if=lambda who: who is None)
     remember: tuple[GrantOffer, ...] = ()
     once: GrantOffer | None = None  # remembered with every approval, unasked
     good_for: int = Field(GOOD_FOR, gt=0)  # seconds from an approval until what it is for starts
@@ -154,15 +156,14 @@ class Ask(_FrozenModel):
 
     def compute_due_time(self, start: datetime, seconds: int) -> datetime:
         """Return the moment when `seconds` have passed since `start`, in business hours if set."""
-        if self.hours is not None:
-            return self.hours.add_business_seconds(start, seconds)
-        return start + timedelta(seconds=seconds)
+        hours = self.hours
+        passed = timedelta(seconds=seconds)
+        return hours.add_business_seconds(start, seconds) if hours else start + passed
 
     def measure_waiting_time(self, start: datetime, at: datetime) -> timedelta:
         """Return how much of the time from `start` to `at` counts: business hours if set."""
-        if self.hours is not None:
-            return self.hours.measure_business_time(start, at)
-        return max(at - start, timedelta())
+        hours = self.hours
+        return hours.measure_business_time(start, at) if hours else max(at - start, timedelta())
 
     def copy_without_offers(self) -> Ask:
         """Return this gate without any offer to save an approval."""
@@ -174,15 +175,8 @@ class Ask(_FrozenModel):
 
         Who is notified, where and until when may differ.
         """
-        terms = {
-            "stages",
-            "any_order",
-            "escalation",
-            "veto",
-            "self_approval",
-            "editor_counts",
-            "reasons",
-        }
+        terms = {"stages", "any_order", "escalation", "veto", "self_approval"}
+        terms |= {"editor_counts", "reasons", "break_glass"}
         terms |= {"hours"} if self.escalation else set()  # which say whose votes came too early
         return self == other or self.model_dump(include=terms) == other.model_dump(include=terms)
 
@@ -262,6 +256,7 @@ def combine_gates(shown: Ask, now: Ask) -> Ask:
             "veto": min(shown.veto, now.veto),
             "reasons": _get_stricter_reasons(shown.reasons, now.reasons),
             "hours": now.hours if alike else None,
+            "break_glass": now.break_glass if now.break_glass == shown.break_glass else None,
             "escalation": tuple(
                 step for step in now.escalation if alike and step in shown.escalation
             ),
@@ -368,7 +363,7 @@ class Ballot:
     """One accepted vote, as it is stored."""
 
     person: str
-    verb: CallVerb  # APPROVE or REJECT
+    verb: CallVerb  # APPROVE, REJECT or BREAK_GLASS
     stage: int  # where it was let through, from 0
     at: datetime
     also: tuple[int, ...] = ()  # further stages where it may count, where they have no order
@@ -396,9 +391,14 @@ def tally_ballots(gate: Ask, ballots: Sequence[Ballot]) -> Tally:
     """Count `ballots` in the order in which they were stored.
 
     A person counts once; rejecting takes back that person's own approval. Votes after the end are
-    ignored.
+    ignored. Breaking glass stands for all approvals that are missing, where the gate lets somebody.
     """
-    return _tally_in_any_order(gate, ballots) if gate.any_order else _tally_in_order(gate, ballots)
+    count = _tally_in_any_order if gate.any_order else _tally_in_order
+    found = count(gate, ballots)
+    broken = any(each.verb is CallVerb.BREAK_GLASS for each in ballots)
+    if gate.break_glass is None or not broken or found.outcome is not VoteOutcome.OPEN:
+        return found
+    return replace(found, outcome=VoteOutcome.APPROVED, needed=0, open_stages=())
 
 
 def _tally_in_order(gate: Ask, ballots: Sequence[Ballot]) -> Tally:

@@ -14,10 +14,11 @@ from bot.approvals.call_views import build_call_view_for_approvers
 from bot.approvals.card_views import is_approvable_on_card
 from bot.approvals.dialog_access import DialogAccessChecker, DialogAdmission, DialogRefusal
 from bot.approvals.edits import Edit, EditHandler, ForbiddenEdit, UnchangedEdit
-from bot.approvals.permissions import PermissionChecker, needs_reason
+from bot.approvals.permissions import PermissionChecker, is_reason_in_own_words, needs_reason
 from bot.cards import button_codec, review_dialog
 from bot.cards.action_names import Action, DialogId, InputBlockId
 from bot.cards.edit_form import FieldErrors, render_edit_dialog
+from bot.cards.notices import BREAK_GLASS_REASON_REPLY
 from bot.cards.sentences import OUTDATED_CARD_REPLY
 from bot.cards.views import get_sender_workspace_id
 from bot.clock import Clock
@@ -41,6 +42,8 @@ VERBS: Mapping[Action, CallVerb] = {
     Action.REJECT: CallVerb.REJECT,
     Action.REJECT_ALL: CallVerb.REJECT,
     Action.SEND_BACK: CallVerb.SEND_BACK,
+    Action.BREAK_GLASS: CallVerb.BREAK_GLASS,
+    Action.OBJECT: CallVerb.OBJECT,
 }
 
 
@@ -62,6 +65,8 @@ class CallDialogFamily:
         DialogId.EDIT,
         DialogId.REJECT,
         DialogId.SEND_BACK,
+        DialogId.BREAK_GLASS,
+        DialogId.OBJECT,
     )
 
     def prepare_dialog(
@@ -122,6 +127,13 @@ class CallDialogFamily:
                 bar = format_field_error(self.directory, by.view_only_reason)
                 view = review_dialog.render_review_dialog(whole, bar=bar)
                 return PreparedDialog(view, call, bool(whole.masked_pieces))
+            case Action.BREAK_GLASS:
+                whole = build_call_view_for_approvers(self.tools, tx, shown)
+                view = review_dialog.render_break_glass_dialog(whole)
+                return PreparedDialog(view, call, bool(whole.masked_pieces))
+            case Action.OBJECT:
+                title = describe_call_effect(self.tools, tx, call)
+                return PreparedDialog(review_dialog.render_objection_dialog(target, title))
             case Action.REJECT:
                 view = review_dialog.render_reject_dialog(
                     target,
@@ -190,6 +202,14 @@ class CallDialogFamily:
                 return self._validate_permission(
                     CallVerb.SEND_BACK, target, body, InputBlockId.WORDS
                 )
+            case button_codec.DialogSubject(
+                (DialogId.BREAK_GLASS | DialogId.OBJECT) as name,
+                button_codec.CallTarget() as target,
+            ):
+                words = review_dialog.parse_entered_words(body["view"]["state"]["values"])
+                if not is_reason_in_own_words(CallVerb(name), words):
+                    return {InputBlockId.WORDS: BREAK_GLASS_REASON_REPLY}
+                return self._validate_permission(CallVerb(name), target, body, InputBlockId.WORDS)
             case button_codec.DialogSubject(DialogId.REVIEW, button_codec.CallTarget() as target):
                 return self._validate_permission(CallVerb.APPROVE, target, body, InputBlockId.NOTE)
             case button_codec.DialogSubject(DialogId.EDIT, button_codec.CallTarget() as target):
