@@ -10,6 +10,7 @@ from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, words
 from tests.stories.steps import (
+    all_sent,
     arrived,
     ask,
     later,
@@ -17,17 +18,25 @@ from tests.stories.steps import (
     now_at,
     open_modal,
     press,
+    reject,
     showing,
     statuses,
     told,
     typed,
 )
+from tests.stories.test_commands import asked
+from tests.stories.test_home import opened, shown, wait
+from tests.stories.test_marks import DONE, wears
+from tests.stories.test_modes import mode
 
 C = CallStatus
 WHY = "the shop is down and nobody answers"
 ASKED, AGAIN = "please look at what", "nobody has looked yet"
 POLICY = """
 readers = ["UDAN00001"]
+
+[modes]
+loosen = ["@shop-leads"]
 
 [defaults]
 approvers = ["@shop-leads"]
@@ -222,3 +231,43 @@ def test_until_somebody_has_looked(harness: Harness) -> None:
     arrived(harness)
     later(harness, 2 * 86_400)
     assert len(showing(harness, SUPPORT, thread, AGAIN)) == 4
+
+
+def test_what_is_denied_by_then_does_not_run(harness: Harness, fakes: FakeTools) -> None:
+    """It waits for the rest of its plan, over a restart, and the channel only looks by then."""
+    thread = ask(harness, ("note", {"text": "denied"}), ("note", {"text": "beside"}))
+    card = harness.card(SUPPORT, thread)
+    break_glass(harness, "ben", card)
+    assert statuses(harness, thread) == [C.APPROVED, C.PENDING]
+    harness.restart()
+    mode(harness, "observe", "dan", "observe mode now")
+    reject(harness, "ana", SUPPORT, now_at(harness, SUPPORT, card["ts"]), "not this one")
+    harness.said(SUPPORT, thread, "That is all.")
+    mode(harness, "ask", "ana", "ask mode now")
+    assert statuses(harness, thread) == [C.INVALIDATED, C.REJECTED]
+    assert not fakes.did("note", "denied")
+    later(harness, 90_000)
+    assert harness.calls_in(thread)[0].look_due_at is None
+    assert not showing(harness, SUPPORT, thread, AGAIN)
+
+
+def test_home_and_the_mark_say_so(harness: Harness) -> None:
+    """Who may look has it on Home with its buttons; who ran it has not."""
+    thread, _ = ran(harness, "at home", "ana")
+    wears(harness, thread, "rotating_light")
+    [call] = harness.calls_in(thread)
+    value = f"{call.id}:1"
+    blocks = opened(harness, "cleo", "at home", "Run without approval, to be looked at")
+    [look] = [b for b in blocks if b["type"] == "actions" and value in str(b)]
+    assert [each["action_id"] for each in look["elements"]] == ["looked_at", "object"]
+    opened(harness, "ana")
+    assert value not in shown(harness, "ana")
+    harness.person("cleo").click_home("looked_at", look["block_id"], value)
+    arrived(harness)
+    all_sent(harness)
+    wait(harness, "cleo", without=value)
+    wears(harness, thread, DONE)
+    told_of = asked(harness, f"/approvals show {call.id}", "cleo")
+    assert "🚨 run without approval by " in told_of
+    assert "👀 looked at by " in told_of
+    assert "run without approval by" in asked(harness, "/approvals history 30", "cleo")
