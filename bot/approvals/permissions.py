@@ -315,6 +315,12 @@ def is_reason_in_own_words(verb: CallVerb, reason: str) -> bool:
     return bool(reason.strip()) and not (verb is CallVerb.REJECT and reason in REASONS.values())
 
 
+def reason_required_reply(verb: CallVerb) -> str:
+    """Return the reply to a person who gave no reason of their own, or too short a one."""
+    alone = verb is CallVerb.BREAK_GLASS
+    return notices.BREAK_GLASS_REASON_REPLY if alone else sentences.REASON_REQUIRED_REPLY
+
+
 def needs_reason(call: Call, verb: CallVerb) -> bool:
     """Return whether a reason is required to do this (`verb`) to the call."""
     if verb not in (CallVerb.APPROVE, CallVerb.REJECT):

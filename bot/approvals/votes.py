@@ -19,6 +19,7 @@ from bot.approvals.permissions import (
     PermissionChecker,
     is_reason_in_own_words,
     needs_reason,
+    reason_required_reply,
     record_refused_action,
     reply_privately,
 )
@@ -223,9 +224,7 @@ class VoteHandler:
         gate = load_gate(call.gate)
         if isinstance(verdict, Permission) and isinstance(gate, Ask):
             if needs_reason(call, verb) and not is_reason_in_own_words(verb, reason):
-                alone = verb is CallVerb.BREAK_GLASS
-                why = notices.BREAK_GLASS_REASON_REPLY if alone else sentences.REASON_REQUIRED_REPLY
-                return VoteRefusal(call, Denial("words"), why)
+                return VoteRefusal(call, Denial("words"), reason_required_reply(verb))
             offer = (
                 get_chosen_or_default_offer(gate, remember) if verb is CallVerb.APPROVE else None
             )

@@ -14,11 +14,15 @@ from bot.approvals.call_views import build_call_view_for_approvers
 from bot.approvals.card_views import is_approvable_on_card
 from bot.approvals.dialog_access import DialogAccessChecker, DialogAdmission, DialogRefusal
 from bot.approvals.edits import Edit, EditHandler, ForbiddenEdit, UnchangedEdit
-from bot.approvals.permissions import PermissionChecker, is_reason_in_own_words, needs_reason
+from bot.approvals.permissions import (
+    PermissionChecker,
+    is_reason_in_own_words,
+    needs_reason,
+    reason_required_reply,
+)
 from bot.cards import button_codec, review_dialog
 from bot.cards.action_names import Action, DialogId, InputBlockId
 from bot.cards.edit_form import FieldErrors, render_edit_dialog
-from bot.cards.notices import BREAK_GLASS_REASON_REPLY
 from bot.cards.sentences import OUTDATED_CARD_REPLY
 from bot.cards.views import get_sender_workspace_id
 from bot.clock import Clock
@@ -208,7 +212,7 @@ class CallDialogFamily:
             ):
                 words = review_dialog.parse_entered_words(body["view"]["state"]["values"])
                 if not is_reason_in_own_words(CallVerb(name), words):
-                    return {InputBlockId.WORDS: BREAK_GLASS_REASON_REPLY}
+                    return {InputBlockId.WORDS: reason_required_reply(CallVerb(name))}
                 return self._validate_permission(CallVerb(name), target, body, InputBlockId.WORDS)
             case button_codec.DialogSubject(DialogId.REVIEW, button_codec.CallTarget() as target):
                 return self._validate_permission(CallVerb.APPROVE, target, body, InputBlockId.NOTE)
