@@ -15,7 +15,7 @@ from sqlmodel import col
 from storage import models
 from storage.calls import IN_REQUEST
 from storage.models import Attempt, Call, Item, Message, PersonAnswer, Plan, Revision, Run, Vote
-from storage.states import CallStatus, CallVerb, MessageKind, MessageStatus
+from storage.states import LOOKS, CallStatus, CallVerb, MessageKind, MessageStatus
 from storage.transaction import Transaction, fetch_first_row, fetch_rows, insert_row
 
 # Sums and counts of a tool's calls over a time window, on which policies set limits.
@@ -382,7 +382,7 @@ _VOTES_GIVEN = (
     )
     .join(Call, col(Call.id) == col(Vote.call_id))
     .join(Run, col(Run.id) == col(Call.run_id))
-    .where(*_IN_TIME)
+    .where(*_IN_TIME, col(Vote.verb).not_in(LOOKS))
     .order_by(col(Vote.seq))
 )
 _OPENED = (  # Review or Edit

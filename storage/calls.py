@@ -79,6 +79,9 @@ _OPEN_BY_KEY = select(col(Call.key_id), func.count()).where(_OPEN).group_by(col(
 _OPEN_UNDER = select(Call).where(_OPEN, col(Call.key_id) == _ID)
 
 
+NOT_RUN = frozenset(  # asked again, or over before it began
+    {CallStatus.PENDING, CallStatus.CANCELLED, CallStatus.SUPERSEDED, CallStatus.INVALIDATED}
+)
 AGENT, FORM = "agent", "form"  # authors of revisions that are no edits
 WRITERS = frozenset({AGENT, FORM})
 
@@ -243,6 +246,11 @@ def is_waiting_for_people(call: Call) -> bool:
     return call.status is CallStatus.PENDING or (
         call.status is CallStatus.UNKNOWN and call.deadline is not None
     )
+
+
+def is_to_be_looked_at(call: Call) -> bool:
+    """Return whether the call goes ahead, or ran, without approval, and nobody has looked at it."""
+    return call.look_due_at is not None and call.status not in NOT_RUN
 
 
 def is_waiting_for_program(call: Call) -> bool:

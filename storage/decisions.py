@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from sqlalchemy import update
 from sqlmodel import col
 
-from storage import call_history, calls, moves, outbox, runs, trail
+from storage import call_history, calls, moves, outbox, runs, states, trail
 from storage.columns import copy_row_with_changes
 from storage.masking import ValuePath
 from storage.models import Call, PersonAnswer, Plan, Revision, Vote
@@ -127,6 +127,21 @@ def check_revision_is_decidable(
 C = CallStatus
 
 
+def check_vote_is_possible(
+    tx: Transaction, call_id: str, revision: int, verb: CallVerb, at: datetime
+) -> DecidableCall | UndecidableOutcome:
+    """Return whether this revision takes such a vote at `at`, or the outcome that prevents it.
+
+    What ran without approval is to be looked at until somebody has, without a deadline.
+    """
+    call = calls.find_call(tx, call_id)
+    if call is None or verb not in states.LOOKS:
+        return check_revision_is_decidable(tx, call_id, revision, at)
+    if call.revision != revision:
+        return StaleRevision(call)
+    return DecidableCall(call) if calls.is_to_be_looked_at(call) else EarlierDecision(call)
+
+
 def apply_vote(
     tx: Transaction,
     call_id: str,
@@ -151,9 +166,9 @@ def apply_vote(
     reject. `weigh` says whether the votes have decided the call; `words` gives the model's text.
     `giver`: the delegator whose right the person uses; the two count as one.
     """
-    if verb not in (CallVerb.APPROVE, CallVerb.REJECT):
+    if verb not in (CallVerb.APPROVE, CallVerb.REJECT, CallVerb.BREAK_GLASS, *states.LOOKS):
         raise ValueError(f"unknown verb {verb!r}")
-    found = check_revision_is_decidable(tx, call_id, revision, at)
+    found = check_vote_is_possible(tx, call_id, revision, verb, at)
     if not isinstance(found, DecidableCall):
         return found
     call, before = found.call, calls.list_votes_on_revision(tx, call_id, revision)
@@ -186,6 +201,9 @@ def _find_conflicting_vote(
     own = [
         each for each in before if each.person == person or each.counted_person == (giver or person)
     ]
+    if verb not in (CallVerb.APPROVE, CallVerb.REJECT):  # their own approval was not enough
+        own = own if verb == CallVerb.BREAK_GLASS else []
+        return next((each for each in own if each.verb == CallVerb.REJECT), None)
     another = bool(giver) and any(each.person != person for each in own)
     over = verb == CallVerb.APPROVE or CallVerb.REJECT in {each.verb for each in own}
     return own[-1] if own and (another or over) else None
@@ -213,10 +231,13 @@ def _apply_tally(
         **({"for": last.for_person} if last.for_person else {}),
     }
     details |= {"also": last.also} if last.also else {}
-    if standing.outcome == VoteOutcome.OPEN:
+    if last.verb in states.LOOKS or standing.outcome == VoteOutcome.OPEN:
         event = f"call.vote.{last.verb}"
         trail.record_event(tx, event, at=at, actor=last.person, call=call, data=details)
-        if standing.stage > call.told_stage:  # the people of the next stage have to be told
+        if last.verb in states.LOOKS:  # nothing that ran changes, and nobody is asked any more
+            tx.execute(update(Call).where(col(Call.id) == call.id).values(look_due_at=None))
+            moves.mark_cards_for_redraw(tx, call.plan_id)
+        elif standing.stage > call.told_stage:  # the people of the next stage have to be told
             tx.execute(update(Call).where(col(Call.id) == call.id).values(next_at=at))
         moves.mark_plan_changed(tx, call.plan_id, call.id)
         return call
@@ -224,6 +245,8 @@ def _apply_tally(
     against = [(each.person, each.reason) for each in votes if each.verb == CallVerb.REJECT]
     output = words.rejected_output(against) if target is C.REJECTED else ""
     columns: dict[str, Any] = {"decided_at": at, "note": last.reason, "output": output}
+    if last.verb == CallVerb.BREAK_GLASS:  # people are asked at once to look at it
+        columns |= {"note": "", "look_due_at": at, "told_moments": 0}
     if not moves.change_call_status(
         tx, call, target, at=at, actor=last.person, data=details, **columns
     ):
@@ -305,6 +328,7 @@ def ask_people_again(
         next_at=next_at,
         told_stage=0,
         told_moments=0,
+        look_due_at=None,
         grant_id="",
         **shown,
     )

@@ -130,6 +130,11 @@ class Call(columns.Row, table=True):
             "next_at",
             **columns.build_partial_index_options("next_at IS NOT NULL"),
         ),
+        Index(
+            "ix_call_look",
+            "look_due_at",
+            **columns.build_partial_index_options("look_due_at IS NOT NULL"),
+        ),
         Index("ix_call_decided", "decided_at"),
         Index("ix_call_asked", "run_id", "asked_at"),
         Index("ix_call_tool", "tool", "finished_at"),
@@ -154,6 +159,8 @@ class Call(columns.Row, table=True):
     next_at: datetime | None = columns.time_column(nullable=True)  # when people are told something
     told_moments: int = 0  # so many of the gate's moments have been dealt with
     told_stage: int = 0  # the people up to this stage have been told
+    # when people are next asked to look at what ran without approval; None: nobody has to
+    look_due_at: datetime | None = columns.time_column(nullable=True)
     grant_id: str = ""  # the remembered approval it runs by
     reason: str = columns.text_column("")  # the agent's words, for the approver
     preview: str = columns.text_column("")  # for those who may decide
@@ -192,7 +199,9 @@ class Revision(columns.Row, table=True):
 
 
 class Vote(columns.Row, table=True):
-    """One person's approval or rejection of one revision of a call; append-only."""
+    """What one person said to one revision of a call: yes, no, or that they ran it without
+    approval or have looked at that; append-only.
+    """
 
     __tablename__ = "vote"
     __table_args__ = (
@@ -203,7 +212,7 @@ class Vote(columns.Row, table=True):
     call_id: str = Field(foreign_key="call.id")  # the unique index begins with it
     revision: int
     person: str
-    verb: states.CallVerb = columns.enum_column(states.CallVerb, index=False)  # APPROVE or REJECT
+    verb: states.CallVerb = columns.enum_column(states.CallVerb, index=False)
     stage: int = 0  # the stage of the gate it was given in, from 0
     also: str = ""  # further stages where it may count ("1,2"), where they have no order
     digest: str

@@ -70,6 +70,13 @@ _TO_TELL = (
     .order_by(col(Call.next_at))
     .limit(100)
 )
+_TO_LOOK = (
+    select(Call)
+    .where(col(Call.look_due_at) <= bindparam("now_"))
+    .order_by(col(Call.look_due_at))
+    .limit(100)
+)
+_NEXT_LOOK = select(func.min(col(Call.look_due_at))).where(col(Call.look_due_at).is_not(None))
 _NEXT_TELLING = select(func.min(col(Call.next_at))).where(
     col(Call.status) == CallStatus.PENDING,
     col(Call.next_at).is_not(None),  # as its index has it
@@ -104,9 +111,23 @@ def list_calls_to_notify_about(tx: Transaction, now: datetime) -> list[Call]:
 
 
 def find_next_notification_time(tx: Transaction) -> datetime | None:
-    """Return when people next have to be notified about a pending call; None if never."""
-    found: datetime | None = tx.scalar(_NEXT_TELLING)
-    return found
+    """Return when people next have to be told of a call to decide or look at; None if never."""
+    moments = [tx.scalar(_NEXT_TELLING), tx.scalar(_NEXT_LOOK)]
+    return min((each for each in moments if each is not None), default=None)
+
+
+def list_calls_to_look_at(tx: Transaction, due_by: datetime) -> list[Call]:
+    """Return up to 100 calls that ran without approval, where people are asked to look by then."""
+    return fetch_readable_rows(tx, Call, col(Call.id), _TO_LOOK, now_=due_by)
+
+
+def mark_people_asked_to_look(
+    tx: Transaction, call: Call, *, moments: int, look_due_at: datetime | None
+) -> bool:
+    """Record that people were asked to look at a call; False if it has changed meanwhile."""
+    where = (col(Call.id) == call.id, col(Call.look_due_at) == call.look_due_at)
+    columns = {"told_moments": moments, "look_due_at": look_due_at}
+    return tx.execute(update(Call).where(*where).values(**columns)).rowcount == 1
 
 
 def mark_people_notified(

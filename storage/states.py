@@ -44,7 +44,9 @@ class CallStatus(StrEnum):
 
 
 class CallVerb(StrEnum):
-    """What a person can do to a call; a stored vote holds APPROVE or REJECT."""
+    """What a person can do to a call; a stored vote holds one of APPROVE, REJECT, BREAK_GLASS,
+    LOOK and OBJECT.
+    """
 
     APPROVE = "approve"
     REJECT = "reject"
@@ -52,6 +54,12 @@ class CallVerb(StrEnum):
     SEND_BACK = "send_back"  # the plan, with a remark
     WITHDRAW = "withdraw"  # by the requester
     RESOLVE = "resolve"  # say what became of a call that is UNKNOWN
+    BREAK_GLASS = "break_glass"  # run it alone and at once, without approval
+    LOOK = "look"  # look afterwards at what ran without approval
+    OBJECT = "object"  # look at it, and say that something is wrong
+
+
+LOOKS = (CallVerb.LOOK, CallVerb.OBJECT)
 
 
 class UnknownCallResolution(StrEnum):

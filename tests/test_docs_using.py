@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from bot.approvals.card_routing import END_EMOJIS, MIXED_EMOJI, WAITING_EMOJI
+from bot.approvals.card_routing import END_EMOJIS, MIXED_EMOJI, TO_BE_LOOKED_AT_EMOJI, WAITING_EMOJI
 from bot.cards.delegation_dialog import LONGEST
 from bot.slack.command_answers import COMMAND, QUESTIONS
 from tests.pages import ROOT
@@ -18,6 +18,7 @@ DRAWN = {
     "no_entry_sign": "🚫",
     "alarm_clock": "⏰",
     "white_check_mark": "✅",
+    TO_BE_LOOKED_AT_EMOJI: "🚨",
 }
 
 
@@ -31,7 +32,12 @@ def test_every_question_is_told() -> None:
 
 def test_every_mark_is_told() -> None:
     """Each mark that a request may wear is explained, and none that there is not."""
-    assert set(DRAWN) == {WAITING_EMOJI, MIXED_EMOJI, *END_EMOJIS.values()}
+    assert set(DRAWN) == {
+        WAITING_EMOJI,
+        MIXED_EMOJI,
+        TO_BE_LOOKED_AT_EMOJI,
+        *END_EMOJIS.values(),
+    }
     [line] = re.findall(r"\*\*Marks on the request\.\*\*(.+?)\n\n", PAGE.read_text("utf-8"), re.S)
     assert {each for each in line if ord(each) > 0x2300 and each not in "…\ufe0f"} == {
         drawn[0] for drawn in DRAWN.values()

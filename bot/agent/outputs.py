@@ -72,6 +72,11 @@ def approved_by_sentence(people: Iterable[str]) -> str:
     return f" Approved by {named}." if named else ""
 
 
+def unapproved_sentence(person: str, reason: str) -> str:
+    """Return the sentence that says who ran a call without approval, and quotes why."""
+    return f' Run without approval by <@{person}>, quoted: "{reason[:MOST_QUOTED]}".'
+
+
 def approver_note_sentence(person: str, words: str) -> str:
     """Return a sentence that quotes an approver's note, cut to the maximum length."""
     return f' <@{person}> noted, quoted: "{words[:MOST_QUOTED]}".'

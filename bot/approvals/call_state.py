@@ -209,6 +209,17 @@ def list_vote_digests_if_approved(shown: calls.CallWithVotes) -> list[str] | Non
     return [vote.digest for vote in shown.votes]
 
 
+def find_break_glass_vote(votes: Sequence[Vote]) -> Vote | None:
+    """Return the vote by which somebody ran the call without approval; None if nobody did."""
+    return next((each for each in votes if each.verb is CallVerb.BREAK_GLASS), None)
+
+
+def list_deciding_votes(votes: Sequence[Vote]) -> list[Vote]:
+    """Return the votes by which a call runs: the approvals, or the one that did without them."""
+    alone = find_break_glass_vote(votes)
+    return [alone] if alone else list_approving_votes(votes)
+
+
 def find_grant_giver_id(tx: Transaction, call: Call) -> str:
     """Return the id of who gave the grant that the call runs on; "" for none."""
     grant = grants.find_grant(tx, call.grant_id) if call.grant_id else None
@@ -275,6 +286,24 @@ def is_approval_expired(call: Call, now: datetime) -> bool:
     """Return whether people approved the call, but too long ago for it to start now."""
     end = find_approval_expiry(call)
     return end is not None and now > end
+
+
+def find_next_look_time(
+    gate: Ask, since: datetime, dealt_with: int, now: datetime
+) -> tuple[int, datetime]:
+    """Return how many requests to look at a call were due by `now`, and when the next one is.
+
+    They come at once, at the times of the gate's reminders and escalation, and then every day.
+    `since`: when it was run without approval; `dealt_with`: how many were due before.
+    """
+    moments = [0, *sorted({*gate.reminders, *(step.after for step in gate.escalation)})]
+    due, number = since, dealt_with
+    while due <= now or number == dealt_with:
+        number += 1
+        days = max(0, number - len(moments) + 1)
+        due = gate.compute_due_time(since, moments[min(number, len(moments) - 1)])
+        due += timedelta(days=days)
+    return number, due
 
 
 def find_next_notification_time(

@@ -24,7 +24,7 @@ from bot.tools.arguments import build_readable_arguments, restrict_editable_fiel
 from storage import calls, runs, sub_agents
 from storage.masking import mask_secrets
 from storage.record import Call, Revision, Run, Transaction, Vote
-from storage.states import MODELLED, CallStatus, CallVerb, RunSource
+from storage.states import LOOKS, MODELLED, CallStatus, CallVerb, RunSource
 
 DECIDED = (
     CallStatus.APPROVED,
@@ -94,6 +94,8 @@ def _build_unmasked_call_view(
         failed_midway=call.status is CallStatus.FAILED and outputs.is_failed_midway(call.output),
         needs_quotation=call.status in _ENDED_BY_TOOL and (tool is None or tool.outcome is None),
         **_build_outcome_fields(tool, call, votes),
+        without_approval=_build_run_without_approval(call, votes),
+        is_to_be_looked_at=calls.is_to_be_looked_at(call),
         editable=tool is not None and _is_editable(tool, call),
         progress=_build_vote_progress(call, votes),
         **_build_choice_fields(tool, call),
@@ -129,6 +131,21 @@ def _build_outcome_fields(
         return {"remarks": remarks}
     stated = tool is not None and tool.outcome is not None
     return {"remarks": remarks, "outcome" if stated else "result": mask_secrets(call.note)}
+
+
+def _build_run_without_approval(
+    call: Call, votes: Sequence[Vote]
+) -> views.RunWithoutApproval | None:
+    alone = call_state.find_break_glass_vote(votes)
+    if alone is None or call.status in calls.NOT_RUN:
+        return None
+    looked = next((each for each in votes if each.verb in LOOKS), None)
+    return views.RunWithoutApproval(
+        alone.person,
+        mask_secrets(alone.reason),
+        looked.person if looked else "",
+        mask_secrets(looked.reason) if looked else "",
+    )
 
 
 def _build_argument_values(
@@ -167,7 +184,7 @@ def _list_deciders(call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:
         return ()
     if call.status is CallStatus.REJECTED:
         return tuple(vote.counted_person for vote in votes if vote.verb is CallVerb.REJECT)
-    return tuple(vote.counted_person for vote in call_state.list_approving_votes(votes))
+    return tuple(vote.counted_person for vote in call_state.list_deciding_votes(votes))
 
 
 def _find_expiry_if_approved(call: Call) -> datetime | None:
@@ -186,6 +203,7 @@ def _build_choice_fields(tool: Tool[Any] | None, call: Call) -> dict[str, Any]:
         else {}
     )
     return {
+        "may_break_glass": gate.break_glass is not None,
         "needs_approval_reason": gate.reasons in ("approve", "always"),
         "needs_rejection_reason": gate.reasons in ("reject", "always"),
         "grant_offers": tuple(

@@ -310,6 +310,7 @@ def update_away_people_on_cards(tx: Transaction, call: Call, away: AwayPeople) -
 # The mark on the request's own message: one emoji that shows the state of its approvals.
 
 WAITING_EMOJI = "hourglass_flowing_sand"
+TO_BE_LOOKED_AT_EMOJI = "rotating_light"  # it ran without approval
 HANDED_ON_EMOJI = "outbox_tray"
 MIXED_EMOJI = "ballot_box_with_check"  # something was done, and something was not wanted
 NOT_WANTED = {CallStatus.REJECTED, CallStatus.EXPIRED}
@@ -329,6 +330,8 @@ def choose_emoji_for_calls(found: Iterable[Call]) -> str:
     status = {call.status for call in asked}
     if CallStatus.UNKNOWN not in status and not all(map(calls.has_final_outcome, found)):
         return WAITING_EMOJI  # also for an answer
+    if any(map(calls.is_to_be_looked_at, asked)):
+        return TO_BE_LOOKED_AT_EMOJI
     if asked and all(map(calls.was_left_unreported_by_program, asked)):
         return HANDED_ON_EMOJI
     bad = {CallStatus.UNKNOWN, CallStatus.FAILED} & status

@@ -66,7 +66,9 @@ class DialogAccessChecker:
         now = self._clock.now()
         with self._store.read() as tx:
             if isinstance(target, CallTarget):
-                found = decisions.check_revision_is_decidable(tx, target.call, target.revision, now)
+                found = decisions.check_vote_is_possible(
+                    tx, target.call, target.revision, verb, now
+                )
                 waiting = [found.call] if isinstance(found, decisions.DecidableCall) else []
             else:
                 found = None

@@ -10,22 +10,26 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from bot.approvals.call_state import measure_waiting_time, tally_votes
-from bot.cards import sentences
+from bot.approvals.call_state import find_break_glass_vote, measure_waiting_time, tally_votes
+from bot.cards import notices, sentences
 from bot.cards.action_names import Action, DialogId
 from bot.cards.button_codec import CallTarget, CardTarget, ModelAnswerRating, RunTarget, Target
 from bot.cards.review_dialog import REASONS
 from bot.cards.slack_text import channel_mention, user_mention
 from bot.clock import Clock
 from bot.policy.authority import Authority, Denial, LookupFailedError, Permission, Verdict
-from bot.policy.gates import Ask, load_gate
+from bot.policy.gates import Approvers, Ask, load_gate
 from storage import calls, decisions, delegations, inbox, outbox, runs, trail
 from storage.record import Call, Delivery, Run, Store, Transaction
-from storage.states import CallStatus, CallVerb, Surface, UnknownCallResolution
+from storage.states import LOOKS, CallStatus, CallVerb, Surface, UnknownCallResolution
 
 STRANGER = "You cannot decide this one: only full members of this workspace can."
 # what one may have somebody else do: to decide, and to say what became of it; not to edit
-DELEGATED = frozenset({CallVerb.APPROVE, CallVerb.REJECT, CallVerb.SEND_BACK, CallVerb.RESOLVE})
+DELEGATED = frozenset(
+    {CallVerb.APPROVE, CallVerb.REJECT, CallVerb.SEND_BACK, CallVerb.RESOLVE, *LOOKS}
+)
+RUNS = (CallVerb.APPROVE, CallVerb.BREAK_GLASS)
+LEAST_WORDS = 10  # characters of the reason of who runs a call without approval
 NAMED = 10  # people named to who may not decide
 PAST = {
     CallStatus.REJECTED: CallVerb.REJECT,
@@ -75,7 +79,7 @@ class PermissionChecker:
         barred = isinstance(found, Denial) and found.why in ("not_approver", "not_yet", "enough")
         if barred and verb in DELEGATED and not fresh_editor:
             found = self._judge_as_delegate(verb, call, run, person, involved, at) or found
-        if verb is CallVerb.APPROVE and isinstance(found, Permission):
+        if verb in RUNS and isinstance(found, Permission):
             return self._refuse_if_requester_left(run) or found
         return found
 
@@ -136,9 +140,15 @@ class PermissionChecker:
         if not isinstance(gate, Ask):
             return Denial("not_approver")
         authority, waiting = self._authority, measure_waiting_time(gate, call, at)
-        if verb is CallVerb.RESOLVE:  # whoever could have approved it says what became of it
-            return self._judge_any_stage(
-                gate, call, run, person, involved or self._load_involvement(call), at
+        if verb in (CallVerb.RESOLVE, *LOOKS):  # whoever could have approved it
+            involved = involved or self._load_involvement(call)
+            alone = find_break_glass_vote(involved.votes)
+            if verb in LOOKS and alone and alone.person == person:
+                return Denial("own_run")
+            return self._judge_any_stage(gate, call, run, person, involved, at)
+        if verb is CallVerb.BREAK_GLASS:
+            return authority.may_break_glass(
+                gate, person, requester=run.requester, channel=run.channel
             )
         if verb is CallVerb.EDIT:
             return authority.may_edit(
@@ -171,6 +181,11 @@ class PermissionChecker:
         Looks people up.
         """
         return may_approve_alone(self._authority, run, gate, person)
+
+    def list_active_people(self, who: Approvers) -> list[str]:
+        """Return the first of these people, whom the policy names; raises LookupFailedError."""
+        named = self._authority.list_named_people(who, requester="", channel="")
+        return self._authority.list_first_colleagues(named, NAMED)
 
     def _judge_any_stage(
         self,
@@ -212,6 +227,12 @@ class PermissionChecker:
                 return STRANGER
             case "requester_gone":
                 return sentences.REQUESTER_GONE_REPLY
+            case "no_break_glass":
+                return notices.BREAK_GLASS_NOT_ALLOWED_REPLY
+            case "own_run":
+                return notices.OWN_RUN_REPLY
+            case "not_approver" if verb in LOOKS:
+                return notices.LOOK_NOT_ALLOWED_REPLY
             case _ if verb is CallVerb.EDIT:
                 return sentences.NOT_AN_EDITOR_REPLY
             case _:
@@ -254,8 +275,10 @@ class PermissionChecker:
             case decisions.EarlierDecision(call=call):
                 with self._store.read() as tx:
                     votes = calls.list_votes_on_revision(tx, call.id, call.revision)
-                by = votes[0].person if votes else ""
-                verb = votes[0].verb if votes else PAST.get(call.status, "decided")
+                looked = [each for each in votes if each.verb in LOOKS]
+                first = next(iter([*looked, *votes]), None)
+                by = first.person if first else ""
+                verb = first.verb if first else PAST.get(call.status, "decided")
                 if by == person:
                     return sentences.repeated_click_reply(verb)
                 return sentences.already_decided_reply(by, verb, call.decided_at)
@@ -281,12 +304,25 @@ def may_approve_alone(authority: Authority, run: Run, gate: Ask, person: str) ->
 
 
 def is_reason_in_own_words(verb: CallVerb, reason: str) -> bool:
-    """Return whether the reason is in the person's own words, not a ready-made rejection reason."""
+    """Return whether the reason is in the person's own words, not a ready-made rejection reason.
+
+    Who runs a call without approval has to write some more of them.
+    """
+    if verb is CallVerb.BREAK_GLASS:
+        return len(" ".join(reason.split())) >= LEAST_WORDS
     return bool(reason.strip()) and not (verb is CallVerb.REJECT and reason in REASONS.values())
 
 
+def reason_required_reply(verb: CallVerb) -> str:
+    """Return the reply to a person who gave no reason of their own, or too short a one."""
+    alone = verb is CallVerb.BREAK_GLASS
+    return notices.BREAK_GLASS_REASON_REPLY if alone else sentences.REASON_REQUIRED_REPLY
+
+
 def needs_reason(call: Call, verb: CallVerb) -> bool:
-    """Return whether the gate requires a reason to approve or reject (`verb`) this call."""
+    """Return whether a reason is required to do this (`verb`) to the call."""
+    if verb not in (CallVerb.APPROVE, CallVerb.REJECT):
+        return verb in (CallVerb.BREAK_GLASS, CallVerb.OBJECT)
     gate = load_gate(call.gate)
     return isinstance(gate, Ask) and gate.reasons in (verb, "always")
 

@@ -128,6 +128,7 @@ class HomeViewBuilder:
             deadline=call.deadline,
             link=self.lister.build_card_or_request_permalink(tx, run, call, person),
             is_outcome_unknown=call.status is CallStatus.UNKNOWN,
+            is_to_be_looked_at=calls.is_to_be_looked_at(call),
             effect_source=tool.effect_source if tool else EffectSource.BY_AUTHOR,
             has_warnings=call.does == Effect.DESTRUCTIVE or bool(call.note),
         )

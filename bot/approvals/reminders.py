@@ -32,6 +32,7 @@ class ReminderKind(StrEnum):
     NEXT_STEP = "next_step"
     REMINDER = "reminder"
     ESCALATED = "escalated"
+    LOOK = "look"  # at what ran without approval
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +58,13 @@ class ReminderSender:
         """Send all reminders that are due now; return whether any call was due."""
         now = self._clock.now()
         with self._store.read() as tx:
-            due = schedule.list_calls_to_notify_about(tx, now)
-        for call in due:
+            waiting = schedule.list_calls_to_notify_about(tx, now)
+            ran = schedule.list_calls_to_look_at(tx, now)
+        due = [(self._send_reminders_for_call, call) for call in waiting]
+        due += [(self._ask_to_look, call) for call in ran]
+        for send, call in due:
             try:
-                self._send_reminders_for_call(call, now)
+                send(call, now)
             except LookupPendingError:  # it stays due; the loop is woken once it is known
                 log.debug("call %s: people are being looked up", call.id)
             except LookupFailedError as error:  # it stays due, and is tried again
@@ -118,6 +122,38 @@ class ReminderSender:
             trail.record_event(tx, "call.told", at=now, actor="clock", call=call, data=data)
             card_routing.update_away_people_on_cards(tx, call, away)
             outbox.mark_cards_for_redraw(tx, call.plan_id)
+
+    def _ask_to_look(self, call: Call, now: datetime) -> None:
+        """Ask those who could have approved the call to look at it, as it ran without approval."""
+        gate = load_gate(call.gate)
+        with self._store.read() as tx:
+            run = runs.find_run(tx, call.run_id)
+            votes = calls.list_votes_on_revision(tx, call.id, call.revision)
+        alone = call_state.find_break_glass_vote(votes)
+        ran = calls.is_to_be_looked_at(call)
+        if run is None or not isinstance(gate, Ask) or alone is None or not ran:
+            with self._store.write() as tx:  # in the end it did not run
+                schedule.mark_people_asked_to_look(tx, call, moments=0, look_due_at=None)
+            return
+        told, due = call_state.find_next_look_time(gate, alone.created_at, call.told_moments, now)
+        waited = gate.measure_waiting_time(alone.created_at, now)
+        people = gate.get_approvers_of_stages(range(len(gate.stages)), waited)
+        away = self._list_away_approvers(run, gate, people)
+        gone = frozenset(user for user, _ in card_routing.filter_people_still_away(away, now))
+        who, place = self._resolve_recipients(run, gate, people, {alone.person}, gone)
+        place = replace(place, groups=card_routing.find_group_ids_of_gate(self._authority, gate))
+        sentence = partial(
+            notices.look_request_notice,
+            person=alone.person,
+            reason=alone.reason,
+            again=call.told_moments > 0,
+        )
+        with self._store.write() as tx:
+            if schedule.mark_people_asked_to_look(tx, call, moments=told, look_due_at=due):
+                key = f"{call.id}:{call.revision}:{told}:{ReminderKind.LOOK}"
+                self._post_reminder(tx, run, call, gate, place, key, sentence, who)
+                data = {"what": ReminderKind.LOOK}
+                trail.record_event(tx, "call.told", at=now, actor="clock", call=call, data=data)
 
     def _send_question_reminder(self, call: Call, now: datetime) -> None:
         """Remind the people asked a question who are not away. Looks them up."""

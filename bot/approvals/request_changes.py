@@ -8,7 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bot.agent import outputs
-from bot.approvals.call_state import compute_next_revision_digest, describe_call_effect
+from bot.approvals.call_state import (
+    compute_next_revision_digest,
+    describe_call_effect,
+    find_break_glass_vote,
+)
 from bot.approvals.permissions import (
     DeliverySettler,
     PermissionChecker,
@@ -18,7 +22,7 @@ from bot.approvals.permissions import (
 from bot.cards import notices, sentences
 from bot.cards.action_names import Action, DialogId
 from bot.cards.button_codec import CallTarget, Click, DialogSubject, ModelAnswerRating, RunTarget
-from bot.cards.review_dialog import parse_send_back_feedback
+from bot.cards.review_dialog import parse_entered_words
 from bot.policy.authority import Denial, Permission
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry
@@ -91,13 +95,14 @@ class RequestActionHandler:
         with self._store.read() as tx:
             call = calls.find_call(tx, target.call)
             run = runs.find_run(tx, call.run_id) if call else None
+            votes = calls.list_votes_on_revision(tx, target.call, target.revision)
         # that one never had a gate
         if call is None or run is None or call.status is CallStatus.REFUSED:
             self._replies.refuse_click(delivery, sentences.OUTDATED_CARD_REPLY)
             return
-        gate = load_gate(call.gate)
+        gate, alone = load_gate(call.gate), find_break_glass_vote(votes)
         # one click is not the votes it takes
-        takes_several = isinstance(gate, Ask) and gate.required_approvers > 1
+        takes_several = isinstance(gate, Ask) and (gate.required_approvers > 1 or bool(alone))
         if resolution is UnknownCallResolution.AGAIN and takes_several:
             self._replies.refuse_click(delivery, sentences.RERUN_NEEDS_ALL_APPROVERS_REPLY)
             return
@@ -243,7 +248,7 @@ class PlanChangeHandler:
         if isinstance(asked, Click):
             self.withdraw_call(delivery, asked.target)
         else:
-            feedback = parse_send_back_feedback(payload["view"]["state"]["values"])
+            feedback = parse_entered_words(payload["view"]["state"]["values"])
             self.send_back_plan(delivery, asked.target, feedback)
 
     def withdraw_call(self, delivery: Delivery, target: CallTarget) -> None:

@@ -17,13 +17,14 @@ from bot.policy.authority import Authority, Denial, LookupFailedError, Permissio
 from bot.policy.evaluation import CurrentPolicy
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry
-from storage import call_history, calls, outbox, request_lists, runs, trail
+from storage import call_history, calls, outbox, request_lists, runs, schedule, trail
 from storage.masking import mask_secrets
 from storage.record import Call, Revision, Run, Store, Transaction, Vote
 from storage.states import CallStatus, CallVerb
 
 # The calls a person may decide or resolve now. Looks people up: for a thread that may wait.
 
+FOREVER = timedelta(days=36_500)
 LOOKED_AT = 50  # calls of which it is judged whether the person may decide
 _VERBS = {CallStatus.PENDING: CallVerb.APPROVE, CallStatus.UNKNOWN: CallVerb.RESOLVE}
 
@@ -54,14 +55,17 @@ class DecidableCallFinder:
         with self.store.read() as tx:
             team, most = self.permissions.team, LOOKED_AT + 1
             unknown = request_lists.list_waiting_calls(tx, team, now, most, CallStatus.UNKNOWN)
-            found = [*unknown, *request_lists.list_waiting_calls(tx, team, now, most)]
+            # everybody's, whenever they are asked next
+            ran = schedule.list_calls_to_look_at(tx, now + FOREVER)
+            found = [each for each in ran if calls.is_to_be_looked_at(each)]
+            found += [*unknown, *request_lists.list_waiting_calls(tx, team, now, most)]
             judged: list[tuple[Call, Run]] = []
             for call in found[:LOOKED_AT]:
                 run = runs.find_run(tx, call.run_id)
-                if run is not None and not _has_voted(tx, call, person):
+                if run is not None and run.team == team and not _has_voted(tx, call, person):
                     judged.append((call, run))
         verdicts = [
-            self.permissions.judge_action(_VERBS[call.status], call, run, person, at=now)
+            self.permissions.judge_action(_get_wanted_verb(call), call, run, person, at=now)
             for call, run in judged
         ]
         allowed = [
@@ -74,6 +78,10 @@ class DecidableCallFinder:
         whose = {call.id: verdict.giver for (call, _), verdict in allowed}
         unknown_count = verdicts.count(Denial("lookup"))
         return DecidableCalls(mine, whose, unknown_count, len(found) > LOOKED_AT)
+
+
+def _get_wanted_verb(call: Call) -> CallVerb:
+    return CallVerb.LOOK if calls.is_to_be_looked_at(call) else _VERBS[call.status]
 
 
 def _has_voted(tx: Transaction, call: Call, person: str) -> bool:
@@ -110,6 +118,7 @@ class ListEntryBuilder:
     ) -> request_list.ListedCall:
         """Return a call as an entry of a list that `viewer` sees."""
         waits = calls.is_waiting_for_people(call)
+        votes = calls.list_votes_on_revision(tx, call.id, call.revision)
         return request_list.ListedCall(
             run=run.id,
             effect=call_state.describe_call_effect(self.tools, tx, call),
@@ -118,9 +127,8 @@ class ListEntryBuilder:
             channel=run.channel,
             deadline=call.deadline,
             decided_at=None if waits else call.decided_at,
-            deciders=_list_decider_mentions(
-                call, calls.list_votes_on_revision(tx, call.id, call.revision)
-            ),
+            deciders=_list_decider_mentions(call, votes),
+            unapproved=call_state.find_break_glass_vote(votes) is not None,
             link=self.build_card_or_request_permalink(tx, run, call, viewer),
         )
 
@@ -195,7 +203,7 @@ def _list_decider_mentions(call: Call, votes: Sequence[Vote]) -> tuple[str, ...]
     if call.status is CallStatus.REJECTED:
         counted = [vote for vote in votes if vote.verb is CallVerb.REJECT]
     elif call.status in BY_VOTES:
-        counted = call_state.list_approving_votes(votes)
+        counted = call_state.list_deciding_votes(votes)
     else:
         return ()
     proxies = call_state.map_delegators_to_delegates(votes)

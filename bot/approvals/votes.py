@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,18 +19,25 @@ from bot.approvals.permissions import (
     PermissionChecker,
     is_reason_in_own_words,
     needs_reason,
+    reason_required_reply,
     record_refused_action,
     reply_privately,
 )
 from bot.cards import button_codec, notices, sentences
 from bot.cards.action_names import Action, DialogId
 from bot.cards.field_layout import FieldErrors
-from bot.cards.review_dialog import parse_approval_submission, parse_rejection_reason
+from bot.cards.review_dialog import (
+    parse_approval_submission,
+    parse_entered_words,
+    parse_rejection_reason,
+)
 from bot.policy.authority import Authority, Denial, Permission
 from bot.policy.gates import Ask, GrantOffer, load_gate
 from storage import calls, decisions, inbox, outbox, runs
-from storage.record import Call, Delivery, Run, Transaction
-from storage.states import CallStatus, CallVerb, DeliveryKind
+from storage.record import Call, Delivery, Message, Run, Transaction
+from storage.states import CallStatus, CallVerb, DeliveryKind, MessageKind
+
+OBJECT = CallVerb.OBJECT
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +92,12 @@ class VoteHandler:
             (target, self._decide_admission(delivery, target, verb, reason, remember))
             for target in targets
         ]
+        policy = self._grants.policy.policy
+        readers = self._permissions.list_active_people(policy.readers) if verb is OBJECT else []
         with self._store.write() as tx:
-            self._apply_votes(tx, delivery, admitted, verb, reason, remember)
+            done = self._apply_votes(tx, delivery, admitted, verb, reason, remember)
+            if done and verb is OBJECT:
+                self._announce_objection(tx, delivery, done[0], reason, readers)
 
     def admit_editor_as_voter(
         self, delivery: Delivery, edited: Call, run: Run
@@ -119,8 +130,11 @@ class VoteHandler:
         verb: CallVerb,
         reason: str = "",
         remember: int | None = None,
-    ) -> None:
-        """Cast the votes of people who may, report the results, and settle the delivery."""
+    ) -> list[Call]:
+        """Cast the votes of people who may, report the results, and settle the delivery.
+
+        Returns the calls on which a vote counts.
+        """
         done: list[tuple[Call, VoteAdmission]] = []
         told: list[str] = []
         for target, found in admitted:
@@ -149,6 +163,7 @@ class VoteHandler:
             self._save_and_announce_grants(tx, delivery, run, done)
         reply_privately(tx, delivery, "\n".join(dict.fromkeys(told)))
         inbox.mark_delivery_done(tx, delivery, f"{verb}: {len(done)} counted, {len(told)} did not")
+        return [call for call, _ in done]
 
     def vote_on_card(
         self, delivery: Delivery, card: button_codec.CardTarget, verb: CallVerb, reason: str = ""
@@ -176,7 +191,7 @@ class VoteHandler:
         """Return how this person may vote, or what prevents it. Looks people up."""
         at = delivery.received_at
         with self._store.read() as tx:
-            found = decisions.check_revision_is_decidable(tx, target.call, target.revision, at)
+            found = decisions.check_vote_is_possible(tx, target.call, target.revision, verb, at)
             if not isinstance(found, decisions.DecidableCall):
                 return found
             run = runs.find_run(tx, found.call.run_id)
@@ -209,7 +224,7 @@ class VoteHandler:
         gate = load_gate(call.gate)
         if isinstance(verdict, Permission) and isinstance(gate, Ask):
             if needs_reason(call, verb) and not is_reason_in_own_words(verb, reason):
-                return VoteRefusal(call, Denial("words"), sentences.REASON_REQUIRED_REPLY)
+                return VoteRefusal(call, Denial("words"), reason_required_reply(verb))
             offer = (
                 get_chosen_or_default_offer(gate, remember) if verb is CallVerb.APPROVE else None
             )
@@ -252,6 +267,32 @@ class VoteHandler:
         )
         key, to = f"decided:{delivery.seq}", filter(None, [asker])
         outbox.queue_notice(tx, run, key, {"text": text}, notified=to)
+
+    def _announce_objection(
+        self, tx: Transaction, delivery: Delivery, call: Call, words: str, readers: Sequence[str]
+    ) -> None:
+        """Tell who asked, who ran it without approval, and the policy's readers what is wrong."""
+        votes = calls.list_votes_on_revision(tx, call.id, call.revision)
+        run, alone = runs.find_run(tx, call.run_id), call_state.find_break_glass_vote(votes)
+        if run is None or alone is None:
+            return
+        effects, key = [call_state.describe_call_effect(self._tools, tx, call)], delivery.seq
+        people = dict.fromkeys((alone.person, run.requester))
+        text = notices.objection_notice(effects, delivery.user, words, alone.person, people)
+        outbox.queue_line_in_all_threads(
+            tx, run, [call.plan_id], f"objection:{key}", text, notified=people
+        )
+        for reader in (each for each in readers if each not in {*people, delivery.user}):
+            outbox.queue_message(
+                tx,
+                Message(
+                    key=f"objection:{key}:{reader}",
+                    kind=MessageKind.NOTICE,
+                    run_id=run.id,
+                    channel=reader,
+                    body=outbox.dump_message_body({"text": text, "mrkdwn": True}),
+                ),
+            )
 
 
 def _cast_vote(
@@ -355,6 +396,8 @@ class ClickDispatcher:
                 self._votes.cast_votes(delivery, [target], CallVerb.APPROVE)
             case button_codec.Click(Action.REJECT_NOW, button_codec.CallTarget() as target):
                 self._votes.cast_votes(delivery, [target], CallVerb.REJECT)
+            case button_codec.Click(Action.LOOKED_AT, button_codec.CallTarget() as target):
+                self._votes.cast_votes(delivery, [target], CallVerb.LOOK)
             case button_codec.Click(Action.APPROVE_ALL, button_codec.CardTarget() as target):
                 self._votes.vote_on_card(delivery, target, CallVerb.APPROVE)
             case button_codec.Click(action):
@@ -379,6 +422,12 @@ class ClickDispatcher:
                     self._votes.vote_on_card(delivery, target, CallVerb.REJECT, reason)
                 else:
                     self._votes.cast_votes(delivery, [target], CallVerb.REJECT, reason)
+            case button_codec.DialogSubject(
+                (DialogId.BREAK_GLASS | DialogId.OBJECT) as name,
+                button_codec.CallTarget() as target,
+            ):
+                words = parse_entered_words(state)
+                self._votes.cast_votes(delivery, [target], CallVerb(name), words)
             case button_codec.DialogSubject(DialogId.EDIT, button_codec.CallTarget() as target):
                 self._handle_edit(delivery, target, state)
             case button_codec.DialogSubject(name):

@@ -20,6 +20,9 @@ class Action(StrEnum):
     APPROVE_ALL = "approve_all"  # every call that waits on one card
     REJECT_ALL = "reject_all"  # open the dialog that asks why, for the whole card
     SEND_BACK = "send_back"  # open the dialog for a remark on the plan; a choice only
+    BREAK_GLASS = "break_glass"  # open the dialog to run a call without approval; a choice only
+    LOOKED_AT = "looked_at"  # of what ran without approval: somebody has looked at it
+    OBJECT = "object"  # open the dialog that asks what is wrong with it
     ROWS = "rows"  # send all rows of which the preview shows a part; a choice only
     WITHDRAW = "withdraw"  # the requester takes one call back; a choice only
     CANCEL_RUN = "cancel_run"  # the requester stops the whole request; also a choice
@@ -66,6 +69,8 @@ class DialogId(StrEnum):
     EDIT = "edit_call"
     REJECT = "reject"
     SEND_BACK = "send_back"
+    BREAK_GLASS = "break_glass"
+    OBJECT = "object"
     PICK = "pick_request"  # what may be asked for
     REQUEST = "new_request"  # the form of a tool or a template
     ANSWER = "answer"
@@ -104,6 +109,7 @@ class BlockKind(StrEnum):
     HEAD_BUTTONS = "p"
     OUTCOME = "o"
     RESOLUTIONS = "r"
+    LOOKS = "n"  # the buttons of who is to look at what ran without approval
     RETRY = "t"
     FEEDBACK = "f"
     RECORD = "rec"

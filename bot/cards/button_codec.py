@@ -152,6 +152,8 @@ OPENS_DIALOG = frozenset(
         Action.REJECT,
         Action.REJECT_ALL,
         Action.SEND_BACK,
+        Action.BREAK_GLASS,
+        Action.OBJECT,
         Action.REQUEST,
         Action.PICK,
         Action.ASK_AGAIN,
@@ -198,6 +200,7 @@ _ABOUT: Mapping[Action, type[Target]] = {
 }
 _EITHER = frozenset({Action.REVIEW, Action.REJECT, Action.CANCEL_RUN})
 _CHOICES = _EITHER | {Action.ROWS, Action.SEND_BACK, Action.WITHDRAW, Action.ASK_AGAIN}
+_CHOICES |= {Action.BREAK_GLASS}
 _BUTTONS = frozenset(Action) - _CHOICES | _EITHER
 _GOOD, _BAD = "good", "bad"
 _NOTHING = "-"
@@ -306,7 +309,9 @@ def encode_dialog_metadata(about: DialogSubject) -> str:
             return json.dumps({"target": f"{_CALL}:{encode_button_value(target)}"})
         case DialogSubject(DialogId.REJECT, CardTarget() as target):
             return json.dumps({"target": f"{_PLAN}:{encode_button_value(target)}"})
-        case DialogSubject(DialogId.SEND_BACK, CallTarget() as target):
+        case DialogSubject(
+            DialogId.SEND_BACK | DialogId.BREAK_GLASS | DialogId.OBJECT, CallTarget() as target
+        ):
             return json.dumps({"target": encode_button_value(target)})
         case DialogSubject(DialogId.PICK, FormContext() as setting):
             return json.dumps(asdict(setting), ensure_ascii=False)
@@ -335,7 +340,7 @@ def decode_dialog_subject(view: Mapping[str, Any]) -> DialogSubject | MalformedV
             revision = about.get("revision")
             if isinstance(revision, int) and not isinstance(revision, bool):
                 target = _decode_target(CallTarget, f"{about.get('call')}:{revision}")
-        case DialogId.SEND_BACK if isinstance(value, str):
+        case DialogId.SEND_BACK | DialogId.BREAK_GLASS | DialogId.OBJECT if isinstance(value, str):
             target = _decode_target(CallTarget, value)
         case DialogId.DELEGATE if isinstance(value, str):
             target = _decode_target(NoTarget, value)

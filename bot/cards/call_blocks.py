@@ -86,6 +86,7 @@ def list_delegated_task_lines(errands: Sequence[DelegatedTask]) -> list[str]:
 
 
 CANCEL = "Cancel the request (who asked)"
+BREAK_GLASS = "🚨 Run now without approval…"
 MOST_CHOICES = 5  # of a menu
 RICH_LIMIT = 3_000  # characters of one rich_text block
 ROW_LIMIT = 10  # cells of one section in two columns
@@ -267,6 +268,8 @@ def _render_more_menu(
         choices.append((call_pieces.ALL_ROWS, Click(Action.ROWS, about)))
     if call.by_agent:
         choices.append(build_send_back_choice(about))
+    if call.may_break_glass:
+        choices.append((BREAK_GLASS, Click(Action.BREAK_GLASS, about)))
     if not alone:
         choices.append(("Withdraw (who asked)", Click(Action.WITHDRAW, about)))
     if whole:

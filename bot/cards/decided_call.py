@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from bot.cards import block_kit, call_pieces, slack_text
 from bot.cards.action_names import Action, BlockKind
-from bot.cards.button_codec import CardTarget, Click, build_block_id
-from bot.cards.views import ArgumentValue, CallView
-from storage.states import CallStatus
+from bot.cards.button_codec import CallTarget, CardTarget, Click, build_block_id
+from bot.cards.views import ArgumentValue, CallView, RunWithoutApproval
+from storage.states import CallStatus, CallVerb
 
 LOOK_FIRST = ". Check in the system itself whether it happened, then say so."
 TEXT_LIMIT = 400  # characters of a note or a result on a card; the whole is in the thread
@@ -49,6 +49,13 @@ WORDS = {
     S.SUCCEEDED: "Done",
     S.FAILED: "Failed",
     S.UNKNOWN: "Unknown",
+}
+VOTES = {
+    CallVerb.APPROVE: "✅ approved by ",
+    CallVerb.REJECT: "🚫 rejected by ",
+    CallVerb.BREAK_GLASS: "🚨 run without approval by ",
+    CallVerb.LOOK: "👀 looked at by ",
+    CallVerb.OBJECT: "⚠️ found wrong by ",
 }
 STARTED = (S.RUNNING, S.ENTRUSTED, S.SUCCEEDED, S.FAILED, S.UNKNOWN)
 BEGAN = {
@@ -91,6 +98,8 @@ def render_decided_call(
     )
     if text and not inline:
         elements.append(block_kit.rich_text_quote(text))
+    if call.without_approval:
+        elements += _render_run_without_approval(call.without_approval, call.is_to_be_looked_at)
     elements += [_render_remark(*each) for each in call.remarks[:MOST_REMARKS]]
     if values := [each for each in call.values if _should_list_value(each, title)]:
         elements.append(block_kit.rich_text_line(*call_pieces.render_arguments_on_one_line(values)))
@@ -100,6 +109,9 @@ def render_decided_call(
         blocks.append(
             block_kit.context_block(build_block_id(BlockKind.SMALL_PRINT, call.target), [joined])
         )
+    if call.is_to_be_looked_at:
+        looks = build_block_id(BlockKind.LOOKS, call.target)
+        blocks.append(block_kit.actions_block(looks, render_look_buttons(call.target)))
     if is_awaiting_outcome_report(call):
         blocks.append(
             block_kit.actions_block(
@@ -107,6 +119,41 @@ def render_decided_call(
             )
         )
     return blocks
+
+
+def _render_run_without_approval(
+    run: RunWithoutApproval, is_to_be_looked_at: bool
+) -> list[block_kit.Json]:
+    """Return who ran the call without approval and why, and who has looked at it since."""
+    lines = [
+        block_kit.rich_text_line(
+            block_kit.text_leaf("🚨 Run without approval by ", bold=True),
+            block_kit.user_mention_leaf(run.person),
+            block_kit.text_leaf(f": “{_format_words(run.reason)}”"),
+        )
+    ]
+    if not run.looked_at_by:
+        ask = "👀 To be looked at by somebody who could have approved it"
+        asked = block_kit.rich_text_line(block_kit.text_leaf(ask, italic=True))
+        return [*lines, asked] if is_to_be_looked_at else lines
+    icon, said = "👀 Looked at by ", ""
+    if run.objection:
+        icon, said = "⚠️ Something is wrong, says ", f": “{_format_words(run.objection)}”"
+    leaves = [block_kit.text_leaf(icon), block_kit.user_mention_leaf(run.looked_at_by)]
+    return [*lines, block_kit.rich_text_line(*leaves, block_kit.text_leaf(said or "."))]
+
+
+def _format_words(said: str) -> str:
+    words = call_pieces.show_hidden_characters_or_default(" ".join(said.split()), "(blank)")
+    return slack_text.shorten_text(words, EFFECT_LIMIT)
+
+
+def render_look_buttons(about: CallTarget) -> list[block_kit.Json]:
+    """Build the buttons of who is to look at what ran without approval."""
+    return [
+        block_kit.button(Action.LOOKED_AT, "I have looked", about),
+        block_kit.button(Action.OBJECT, "Something is wrong…", about),
+    ]
 
 
 def _get_outcome_or_effect(call: CallView) -> str:
@@ -147,8 +194,12 @@ def _render_status(call: CallView, undecided: bool) -> list[block_kit.Json]:
     icon, is_now = ICONS[call.status], WORDS[call.status]
     if call.was_handed_over:
         icon, is_now = HANDED_ICON, HANDED_WORDS
+    if call.status is S.APPROVED and call.without_approval:
+        icon, is_now = ICONS[S.RUNNING], "Goes ahead"
     leaves = [block_kit.text_leaf(f"{icon} "), block_kit.text_leaf(is_now, bold=True)]
     match call.status:
+        case S.APPROVED if call.without_approval:
+            pass  # a line of its own says who did that
         case S.APPROVED | S.REJECTED | S.CANCELLED:
             leaves += _render_deciders(call)
         case S.EXPIRED:
@@ -246,7 +297,7 @@ def _format_result_or_note(call: CallView) -> str:
 def _list_small_print_parts(call: CallView) -> list[str]:
     """Return in mrkdwn who edited the call and, if it was started, who approved it."""
     small = [f"Edited by {slack_text.user_mention(call.edited_by)}"] if call.edited_by else []
-    if call.status in STARTED:
+    if call.status in STARTED and not call.without_approval:
         at = f", {slack_text.format_local_time(call.decided_at)}" if call.decided_at else ""
         small.append(f"Approved by {_join_decider_mentions(call) or 'policy'}{at}")
     return small
@@ -309,6 +360,7 @@ def outcome_sentence(call: CallView) -> str:
     by = f" by {_join_decider_mentions(call)}" if call.decided_by else ""
     if call.status in STARTED:
         approved = f"Approved{by or ' by policy'}."
+        approved = f"Run without approval{by}." if call.without_approval else approved
         came_to = slack_text.escape_mrkdwn(
             slack_text.shorten_text(_get_outcome_or_effect(call), 120)
         ).rstrip(".")
@@ -319,4 +371,5 @@ def outcome_sentence(call: CallView) -> str:
         return f"{start}: {effect}. {approved}"
     if call.status is S.EXPIRED:
         return f"Nobody answered in time: {effect}."
-    return f"{WORDS[call.status]}{by}: {effect}."
+    word = "To be run without approval" if call.without_approval else WORDS[call.status]
+    return f"{word}{by}: {effect}."

@@ -12,6 +12,7 @@ from datetime import datetime
 from bot.cards import block_kit, button_codec, request_list, slack_text
 from bot.cards.action_names import Action, BlockKind
 from bot.cards.call_pieces import irreversibility_warning
+from bot.cards.decided_call import render_look_buttons
 from bot.cards.delegation_dialog import DelegationView, render_delegate_button, render_delegation
 from bot.cards.notices import away_approvers_note, through_program_suffix
 from bot.cards.sentences import MEMBERS_ONLY_REPLY
@@ -31,6 +32,7 @@ class HomeWaitingCall:
     deadline: datetime | None
     link: str = ""  # to its card, else to its request
     is_outcome_unknown: bool = False  # outcome unknown: started, never confirmed
+    is_to_be_looked_at: bool = False  # it ran without approval
     has_warnings: bool = False  # its card warns of something
     client: str = ""  # the program by which it was asked
     effect_source: EffectSource = EffectSource.BY_AUTHOR  # who says what it does
@@ -280,7 +282,9 @@ def _render_waiting_call(call: HomeWaitingCall) -> list[block_kit.Json]:
     ]
     if call.represented_person:
         small.insert(0, f"🤝 For {slack_text.user_mention(call.represented_person)}")
-    if call.is_outcome_unknown:
+    if call.is_to_be_looked_at:
+        small.insert(0, "🚨 *Run without approval, to be looked at*")
+    elif call.is_outcome_unknown:
         small.insert(0, "❓ *Outcome unknown: started, never confirmed*")
     elif final := irreversibility_warning(call.does, call.effect_source):
         small.insert(0, f"⚠️ *{final.rstrip('.')}*")
@@ -298,6 +302,8 @@ def _render_call_buttons(call: HomeWaitingCall) -> list[block_kit.Json]:
 
     Running it again is offered on its card only: one has to have seen the whole call for that.
     """
+    if call.is_to_be_looked_at:
+        return render_look_buttons(call.target)
     if call.is_outcome_unknown:
         return [
             block_kit.button(Action.RESOLVE_DONE, "It happened", call.target),

@@ -6,7 +6,7 @@ datetimes and become mentions and local times; what a person, a tool or the mode
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 
@@ -35,6 +35,56 @@ OLDEST_MESSAGES_OMITTED_NOTICE = (
     "✂️ This thread is longer than the model can read, and summarizing it failed. I go on "
     "without its oldest messages; all that was decided here is still known word for word."
 )
+
+
+BREAK_GLASS_NOT_ALLOWED_REPLY = (
+    "You can’t run this without approval: the policy lets only some people do that. "
+    "“/approvals explain” says who."
+)
+BREAK_GLASS_REASON_REPLY = (
+    "Please say in at least 10 characters why this can’t wait for approval. Nothing was run."
+)
+OWN_RUN_REPLY = "You ran this yourself, so somebody else has to look at it."
+LOOK_NOT_ALLOWED_REPLY = (
+    "Only somebody who could have approved this can say that they have looked at it."
+)
+
+
+def run_without_approval_sentence(person: str, reason: str) -> str:
+    """Return the sentence that says who ran a call without approval, and why, in mrkdwn."""
+    who, why = slack_text.user_mention(person), slack_text.sanitise_for_mrkdwn(reason)
+    return f"🚨 Run without approval by {who}: “{why}”."
+
+
+def look_request_notice(
+    effects: Sequence[str],
+    who: str,
+    _deadline: datetime | None,
+    person: str,
+    reason: str,
+    *,
+    again: bool = False,
+) -> str:
+    """Return the notice that asks people to look at what `person` ran without approval.
+
+    `who`: mrkdwn of their names; `again`: they were asked before.
+    """
+    what, by = slack_text.join_effects(effects), slack_text.user_mention(person)
+    why = slack_text.sanitise_for_mrkdwn(reason)
+    still = "nobody has looked yet at what" if again else "please look at what"
+    return f"🚨 {who}: {still} {by} ran without approval (“{why}”): {what}. Say so on its card."
+
+
+def objection_notice(
+    effects: Sequence[str], person: str, words: str, runner: str, told: Iterable[str]
+) -> str:
+    """Return the notice that `person` says that something is wrong with what `runner` ran."""
+    names = ", ".join(slack_text.user_mention(each) for each in told)
+    return (
+        f"⚠️ {names}: {slack_text.user_mention(person)} has looked at what "
+        f"{slack_text.user_mention(runner)} ran without approval, and says that something is "
+        f"wrong: “{slack_text.sanitise_for_mrkdwn(words)}” — {slack_text.join_effects(effects)}"
+    )
 
 
 def delegated_task_line(agent: str, by: str, what: str) -> str:
@@ -282,13 +332,15 @@ def call_outcome_line(
     handed_on: bool = False,
     midway: bool = False,
     saved_by: str = "",
+    unapproved: str = "",
 ) -> str:
     """Return the mrkdwn sentence that tells a thread how a call ended.
 
     "✅ Refunded 30.00 EUR of order 1042, 59.90 left." `what`: its tool's sentence, or the effect;
     `why`: what went wrong; `handed_on`: the program that runs the call has not said how it went,
     and nobody is asked; `midway`: the call failed once it had begun; `saved_by`: the person whose
-    saved approval it ran under, so that nobody was asked.
+    saved approval it ran under, so that nobody was asked; `unapproved`: the sentence that says who
+    ran it without approval.
     """
     start = {
         CallStatus.FAILED: "❌ It failed: ",
@@ -311,7 +363,7 @@ def call_outcome_line(
         else ""
     )
     said = slack_text.sanitise_for_mrkdwn(what).rstrip(".")
-    return f"{start}{said}{failed}.{then}{saved}"
+    return f"{start}{said}{failed}.{then}{saved}{f' {unapproved}' if unapproved else ''}"
 
 
 def asked_by_sentence(requester: str, approvers: Sequence[str] = ()) -> str:

@@ -31,11 +31,10 @@ from bot.cards.block_kit import (
 )
 from bot.cards.button_codec import FormContext, NoTarget, RunTarget, Target, build_block_id
 from bot.cards.call_pieces import show_hidden_characters_or_default
-from bot.cards.decided_call import ICONS, WORDS
+from bot.cards.decided_call import ICONS, VOTES, WORDS
 from bot.cards.slack_text import (
     channel_mention,
     format_local_time,
-    format_past_tense,
     format_time_with_countdown,
     shorten_text,
     user_mention,
@@ -75,6 +74,7 @@ class ListedCall:
     deadline: datetime | None
     decided_at: datetime | None  # when it was decided
     deciders: tuple[str, ...] = ()  # as mentions and words: "<@U…>", "<@U…> for <@U…>"
+    unapproved: bool = False  # the decider ran it without approval
     link: str = ""  # to its card, else to its request
     represented_person: str = ""  # whose decision it is, where the reader is a delegate
 
@@ -329,6 +329,7 @@ def call_deciders_text(call: ListedCall) -> str:
     if not call.deciders:
         return ""
     how = "" if call.status in (CallStatus.REJECTED, CallStatus.APPROVED) else ", approved"
+    how = ", run without approval" if call.unapproved else how
     return f"{how} by {' and '.join(call.deciders)}"
 
 
@@ -455,14 +456,13 @@ def _render_revision(now: PastRevision, before: PastRevision | None, agent: str)
 
 
 def _render_vote(vote: PastVote, newest: int) -> Json:
-    mark = "✅" if vote.verb is CallVerb.APPROVE else "🚫"
     old = "" if vote.revision == newest else ", before it was changed"
     said = f": “{mask_on_one_line(vote.words, EFFECT)}”" if vote.words.strip() else ""
     whom = vote.represented_person
     proxy = [text_leaf(", for "), user_mention_leaf(whom)] if whom else []
     return rich_text_line(
         time_leaf(vote.voted_at),
-        text_leaf(f"  {mark} {format_past_tense(vote.verb)} by "),
+        text_leaf(f"  {VOTES[vote.verb]}"),
         user_mention_leaf(vote.person),
         *proxy,
         *([text_leaf(old + said)] if old or said else []),

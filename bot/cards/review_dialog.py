@@ -86,8 +86,46 @@ def render_send_back_dialog(target: CallTarget, *, title: str) -> block_kit.Json
     )
 
 
-def parse_send_back_feedback(state_values: Mapping[str, Any]) -> str:
-    """Return the feedback entered in a submitted Send-back dialog; "" for none."""
+def render_break_glass_dialog(call: CallView) -> block_kit.Json:
+    """Build the dialog to run a call without approval: all of the call, and a required reason.
+
+    It can be submitted only if all of the call fits.
+    """
+    note = block_kit.mrkdwn(
+        "🚨 *This runs at once, and nobody has approved it.* Your name and your reason stand on "
+        "the card, and those who could have approved it are asked to look at it afterwards."
+    )
+    why = "Why can’t it wait?"
+    blocks = _render_review_blocks(call)
+    blocks.insert(1, block_kit.section_block("alone", note))
+    blocks.append(
+        block_kit.build_input_block(InputBlockId.WORDS, why, block_kit.build_text_input())
+    )
+    about = DialogSubject(DialogId.BREAK_GLASS, call.target)
+    title = "Run without approval"
+    view = block_kit.dialog_view(about, title, blocks, submit="Run now", close="Back")
+    if _fits_dialog(view):
+        return view
+    return block_kit.dialog_view(about, title, _render_too_long_note(call), close="Close")
+
+
+def render_objection_dialog(target: CallTarget, title: str) -> block_kit.Json:
+    """Build the dialog that asks what is wrong with what ran without approval."""
+    blocks = [
+        _render_dialog_subject(call_pieces.show_hidden_characters_or_default(title, "This action")),
+        block_kit.build_input_block(
+            InputBlockId.WORDS,
+            "What is wrong?",
+            block_kit.build_text_input(),
+            hint="For the person who asked, and whoever ran it. It changes nothing that ran.",
+        ),
+    ]
+    about = DialogSubject(DialogId.OBJECT, target)
+    return block_kit.dialog_view(about, "Something is wrong", blocks, submit="Send", close="Back")
+
+
+def parse_entered_words(state_values: Mapping[str, Any]) -> str:
+    """Return the words entered in a submitted dialog that asks for nothing else; "" for none."""
     return block_kit.get_entered_text(state_values, InputBlockId.WORDS)[: block_kit.MAX_WORDS]
 
 
@@ -168,18 +206,25 @@ def render_review_dialog(call: CallView, *, bar: str = "", approvers: str = "") 
     else:
         blocks.insert(1, block_kit.section_block("bar", block_kit.plain_text(bar)))
     view = _build_review_view(call, blocks, may_approve)
-    if len(blocks) <= MAX_BLOCKS and len(json.dumps(view)) <= MAX_BYTES - 2_000:
+    if _fits_dialog(view):
         return view
+    return _build_review_view(call, _render_too_long_note(call), False)
+
+
+def _fits_dialog(view: block_kit.Json) -> bool:
+    return len(view["blocks"]) <= MAX_BLOCKS and len(json.dumps(view)) <= MAX_BYTES - 2_000
+
+
+def _render_too_long_note(call: CallView) -> list[block_kit.Json]:
     size = sum(piece.character_count for piece in call_pieces.build_call_pieces(call))
     sorry = (
         f"This call has {size:,} characters, more than Slack can show in one dialog. What cannot "
         "be seen in full cannot be approved here. Edit it, or reject it and ask for smaller steps."
     )
-    blocks = [
+    return [
         block_kit.section_block("sorry", block_kit.plain_text(f"⚠️ {sorry}")),
         block_kit.context_block("small", [block_kit.plain_text(call_pieces.get_tool_title(call))]),
     ]
-    return _build_review_view(call, blocks, False)
 
 
 def can_review_show_whole_call(call: CallView) -> bool:
@@ -229,7 +274,7 @@ def _build_review_view(
     return block_kit.dialog_view(about, "Review", blocks, submit=submit, close=close)
 
 
-def _render_review_blocks(call: CallView, approvers: str) -> list[block_kit.Json]:
+def _render_review_blocks(call: CallView, approvers: str = "") -> list[block_kit.Json]:
     blocks = [block_kit.header_block("head", call_pieces.get_call_headline(call))]
     if call.masked_pieces:
         note = revealed_pieces_note(call.masked_pieces)

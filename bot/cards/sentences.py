@@ -39,7 +39,7 @@ OWN_REQUEST_REPLY = (
 )
 OWN_EDIT_REPLY = "You edited this, so somebody else has to approve it."
 RERUN_NEEDS_ALL_APPROVERS_REPLY = (
-    "It took more than one person to approve this, so one click cannot run it again. "
+    "One person’s approval was not enough for this, so one click cannot run it again. "
     "Say whether it happened; if it did not, ask for it again."
 )
 LOOKUP_FAILED_REPLY = (

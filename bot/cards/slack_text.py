@@ -454,6 +454,7 @@ def _get_script_name(char: str) -> str:
 
 MIDWAY = "It had begun, so part of it may have happened."
 _VERBS = {"approve": "approved", "reject": "rejected", "edit": "edited", "cancel": "cancelled"}
+_VERBS |= {"break_glass": "ran", "look": "looked at", "object": "objected to"}
 
 
 def sanitise_for_mrkdwn(text: str, limit: int = 300) -> str:

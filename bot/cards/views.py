@@ -189,6 +189,16 @@ class VoteProgress:
 
 
 @dataclass(frozen=True, slots=True)
+class RunWithoutApproval:
+    """Who ran a call without approval, and who has looked at it since."""
+
+    person: str  # Slack user id
+    reason: str  # their words
+    looked_at_by: str = ""  # Slack user id; "" for nobody yet
+    objection: str = ""  # what that person found wrong, in their words
+
+
+@dataclass(frozen=True, slots=True)
 class CallView:
     """One call of a plan, with all that its reader may need.
 
@@ -232,6 +242,9 @@ class CallView:
     outcome: str = ""  # what it came to, as its tool says it to people
     # who approved with words of their own, and the words
     remarks: tuple[tuple[str, str], ...] = ()
+    without_approval: RunWithoutApproval | None = None
+    is_to_be_looked_at: bool = False  # it went ahead without approval, and nobody has looked yet
+    may_break_glass: bool = False  # the policy lets somebody run it without approval
     editable: bool = True
     progress: VoteProgress | None = None  # where it waits, and one yes is not enough
     needs_approval_reason: bool = False  # who approves has to say why

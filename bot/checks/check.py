@@ -7,6 +7,10 @@ from enum import StrEnum
 
 FIRST = "Correct what is wrong above first"  # what to do where Slack cannot be asked
 PATIENCE = 15.0  # seconds any one check may take
+NOBODY_LOOKS = (  # what is wrong, and what to do
+    "its approvers may all break glass, so nobody else is left to look at it afterwards",
+    "Name an approver who is not in break_glass",
+)
 
 
 class CheckLevel(StrEnum):

@@ -65,6 +65,8 @@ def check_policy_rules(
     if not found:
         yield check.build_ok_result("rules", f"each fits a tool; there are {len(tools)} tools")
     yield from _check_unasked_changes(policy, tools)
+    for ask in (each for each in policy.asks() if each.break_glass == each.approvers):
+        yield check.build_warning_result(f"rule {ask.rule!r}", *check.NOBODY_LOOKS)
 
 
 def _check_unasked_changes(policy: Policy, tools: ToolsByName) -> Iterator[check.CheckResult]:

@@ -62,6 +62,7 @@ def check_names_used_in_policy(
     client, directory = workspace.client, workspace.directory
     asks, people = policy.asks(), _ApproverChecks(directory, workspace.team)
     named = [who for ask in asks for who in _list_gate_approvers(ask)]
+    named += [each.break_glass for each in asks if each.break_glass]
     named += _list_people_outside_rules(policy)
     for user in dict.fromkeys(user for each in named for user in each.users):
         yield from _run_lookup_check(f"approver {user}", people.check_approver, user)
@@ -265,6 +266,7 @@ class _ApproverChecks:
                 for who in _list_gate_approvers(ask)
                 for each in self._list_able_approvers(ask, who)
             }
+            alone = self._list_able_approvers(ask, ask.break_glass or Approvers())
             stuck = (
                 [each for each in sorted(able) if self._is_short_of_approvers_without(ask, each)]
                 if missing <= 0
@@ -283,14 +285,13 @@ class _ApproverChecks:
             remedy = "Nothing under this rule can be approved: name more people, or ask for fewer"
             yield check.build_failure_result(about, text, remedy)
         if stuck:
-            yield check.build_warning_result(
-                about,
-                _describe_unapprovable_requesters(stuck, able, asked),
-                "Name another approver",
-            )
+            text = _describe_unapprovable_requesters(stuck, able, asked)
+            yield check.build_warning_result(about, text, "Name another approver")
         if told is not ask.approvers and not self._list_able_approvers(ask, told):
             text = "none of its approvers who are notified can decide, so the silent ones are told"
             yield check.build_warning_result(about, text, "Name somebody else in approvers")
+        if able and able <= alone and ask.break_glass != ask.approvers:  # else said already
+            yield check.build_warning_result(about, *check.NOBODY_LOOKS)
         if ask.post_to == "approvers" and len(meant) > CROWD:
             text = f"more than {CROWD} people would each get a direct message"
             yield check.build_warning_result(

@@ -390,6 +390,8 @@ def _format_term(key: str, value: Any) -> str:
             for each in value
         )
         return ", ".join(steps) or "none"
+    if isinstance(value, Approvers):
+        return _list_approver_names(value)
     if isinstance(value, Collection) and not isinstance(value, str):
         texts = (each.model_dump_json() if isinstance(each, BaseModel) else each for each in value)
         return ", ".join(sorted(texts)) or "none"

@@ -96,6 +96,10 @@ class GateDescriber:
         yield f"Where: {self._describe_place()}"
         yield f"When: {self._describe_times()}"
         yield from self._describe_escalations()
+        if who := gate.break_glass:
+            now = self._describe_current_approvers(who, own=True)
+            people = self._describe_approvers(who)
+            yield f"May run it without approval, with a reason: {people}{now}"
         yield f"Edits: {self._describe_edits()}"
         for offer in gate.remember:
             yield f"May be remembered: {_describe_offer(offer)}."
@@ -128,14 +132,18 @@ class GateDescriber:
             found.append("whoever asked")
         return ", ".join(found) or "nobody"
 
-    def _describe_current_approvers(self, who: Approvers) -> str:
-        """Return who of these approvers could approve now, looked up, in parentheses."""
-        run = self.run
+    def _describe_current_approvers(self, who: Approvers, *, own: bool = False) -> str:
+        """Return who of these people could decide now, looked up, in parentheses.
+
+        `own`: also about their own request.
+        """
+        run, gate = self.run, self.gate
+        gate = gate.model_copy(update={"self_approval": True}) if own else gate
         try:
             if who.channel and not run.channel:
                 raise LookupFailedError("no channel was named")
             able = self.grounds.authority.list_able_approvers(
-                self.gate, who, requester=run.requester, channel=run.channel
+                gate, who, requester=run.requester, channel=run.channel
             )
         except LookupFailedError as error:
             return f" (who that is now is not known: {error})"

@@ -293,6 +293,7 @@ class RequestShown(BaseModel):
     deadline: datetime | None
     handed_over: bool = Field(description="Whether the program is to claim and execute it.")
     decided_by: list[str]
+    break_glass: str = Field(description="Why `decided_by` ran it without approval; else empty.")
     edited_by: list[str]
     result: Any = Field(description="Text or JSON; null until it has ended.")
     note: str = Field(description="Why it was refused, rejected, …")

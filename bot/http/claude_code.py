@@ -156,7 +156,8 @@ def build_hook_allow_answer(
     edited = {} if is_same_json(arguments, use.tool_input) else {"updatedInput": arguments}
     if use.event is HookEventKind.PERMISSION:
         return _build_hook_answer({"decision": {"behavior": "allow", **edited}}, use.event)
-    said = {"permissionDecision": "allow", "permissionDecisionReason": f"Approved{by}."}
+    how = "Run without approval" if found.break_glass else "Approved"
+    said = {"permissionDecision": "allow", "permissionDecisionReason": f"{how}{by}."}
     return _build_hook_answer({**said, **edited})
 
 

@@ -32,7 +32,7 @@ from bot.version import commit_id
 from storage.audit_log import AuditLine
 from storage.record import Store
 from storage.schedule import Backlog, count_backlog
-from storage.states import CallStatus, CallVerb, RunStatus
+from storage.states import LOOKS, CallStatus, CallVerb, RunStatus
 
 
 class MetricType(StrEnum):
@@ -72,10 +72,22 @@ DECIDED = (C.APPROVED, C.REJECTED, C.ANSWERED, C.EXPIRED)
 OPEN = (RunStatus.READY, RunStatus.RUNNING, RunStatus.WAITING)
 OVER = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED)
 ANSWER, OTHER = "answer", "other"
-VERBS = (CallVerb.APPROVE, CallVerb.REJECT, CallVerb.EDIT, CallVerb.RESOLVE, ANSWER)
+SAID = (CallVerb.APPROVE, CallVerb.REJECT, CallVerb.EDIT, CallVerb.RESOLVE)
+VERBS = (*SAID, CallVerb.BREAK_GLASS, *LOOKS, ANSWER)
 # the verdict's reasons for which a click did not count; then other kinds of refusals
 WHY = ("stranger", "not_approver", "not_requester", "not_yet", "enough", "own_request")
-REFUSED = (*WHY, "own_edit", "lookup", "words", "dialog", "mode", "call", OTHER)
+REFUSED = (
+    *WHY,
+    "own_edit",
+    "own_run",
+    "no_break_glass",
+    "lookup",
+    "words",
+    "dialog",
+    "mode",
+    "call",
+    OTHER,
+)
 TAKEN, REFUSED_POLICY = "taken", "refused"
 COUNTER, GAUGE, HISTOGRAM = MetricType.COUNTER, MetricType.GAUGE, MetricType.HISTOGRAM
 _INSTALLATION = MetricScope.INSTALLATION

@@ -96,6 +96,7 @@ def list_fields_with_owners(gate: Allow | Deny | Ask | GateAddOn) -> list[str]:
     if not isinstance(gate, Ask | GateAddOn):
         return []
     who = [each.approvers for each in gate.stages] + [each.approvers for each in gate.escalation]
+    who += [gate.break_glass] if isinstance(gate, Ask) and gate.break_glass else []
     return sorted({field for each in who for field in each.owners})
 
 
@@ -229,6 +230,7 @@ class OwnerResolver:
         if isinstance(gate, GateAddOn):
             changed["ask"] = gate.ask and self.replace_owners_in_gate(gate.ask)
             return gate.model_copy(update=changed)
+        changed["break_glass"] = gate.break_glass and self._resolve_approvers(gate.break_glass)
         return gate.copy_without_offers().model_copy(update=changed)
 
     def _resolve_approvers(self, who: Approvers) -> Approvers:

@@ -142,7 +142,8 @@ class Permission:
 class Denial:
     """Refusal to let a person act.
 
-    `why` is one of: stranger, not_approver, not_yet, enough, own_request, own_edit, lookup, words.
+    `why` is one of: stranger, not_approver, not_yet, enough, own_request, own_edit, own_run,
+    no_break_glass, lookup, words.
     """
 
     why: str
@@ -418,6 +419,18 @@ class Authority:
             return Permission(why=why) if why else Denial("not_approver")
         except LookupFailedError:
             return Denial("lookup")
+
+    def may_break_glass(self, gate: Ask, person: str, *, requester: str, channel: str) -> Verdict:
+        """Return whether `person` may run the call alone, without approval; also their own."""
+        try:
+            if not self.is_active_colleague(person):
+                return Denial("stranger")
+            who = gate.break_glass or Approvers()
+            found = self._list_named_by_reason(who, requester=requester, channel=channel)
+        except LookupFailedError:
+            return Denial("lookup")
+        why = _describe_naming_reasons(found, person)
+        return Permission(why=f"break-glass, {why}") if why else Denial("no_break_glass")
 
     def may_edit(
         self,

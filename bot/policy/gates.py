@@ -129,6 +129,8 @@ class Ask(_FrozenModel):
     reasons: Reasons = "never"  # which decisions need words of their own
     reminders: tuple[int, ...] = ()  # seconds from the moment it is asked
     escalation: tuple[Escalation, ...] = ()
+    # who may run it alone and at once, with a reason; None: nobody
+    break_glass: Approvers | None = Field(None, exclude_if=lambda who: who is None)
     remember: tuple[GrantOffer, ...] = ()
     once: GrantOffer | None = None  # remembered with every approval, unasked
     good_for: int = Field(GOOD_FOR, gt=0)  # seconds from an approval until what it is for starts
@@ -172,15 +174,14 @@ class Ask(_FrozenModel):
 
     def compute_due_time(self, start: datetime, seconds: int) -> datetime:
         """Return the moment when `seconds` have passed since `start`, in business hours if set."""
-        if self.hours is not None:
-            return self.hours.add_business_seconds(start, seconds)
-        return start + timedelta(seconds=seconds)
+        hours = self.hours
+        passed = timedelta(seconds=seconds)
+        return hours.add_business_seconds(start, seconds) if hours else start + passed
 
     def measure_waiting_time(self, start: datetime, at: datetime) -> timedelta:
         """Return how much of the time from `start` to `at` counts: business hours if set."""
-        if self.hours is not None:
-            return self.hours.measure_business_time(start, at)
-        return max(at - start, timedelta())
+        hours = self.hours
+        return hours.measure_business_time(start, at) if hours else max(at - start, timedelta())
 
     def copy_without_offers(self) -> Ask:
         """Return this gate without any offer to save an approval."""
@@ -192,15 +193,8 @@ class Ask(_FrozenModel):
 
         Who is notified, where and until when may differ.
         """
-        terms = {
-            "stages",
-            "any_order",
-            "escalation",
-            "veto",
-            "self_approval",
-            "editor_counts",
-            "reasons",
-        }
+        terms = {"stages", "any_order", "escalation", "veto", "self_approval"}
+        terms |= {"editor_counts", "reasons", "break_glass"}
         terms |= {"hours"} if self.escalation else set()  # which say whose votes came too early
         return self == other or self.model_dump(include=terms) == other.model_dump(include=terms)
 
@@ -280,6 +274,7 @@ def combine_gates(shown: Ask, now: Ask) -> Ask:
             "veto": min(shown.veto, now.veto),
             "reasons": _get_stricter_reasons(shown.reasons, now.reasons),
             "hours": now.hours if alike else None,
+            "break_glass": now.break_glass if now.break_glass == shown.break_glass else None,
             "escalation": tuple(
                 step for step in now.escalation if alike and step in shown.escalation
             ),

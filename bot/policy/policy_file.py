@@ -108,6 +108,7 @@ class AskOptions(_StrictModel):
     editor_counts: bool | None = None
     editable: list[str] | None = None
     reasons: Reasons | None = None
+    break_glass: approver_lists.DeciderList | None = None
     remember: Annotated[list[GrantOfferEntry], Field(max_length=MOST_STEPS)] | None = None
 
     @property
@@ -340,7 +341,7 @@ def _list_unaddable_keys(rule: RuleEntry) -> Iterator[tuple[str, str]]:
     said = rule.written_keys
     if not said:
         yield "verdict", 'adds nothing; say what, as in approvers = ["@finance"]'
-    for key in sorted(said & {"post_to", "remember"}):
+    for key in sorted(said & {"post_to", "remember", "break_glass"}):
         yield key, 'means nothing with verdict = "add"; say it in the rule that asks'
     for key in sorted(said & {"self_approval", "editor_counts"}):
         if getattr(rule, key):

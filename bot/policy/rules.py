@@ -312,15 +312,9 @@ class RuleBuilder:
             entry.model_copy(update=late), defaults, ask
         ):
             self._problems.add(("rule", index, key), sentence)
-        who = {
-            "approvers",
-            "quorum",
-            "silent",
-            "stages",
-            "any_order",
-            "business_hours",
-        }  # in `ask` already
-        said = policy_file.ASK_KEYS - {"post_to", "remember"} - who
+        # these are in `ask` already
+        who = {"approvers", "quorum", "silent", "stages", "any_order", "business_hours"}
+        said = policy_file.ASK_KEYS - {"post_to", "remember", "break_glass"} - who
         own = entry.model_dump(exclude_none=True, include=set(said))
         own_word = entry.business_hours
         counted = defaults.business_hours if own_word is None else own_word
@@ -443,6 +437,7 @@ def build_merged_ask_gate(
     hours = hours if chosen.pop("business_hours", False) else None
     for key in chosen.keys() & {"deadline", "good_for"}:
         chosen[key] = _parse_duration(chosen[key], hours if key == "deadline" else None)
+    broken = chosen.pop("break_glass", None)
     return Ask(
         rule=name,
         stages=tuple(
@@ -455,6 +450,7 @@ def build_merged_ask_gate(
         hours=hours,
         reminders=_parse_reminders(chosen.pop("reminders", ()), hours),
         escalation=_build_escalation(chosen.pop("escalation", ()), hours),
+        break_glass=approver_lists.build_approvers(broken) if broken else None,
         remember=tuple(
             GrantOffer(**{**each, "lasts": parse_duration(each["lasts"])})
             for each in chosen.pop("remember", ())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from bot.policy.gates import Ask
@@ -15,7 +15,7 @@ class Ballot:
     """One accepted vote, as it is stored."""
 
     person: str
-    verb: CallVerb  # APPROVE or REJECT
+    verb: CallVerb  # APPROVE, REJECT or BREAK_GLASS
     stage: int  # where it was let through, from 0
     at: datetime
     also: tuple[int, ...] = ()  # further stages where it may count, where they have no order
@@ -43,9 +43,14 @@ def tally_ballots(gate: Ask, ballots: Sequence[Ballot]) -> Tally:
     """Count `ballots` in the order in which they were stored.
 
     A person counts once; rejecting takes back that person's own approval. Votes after the end are
-    ignored.
+    ignored. Breaking glass stands for all approvals that are missing, where the gate lets somebody.
     """
-    return _tally_in_any_order(gate, ballots) if gate.any_order else _tally_in_order(gate, ballots)
+    count = _tally_in_any_order if gate.any_order else _tally_in_order
+    found = count(gate, ballots)
+    broken = any(each.verb is CallVerb.BREAK_GLASS for each in ballots)
+    if gate.break_glass is None or not broken or found.outcome is not VoteOutcome.OPEN:
+        return found
+    return replace(found, outcome=VoteOutcome.APPROVED, needed=0, open_stages=())
 
 
 def _tally_in_order(gate: Ask, ballots: Sequence[Ballot]) -> Tally:

@@ -337,7 +337,9 @@ def _describe_approval(shown: calls.CallWithVotes) -> str:
     call = shown.call
     counted = {vote.counted_person for vote in call_state.list_approving_votes(shown.votes)}
     votes = [v for v in shown.votes if v.verb is CallVerb.APPROVE and v.counted_person in counted]
-    text = outputs.approved_by_sentence(vote.person for vote in votes)
+    alone = call_state.find_break_glass_vote(shown.votes)
+    text = outputs.unapproved_sentence(alone.person, alone.reason) if alone else ""
+    text += outputs.approved_by_sentence(vote.person for vote in votes)
     text += "".join(
         outputs.approver_note_sentence(vote.person, vote.reason) for vote in votes if vote.reason
     )

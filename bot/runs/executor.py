@@ -26,6 +26,7 @@ from bot.approvals.call_gates import (
 )
 from bot.approvals.call_state import (
     compute_call_digest,
+    find_break_glass_vote,
     find_grant_giver_id,
     is_approval_expired,
     list_approvers_with_response_times,
@@ -36,7 +37,7 @@ from bot.approvals.call_state import (
 from bot.approvals.grants import consume_grant
 from bot.approvals.permissions import may_approve_alone
 from bot.monitoring.spans import WorkKind
-from bot.policy.authority import Authority, LookupFailedError
+from bot.policy.authority import Authority, LookupFailedError, Permission
 from bot.policy.condition_values import Facts
 from bot.policy.gates import Ask, Deny, Gate, load_gate
 from bot.runs.elicitations import ElicitationBroker
@@ -280,6 +281,11 @@ class CallExecutor:
         against = sum(each.verb is CallVerb.REJECT for each in votes)
         if against >= gate.veto or gate.reasons not in ("never", shown.reasons):
             return False
+        if alone := find_break_glass_vote(votes):
+            found = self._authority.may_break_glass(
+                gate, alone.person, requester=run.requester, channel=run.channel
+            )
+            return isinstance(found, Permission)
         try:
             return self._authority.is_gate_met(
                 gate,

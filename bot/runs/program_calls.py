@@ -229,6 +229,7 @@ class ProgramRequestStatus:
     deadline: datetime | None = None
     handed_over: bool = False  # the program executes it itself
     decided_by: tuple[str, ...] = ()  # Slack user ids
+    break_glass: str = ""  # why it was run without approval, by who decided it
     edited_by: tuple[str, ...] = ()
     result: Any = None  # what came of it, in JSON where it was
     note: str = ""  # why it was refused, rejected, or went wrong
@@ -310,7 +311,7 @@ def _build_call_status(
     )
     given = json.loads(current.arguments) if current else None
     against = [vote for vote in votes if vote.verb is CallVerb.REJECT]
-    rejected = call.status is CallStatus.REJECTED
+    rejected, alone = call.status is CallStatus.REJECTED, call_state.find_break_glass_vote(votes)
     words = "; ".join(vote.reason for vote in against if vote.reason) if rejected else ""
     return ProgramRequestStatus(
         run.id,
@@ -329,8 +330,9 @@ def _build_call_status(
         deadline=call.deadline if calls.is_waiting_for_people(call) else None,
         handed_over=bool(call.action),
         decided_by=_list_deciders(
-            tx, call, against if rejected else call_state.list_approving_votes(votes)
+            tx, call, against if rejected else call_state.list_deciding_votes(votes)
         ),
+        break_glass=mask_secrets(alone.reason) if alone else "",
         edited_by=tuple(sorted(calls.list_editors(tx, call.id))),
         result=_load_result(tx, call),
         note=mask_secrets(words or call.note),

@@ -109,6 +109,8 @@ def _build_outcome_sentence(tx: Transaction, tools: Registry, call: Call) -> str
     tool, done = tools.find_tool_of_call(call), call.status is CallStatus.SUCCEEDED
     effect = _effect_text(tx, tools, call)
     stated = call.note if done and tool is not None and tool.outcome is not None else ""
+    votes = calls.list_votes_on_revision(tx, call.id, call.revision)
+    alone = call_state.find_break_glass_vote(votes)
     return notices.call_outcome_line(
         call.status,
         stated or (f"Done: {effect}" if done else effect),
@@ -116,6 +118,9 @@ def _build_outcome_sentence(tx: Transaction, tools: Registry, call: Call) -> str
         handed_on=calls.was_left_unreported_by_program(call),
         midway=_is_failed_midway(call),
         saved_by=call_state.find_grant_giver_id(tx, call),
+        unapproved=notices.run_without_approval_sentence(alone.person, alone.reason)
+        if alone
+        else "",
     )
 
 

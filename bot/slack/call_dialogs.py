@@ -14,7 +14,12 @@ from bot.approvals.call_views import build_call_view_for_approvers
 from bot.approvals.card_views import describe_approvers_in_review, is_approvable_on_card
 from bot.approvals.dialog_access import DialogAccessChecker, DialogAdmission, DialogRefusal
 from bot.approvals.edits import Edit, EditHandler, ForbiddenEdit, UnchangedEdit
-from bot.approvals.permissions import PermissionChecker, needs_reason
+from bot.approvals.permissions import (
+    PermissionChecker,
+    is_reason_in_own_words,
+    needs_reason,
+    reason_required_reply,
+)
 from bot.cards import button_codec, review_dialog
 from bot.cards.action_names import Action, DialogId, InputBlockId
 from bot.cards.edit_form import render_edit_dialog
@@ -42,6 +47,8 @@ VERBS: Mapping[Action, CallVerb] = {
     Action.REJECT: CallVerb.REJECT,
     Action.REJECT_ALL: CallVerb.REJECT,
     Action.SEND_BACK: CallVerb.SEND_BACK,
+    Action.BREAK_GLASS: CallVerb.BREAK_GLASS,
+    Action.OBJECT: CallVerb.OBJECT,
 }
 
 
@@ -63,6 +70,8 @@ class CallDialogFamily:
         DialogId.EDIT,
         DialogId.REJECT,
         DialogId.SEND_BACK,
+        DialogId.BREAK_GLASS,
+        DialogId.OBJECT,
     )
 
     def prepare_dialog(
@@ -124,6 +133,13 @@ class CallDialogFamily:
                 who = describe_approvers_in_review(tx, by.run, call, self.clock.now())
                 view = review_dialog.render_review_dialog(whole, bar=bar, approvers=who)
                 return PreparedDialog(view, call, bool(whole.masked_pieces))
+            case Action.BREAK_GLASS:
+                whole = build_call_view_for_approvers(self.tools, tx, shown)
+                view = review_dialog.render_break_glass_dialog(whole)
+                return PreparedDialog(view, call, bool(whole.masked_pieces))
+            case Action.OBJECT:
+                title = describe_call_effect(self.tools, tx, call)
+                return PreparedDialog(review_dialog.render_objection_dialog(target, title))
             case Action.REJECT:
                 view = review_dialog.render_reject_dialog(
                     target,
@@ -191,6 +207,14 @@ class CallDialogFamily:
             ):
                 verb = CallVerb.APPROVE if dialog is DialogId.REVIEW else CallVerb.SEND_BACK
                 return self._validate_permission(verb, target, body)
+            case button_codec.DialogSubject(
+                (DialogId.BREAK_GLASS | DialogId.OBJECT) as name,
+                button_codec.CallTarget() as target,
+            ):
+                words = review_dialog.parse_entered_words(body["view"]["state"]["values"])
+                if not is_reason_in_own_words(CallVerb(name), words):
+                    return {InputBlockId.WORDS: reason_required_reply(CallVerb(name))}
+                return self._validate_permission(CallVerb(name), target, body)
             case button_codec.DialogSubject(DialogId.EDIT, button_codec.CallTarget() as target):
                 return self._validate_edit(target, body)
             case _:

@@ -17,7 +17,7 @@ from bot.checks.slack import SignInAnswer, build_retrying_client, sign_in_to_sla
 from bot.cli.doctor.checks import check_rules_against_tools
 from bot.clock import SystemClock
 from bot.config.settings import Settings
-from bot.policy.evaluation import parse
+from bot.policy.evaluation import PolicyError, parse
 from bot.policy.gates import dump_gate
 from slack_sandbox.server import Sandbox
 from storage import moves
@@ -418,3 +418,24 @@ def test_managers_of_those_who_asked_lately(
     slack.person("ben").set_manager()
     assert any(each.startswith(said) for each in found), found
     assert not any("rule 'r'" in each for each in found)  # who that is hangs on who asks
+
+
+def test_somebody_is_left_to_look_afterwards(settings: Settings) -> None:
+    """Where all approvers may break glass, nobody is; named alike or found to be so in Slack."""
+    found = rules(settings, 'break_glass = ["@shop-leads", "UDAN00001"]')
+    assert any("its approvers may all break glass" in each for each in found)
+    assert not any("break glass" in each for each in rules(settings, 'break_glass = ["@finance"]'))
+    alike = f'{DEFAULTS}break_glass = ["UANA00001", "UCLEO0001", "UDAN00001"]\n'
+    said = [str(each) for results in people(settings, alike).values() for each in results]
+    assert any("its approvers may all break glass" in each for each in said)
+
+
+def test_nobody_is_no_list_of_people() -> None:
+    """An empty break_glass is a mistake, in [defaults] as in a rule; so is one in what adds."""
+    for policy in (
+        f"{DEFAULTS}break_glass = []\n",
+        f'{DEFAULTS}[[rule]]\nverdict = "ask"\nbreak_glass = []\n',
+        f'{DEFAULTS}[[rule]]\nverdict = "add"\nquorum = 2\nbreak_glass = ["UDAN00001"]\n',
+    ):
+        with pytest.raises(PolicyError, match="break_glass"):
+            parse(policy)

@@ -210,6 +210,7 @@ OTHER = {
     "editor_counts": "true",
     "editable": '["amount"]',
     "reasons": '"always"',
+    "break_glass": '["@others"]',
     "remember": "[{ uses = 3 }]",
     "rule": '"other"',
     "added": '["other"]',

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bot.cards.card import render_card
-from bot.cards.views import ArgumentValue
+from bot.cards.views import ArgumentValue, RunWithoutApproval
 from storage.states import CallStatus
 from tests.messages.cards_support import (
     CANCEL,
@@ -219,3 +219,21 @@ def test_many_approvers_are_counted() -> None:
     drawn = render_card(view(approver_users=tuple(f"U{n:010}" for n in range(300))), NOW)
     accept_message(drawn.blocks)
     assert "221 more" in read(drawn.blocks)
+
+
+@pytest.mark.parametrize("status", [CallStatus.APPROVED, CallStatus.SUCCEEDED, CallStatus.UNKNOWN])
+def test_what_ran_without_approval_says_so(status: CallStatus) -> None:
+    """Who ran it and why stand on the card, whatever they wrote, with buttons until one looked."""
+    ran = RunWithoutApproval("UBEN00001", "<!channel> *now*\n\u202e" * 30)
+    call = replace(DECIDED, status=status, without_approval=ran, is_to_be_looked_at=True)
+    drawn = render_card(view(call), NOW)
+    accept_message(drawn.blocks)
+    text = read(drawn.blocks)
+    assert "🚨 Run without approval by {UBEN00001}: “<!channel> *now*" in text
+    assert "Approved by" not in text + drawn.text
+    assert {"looked_at", "object"} <= {*action_ids(drawn.blocks)}
+    looked = replace(ran, looked_at_by="UANA00001", objection="<!here>")
+    drawn = render_card(view(replace(call, without_approval=looked, is_to_be_looked_at=False)), NOW)
+    accept_message(drawn.blocks)
+    assert "⚠️ Something is wrong, says {UANA00001}: “<!here>”" in read(drawn.blocks)
+    assert not {"looked_at", "object"} & {*action_ids(drawn.blocks)}

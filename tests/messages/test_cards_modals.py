@@ -14,6 +14,8 @@ from bot.cards.button_codec import CallTarget, CardTarget
 from bot.cards.review_dialog import (
     REASONS,
     parse_rejection_reason,
+    render_break_glass_dialog,
+    render_objection_dialog,
     render_reject_dialog,
     render_review_dialog,
 )
@@ -44,6 +46,22 @@ def test_review_shows_what_the_card_shows_and_approves() -> None:
         "NoteFor the thread and for the agent",
     ]
     assert "cannot be undone" in read(render_review_dialog(CANCEL)["blocks"])
+
+
+def test_what_runs_without_approval_is_shown_whole() -> None:
+    """The dialog has what Review has, says what it does, and asks why; too much has no button."""
+    modal = render_break_glass_dialog(CANCEL)
+    accept_view(modal)
+    text = read(modal["blocks"])
+    assert "cannot be undone" in text
+    assert "nobody has approved it" in text
+    assert modal["submit"]["text"] == "Run now"
+    assert not modal["blocks"][-1].get("optional")
+    long = "".join(f"{n:06}" for n in range(60_000))
+    modal = render_break_glass_dialog(replace(CANCEL, values=(ArgumentValue("Text", long),)))
+    accept_view(modal)
+    assert "submit" not in modal
+    accept_view(render_objection_dialog(CANCEL.target, "<!channel>\u202e" * 100))
 
 
 def test_who_may_not_approve_gets_no_submit() -> None:

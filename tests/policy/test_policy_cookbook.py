@@ -28,6 +28,7 @@ EFFECTS = {
     "query": "read",
     "change": "destructive",
     "deploy": "write",
+    "delete_rows": "destructive",
     "invite": "write",
     "post_message": "write",
     "schedule_message": "write",
@@ -71,9 +72,9 @@ def who(gate: Allow | Ask | Deny) -> Approvers:
     return gate.approvers
 
 
-def test_there_are_fourteen() -> None:
-    """The cookbook has fourteen policies, and each has its own test below, named like it."""
-    assert len(RECIPES) == 14
+def test_there_are_fifteen() -> None:
+    """The cookbook has fifteen policies, and each has its own test below, named like it."""
+    assert len(RECIPES) == 15
     tests = [name for name in globals() if name.startswith("test_")]
     for title in RECIPES:
         start = f"test_{title.lower().replace(' ', '_')}"
@@ -243,6 +244,18 @@ def test_escalation_at_night(hour: int, night: bool) -> None:
     if night:
         assert (gate.list_notification_delay_seconds(), gate.deadline) == ([600, 1800], 5400)
         assert gate.escalation[0].approvers.groups == ("managers",)
+
+
+def test_an_incident_is_run_alone() -> None:
+    """Who is on call runs alone what takes two, but for the deletion of data."""
+    gate = judge("An incident")
+    asked = gate("cancel_order")
+    assert isinstance(asked, Ask)
+    assert (asked.approvers.groups, asked.required_approvers) == (("platform",), 2)
+    assert asked.break_glass == Approvers(groups=("on-call",))
+    deleting = gate("delete_rows")
+    assert isinstance(deleting, Ask)
+    assert (deleting.approvers.groups, deleting.break_glass) == (("database",), None)
 
 
 def test_contractors_are_asked_or_refused() -> None:

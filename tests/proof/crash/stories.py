@@ -35,6 +35,12 @@ THREE = """
 approvers = ["UANA00001", "UCLEO0001", "UDAN00001"]
 quorum = 3
 """
+GLASS = """
+[defaults]
+approvers = ["UCLEO0001", "UDAN00001"]
+quorum = 2
+break_glass = ["UANA00001"]
+"""
 REMEMBERS = """
 [defaults]
 approvers = ["@shop-leads"]
@@ -84,6 +90,10 @@ def _because(view: dict[str, Any]) -> dict[str, Any]:
 def _remember(view: dict[str, Any]) -> dict[str, Any]:
     [block] = [b for b in view["blocks"] if b.get("block_id") == "remember"]
     return {"remember": {"offer": {"selected_option": block["element"]["options"][0]}}}
+
+
+def _alone(view: dict[str, Any]) -> dict[str, Any]:
+    return {"words": {"text": {"value": "nobody is awake"}}}
 
 
 def _why(view: dict[str, Any]) -> dict[str, Any]:
@@ -139,6 +149,20 @@ STORIES = (
         may={"three": 1},
         needs=3,
         allowed=LEADS | {"UDAN00001"},
+    ),
+    Story(
+        "break glass",
+        proposes(_note("at once")),
+        lambda: [
+            _say(),
+            Fill("ana", "break_glass", _alone),
+            Hear(ANSWER),
+            Hear("please look at what"),
+            Press("cleo", "looked_at"),
+        ],
+        GLASS,
+        may={"at once": 1},
+        allowed=frozenset({"UANA00001"}),
     ),
     Story(
         "plan whose second step fails",

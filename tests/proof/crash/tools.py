@@ -55,7 +55,8 @@ class Ledger:
             editors = calls.list_editors(tx, call_id)
         assert run is not None
         call = shown.call
-        agreed = {v.counted_person for v in votes if (v.verb, v.digest) == ("approve", call.digest)}
+        given = [v for v in votes if v.digest == call.digest]
+        agreed = {v.counted_person for v in given if v.verb in ("approve", "break_glass")}
         return {
             "status": call.status,
             "arguments": shown.arguments,

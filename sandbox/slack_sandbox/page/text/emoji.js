@@ -2,7 +2,7 @@
 
 const LIST = `
 white_check_mark ✅ heavy_check_mark ✔️ x ❌ no_entry ⛔ no_entry_sign 🚫 warning ⚠️ information_source ℹ️ question ❓ exclamation ❗
-hourglass ⌛ hourglass_flowing_sand ⏳ alarm_clock ⏰ stopwatch ⏱️ clock1 🕐 calendar 📅 spiral_calendar_pad 🗓️ bell 🔔 no_bell 🔕
+hourglass ⌛ hourglass_flowing_sand ⏳ alarm_clock ⏰ rotating_light 🚨 stopwatch ⏱️ clock1 🕐 calendar 📅 spiral_calendar_pad 🗓️ bell 🔔 no_bell 🔕
 lock 🔒 unlock 🔓 key 🔑 shield 🛡️ rocket 🚀 fire 🔥 boom 💥 zap ⚡ bulb 💡 mag 🔍 gear ⚙️ wrench 🔧 hammer 🔨 robot_face 🤖
 memo 📝 pencil ✏️ pencil2 ✏️ clipboard 📋 package 📦 truck 🚚 moneybag 💰 credit_card 💳 money_with_wings 💸 receipt 🧾 euro 💶 shopping_trolley 🛒
 wave 👋 thumbsup 👍 +1 👍 thumbsdown 👎 -1 👎 ok_hand 👌 clap 👏 pray 🙏 eyes 👀 raised_hand ✋ point_right 👉 point_down 👇 muscle 💪 handshake 🤝
