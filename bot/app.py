@@ -63,6 +63,7 @@ from bot.slack.slash_commands import SlashCommandHandler
 from bot.slack.socket import SocketModeConnection, open_sole_slack_connection
 from bot.slack.socket_client import ACKNOWLEDGED
 from bot.slack.thread import SlackThreadReader
+from bot.slack.viewers import CardViewers
 from bot.toolbox import build_tool_registry
 from bot.tools import Tool
 from bot.upkeep import DailyPurge
@@ -261,19 +262,19 @@ def _assemble_app(
         StreamedAnswerRegistry(store, naming, signals, posting, clock).get_or_create_answer,
         presence,
     )
-    commands = build_command_handler(core, posting, hurried)
+    commands, viewers = build_command_handler(core, posting, hurried), CardViewers()
     shared = (settings, store, clock, signals)
     replicas = membership.create_replica_or_single_process(
         *shared, worker.advance_run, directory.update_cache_from_event, posting.pauses
     )
     bolt = build_bolt_app(core.identity, posting)
     home.register_listeners(bolt)
-    listeners = build_listeners(core, bolt, commands, posting, hurried)
+    listeners = build_listeners(core, bolt, commands, posting, hurried, viewers)
     return App(
         core=core,
         bolt=bolt,
         loop=_build_loop(core, directory, presence, home, commands, replicas),
-        outbox=_build_outbox(core, posting, naming, replicas.channels),
+        outbox=_build_outbox(core, posting, naming, replicas.channels, viewers),
         listeners=listeners,
         replicas=replicas,
         surfaces=core.build_surfaces(
@@ -326,11 +327,15 @@ def _build_loop(
 
 
 def _build_outbox(
-    core: Core, posting: SlackClient, naming: Directory, channels: ChannelOwnership
+    core: Core,
+    posting: SlackClient,
+    naming: Directory,
+    channels: ChannelOwnership,
+    viewers: CardViewers,
 ) -> Outbox:
     """Return the outbox for `channels`, those this process sends to; `naming` looks names up."""
     store, clock = core.store, core.clock
-    renderer = MessageRenderer(store, clock, core.tools, naming)
+    renderer = MessageRenderer(store, clock, core.tools, naming, viewers)
     search = UnconfirmedPostSearch(store, clock, core.identity.user, posting)
     return Outbox(
         store, clock, core.signals, renderer, OutboxSlackCalls(store, posting), search, channels
@@ -379,7 +384,12 @@ def build_command_handler(
 
 
 def build_listeners(
-    core: Core, bolt: BoltApp, commands: SlashCommandHandler, client: WebClient, hurried: Directory
+    core: Core,
+    bolt: BoltApp,
+    commands: SlashCommandHandler,
+    client: WebClient,
+    hurried: Directory,
+    viewers: CardViewers,
 ) -> SlackListeners:
     """Register the listeners on the Bolt app; `hurried` looks people up for dialogs."""
     store, clock, signals, team = core.store, core.clock, core.signals, core.identity.team
@@ -404,7 +414,7 @@ def build_listeners(
         signals,
         app=bolt,
         client=client,
-        dialogs=DialogHandler(store, signals.outbox, access, families),
+        dialogs=DialogHandler(store, signals.outbox, access, families, viewers, clock),
         commands=commands,
         hears=asking.authority.may_act_from_workspace,
     )

@@ -99,6 +99,7 @@ class BlockKind(StrEnum):
     AGENT_WORDS = "q"
     PROGRESS = "s"
     CALL_BUTTONS = "a"
+    VIEWERS = "eyes"  # who looks at the card's calls in a dialog
     HEAD = "e"  # of a plan of several calls
     ASKED = "u"
     HEAD_BUTTONS = "p"

@@ -264,6 +264,8 @@ def dialog_view(
         "close": plain_text(close),
         "blocks": list(blocks),
     }
+    if about.dialog in button_codec.TELLS_WHEN_CLOSED:
+        view["notify_on_close"] = True
     return {**view, "submit": plain_text(submit)} if submit else view
 
 

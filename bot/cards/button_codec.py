@@ -159,6 +159,8 @@ OPENS_DIALOG = frozenset(
         Action.DELEGATE,
     }
 )
+# dialogs of which a card says that somebody has them open
+TELLS_WHEN_CLOSED = frozenset({DialogId.REVIEW, DialogId.EDIT})
 # what only shows something to who clicks: answered at once, and not stored
 LOOKS = frozenset(
     {

@@ -15,6 +15,7 @@ from bot.cards.views import CallView
 from storage.states import CallStatus, CallVerb, RunSource, Surface
 
 MOST_CHANGES, MOST_OF_VALUE = 3, 60  # changes told of an edit; characters of each value
+MOST_VIEWERS = 3  # people named of those who look at a card
 
 SHARED_CHANNEL_NOTICE = (
     "👥 This channel is shared with another company: its people read along here."
@@ -95,6 +96,14 @@ def away_approvers_note(people: Sequence[tuple[str, datetime | None]]) -> str:
         for person, until in people
     ]
     return f"🌴 {', '.join(names)} and {last} are away"
+
+
+def viewers_note(people: Sequence[str], since: datetime) -> str:
+    """Return the note below a card's buttons that says who has it open in a dialog, since when."""
+    names = [slack_text.user_mention(person) for person in people]
+    names[MOST_VIEWERS:] = [f"{len(names) - MOST_VIEWERS} more"] if names[MOST_VIEWERS:] else []
+    who = f"{_join_with_and(names)} {'is' if len(people) == 1 else 'are'}"
+    return f"👀 {who} looking (since {slack_text.format_local_time(since)})"
 
 
 def tool_status_text(doing: str, title: str, so_far: str = "") -> str:

@@ -252,6 +252,8 @@ class CardView:
     part: int = 1
     parts: int = 1
     client: str = ""  # the program by which the requester asks; "" for none that has a key
+    viewers: tuple[str, ...] = ()  # Slack user ids: who has one of the calls open in a dialog
+    viewed_since: datetime | None = None  # since when the first of them has
 
     @property
     def target(self) -> CardTarget:

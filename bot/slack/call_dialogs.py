@@ -121,7 +121,7 @@ class CallDialogFamily:
                 whole = build_call_view_for_approvers(self.tools, tx, shown)
                 bar = format_field_error(self.directory, by.view_only_reason)
                 view = review_dialog.render_review_dialog(whole, bar=bar)
-                return PreparedDialog(view, call, bool(whole.masked_pieces))
+                return PreparedDialog(view, call, bool(whole.masked_pieces), not bar)
             case Action.REJECT:
                 view = review_dialog.render_reject_dialog(
                     target,
@@ -140,7 +140,7 @@ class CallDialogFamily:
                     build_call_view_for_approvers(self.tools, tx, shown)
                 )
                 view = self._render_edit_form(tx, shown, covered)
-                return PreparedDialog(view, call, bool(covered))
+                return PreparedDialog(view, call, bool(covered), is_to_decide=True)
 
     def _describe_pending_calls(self, tx: Transaction, call: Call) -> str:
         """Return one line for each pending call of this call's plan: what it would do."""

@@ -17,8 +17,10 @@ from bot.approvals.dialog_access import DialogAccessChecker, DialogRefusal
 from bot.cards import button_codec, sentences
 from bot.cards.action_names import Action, DialogId
 from bot.cards.block_kit import Json
+from bot.clock import Clock
 from bot.signals import Signal
 from bot.slack.client import classify_error, get_genuine_slack_error_code
+from bot.slack.viewers import CardViewers, ViewedCard
 from storage import outbox
 from storage.record import Call, Store
 
@@ -32,6 +34,7 @@ class PreparedDialog:
     view: Json
     call: Call | None = None  # the one that it shows all of
     reveals: bool = False  # it shows more of that call than the card does
+    is_to_decide: bool = False  # whoever opens it is about to decide the call, or to edit it
 
 
 def dialog_error_sentence(error: Exception) -> str:
@@ -89,8 +92,11 @@ class DialogHandler:
         post: Signal,
         access: DialogAccessChecker,
         families: Collection[DialogFamily],
+        viewers: CardViewers,
+        clock: Clock,
     ) -> None:
         """`post` wakes the outbox; `access` records who was shown or refused what."""
+        self._viewers, self._clock = viewers, clock
         self._store = store
         self._post = post
         self._access = access
@@ -140,6 +146,8 @@ class DialogHandler:
                         with self._store.write() as tx:
                             self._access.record_call_shown(tx, call, person, name, more=reveals)
                     _open_or_replace_view(client, body, view)
+                    if call is not None and found.is_to_decide:
+                        self._start_viewing(person, call)
                     return
                 except Exception as error:  # noqa: BLE001 - the person is told, and may try again
                     log.warning("dialog %s for %s: %s", name, person, error)
@@ -155,6 +163,23 @@ class DialogHandler:
                 tx, key, channel=channel, thread_ts=thread, person=person, text=told
             )
         self._post.notify()
+
+    def _start_viewing(self, person: str, call: Call) -> None:
+        """Have the call's card say who looks at it, if it is where others see it."""
+        with self._store.read() as tx:
+            cards = outbox.list_cards_of_plan(tx, call.plan_id)
+        for card in cards:
+            seen = card.ts and card.channel.startswith(("C", "G"))
+            if seen and call.id in outbox.parse_message_body(card)["calls"]:
+                viewed = ViewedCard(card.key, card.channel)
+                self._viewers.start_viewing(person, viewed, self._clock.now())
+                self._post.notify()
+                return
+
+    def end_viewing(self, person: str) -> None:
+        """Note that a person has decided, or closed their dialog."""
+        if self._viewers.end_viewing(person, self._clock.now()):
+            self._post.notify()
 
 
 def _open_or_replace_view(client: WebClient, body: dict[str, Any], view: Json) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -21,12 +21,19 @@ from bot.approvals.card_routing import choose_emoji_for_calls
 from bot.approvals.card_views import build_card_view, build_question_view
 from bot.cards import answers, sentences, slack_text
 from bot.cards.block_kit import quote_on_one_line, show_link_hosts
-from bot.cards.card import RenderedMessage, render_card, render_card_without_buttons
+from bot.cards.card import (
+    RenderedMessage,
+    can_still_be_decided,
+    render_card,
+    render_card_without_buttons,
+)
 from bot.cards.question_message import render_question_message
+from bot.cards.views import CardView
 from bot.clock import Clock, get_lead_over_machine_time
 from bot.policy.authority import Directory
 from bot.slack.client import SlackClient, is_permanent_refusal
 from bot.slack.directory import replace_other_mentions, replace_other_mentions_in_text
+from bot.slack.viewers import CardViewers
 from bot.slack_codes import extract_error_code
 from bot.tools import Registry
 from storage import calls, outbox, runs
@@ -47,6 +54,7 @@ class MessageRenderer:
     clock: Clock
     tools: Registry
     directory: Directory
+    viewers: CardViewers = field(default_factory=CardViewers)
 
     def render_message(self, row: Message) -> tuple[RenderedMessage, int, Mapping[str, int] | None]:
         """Return the message as it should be now, and the version that this shows.
@@ -72,10 +80,17 @@ class MessageRenderer:
             )
         if view:
             revisions = {call.id: call.revision for call in view.calls}
-            return render_card(view, now), current.wanted, revisions
+            return render_card(self._add_viewers(view, row, now), now), current.wanted, revisions
         if is_card:
             return GONE, current.wanted, {}
         return self._render_text_message(row, body), current.wanted, None
+
+    def _add_viewers(self, view: CardView, row: Message, now: datetime) -> CardView:
+        if not any(can_still_be_decided(call, now) for call in view.calls):
+            self.viewers.forget_card(row.key)
+            return view
+        people, since = self.viewers.list_viewers(row.key, now)
+        return replace(view, viewers=people, viewed_since=since) if people else view
 
     def render_new_message(
         self, row: Message

@@ -312,6 +312,25 @@ class MessageSender:
         self._client.chat_update(channel=row.channel, ts=row.ts, text=text, blocks=blocks)
         self._store_sent(row, SlackPost(row.ts, version, revisions))
 
+    def show_viewers_on_card(self, key: str) -> None:
+        """Draw a card again for who looks at it now; not if a redraw of it is due in any case.
+
+        It is a comfort: tried once, and nothing is stored.
+        """
+        with self._store.read() as tx:
+            row = outbox.find_message_by_key(tx, key)
+        if row is None or row.status is not M.SENT:
+            self._renderer.viewers.forget_card(key)
+            return
+        drawn, version, _ = self._renderer.render_message(row)
+        if version != row.shown or not self._channels.is_channel_owned(row.channel):
+            return
+        text, blocks = drawn.text, drawn.blocks
+        try:
+            self._client.chat_update(channel=row.channel, ts=row.ts, text=text, blocks=blocks)
+        except (SlackApiError, *NO_ANSWER) as error:
+            log.info("card %s does not say who looks at it: %s", row.seq, error)
+
     def _update_reaction(self, row: Message) -> None:
         """Put the one emoji on the request's message that shows its state, and remove others.
 

@@ -77,6 +77,7 @@ SAID = {
     ),
     "call_decision_line": ("reject", "UANA00001", [EVIL], EVIL, 2, "UBEN00001"),
     "call_outcome_line": (CallStatus.FAILED, EVIL),
+    "viewers_note": (["UANA00001", "UCLEO0001"], AT),
     "asked_by_sentence": ("UBEN00001", ["UANA00001", "UDAN00001"]),
     "nobody_decided_in_time_line": ([EVIL], AT, "UBEN00001"),
     "request_cancelled_line": ("UBEN00001", EVIL),
