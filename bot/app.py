@@ -25,6 +25,8 @@ from bot.approvals.channel_mode import ChannelModeSwitcher
 from bot.approvals.delegation import DelegateFinder
 from bot.approvals.dialog_access import DialogAccessChecker
 from bot.approvals.form_catalog import require_fitting_templates
+from bot.approvals.hand_overs import HandOverHandler
+from bot.approvals.permissions import DeliverySettler
 from bot.approvals.question_answers import AnswerHandler
 from bot.checks.inspection import SetupInspector
 from bot.clock import Clock
@@ -63,7 +65,6 @@ from bot.slack.slash_commands import SlashCommandHandler
 from bot.slack.socket import SocketModeConnection, open_sole_slack_connection
 from bot.slack.socket_client import ACKNOWLEDGED
 from bot.slack.thread import SlackThreadReader
-from bot.slack.viewers import CardViewers
 from bot.toolbox import build_tool_registry
 from bot.tools import Tool
 from bot.upkeep import DailyPurge
@@ -262,19 +263,19 @@ def _assemble_app(
         StreamedAnswerRegistry(store, naming, signals, posting, clock).get_or_create_answer,
         presence,
     )
-    commands, viewers = build_command_handler(core, posting, hurried), CardViewers()
+    commands = build_command_handler(core, posting, hurried)
     shared = (settings, store, clock, signals)
     replicas = membership.create_replica_or_single_process(
         *shared, worker.advance_run, directory.update_cache_from_event, posting.pauses
     )
     bolt = build_bolt_app(core.identity, posting)
     home.register_listeners(bolt)
-    listeners = build_listeners(core, bolt, commands, posting, hurried, viewers)
+    listeners = build_listeners(core, bolt, commands, posting, hurried)
     return App(
         core=core,
         bolt=bolt,
         loop=_build_loop(core, directory, presence, home, commands, replicas),
-        outbox=_build_outbox(core, posting, naming, replicas.channels, viewers),
+        outbox=_build_outbox(core, posting, naming, replicas.channels),
         listeners=listeners,
         replicas=replicas,
         surfaces=core.build_surfaces(
@@ -327,15 +328,11 @@ def _build_loop(
 
 
 def _build_outbox(
-    core: Core,
-    posting: SlackClient,
-    naming: Directory,
-    channels: ChannelOwnership,
-    viewers: CardViewers,
+    core: Core, posting: SlackClient, naming: Directory, channels: ChannelOwnership
 ) -> Outbox:
     """Return the outbox for `channels`, those this process sends to; `naming` looks names up."""
     store, clock = core.store, core.clock
-    renderer = MessageRenderer(store, clock, core.tools, naming, viewers)
+    renderer = MessageRenderer(store, clock, core.tools, naming, core.viewers)
     search = UnconfirmedPostSearch(store, clock, core.identity.user, posting)
     return Outbox(
         store, clock, core.signals, renderer, OutboxSlackCalls(store, posting), search, channels
@@ -384,12 +381,7 @@ def build_command_handler(
 
 
 def build_listeners(
-    core: Core,
-    bolt: BoltApp,
-    commands: SlashCommandHandler,
-    client: WebClient,
-    hurried: Directory,
-    viewers: CardViewers,
+    core: Core, bolt: BoltApp, commands: SlashCommandHandler, client: WebClient, hurried: Directory
 ) -> SlackListeners:
     """Register the listeners on the Bolt app; `hurried` looks people up for dialogs."""
     store, clock, signals, team = core.store, core.clock, core.signals, core.identity.team
@@ -399,8 +391,9 @@ def build_listeners(
         AnswerHandler(store, asking.authority), clock, hurried
     )
     access = DialogAccessChecker(store, clock, may)
+    hand_overs = HandOverHandler(DeliverySettler(store), core.tools, asking.authority, may)
     families = (
-        CallDialogFamily(store, clock, core.tools, hurried, may, edits, access),
+        CallDialogFamily(store, clock, core.tools, hurried, may, edits, access, hand_overs),
         request_dialogs.RequestDialogFamily(asking.store, asking.forms()),
         answers,
         request_dialogs.DelegationDialogFamily(
@@ -414,7 +407,7 @@ def build_listeners(
         signals,
         app=bolt,
         client=client,
-        dialogs=DialogHandler(store, signals.outbox, access, families, viewers, clock),
+        dialogs=DialogHandler(store, signals.outbox, access, families, core.viewers, clock),
         commands=commands,
         hears=asking.authority.may_act_from_workspace,
     )

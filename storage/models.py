@@ -154,6 +154,9 @@ class Call(columns.Row, table=True):
     next_at: datetime | None = columns.time_column(nullable=True)  # when people are told something
     told_moments: int = 0  # so many of the gate's moments have been dealt with
     told_stage: int = 0  # the people up to this stage have been told
+    # whom reminders name, as an approver has handed this revision over to them; "" for nobody
+    assignee: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    assigned_by: str = Field(default="", sa_column_kwargs={"server_default": ""})
     grant_id: str = ""  # the remembered approval it runs by
     reason: str = columns.text_column("")  # the agent's words, for the approver
     preview: str = columns.text_column("")  # for those who may decide

@@ -20,6 +20,7 @@ class Action(StrEnum):
     APPROVE_ALL = "approve_all"  # every call that waits on one card
     REJECT_ALL = "reject_all"  # open the dialog that asks why, for the whole card
     SEND_BACK = "send_back"  # open the dialog for a remark on the plan; a choice only
+    HAND_OVER = "hand_over"  # open the dialog that hands one call over; also a choice
     ROWS = "rows"  # send all rows of which the preview shows a part; a choice only
     WITHDRAW = "withdraw"  # the requester takes one call back; a choice only
     CANCEL_RUN = "cancel_run"  # the requester stops the whole request; also a choice
@@ -70,6 +71,7 @@ class DialogId(StrEnum):
     REQUEST = "new_request"  # the form of a tool or a template
     ANSWER = "answer"
     DELEGATE = "delegate"
+    HAND_OVER = "hand_over_call"
 
 
 class ShortcutId(StrEnum):
@@ -129,6 +131,7 @@ class InputBlockId(StrEnum):
     APPROVE_TOO = "then"
     WHY = "why"
     DELEGATE = "delegate"
+    ASSIGNEE = "assignee"
     UNTIL = "until"
 
 

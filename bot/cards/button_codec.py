@@ -152,6 +152,7 @@ OPENS_DIALOG = frozenset(
         Action.REJECT,
         Action.REJECT_ALL,
         Action.SEND_BACK,
+        Action.HAND_OVER,
         Action.REQUEST,
         Action.PICK,
         Action.ASK_AGAIN,
@@ -159,8 +160,6 @@ OPENS_DIALOG = frozenset(
         Action.DELEGATE,
     }
 )
-# dialogs of which a card says that somebody has them open
-TELLS_WHEN_CLOSED = frozenset({DialogId.REVIEW, DialogId.EDIT})
 # what only shows something to who clicks: answered at once, and not stored
 LOOKS = frozenset(
     {
@@ -198,7 +197,7 @@ _ABOUT: Mapping[Action, type[Target]] = {
     Action.DELEGATE: NoTarget,
     Action.END_DELEGATION: DelegationTarget,
 }
-_EITHER = frozenset({Action.REVIEW, Action.REJECT, Action.CANCEL_RUN})
+_EITHER = frozenset({Action.REVIEW, Action.REJECT, Action.HAND_OVER, Action.CANCEL_RUN})
 _CHOICES = _EITHER | {Action.ROWS, Action.SEND_BACK, Action.WITHDRAW, Action.ASK_AGAIN}
 _BUTTONS = frozenset(Action) - _CHOICES | _EITHER
 _GOOD, _BAD = "good", "bad"
@@ -308,7 +307,7 @@ def encode_dialog_metadata(about: DialogSubject) -> str:
             return json.dumps({"target": f"{_CALL}:{encode_button_value(target)}"})
         case DialogSubject(DialogId.REJECT, CardTarget() as target):
             return json.dumps({"target": f"{_PLAN}:{encode_button_value(target)}"})
-        case DialogSubject(DialogId.SEND_BACK, CallTarget() as target):
+        case DialogSubject(DialogId.SEND_BACK | DialogId.HAND_OVER, CallTarget() as target):
             return json.dumps({"target": encode_button_value(target)})
         case DialogSubject(DialogId.PICK, FormContext() as setting):
             return json.dumps(asdict(setting), ensure_ascii=False)
@@ -337,7 +336,7 @@ def decode_dialog_subject(view: Mapping[str, Any]) -> DialogSubject | MalformedV
             revision = about.get("revision")
             if isinstance(revision, int) and not isinstance(revision, bool):
                 target = _decode_target(CallTarget, f"{about.get('call')}:{revision}")
-        case DialogId.SEND_BACK if isinstance(value, str):
+        case DialogId.SEND_BACK | DialogId.HAND_OVER if isinstance(value, str):
             target = _decode_target(CallTarget, value)
         case DialogId.DELEGATE if isinstance(value, str):
             target = _decode_target(NoTarget, value)

@@ -53,10 +53,8 @@ def render_card(view: CardView, now: datetime) -> RenderedMessage:
     blocks = _render_card_blocks(view, now, _fit_waiting_calls(view, now, waiting))
     if waiting and view.viewers and len(blocks) < MOST_BLOCKS:
         # below the buttons, so that none moves under anybody's pointer
-        said = block_kit.mrkdwn(viewers_note(view.viewers, view.viewed_since or now))
-        blocks.append(
-            block_kit.context_block(build_block_id(BlockKind.VIEWERS, view.target), [said])
-        )
+        said = [block_kit.mrkdwn(viewers_note(view.viewers))]
+        blocks.append(block_kit.context_block(build_block_id(BlockKind.VIEWERS, view.target), said))
     asked = {*view.approver_groups, *view.approver_users} - {view.requester}
     return RenderedMessage(_build_notification(view, waiting, now), blocks, frozenset(asked))
 

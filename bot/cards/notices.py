@@ -98,12 +98,12 @@ def away_approvers_note(people: Sequence[tuple[str, datetime | None]]) -> str:
     return f"🌴 {', '.join(names)} and {last} are away"
 
 
-def viewers_note(people: Sequence[str], since: datetime) -> str:
+def viewers_note(viewers: Mapping[str, datetime]) -> str:
     """Return the note below a card's buttons that says who has it open in a dialog, since when."""
-    names = [slack_text.user_mention(person) for person in people]
+    names = [slack_text.user_mention(person) for person in viewers]
     names[MOST_VIEWERS:] = [f"{len(names) - MOST_VIEWERS} more"] if names[MOST_VIEWERS:] else []
-    who = f"{_join_with_and(names)} {'is' if len(people) == 1 else 'are'}"
-    return f"👀 {who} looking (since {slack_text.format_local_time(since)})"
+    who = f"{_join_with_and(names)} {'is' if len(viewers) == 1 else 'are'}"
+    return f"👀 {who} looking (since {slack_text.format_local_time(min(viewers.values()))})"
 
 
 def tool_status_text(doing: str, title: str, so_far: str = "") -> str:

@@ -189,6 +189,8 @@ class CallView:
     was_handed_over: bool = False
     effect_source: EffectSource = EffectSource.BY_AUTHOR  # who says what it does
     edited_by: str = ""  # Slack user id of the last editor
+    assignee: str = ""  # who has it handed over while it waits, and by whom: Slack user ids
+    assigned_by: str = ""
     decided_by: tuple[str, ...] = ()  # Slack user ids; none for the clock, policy, or nobody yet
     stand_ins: Mapping[str, str] = field(default_factory=dict)  # who has decided for whom
     decided_at: datetime | None = None
@@ -252,8 +254,7 @@ class CardView:
     part: int = 1
     parts: int = 1
     client: str = ""  # the program by which the requester asks; "" for none that has a key
-    viewers: tuple[str, ...] = ()  # Slack user ids: who has one of the calls open in a dialog
-    viewed_since: datetime | None = None  # since when the first of them has
+    viewers: Mapping[str, datetime] = field(default_factory=dict)  # in dialogs, and since when
 
     @property
     def target(self) -> CardTarget:

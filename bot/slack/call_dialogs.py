@@ -14,6 +14,7 @@ from bot.approvals.call_views import build_call_view_for_approvers
 from bot.approvals.card_views import is_approvable_on_card
 from bot.approvals.dialog_access import DialogAccessChecker, DialogAdmission, DialogRefusal
 from bot.approvals.edits import Edit, EditHandler, ForbiddenEdit, UnchangedEdit
+from bot.approvals.hand_overs import HandOverHandler
 from bot.approvals.permissions import PermissionChecker, needs_reason
 from bot.cards import button_codec, review_dialog
 from bot.cards.action_names import Action, DialogId, InputBlockId
@@ -41,6 +42,7 @@ VERBS: Mapping[Action, CallVerb] = {
     Action.REJECT: CallVerb.REJECT,
     Action.REJECT_ALL: CallVerb.REJECT,
     Action.SEND_BACK: CallVerb.SEND_BACK,
+    Action.HAND_OVER: CallVerb.APPROVE,
 }
 
 
@@ -55,6 +57,7 @@ class CallDialogFamily:
     permissions: PermissionChecker
     edits: EditHandler
     access: DialogAccessChecker
+    hand_overs: HandOverHandler
 
     actions: ClassVar[Collection[Action]] = VERBS
     dialogs: ClassVar[Collection[DialogId]] = (
@@ -62,6 +65,7 @@ class CallDialogFamily:
         DialogId.EDIT,
         DialogId.REJECT,
         DialogId.SEND_BACK,
+        DialogId.HAND_OVER,
     )
 
     def prepare_dialog(
@@ -79,6 +83,8 @@ class CallDialogFamily:
                 found = self.access.decide_access(VERBS[action], target, person, team)
                 if isinstance(found, DialogRefusal):
                     return found
+                if action is Action.HAND_OVER and found.view_only_reason:
+                    return DialogRefusal(found.view_only_reason)
                 return self._build_opening(action, target, found)
             case _:
                 return DialogRefusal(OUTDATED_CARD_REPLY)
@@ -131,6 +137,9 @@ class CallDialogFamily:
                     by_agent=not is_run_without_model(by.run),
                 )
                 return PreparedDialog(view)
+            case Action.HAND_OVER:
+                title = describe_call_effect(self.tools, tx, call)
+                return PreparedDialog(review_dialog.render_hand_over_dialog(target, title=title))
             case Action.SEND_BACK:
                 title = self._describe_pending_calls(tx, call)
                 return PreparedDialog(review_dialog.render_send_back_dialog(target, title=title))
@@ -192,10 +201,24 @@ class CallDialogFamily:
                 )
             case button_codec.DialogSubject(DialogId.REVIEW, button_codec.CallTarget() as target):
                 return self._validate_permission(CallVerb.APPROVE, target, body, InputBlockId.NOTE)
+            case button_codec.DialogSubject(
+                DialogId.HAND_OVER, button_codec.CallTarget() as target
+            ):
+                return self._validate_hand_over(target, body)
             case button_codec.DialogSubject(DialogId.EDIT, button_codec.CallTarget() as target):
                 return self._validate_edit(target, body)
             case _:
                 return {}
+
+    def _validate_hand_over(
+        self, target: button_codec.CallTarget, body: dict[str, Any]
+    ) -> dict[str, str]:
+        block, person = InputBlockId.ASSIGNEE, body["user"]["id"]
+        if refused := self._validate_permission(CallVerb.APPROVE, target, body, block):
+            return refused
+        state, now = body["view"]["state"]["values"], self.clock.now()
+        found = self.hand_overs.judge_hand_over(target, person, state, now)
+        return {block: format_field_error(self.directory, found)} if isinstance(found, str) else {}
 
     def _validate_edit(
         self, target: button_codec.CallTarget, body: dict[str, Any]

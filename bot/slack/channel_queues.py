@@ -10,14 +10,12 @@ from __future__ import annotations
 import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
 
 from bot.clock import Clock
 from bot.signals import Signals
 from bot.slack import pace
 from bot.slack.posting import MessageRenderer, OutboxMemory, OutboxSlackCalls, UnconfirmedPostSearch
 from bot.slack.sender import MessageSender
-from bot.slack.viewers import ViewedCard
 from storage import moves, outbox
 from storage.record import Message, Store
 from storage.store import error_text, is_temporary_database_error
@@ -121,8 +119,11 @@ class Outbox:
                 tx, now, self._memory.overtakable_message_seqs
             )
             later = outbox.find_next_message_retry_time(tx)
+        due |= self._viewers.list_due_channels(now)
         awake = self._memory.filter_unpaused_channels(due, now)
         mine = self._channels.claim_channels(awake)
+        for channel in awake - mine:  # their cards name only who looks by way of their own process
+            self._viewers.pop_due_keys(channel, now)
         for key in self._memory.pop_due_duplicate_searches(now):
             with self._lock:
                 self._taken.add(key)
@@ -133,40 +134,13 @@ class Outbox:
                     continue
                 self._taken.add(channel)
             self._lanes.submit(self._send_channel_messages, channel)
-        self._show_card_viewers(due, now)
         if mine != awake:  # whoever sends there may be no more
             return ELSEWHERE
-        others = (self._memory.find_next_due_time(now), self._viewers.find_next_update_time(now))
+        others = (self._memory.find_next_due_time(now), self._viewers.find_next_due_time(now))
         ends = [each for each in (later, *others) if each is not None]
         if not ends:
             return 30.0
         return min(30.0, max(0.05, (min(ends) - self._clock.now()).total_seconds()))
-
-    def _show_card_viewers(self, due: set[str], now: datetime) -> None:
-        """Have one card say who looks at it now, if its channel has nothing else to be sent."""
-        card = self._viewers.pop_outdated_card(now)
-        if card is None or card.channel in due:
-            return
-        if not self._channels.claim_channels({card.channel}):
-            self._viewers.forget_card(card.key)  # another process draws it
-            return
-        if self._pace.compute_wait_before_post(card.channel):
-            return
-        with self._lock:
-            if card.channel in self._taken or self._stopping.is_set():
-                return
-            self._taken.add(card.channel)
-        self._lanes.submit(self._update_viewed_card, card)
-
-    def _update_viewed_card(self, card: ViewedCard) -> None:
-        try:
-            self._sender.show_viewers_on_card(card.key)
-        except Exception as error:  # noqa: BLE001 - a comfort, and the next redraw has it
-            log.info("a card does not say who looks at it: %s", error_text(error))
-        finally:
-            with self._lock:
-                self._taken.discard(card.channel)
-                self._wake.notify()
 
     def _send_channel_messages(self, channel: str) -> None:
         try:
@@ -181,6 +155,8 @@ class Outbox:
                     carded = outbox.filter_run_ids_with_card(tx, {row.run_id for row in due})
                     due = pace.order_due_messages(due, carded)
             self._send_in_order(due)
+            for key in self._viewers.pop_due_keys(channel, self._clock.now()):
+                self._sender.show_viewers_on_card(key)
             self._memory.end_database_failure_pause(channel)
         except Exception as error:
             # and not in the database, which is what failed

@@ -14,13 +14,13 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
 from bot.approvals.dialog_access import DialogAccessChecker, DialogRefusal
+from bot.approvals.viewers import CardViewers
 from bot.cards import button_codec, sentences
 from bot.cards.action_names import Action, DialogId
 from bot.cards.block_kit import Json
 from bot.clock import Clock
 from bot.signals import Signal
 from bot.slack.client import classify_error, get_genuine_slack_error_code
-from bot.slack.viewers import CardViewers, ViewedCard
 from storage import outbox
 from storage.record import Call, Store
 
@@ -169,12 +169,9 @@ class DialogHandler:
         with self._store.read() as tx:
             cards = outbox.list_cards_of_plan(tx, call.plan_id)
         for card in cards:
-            seen = card.ts and card.channel.startswith(("C", "G"))
-            if seen and call.id in outbox.parse_message_body(card)["calls"]:
-                viewed = ViewedCard(card.key, card.channel)
-                self._viewers.start_viewing(person, viewed, self._clock.now())
-                self._post.notify()
-                return
+            if card.channel[:1] in "CG" and call.id in outbox.parse_message_body(card)["calls"]:
+                self._viewers.start_viewing(person, (card.channel, card.key), self._clock.now())
+        self._post.notify()
 
     def end_viewing(self, person: str) -> None:
         """Note that a person has decided, or closed their dialog."""

@@ -19,26 +19,20 @@ from slack_sdk.errors import SlackApiError
 
 from bot.approvals.card_routing import choose_emoji_for_calls
 from bot.approvals.card_views import build_card_view, build_question_view
+from bot.approvals.viewers import CardViewers
 from bot.cards import answers, sentences, slack_text
 from bot.cards.block_kit import quote_on_one_line, show_link_hosts
-from bot.cards.card import (
-    RenderedMessage,
-    can_still_be_decided,
-    render_card,
-    render_card_without_buttons,
-)
+from bot.cards.card import RenderedMessage, render_card, render_card_without_buttons
 from bot.cards.question_message import render_question_message
-from bot.cards.views import CardView
 from bot.clock import Clock, get_lead_over_machine_time
 from bot.policy.authority import Directory
 from bot.slack.client import SlackClient, is_permanent_refusal
 from bot.slack.directory import replace_other_mentions, replace_other_mentions_in_text
-from bot.slack.viewers import CardViewers
 from bot.slack_codes import extract_error_code
 from bot.tools import Registry
 from storage import calls, outbox, runs
 from storage.record import Message, Store
-from storage.states import DRAWN, MessageKind
+from storage.states import DRAWN, CallStatus, MessageKind
 from storage.store import compute_retry_delay
 
 # Drawing of an outbox row as the Slack message it should be now. Reads rows; sends nothing.
@@ -80,17 +74,14 @@ class MessageRenderer:
             )
         if view:
             revisions = {call.id: call.revision for call in view.calls}
-            return render_card(self._add_viewers(view, row, now), now), current.wanted, revisions
+            card = row.channel, row.key
+            if not any(call.status is CallStatus.PENDING for call in view.calls):
+                self.viewers.forget_card(card)
+            view = replace(view, viewers=self.viewers.list_viewers(card, now))
+            return render_card(view, now), current.wanted, revisions
         if is_card:
             return GONE, current.wanted, {}
         return self._render_text_message(row, body), current.wanted, None
-
-    def _add_viewers(self, view: CardView, row: Message, now: datetime) -> CardView:
-        if not any(can_still_be_decided(call, now) for call in view.calls):
-            self.viewers.forget_card(row.key)
-            return view
-        people, since = self.viewers.list_viewers(row.key, now)
-        return replace(view, viewers=people, viewed_since=since) if people else view
 
     def render_new_message(
         self, row: Message

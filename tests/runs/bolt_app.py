@@ -9,7 +9,6 @@ from slack_sdk import WebClient
 from bot.app import build_command_handler, build_listeners
 from bot.core import Core
 from bot.slack.client import SlackClient
-from bot.slack.viewers import CardViewers
 from tests.runs.fakes import ANA
 from tests.storage.builders import TEAM
 
@@ -28,8 +27,9 @@ def bolt(core: Core) -> App:
         token_verification_enabled=False,
     )
     client = SlackClient("xoxb-1", retry_handlers=[])
-    commands = build_command_handler(core, client, core.directory)
-    build_listeners(core, app, commands, client, core.directory, CardViewers())
+    build_listeners(
+        core, app, build_command_handler(core, client, core.directory), client, core.directory
+    )
     return app
 
 

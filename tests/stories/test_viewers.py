@@ -108,6 +108,7 @@ def test_a_refused_update_costs_nothing_else(harness: Harness) -> None:
     harness.settle()
     harness.slack.faults.fail("chat.update", "msg_too_long")
     open_modal(harness, "ana", SUPPORT, card, "review")
+    harness.slack.wait(lambda: not harness.slack.faults.waiting)
     later(harness, 10)
     assert LOOKS not in words(now_at(harness, SUPPORT, card["ts"]))
     assert harness.person("ana").submit()["outcome"] == "closed"
