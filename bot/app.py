@@ -25,6 +25,8 @@ from bot.approvals.channel_mode import ChannelModeSwitcher
 from bot.approvals.delegation import DelegateFinder
 from bot.approvals.dialog_access import DialogAccessChecker
 from bot.approvals.form_catalog import require_fitting_templates
+from bot.approvals.hand_overs import HandOverHandler
+from bot.approvals.permissions import DeliverySettler
 from bot.approvals.question_answers import AnswerHandler
 from bot.checks.inspection import SetupInspector
 from bot.clock import Clock
@@ -330,7 +332,7 @@ def _build_outbox(
 ) -> Outbox:
     """Return the outbox for `channels`, those this process sends to; `naming` looks names up."""
     store, clock = core.store, core.clock
-    renderer = MessageRenderer(store, clock, core.tools, naming)
+    renderer = MessageRenderer(store, clock, core.tools, naming, core.viewers)
     search = UnconfirmedPostSearch(store, clock, core.identity.user, posting)
     return Outbox(
         store, clock, core.signals, renderer, OutboxSlackCalls(store, posting), search, channels
@@ -389,8 +391,9 @@ def build_listeners(
         AnswerHandler(store, asking.authority), clock, hurried
     )
     access = DialogAccessChecker(store, clock, may)
+    hand_overs = HandOverHandler(DeliverySettler(store), core.tools, asking.authority, may)
     families = (
-        CallDialogFamily(store, clock, core.tools, hurried, may, edits, access),
+        CallDialogFamily(store, clock, core.tools, hurried, may, edits, access, hand_overs),
         request_dialogs.RequestDialogFamily(asking.store, asking.forms()),
         answers,
         request_dialogs.DelegationDialogFamily(
@@ -404,7 +407,7 @@ def build_listeners(
         signals,
         app=bolt,
         client=client,
-        dialogs=DialogHandler(store, signals.outbox, access, families),
+        dialogs=DialogHandler(store, signals.outbox, access, families, core.viewers, clock),
         commands=commands,
         hears=asking.authority.may_act_from_workspace,
     )

@@ -23,11 +23,13 @@ from bot.approvals.edits import EditHandler
 from bot.approvals.form_catalog import list_template_problems
 from bot.approvals.form_requests import FormRequestStarter, FormServiceFactory
 from bot.approvals.grants import GrantManager
+from bot.approvals.hand_overs import HandOverHandler
 from bot.approvals.permissions import DeliverySettler, PermissionChecker
 from bot.approvals.person_views import PersonViewFactory
 from bot.approvals.question_answers import AnswerHandler, ReplyAnswerHandler
 from bot.approvals.reminders import ReminderSender
 from bot.approvals.request_changes import PlanChangeHandler, RequestActionHandler
+from bot.approvals.viewers import CardViewers
 from bot.approvals.votes import ClickDispatcher, VoteHandler
 from bot.cards.action_names import DialogId
 from bot.clock import Clock
@@ -79,6 +81,7 @@ class Core:
     signals: Signals = field(default_factory=Signals)
     transcripts: TranscriptCache = field(default_factory=TranscriptCache)
     previews: PreviewRunner = field(default_factory=PreviewRunner)
+    viewers: CardViewers = field(default_factory=CardViewers)
 
     def copy_with_directory(self, directory: Directory) -> Core:
         """Return a copy with another directory, for threads that wait less long for look-ups."""
@@ -121,6 +124,7 @@ class Core:
             PlanChangeHandler(replies, self.tools, permissions, self.settings.max_rounds),
             RequestActionHandler(replies, permissions, self.tools, self.key, ended),
             PreviewRowsSender(self.store, DialogAccessChecker(self.store, self.clock, permissions)),
+            HandOverHandler(replies, self.tools, self.authority, permissions),
             grants,
         )
         acts = {act: do for each in handlers for act, do in each.get_action_handlers().items()}

@@ -224,11 +224,14 @@ def insert_revision(tx: Transaction, row: Revision) -> None:
 
 
 def revise_call(tx: Transaction, call: Call, row: Revision, **columns: object) -> None:
-    """Make `row` the call's newest revision, and update `columns` with what its new card shows."""
+    """Make `row` the call's newest revision, and update `columns` with what its new card shows.
+
+    Nobody has the new revision handed over.
+    """
     insert_revision(tx, row)
     where = (col(Call.id) == call.id, col(Call.revision) == call.revision)
-    new = update(Call).where(*where).values(revision=row.number, digest=row.digest, **columns)
-    tx.execute(new)
+    columns |= {"revision": row.number, "digest": row.digest, "assignee": "", "assigned_by": ""}
+    tx.execute(update(Call).where(*where).values(**columns))
 
 
 def insert_plan(tx: Transaction, row: Plan) -> None:

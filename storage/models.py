@@ -161,6 +161,9 @@ class Call(columns.Row, table=True):
     told_stage: int = 0  # the people up to this stage have been told
     # when people are next asked to look at what ran without approval; None: nobody has to
     look_due_at: datetime | None = columns.time_column(nullable=True)
+    # whom reminders name, as an approver has handed this revision over to them; "" for nobody
+    assignee: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    assigned_by: str = Field(default="", sa_column_kwargs={"server_default": ""})
     grant_id: str = ""  # the remembered approval it runs by
     reason: str = columns.text_column("")  # the agent's words, for the approver
     preview: str = columns.text_column("")  # for those who may decide

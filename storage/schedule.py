@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import bindparam, func, select, update
+from sqlalchemy import ColumnElement, bindparam, func, select, update
 from sqlmodel import col
 
 from storage.models import Call, Delivery, Message, Run
@@ -130,16 +130,26 @@ def mark_people_asked_to_look(
     return tx.execute(update(Call).where(*where).values(**columns)).rowcount == 1
 
 
+def _is_still_pending(call: Call) -> tuple[ColumnElement[bool], ...]:
+    same = col(Call.id) == call.id, col(Call.revision) == call.revision
+    return *same, col(Call.status) == CallStatus.PENDING
+
+
 def mark_people_notified(
     tx: Transaction, call: Call, *, stage: int, moments: int, next_at: datetime | None
 ) -> bool:
     """Record that people were notified about a call; False if it has changed meanwhile."""
     where = (
-        col(Call.id) == call.id,
-        col(Call.revision) == call.revision,
-        col(Call.status) == CallStatus.PENDING,
+        *_is_still_pending(call),
         col(Call.told_moments) == call.told_moments,
         col(Call.told_stage) == call.told_stage,
     )
     columns = {"told_stage": stage, "told_moments": moments, "next_at": next_at}
     return tx.execute(update(Call).where(*where).values(**columns)).rowcount == 1
+
+
+def assign_call(tx: Transaction, call: Call, assignee: str, by: str) -> bool:
+    """Record that a person hands a pending call over; False if it has changed meanwhile."""
+    change = update(Call).where(*_is_still_pending(call))
+    change = change.values(assignee=assignee, assigned_by=by)
+    return tx.execute(change).rowcount == 1

@@ -84,6 +84,8 @@ def _build_unmasked_call_view(
         has_more_rows=bool(call.preview_rows),
         agent_reason=call.reason,
         **_build_proposer_fields(tools, tx, call),
+        assignee=call.assignee,
+        assigned_by=call.assigned_by,
         edited_by=shown.revision.author if shown.revision.author not in calls.WRITERS else "",
         decided_by=_list_deciders(call, votes),
         stand_ins=call_state.map_delegators_to_delegates(votes),

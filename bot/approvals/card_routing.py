@@ -256,6 +256,41 @@ def build_card_message(
     )
 
 
+def queue_line_under_cards(
+    tx: Transaction,
+    run: Run,
+    asked: CallWithCardPlace,
+    key: str,
+    text: str,
+    notified: Collection[str],
+) -> bool:
+    """Post a line under the call's card in each place it has there, and a card where it has none.
+
+    `notified`: see `outbox.queue_notice`. Returns whether a line is in the request's own thread.
+    """
+    call, said_here = asked.call, False
+    cards = outbox.list_cards_of_plan(tx, call.plan_id)
+    on_it = [row for row in cards if call.id in outbox.parse_message_body(row)["calls"]]
+    by_target = {row.key.rpartition(":")[2]: row for row in on_it}
+    for target in asked.place.targets:
+        card = by_target.get(target)
+        if card is None:
+            outbox.queue_message(tx, build_card_message(run, call.plan_id, [asked], target))
+        elif thread := card.thread_ts or card.ts:
+            body = {"text": text, "mrkdwn": True, outbox.NOTIFIED: list(notified)}
+            line = Message(
+                key=f"{key}:{target}",
+                kind=MessageKind.NOTICE,
+                run_id=run.id,
+                channel=card.channel,
+                thread_ts=thread,
+                body=outbox.dump_message_body(body),
+            )
+            outbox.queue_message(tx, line)
+            said_here |= (card.channel, thread) == (run.channel, run.thread_ts)
+    return said_here
+
+
 def build_card_of_allowed_call(run: Run, plan_id: str, call: Call) -> Message:
     """Return the card of a call that needs no approval, for the request's thread."""
     return _build_card_message(

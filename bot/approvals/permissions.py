@@ -220,9 +220,9 @@ class PermissionChecker:
             case "lookup":
                 return sentences.LOOKUP_FAILED_REPLY
             case "not_yet":
-                return sentences.not_your_stage_reply(self._describe_approvers(call))
+                return sentences.not_your_stage_reply(self.describe_approvers(call))
             case "enough":
-                return sentences.stage_already_approved_reply(self._describe_approvers(call))
+                return sentences.stage_already_approved_reply(self.describe_approvers(call))
             case "stranger":
                 return STRANGER
             case "requester_gone":
@@ -236,9 +236,9 @@ class PermissionChecker:
             case _ if verb is CallVerb.EDIT:
                 return sentences.NOT_AN_EDITOR_REPLY
             case _:
-                return sentences.not_an_approver_reply(self._describe_approvers(call))
+                return sentences.not_an_approver_reply(self.describe_approvers(call))
 
-    def _describe_approvers(self, call: Call) -> str:
+    def describe_approvers(self, call: Call) -> str:
         """Return who could approve the call now, as mentions; a channel's members are not listed.
 
         The policy's own list when Slack cannot be asked.

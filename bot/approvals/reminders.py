@@ -18,8 +18,8 @@ from bot.policy.gates import Approvers, Ask, load_gate
 from bot.policy.tally import Tally
 from bot.tools import Registry
 from storage import calls, outbox, runs, schedule, trail
-from storage.record import Call, Message, Run, Store, Transaction, Vote
-from storage.states import CallVerb, MessageKind
+from storage.record import Call, Run, Store, Transaction, Vote
+from storage.states import CallVerb
 
 log = logging.getLogger("countersign.reminders")
 MOST_NAMES = 20  # people named in one line
@@ -42,6 +42,7 @@ class DueReminder:
     kind: ReminderKind
     sentence: SentenceBuilder
     people: Approvers
+    assignee: str = ""  # who of them has it handed over
 
 
 class ReminderSender:
@@ -87,18 +88,14 @@ class ReminderSender:
         stage = seen.stage
         moments = gate.list_notification_delay_seconds()
         waiting = call_state.measure_waiting_time(gate, call, now)
-        passed = [
-            each for each in moments[call.told_moments :] if timedelta(seconds=each) <= waiting
-        ]
+        passed = [at for at in moments[call.told_moments :] if timedelta(seconds=at) <= waiting]
         voted = {who for vote in votes for who in (vote.person, vote.counted_person)}
-        news = _list_due_reminders(gate, seen, stage > call.told_stage, passed, waiting, votes)
+        news = _list_due_reminders(gate, seen, call, passed, waiting, votes)
         away = self._list_away_approvers(
             run, gate, gate.get_approvers_of_stages(seen.open_stages, waiting).notified
         )
         gone = frozenset(user for user, _ in card_routing.filter_people_still_away(away, now))
-        found = [
-            (each, *self._resolve_recipients(run, gate, each.people, voted, gone)) for each in news
-        ]
+        found = [(each, *self._resolve_recipients(run, gate, each, voted, gone)) for each in news]
         groups = card_routing.find_group_ids_of_gate(self._authority, gate)
         told = call.told_moments + len(passed)
         with self._store.write() as tx:
@@ -115,7 +112,12 @@ class ReminderSender:
             for number, (each, who, place) in enumerate(found):
                 key = f"{call.id}:{call.revision}:{told}:{stage}:{number}"
                 place = replace(place, groups=groups, away=away)
-                said_here = self._post_reminder(tx, run, call, gate, place, key, each.sentence, who)
+                effects = [call_state.describe_call_effect(self._tools, tx, call)]
+                text = each.sentence(effects, who, call.deadline)
+                asked = card_routing.CallWithCardPlace(call, gate, place)
+                said_here = card_routing.queue_line_under_cards(
+                    tx, run, asked, f"nudge:{key}", text, list_mentions(who)
+                )
                 if each.kind is ReminderKind.NEXT_STEP and not said_here:
                     self._post_approval_notice(tx, run, call, key, votes)
             data = {"what": ", ".join(each.kind for each in news)}
@@ -137,21 +139,25 @@ class ReminderSender:
             return
         told, due = call_state.find_next_look_time(gate, alone.created_at, call.told_moments, now)
         waited = gate.measure_waiting_time(alone.created_at, now)
-        people = gate.get_approvers_of_stages(range(len(gate.stages)), waited)
+        people = gate.get_approvers_of_stages(range(len(gate.stages)), waited).notified
         away = self._list_away_approvers(run, gate, people)
         gone = frozenset(user for user, _ in card_routing.filter_people_still_away(away, now))
-        who, place = self._resolve_recipients(run, gate, people, {alone.person}, gone)
-        place = replace(place, groups=card_routing.find_group_ids_of_gate(self._authority, gate))
         sentence = partial(
             notices.look_request_notice,
             person=alone.person,
             reason=alone.reason,
             again=call.told_moments > 0,
         )
+        reminder = DueReminder(ReminderKind.LOOK, sentence, people)
+        who, place = self._resolve_recipients(run, gate, reminder, {alone.person}, gone)
+        place = replace(place, groups=card_routing.find_group_ids_of_gate(self._authority, gate))
+        asked = card_routing.CallWithCardPlace(call, gate, place)
         with self._store.write() as tx:
             if schedule.mark_people_asked_to_look(tx, call, moments=told, look_due_at=due):
-                key = f"{call.id}:{call.revision}:{told}:{ReminderKind.LOOK}"
-                self._post_reminder(tx, run, call, gate, place, key, sentence, who)
+                key = f"nudge:{call.id}:{call.revision}:{told}:{ReminderKind.LOOK}"
+                text = sentence([call_state.describe_call_effect(self._tools, tx, call)], who, None)
+                to = list_mentions(who)
+                card_routing.queue_line_under_cards(tx, run, asked, key, text, to)
                 data = {"what": ReminderKind.LOOK}
                 trail.record_event(tx, "call.told", at=now, actor="clock", call=call, data=data)
 
@@ -175,16 +181,20 @@ class ReminderSender:
         return card_routing.list_away_people(self._authority, named)
 
     def _resolve_recipients(
-        self, run: Run, gate: Ask, who: Approvers, voted: set[str], away: frozenset[str]
+        self, run: Run, gate: Ask, due: DueReminder, voted: set[str], away: frozenset[str]
     ) -> tuple[str, card_routing.CardPlace]:
-        """Return those of `who` that can still vote, in words, and where they will see the card.
+        """Return those who can still vote, in words, and where they will see the card.
 
-        People who are away are not named, unless all are. Looks them up.
+        People who are away are not named, unless all are. Nobody but the one who has the call
+        handed over is, while they may decide. Looks them up.
         """
-        authority = self._authority
+        authority, who, assignee = self._authority, due.people, due.assignee
         everybody = authority.list_approver_candidates(
             gate, who, requester=run.requester, channel=run.channel
         )
+        if assignee and self._may_still_decide(assignee, everybody, voted):
+            place = card_routing.resolve_card_place_for_people(authority, run, gate, [assignee])
+            return user_mention(assignee), place
         by_name = who.model_copy(update={"channel": False})  # of a channel nobody is named
         able = authority.list_able_approvers(
             gate, by_name, requester=run.requester, channel=run.channel
@@ -217,56 +227,9 @@ class ReminderSender:
             authority, run, gate, everybody - voted
         )
 
-    def _post_reminder(
-        self,
-        tx: Transaction,
-        run: Run,
-        call: Call,
-        gate: Ask,
-        place: card_routing.CardPlace,
-        key: str,
-        sentence: SentenceBuilder,
-        who: str,
-    ) -> bool:
-        """Post a line under each card of these people, and a card to those who have none.
-
-        Returns whether a line is in the request's own thread.
-        """
-        said_here = False
-        text = sentence(
-            [call_state.describe_call_effect(self._tools, tx, call)], who, call.deadline
-        )
-        cards = [
-            row
-            for row in outbox.list_cards_of_plan(tx, call.plan_id)
-            if call.id in outbox.parse_message_body(row)["calls"]
-        ]
-        by_target = {row.key.rpartition(":")[2]: row for row in cards}
-        for target in place.targets:
-            card = by_target.get(target)
-            if card is None:
-                outbox.queue_message(
-                    tx,
-                    card_routing.build_card_message(
-                        run,
-                        call.plan_id,
-                        [card_routing.CallWithCardPlace(call, gate, place)],
-                        target,
-                    ),
-                )
-            elif thread := card.thread_ts or card.ts:
-                body = {"text": text, "mrkdwn": True, outbox.NOTIFIED: list_mentions(who)}
-                line = Message(
-                    key=f"nudge:{key}:{target}",
-                    kind=MessageKind.NOTICE,
-                    run_id=run.id,
-                    channel=card.channel,
-                    thread_ts=thread,
-                    body=outbox.dump_message_body(body),
-                )
-                outbox.queue_message(tx, line)
-                said_here |= (card.channel, thread) == (run.channel, run.thread_ts)
-        return said_here
+    def _may_still_decide(self, person: str, approvers: frozenset[str], voted: set[str]) -> bool:
+        named = (approvers | self._authority.list_delegates(approvers)) - voted
+        return person in named and self._authority.is_active_colleague(person)
 
     def _post_approval_notice(
         self, tx: Transaction, run: Run, call: Call, key: str, votes: Sequence[Vote]
@@ -288,14 +251,14 @@ class ReminderSender:
 def _list_due_reminders(
     gate: Ask,
     seen: Tally,
-    is_next: bool,
+    call: Call,
     passed: Sequence[int],
     waiting: timedelta,
     votes: Sequence[Vote],
 ) -> list[DueReminder]:
-    """Return the reminders to send; `is_next`: a further stage is open, `passed`: times now due."""
+    """Return the reminders to send; `passed`: times now due."""
     news: list[DueReminder] = []
-    if is_next:
+    if seen.stage > call.told_stage:
         before = [
             each for each in call_state.list_approving_votes(votes) if each.stage == seen.stage - 1
         ]
@@ -309,7 +272,8 @@ def _list_due_reminders(
         news.append(DueReminder(ReminderKind.NEXT_STEP, called_next, people))
     elif set(passed) & set(gate.reminders):
         people = gate.get_approvers_of_stages(seen.open_stages, waiting).notified
-        news.append(DueReminder(ReminderKind.REMINDER, notices.decision_reminder_notice, people))
+        sentence = notices.decision_reminder_notice
+        news.append(DueReminder(ReminderKind.REMINDER, sentence, people, call.assignee))
     steps = (step for step in gate.escalation if step.after in passed)
     return [
         *news,

@@ -313,6 +313,11 @@ class RequestHistoryReader:
                 for each in call_history.list_revisions(tx, call.id)
             ),
             votes=list_past_votes(tx, call),
+            hand_overs=tuple(
+                (row.at, row.actor, trail.get_audit_row_data(row)["to"])
+                for row in trail.list_audit_rows_of_request(tx, run.id)
+                if (row.call_id, row.event) == (call.id, "call.assigned")
+            ),
             deadline=call.deadline,
             decided_at=call.decided_at,
             finished_at=call.finished_at,

@@ -23,6 +23,7 @@ class Action(StrEnum):
     BREAK_GLASS = "break_glass"  # open the dialog to run a call without approval; a choice only
     LOOKED_AT = "looked_at"  # of what ran without approval: somebody has looked at it
     OBJECT = "object"  # open the dialog that asks what is wrong with it
+    HAND_OVER = "hand_over"  # open the dialog that hands one call over; also a choice
     ROWS = "rows"  # send all rows of which the preview shows a part; a choice only
     WITHDRAW = "withdraw"  # the requester takes one call back; a choice only
     CANCEL_RUN = "cancel_run"  # the requester stops the whole request; also a choice
@@ -75,6 +76,7 @@ class DialogId(StrEnum):
     REQUEST = "new_request"  # the form of a tool or a template
     ANSWER = "answer"
     DELEGATE = "delegate"
+    HAND_OVER = "hand_over_call"
 
 
 class ShortcutId(StrEnum):
@@ -104,6 +106,7 @@ class BlockKind(StrEnum):
     AGENT_WORDS = "q"
     PROGRESS = "s"
     CALL_BUTTONS = "a"
+    VIEWERS = "eyes"  # who looks at the card's calls in a dialog
     HEAD = "e"  # of a plan of several calls
     ASKED = "u"
     HEAD_BUTTONS = "p"
@@ -134,6 +137,7 @@ class InputBlockId(StrEnum):
     APPROVE_TOO = "then"
     WHY = "why"
     DELEGATE = "delegate"
+    ASSIGNEE = "assignee"
     UNTIL = "until"
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from bot.cards import button_codec, slack_text
-from bot.cards.action_names import MENU, Action, InputBlockId, InputElementId
+from bot.cards.action_names import MENU, Action, DialogId, InputBlockId, InputElementId
 
 PART = 11_000  # characters of one message's frame; it holds 12,000 of Markdown
 LEAST = 200  # characters into which a part is divided that has hardly any but line ends
@@ -269,6 +269,8 @@ def dialog_view(
         "close": plain_text(close),
         "blocks": list(blocks),
     }
+    if about.dialog in (DialogId.REVIEW, DialogId.EDIT):  # of which the card says who has it open
+        view["notify_on_close"] = True
     return {**view, "submit": plain_text(submit)} if submit else view
 
 
@@ -300,6 +302,13 @@ def build_text_input(placeholder: str = "") -> Json:
         "max_length": MAX_WORDS,
     }
     return {**element, "placeholder": plain_text(placeholder)} if placeholder else element
+
+
+def get_chosen_person(state_values: Mapping[str, Any], block: InputBlockId) -> str:
+    """Return who was chosen in that input of a submitted dialog; "" for nobody."""
+    found = get_input_state(state_values, block, InputElementId.PERSON)
+    person = found.get("selected_user")
+    return person if isinstance(person, str) and slack_text.PERSON.fullmatch(person) else ""
 
 
 def get_entered_text(state_values: Mapping[str, Any], field: InputBlockId) -> str:

@@ -154,6 +154,7 @@ OPENS_DIALOG = frozenset(
         Action.SEND_BACK,
         Action.BREAK_GLASS,
         Action.OBJECT,
+        Action.HAND_OVER,
         Action.REQUEST,
         Action.PICK,
         Action.ASK_AGAIN,
@@ -198,7 +199,7 @@ _ABOUT: Mapping[Action, type[Target]] = {
     Action.DELEGATE: NoTarget,
     Action.END_DELEGATION: DelegationTarget,
 }
-_EITHER = frozenset({Action.REVIEW, Action.REJECT, Action.CANCEL_RUN})
+_EITHER = frozenset({Action.REVIEW, Action.REJECT, Action.HAND_OVER, Action.CANCEL_RUN})
 _CHOICES = _EITHER | {Action.ROWS, Action.SEND_BACK, Action.WITHDRAW, Action.ASK_AGAIN}
 _CHOICES |= {Action.BREAK_GLASS}
 _BUTTONS = frozenset(Action) - _CHOICES | _EITHER
@@ -310,7 +311,8 @@ def encode_dialog_metadata(about: DialogSubject) -> str:
         case DialogSubject(DialogId.REJECT, CardTarget() as target):
             return json.dumps({"target": f"{_PLAN}:{encode_button_value(target)}"})
         case DialogSubject(
-            DialogId.SEND_BACK | DialogId.BREAK_GLASS | DialogId.OBJECT, CallTarget() as target
+            DialogId.SEND_BACK | DialogId.BREAK_GLASS | DialogId.OBJECT | DialogId.HAND_OVER,
+            CallTarget() as target,
         ):
             return json.dumps({"target": encode_button_value(target)})
         case DialogSubject(DialogId.PICK, FormContext() as setting):
@@ -340,7 +342,9 @@ def decode_dialog_subject(view: Mapping[str, Any]) -> DialogSubject | MalformedV
             revision = about.get("revision")
             if isinstance(revision, int) and not isinstance(revision, bool):
                 target = _decode_target(CallTarget, f"{about.get('call')}:{revision}")
-        case DialogId.SEND_BACK | DialogId.BREAK_GLASS | DialogId.OBJECT if isinstance(value, str):
+        case DialogId.SEND_BACK | DialogId.BREAK_GLASS | DialogId.OBJECT | DialogId.HAND_OVER if (
+            isinstance(value, str)
+        ):
             target = _decode_target(CallTarget, value)
         case DialogId.DELEGATE if isinstance(value, str):
             target = _decode_target(NoTarget, value)

@@ -129,10 +129,11 @@ def render_waiting_call(
     if filled.missing:
         missing = block_kit.plain_text(f"🔎 {filled.missing}")
         blocks.append(block_kit.context_block(build_block_id(BlockKind.MISSING, about), [missing]))
-    below = [
-        *small,
-        *([f"Edited by {slack_text.user_mention(call.edited_by)}"] if call.edited_by else []),
-    ]
+    mention = slack_text.user_mention
+    below = [*small, *([f"Edited by {mention(call.edited_by)}"] if call.edited_by else [])]
+    if call.assignee:
+        to, by = mention(call.assignee), mention(call.assigned_by)
+        below.append(f"🤝 Handed over to {to} by {by}")
     if below:
         line = block_kit.mrkdwn("  ·  ".join(below))
         blocks.append(block_kit.context_block(build_block_id(BlockKind.SMALL_PRINT, about), [line]))
@@ -270,10 +271,13 @@ def _render_more_menu(
         choices.append(build_send_back_choice(about))
     if call.may_break_glass:
         choices.append((BREAK_GLASS, Click(Action.BREAK_GLASS, about)))
+    after_decisions = len(choices)
     if not alone:
         choices.append(("Withdraw (who asked)", Click(Action.WITHDRAW, about)))
     if whole:
         choices.append((CANCEL, Click(Action.CANCEL_RUN, whole)))
+    if len(choices) < MOST_CHOICES:  # Home has it always
+        choices.insert(after_decisions, ("Hand over…", Click(Action.HAND_OVER, about)))
     return block_kit.overflow_menu(choices[:MOST_CHOICES])
 
 

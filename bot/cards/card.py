@@ -15,7 +15,7 @@ from bot.cards import block_kit, call_blocks, call_pieces, slack_text
 from bot.cards.action_names import Action, BlockKind
 from bot.cards.button_codec import CardTarget, Click, RunTarget, build_block_id
 from bot.cards.decided_call import outcome_sentence, render_asked_by_line, render_decided_call
-from bot.cards.notices import card_posted_elsewhere_notice, through_program_suffix
+from bot.cards.notices import card_posted_elsewhere_notice, through_program_suffix, viewers_note
 from bot.cards.views import CallView, CardView
 from bot.tools import EffectSource
 from countersign.durations import format_rough_duration
@@ -28,6 +28,7 @@ NOTIFICATION = 300  # characters of the notification sentence
 MINUTE = timedelta(minutes=1)
 MOST = 5  # calls of one message
 IN_COLUMNS, CELLS = 3, 20  # calls whose short arguments stand in columns, and how many of each
+MOST_BLOCKS = 50  # of one message
 MENTIONS = 80  # people and groups named as approvers
 
 
@@ -50,6 +51,10 @@ def render_card(view: CardView, now: datetime) -> RenderedMessage:
         raise ValueError("a card shows one to five calls; the caller splits longer plans")
     waiting = [call for call in view.calls if can_still_be_decided(call, now)]
     blocks = _render_card_blocks(view, now, _fit_waiting_calls(view, now, waiting))
+    if waiting and view.viewers and len(blocks) < MOST_BLOCKS:
+        # below the buttons, so that none moves under anybody's pointer
+        said = [block_kit.mrkdwn(viewers_note(view.viewers))]
+        blocks.append(block_kit.context_block(build_block_id(BlockKind.VIEWERS, view.target), said))
     asked = {*view.approver_groups, *view.approver_users} - {view.requester}
     return RenderedMessage(_build_notification(view, waiting, now), blocks, frozenset(asked))
 

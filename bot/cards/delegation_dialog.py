@@ -1,4 +1,6 @@
-"""The dialog in which a person delegates their decisions, and what is said about it. Pure."""
+"""The dialog in which a person delegates their decisions, and what is said about that and about
+handing one over. Pure.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ from bot.cards import block_kit, button_codec, slack_text
 from bot.cards.action_names import Action, BlockKind, DialogId, InputBlockId, InputElementId
 from bot.cards.request_list import SlashCommandAnswer
 
+CHOOSE_SOMEBODY_ELSE_REPLY = "Please choose somebody other than yourself."
 DELEGATION_ALREADY_ENDED_REPLY = "That has ended already."
 
 
@@ -43,6 +46,21 @@ def waits_for_delegate_notice(
     return (
         f"🤝 {slack_text.user_mention(delegate)}, for {slack_text.user_mention(giver)}: this waits "
         f"for a decision{by}: {what}"
+    )
+
+
+def cannot_take_over_reply(person: str, able: str) -> str:
+    """Return why a call cannot be handed over to a person; `able`: who can approve, as mrkdwn."""
+    who = f" These can: {able}." if able else ""
+    return f"{slack_text.user_mention(person)} cannot approve this now.{who}"
+
+
+def hand_over_notice(by: str, to: str, effect: str, deadline: datetime | None) -> str:
+    """Return the notice to a person that a waiting decision is handed over to them."""
+    until = f", by {slack_text.format_time_with_countdown(deadline)}" if deadline else ""
+    return (
+        f"🤝 {slack_text.user_mention(to)}: {slack_text.user_mention(by)} hands this over to you"
+        f"{until}: {slack_text.join_effects([effect])}"
     )
 
 
@@ -166,16 +184,13 @@ def parse_delegation_input(
     state_values: Mapping[str, Any], giver: str, now: datetime
 ) -> DelegationInput | dict[str, str]:
     """Return what was entered in the delegation dialog, or the errors by block id."""
-    person = block_kit.get_input_state(
-        state_values, InputBlockId.DELEGATE, InputElementId.PERSON
-    ).get("selected_user")
     seconds = block_kit.get_input_state(
         state_values, InputBlockId.UNTIL, InputElementId.MOMENT
     ).get("selected_date_time")
     errors: dict[str, str] = {}
-    delegate = person if isinstance(person, str) and slack_text.PERSON.fullmatch(person) else ""
+    delegate = block_kit.get_chosen_person(state_values, InputBlockId.DELEGATE)
     if not delegate or delegate == giver:
-        errors[InputBlockId.DELEGATE] = "Please choose somebody other than yourself."
+        errors[InputBlockId.DELEGATE] = CHOOSE_SOMEBODY_ELSE_REPLY
     until = datetime.fromtimestamp(seconds, UTC) if isinstance(seconds, int) else now
     if not now < until <= now + LONGEST:
         errors[InputBlockId.UNTIL] = "Please choose a time within the next 90 days."

@@ -313,6 +313,7 @@ def _render_call_buttons(call: HomeWaitingCall) -> list[block_kit.Json]:
     return [
         block_kit.button(Action.REVIEW, "Review…", call.target, style=review),
         block_kit.button(Action.REJECT, "Reject…", call.target, style=reject),
+        block_kit.button(Action.HAND_OVER, "Hand over…", call.target),
     ]
 
 

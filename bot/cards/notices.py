@@ -16,6 +16,7 @@ from storage.states import CallStatus, CallVerb, RunSource, Surface
 
 NAMED = 20  # approvers named in Review
 MOST_CHANGES, MOST_OF_VALUE = 3, 60  # changes told of an edit; characters of each value
+MOST_VIEWERS = 3  # people named of those who look at a card
 
 SHARED_CHANNEL_NOTICE = (
     "👥 This channel is shared with another company: its people read along here."
@@ -154,6 +155,14 @@ def away_approvers_note(people: Sequence[tuple[str, datetime | None]]) -> str:
         for person, until in people
     ]
     return f"🌴 {', '.join(names)} and {last} are away"
+
+
+def viewers_note(viewers: Mapping[str, datetime]) -> str:
+    """Return the note below a card's buttons that says who has it open in a dialog, since when."""
+    names = [slack_text.user_mention(person) for person in viewers]
+    names[MOST_VIEWERS:] = [f"{len(names) - MOST_VIEWERS} more"] if names[MOST_VIEWERS:] else []
+    who = f"{_join_with_and(names)} {'is' if len(viewers) == 1 else 'are'}"
+    return f"👀 {who} looking (since {slack_text.format_local_time(min(viewers.values()))})"
 
 
 def tool_status_text(doing: str, title: str, so_far: str = "") -> str:

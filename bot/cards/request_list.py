@@ -128,6 +128,7 @@ class CallHistoryEntry:
     reason: str  # the words of who proposed it
     revisions: tuple[PastRevision, ...]
     votes: tuple[PastVote, ...]
+    hand_overs: tuple[tuple[datetime, str, str], ...]  # when, by whom and to whom
     deadline: datetime | None
     decided_at: datetime | None
     finished_at: datetime | None
@@ -418,15 +419,16 @@ def _render_past_call(call: CallHistoryEntry) -> list[Json]:
         lines.append(
             rich_text_line(text_leaf(f"{whose}: “{mask_on_one_line(call.reason, EFFECT)}”"))
         )
-    events: list[tuple[datetime, Json]] = []
-    before: PastRevision | None = None
-    for each in call.revisions:
-        events.append((each.made_at, _render_revision(each, before, call.agent)))
-        before = each
+    events = [
+        (each.made_at, _render_revision(each, before, call.agent))
+        for each, before in zip(call.revisions, (None, *call.revisions), strict=False)
+    ]
     last = call.revisions[-1].number if call.revisions else 0
     events += [(each.voted_at, _render_vote(each, last)) for each in call.votes]
-    events.sort(key=lambda each: each[0])
-    lines += [each for _, each in events[-2 * REVISIONS :]]
+    for at, by, to in call.hand_overs:
+        said = text_leaf("  🤝 handed over to "), user_mention_leaf(to), text_leaf(" by ")
+        events.append((at, rich_text_line(time_leaf(at), *said, user_mention_leaf(by))))
+    lines += [each for _, each in sorted(events, key=lambda each: each[0])[-2 * REVISIONS :]]
     lines += _render_call_ending(call)
     print_ = f"Fingerprint #{call.digest[:8]}" if call.digest else "No fingerprint"
     return [

@@ -124,6 +124,19 @@ def render_objection_dialog(target: CallTarget, title: str) -> block_kit.Json:
     return block_kit.dialog_view(about, "Something is wrong", blocks, submit="Send", close="Back")
 
 
+def render_hand_over_dialog(target: CallTarget, *, title: str) -> block_kit.Json:
+    """Build the dialog that hands one call over; `title` is what the call would do."""
+    person = {"type": "users_select", "action_id": InputElementId.PERSON}
+    hint = "They are told now, and reminders name them. Everybody who may decide still can."
+    block, label = InputBlockId.ASSIGNEE, "Who should decide this?"
+    blocks = [
+        _render_dialog_subject(call_pieces.show_hidden_characters_or_default(title, "This action")),
+        block_kit.build_input_block(block, label, person, hint=hint),
+    ]
+    about = DialogSubject(DialogId.HAND_OVER, target)
+    return block_kit.dialog_view(about, "Hand over", blocks, submit="Hand over", close="Back")
+
+
 def parse_entered_words(state_values: Mapping[str, Any]) -> str:
     """Return the words entered in a submitted dialog that asks for nothing else; "" for none."""
     return block_kit.get_entered_text(state_values, InputBlockId.WORDS)[: block_kit.MAX_WORDS]

@@ -229,6 +229,8 @@ class CallView:
     was_handed_over: bool = False
     effect_source: EffectSource = EffectSource.BY_AUTHOR  # who says what it does
     edited_by: str = ""  # Slack user id of the last editor
+    assignee: str = ""  # who has it handed over while it waits, and by whom: Slack user ids
+    assigned_by: str = ""
     decided_by: tuple[str, ...] = ()  # Slack user ids; none for the clock, policy, or nobody yet
     stand_ins: Mapping[str, str] = field(default_factory=dict)  # who has decided for whom
     decided_at: datetime | None = None
@@ -295,6 +297,7 @@ class CardView:
     part: int = 1
     parts: int = 1
     client: str = ""  # the program by which the requester asks; "" for none that has a key
+    viewers: Mapping[str, datetime] = field(default_factory=dict)  # in dialogs, and since when
 
     @property
     def target(self) -> CardTarget:

@@ -14,6 +14,7 @@ from bot.approvals.call_views import build_call_view_for_approvers
 from bot.approvals.card_views import describe_approvers_in_review, is_approvable_on_card
 from bot.approvals.dialog_access import DialogAccessChecker, DialogAdmission, DialogRefusal
 from bot.approvals.edits import Edit, EditHandler, ForbiddenEdit, UnchangedEdit
+from bot.approvals.hand_overs import HandOverHandler
 from bot.approvals.permissions import (
     PermissionChecker,
     is_reason_in_own_words,
@@ -49,6 +50,7 @@ VERBS: Mapping[Action, CallVerb] = {
     Action.SEND_BACK: CallVerb.SEND_BACK,
     Action.BREAK_GLASS: CallVerb.BREAK_GLASS,
     Action.OBJECT: CallVerb.OBJECT,
+    Action.HAND_OVER: CallVerb.APPROVE,
 }
 
 
@@ -63,6 +65,7 @@ class CallDialogFamily:
     permissions: PermissionChecker
     edits: EditHandler
     access: DialogAccessChecker
+    hand_overs: HandOverHandler
 
     actions: ClassVar[Collection[Action]] = VERBS
     dialogs: ClassVar[Collection[DialogId]] = (
@@ -72,6 +75,7 @@ class CallDialogFamily:
         DialogId.SEND_BACK,
         DialogId.BREAK_GLASS,
         DialogId.OBJECT,
+        DialogId.HAND_OVER,
     )
 
     def prepare_dialog(
@@ -89,6 +93,8 @@ class CallDialogFamily:
                 found = self.access.decide_access(VERBS[action], target, person, team)
                 if isinstance(found, DialogRefusal):
                     return found
+                if action is Action.HAND_OVER and found.view_only_reason:
+                    return DialogRefusal(found.view_only_reason)
                 return self._build_opening(action, target, found)
             case _:
                 return DialogRefusal(OUTDATED_CARD_REPLY)
@@ -132,7 +138,7 @@ class CallDialogFamily:
                 bar = format_field_error(self.directory, by.view_only_reason)
                 who = describe_approvers_in_review(tx, by.run, call, self.clock.now())
                 view = review_dialog.render_review_dialog(whole, bar=bar, approvers=who)
-                return PreparedDialog(view, call, bool(whole.masked_pieces))
+                return PreparedDialog(view, call, bool(whole.masked_pieces), not bar)
             case Action.BREAK_GLASS:
                 whole = build_call_view_for_approvers(self.tools, tx, shown)
                 view = review_dialog.render_break_glass_dialog(whole)
@@ -149,6 +155,9 @@ class CallDialogFamily:
                     by_agent=not is_run_without_model(by.run),
                 )
                 return PreparedDialog(view)
+            case Action.HAND_OVER:
+                title = describe_call_effect(self.tools, tx, call)
+                return PreparedDialog(review_dialog.render_hand_over_dialog(target, title=title))
             case Action.SEND_BACK:
                 title = self._describe_pending_calls(tx, call)
                 return PreparedDialog(review_dialog.render_send_back_dialog(target, title=title))
@@ -158,7 +167,7 @@ class CallDialogFamily:
                     build_call_view_for_approvers(self.tools, tx, shown)
                 )
                 view = self._render_edit_form(tx, shown, covered)
-                return PreparedDialog(view, call, bool(covered))
+                return PreparedDialog(view, call, bool(covered), is_to_decide=True)
 
     def _describe_pending_calls(self, tx: Transaction, call: Call) -> str:
         """Return one line for each pending call of this call's plan: what it would do."""
@@ -215,10 +224,24 @@ class CallDialogFamily:
                 if not is_reason_in_own_words(CallVerb(name), words):
                     return {InputBlockId.WORDS: reason_required_reply(CallVerb(name))}
                 return self._validate_permission(CallVerb(name), target, body)
+            case button_codec.DialogSubject(
+                DialogId.HAND_OVER, button_codec.CallTarget() as target
+            ):
+                return self._validate_hand_over(target, body)
             case button_codec.DialogSubject(DialogId.EDIT, button_codec.CallTarget() as target):
                 return self._validate_edit(target, body)
             case _:
                 return {}
+
+    def _validate_hand_over(
+        self, target: button_codec.CallTarget, body: dict[str, Any]
+    ) -> dict[str, str]:
+        block, person = InputBlockId.ASSIGNEE, body["user"]["id"]
+        if refused := self._validate_permission(CallVerb.APPROVE, target, body):
+            return refused
+        state, now = body["view"]["state"]["values"], self.clock.now()
+        found = self.hand_overs.judge_hand_over(target, person, state, now)
+        return {block: format_field_error(self.directory, found)} if isinstance(found, str) else {}
 
     def _validate_edit(
         self, target: button_codec.CallTarget, body: dict[str, Any]

@@ -45,6 +45,7 @@ class Outbox:
         self._pace = pace.ChannelPacer(clock, posting.client.base_url)
         self._access = pace.BotTokenStatus(clock, posting.client.auth_test)
         self._channels = channels or pace.SingleProcessChannelOwnership()
+        self._viewers = renderer.viewers
         self._sender = MessageSender(
             store,
             clock,
@@ -118,8 +119,11 @@ class Outbox:
                 tx, now, self._memory.overtakable_message_seqs
             )
             later = outbox.find_next_message_retry_time(tx)
+        due |= self._viewers.list_due_channels(now)
         awake = self._memory.filter_unpaused_channels(due, now)
         mine = self._channels.claim_channels(awake)
+        for channel in awake - mine:  # their cards name only who looks by way of their own process
+            self._viewers.pop_due_keys(channel, now)
         for key in self._memory.pop_due_duplicate_searches(now):
             with self._lock:
                 self._taken.add(key)
@@ -132,7 +136,8 @@ class Outbox:
             self._lanes.submit(self._send_channel_messages, channel)
         if mine != awake:  # whoever sends there may be no more
             return ELSEWHERE
-        ends = [each for each in (later, self._memory.find_next_due_time(now)) if each is not None]
+        others = (self._memory.find_next_due_time(now), self._viewers.find_next_due_time(now))
+        ends = [each for each in (later, *others) if each is not None]
         if not ends:
             return 30.0
         return min(30.0, max(0.05, (min(ends) - self._clock.now()).total_seconds()))
@@ -150,6 +155,8 @@ class Outbox:
                     carded = outbox.filter_run_ids_with_card(tx, {row.run_id for row in due})
                     due = pace.order_due_messages(due, carded)
             self._send_in_order(due)
+            for key in self._viewers.pop_due_keys(channel, self._clock.now()):
+                self._sender.show_viewers_on_card(key)
             self._memory.end_database_failure_pause(channel)
         except Exception as error:
             # and not in the database, which is what failed

@@ -14,11 +14,13 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
 from bot.approvals.dialog_access import DialogAccessChecker, DialogRefusal
+from bot.approvals.viewers import CardViewers
 from bot.cards import button_codec, sentences
 from bot.cards.action_names import Action, DialogId
 from bot.cards.block_kit import Json, plain_text, section_block
 from bot.cards.field_layout import WHOLE_FORM
 from bot.cards.slack_text import shorten_to_words
+from bot.clock import Clock
 from bot.signals import Signal
 from bot.slack.client import classify_error, get_genuine_slack_error_code
 from storage import outbox
@@ -34,6 +36,7 @@ class PreparedDialog:
     view: Json
     call: Call | None = None  # the one that it shows all of
     reveals: bool = False  # it shows more of that call than the card does
+    is_to_decide: bool = False  # whoever opens it is about to decide the call, or to edit it
 
 
 def dialog_error_sentence(error: Exception) -> str:
@@ -102,8 +105,11 @@ class DialogHandler:
         post: Signal,
         access: DialogAccessChecker,
         families: Collection[DialogFamily],
+        viewers: CardViewers,
+        clock: Clock,
     ) -> None:
         """`post` wakes the outbox; `access` records who was shown or refused what."""
+        self._viewers, self._clock = viewers, clock
         self._store = store
         self._post = post
         self._access = access
@@ -152,6 +158,8 @@ class DialogHandler:
                         with self._store.write() as tx:
                             self._access.record_call_shown(tx, call, person, name, more=reveals)
                     _open_or_replace_view(client, body, view)
+                    if call is not None and found.is_to_decide:
+                        self._start_viewing(person, call)
                     return
                 except Exception as error:  # noqa: BLE001 - the person is told, and may try again
                     log.warning("dialog %s for %s: %s", name, person, error)
@@ -167,6 +175,20 @@ class DialogHandler:
                 tx, key, channel=channel, thread_ts=thread, person=person, text=told
             )
         self._post.notify()
+
+    def _start_viewing(self, person: str, call: Call) -> None:
+        """Have the call's card say who looks at it, if it is where others see it."""
+        with self._store.read() as tx:
+            cards = outbox.list_cards_of_plan(tx, call.plan_id)
+        for card in cards:
+            if card.channel[:1] in "CG" and call.id in outbox.parse_message_body(card)["calls"]:
+                self._viewers.start_viewing(person, (card.channel, card.key), self._clock.now())
+        self._post.notify()
+
+    def end_viewing(self, person: str) -> None:
+        """Note that a person has decided, or closed their dialog."""
+        if self._viewers.end_viewing(person, self._clock.now()):
+            self._post.notify()
 
 
 def _open_or_replace_view(client: WebClient, body: dict[str, Any], view: Json) -> None:

@@ -210,6 +210,7 @@ class SlackListeners:
         for name in (*sorted(button_codec.OPENS_DIALOG), MENU):
             app.action(name)(self._handle_dialog_click)
         app.view(re.compile(".*"))(self._handle_submission)
+        app.view_closed(re.compile(".*"))(self._handle_closed_dialog)
         commands.register_listeners(app)
         app.error(self._handle_error)
 
@@ -282,6 +283,7 @@ class SlackListeners:
         """Store a delivery and wake the loop; do nothing if it is stored already."""
         if self._arrivals.commit_delivery(delivery):
             if delivery.kind in inbox.CLICKS:
+                self._dialogs.end_viewing(delivery.user)
                 self._signals.decisions.hold_other_work()
             self._signals.work.notify()
 
@@ -306,6 +308,10 @@ class SlackListeners:
         else:  # it has no field to say it at
             log.warning("dropped a dialog of another workspace")
         ack()
+
+    def _handle_closed_dialog(self, ack: Callable[[], None], body: dict[str, Any]) -> None:
+        ack()
+        self._dialogs.end_viewing(body["user"]["id"])
 
     def _handle_error(self, error: Exception, request: BoltRequest) -> None:
         """Log the error and return nothing, so that Bolt answers 500 and does not acknowledge."""

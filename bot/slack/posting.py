@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -19,6 +19,7 @@ from slack_sdk.errors import SlackApiError
 
 from bot.approvals.card_routing import choose_emoji_for_calls
 from bot.approvals.card_views import build_card_view, build_question_view
+from bot.approvals.viewers import CardViewers
 from bot.cards import answers, sentences, slack_text
 from bot.cards.block_kit import quote_on_one_line, show_link_hosts
 from bot.cards.card import RenderedMessage, render_card, render_card_without_buttons
@@ -31,7 +32,7 @@ from bot.slack_codes import extract_error_code
 from bot.tools import Registry
 from storage import calls, outbox, runs
 from storage.record import Message, Store
-from storage.states import DRAWN, MessageKind
+from storage.states import DRAWN, CallStatus, MessageKind
 from storage.store import compute_retry_delay
 
 # Drawing of an outbox row as the Slack message it should be now. Reads rows; sends nothing.
@@ -47,6 +48,7 @@ class MessageRenderer:
     clock: Clock
     tools: Registry
     directory: Directory
+    viewers: CardViewers = field(default_factory=CardViewers)
 
     def render_message(self, row: Message) -> tuple[RenderedMessage, int, Mapping[str, int] | None]:
         """Return the message as it should be now, and the version that this shows.
@@ -72,6 +74,10 @@ class MessageRenderer:
             )
         if view:
             revisions = {call.id: call.revision for call in view.calls}
+            card = row.channel, row.key
+            if not any(call.status is CallStatus.PENDING for call in view.calls):
+                self.viewers.forget_card(card)
+            view = replace(view, viewers=self.viewers.list_viewers(card, now))
             return render_card(view, now), current.wanted, revisions
         if is_card:
             return GONE, current.wanted, {}

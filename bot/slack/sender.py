@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from http.client import HTTPException
 from typing import Any, TypeVar
@@ -316,6 +317,18 @@ class MessageSender:
         text, blocks = drawn.text, drawn.blocks
         self._client.chat_update(channel=row.channel, ts=row.ts, text=text, blocks=blocks)
         self._store_sent(row, SlackPost(row.ts, version, revisions))
+
+    def show_viewers_on_card(self, key: str) -> None:
+        """Draw a card again for who looks at it now, unless a redraw is due; tried once."""
+        with self._store.read() as tx:
+            row = outbox.find_message_by_key(tx, key)
+        if row is None or row.status is not M.SENT or not row.ts:
+            return
+        drawn, version, _ = self._renderer.render_message(row)
+        if version == row.shown and self._channels.is_channel_owned(row.channel):
+            at, ts, text = row.channel, row.ts, drawn.text
+            with suppress(SlackApiError, *NO_ANSWER):
+                self._client.chat_update(channel=at, ts=ts, text=text, blocks=drawn.blocks)
 
     def _update_reaction(self, row: Message) -> None:
         """Put the one emoji on the request's message that shows its state, and remove others.

@@ -42,7 +42,7 @@ def test_a_pending_card_reads_from_effect_to_buttons() -> None:
         "⏳ Decide by <!date^1795273200^{date_short_pretty} at {time} ({ago})|"
         "21 Nov 2026, 15:00 UTC>",
         "ApproveEditRejectDetails, approve with a note…Reject with a reason…"
-        "Send the plan back…Cancel the request (who asked)",
+        "Send the plan back…Hand over…Cancel the request (who asked)",
     ]
 
 

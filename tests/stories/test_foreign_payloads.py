@@ -147,6 +147,7 @@ def dialogs(about: About) -> Iterator[tuple[str, Json]]:
         DialogId.EDIT: call,
         DialogId.REJECT: call,
         DialogId.SEND_BACK: call,
+        DialogId.HAND_OVER: call,
         DialogId.PICK: FormContext(SUPPORT),
         DialogId.REQUEST: FormTarget(FormSource.TOOL, "note", FormContext(SUPPORT)),
         DialogId.ANSWER: call,

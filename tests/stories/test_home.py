@@ -132,7 +132,7 @@ def test_it_is_decided_from_there_and_seen_whole(harness: Harness) -> None:
     harness.settle()
     blocks = opened(harness, "ana", "tulip bulbs")
     opened(harness, "ben", "⏳ Waits for a decision: ", "tulip bulbs")
-    assert offered(blocks) == ["review", "reject"]
+    assert offered(blocks) == ["review", "reject", "hand_over"]
     assert "tulip bulbs" in str(button(harness, "ana", "review"))
     assert harness.person("ana").submit()["outcome"] == "closed"
     wait(harness, "ana", "Nothing waits for you", without="Waits for you")

@@ -90,7 +90,7 @@ CREATE TABLE call (
 	note TEXT NOT NULL,
 	created_at BIGINT NOT NULL,
 	decided_at BIGINT,
-	finished_at BIGINT, look_due_at BIGINT,
+	finished_at BIGINT, assignee VARCHAR DEFAULT '' NOT NULL, assigned_by VARCHAR DEFAULT '' NOT NULL, look_due_at BIGINT,
 	PRIMARY KEY (id),
 	FOREIGN KEY(plan_id) REFERENCES "plan" (id),
 	FOREIGN KEY(run_id) REFERENCES run (id)

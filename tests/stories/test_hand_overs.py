@@ -1,0 +1,188 @@
+"""An approver hands one waiting decision to somebody else: who may, whom reminders name."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from storage.models import Audit
+from storage.states import CallStatus
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.messages import words
+from tests.stories.steps import (
+    arrived,
+    ask,
+    cards_of,
+    later,
+    now_at,
+    open_modal,
+    press,
+    showing,
+    statuses,
+    told,
+    typed,
+    vote,
+    waiting,
+)
+from tests.stories.test_commands import asked
+from tests.stories.test_home import button, opened
+
+POLICY = """
+[defaults]
+approvers = ["UANA00001", "UCLEO0001"]
+deadline = "1h"
+reminders = ["10m", "20m"]
+editor_counts = true
+
+[[rule]]
+tool = "put"
+verdict = "ask"
+post_to = "approvers"
+
+[[rule]]
+tool = "wipe"
+verdict = "ask"
+stages = [{approvers = ["UANA00001", "UCLEO0001"]}, {approvers = ["UDAN00001"]}]
+
+[[rule]]
+tool = "async_note"
+verdict = "ask"
+quorum = 2
+"""
+ANA, CLEO, DAN = "<@UANA00001>", "<@UCLEO0001>", "<@UDAN00001>"
+HANDED, REMINDED = "hands this over to you", "this still waits for a decision"
+
+
+def to(person: str) -> dict[str, Any]:
+    """What is chosen in the dialog."""
+    return {"assignee": {"person": {"selected_user": person}}}
+
+
+def hand_over(
+    harness: Harness, card: dict[str, Any], who: str, person: str, channel: str = SUPPORT
+) -> Any:
+    """Somebody hands the card's call over; returns what came of the dialog."""
+    open_modal(harness, who, channel, card, "hand_over")
+    outcome = harness.person(who).submit(to(person))
+    arrived(harness)
+    return outcome
+
+
+def test_one_hands_over_to_another(harness: Harness, fakes: FakeTools) -> None:
+    """Cleo is told in the thread, the card says so, the reminder names only her.
+
+    Ana may decide all the same, and the record has it.
+    """
+    thread = ask(harness, ("note", {"text": "night shift"}))
+    card = harness.card(SUPPORT, thread)
+    assert hand_over(harness, card, "ana", "UCLEO0001")["outcome"] == "closed"
+    line = words(harness.said(SUPPORT, thread, HANDED))
+    assert f"🤝 {CLEO}: Ana Ruiz hands this over to you, by <!date^" in line
+    assert "Write “night shift”" in line
+    small = f"🤝 Handed over to {CLEO} by {ANA}"
+    harness.slack.wait(lambda: words(now_at(harness, SUPPORT, card["ts"])).count(small) == 1)
+    later(harness, 660)
+    reminder = words(harness.said(SUPPORT, thread, REMINDED))
+    assert CLEO in reminder
+    assert ANA not in reminder
+    harness.restart()
+    later(harness, 600)
+    harness.slack.wait(lambda: len(showing(harness, SUPPORT, thread, REMINDED)) == 2)
+    assert all(ANA not in words(m) for m in showing(harness, SUPPORT, thread, REMINDED))
+    [call] = harness.calls_in(thread)
+    [fact] = harness.all(Audit, Audit.call_id == call.id, Audit.event == "call.assigned")
+    assert (fact.actor, json.loads(fact.data)["to"]) == ("UANA00001", "UCLEO0001")
+    vote(harness, "ana", card)
+    harness.said(SUPPORT, thread, "That is all.")
+    assert fakes.did("note", "night shift") == 1
+    assert "🤝 handed over to" in asked(harness, f"/approvals show {call.id}", "ana")
+
+
+def test_only_to_who_may_decide_it(harness: Harness) -> None:
+    """The field says who may: not the requester, not somebody else, not oneself."""
+    thread = waiting(harness, ("note", {"text": "hot potato"}))
+    card = harness.card(SUPPORT, thread)
+    for person, said in (
+        ("UBEN00001", "Ben Okafor cannot approve this now. These can: Ana Ruiz, Cleo Martin."),
+        ("UDAN00001", "cannot approve this now"),
+        ("UGUS00001", "cannot approve this now"),
+        ("UANA00001", "somebody other than yourself"),
+    ):
+        open_modal(harness, "ana", SUPPORT, card, "hand_over")
+        outcome = harness.person("ana").submit(to(person))
+        assert said in outcome["errors"]["assignee"]
+        harness.person("ana").close_view()
+    assert not showing(harness, SUPPORT, thread, HANDED)
+
+
+def test_only_by_who_may_decide_it(harness: Harness) -> None:
+    """Others get no dialog; who is late, or no approver any more, is told so."""
+    thread = waiting(harness, ("note", {"text": "not mine"}))
+    card = harness.card(SUPPORT, thread)
+    for who in ("dan", "ben"):
+        press(harness, who, SUPPORT, card, "hand_over")
+        told(harness, who, SUPPORT, thread, "You cannot")
+    open_modal(harness, "ana", SUPPORT, card, "hand_over")
+    vote(harness, "cleo", card)
+    arrived(harness)
+    outcome = harness.person("ana").submit(to("UCLEO0001"))
+    assert "assignee" in outcome["errors"]
+    harness.person("ana").close_view()
+    assert not showing(harness, SUPPORT, thread, HANDED)
+
+
+def test_who_has_approved_takes_nothing_over(harness: Harness) -> None:
+    """Of two that it takes, one has said what they had to say."""
+    thread = waiting(harness, ("async_note", {"text": "second pair of eyes"}))
+    card = harness.card(SUPPORT, thread)
+    vote(harness, "cleo", card)
+    arrived(harness)
+    open_modal(harness, "ana", SUPPORT, card, "hand_over")
+    outcome = harness.person("ana").submit(to("UCLEO0001"))
+    assert "cannot approve this now" in outcome["errors"]["assignee"]
+    harness.person("ana").close_view()
+
+
+def test_an_edit_ends_it(harness: Harness) -> None:
+    """The new version is everybody's again: on the card and in the reminder."""
+    thread = waiting(harness, ("note", {"text": "first draft"}))
+    card = harness.card(SUPPORT, thread)
+    hand_over(harness, card, "ana", "UCLEO0001")
+    harness.said(SUPPORT, thread, HANDED)
+    open_modal(harness, "ana", SUPPORT, card, "edit")
+    assert harness.person("ana").submit(typed(text="second draft"))["outcome"] == "closed"
+    arrived(harness)
+    harness.slack.wait(lambda: "second draft" in words(now_at(harness, SUPPORT, card["ts"])))
+    assert "Handed over" not in words(now_at(harness, SUPPORT, card["ts"]))
+    later(harness, 660)
+    reminder = words(harness.said(SUPPORT, thread, REMINDED))
+    assert ANA in reminder
+    assert CLEO in reminder
+
+
+def test_the_next_step_is_others(harness: Harness) -> None:
+    """What was handed over was the first step: the reminder names who the second one waits for."""
+    thread = waiting(harness, ("wipe", {"text": "two steps"}))
+    card = harness.card(SUPPORT, thread)
+    hand_over(harness, card, "ana", "UCLEO0001")
+    vote(harness, "ana", card)
+    harness.said(SUPPORT, thread, "your approval comes next")
+    later(harness, 660)
+    reminder = words(harness.said(SUPPORT, thread, REMINDED))
+    assert DAN in reminder
+    assert CLEO not in reminder
+    assert statuses(harness, thread) == [CallStatus.PENDING]
+
+
+def test_in_direct_messages_and_from_home(harness: Harness) -> None:
+    """Cleo hears of it below her own copy of the card, and Ana's copy gets no line."""
+    waiting(harness, ("put", {"text": "in the drawer"}))
+    harness.slack.wait(lambda: cards_of(harness, "cleo", "in the drawer"))
+    opened(harness, "ana", "in the drawer", "Hand over…")
+    ana, cleo = harness.person("ana"), harness.person("cleo")
+    button(harness, "ana", "hand_over")
+    assert ana.submit(to("UCLEO0001"))["outcome"] == "closed"
+    arrived(harness)
+    harness.slack.wait(lambda: any(HANDED in words(m) for m in cleo.everything(cleo.dm_channel)))
+    assert not any(HANDED in words(m) for m in ana.everything(ana.dm_channel))
