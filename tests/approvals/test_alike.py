@@ -20,6 +20,7 @@ from bot.cards.field_values import list_argument_values
 from bot.cards.review_dialog import render_review_dialog
 from bot.tools import Effect, Tool
 from bot.tools.arguments import build_readable_arguments, dump_arguments, load_arguments
+from bot.tools.names import PersonId
 from storage.digest import NonCanonicalValueError
 from tests.approvals.alike import arguments, changed, tools
 from tests.approvals.every_leaf import nothing, texts
@@ -110,3 +111,18 @@ def test_lists_that_are_not_the_same(field: str, one: Any, other: Any) -> None:
     assert second is not None
     assert first != second
     assert differ(tool, first, second)
+
+
+def test_a_text_with_an_id_in_it_is_no_mention() -> None:
+    """A mention shows the id alone, so nobody is asked about a value that says more than that."""
+
+    class Who(BaseModel):
+        who: PersonId
+
+    tool = Tool("act", "Act", "Act on it", Effect.WRITE, Who, nothing)
+    named = {"UDAN00001": "Dan Weber"}
+    assert explain_incomplete_display(tool, '{"who":"UDAN00001"}', named) == ""
+    [row] = list_argument_values(tool, build_readable_arguments(tool, '{"who":"UDAN00001"}', named))
+    assert (row.text, row.mentions) == ("Dan Weber (UDAN00001)", ("UDAN00001",))
+    for odd in ("Dan (UDAN00001)", "(UDAN00001)", "UDAN00001)"):
+        assert explain_incomplete_display(tool, json.dumps({"who": odd}), {})
