@@ -40,7 +40,7 @@ def hand_call_to_sub_agent(
     return row
 
 
-def end_entrusted_call(
+def end_call_of_sub_agent(
     tx: Transaction,
     child: Run,
     target: CallStatus,

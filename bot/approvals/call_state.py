@@ -220,7 +220,7 @@ def list_deciding_votes(votes: Sequence[Vote]) -> list[Vote]:
     return [alone] if alone else list_approving_votes(votes)
 
 
-def find_grant_giver_id(tx: Transaction, call: Call) -> str:
+def find_grant_author_id(tx: Transaction, call: Call) -> str:
     """Return the id of who gave the grant that the call runs on; "" for none."""
     grant = grants.find_grant(tx, call.grant_id) if call.grant_id else None
     return grant.given_by if grant else ""

@@ -497,5 +497,5 @@ def describe_asking_place(channel: str) -> str:
 
 def mask_on_one_line(text: str, limit: int) -> str:
     """Return the text on one line of at most `limit` characters, secrets masked."""
-    words = " ".join(mask_secrets(text).split())
-    return shorten_text(show_hidden_characters_or_default(words, "(no words)"), limit)
+    words = show_hidden_characters_or_default(" ".join(mask_secrets(text).split()), "(no words)")
+    return shorten_text(words, limit)

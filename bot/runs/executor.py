@@ -27,7 +27,7 @@ from bot.approvals.call_gates import (
 from bot.approvals.call_state import (
     compute_call_digest,
     find_break_glass_vote,
-    find_grant_giver_id,
+    find_grant_author_id,
     is_approval_expired,
     list_approvers_with_response_times,
     list_vote_digests_if_approved,
@@ -260,7 +260,7 @@ class CallExecutor:
         if not approved.call.grant_id:
             return self._has_enough_votes(run, approved, gate)
         with self._store.read() as tx:
-            giver = find_grant_giver_id(tx, approved.call)
+            giver = find_grant_author_id(tx, approved.call)
         return may_approve_alone(self._authority, run, gate, giver)
 
     def _has_enough_votes(self, run: Run, approved: calls.CallWithVotes, gate: Ask) -> bool:

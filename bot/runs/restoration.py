@@ -135,7 +135,7 @@ class RestoredRecordSettler:
                         WHY, sub_agents.list_non_reading_sub_agent_calls(tx, run)
                     ),
                 )
-                sub_agents.end_entrusted_call(
+                sub_agents.end_call_of_sub_agent(
                     tx, run, end, at=now, actor="system", output=said, note=WHY
                 )
             return waits

@@ -117,7 +117,7 @@ def _build_outcome_sentence(tx: Transaction, tools: Registry, call: Call) -> str
         why=call.note if call.status is CallStatus.FAILED else "",
         handed_on=calls.was_left_unreported_by_program(call),
         midway=_is_failed_midway(call),
-        saved_by=call_state.find_grant_giver_id(tx, call),
+        saved_by=call_state.find_grant_author_id(tx, call),
         unapproved=notices.run_without_approval_sentence(alone.person, alone.reason)
         if alone
         else "",

@@ -128,7 +128,7 @@ def store_sub_agent_answer(
     output = prompt.sub_agent_answer_output(text, done, tool.max_output if tool else MOST)
     line = " ".join(text.split()) or prompt.NOTHING_SAID
     note = line if len(line) <= SUMMARY else f"{line[: SUMMARY - 1]}…"
-    ended = children.end_entrusted_call(
+    ended = children.end_call_of_sub_agent(
         tx, child, CallStatus.SUCCEEDED, at=at, actor="worker", output=output, note=note
     )
     post_sub_agent_call_outcome(tx, tools, ended)
@@ -142,7 +142,7 @@ def store_sub_agent_failure(
     output = prompt.sub_agent_failure_output(
         why, children.list_non_reading_sub_agent_calls(tx, child)
     )
-    ended = children.end_entrusted_call(
+    ended = children.end_call_of_sub_agent(
         tx, child, CallStatus.FAILED, at=at, actor="worker", output=output, note=why
     )
     post_sub_agent_call_outcome(tx, tools, ended)

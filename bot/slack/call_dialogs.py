@@ -36,8 +36,7 @@ from bot.tools import Registry
 from bot.tools.arguments import build_readable_arguments, restrict_editable_fields
 from storage.calls import CallWithRevision, find_call_with_revision, list_calls_of_plan
 from storage.record import Call, Store, Transaction
-from storage.runs import is_run_without_model
-from storage.states import CallStatus, CallVerb
+from storage.states import MODELLED, CallStatus, CallVerb
 
 # seconds that a submitted edit may wait for the tool's preview; the loop waits for the rest
 PATIENCE = 1.0
@@ -152,7 +151,7 @@ class CallDialogFamily:
                     count=1,
                     title=describe_call_effect(self.tools, tx, call),
                     needs_words=needs_reason(call, CallVerb.REJECT),
-                    by_agent=not is_run_without_model(by.run),
+                    by_agent=not by.run.source not in MODELLED,
                 )
                 return PreparedDialog(view)
             case Action.HAND_OVER:

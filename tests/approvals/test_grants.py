@@ -149,7 +149,7 @@ def test_it_holds_while_its_rule_does(world: World) -> None:
     policy.policy = parse(OFFERS)
     with world.store.write() as tx:
         assert grants.consume_grant(tx, policy, made.call(), gate, AT) is True
-        assert call_state.find_grant_giver_id(tx, made.call()) == ANA
+        assert call_state.find_grant_author_id(tx, made.call()) == ANA
 
 
 def test_a_call_without_one(world: World) -> None:
@@ -158,7 +158,7 @@ def test_a_call_without_one(world: World) -> None:
     call, gate = world.asked(world.gate()).call(), world.gate()
     gone = world.asked(world.gate(), grant_id="gone").call()
     with world.store.write() as tx:
-        assert [call_state.find_grant_giver_id(tx, each) for each in (call, gone)] == ["", ""]
+        assert [call_state.find_grant_author_id(tx, each) for each in (call, gone)] == ["", ""]
         assert grants.consume_grant(tx, world.core.policy, call, gate, AT) is False
 
 
