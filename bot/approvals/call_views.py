@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 from pydantic import ValidationError
@@ -65,10 +66,11 @@ def _build_unmasked_call_view(
     tools: Registry, tx: Transaction, shown: calls.CallWithRevision
 ) -> views.CallView:
     call, tool = shown.call, tools.find_tool_of_call(shown.call)
-    before = calls.find_revision(tx, call.id, call.revision - 1) if call.revision > 1 else None
-    changed = before is not None and before.arguments != shown.revision.arguments
+    revisions = calls.list_revisions(tx, call.id) if call.revision > 1 else [shown.revision]
+    # a card that waits shows the latest edit, a decided one all that was edited
+    before = revisions[-2:][0] if call.status is CallStatus.PENDING else revisions[0]
+    changed = before.arguments != shown.revision.arguments
     votes = calls.list_votes_on_revision(tx, call.id, call.revision)
-    over = call.status is CallStatus.SUCCEEDED
     return views.CallView(
         id=call.id,
         revision=call.revision,
@@ -78,19 +80,23 @@ def _build_unmasked_call_view(
         effect_source=tool.effect_source if tool else EffectSource.BY_AUTHOR,
         status=call.status,
         values=_build_argument_values(tools, call, shown.revision, before if changed else None),
-        digest=call.digest,
         deadline=call.deadline,
         preview=call.preview,
         has_more_rows=bool(call.preview_rows),
         agent_reason=call.reason,
         **_build_proposer_fields(tools, tx, call),
         edited_by=shown.revision.author if shown.revision.author not in calls.WRITERS else "",
+        edits=tuple(
+            (new.author, new.created_at)
+            for old, new in pairwise(revisions)
+            if new.arguments != old.arguments
+        ),
         decided_by=_list_deciders(call, votes),
         stand_ins=call_state.map_delegators_to_delegates(votes),
         decided_at=call.decided_at,
+        finished_at=call.finished_at,
         approval_expires_at=_find_expiry_if_approved(call),
         was_handed_over=calls.was_left_unreported_by_program(call),
-        note="" if over else mask_secrets(call.note),
         failed_midway=call.status is CallStatus.FAILED and outputs.is_failed_midway(call.output),
         needs_quotation=call.status in _ENDED_BY_TOOL and (tool is None or tool.outcome is None),
         **_build_outcome_fields(tool, call, votes),
@@ -120,13 +126,15 @@ def _build_proposer_fields(tools: Registry, tx: Transaction, call: Call) -> dict
 def _build_outcome_fields(
     tool: Tool[Any] | None, call: Call, votes: Sequence[Vote]
 ) -> dict[str, Any]:
-    """Return the outcome of a call that ran, and what its approvers wrote."""
-    said = [
-        (each.person, mask_secrets(each.reason)) for each in call_state.list_approving_votes(votes)
-    ]
-    remarks = tuple((who, text) for who, text in said if text.strip())
+    """Return the outcome of a call or why it has its status, and what its approvers wrote.
+
+    Until a call has ended, its note is what the last approver wrote: one of the remarks.
+    """
+    said = [(each.person, each.reason) for each in call_state.list_approving_votes(votes)]
+    remarks = tuple((who, mask_secrets(text)) for who, text in said if text.strip())
     if call.status is not CallStatus.SUCCEEDED:
-        return {"remarks": remarks}
+        repeats = call.status is not CallStatus.REJECTED and call.note in dict(said).values()
+        return {"remarks": remarks, "note": "" if repeats else mask_secrets(call.note)}
     stated = tool is not None and tool.outcome is not None
     return {"remarks": remarks, "outcome" if stated else "result": mask_secrets(call.note)}
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
 
@@ -165,6 +166,18 @@ def get_call_headline(call: CallView) -> str:
     """Return the text for the header block: the effect if it fits, else the title."""
     effect = get_effect_sentence(call)
     return effect if is_short_enough_for_header(effect) else get_tool_title(call)
+
+
+def list_edit_parts(call: CallView) -> list[str]:
+    """Return who edited the call and when, a part of a line of mrkdwn for each person."""
+    edits: dict[str, datetime | None] = dict(call.edits)
+    if call.edited_by:
+        edits.setdefault(call.edited_by)
+    return [
+        f"Edited by {slack_text.user_mention(person)}"
+        + (f", {slack_text.format_local_time(at)}" if at else "")
+        for person, at in edits.items()
+    ]
 
 
 def argument_secrecy_note(value: ArgumentValue) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from bot.cards import block_kit, call_pieces, slack_text
+from bot.cards import block_kit, call_blocks, call_pieces, slack_text
 from bot.cards.action_names import DialogId, InputBlockId, InputElementId
 from bot.cards.button_codec import CallTarget, CardTarget, DialogSubject
 from bot.cards.views import ArgumentValue, CallView
@@ -152,14 +152,15 @@ MAX_BLOCKS = 100
 MAX_BYTES = 250_000
 
 
-def render_review_dialog(call: CallView, *, bar: str = "") -> block_kit.Json:
+def render_review_dialog(call: CallView, *, asked: str = "", bar: str = "") -> block_kit.Json:
     """Build the Review dialog with all of one call, as those who decide may see it.
 
-    The dialog can be submitted, which approves, only if all of the call fits and there is no `bar`:
-    a plain sentence on why this person may look and not approve.
+    `asked`: mrkdwn that says who asked. The dialog can be submitted, which approves, only if all of
+    the call fits and there is no `bar`: a plain sentence on why this person may look and not
+    approve.
     """
     may_approve = not bar
-    blocks = _render_review_blocks(call)
+    blocks = _render_review_blocks(call, asked)
     if may_approve:
         blocks += _render_approval_inputs(call)
     else:
@@ -223,7 +224,7 @@ def _build_review_view(
     return block_kit.dialog_view(about, "Review", blocks, submit=submit, close=close)
 
 
-def _render_review_blocks(call: CallView) -> list[block_kit.Json]:
+def _render_review_blocks(call: CallView, asked: str) -> list[block_kit.Json]:
     blocks = [block_kit.header_block("head", call_pieces.get_call_headline(call))]
     if call.masked_pieces:
         note = revealed_pieces_note(call.masked_pieces)
@@ -259,7 +260,6 @@ def _render_review_blocks(call: CallView) -> list[block_kit.Json]:
         where = block_kit.text_leaf(call_pieces.WHERE_ALL_ROWS, italic=True)
         elements.append(block_kit.rich_text_line(where))
     blocks += _pack_into_rich_text("all", elements)
-    blocks.append(block_kit.context_block("small", _build_small_print(call)))
     if call.agent_reason.strip():
         reason = slack_text.split_into_chunks(
             slack_text.show_hidden_characters(call.agent_reason), CHUNK
@@ -270,21 +270,10 @@ def _render_review_blocks(call: CallView) -> list[block_kit.Json]:
         blocks += _pack_into_rich_text(
             "reason", [label_line, *map(block_kit.rich_text_quote, reason)]
         )
+    until = call_blocks.build_deadline_parts(call.deadline)
+    if small := [*filter(None, [asked]), *until, *call_pieces.list_edit_parts(call)]:
+        blocks.append(block_kit.context_block("small", [block_kit.mrkdwn("  ·  ".join(small))]))
     return blocks
-
-
-def _build_small_print(call: CallView) -> list[block_kit.Json]:
-    """Return the tool, the digest, the editor and the deadline, as elements of one line."""
-    small = [
-        block_kit.plain_text(call_pieces.get_tool_title(call)),
-        block_kit.plain_text(f"#{call.digest[:8]}"),
-    ]
-    if call.edited_by:
-        small.append(block_kit.mrkdwn(f"Edited by {slack_text.user_mention(call.edited_by)}"))
-    if call.deadline:
-        until = slack_text.format_time_with_countdown(call.deadline)
-        small.append(block_kit.mrkdwn(f"⏳ Decide by {until}"))
-    return small
 
 
 def _render_approval_inputs(call: CallView) -> list[block_kit.Json]:
@@ -292,7 +281,7 @@ def _render_approval_inputs(call: CallView) -> list[block_kit.Json]:
     blocks = [
         block_kit.build_input_block(
             InputBlockId.NOTE,
-            "Note",
+            "Note on your approval",
             block_kit.build_text_input(),
             optional=not call.needs_approval_reason,
             hint=f"For the thread{' and for the agent' if call.by_agent else ''}",

@@ -172,7 +172,6 @@ class CallView:
     does: str  # read | write | destructive
     status: CallStatus
     values: tuple[ArgumentValue, ...]
-    digest: str  # hex; the card shows the first 8
     deadline: datetime | None = None
     preview: str = ""  # plain text from the tool
     # names of what everybody who sees the card is shown less of than those who decide
@@ -189,9 +188,11 @@ class CallView:
     was_handed_over: bool = False
     effect_source: EffectSource = EffectSource.BY_AUTHOR  # who says what it does
     edited_by: str = ""  # Slack user id of the last editor
+    edits: tuple[tuple[str, datetime], ...] = ()  # who edited it when, oldest first
     decided_by: tuple[str, ...] = ()  # Slack user ids; none for the clock, policy, or nobody yet
     stand_ins: Mapping[str, str] = field(default_factory=dict)  # who has decided for whom
     decided_at: datetime | None = None
+    finished_at: datetime | None = None  # of one that ran
     # where it starts later than that, it is asked again
     approval_expires_at: datetime | None = None
     note: str = ""  # why: a person's reason, policy's reason, what went wrong

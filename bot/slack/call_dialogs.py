@@ -18,6 +18,7 @@ from bot.approvals.permissions import PermissionChecker, needs_reason
 from bot.cards import button_codec, review_dialog
 from bot.cards.action_names import Action, DialogId, InputBlockId
 from bot.cards.edit_form import FieldErrors, render_edit_dialog
+from bot.cards.notices import requester_line
 from bot.cards.sentences import OUTDATED_CARD_REPLY
 from bot.cards.views import get_sender_workspace_id
 from bot.clock import Clock
@@ -120,7 +121,8 @@ class CallDialogFamily:
             case Action.REVIEW:
                 whole = build_call_view_for_approvers(self.tools, tx, shown)
                 bar = format_field_error(self.directory, by.view_only_reason)
-                view = review_dialog.render_review_dialog(whole, bar=bar)
+                asked = requester_line(by.run.requester, by.run.client)
+                view = review_dialog.render_review_dialog(whole, asked=asked, bar=bar)
                 return PreparedDialog(view, call, bool(whole.masked_pieces))
             case Action.REJECT:
                 view = review_dialog.render_reject_dialog(

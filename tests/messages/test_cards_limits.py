@@ -87,7 +87,6 @@ def calls(draw: st.DrawFn, count: int) -> tuple[CallView, ...]:
         does=st.sampled_from(["read", "write", "destructive"]),
         status=st.one_of(st.just(CallStatus.PENDING), st.sampled_from(CallStatus)),
         values=VALUES,
-        digest=st.just("1a2b3c4d5e"),
         deadline=st.sampled_from([None, NOW + timedelta(hours=1), NOW - timedelta(hours=1)]),
         preview=TEXT,
         agent_reason=TEXT,
