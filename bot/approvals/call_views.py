@@ -15,13 +15,13 @@ from bot.agent import outputs, prompt
 from bot.approvals import call_state
 from bot.cards import sentences, views
 from bot.cards.call_blocks import list_delegated_task_lines
-from bot.cards.field_values import list_argument_values
+from bot.cards.field_values import list_argument_values, mark_values_in_effect
 from bot.cards.notices import asking_program_line, describe_asker
 from bot.cards.review_dialog import list_masked_piece_names, mask_call_for_viewers
 from bot.cards.slack_text import unescape_mrkdwn
 from bot.policy.gates import Ask, load_gate
 from bot.tools import EffectSource, Registry, Tool
-from bot.tools.arguments import build_readable_arguments, restrict_editable_fields
+from bot.tools.arguments import build_readable_arguments, load_arguments, restrict_editable_fields
 from storage import calls, runs, sub_agents
 from storage.masking import mask_secrets
 from storage.record import Call, Revision, Run, Transaction, Vote
@@ -147,7 +147,11 @@ def _build_argument_values(
         return tuple(views.ArgumentValue(name, "••••••••") for name in json.loads(now.arguments))
     names: dict[str, str] = json.loads(call.names)
     old = get_readable_revision_arguments(tool, before, names) if before else None
-    return list_argument_values(tool, get_readable_revision_arguments(tool, now, names), old)
+    values = list_argument_values(tool, get_readable_revision_arguments(tool, now, names), old)
+    try:
+        return mark_values_in_effect(tool, load_arguments(tool, now.arguments), values)
+    except ValidationError:  # they are shown as they were stored
+        return values
 
 
 def get_readable_revision_arguments(

@@ -38,6 +38,8 @@ _BY = {
     EffectSource.BY_NOBODY: UNSAID,
     EffectSource.BY_STRANGER: UNTRUSTED,
 }
+_WORD = re.compile(r"\w+(?:[.@:/+-]\w+)*")  # a value that stands apart in a sentence
+_QUOTE = re.compile('[“”"]')
 UNSURE = "It is not known whether these can be undone"
 SURE_LIMIT = 240  # characters of what that is about, where it is asked a second time
 SHOWN_TO_NOBODY = " (declared secret, shown to nobody)"
@@ -202,7 +204,11 @@ def build_call_pieces(call: CallView) -> list[CallPiece]:
                 lambda text: (block_kit.rich_text_line(block_kit.text_leaf(text, bold=True)),),
             )
         )
-    pieces.extend(_build_argument_piece(value) for value in call.values if value.is_or_was_set)
+    pieces.extend(
+        _build_argument_piece(value)
+        for value in call.values
+        if value.is_or_was_set and not _is_said_in_effect(call, value, effect)
+    )
     if call.preview.strip():
         title = block_kit.rich_text_line(block_kit.text_leaf("Preview", bold=True))
         pieces.append(
@@ -224,6 +230,25 @@ def build_call_pieces(call: CallView) -> list[CallPiece]:
             )
         )
     return pieces
+
+
+def _is_said_in_effect(call: CallView, value: ArgumentValue, effect: str) -> bool:
+    """Return whether the effect already says the value: unchanged, as one word or in quotes.
+
+    Only a sentence of the tool's author counts, and of those only what its template puts there.
+    """
+    text = value.text
+    if (
+        not value.is_in_effect
+        or value.previous_text is not None
+        or call.effect_source is not EffectSource.BY_AUTHOR
+        or text != " ".join(text.split())
+    ):
+        return False
+    if _WORD.fullmatch(text):
+        apart = rf"(?<![^\s(#€$£“\"]){re.escape(text)}(?=[”\"]?[.,;:!?)]?(?:\s|$))"
+        return re.search(apart, effect) is not None
+    return not _QUOTE.search(text) and (f"“{text}”" in effect or f'"{text}"' in effect)
 
 
 def call_reason_label(call: CallView) -> str:

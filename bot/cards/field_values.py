@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, time
 from typing import Any
+
+from pydantic import BaseModel
 
 from bot.cards.field_slots import FieldSlot, SlotKind, SlotSentinel, build_slots, get_value_at_keys
 from bot.cards.slack_text import show_hidden_characters
@@ -42,6 +44,14 @@ def list_argument_values(
         _build_value(change.slot, change.new, change.old if change.differs else None)
         for change in _compare_arguments(tool, before, arguments)
     )
+
+
+def mark_values_in_effect(
+    tool: Tool[Any], args: BaseModel, values: Sequence[ArgumentValue]
+) -> tuple[ArgumentValue, ...]:
+    """Return the values, with a mark on each that the tool's effect sentence has as it is here."""
+    said = tool.list_arguments_in_effect(args)
+    return tuple(replace(each, is_in_effect=said.get(each.path) == each.text) for each in values)
 
 
 def list_changed_arguments(

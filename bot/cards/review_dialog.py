@@ -56,7 +56,9 @@ def _mask_value(value: ArgumentValue) -> ArgumentValue:
     before = None if value.previous_text is None else mask_secrets(value.previous_text)
     text = mask_secrets(value.text)
     is_whole = (text, before) == (value.text, value.previous_text)
-    return value if is_whole else replace(value, text=text, previous_text=before)
+    return (
+        value if is_whole else replace(value, text=text, previous_text=before, is_in_effect=False)
+    )
 
 
 REASONS = {

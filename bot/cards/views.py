@@ -127,6 +127,7 @@ class ArgumentValue:
     is_partly_secret: bool = False  # something within it is secret, and masked
     # the keys in the arguments at which what it shows stands
     path: tuple[str, ...] = field(default=(), compare=False)
+    is_in_effect: bool = False  # the template of the effect puts just this text into its sentence
 
     @property
     def is_or_was_set(self) -> bool:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
+from string import Formatter
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel
@@ -286,6 +287,26 @@ class Tool(Generic[A]):
             return " ".join(self.effect.format(**values).split())
         except (LookupError, ValueError, AttributeError, TypeError):
             return self.title
+
+    def list_arguments_in_effect(self, args: A) -> dict[ValuePath, str]:
+        """Return, by path, the arguments that the effect template names, as the sentence has them.
+
+        If the template does not fit the values, the sentence is the title and has none.
+        """
+        if self.effect_sentence(args) == self.title:
+            return {}
+        found: dict[ValuePath, str] = {}
+        for _, name, spec, conversion in Formatter().parse(self.effect):
+            value: Any = args
+            path: ValuePath = ()
+            for step in (name or "").split("."):
+                if not isinstance(value, BaseModel) or step not in type(value).model_fields:
+                    break
+                key = declared_secrets.get_dump_key(type(value), step)
+                value, path = getattr(value, step), (*path, key)
+            else:
+                found |= {} if spec or conversion else {path: str(value)}
+        return found
 
 
 def _replace_ids_by_names(value: Any, names: Mapping[str, str]) -> Any:
