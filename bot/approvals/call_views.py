@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from itertools import pairwise
 from typing import Any
 
 from pydantic import ValidationError
@@ -15,7 +14,7 @@ from bot.agent import outputs, prompt
 from bot.approvals import call_state
 from bot.cards import sentences, views
 from bot.cards.call_blocks import list_delegated_task_lines
-from bot.cards.field_values import list_argument_values, mark_values_in_effect
+from bot.cards.field_values import list_argument_values, mark_displayed_values
 from bot.cards.notices import asking_program_line, describe_asker
 from bot.cards.review_dialog import list_masked_piece_names, mask_call_for_viewers
 from bot.cards.slack_text import unescape_mrkdwn
@@ -67,9 +66,8 @@ def _build_unmasked_call_view(
 ) -> views.CallView:
     call, tool = shown.call, tools.find_tool_of_call(shown.call)
     revisions = calls.list_revisions(tx, call.id) if call.revision > 1 else [shown.revision]
-    # a card that waits shows the latest edit, a decided one all that was edited
-    before = revisions[-2:][0] if call.status is CallStatus.PENDING else revisions[0]
-    changed = before.arguments != shown.revision.arguments
+    if call.status is CallStatus.PENDING:  # shows the latest edit, a decided card all of them
+        revisions = revisions[-2:]
     votes = calls.list_votes_on_revision(tx, call.id, call.revision)
     return views.CallView(
         id=call.id,
@@ -79,17 +77,16 @@ def _build_unmasked_call_view(
         does=call.does,
         effect_source=tool.effect_source if tool else EffectSource.BY_AUTHOR,
         status=call.status,
-        values=_build_argument_values(tools, call, shown.revision, before if changed else None),
+        values=_build_argument_values(tools, call, shown.revision, revisions[0]),
         deadline=call.deadline,
         preview=call.preview,
         has_more_rows=bool(call.preview_rows),
         agent_reason=call.reason,
         **_build_proposer_fields(tools, tx, call),
-        edited_by=shown.revision.author if shown.revision.author not in calls.WRITERS else "",
         edits=tuple(
-            (new.author, new.created_at)
-            for old, new in pairwise(revisions)
-            if new.arguments != old.arguments
+            (each.author, each.created_at)
+            for each in revisions[1:]
+            if each.author not in calls.WRITERS
         ),
         decided_by=_list_deciders(call, votes),
         stand_ins=call_state.map_delegators_to_delegates(votes),
@@ -140,16 +137,17 @@ def _build_outcome_fields(
 
 
 def _build_argument_values(
-    tools: Registry, call: Call, now: Revision, before: Revision | None
+    tools: Registry, call: Call, now: Revision, before: Revision
 ) -> tuple[views.ArgumentValue, ...]:
     tool = tools.find_tool_of_call(call)
     if tool is None:  # which of them were secret went with the tool, so none of them is shown
         return tuple(views.ArgumentValue(name, "••••••••") for name in json.loads(now.arguments))
     names: dict[str, str] = json.loads(call.names)
-    old = get_readable_revision_arguments(tool, before, names) if before else None
+    changed = before.arguments != now.arguments
+    old = get_readable_revision_arguments(tool, before, names) if changed else None
     values = list_argument_values(tool, get_readable_revision_arguments(tool, now, names), old)
     try:
-        return mark_values_in_effect(tool, load_arguments(tool, now.arguments), values)
+        return mark_displayed_values(tool, load_arguments(tool, now.arguments), values)
     except ValidationError:  # they are shown as they were stored
         return values
 

@@ -115,16 +115,13 @@ def render_waiting_call(
     filled: call_pieces.FittedPieces,
     *,
     small: Sequence[str],
-    edits: Sequence[block_kit.Json] = (),
-    origin: Sequence[block_kit.Json] = (),
     whole: RunTarget | None = None,
-    alone: bool = False,
+    card: CardView | None = None,
 ) -> list[block_kit.Json]:
     """Build the blocks of a call that waits: effect, warnings, what changes, who asked, buttons.
 
-    `small`: who asked, who may decide and until when (mrkdwn); `edits` and `origin`: the blocks
-    about the request; both only if nothing else on the card says so. `whole`: the request, if no
-    other call waits on this card; `alone`: the card shows no other call.
+    `small`: who asked, who may decide and until when, if nothing else on the card says so (mrkdwn).
+    `whole`: the request, if no other call waits on this card; `card`: it, if it has no other call.
     """
     about, headline = call.target, call_pieces.get_call_headline(call)
     blocks = [block_kit.header_block(build_block_id(BlockKind.HEADLINE, about), headline)]
@@ -133,7 +130,7 @@ def render_waiting_call(
         RICH_LIMIT,
         partial(build_block_id, BlockKind.WARNING, about),
     )
-    blocks += edits
+    blocks += render_request_edits(card) if card else []
     for start in range(0, len(filled.cells), ROW_LIMIT):
         cells = [block_kit.plain_text(text) for text in filled.cells[start : start + ROW_LIMIT]]
         blocks.append(
@@ -150,14 +147,17 @@ def render_waiting_call(
     blocks += block_kit.pack_into_rich_text_blocks(
         filled.reason, RICH_LIMIT, partial(build_block_id, BlockKind.AGENT_WORDS, about)
     )
-    blocks += origin
+    blocks += render_request_origin(card) if card else []
     if below := [*small, *call_pieces.list_edit_parts(call)]:
         line = block_kit.mrkdwn("  ·  ".join(below))
         blocks.append(block_kit.context_block(build_block_id(BlockKind.SMALL_PRINT, about), [line]))
     if call.progress:
         line = block_kit.mrkdwn(_describe_vote_progress(call.progress))
         blocks.append(block_kit.context_block(build_block_id(BlockKind.PROGRESS, about), [line]))
-    row = [*_render_decision_buttons(call, filled), _render_more_menu(call, filled, whole, alone)]
+    row = [
+        *_render_decision_buttons(call, filled),
+        _render_more_menu(call, filled, whole, alone=card is not None),
+    ]
     return [*blocks, block_kit.actions_block(build_block_id(BlockKind.CALL_BUTTONS, about), row)]
 
 
@@ -166,7 +166,7 @@ def _render_warnings(call: CallView) -> list[block_kit.Json]:
     found = []
     if final := call_pieces.irreversibility_warning(call.does, call.effect_source):
         found.append(block_kit.rich_text_line(block_kit.text_leaf(f"⚠️ {final}", bold=True)))
-    if call.note and not call.edited_by:
+    if call.note and not call.edits:
         why = slack_text.shorten_text(
             slack_text.isolate_right_to_left_runs(
                 slack_text.show_hidden_characters(" ".join(call.note.split()))
@@ -272,7 +272,7 @@ def _render_decision_buttons(
 
 
 def _render_more_menu(
-    call: CallView, filled: call_pieces.FittedPieces, whole: RunTarget | None, alone: bool
+    call: CallView, filled: call_pieces.FittedPieces, whole: RunTarget | None, *, alone: bool
 ) -> block_kit.Json:
     """Build the menu of less common actions, without those that have a button."""
     about, choices = call.target, []

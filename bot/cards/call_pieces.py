@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
 
@@ -39,7 +38,8 @@ _BY = {
     EffectSource.BY_STRANGER: UNTRUSTED,
 }
 _WORD = re.compile(r"\w+(?:[.@:/+-]\w+)*")  # a value that stands apart in a sentence
-_QUOTE = re.compile('[“”"]')
+# nothing in it ends a quotation, is lost in a sentence, or is a mask
+_QUOTABLE = re.compile(r'[^“”"•\s]+(?: [^“”"•\s]+)*')
 UNSURE = "It is not known whether these can be undone"
 SURE_LIMIT = 240  # characters of what that is about, where it is asked a second time
 SHOWN_TO_NOBODY = " (declared secret, shown to nobody)"
@@ -172,13 +172,9 @@ def get_call_headline(call: CallView) -> str:
 
 def list_edit_parts(call: CallView) -> list[str]:
     """Return who edited the call and when, a part of a line of mrkdwn for each person."""
-    edits: dict[str, datetime | None] = dict(call.edits)
-    if call.edited_by:
-        edits.setdefault(call.edited_by)
     return [
-        f"Edited by {slack_text.user_mention(person)}"
-        + (f", {slack_text.format_local_time(at)}" if at else "")
-        for person, at in edits.items()
+        f"Edited by {slack_text.user_mention(person)}, {slack_text.format_local_time(at)}"
+        for person, at in dict(call.edits).items()
     ]
 
 
@@ -207,7 +203,7 @@ def build_call_pieces(call: CallView) -> list[CallPiece]:
     pieces.extend(
         _build_argument_piece(value)
         for value in call.values
-        if value.is_or_was_set and not _is_said_in_effect(call, value, effect)
+        if value.is_or_was_set and not is_value_said(value, effect)
     )
     if call.preview.strip():
         title = block_kit.rich_text_line(block_kit.text_leaf("Preview", bold=True))
@@ -232,23 +228,17 @@ def build_call_pieces(call: CallView) -> list[CallPiece]:
     return pieces
 
 
-def _is_said_in_effect(call: CallView, value: ArgumentValue, effect: str) -> bool:
-    """Return whether the effect already says the value: unchanged, as one word or in quotes.
+def is_value_said(value: ArgumentValue, sentence: str) -> bool:
+    """Return whether an effect or outcome already says the value: unchanged, as a word or quoted.
 
-    Only a sentence of the tool's author counts, and of those only what its template puts there.
+    Of an effect counts only what the template of the tool's author puts there.
     """
-    text = value.text
-    if (
-        not value.is_in_effect
-        or value.previous_text is not None
-        or call.effect_source is not EffectSource.BY_AUTHOR
-        or text != " ".join(text.split())
-    ):
+    edited = value.previous_text is not None
+    if edited or not value.is_in_effect or not _QUOTABLE.fullmatch(value.text):
         return False
-    if _WORD.fullmatch(text):
-        apart = rf"(?<![^\s(#€$£“\"]){re.escape(text)}(?=[”\"]?[.,;:!?)]?(?:\s|$))"
-        return re.search(apart, effect) is not None
-    return not _QUOTE.search(text) and (f"“{text}”" in effect or f'"{text}"' in effect)
+    said = re.escape(value.text)
+    apart = rf"|(?<![^\s(#€$£]){said}(?=[.,;:!?)]?(?:\s|$))" if _WORD.fullmatch(value.text) else ""
+    return re.search(f'“{said}”|"{said}"{apart}', sentence) is not None
 
 
 def call_reason_label(call: CallView) -> str:
@@ -279,7 +269,7 @@ def _build_argument_piece(value: ArgumentValue) -> CallPiece:
         was = slack_text.isolate_right_to_left_text(
             show_hidden_characters_or_default(was, "(blank)")
         )
-    flat = "\n" not in now + (was or "")
+    flat = "\n" not in now + (was or "") and not value.is_code
 
     def draw(texts: Sequence[str]) -> tuple[block_kit.Json, ...]:
         *before, text = texts

@@ -121,9 +121,8 @@ def _render_card_blocks(
                 [block_kit.plain_text(f"Part {view.part} of {view.parts}")],
             )
         )
-    edits, origin = call_blocks.render_request_edits(view), call_blocks.render_request_origin(view)
     if waiting and not alone:
-        blocks += [_render_multi_call_head(view, waiting), *edits]
+        blocks += [_render_multi_call_head(view, waiting), *call_blocks.render_request_edits(view)]
     for index, call in enumerate(view.calls):
         # below the head, too; as many calls as there can be leave no blocks for lines
         if not alone and len(view.calls) < MOST and (index or waiting):
@@ -134,13 +133,7 @@ def _render_card_blocks(
                 small += call_blocks.build_deadline_parts(call.deadline)
             whole = RunTarget(view.run_id) if len(waiting) == 1 else None
             blocks += call_blocks.render_waiting_call(
-                call,
-                fills[call.id],
-                small=small,
-                edits=edits if alone else (),
-                origin=origin if alone else (),
-                whole=whole,
-                alone=alone,
+                call, fills[call.id], small=small, whole=whole, card=view if alone else None
             )
         else:
             blocks += render_decided_call(
@@ -152,7 +145,8 @@ def _render_card_blocks(
     elif not alone:
         if len(view.calls) < MOST:
             blocks.append(block_kit.divider_block(build_block_id(BlockKind.DIVIDER, view.target)))
-        blocks += [*origin, *_render_multi_call_foot(view, waiting, fills, shared)]
+        blocks += call_blocks.render_request_origin(view)
+        blocks += _render_multi_call_foot(view, waiting, fills, shared)
     return blocks
 
 
@@ -165,10 +159,7 @@ def _find_common_deadline(waiting: Sequence[CallView]) -> datetime | None:
 
 
 def _list_request_small_print(view: CardView) -> list[str]:
-    """Return who asked, who may decide and further notes, as parts of a line of mrkdwn.
-
-    Who asked is left out if it stands above, with their words.
-    """
+    """Return who asked, if not quoted above, who may decide and further notes: parts of mrkdwn."""
     names = [slack_text.group_mention(each) for each in view.approver_groups] + [
         slack_text.user_mention(each) for each in view.approver_users
     ]

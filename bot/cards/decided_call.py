@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from bot.cards import block_kit, call_pieces, slack_text
@@ -122,13 +121,8 @@ def _get_outcome_or_effect(call: CallView) -> str:
 
 
 def _should_list_value(value: ArgumentValue, title: str) -> bool:
-    """Return whether to list the argument: it was edited, or is set and no word of the title yet.
-
-    The 4 of "Deploy 2.8.4" is no word of its own.
-    """
-    if value.previous_text is not None or not value.is_or_was_set:
-        return value.is_or_was_set
-    return re.search(rf"(?<![\w.,:/-]){re.escape(value.text)}(?![.,:/-]?\w)", title) is None
+    """Return whether to list the argument: it was edited, or is set and not in the title yet."""
+    return value.is_or_was_set and not call_pieces.is_value_said(value, title)
 
 
 def _render_remark(who: str, said: str) -> block_kit.Json:

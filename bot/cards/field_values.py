@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from bot.cards.field_slots import FieldSlot, SlotKind, SlotSentinel, build_slots, get_value_at_keys
 from bot.cards.slack_text import show_hidden_characters
 from bot.cards.views import UNSET, ArgumentValue
-from bot.tools import Tool
+from bot.tools import Code, Tool
 from storage.masking import MASK, ValuePath
 
 EMPTY = "(empty)"
@@ -46,12 +46,16 @@ def list_argument_values(
     )
 
 
-def mark_values_in_effect(
+def mark_displayed_values(
     tool: Tool[Any], args: BaseModel, values: Sequence[ArgumentValue]
 ) -> tuple[ArgumentValue, ...]:
-    """Return the values, with a mark on each that the tool's effect sentence has as it is here."""
+    """Return the values, with marks on those that the effect has as they are, and on code."""
     said = tool.list_arguments_in_effect(args)
-    return tuple(replace(each, is_in_effect=said.get(each.path) == each.text) for each in values)
+    code = {(name,) for name, each in args if isinstance(each, Code)}
+    return tuple(
+        replace(each, is_in_effect=said.get(each.path) == each.text, is_code=each.path in code)
+        for each in values
+    )
 
 
 def list_changed_arguments(

@@ -56,9 +56,7 @@ def _mask_value(value: ArgumentValue) -> ArgumentValue:
     before = None if value.previous_text is None else mask_secrets(value.previous_text)
     text = mask_secrets(value.text)
     is_whole = (text, before) == (value.text, value.previous_text)
-    return (
-        value if is_whole else replace(value, text=text, previous_text=before, is_in_effect=False)
-    )
+    return value if is_whole else replace(value, text=text, previous_text=before)
 
 
 REASONS = {
@@ -235,10 +233,8 @@ def _render_review_blocks(call: CallView, asked: str) -> list[block_kit.Json]:
         blocks.append(block_kit.section_block("final", block_kit.mrkdwn(f"⚠️ *{final}*")))
     blocks += [
         block_kit.context_block(f"errand{n}", [block_kit.plain_text(said)])
-        for n, said in enumerate(call.delegation_lines)
+        for n, said in enumerate(filter(None, [*call.delegation_lines, call.program_note]))
     ]
-    if call.program_note:
-        blocks.append(block_kit.context_block("program", [block_kit.plain_text(call.program_note)]))
     if (effect := call_pieces.get_effect_sentence(call)) != call_pieces.get_call_headline(call):
         lines = [
             block_kit.rich_text_line(block_kit.text_leaf(each, bold=True))
@@ -251,10 +247,11 @@ def _render_review_blocks(call: CallView, asked: str) -> list[block_kit.Json]:
         if value.previous_text is not None:
             text = call_pieces.show_hidden_characters_or_default(value.previous_text, "(blank)")
             before = slack_text.isolate_right_to_left_text(text)
-            elements += _render_long_value(f"{label}, before", before)
+            elements += _render_long_value(f"{label}, before", before, value.is_code)
             label = f"{label}, now"
         text = call_pieces.show_hidden_characters_or_default(value.text, "(blank)")
-        elements += _render_long_value(label, slack_text.isolate_right_to_left_text(text))
+        text = slack_text.isolate_right_to_left_text(text)
+        elements += _render_long_value(label, text, value.is_code)
     if call.preview.strip():
         preview = slack_text.show_hidden_characters(call.preview)
         elements += _render_long_value("Preview", slack_text.isolate_right_to_left_runs(preview))
@@ -317,10 +314,10 @@ def parse_approval_submission(state_values: Mapping[str, Any]) -> tuple[str, int
     return note, int(chosen) if is_number else None
 
 
-def _render_long_value(label: str, text: str) -> list[block_kit.Json]:
-    """Build one argument: on one line, or below its label, in numbered parts if it is very long."""
+def _render_long_value(label: str, text: str, is_code: bool = False) -> list[block_kit.Json]:
+    """Build one argument: on one line, or below its label if it is code or has several lines."""
     parts = slack_text.split_into_chunks(text, CHUNK)
-    if len(parts) == 1 and "\n" not in text:
+    if len(parts) == 1 and "\n" not in text and not is_code:
         return [
             block_kit.rich_text_line(
                 block_kit.text_leaf(

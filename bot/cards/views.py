@@ -128,6 +128,7 @@ class ArgumentValue:
     # the keys in the arguments at which what it shows stands
     path: tuple[str, ...] = field(default=(), compare=False)
     is_in_effect: bool = False  # the template of the effect puts just this text into its sentence
+    is_code: bool = False  # it is in a programming language
 
     @property
     def is_or_was_set(self) -> bool:
@@ -188,8 +189,7 @@ class CallView:
     # that program has it, has not said how it went, and nobody is asked
     was_handed_over: bool = False
     effect_source: EffectSource = EffectSource.BY_AUTHOR  # who says what it does
-    edited_by: str = ""  # Slack user id of the last editor
-    edits: tuple[tuple[str, datetime], ...] = ()  # who edited it when, oldest first
+    edits: tuple[tuple[str, datetime], ...] = ()  # who edited it when; the last while it waits
     decided_by: tuple[str, ...] = ()  # Slack user ids; none for the clock, policy, or nobody yet
     stand_ins: Mapping[str, str] = field(default_factory=dict)  # who has decided for whom
     decided_at: datetime | None = None

@@ -54,6 +54,12 @@ class EffectSource(StrEnum):
     BY_STRANGER = "stranger"  # its server did, and is not trusted to
 
 
+class Code(str):
+    """An argument in a programming language, which people read in a monospaced font."""
+
+    __slots__ = ()
+
+
 class ElicitationOutcome(StrEnum):
     """How a question from a running tool ended."""
 
@@ -152,7 +158,8 @@ class Preview:
     """What a tool shows on the card before a call is run."""
 
     text: str  # plain text for those who may decide, shown in a monospaced block
-    # in the tool's own words, what must still hold when it runs; see ToolContext.expects
+    # in the tool's own words, what must still hold when it runs; see ToolContext.expects. If it
+    # begins with "rows=10;", the effect is said to be on 10 rows
     expects: str = ""
     # what everybody who sees the card reads in the place of `text`; None: the same
     in_thread: str | None = None
@@ -289,24 +296,17 @@ class Tool(Generic[A]):
             return self.title
 
     def list_arguments_in_effect(self, args: A) -> dict[ValuePath, str]:
-        """Return, by path, the arguments that the effect template names, as the sentence has them.
+        """Return, by path, the arguments that its author's template puts into the effect sentence.
 
-        If the template does not fit the values, the sentence is the title and has none.
+        There are none if the sentence is the title, as the template does not fit the values.
         """
-        if self.effect_sentence(args) == self.title:
-            return {}
-        found: dict[ValuePath, str] = {}
-        for _, name, spec, conversion in Formatter().parse(self.effect):
-            value: Any = args
-            path: ValuePath = ()
-            for step in (name or "").split("."):
-                if not isinstance(value, BaseModel) or step not in type(value).model_fields:
-                    break
-                key = declared_secrets.get_dump_key(type(value), step)
-                value, path = getattr(value, step), (*path, key)
-            else:
-                found |= {} if spec or conversion else {path: str(value)}
-        return found
+        fits = self.effect_sentence(args) != self.title
+        by_author = fits and self.effect_source is EffectSource.BY_AUTHOR
+        return {
+            (declared_secrets.get_dump_key(type(args), name),): str(getattr(args, name))
+            for _, name, spec, conversion in Formatter().parse(self.effect if by_author else "")
+            if name in type(args).model_fields and not spec and not conversion
+        }
 
 
 def _replace_ids_by_names(value: Any, names: Mapping[str, str]) -> Any:

@@ -240,7 +240,7 @@ def test_an_edited_argument_shows_old_and_new() -> None:
         ArgumentValue("Amount", "40.00 EUR", "45.00 EUR"),
         ArgumentValue("Note", "a\nb", "a\nc"),
     )
-    drawn = render_card(view(replace(REFUND, values=values, edited_by="UCLEO0001")), NOW)
+    drawn = render_card(view(replace(REFUND, values=values, edits=(("UCLEO0001", NOW),))), NOW)
     accept_message(drawn.blocks)
     assert "Amount:  45.00 EUR  →  40.00 EUR" in read(drawn.blocks)
     assert "Note:  before\na\nc\nnow\na\nb" in read(drawn.blocks)

@@ -28,8 +28,8 @@ DECIDED = replace(
     decided_by=("UANA00001",),
     decided_at=NOW,
     values=(
-        ArgumentValue("Order", "1042"),
-        ArgumentValue("Amount", "40.00"),
+        ArgumentValue("Order", "1042", is_in_effect=True),
+        ArgumentValue("Amount", "40.00", is_in_effect=True),
         ArgumentValue("Reason", "damaged"),
     ),
 )
@@ -116,8 +116,10 @@ def test_a_tools_own_sentence_says_what_it_came_to() -> None:
         DECIDED,
         status=CallStatus.SUCCEEDED,
         outcome="Refunded 30.00 EUR of order 1042, 59.90 left",
-        values=(ArgumentValue("Order", "1042"), ArgumentValue("Amount", "30.00", "40.00")),
-        edited_by="UCLEO0001",
+        values=(
+            ArgumentValue("Order", "1042", is_in_effect=True),
+            ArgumentValue("Amount", "30.00", "40.00"),
+        ),
         edits=(("UDAN00001", NOW), ("UCLEO0001", NOW + timedelta(minutes=2))),
         finished_at=NOW + timedelta(minutes=5),
         remarks=(("UANA00001", "one item only"),),
@@ -144,7 +146,7 @@ def test_a_tools_own_sentence_says_what_it_came_to() -> None:
 def test_what_the_title_says_by_chance_is_said_all_the_same() -> None:
     """The 4 of a version, or a word within another, is not the argument of that value."""
     values = (
-        ArgumentValue("Version", "2.8.4"),
+        ArgumentValue("Version", "2.8.4", is_in_effect=True),
         ArgumentValue("Servers", "4"),
         ArgumentValue("Part", "check"),
     )

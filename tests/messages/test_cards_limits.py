@@ -90,7 +90,7 @@ def calls(draw: st.DrawFn, count: int) -> tuple[CallView, ...]:
         deadline=st.sampled_from([None, NOW + timedelta(hours=1), NOW - timedelta(hours=1)]),
         preview=TEXT,
         agent_reason=TEXT,
-        edited_by=PERSON,
+        edits=st.lists(st.tuples(PERSON, st.just(NOW)), max_size=3).map(tuple),
         decided_by=PEOPLE,
         progress=st.one_of(st.none(), PROGRESS),
         decided_at=st.sampled_from([None, NOW]),
@@ -299,7 +299,7 @@ def test_the_heaviest_card_fits(status: CallStatus, char: str) -> None:
         result=long,
         outcome=long,
         remarks=(("UANA00001", long),) * 9,
-        edited_by="UANA00001",
+        edits=(("UANA00001", NOW),),
         decided_by=("UANA00001",),
         decided_at=NOW,
     )

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel, SecretStr, create_model
 
 from bot.cards.card import render_card
-from bot.cards.field_values import list_argument_values, mark_values_in_effect
+from bot.cards.field_values import list_argument_values, mark_displayed_values
 from bot.cards.review_dialog import mask_call_for_viewers, render_review_dialog
 from bot.cards.views import CallView
 from bot.tools import Effect, EffectSource, Tool, ToolContext
@@ -22,14 +22,19 @@ def nothing(_args: BaseModel, _context: ToolContext) -> str:
     return ""
 
 
-def call_with(effect: str, before: dict[str, Any] | None = None, **given: Any) -> CallView:
+def call_with(
+    effect: str,
+    before: dict[str, Any] | None = None,
+    source: EffectSource = EffectSource.BY_AUTHOR,
+    **given: Any,
+) -> CallView:
     """A call of a tool with that template, whose arguments are labelled One, Two …"""
     model: Any = create_model("Given", **{name: (type(each), ...) for name, each in given.items()})
-    tool = Tool("act", "Act", effect, Effect.WRITE, model, nothing)
+    tool = Tool("act", "Act", effect, Effect.WRITE, model, nothing, effect_source=source)
     args = model(**given)
     now = build_readable_arguments(tool, dump_arguments(args))
     old = before and build_readable_arguments(tool, json.dumps(before))
-    rows = mark_values_in_effect(tool, args, list_argument_values(tool, now, old))
+    rows = mark_displayed_values(tool, args, list_argument_values(tool, now, old))
     return replace(REFUND, effect=tool.effect_sentence(args), values=rows, agent_reason="")
 
 
@@ -86,7 +91,7 @@ def test_what_was_edited_is_listed() -> None:
 @pytest.mark.parametrize("source", list(EffectSource))
 def test_only_an_author_is_believed(source: EffectSource) -> None:
     """What a server says of itself says nothing of the values."""
-    call = replace(call_with("Pay {one}", one=5), effect_source=source)
+    call = call_with("Pay {one}", None, source, one=5)
     assert shown(call) == (set() if source is EffectSource.BY_AUTHOR else {"One"})
 
 
