@@ -61,7 +61,7 @@ _OPEN_CALLS = (
     .order_by(col(Call.position))
 )
 _REVISION = select(Revision).where(col(Revision.call_id) == _ID, col(Revision.number) == _NUMBER)
-_REVISIONS = select(Revision).where(col(Revision.call_id) == _ID)
+_REVISIONS = select(Revision).where(col(Revision.call_id) == _ID).order_by(col(Revision.number))
 _AUTHORS = select(col(Revision.author)).where(col(Revision.call_id) == _ID)
 _VOTES = (
     select(Vote)
@@ -177,6 +177,11 @@ def find_revision(tx: Transaction, call_id: str, number: int) -> Revision | None
     return fetch_first_row(tx, Revision, _REVISION, id_=call_id, number_=number)
 
 
+def list_revisions(tx: Transaction, call_id: str) -> list[Revision]:
+    """Return all revisions of a call, oldest first."""
+    return fetch_rows(tx, Revision, _REVISIONS, id_=call_id)
+
+
 def find_call_with_revision(tx: Transaction, call_id: str) -> CallWithRevision | None:
     """Return the call with its current revision; None if either is missing."""
     call = find_call(tx, call_id)
@@ -186,7 +191,7 @@ def find_call_with_revision(tx: Transaction, call_id: str) -> CallWithRevision |
 
 def find_call_with_votes(tx: Transaction, call: Call) -> CallWithVotes | None:
     """Return the call with its current revision, votes and editors; None if it has no revision."""
-    revisions = fetch_rows(tx, Revision, _REVISIONS, id_=call.id)
+    revisions = list_revisions(tx, call.id)
     current = next((each for each in revisions if each.number == call.revision), None)
     if current is None:
         return None

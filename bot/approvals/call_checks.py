@@ -113,7 +113,6 @@ def explain_incomplete_display(
         does=tool.does,
         status=CallStatus.PENDING,
         values=list_argument_values(tool, as_read, old) if old is not None else rows,
-        digest="",
         preview=preview,
         agent_reason=reason,
     )

@@ -6,6 +6,7 @@ Only stored data is read; nobody is looked up.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -47,10 +48,11 @@ def describe_effect_for_approvers(tools: Registry, call: Call, revision: Revisio
         return f"{call.tool} (this tool is no longer there)"
     if revision.arguments == PURGED and tool.arguments.model_fields:
         return f"{tool.title} (what it was about was purged)"
+    rows = re.match(r"rows=(\d+);", call.expects) if revision.number == call.revision else None
+    counted = f": {tables.format_row_count(int(rows[1]))}" if rows else ""
     try:
-        return tool.effect_sentence(
-            load_arguments(tool, revision.arguments), json.loads(call.names)
-        )
+        args = load_arguments(tool, revision.arguments)
+        return tool.effect_sentence(args, json.loads(call.names)) + counted
     except ValidationError:
         return f"{tool.title} (its arguments no longer fit the tool)"
 

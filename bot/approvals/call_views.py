@@ -14,13 +14,13 @@ from bot.agent import outputs, prompt
 from bot.approvals import call_state
 from bot.cards import sentences, views
 from bot.cards.call_blocks import list_delegated_task_lines
-from bot.cards.field_values import list_argument_values
+from bot.cards.field_values import list_argument_values, mark_displayed_values
 from bot.cards.notices import asking_program_line, describe_asker
 from bot.cards.review_dialog import list_masked_piece_names, mask_call_for_viewers
 from bot.cards.slack_text import unescape_mrkdwn
 from bot.policy.gates import Ask, load_gate
 from bot.tools import EffectSource, Registry, Tool
-from bot.tools.arguments import build_readable_arguments, restrict_editable_fields
+from bot.tools.arguments import build_readable_arguments, load_arguments, restrict_editable_fields
 from storage import calls, runs, sub_agents
 from storage.masking import mask_secrets
 from storage.record import Call, Revision, Run, Transaction, Vote
@@ -65,10 +65,10 @@ def _build_unmasked_call_view(
     tools: Registry, tx: Transaction, shown: calls.CallWithRevision
 ) -> views.CallView:
     call, tool = shown.call, tools.find_tool_of_call(shown.call)
-    before = calls.find_revision(tx, call.id, call.revision - 1) if call.revision > 1 else None
-    changed = before is not None and before.arguments != shown.revision.arguments
+    revisions = calls.list_revisions(tx, call.id) if call.revision > 1 else [shown.revision]
+    if call.status is CallStatus.PENDING:  # shows the latest edit, a decided card all of them
+        revisions = revisions[-2:]
     votes = calls.list_votes_on_revision(tx, call.id, call.revision)
-    over = call.status is CallStatus.SUCCEEDED
     return views.CallView(
         id=call.id,
         revision=call.revision,
@@ -77,8 +77,7 @@ def _build_unmasked_call_view(
         does=call.does,
         effect_source=tool.effect_source if tool else EffectSource.BY_AUTHOR,
         status=call.status,
-        values=_build_argument_values(tools, call, shown.revision, before if changed else None),
-        digest=call.digest,
+        values=_build_argument_values(tools, call, shown.revision, revisions[0]),
         deadline=call.deadline,
         preview=call.preview,
         has_more_rows=bool(call.preview_rows),
@@ -86,13 +85,17 @@ def _build_unmasked_call_view(
         **_build_proposer_fields(tools, tx, call),
         assignee=call.assignee,
         assigned_by=call.assigned_by,
-        edited_by=shown.revision.author if shown.revision.author not in calls.WRITERS else "",
+        edits=tuple(
+            (each.author, each.created_at)
+            for each in revisions[1:]
+            if each.author not in calls.WRITERS
+        ),
         decided_by=_list_deciders(call, votes),
         stand_ins=call_state.map_delegators_to_delegates(votes),
         decided_at=call.decided_at,
+        finished_at=call.finished_at,
         approval_expires_at=_find_expiry_if_approved(call),
         was_handed_over=calls.was_left_unreported_by_program(call),
-        note="" if over else mask_secrets(call.note),
         failed_midway=call.status is CallStatus.FAILED and outputs.is_failed_midway(call.output),
         needs_quotation=call.status in _ENDED_BY_TOOL and (tool is None or tool.outcome is None),
         **_build_outcome_fields(tool, call, votes),
@@ -124,13 +127,15 @@ def _build_proposer_fields(tools: Registry, tx: Transaction, call: Call) -> dict
 def _build_outcome_fields(
     tool: Tool[Any] | None, call: Call, votes: Sequence[Vote]
 ) -> dict[str, Any]:
-    """Return the outcome of a call that ran, and what its approvers wrote."""
-    said = [
-        (each.person, mask_secrets(each.reason)) for each in call_state.list_approving_votes(votes)
-    ]
-    remarks = tuple((who, text) for who, text in said if text.strip())
+    """Return the outcome of a call or why it has its status, and what its approvers wrote.
+
+    Until a call has ended, its note is what the last approver wrote: one of the remarks.
+    """
+    said = [(each.person, each.reason) for each in call_state.list_approving_votes(votes)]
+    remarks = tuple((who, mask_secrets(text)) for who, text in said if text.strip())
     if call.status is not CallStatus.SUCCEEDED:
-        return {"remarks": remarks}
+        repeats = call.status is not CallStatus.REJECTED and call.note in dict(said).values()
+        return {"remarks": remarks, "note": "" if repeats else mask_secrets(call.note)}
     stated = tool is not None and tool.outcome is not None
     return {"remarks": remarks, "outcome" if stated else "result": mask_secrets(call.note)}
 
@@ -151,14 +156,19 @@ def _build_run_without_approval(
 
 
 def _build_argument_values(
-    tools: Registry, call: Call, now: Revision, before: Revision | None
+    tools: Registry, call: Call, now: Revision, before: Revision
 ) -> tuple[views.ArgumentValue, ...]:
     tool = tools.find_tool_of_call(call)
     if tool is None:  # which of them were secret went with the tool, so none of them is shown
         return tuple(views.ArgumentValue(name, "••••••••") for name in json.loads(now.arguments))
     names: dict[str, str] = json.loads(call.names)
-    old = get_readable_revision_arguments(tool, before, names) if before else None
-    return list_argument_values(tool, get_readable_revision_arguments(tool, now, names), old)
+    changed = before.arguments != now.arguments
+    old = get_readable_revision_arguments(tool, before, names) if changed else None
+    values = list_argument_values(tool, get_readable_revision_arguments(tool, now, names), old)
+    try:
+        return mark_displayed_values(tool, load_arguments(tool, now.arguments), values)
+    except ValidationError:  # they are shown as they were stored
+        return values
 
 
 def get_readable_revision_arguments(

@@ -6,20 +6,36 @@ Pure; part of `card`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from functools import partial
 
 from bot.cards import block_kit, call_pieces, slack_text
 from bot.cards.action_names import Action, BlockKind
 from bot.cards.button_codec import CallTarget, Click, RunTarget, build_block_id
-from bot.cards.notices import delegated_task_line
+from bot.cards.notices import delegated_task_line, requester_line
 from bot.cards.views import CallView, CardView, DelegatedTask, VoteProgress
 
 QUOTED = 200  # characters of each message quoted
 EDITED_SINCE = " edited the request after the agent had read it. It says now:"
 
 
+def describe_requester(view: CardView) -> str:
+    """Return who asked, through which program, and a link to the request: mrkdwn."""
+    link = (
+        slack_text.escape_mrkdwn(view.origin.replace("|", "%7C"))
+        if view.origin.startswith(("https://", "http://"))
+        else ""
+    )
+    return requester_line(view.requester, view.client) + (f" (<{link}|see it>)" if link else "")
+
+
+def build_deadline_parts(deadline: datetime | None) -> list[str]:
+    """Return until when a call can be decided, as parts of a line of mrkdwn; [] for no deadline."""
+    return [f"⏳ Decide by {slack_text.format_time_with_countdown(deadline)}"] if deadline else []
+
+
 def render_request_origin(view: CardView) -> list[block_kit.Json]:
-    """Build a card's blocks above its calls: the requester's words, edits, program, sub-agents."""
+    """Build a card's blocks on who asked: the requester's words, the program, sub-agents."""
     blocks: list[block_kit.Json] = []
     if view.requester_messages:
         quoted = [
@@ -29,27 +45,9 @@ def render_request_origin(view: CardView) -> list[block_kit.Json]:
                 map(slack_text.show_hidden_characters, view.requester_messages),
             )
         ]
-        by = block_kit.mrkdwn(f"💬 {slack_text.user_mention(view.requester)} wrote")
+        by = block_kit.mrkdwn(f"💬 {describe_requester(view)}")
         blocks.append(
             block_kit.context_block(build_block_id(BlockKind.REQUEST, view.plan_id), [by, *quoted])
-        )
-    if view.edited_messages:
-        says = block_kit.rich_text_line(
-            block_kit.text_leaf("✏️ "),
-            block_kit.user_mention_leaf(view.requester),
-            block_kit.text_leaf(EDITED_SINCE, bold=True),
-        )
-        now = [
-            block_kit.rich_text_quote(
-                slack_text.shorten_text(slack_text.show_hidden_characters(text), QUOTED)
-                or "(nothing)"
-            )
-            for text in view.edited_messages
-        ]
-        blocks.append(
-            block_kit.rich_text_block(
-                build_block_id(BlockKind.REWORDED, view.plan_id), [says, *now]
-            )
         )
     programs = dict.fromkeys(each.program_note for each in view.calls if each.program_note)
     for number, said in enumerate(programs):
@@ -60,6 +58,26 @@ def render_request_origin(view: CardView) -> list[block_kit.Json]:
             )
         )
     return [*blocks, *render_delegated_tasks(view.plan_id, view.delegated_tasks)]
+
+
+def render_request_edits(view: CardView) -> list[block_kit.Json]:
+    """Build the block that warns of messages edited after the agent had read them, if any were."""
+    if not view.edited_messages:
+        return []
+    says = block_kit.rich_text_line(
+        block_kit.text_leaf("✏️ "),
+        block_kit.user_mention_leaf(view.requester),
+        block_kit.text_leaf(EDITED_SINCE, bold=True),
+    )
+    now = [
+        block_kit.rich_text_quote(
+            slack_text.shorten_text(slack_text.show_hidden_characters(text), QUOTED) or "(nothing)"
+        )
+        for text in view.edited_messages
+    ]
+    return [
+        block_kit.rich_text_block(build_block_id(BlockKind.REWORDED, view.plan_id), [says, *now])
+    ]
 
 
 def render_delegated_tasks(
@@ -99,23 +117,21 @@ def render_waiting_call(
     *,
     small: Sequence[str],
     whole: RunTarget | None = None,
-    alone: bool = False,
+    card: CardView | None = None,
 ) -> list[block_kit.Json]:
-    """Build the blocks of a call that waits: effect, warnings, reason, arguments, buttons.
+    """Build the blocks of a call that waits: effect, warnings, what changes, who asked, buttons.
 
-    Warnings stand above the arguments. `small`: who asked, who may decide and until when, if
-    nothing above the call says so (mrkdwn). `whole`: the request, if no other call waits on this
-    card; `alone`: the card shows no other call.
+    `small`: who asked, who may decide and until when, if nothing else on the card says so (mrkdwn).
+    `whole`: the request, if no other call waits on this card; `card`: it, if it has no other call.
     """
     about, headline = call.target, call_pieces.get_call_headline(call)
     blocks = [block_kit.header_block(build_block_id(BlockKind.HEADLINE, about), headline)]
-    if warned := _render_warnings(call):
-        blocks.append(block_kit.rich_text_block(build_block_id(BlockKind.WARNING, about), warned))
-    if filled.sentence or filled.reason:
-        said = [*filled.sentence, *filled.reason]
-        blocks += block_kit.pack_into_rich_text_blocks(
-            said, RICH_LIMIT, partial(build_block_id, BlockKind.AGENT_WORDS, about)
-        )
+    blocks += block_kit.pack_into_rich_text_blocks(
+        [*_render_warnings(call), *filled.sentence],
+        RICH_LIMIT,
+        partial(build_block_id, BlockKind.WARNING, about),
+    )
+    blocks += render_request_edits(card) if card else []
     for start in range(0, len(filled.cells), ROW_LIMIT):
         cells = [block_kit.plain_text(text) for text in filled.cells[start : start + ROW_LIMIT]]
         blocks.append(
@@ -129,10 +145,13 @@ def render_waiting_call(
     if filled.missing:
         missing = block_kit.plain_text(f"🔎 {filled.missing}")
         blocks.append(block_kit.context_block(build_block_id(BlockKind.MISSING, about), [missing]))
-    mention = slack_text.user_mention
-    below = [*small, *([f"Edited by {mention(call.edited_by)}"] if call.edited_by else [])]
+    blocks += block_kit.pack_into_rich_text_blocks(
+        filled.reason, RICH_LIMIT, partial(build_block_id, BlockKind.AGENT_WORDS, about)
+    )
+    blocks += render_request_origin(card) if card else []
+    below = [*small, *call_pieces.list_edit_parts(call)]
     if call.assignee:
-        to, by = mention(call.assignee), mention(call.assigned_by)
+        to, by = map(slack_text.user_mention, (call.assignee, call.assigned_by))
         below.append(f"🤝 Handed over to {to} by {by}")
     if below:
         line = block_kit.mrkdwn("  ·  ".join(below))
@@ -140,7 +159,10 @@ def render_waiting_call(
     if call.progress:
         line = block_kit.mrkdwn(_describe_vote_progress(call.progress))
         blocks.append(block_kit.context_block(build_block_id(BlockKind.PROGRESS, about), [line]))
-    row = [*_render_decision_buttons(call, filled), _render_more_menu(call, filled, whole, alone)]
+    row = [
+        *_render_decision_buttons(call, filled),
+        _render_more_menu(call, filled, whole, alone=card is not None),
+    ]
     return [*blocks, block_kit.actions_block(build_block_id(BlockKind.CALL_BUTTONS, about), row)]
 
 
@@ -149,7 +171,7 @@ def _render_warnings(call: CallView) -> list[block_kit.Json]:
     found = []
     if final := call_pieces.irreversibility_warning(call.does, call.effect_source):
         found.append(block_kit.rich_text_line(block_kit.text_leaf(f"⚠️ {final}", bold=True)))
-    if call.note and not call.edited_by:
+    if call.note and not call.edits:
         why = slack_text.shorten_text(
             slack_text.isolate_right_to_left_runs(
                 slack_text.show_hidden_characters(" ".join(call.note.split()))
@@ -255,7 +277,7 @@ def _render_decision_buttons(
 
 
 def _render_more_menu(
-    call: CallView, filled: call_pieces.FittedPieces, whole: RunTarget | None, alone: bool
+    call: CallView, filled: call_pieces.FittedPieces, whole: RunTarget | None, *, alone: bool
 ) -> block_kit.Json:
     """Build the menu of less common actions, without those that have a button."""
     about, choices = call.target, []

@@ -38,6 +38,9 @@ _BY = {
     EffectSource.BY_NOBODY: UNSAID,
     EffectSource.BY_STRANGER: UNTRUSTED,
 }
+_WORD = re.compile(r"\w+(?:[.@:/+-]\w+)*")  # a value that stands apart in a sentence
+# nothing in it ends a quotation, is lost in a sentence, or is a mask
+_QUOTABLE = re.compile(r'[^“”"•\s]+(?: [^“”"•\s]+)*')
 UNSURE = "It is not known whether these can be undone"
 SURE_LIMIT = 240  # characters of what that is about, where it is asked a second time
 SHOWN_TO_NOBODY = " (declared secret, shown to nobody)"
@@ -168,6 +171,14 @@ def get_call_headline(call: CallView) -> str:
     return effect if is_short_enough_for_header(effect) else get_tool_title(call)
 
 
+def list_edit_parts(call: CallView) -> list[str]:
+    """Return who edited the call and when, a part of a line of mrkdwn for each person."""
+    return [
+        f"Edited by {slack_text.user_mention(person)}, {slack_text.format_local_time(at)}"
+        for person, at in dict(call.edits).items()
+    ]
+
+
 def argument_secrecy_note(value: ArgumentValue) -> str:
     """Return the remark shown after a secret or partly secret argument; "" for other arguments."""
     return SHOWN_TO_NOBODY if value.is_secret else PARTLY_SHOWN if value.is_partly_secret else ""
@@ -190,7 +201,11 @@ def build_call_pieces(call: CallView) -> list[CallPiece]:
                 lambda text: (block_kit.rich_text_line(block_kit.text_leaf(text, bold=True)),),
             )
         )
-    pieces.extend(_build_argument_piece(value) for value in call.values if value.is_or_was_set)
+    pieces.extend(
+        _build_argument_piece(value)
+        for value in call.values
+        if value.is_or_was_set and not is_value_said(value, effect)
+    )
     if call.preview.strip():
         title = block_kit.rich_text_line(block_kit.text_leaf("Preview", bold=True))
         pieces.append(
@@ -212,6 +227,19 @@ def build_call_pieces(call: CallView) -> list[CallPiece]:
             )
         )
     return pieces
+
+
+def is_value_said(value: ArgumentValue, sentence: str) -> bool:
+    """Return whether an effect or outcome already says the value: unchanged, as a word or quoted.
+
+    Of an effect counts only what the template of the tool's author puts there.
+    """
+    edited = value.previous_text is not None
+    if edited or not value.is_in_effect or not _QUOTABLE.fullmatch(value.text):
+        return False
+    said = re.escape(value.text)
+    apart = rf"|(?<![^\s(#€$£]){said}(?=[.,;:!?)]?(?:\s|$))" if _WORD.fullmatch(value.text) else ""
+    return re.search(f'“{said}”|"{said}"{apart}', sentence) is not None
 
 
 def call_reason_label(call: CallView) -> str:
@@ -243,7 +271,7 @@ def _build_argument_piece(value: ArgumentValue) -> CallPiece:
             show_hidden_characters_or_default(was, "(blank)")
         )
     mentions = {now: value.mentions, **({} if was is None else {was: value.previous_mentions})}
-    flat = all("\n" not in text or ids for text, ids in mentions.items())
+    flat = all("\n" not in text or ids for text, ids in mentions.items()) and not value.is_code
 
     def leaves(text: str, **style: bool) -> list[block_kit.Json]:
         ids = slack_text.join_mentions(mentions.get(text, ()))

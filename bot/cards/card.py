@@ -96,9 +96,9 @@ def _divide_room_among_calls(
         key: sum(map(call_pieces.count_piece_characters_on_card, each))
         for key, each in pieces.items()
     }
-    # Blocks that come with the pieces: per call the arguments, those in columns, the agent's words
-    # and what is said if some is missing.
-    own = 3 + -(-cells // call_blocks.ROW_LIMIT)
+    # Blocks that come with the pieces: per call a long effect, the arguments, those in columns, the
+    # agent's words and what is said if some is missing.
+    own = 4 + -(-cells // call_blocks.ROW_LIMIT)
     room -= (own * PER_BLOCK + MISSING) * len(calls) + PER_BLOCK * max(
         room, 0
     ) // call_blocks.RICH_LIMIT
@@ -126,27 +126,32 @@ def _render_card_blocks(
                 [block_kit.plain_text(f"Part {view.part} of {view.parts}")],
             )
         )
-    if waiting:
-        blocks += call_blocks.render_request_origin(view)
     if waiting and not alone:
-        blocks += _render_multi_call_head(view, waiting, fills, shared)
+        blocks += [_render_multi_call_head(view, waiting), *call_blocks.render_request_edits(view)]
     for index, call in enumerate(view.calls):
         # below the head, too; as many calls as there can be leave no blocks for lines
         if not alone and len(view.calls) < MOST and (index or waiting):
             blocks.append(block_kit.divider_block(build_block_id(BlockKind.DIVIDER, call.target)))
         if call in waiting:
             small = _list_request_small_print(view) if alone else []
-            small += _build_deadline_parts(call.deadline) if alone or shared is None else []
+            if alone or shared is None:
+                small += call_blocks.build_deadline_parts(call.deadline)
             whole = RunTarget(view.run_id) if len(waiting) == 1 else None
             blocks += call_blocks.render_waiting_call(
-                call, fills[call.id], small=small, whole=whole, alone=alone
+                call, fills[call.id], small=small, whole=whole, card=view if alone else None
             )
         else:
             blocks += render_decided_call(
                 call, alone=alone, undecided=view.has_undecided_calls or bool(waiting)
             )
     if not waiting:
-        blocks.append(render_asked_by_line(view.calls, _describe_requester(view), view.target))
+        asked = call_blocks.describe_requester(view)
+        blocks.append(render_asked_by_line(view.calls, asked, view.target))
+    elif not alone:
+        if len(view.calls) < MOST:
+            blocks.append(block_kit.divider_block(build_block_id(BlockKind.DIVIDER, view.target)))
+        blocks += call_blocks.render_request_origin(view)
+        blocks += _render_multi_call_foot(view, waiting, fills, shared)
     return blocks
 
 
@@ -158,12 +163,8 @@ def _find_common_deadline(waiting: Sequence[CallView]) -> datetime | None:
     return min(found)
 
 
-def _build_deadline_parts(deadline: datetime | None) -> list[str]:
-    return [f"⏳ Decide by {slack_text.format_time_with_countdown(deadline)}"] if deadline else []
-
-
 def _list_request_small_print(view: CardView) -> list[str]:
-    """Return who asked, who may decide and further notes, as parts of a line of mrkdwn."""
+    """Return who asked, if not quoted above, who may decide and further notes: parts of mrkdwn."""
     names = [slack_text.group_mention(each) for each in view.approver_groups] + [
         slack_text.user_mention(each) for each in view.approver_users
     ]
@@ -179,33 +180,30 @@ def _list_request_small_print(view: CardView) -> list[str]:
         if not view.self_approval and view.requester in view.approver_users
         else ""
     )
-    return [_describe_requester(view), f"Approvers: {', '.join(who) or 'nobody'}{own}", *view.notes]
+    asked = [] if view.requester_messages else [call_blocks.describe_requester(view)]
+    return [*asked, f"Approvers: {', '.join(who) or 'nobody'}{own}", *view.notes]
 
 
-def _describe_requester(view: CardView) -> str:
-    link = (
-        slack_text.escape_mrkdwn(view.origin.replace("|", "%7C"))
-        if view.origin.startswith(("https://", "http://"))
-        else ""
-    )
-    who = f"{slack_text.user_mention(view.requester)}{through_program_suffix(view.client)}"
-    return f"Asked by {who}" + (f" (<{link}|see it>)" if link else "")
+def _render_multi_call_head(view: CardView, waiting: Sequence[CallView]) -> block_kit.Json:
+    """Build the header above several calls: how many are left to decide."""
+    left, of = len(waiting), len(view.calls)
+    count = f"{left} things to decide" if left == of else f"{left} of {of} left to decide"
+    if view.open_question_count:
+        count += f", and {'a question' if view.open_question_count == 1 else 'questions'} to answer"
+    return block_kit.header_block(build_block_id(BlockKind.HEAD, view.target), count)
 
 
-def _render_multi_call_head(
+def _render_multi_call_foot(
     view: CardView,
     waiting: Sequence[CallView],
     fills: dict[str, call_pieces.FittedPieces],
     deadline: datetime | None,
 ) -> list[block_kit.Json]:
-    """Build what stands above several calls: how many, who decides, until when, buttons for all.
+    """Build what stands below several calls: who asked, who decides until when, buttons for all.
 
     `deadline`: the one of all of them; None if they differ.
     """
-    about, left, of = view.target, len(waiting), len(view.calls)
-    count = f"{left} things to decide" if left == of else f"{left} of {of} left to decide"
-    if view.open_question_count:
-        count += f", and {'a question' if view.open_question_count == 1 else 'questions'} to answer"
+    about = view.target
     # a click counts for the calls of its own message only
     which = "all" if view.parts == 1 else "these"
     row: list[block_kit.Json] = []
@@ -217,18 +215,15 @@ def _render_multi_call_head(
     row.append(
         block_kit.overflow_menu([call_blocks.build_send_back_choice(waiting[0].target), cancel])
     )
-    small = block_kit.mrkdwn(
-        "  ·  ".join([*_list_request_small_print(view), *_build_deadline_parts(deadline)])
+    small = [*_list_request_small_print(view), *call_blocks.build_deadline_parts(deadline)]
+    asked = block_kit.context_block(
+        build_block_id(BlockKind.ASKED, about), [block_kit.mrkdwn("  ·  ".join(small))]
     )
-    head = [
-        block_kit.header_block(build_block_id(BlockKind.HEAD, about), count),
-        block_kit.context_block(build_block_id(BlockKind.ASKED, about), [small]),
-    ]
     # the last one has buttons of its own for all that is left
     return (
-        [*head, block_kit.actions_block(build_block_id(BlockKind.HEAD_BUTTONS, about), row)]
-        if left > 1
-        else head
+        [asked, block_kit.actions_block(build_block_id(BlockKind.HEAD_BUTTONS, about), row)]
+        if len(waiting) > 1
+        else [asked]
     )
 
 

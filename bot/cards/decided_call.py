@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from bot.cards import block_kit, call_pieces, slack_text
@@ -68,7 +67,8 @@ BEGAN = {
 OVER = (S.SUCCEEDED, S.FAILED, S.REJECTED, S.EXPIRED, S.CANCELLED, S.INVALIDATED)
 HANDED_ICON, HANDED_WORDS = "📤", "Handed over"
 WAITS_FOR_PROGRAM = "the program that asked has not begun yet"
-BY_A_PERSON = (S.APPROVED, S.REJECTED, S.CANCELLED)
+ENDED = (S.SUCCEEDED, S.FAILED)
+BEFORE_A_DASH = (S.APPROVED, S.REJECTED, S.CANCELLED, S.EXPIRED, S.UNKNOWN, S.PENDING)
 
 
 def render_decided_call(
@@ -168,13 +168,8 @@ def _get_outcome_or_effect(call: CallView) -> str:
 
 
 def _should_list_value(value: ArgumentValue, title: str) -> bool:
-    """Return whether to list the argument: it was edited, or is set and no word of the title yet.
-
-    The 4 of "Deploy 2.8.4" is no word of its own.
-    """
-    if value.previous_text is not None or not value.is_or_was_set:
-        return value.is_or_was_set
-    return re.search(rf"(?<![\w.,:/-]){re.escape(value.text)}(?![.,:/-]?\w)", title) is None
+    """Return whether to list the argument: it was edited, or is set and not in the title yet."""
+    return value.is_or_was_set and not call_pieces.is_value_said(value, title)
 
 
 def _render_remark(who: str, said: str) -> block_kit.Json:
@@ -227,6 +222,8 @@ def _render_status(call: CallView, undecided: bool) -> list[block_kit.Json]:
             leaves.append(block_kit.text_leaf(" by a newer request"))
         case S.INVALIDATED if not call.note.strip():
             leaves.append(block_kit.text_leaf(": what was shown is no longer what would run"))
+    if call.status in ENDED and call.finished_at:
+        leaves += [block_kit.text_leaf(" · "), block_kit.time_leaf(call.finished_at)]
     if call.status is S.APPROVED:
         # without a number that each vote would change
         waits = "runs once the rest is decided" if undecided else "not started yet"
@@ -277,11 +274,8 @@ def _render_decider(call: CallView, user: str) -> list[block_kit.Json]:
 
 
 def _choose_status_separator(call: CallView) -> str:
-    return (
-        " — "
-        if call.status in BY_A_PERSON or call.status in (S.EXPIRED, S.UNKNOWN, S.PENDING)
-        else ": "
-    )
+    has_time = call.status in ENDED and call.finished_at
+    return " — " if has_time or call.status in BEFORE_A_DASH else ": "
 
 
 def _format_result_or_note(call: CallView) -> str:
@@ -295,8 +289,8 @@ def _format_result_or_note(call: CallView) -> str:
 
 
 def _list_small_print_parts(call: CallView) -> list[str]:
-    """Return in mrkdwn who edited the call and, if it was started, who approved it."""
-    small = [f"Edited by {slack_text.user_mention(call.edited_by)}"] if call.edited_by else []
+    """Return in mrkdwn who edited the call and, if it was started, who approved it; with times."""
+    small = call_pieces.list_edit_parts(call)
     if call.status in STARTED and not call.without_approval:
         at = f", {slack_text.format_local_time(call.decided_at)}" if call.decided_at else ""
         small.append(f"Approved by {_join_decider_mentions(call) or 'policy'}{at}")

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, time
 from typing import Any
+
+from pydantic import BaseModel
 
 from bot.cards.field_slots import (
     MENUS,
@@ -25,7 +27,7 @@ from bot.cards.field_slots import (
 )
 from bot.cards.slack_text import show_hidden_characters
 from bot.cards.views import UNSET, ArgumentValue
-from bot.tools import Tool
+from bot.tools import Code, Tool
 from storage.masking import MASK, ValuePath
 
 EMPTY = "empty"  # of a text
@@ -54,6 +56,18 @@ def list_argument_values(
             previous_mentions=_list_ids(each.slot, before),
         )
         for each in _compare_arguments(tool, before, arguments)
+    )
+
+
+def mark_displayed_values(
+    tool: Tool[Any], args: BaseModel, values: Sequence[ArgumentValue]
+) -> tuple[ArgumentValue, ...]:
+    """Return the values, with marks on those that the effect has as they are, and on code."""
+    said = tool.list_arguments_in_effect(args)
+    code = {(name,) for name, each in args if isinstance(each, Code)}
+    return tuple(
+        replace(each, is_in_effect=said.get(each.path) == each.text, is_code=each.path in code)
+        for each in values
     )
 
 

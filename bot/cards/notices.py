@@ -102,6 +102,11 @@ def through_program_suffix(client: str) -> str:
     return f" through “{slack_text.sanitise_for_mrkdwn(client, 60)}”" if client else ""
 
 
+def requester_line(requester: str, client: str) -> str:
+    """Return the line of a card or dialog that says who asked, and through which program."""
+    return f"Asked by {slack_text.user_mention(requester)}{through_program_suffix(client)}"
+
+
 def describe_asker(source: RunSource, client: str = "", agent: str = "") -> str:
     """Return the name of who asks a question: "the agent", "the program “release”".
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from bot.cards import block_kit, call_pieces, slack_text
+from bot.cards import block_kit, call_blocks, call_pieces, slack_text
 from bot.cards.action_names import DialogId, InputBlockId, InputElementId
 from bot.cards.button_codec import CallTarget, CardTarget, DialogSubject
 from bot.cards.views import ArgumentValue, CallView
@@ -205,15 +205,17 @@ MAX_BLOCKS = 100
 MAX_BYTES = 250_000
 
 
-def render_review_dialog(call: CallView, *, bar: str = "", approvers: str = "") -> block_kit.Json:
+def render_review_dialog(
+    call: CallView, *, asked: str = "", bar: str = "", approvers: str = ""
+) -> block_kit.Json:
     """Build the Review dialog with all of one call, as those who decide may see it.
 
-    The dialog can be submitted, which approves, only if all of the call fits and there is no `bar`:
-    a plain sentence on why this person may look and not approve. `approvers`: who may decide, as
-    mrkdwn.
+    `asked`: mrkdwn that says who asked; `approvers`: who may decide, as mrkdwn. The dialog can be
+    submitted, which approves, only if all of the call fits and there is no `bar`: a plain sentence
+    on why this person may look and not approve.
     """
     may_approve = not bar
-    blocks = _render_review_blocks(call, approvers)
+    blocks = _render_review_blocks(call, asked, approvers)
     if may_approve:
         blocks += _render_approval_inputs(call)
     else:
@@ -287,7 +289,9 @@ def _build_review_view(
     return block_kit.dialog_view(about, "Review", blocks, submit=submit, close=close)
 
 
-def _render_review_blocks(call: CallView, approvers: str = "") -> list[block_kit.Json]:
+def _render_review_blocks(
+    call: CallView, asked: str = "", approvers: str = ""
+) -> list[block_kit.Json]:
     blocks = [block_kit.header_block("head", call_pieces.get_call_headline(call))]
     if call.masked_pieces:
         note = revealed_pieces_note(call.masked_pieces)
@@ -296,10 +300,8 @@ def _render_review_blocks(call: CallView, approvers: str = "") -> list[block_kit
         blocks.append(block_kit.section_block("final", block_kit.mrkdwn(f"⚠️ *{final}*")))
     blocks += [
         block_kit.context_block(f"errand{n}", [block_kit.plain_text(said)])
-        for n, said in enumerate(call.delegation_lines)
+        for n, said in enumerate(filter(None, [*call.delegation_lines, call.program_note]))
     ]
-    if call.program_note:
-        blocks.append(block_kit.context_block("program", [block_kit.plain_text(call.program_note)]))
     if (effect := call_pieces.get_effect_sentence(call)) != call_pieces.get_call_headline(call):
         lines = [
             block_kit.rich_text_line(block_kit.text_leaf(each, bold=True))
@@ -312,11 +314,13 @@ def _render_review_blocks(call: CallView, approvers: str = "") -> list[block_kit
         if value.previous_text is not None:
             text = call_pieces.show_hidden_characters_or_default(value.previous_text, "(blank)")
             before = slack_text.isolate_right_to_left_text(text)
-            elements += _render_long_value(f"{label}, before", before, value.previous_mentions)
+            elements += _render_long_value(
+                f"{label}, before", before, value.previous_mentions, is_code=value.is_code
+            )
             label = f"{label}, now"
         text = call_pieces.show_hidden_characters_or_default(value.text, "(blank)")
         shown = slack_text.isolate_right_to_left_text(text)
-        elements += _render_long_value(label, shown, value.mentions)
+        elements += _render_long_value(label, shown, value.mentions, is_code=value.is_code)
     if call.preview.strip():
         preview = slack_text.show_hidden_characters(call.preview)
         elements += _render_long_value("Preview", slack_text.isolate_right_to_left_runs(preview))
@@ -324,7 +328,6 @@ def _render_review_blocks(call: CallView, approvers: str = "") -> list[block_kit
         where = block_kit.text_leaf(call_pieces.WHERE_ALL_ROWS, italic=True)
         elements.append(block_kit.rich_text_line(where))
     blocks += _pack_into_rich_text("all", elements)
-    blocks.append(block_kit.context_block("small", _build_small_print(call, approvers)))
     if call.agent_reason.strip():
         reason = slack_text.split_into_chunks(
             slack_text.show_hidden_characters(call.agent_reason), CHUNK
@@ -335,21 +338,11 @@ def _render_review_blocks(call: CallView, approvers: str = "") -> list[block_kit
         blocks += _pack_into_rich_text(
             "reason", [label_line, *map(block_kit.rich_text_quote, reason)]
         )
+    until = call_blocks.build_deadline_parts(call.deadline)
+    edits = call_pieces.list_edit_parts(call)
+    if small := [*filter(None, [asked]), *until, *edits, *filter(None, [approvers])]:
+        blocks.append(block_kit.context_block("small", [block_kit.mrkdwn("  ·  ".join(small))]))
     return blocks
-
-
-def _build_small_print(call: CallView, approvers: str) -> list[block_kit.Json]:
-    """Return tool, digest, editor, deadline and who may decide, as elements of one line."""
-    small = [
-        block_kit.plain_text(call_pieces.get_tool_title(call)),
-        block_kit.plain_text(f"#{call.digest[:8]}"),
-    ]
-    if call.edited_by:
-        small.append(block_kit.mrkdwn(f"Edited by {slack_text.user_mention(call.edited_by)}"))
-    if call.deadline:
-        until = slack_text.format_time_with_countdown(call.deadline)
-        small.append(block_kit.mrkdwn(f"⏳ Decide by {until}"))
-    return [*small, block_kit.mrkdwn(approvers)] if approvers else small
 
 
 def _render_approval_inputs(call: CallView) -> list[block_kit.Json]:
@@ -357,7 +350,7 @@ def _render_approval_inputs(call: CallView) -> list[block_kit.Json]:
     blocks = [
         block_kit.build_input_block(
             InputBlockId.NOTE,
-            "Note",
+            "Note on your approval",
             block_kit.build_text_input(),
             optional=not call.needs_approval_reason,
             hint=f"For the thread{' and for the agent' if call.by_agent else ''}",
@@ -391,10 +384,12 @@ def parse_approval_submission(state_values: Mapping[str, Any]) -> tuple[str, int
     return note, int(chosen) if is_number else None
 
 
-def _render_long_value(label: str, text: str, mentions: Sequence[str] = ()) -> list[block_kit.Json]:
-    """Build one argument: on one line, or below its label, in numbered parts if it is very long."""
+def _render_long_value(
+    label: str, text: str, mentions: Sequence[str] = (), *, is_code: bool = False
+) -> list[block_kit.Json]:
+    """Build one argument: on one line, or below its label if it is code or has several lines."""
     parts = slack_text.split_into_chunks(text, CHUNK)
-    if mentions or (len(parts) == 1 and "\n" not in text):
+    if mentions or (len(parts) == 1 and "\n" not in text and not is_code):
         head = f"{slack_text.isolate_right_to_left_text(label)}:  "
         shown = block_kit.text_leaves_with_mentions(slack_text.join_mentions(mentions))
         return [

@@ -157,6 +157,8 @@ class ArgumentValue:
     previous_mentions: tuple[str, ...] = ()
     # the keys in the arguments at which what it shows stands
     path: tuple[str, ...] = field(default=(), compare=False)
+    is_in_effect: bool = False  # the template of the effect puts just this text into its sentence
+    is_code: bool = False  # it is in a programming language
 
     @property
     def is_or_was_set(self) -> bool:
@@ -212,7 +214,6 @@ class CallView:
     does: str  # read | write | destructive
     status: CallStatus
     values: tuple[ArgumentValue, ...]
-    digest: str  # hex; the card shows the first 8
     deadline: datetime | None = None
     preview: str = ""  # plain text from the tool
     # names of what everybody who sees the card is shown less of than those who decide
@@ -228,12 +229,13 @@ class CallView:
     # that program has it, has not said how it went, and nobody is asked
     was_handed_over: bool = False
     effect_source: EffectSource = EffectSource.BY_AUTHOR  # who says what it does
-    edited_by: str = ""  # Slack user id of the last editor
+    edits: tuple[tuple[str, datetime], ...] = ()  # who edited it when; the last while it waits
     assignee: str = ""  # who has it handed over while it waits, and by whom: Slack user ids
     assigned_by: str = ""
     decided_by: tuple[str, ...] = ()  # Slack user ids; none for the clock, policy, or nobody yet
     stand_ins: Mapping[str, str] = field(default_factory=dict)  # who has decided for whom
     decided_at: datetime | None = None
+    finished_at: datetime | None = None  # of one that ran
     # where it starts later than that, it is asked again
     approval_expires_at: datetime | None = None
     note: str = ""  # why: a person's reason, policy's reason, what went wrong

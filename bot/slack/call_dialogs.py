@@ -25,6 +25,7 @@ from bot.cards import button_codec, review_dialog
 from bot.cards.action_names import Action, DialogId, InputBlockId
 from bot.cards.edit_form import render_edit_dialog
 from bot.cards.field_layout import LONGEST_ERROR, WHOLE_FORM, FieldErrors
+from bot.cards.notices import requester_line
 from bot.cards.sentences import OUTDATED_CARD_REPLY
 from bot.cards.views import get_sender_workspace_id
 from bot.clock import Clock
@@ -136,7 +137,10 @@ class CallDialogFamily:
                 whole = build_call_view_for_approvers(self.tools, tx, shown)
                 bar = format_field_error(self.directory, by.view_only_reason)
                 who = describe_approvers_in_review(tx, by.run, call, self.clock.now())
-                view = review_dialog.render_review_dialog(whole, bar=bar, approvers=who)
+                asked = requester_line(by.run.requester, by.run.client)
+                view = review_dialog.render_review_dialog(
+                    whole, asked=asked, bar=bar, approvers=who
+                )
                 return PreparedDialog(view, call, bool(whole.masked_pieces), not bar)
             case Action.BREAK_GLASS:
                 whole = build_call_view_for_approvers(self.tools, tx, shown)

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
+from string import Formatter
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel
@@ -51,6 +52,12 @@ class EffectSource(StrEnum):
     BY_AUTHOR = "author"  # whoever wrote the tool
     BY_NOBODY = "nobody"  # its author did not say
     BY_STRANGER = "stranger"  # its server did, and is not trusted to
+
+
+class Code(str):
+    """An argument in a programming language, which people read in a monospaced font."""
+
+    __slots__ = ()
 
 
 class ElicitationOutcome(StrEnum):
@@ -155,7 +162,8 @@ class Preview:
     """What a tool shows on the card before a call is run."""
 
     text: str  # plain text for those who may decide, shown in a monospaced block
-    # in the tool's own words, what must still hold when it runs; see ToolContext.expects
+    # in the tool's own words, what must still hold when it runs; see ToolContext.expects. If it
+    # begins with "rows=10;", the effect is said to be on 10 rows
     expects: str = ""
     # what everybody who sees the card reads in the place of `text`; None: the same
     in_thread: str | None = None
@@ -290,6 +298,19 @@ class Tool(Generic[A]):
             return " ".join(self.effect.format(**values).split())
         except (LookupError, ValueError, AttributeError, TypeError):
             return self.title
+
+    def list_arguments_in_effect(self, args: A) -> dict[ValuePath, str]:
+        """Return, by path, the arguments that its author's template puts into the effect sentence.
+
+        There are none if the sentence is the title, as the template does not fit the values.
+        """
+        fits = self.effect_sentence(args) != self.title
+        by_author = fits and self.effect_source is EffectSource.BY_AUTHOR
+        return {
+            (declared_secrets.get_dump_key(type(args), name),): str(getattr(args, name))
+            for _, name, spec, conversion in Formatter().parse(self.effect if by_author else "")
+            if name in type(args).model_fields and not spec and not conversion
+        }
 
 
 def _replace_ids_by_names(value: Any, names: Mapping[str, str]) -> Any:

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
@@ -25,9 +26,14 @@ from bot.cards.edit_form import (
     parse_edit_submission,
     render_edit_dialog,
 )
-from bot.cards.field_values import list_argument_values, list_changed_arguments
+from bot.cards.field_values import (
+    list_argument_values,
+    list_changed_arguments,
+    mark_displayed_values,
+)
 from bot.cards.review_dialog import render_review_dialog
 from bot.cards.slack_text import fold_lookalike_characters
+from bot.tools import Tool
 from bot.tools.arguments import build_readable_arguments, dump_arguments, load_arguments
 from bot.tools.runner import mask_call_secrets
 from slack_sandbox.blockkit.inputs import states
@@ -76,14 +82,19 @@ def is_in(leaf: str, shown: list[str]) -> bool:
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("source", SOURCES)
 def test_every_leaf_is_shown_or_nobody_is_asked(source: str, part: int) -> None:
-    """On the card where it has Approve, in Review in any case; secrets are in neither."""
+    """On the card where it has Approve, in Review in any case; secrets are in neither.
+
+    What the effect sentence has is there, too, whatever stands around it.
+    """
+    chance, folded = Random(part), 0
     for sample, stored in samples(source, part):
-        tool, args = sample.tool, load_arguments(sample.tool, stored)
+        tool, args = _with_effect(sample.tool, chance), load_arguments(sample.tool, stored)
         why = explain_incomplete_display(tool, stored, {})
         assert why in ("", TOO_MUCH), (why, stored)
         if why:
             continue
         rows = list_argument_values(tool, build_readable_arguments(tool, stored))
+        rows = mark_displayed_values(tool, args, rows)
         call = replace(REFUND, effect=tool.effect_sentence(args), values=rows)
         review = list(texts(render_review_dialog(call)["blocks"]))
         drawn = render_card(view(call), NOW).blocks
@@ -92,6 +103,8 @@ def test_every_leaf_is_shown_or_nobody_is_asked(source: str, part: int) -> None:
         assert all(is_in(leaf, review) for leaf in wanted), stored
         if "Approve" in on_card:
             assert all(is_in(leaf, on_card) for leaf in wanted), stored
+            labels = [f"{row.label}:" for row in rows if row.is_in_effect]
+            folded += sum(all(each not in text for text in on_card) for each in labels)
         looks = [
             "".join(
                 char if char.isascii() else fold_lookalike_characters(char) for char in row.label
@@ -102,6 +115,23 @@ def test_every_leaf_is_shown_or_nobody_is_asked(source: str, part: int) -> None:
         for secret in sample.secrets:
             everything = [*review, *on_card, json.dumps(tool.mask_arguments(json.loads(stored)))]
             assert not any(secret in text for text in everything), (secret, stored)
+    assert folded > 20 or source == "server"  # whose words are not its author's
+
+
+def _with_effect(tool: Tool[Any], chance: Random) -> Tool[Any]:
+    """The tool with an effect of its author that has some of its arguments in it."""
+    around = (
+        "{{{}}}",
+        "“{{{}}}”",
+        "to {{{}}}, ",
+        " {{{}}}-",
+        "{{{}!r}}",
+        "{{{}:>9}}",
+        "x{{{}}}",
+        "",
+    )
+    fields = [chance.choice(around).format(name) for name in tool.arguments.model_fields]
+    return replace(tool, effect=f"Act on it: {chance.choice((' ', ', ', '')).join(fields)}")
 
 
 @pytest.mark.parametrize("part", PARTS)

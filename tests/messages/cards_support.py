@@ -30,7 +30,6 @@ REFUND = CallView(
     does="write",
     status=CallStatus.PENDING,
     values=(ArgumentValue("Order", "1042"), ArgumentValue("Amount", "40.00 EUR")),
-    digest="1a2b3c4d5e6f",
     deadline=NOW + timedelta(hours=1),
     agent_reason="The parcel arrived broken.",
 )

@@ -28,22 +28,49 @@ from tests.messages.cards_support import (
 
 
 def test_a_pending_card_reads_from_effect_to_buttons() -> None:
-    """The effect stands first and big, then the agent, arguments, who and when, the buttons."""
+    """The effect stands first and big, then what changes, why, who and until when, the buttons."""
     drawn = render_card(view(), NOW)
     accept_message(drawn.blocks)
     assert drawn.blocks[0]["type"] == "header"
     assert read(drawn.blocks).splitlines() == [
         "Refund 40.00 EUR of order 1042",
-        "The agent says:",
-        "The parcel arrived broken.",
         "Order: 1042",
         "Amount: 40.00 EUR",
+        "The agent says:",
+        "The parcel arrived broken.",
         "Asked by <@UBEN00001>  ·  Approvers: <!subteam^S0LEADS>, <@UANA00001>  ·  "
         "⏳ Decide by <!date^1795273200^{date_short_pretty} at {time} ({ago})|"
         "21 Nov 2026, 15:00 UTC>",
         "ApproveEditRejectDetails, approve with a note…Reject with a reason…"
         "Send the plan back…Hand over…Cancel the request (who asked)",
     ]
+
+
+def test_a_request_is_quoted_once() -> None:
+    """What changes comes before who asked, with their words, also below a plan of several calls."""
+    words = "Please refund 40 EUR and cancel 1043"
+    told = {"requester_messages": (words,), "edited_messages": ("Only the refund",)}
+    warned = replace(CANCEL, preview="40.00 EUR will be paid back")
+    drawn = read(render_card(view(warned, **told), NOW).blocks)
+    order = [
+        "Cancel order 1043 for good",
+        "cannot be undone",
+        "edited the request",
+        "Only the refund",
+        "paid back",
+        "The agent says",
+        f"Asked by <@UBEN00001>\n“{words}”",
+        "Approvers: ",
+        "⏳ Decide by",
+        "ApproveApprove this?",
+    ]
+    places = [drawn.find(each) for each in order]
+    assert -1 not in places
+    assert places == sorted(places)
+    plan = read(render_card(view(REFUND, warned, replace(REFUND, id="3"), **told), NOW).blocks)
+    for text in (drawn, plan):
+        assert all(text.count(each) == 1 for each in (words, "Only the", "Asked by", "Decide by"))
+    assert plan.index("paid back") < plan.index(words) < plan.index("Approve all (3)")
 
 
 def test_the_notification_is_a_plain_sentence() -> None:
@@ -101,16 +128,17 @@ def test_a_warning_stands_above_and_nothing_is_green() -> None:
         assert found["approve", "call-1:1"]["style"] == "primary"
 
 
-def test_a_plan_has_a_head() -> None:
-    """How many, whose decisions, one deadline and the buttons for all stand above the calls."""
+def test_a_plan_has_a_head_and_a_foot() -> None:
+    """How many stands above the calls; below, who asked, one deadline and the buttons for all."""
     soon = NOW + timedelta(hours=1, milliseconds=5)  # asked a moment later
     other = replace(REFUND, id="call-3", deadline=soon)
     blocks = render_card(view(REFUND, other, CANCEL), NOW).blocks
     accept_message(blocks)
     lines = read(blocks).splitlines()
     assert lines[0] == "3 things to decide"
-    assert lines[1].startswith("Asked by <@UBEN00001>  ·  Approvers: ")
-    assert lines[2].startswith("Approve all (3)")
+    [asked] = [each for each in lines if each.startswith("Asked by <@UBEN00001>  ·  Approvers: ")]
+    assert lines[lines.index(asked) + 1].startswith("Approve all (3)")
+    assert lines.index(asked) > lines.index("Cancel order 1043 for good")
     assert read(blocks).count("⏳ Decide by") == 1
     late = replace(other, deadline=NOW + timedelta(hours=4))
     assert read(render_card(view(REFUND, late), NOW).blocks).count("⏳ Decide by") == 2
@@ -212,7 +240,7 @@ def test_an_edited_argument_shows_old_and_new() -> None:
         ArgumentValue("Amount", "40.00 EUR", "45.00 EUR"),
         ArgumentValue("Note", "a\nb", "a\nc"),
     )
-    drawn = render_card(view(replace(REFUND, values=values, edited_by="UCLEO0001")), NOW)
+    drawn = render_card(view(replace(REFUND, values=values, edits=(("UCLEO0001", NOW),))), NOW)
     accept_message(drawn.blocks)
     assert "Amount:  45.00 EUR  →  40.00 EUR" in read(drawn.blocks)
     assert "Note:  before\na\nc\nnow\na\nb" in read(drawn.blocks)

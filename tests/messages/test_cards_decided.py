@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -27,8 +28,8 @@ DECIDED = replace(
     decided_by=("UANA00001",),
     decided_at=NOW,
     values=(
-        ArgumentValue("Order", "1042"),
-        ArgumentValue("Amount", "40.00"),
+        ArgumentValue("Order", "1042", is_in_effect=True),
+        ArgumentValue("Amount", "40.00", is_in_effect=True),
         ArgumentValue("Reason", "damaged"),
     ),
 )
@@ -115,26 +116,37 @@ def test_a_tools_own_sentence_says_what_it_came_to() -> None:
         DECIDED,
         status=CallStatus.SUCCEEDED,
         outcome="Refunded 30.00 EUR of order 1042, 59.90 left",
-        values=(ArgumentValue("Order", "1042"), ArgumentValue("Amount", "30.00", "40.00")),
-        edited_by="UCLEO0001",
+        values=(
+            ArgumentValue("Order", "1042", is_in_effect=True),
+            ArgumentValue("Amount", "30.00", "40.00"),
+        ),
+        edits=(("UDAN00001", NOW), ("UCLEO0001", NOW + timedelta(minutes=2))),
+        finished_at=NOW + timedelta(minutes=5),
         remarks=(("UANA00001", "one item only"),),
     )
     drawn = render_card(view(done), NOW)
     accept_message(drawn.blocks)
     assert read(drawn.blocks).splitlines()[:4] == [
         "Refunded 30.00 EUR of order 1042, 59.90 left",
-        "✅ Done",
+        "✅ Done · {21 Nov 2026, 14:05 UTC}",
         "{UANA00001}: one item only",
         "Amount: 40.00 → 30.00",
     ]
-    assert "Edited by <@UCLEO0001>" in read(drawn.blocks)
+    foot = drawn.blocks[-1]["text"]["text"]
+    assert [each.partition(", <!")[0] for each in foot.split("  ·  ")] == [
+        "Asked by <@UBEN00001>",
+        "Edited by <@UDAN00001>",
+        "Edited by <@UCLEO0001>",
+        "Approved by <@UANA00001>",
+    ]
+    assert [f"14:0{minute} UTC" in foot for minute in (0, 2, 5)] == [True, True, False]
     assert drawn.text == ("Refunded 30.00 EUR of order 1042, 59.90 left. Approved by <@UANA00001>.")
 
 
 def test_what_the_title_says_by_chance_is_said_all_the_same() -> None:
     """The 4 of a version, or a word within another, is not the argument of that value."""
     values = (
-        ArgumentValue("Version", "2.8.4"),
+        ArgumentValue("Version", "2.8.4", is_in_effect=True),
         ArgumentValue("Servers", "4"),
         ArgumentValue("Part", "check"),
     )

@@ -33,18 +33,16 @@ def everything(modal: dict[str, Any]) -> str:
 
 def test_review_shows_what_the_card_shows_and_approves() -> None:
     """The dialog has the effect, the arguments, the agent's words, and Approve."""
-    modal = render_review_dialog(REFUND)
+    modal = render_review_dialog(REFUND, asked="Asked by <@UBEN00001>")
     accept_view(modal)
     assert modal["callback_id"] == "review_call"
     assert json.loads(modal["private_metadata"]) == {"call": "call-1", "revision": 1}
     assert modal["submit"]["text"] == "Approve"
     lines = read(modal["blocks"]).splitlines()
     assert lines[:3] == ["Refund 40.00 EUR of order 1042", "Order:  1042", "Amount:  40.00 EUR"]
-    assert lines[-3:] == [
-        "The agent says:",
-        "The parcel arrived broken.",
-        "NoteFor the thread and for the agent",
-    ]
+    assert lines[3:5] == ["The agent says:", "The parcel arrived broken."]
+    assert lines[5].startswith("Asked by <@UBEN00001>  ·  ⏳ Decide by ")
+    assert lines[6:] == ["Note on your approvalFor the thread and for the agent"]
     assert "cannot be undone" in read(render_review_dialog(CANCEL)["blocks"])
 
 

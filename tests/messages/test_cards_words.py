@@ -57,6 +57,7 @@ SAID = {
     "delegated_task_line": (EVIL, EVIL, EVIL),
     "asking_program_line": (EVIL,),
     "through_program_suffix": (EVIL,),
+    "requester_line": ("UBEN00001", EVIL),
     "asking_server_line": (EVIL, EVIL),
     "describe_asker": (RunSource.PROGRAM, EVIL),
     "describe_wordless_request_origin": (RunSource.PROGRAM, EVIL),

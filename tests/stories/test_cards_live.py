@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 
 import pytest
 
@@ -202,14 +203,40 @@ def test_a_review_submitted_after_the_decision_tells_who_was_first(
     assert fakes.did("note", text) == 1
 
 
+def test_review_says_who_asked_and_a_note_stands_once(harness: Harness, fakes: FakeTools) -> None:
+    """Review says until when, too, and no ids; what an approver notes there is on the card once."""
+    long = "long " * 1000
+    thread = ask(harness, ("note", {"text": long}), ("note", {"text": "short"}))
+    card = harness.card(SUPPORT, thread, having="review")
+    view = open_modal(harness, "ana", SUPPORT, card, "review")
+    shown = words(view)
+    assert shown.count("Asked by <@UBEN00001>") == shown.count("Decide by") == 1
+    assert not re.search(r"#[0-9a-f]{8}", shown)
+    inputs = [each["label"]["text"] for each in view["blocks"] if each["type"] == "input"]
+    assert "Note" not in inputs
+    assert len(set(inputs)) == len(inputs)
+    harness.person("ana").submit({"note": {"text": {"value": "I have read it"}}})
+    harness.slack.wait(
+        lambda: "runs once the rest is decided" in words(now_at(harness, SUPPORT, card["ts"]))
+    )
+    waiting = words(now_at(harness, SUPPORT, card["ts"]))
+    assert waiting.count("I have read it") == 1
+    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    harness.said(SUPPORT, thread, "That is all.")
+    harness.settle()
+    over = words({"blocks": now_at(harness, SUPPORT, card["ts"])["blocks"]})
+    assert over.count("I have read it") == 1
+    assert over.count("✅") == over.count("Approved by") == 2
+
+
 def test_a_card_says_who_is_asked_only_while_it_asks(harness: Harness) -> None:
     """The words of the request and its approvers stand on a card that waits, and on no other."""
     thread = ask(harness, ("note", {"text": "once"}))
     card = harness.card(SUPPORT, thread)
-    assert all(each in words(card) for each in ("wrote", "Approvers: ", "Asked by "))
+    assert all(each in words(card) for each in ("💬", "Approvers: ", "Asked by "))
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     harness.said(SUPPORT, thread, "That is all.")
     harness.settle()
     over = words(now_at(harness, SUPPORT, card["ts"]))
     assert "Asked by " in over
-    assert not any(each in over for each in ("wrote", "Approvers: "))
+    assert not any(each in over for each in ("💬", "Approvers: "))

@@ -13,7 +13,8 @@ def quoted(card: dict[str, Any]) -> list[str]:
     """What the card quotes; each quotation is plain text."""
     block = next(b for b in card["blocks"] if b["block_id"].startswith("x:"))
     by, *found = block["elements"]
-    assert by["text"] in ("💬 Ben Okafor wrote", "💬 <@UBEN00001> wrote")  # posted, and changed
+    # posted, and changed
+    assert by["text"] in ("💬 Asked by Ben Okafor", "💬 Asked by <@UBEN00001>")
     assert {each["type"] for each in found} == {"plain_text"}
     return [each["text"] for each in found]
 

@@ -59,7 +59,7 @@ def test_its_answer_goes_to_who_asked_it(harness: Harness, fakes: FakeTools) -> 
 
 
 def test_the_card_names_who_asked_whom_for_what(harness: Harness, fakes: FakeTools) -> None:
-    """Above the call stand the requester's words, and then each agent on the way."""
+    """Below what changes stand the agent's reason, the requester's words and each agent between."""
     office = Turn(calls=[errand("Have errand two written", "head_office")])
     desk = Turn(calls=[errand("Write errand two")])
     why = {"text": "errand two", "reason_for_approver": "It was asked for."}
@@ -67,11 +67,11 @@ def test_the_card_names_who_asked_whom_for_what(harness: Harness, fakes: FakeToo
     thread = harness.person("ben").say(SUPPORT, "@bot errand two, please")
     card = words(harness.card(SUPPORT, thread))
     lines = [
+        "Note desk says:",
+        "Asked by Ben Okafor",
         "errand two, please",
         "🤖 The agent asked Head office: “Have errand two written”",
         "🤖 Head office asked Note desk: “Write errand two”",
-        "Note desk says:",
-        "Asked by Ben Okafor",
     ]
     places = [card.find(each) for each in lines]
     assert -1 not in places

@@ -26,7 +26,6 @@ from storage.masking import MASK
 
 WIDTH = 60  # characters
 MAX_ROWS, MAX_COLUMNS = 5, 8
-STATEMENT = "Statement "  # with its number, before what each of several does
 _VERBS = {"insert": "Adds", "update": "Changes", "delete": "Deletes"}
 
 
@@ -78,9 +77,8 @@ def _list_headed_tables(step: StatementChange) -> Iterator[tuple[row_changes.Tab
 
 
 def _render_statement_title(number: int, steps: Sequence[StatementChange]) -> list[str]:
-    """Return a line with a statement's beginning if there are several; [] for a single one."""
-    text = " ".join(steps[number - 1].text.split())
-    return [clip_value_text(f"{STATEMENT}{number}: {text}", WIDTH)] if len(steps) > 1 else []
+    """Return a line with a statement's number if there are several; [] for a single one."""
+    return [f"Statement {number}:"] if len(steps) > 1 else []
 
 
 def touched_row_count_sentence(table: row_changes.TableRowChanges, verb: str) -> str:
@@ -242,9 +240,7 @@ def build_changed_value_table(steps: Sequence[StatementChange], drawn: str) -> T
     None where the `drawn` text shows all of them.
     """
     tables = [each for step in steps for each in step.change.tables]
-    # what the line with a statement's beginning cuts is shown in full elsewhere
-    is_cut = any("…" in line for line in drawn.splitlines() if not line.startswith(STATEMENT))
-    if not is_cut and not any(
+    if "…" not in drawn and not any(
         len(each.rows) > MAX_ROWS or len(each.columns) > MAX_COLUMNS for each in tables
     ):
         return None

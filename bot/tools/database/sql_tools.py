@@ -13,7 +13,7 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from bot.tools import ChangedError, Effect, Preview, Table, Tool, ToolContext, ToolError, tool
+from bot.tools import ChangedError, Code, Effect, Preview, Table, Tool, ToolContext, ToolError, tool
 from bot.tools.database.preview import (
     applied_change_sentence,
     build_change_result,
@@ -45,7 +45,7 @@ from bot.tools.database.statement import (
 _DEEDS = {"insert": "Insert into", "update": "Update", "delete": "Delete rows of"}
 
 
-class SqlText(str):
+class SqlText(Code):
     """SQL statements as text, with a short description of what they do."""
 
     __slots__ = ()

@@ -31,14 +31,14 @@ PARENT = {
 
 
 def test_each_statement_is_shown(world: World) -> None:
-    """What each does stands below its beginning; a later one meets what an earlier one left."""
+    """What each does stands below its number; a later one meets what an earlier one left."""
     shown = world.preview(DEPENDING)
     assert shown.text.splitlines() == [
-        "Statement 1: UPDATE orders SET status = 'paid' WHERE id = 1",
+        "Statement 1:",
         "Changes 1 row of orders.",
         "1. id 1",
         "   status  pending → paid",
-        "Statement 2: UPDATE orders SET note = 'was ' || status WHER…",
+        "Statement 2:",
         "Changes 1 row of orders.",
         "1. id 1",
         "   note  first → was paid",
