@@ -14,7 +14,12 @@ from bot.approvals.card_routing import filter_people_still_away
 from bot.approvals.channel_mode import get_strictest_channel_mode
 from bot.approvals.person_questions import find_question, get_asking_server_name
 from bot.cards.card import list_directly_approvable_call_ids
-from bot.cards.notices import away_approvers_note, describe_asker, review_approvers_line
+from bot.cards.notices import (
+    away_approvers_note,
+    describe_asker,
+    requester_line,
+    review_approvers_line,
+)
 from bot.cards.question_message import QuestionView, list_readable_answer_values
 from bot.cards.sentences import WAITS_FOR_ANSWER, request_mode_note
 from bot.cards.views import (
@@ -99,15 +104,17 @@ def _build_approver_fields(
     }
 
 
-def describe_approvers_in_review(tx: Transaction, run: Run, call: Call, now: datetime) -> str:
-    """Return the line in Review that says who may decide about a pending call; "" for others."""
-    gate = load_gate(call.gate)
+def describe_people_in_review(
+    tx: Transaction, run: Run, call: Call, now: datetime
+) -> tuple[str, str]:
+    """Return in mrkdwn who asked for a call, and who may decide about it if it is pending."""
+    gate, asked = load_gate(call.gate), requester_line(run.requester, run.client)
     if not isinstance(gate, Ask):
-        return ""
+        return asked, ""
     seen = tally_votes(gate, calls.list_votes_on_revision(tx, call.id, call.revision))
     who = gate.get_approvers_of_stages(seen.asked_stages, measure_waiting_time(gate, call, now))
     told = [*who.notified.names, *[run.channel] * who.channel, *[run.requester] * who.requester]
-    return review_approvers_line(told, who.silent)
+    return asked, review_approvers_line(told, who.silent)
 
 
 def _has_call_waiting_for_others(tx: Transaction, plan: Plan, views: Sequence[CallView]) -> bool:

@@ -149,11 +149,7 @@ def render_waiting_call(
         filled.reason, RICH_LIMIT, partial(build_block_id, BlockKind.AGENT_WORDS, about)
     )
     blocks += render_request_origin(card) if card else []
-    below = [*small, *call_pieces.list_edit_parts(call)]
-    if call.assignee:
-        to, by = map(slack_text.user_mention, (call.assignee, call.assigned_by))
-        below.append(f"🤝 Handed over to {to} by {by}")
-    if below:
+    if below := [*small, *call_pieces.list_edit_parts(call)]:
         line = block_kit.mrkdwn("  ·  ".join(below))
         blocks.append(block_kit.context_block(build_block_id(BlockKind.SMALL_PRINT, about), [line]))
     if call.progress:

@@ -172,11 +172,15 @@ def get_call_headline(call: CallView) -> str:
 
 
 def list_edit_parts(call: CallView) -> list[str]:
-    """Return who edited the call and when, a part of a line of mrkdwn for each person."""
-    return [
+    """Return who edited the call, when, and who has it handed over: parts of a line of mrkdwn."""
+    parts = [
         f"Edited by {slack_text.user_mention(person)}, {slack_text.format_local_time(at)}"
         for person, at in dict(call.edits).items()
     ]
+    if call.assignee:
+        to, by = map(slack_text.user_mention, (call.assignee, call.assigned_by))
+        parts.append(f"🤝 Handed over to {to} by {by}")
+    return parts
 
 
 def argument_secrecy_note(value: ArgumentValue) -> str:

@@ -205,9 +205,8 @@ def _render_status(call: CallView, undecided: bool) -> list[block_kit.Json]:
                 else [block_kit.text_leaf(" in time")]
             )
         case S.PENDING:
-            leaves.append(
-                block_kit.text_leaf(": the deadline has passed, and this is being closed")
-            )
+            closing = ": the deadline has passed, and this is being closed"
+            leaves.append(block_kit.text_leaf(closing))
         case S.UNKNOWN if call.was_handed_over:
             leaves.append(block_kit.text_leaf(": the program that asked has not said how it went"))
         case S.UNKNOWN:

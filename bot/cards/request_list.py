@@ -416,9 +416,8 @@ def _render_past_call(call: CallHistoryEntry) -> list[Json]:
     if call.reason.strip():
         by_person = bool(call.revisions) and bool(call.revisions[0].author)
         whose = "Why" if by_person else "The agent’s reason"
-        lines.append(
-            rich_text_line(text_leaf(f"{whose}: “{mask_on_one_line(call.reason, EFFECT)}”"))
-        )
+        why = f"{whose}: “{mask_on_one_line(call.reason, EFFECT)}”"
+        lines.append(rich_text_line(text_leaf(why)))
     events = [
         (each.made_at, _render_revision(each, before, call.agent))
         for each, before in zip(call.revisions, (None, *call.revisions), strict=False)

@@ -308,6 +308,25 @@ def _render_review_blocks(
             for each in slack_text.split_into_chunks(effect, CHUNK)
         ]
         blocks += _pack_into_rich_text("effect", lines)
+    blocks += _pack_into_rich_text("all", _render_values_and_preview(call))
+    if call.agent_reason.strip():
+        reason = slack_text.split_into_chunks(
+            slack_text.show_hidden_characters(call.agent_reason), CHUNK
+        )
+        label_line = block_kit.rich_text_line(
+            block_kit.text_leaf(call_pieces.call_reason_label(call), italic=True)
+        )
+        blocks += _pack_into_rich_text(
+            "reason", [label_line, *map(block_kit.rich_text_quote, reason)]
+        )
+    until = call_blocks.build_deadline_parts(call.deadline)
+    edits = call_pieces.list_edit_parts(call)
+    if small := [*filter(None, [asked]), *until, *edits, *filter(None, [approvers])]:
+        blocks.append(block_kit.context_block("small", [block_kit.mrkdwn("  ·  ".join(small))]))
+    return blocks
+
+
+def _render_values_and_preview(call: CallView) -> list[block_kit.Json]:
     elements: list[block_kit.Json] = []
     for value in call.values:
         label = call_pieces.get_argument_label(value) + call_pieces.argument_secrecy_note(value)
@@ -327,22 +346,7 @@ def _render_review_blocks(
     if call.has_more_rows:
         where = block_kit.text_leaf(call_pieces.WHERE_ALL_ROWS, italic=True)
         elements.append(block_kit.rich_text_line(where))
-    blocks += _pack_into_rich_text("all", elements)
-    if call.agent_reason.strip():
-        reason = slack_text.split_into_chunks(
-            slack_text.show_hidden_characters(call.agent_reason), CHUNK
-        )
-        label_line = block_kit.rich_text_line(
-            block_kit.text_leaf(call_pieces.call_reason_label(call), italic=True)
-        )
-        blocks += _pack_into_rich_text(
-            "reason", [label_line, *map(block_kit.rich_text_quote, reason)]
-        )
-    until = call_blocks.build_deadline_parts(call.deadline)
-    edits = call_pieces.list_edit_parts(call)
-    if small := [*filter(None, [asked]), *until, *edits, *filter(None, [approvers])]:
-        blocks.append(block_kit.context_block("small", [block_kit.mrkdwn("  ·  ".join(small))]))
-    return blocks
+    return elements
 
 
 def _render_approval_inputs(call: CallView) -> list[block_kit.Json]:

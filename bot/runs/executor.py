@@ -14,26 +14,7 @@ from anyio.from_thread import BlockingPortal
 from pydantic import BaseModel, ValidationError
 
 from bot.agent.outputs import now_forbidden_output
-from bot.approvals.call_gates import (
-    PolicyFactSources,
-    ReapprovalRequest,
-    build_invalid_grant_reapproval,
-    build_policy_change_reapproval,
-    compute_gate_in_transaction,
-    describe_expired_approval,
-    describe_expired_rerun,
-    load_policy_facts,
-)
-from bot.approvals.call_state import (
-    compute_call_digest,
-    find_break_glass_vote,
-    find_grant_author_id,
-    is_approval_expired,
-    list_approvers_with_response_times,
-    list_vote_digests_if_approved,
-    measure_waiting_time,
-    tally_votes,
-)
+from bot.approvals import call_gates, call_state
 from bot.approvals.grants import consume_grant
 from bot.approvals.permissions import may_approve_alone
 from bot.monitoring.spans import WorkKind
@@ -62,7 +43,7 @@ class CallExecutor:
 
     def __init__(
         self,
-        sources: PolicyFactSources,
+        sources: call_gates.PolicyFactSources,
         authority: Authority,
         tools: Registry,
         key: bytes,
@@ -159,7 +140,7 @@ class CallExecutor:
             args = load_arguments(tool, shown.revision.arguments)
         except ValidationError as error:
             raise DigestMismatchError("its arguments no longer fit the tool") from error
-        digest = compute_call_digest(
+        digest = call_state.compute_call_digest(
             self._key,
             run,
             tool,
@@ -169,7 +150,7 @@ class CallExecutor:
             expects=call.expects,
             key_id=call.key_id,
         )
-        votes = list_vote_digests_if_approved(shown)
+        votes = call_state.list_vote_digests_if_approved(shown)
         if votes is None:
             raise DigestMismatchError("it has not been approved")
         if not (digest == call.digest == shown.revision.digest and all(v == digest for v in votes)):
@@ -189,7 +170,7 @@ class CallExecutor:
         shown; if policy now gives another gate, they are looked up under that, and policy is
         evaluated again.
         """
-        facts = load_policy_facts(self._sources, run, tool, args)
+        facts = call_gates.load_policy_facts(self._sources, run, tool, args)
         begun = self._try_start_under_gate(run, shown, tool, facts, load_gate(shown.call.gate))
         if isinstance(begun, Ask):
             begun = self._try_start_under_gate(run, shown, tool, facts, begun)
@@ -208,9 +189,11 @@ class CallExecutor:
         enough = isinstance(seen, Ask) and self._is_approval_sufficient(run, shown, seen)
         with self._store.write() as tx:
             held = runs.get_run_with_fence(tx, run.id, run.fence)
-            if held.status is not RunStatus.RUNNING or is_approval_expired(call, now):
+            if held.status is not RunStatus.RUNNING or call_state.is_approval_expired(call, now):
                 return False  # what has aged while people were looked up is looked at again
-            gate = compute_gate_in_transaction(tx, self._sources, run, tool, facts, call=call)
+            gate = call_gates.compute_gate_in_transaction(
+                tx, self._sources, run, tool, facts, call=call
+            )
             match gate:
                 case Deny(reason=reason):
                     moves.change_call_status(
@@ -226,8 +209,8 @@ class CallExecutor:
                 case Ask() if gate != seen:
                     return gate
                 case Ask() if not (enough and self._use_grant_if_any(tx, call, gate, now)):
-                    by_grant = build_invalid_grant_reapproval
-                    build = by_grant if call.grant_id else build_policy_change_reapproval
+                    by_grant = call_gates.build_invalid_grant_reapproval
+                    build = by_grant if call.grant_id else call_gates.build_policy_change_reapproval
                     self._outcomes.ask_people_again(tx, run, call, build(call, gate))
                     return False
             more: dict[str, Any] = {"draws": False, "data": {"digest": call.digest}}
@@ -237,14 +220,14 @@ class CallExecutor:
 
     def _ask_again_if_too_old(self, run: Run, call: Call, args: BaseModel) -> bool:
         """Ask again about, or invalidate, a call approved too long ago; True if that was done."""
-        if not is_approval_expired(call, self._clock.now()):
+        if not call_state.is_approval_expired(call, self._clock.now()):
             return False
         if not isinstance(load_gate(call.gate), Ask):
-            self._outcomes.mark_call_invalidated(run, call, describe_expired_rerun(call))
+            self._outcomes.mark_call_invalidated(run, call, call_gates.describe_expired_rerun(call))
             return True
-        why = describe_expired_approval(call)
+        why = call_gates.describe_expired_approval(call)
         again = self._outcomes.build_reapproval_or_refusal(run, call, args, why)
-        if not isinstance(again, ReapprovalRequest):
+        if not isinstance(again, call_gates.ReapprovalRequest):
             self._outcomes.mark_call_invalidated(run, call, again.message)
             return True
         with self._store.write() as tx:
@@ -260,7 +243,7 @@ class CallExecutor:
         if not approved.call.grant_id:
             return self._has_enough_votes(run, approved, gate)
         with self._store.read() as tx:
-            giver = find_grant_author_id(tx, approved.call)
+            giver = call_state.find_grant_author_id(tx, approved.call)
         return may_approve_alone(self._authority, run, gate, giver)
 
     def _has_enough_votes(self, run: Run, approved: calls.CallWithVotes, gate: Ask) -> bool:
@@ -274,14 +257,16 @@ class CallExecutor:
             return False
         in_time = timedelta(seconds=gate.deadline)
         votes = tuple(
-            each for each in votes if measure_waiting_time(gate, call, each.created_at) < in_time
+            each
+            for each in votes
+            if call_state.measure_waiting_time(gate, call, each.created_at) < in_time
         )
         if shown.counts_votes_like(gate):
-            return tally_votes(shown, votes).outcome is VoteOutcome.APPROVED
+            return call_state.tally_votes(shown, votes).outcome is VoteOutcome.APPROVED
         against = sum(each.verb is CallVerb.REJECT for each in votes)
         if against >= gate.veto or gate.reasons not in ("never", shown.reasons):
             return False
-        if alone := find_break_glass_vote(votes):
+        if alone := call_state.find_break_glass_vote(votes):
             found = self._authority.may_break_glass(
                 gate, alone.person, requester=run.requester, channel=run.channel
             )
@@ -289,7 +274,7 @@ class CallExecutor:
         try:
             return self._authority.is_gate_met(
                 gate,
-                list_approvers_with_response_times(gate, call, votes),
+                call_state.list_approvers_with_response_times(gate, call, votes),
                 requester=run.requester,
                 editors=approved.editors,
                 channel=run.channel,
@@ -304,7 +289,7 @@ class CallExecutor:
         if (
             tool is not None
             and tool.idempotent
-            and not is_approval_expired(call, self._clock.now())
+            and not call_state.is_approval_expired(call, self._clock.now())
         ):
             self.execute_call(run, call)
             return

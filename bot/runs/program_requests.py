@@ -16,16 +16,8 @@ from bot.approvals.channel_mode import get_strictest_channel_mode
 from bot.approvals.form_requests import FormServiceFactory
 from bot.cards.notices import request_cancelled_line
 from bot.cards.request_form import render_request_root_message
+from bot.runs import program_calls
 from bot.runs.endings import CallOutcomeStore
-from bot.runs.program_calls import (
-    ProgramCallClaimManager,
-    ProgramClaim,
-    ProgramRequestStatus,
-    RequesterNotPermittedError,
-    RequestKeyReusedError,
-    RequestRateLimitError,
-    load_program_request_status,
-)
 from bot.signals import Signals
 from bot.tools.handed_over import (
     HandedOverAction,
@@ -54,14 +46,16 @@ class ProgramRequest:
         self._requests = requests
         self._store = requests.store
 
-    def load_status(self) -> ProgramRequestStatus:
+    def load_status(self) -> program_calls.ProgramRequestStatus:
         """Return the request's current status: what was asked, who decided, what came of it."""
         with self._store.read() as tx:
-            return load_program_request_status(
+            return program_calls.load_program_request_status(
                 tx, self._requests.tools, self._requests.workspace, self.run_id
             )
 
-    def claim_call(self, claimant: str, lease: timedelta = programs.LEASE) -> ProgramClaim | None:
+    def claim_call(
+        self, claimant: str, lease: timedelta = programs.LEASE
+    ) -> program_calls.ProgramClaim | None:
         """Claim the call in order to execute it; `claimant` is a secret text, new for each attempt.
 
         None while the call is still being checked: claim again. `lease`: how soon a sign of life is
@@ -108,7 +102,9 @@ class ProgramRequests:
         outcomes = CallOutcomeStore(
             parts.sources, self.tools, signals, parts.previews, self.store.signing_key
         )
-        self.program_calls = ProgramCallClaimManager(parts.sources, self.tools, signals, outcomes)
+        self.program_calls = program_calls.ProgramCallClaimManager(
+            parts.sources, self.tools, signals, outcomes
+        )
 
     def ask(
         self,
@@ -168,7 +164,7 @@ class ProgramRequests:
     def _require_colleague(self, requester: str) -> None:
         if not requester or not self._authority.is_active_colleague(requester):
             why = f"{requester!r} is not a full member of this workspace"
-            raise RequesterNotPermittedError(why)
+            raise program_calls.RequesterNotPermittedError(why)
 
     def _prepare_delivery_key(self, client: str, key: str, *, while_open: bool) -> str:
         """Return the delivery's key; with `while_open`, first free it if its request is over."""
@@ -253,7 +249,7 @@ def _check_rate_limit(tx: Transaction, client: programs.ProgramApiKey, now: date
         tx, client.name, client.per_hour, now - programs.HOUR
     )
     if since is not None:
-        raise RequestRateLimitError(since)
+        raise program_calls.RequestRateLimitError(since)
 
 
 def _get_run_id_of_same_request(
@@ -271,7 +267,7 @@ def _get_run_id_of_same_request(
     is_theirs = key is None or (run is not None and programs.is_request_of_key(tx, run, key))
     if once != now or not stored.run_id or not is_theirs:
         name = asked.key.partition(":")[2]
-        raise RequestKeyReusedError(f"the key {name!r} was used for something else")
+        raise program_calls.RequestKeyReusedError(f"the key {name!r} was used for something else")
     return stored.run_id
 
 

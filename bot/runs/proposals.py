@@ -13,14 +13,7 @@ from pydantic import BaseModel
 
 from bot.agent import outputs
 from bot.agent.turn import FunctionCall
-from bot.approvals.call_checks import (
-    CallRefusedError,
-    ReachedLimit,
-    UsageLimits,
-    explain_incomplete_display,
-    find_earlier_same_call,
-    parse_arguments_and_reason,
-)
+from bot.approvals import call_checks
 from bot.approvals.call_gates import (
     AFTER_REJECTION,
     PolicyFactSources,
@@ -58,7 +51,7 @@ class ProposalPreparer:
         sources: PolicyFactSources,
         authority: Authority,
         tools: Registry,
-        limits: UsageLimits,
+        limits: call_checks.UsageLimits,
         key: bytes,
         previews: PreviewRunner,
     ) -> None:
@@ -110,9 +103,9 @@ class ProposalPreparer:
             try:
                 if used + position >= most:
                     why = f"one request may propose {most} calls at most"
-                    raise CallRefusedError(outputs.too_many_calls_output(most), why)
+                    raise call_checks.CallRefusedError(outputs.too_many_calls_output(most), why)
                 self._validate_and_gate_call(run, each, prepared, result, tools)
-            except CallRefusedError as refusal:
+            except call_checks.CallRefusedError as refusal:
                 call.status, call.output = CallStatus.REFUSED, refusal.output
                 call.note = prepared.audit_data["refused"] = refusal.note
                 prepared.reason_for_requester = refusal.note if refusal.tell else ""
@@ -131,14 +124,16 @@ class ProposalPreparer:
         call = prepared.call
         tool = _get_proposed_tool(tools, call)
         names = SlackIdResolver(self.sources.directory, run.requester)
-        args, call.reason = parse_arguments_and_reason(tool, proposed.arguments, names)
+        args, call.reason = call_checks.parse_arguments_and_reason(tool, proposed.arguments, names)
         call.names, arguments = json.dumps(names.names_by_id), dump_arguments(args)
         call.does, call.schema_digest = tool.does, tool.schema_digest()
         facts = load_policy_facts(self.sources, run, tool, args)
         siblings = [(each.call, each.revision.arguments) for each in earlier if each.revision]
         beside = [(each.tool, given) for each, given in siblings]
         with self.sources.store.read() as tx:
-            repeat = find_earlier_same_call(tx, run, tool, arguments, siblings, call.created_at)
+            repeat = call_checks.find_earlier_same_call(
+                tx, run, tool, arguments, siblings, call.created_at
+            )
             if repeat and repeat.reusable_call:
                 raise prepared.build_repeated_call_refusal(repeat.reusable_call)
             gate = compute_gate_in_transaction(tx, self.sources, run, tool, facts, siblings=beside)
@@ -149,14 +144,16 @@ class ProposalPreparer:
         match gate:
             case Deny(reason=reason):
                 output = outputs.forbidden_output(reason)
-                raise CallRefusedError(output, f"policy: {reason}", tell=True)
+                raise call_checks.CallRefusedError(output, f"policy: {reason}", tell=True)
             case Allow() if isinstance(args, AskPerson):
                 question = (run, call, args, _count_pending_calls(earlier))
                 prepared.question = prepare_question(
                     self.sources, self._authority, self.limits, *question
                 )
             case Ask() if isinstance(args, AskPerson):
-                raise CallRefusedError(outputs.NEEDS_APPROVAL, "policy wants an approval for it")
+                raise call_checks.CallRefusedError(
+                    outputs.NEEDS_APPROVAL, "policy wants an approval for it"
+                )
             case Allow(rule=rule):
                 call.status = CallStatus.APPROVED
                 prepared.audit_data["approved_by"] = f"policy: {rule}"
@@ -178,7 +175,7 @@ class ProposalPreparer:
         gate: Gate,
         arguments: str,
         earlier: Sequence[PreparedCall],
-    ) -> tuple[list[Grant], ReachedLimit | None]:
+    ) -> tuple[list[Grant], call_checks.ReachedLimit | None]:
         """Return the grants that may cover the call, and the limit on asking people if reached."""
         if not isinstance(gate, Ask):
             return [], None
@@ -186,7 +183,7 @@ class ProposalPreparer:
         return given, self.limits.find_reached_asking_limit(tx, run, _count_pending_calls(earlier))
 
     def _find_covering_grant(
-        self, run: Run, gate: Gate, given: list[Grant], reached: ReachedLimit | None
+        self, run: Run, gate: Gate, given: list[Grant], reached: call_checks.ReachedLimit | None
     ) -> Grant | None:
         """Return the grant that the call may run on; None if people have to be asked.
 
@@ -197,7 +194,7 @@ class ProposalPreparer:
         if remembered := find_valid_grant(self._authority, run, gate, given):
             return remembered
         if reached:
-            raise CallRefusedError(reached.output, reached.note, tell=True)
+            raise call_checks.CallRefusedError(reached.output, reached.note, tell=True)
         return None
 
     def _make_pending(
@@ -220,7 +217,7 @@ class ProposalPreparer:
         except ToolError as error:
             waits = any(each.call.status is CallStatus.PENDING for each in earlier)
             why = outputs.would_fail_output(str(error), earlier=waits)
-            raise CallRefusedError(why, f"it would fail: {error}") from error
+            raise call_checks.CallRefusedError(why, f"it would fail: {error}") from error
         self._require_showable(prepared, tool, args, seen.text)
         prepared.place = place
         call.status, call.asked_at = CallStatus.PENDING, call.created_at
@@ -235,11 +232,13 @@ class ProposalPreparer:
         """Raise CallRefusedError if the approvers could not be shown all of what would run."""
         call = prepared.call
         names: dict[str, str] = json.loads(call.names)
-        why = explain_incomplete_display(
+        why = call_checks.explain_incomplete_display(
             tool, dump_arguments(args), names, preview=preview, reason=call.reason
         )
         if why:
-            raise CallRefusedError(outputs.not_showable_output(why), why.rstrip("."), tell=True)
+            raise call_checks.CallRefusedError(
+                outputs.not_showable_output(why), why.rstrip("."), tell=True
+            )
 
 
 def _get_proposed_tool(tools: Registry, call: Call) -> Tool[Any]:
@@ -247,7 +246,7 @@ def _get_proposed_tool(tools: Registry, call: Call) -> Tool[Any]:
     tool = tools.find_tool_of_call(call)
     if tool is None:
         why = outputs.unknown_tool_output(call.tool, (each.name for each in tools))
-        raise CallRefusedError(why, "there is no such tool")
+        raise call_checks.CallRefusedError(why, "there is no such tool")
     return tool
 
 

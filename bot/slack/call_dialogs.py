@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from bot.approvals.call_state import describe_call_effect
 from bot.approvals.call_views import build_call_view_for_approvers
-from bot.approvals.card_views import describe_approvers_in_review, is_approvable_on_card
+from bot.approvals.card_views import describe_people_in_review, is_approvable_on_card
 from bot.approvals.dialog_access import DialogAccessChecker, DialogAdmission, DialogRefusal
 from bot.approvals.edits import Edit, EditHandler, ForbiddenEdit, UnchangedEdit
 from bot.approvals.hand_overs import HandOverHandler
@@ -25,7 +25,6 @@ from bot.cards import button_codec, review_dialog
 from bot.cards.action_names import Action, DialogId, InputBlockId
 from bot.cards.edit_form import render_edit_dialog
 from bot.cards.field_layout import LONGEST_ERROR, WHOLE_FORM, FieldErrors
-from bot.cards.notices import requester_line
 from bot.cards.sentences import OUTDATED_CARD_REPLY
 from bot.cards.views import get_sender_workspace_id
 from bot.clock import Clock
@@ -136,8 +135,7 @@ class CallDialogFamily:
             case Action.REVIEW:
                 whole = build_call_view_for_approvers(self.tools, tx, shown)
                 bar = format_field_error(self.directory, by.view_only_reason)
-                who = describe_approvers_in_review(tx, by.run, call, self.clock.now())
-                asked = requester_line(by.run.requester, by.run.client)
+                asked, who = describe_people_in_review(tx, by.run, call, self.clock.now())
                 view = review_dialog.render_review_dialog(
                     whole, asked=asked, bar=bar, approvers=who
                 )

@@ -54,8 +54,9 @@ FILLED = st.builds(
     FormTarget, st.sampled_from(FormSource), NAMES.map(lambda name: name[:120]), SETTINGS, IDS
 )
 WHOLE_CARD = {Action.APPROVE_ALL, Action.REJECT_ALL}
-EITHER = {Action.REVIEW, Action.REJECT, Action.CANCEL_RUN}
+EITHER = {Action.REVIEW, Action.REJECT, Action.HAND_OVER, Action.CANCEL_RUN}
 CHOICES = {*EITHER, Action.ROWS, Action.SEND_BACK, Action.WITHDRAW, Action.ASK_AGAIN}
+CHOICES |= {Action.BREAK_GLASS}
 OTHERS = {Action.FEEDBACK: RATINGS, Action.REQUEST: PLACES, Action.PICK: FORMS}
 ABOUT: dict[DialogId, st.SearchStrategy[Any]] = {
     DialogId.REJECT: CALLS | CARDS,
