@@ -15,7 +15,7 @@ from bot.approvals import call_state
 from bot.cards import sentences, views
 from bot.cards.call_blocks import list_delegated_task_lines
 from bot.cards.field_values import list_argument_values, mark_displayed_values
-from bot.cards.notices import asking_program_line, describe_asker
+from bot.cards.notices import asking_program_line, call_edited_line, describe_asker
 from bot.cards.review_dialog import list_masked_piece_names, mask_call_for_viewers
 from bot.cards.slack_text import unescape_mrkdwn
 from bot.policy.gates import Ask, load_gate
@@ -47,6 +47,15 @@ def build_call_view(tools: Registry, tx: Transaction, call_id: str) -> views.Cal
     whole = _build_unmasked_call_view(tools, tx, shown)
     seen = mask_call_for_viewers(whole, shown.call.preview_in_thread)
     return replace(seen, masked_pieces=list_masked_piece_names(whole, seen))
+
+
+def build_edit_notice(
+    tools: Registry, tx: Transaction, call_id: str, editor: str, requester: str
+) -> str:
+    """Return the notice to who asked of what an edit of their call changed; mrkdwn."""
+    view = build_call_view(tools, tx, call_id)
+    assert view is not None
+    return call_edited_line(editor, view, requester)
 
 
 def build_call_view_for_approvers(

@@ -17,9 +17,9 @@ from pydantic import BaseModel
 from bot.approvals import call_state, card_routing
 from bot.approvals.call_checks import CallRefusedError, explain_incomplete_display
 from bot.approvals.call_gates import PolicyFactSources, allow_full_preview_in_thread, compute_gate
-from bot.approvals.call_views import build_call_view
+from bot.approvals.call_views import build_edit_notice
 from bot.approvals.permissions import PermissionChecker, reply_privately
-from bot.cards import notices, sentences
+from bot.cards import sentences
 from bot.cards.edit_form import parse_edit_submission
 from bot.cards.field_layout import FieldErrors, place_form_error
 from bot.policy.authority import Authority, Denial, LookupFailedError
@@ -261,9 +261,7 @@ class EditHandler:
                 card_routing.remove_calls_from_cards(tx, call.plan_id, {call.id})
                 asked = card_routing.CallWithCardPlace(outcome.call, edit.gate, place)
                 card_routing.queue_cards(tx, edit.run, call.plan_id, [asked])
-            view = build_call_view(self._tools, tx, call.id)
-            assert view is not None
-            line = notices.call_edited_line(delivery.user, view, edit.run.requester)
+            line = build_edit_notice(self._tools, tx, call.id, delivery.user, edit.run.requester)
             to = {edit.run.requester} - {delivery.user}
             key = f"edited:{delivery.seq}"
             outbox.queue_notice(tx, edit.run, key, {"text": line}, notified=to)

@@ -13,7 +13,14 @@ from pydantic import BaseModel
 
 from bot.agent import outputs
 from bot.agent.turn import FunctionCall
-from bot.approvals import call_checks
+from bot.approvals.call_checks import (
+    CallRefusedError,
+    ReachedLimit,
+    UsageLimits,
+    explain_incomplete_display,
+    find_earlier_same_call,
+    parse_arguments_and_reason,
+)
 from bot.approvals.call_gates import (
     AFTER_REJECTION,
     PolicyFactSources,
@@ -51,7 +58,7 @@ class ProposalPreparer:
         sources: PolicyFactSources,
         authority: Authority,
         tools: Registry,
-        limits: call_checks.UsageLimits,
+        limits: UsageLimits,
         key: bytes,
         previews: PreviewRunner,
     ) -> None:
@@ -103,9 +110,9 @@ class ProposalPreparer:
             try:
                 if used + position >= most:
                     why = f"one request may propose {most} calls at most"
-                    raise call_checks.CallRefusedError(outputs.too_many_calls_output(most), why)
+                    raise CallRefusedError(outputs.too_many_calls_output(most), why)
                 self._validate_and_gate_call(run, each, prepared, result, tools)
-            except call_checks.CallRefusedError as refusal:
+            except CallRefusedError as refusal:
                 call.status, call.output = CallStatus.REFUSED, refusal.output
                 call.note = prepared.audit_data["refused"] = refusal.note
                 prepared.reason_for_requester = refusal.note if refusal.tell else ""
@@ -124,16 +131,14 @@ class ProposalPreparer:
         call = prepared.call
         tool = _get_proposed_tool(tools, call)
         names = SlackIdResolver(self.sources.directory, run.requester)
-        args, call.reason = call_checks.parse_arguments_and_reason(tool, proposed.arguments, names)
+        args, call.reason = parse_arguments_and_reason(tool, proposed.arguments, names)
         call.names, arguments = json.dumps(names.names_by_id), dump_arguments(args)
         call.does, call.schema_digest = tool.does, tool.schema_digest()
         facts = load_policy_facts(self.sources, run, tool, args)
         siblings = [(each.call, each.revision.arguments) for each in earlier if each.revision]
         beside = [(each.tool, given) for each, given in siblings]
         with self.sources.store.read() as tx:
-            repeat = call_checks.find_earlier_same_call(
-                tx, run, tool, arguments, siblings, call.created_at
-            )
+            repeat = find_earlier_same_call(tx, run, tool, arguments, siblings, call.created_at)
             if repeat and repeat.reusable_call:
                 raise prepared.build_repeated_call_refusal(repeat.reusable_call)
             gate = compute_gate_in_transaction(tx, self.sources, run, tool, facts, siblings=beside)
@@ -144,16 +149,14 @@ class ProposalPreparer:
         match gate:
             case Deny(reason=reason):
                 output = outputs.forbidden_output(reason)
-                raise call_checks.CallRefusedError(output, f"policy: {reason}", tell=True)
+                raise CallRefusedError(output, f"policy: {reason}", tell=True)
             case Allow() if isinstance(args, AskPerson):
                 question = (run, call, args, _count_pending_calls(earlier))
                 prepared.question = prepare_question(
                     self.sources, self._authority, self.limits, *question
                 )
             case Ask() if isinstance(args, AskPerson):
-                raise call_checks.CallRefusedError(
-                    outputs.NEEDS_APPROVAL, "policy wants an approval for it"
-                )
+                raise CallRefusedError(outputs.NEEDS_APPROVAL, "policy wants an approval for it")
             case Allow(rule=rule):
                 call.status = CallStatus.APPROVED
                 prepared.audit_data["approved_by"] = f"policy: {rule}"
@@ -175,7 +178,7 @@ class ProposalPreparer:
         gate: Gate,
         arguments: str,
         earlier: Sequence[PreparedCall],
-    ) -> tuple[list[Grant], call_checks.ReachedLimit | None]:
+    ) -> tuple[list[Grant], ReachedLimit | None]:
         """Return the grants that may cover the call, and the limit on asking people if reached."""
         if not isinstance(gate, Ask):
             return [], None
@@ -183,7 +186,7 @@ class ProposalPreparer:
         return given, self.limits.find_reached_asking_limit(tx, run, _count_pending_calls(earlier))
 
     def _find_covering_grant(
-        self, run: Run, gate: Gate, given: list[Grant], reached: call_checks.ReachedLimit | None
+        self, run: Run, gate: Gate, given: list[Grant], reached: ReachedLimit | None
     ) -> Grant | None:
         """Return the grant that the call may run on; None if people have to be asked.
 
@@ -194,7 +197,7 @@ class ProposalPreparer:
         if remembered := find_valid_grant(self._authority, run, gate, given):
             return remembered
         if reached:
-            raise call_checks.CallRefusedError(reached.output, reached.note, tell=True)
+            raise CallRefusedError(reached.output, reached.note, tell=True)
         return None
 
     def _make_pending(
@@ -217,7 +220,7 @@ class ProposalPreparer:
         except ToolError as error:
             waits = any(each.call.status is CallStatus.PENDING for each in earlier)
             why = outputs.would_fail_output(str(error), earlier=waits)
-            raise call_checks.CallRefusedError(why, f"it would fail: {error}") from error
+            raise CallRefusedError(why, f"it would fail: {error}") from error
         self._require_showable(prepared, tool, args, seen.text)
         prepared.place = place
         call.status, call.asked_at = CallStatus.PENDING, call.created_at
@@ -232,13 +235,11 @@ class ProposalPreparer:
         """Raise CallRefusedError if the approvers could not be shown all of what would run."""
         call = prepared.call
         names: dict[str, str] = json.loads(call.names)
-        why = call_checks.explain_incomplete_display(
+        why = explain_incomplete_display(
             tool, dump_arguments(args), names, preview=preview, reason=call.reason
         )
         if why:
-            raise call_checks.CallRefusedError(
-                outputs.not_showable_output(why), why.rstrip("."), tell=True
-            )
+            raise CallRefusedError(outputs.not_showable_output(why), why.rstrip("."), tell=True)
 
 
 def _get_proposed_tool(tools: Registry, call: Call) -> Tool[Any]:
@@ -246,7 +247,7 @@ def _get_proposed_tool(tools: Registry, call: Call) -> Tool[Any]:
     tool = tools.find_tool_of_call(call)
     if tool is None:
         why = outputs.unknown_tool_output(call.tool, (each.name for each in tools))
-        raise call_checks.CallRefusedError(why, "there is no such tool")
+        raise CallRefusedError(why, "there is no such tool")
     return tool
 
 
