@@ -62,7 +62,7 @@ class ClaimedGatedCall:
         self._client, self._lease = client, handout.lease
 
     @property
-    def receipt(self) -> str:
+    def claim_text(self) -> str:
         """The text with which another process can report how the call went: ID:CLAIMANT."""
         return f"{self.request.id}:{self.claimant}"
 

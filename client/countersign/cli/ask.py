@@ -368,14 +368,14 @@ def _parse_job_command(
 
 
 def _claim_and_print_request(client: Countersign, request: Request) -> None:
-    """Print the request; if the job itself does the work, claim it first and add the receipt."""
+    """Print the request; if the job itself does the work, claim it first and add the claim."""
     if not request.handed_over:
         _print_request(request)
         return
     taken = ClaimedGatedCall(client, request)
     with suppress(CountersignError):  # who asked goes on; people are then asked how it ended
         client.report(request.id, taken.claimant, succeeded=None, result=HANDED)
-    _print_request(taken.request, receipt=taken.receipt)
+    _print_request(taken.request, claim=taken.claim_text)
 
 
 def _claim_and_run_command(
@@ -457,7 +457,7 @@ def _get_exit_code(error: CountersignError) -> ExitCode:
     return ExitCode.NOT_ASKED
 
 
-def _print_request(request: Request, receipt: str = "") -> None:
+def _print_request(request: Request, claim: str = "") -> None:
     found: dict[str, Any] = {
         "status": request.status.value,
         "arguments": request.arguments,
@@ -467,6 +467,6 @@ def _print_request(request: Request, receipt: str = "") -> None:
         "link": request.link,
         "note": request.note,
         "result": request.result,
-        **({"receipt": receipt} if receipt else {}),
+        **({"claim": claim} if claim else {}),
     }
     print_line(json.dumps(found))
