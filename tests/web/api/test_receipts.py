@@ -5,12 +5,15 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from copy import deepcopy
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from securesystemslib.dsse import Envelope
+from securesystemslib.signer import SSlibKey
 from sqlalchemy import text
 
 from countersign import receipts
@@ -40,7 +43,7 @@ def opened(envelope: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_by_hand(envelope: dict[str, Any], keys: dict[str, Any]) -> None:
-    """DSSE and JWK as their specifications say, without the code that is tested."""
+    """DSSE and JWK as their specifications say, and by another implementation of DSSE."""
     [signature] = envelope["signatures"]
     [x] = [each["x"] for each in keys["keys"] if each["kid"] == signature["keyid"]]
     public = Ed25519PublicKey.from_public_bytes(base64.urlsafe_b64decode(x + "="))
@@ -49,6 +52,9 @@ def check_by_hand(envelope: dict[str, Any], keys: dict[str, Any]) -> None:
         [b"DSSEv1", str(len(kind)).encode(), kind, str(len(payload)).encode(), payload]
     )
     public.verify(base64.b64decode(signature["sig"]), signed)
+    raw = public.public_bytes_raw().hex()
+    other = SSlibKey(signature["keyid"], "ed25519", "ed25519", {"public": raw})
+    assert Envelope.from_dict(deepcopy(envelope)).verify([other], 1)
 
 
 def test_an_edited_and_approved_call_has_a_receipt(bot: Harness, asks: Asks) -> None:
