@@ -311,7 +311,7 @@ class ReceiptsShown(BaseModel):
     """Signed statements of what was decided about a call, and of how it ended.
 
     docs/receipts.md says what is in them. Each is a DSSE envelope around an in-toto Statement v1,
-    signed with a key of `/v1/keys`.
+    signed with a key of `/v1/receipt-keys`.
     """
 
     model_config = ConfigDict(title="Receipts")

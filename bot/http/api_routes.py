@@ -84,7 +84,7 @@ class ApiRoutes:
             ("GET /requests/{request_id}", self.get_request, "How a request stands", looked),
             ("GET /questions/{request_id}", self.get_request, "How a question stands", looked),
             ("GET /requests/{request_id}/receipt", self.get_receipts, "Signed statements", acted),
-            ("GET /keys", self.get_public_keys, "The public keys of receipts", free),
+            ("GET /receipt-keys", self.get_public_keys, "The public keys of receipts", free),
             ("POST /requests/{request_id}/claim", self.claim, "Claim an approved call", acted),
             (
                 "POST /requests/{request_id}/outcome",

@@ -14,11 +14,15 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    from countersign.request import Handout
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
@@ -332,3 +336,27 @@ def split_receipt_file(text: str) -> Sequence[tuple[str, str | None]]:
         end = each.get("end")
         found.append((json.dumps(each["decision"]), None if end is None else json.dumps(end)))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptCheck:
+    """What a program demands of the receipt of each call that it claims, before it runs it."""
+
+    keys: Mapping[str, Ed25519PublicKey]
+    approvers: int
+
+    def check_claim(self, request_id: str, tool: str, handout: Handout) -> None:
+        """Raise ReceiptError unless the receipt approves just this call, now."""
+        receipt = verify_receipt(json.dumps(handout.receipt), self.keys)
+        about = receipt.content.get("request"), receipt.content.get("revision")
+        if about != (request_id, handout.revision):
+            raise ReceiptError("It is the receipt of another call.")
+        now = datetime.now(UTC)  # noqa: TID251  # a program that has no clock of ours
+        check_approval(
+            receipt, tool=tool, arguments=handout.arguments, approvers=self.approvers, now=now
+        )
+
+
+def load_receipt_check(path: str | PathLike[str], approvers: int) -> ReceiptCheck:
+    """Return the check with the public keys in this file; raises OSError and ReceiptError."""
+    return ReceiptCheck(read_public_keys(Path(path).read_text("utf-8")), approvers)

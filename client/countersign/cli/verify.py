@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         type=Path,
         metavar="FILE",
-        help="the installation's public keys (/v1/keys, or `countersign receipt --keys`)",
+        help="the installation's public keys (/v1/receipt-keys, or `countersign receipt --keys`)",
     )
     parser.add_argument("--tool", default="", help="the tool or action that was to be approved")
     parser.add_argument(

@@ -25,7 +25,7 @@ from tests.web.api.program import SUPPORT, Program
 
 
 def keys_of(program: Program) -> dict[str, Any]:
-    status, found = program.ask("GET", "/v1/keys")
+    status, found = program.ask("GET", "/v1/receipt-keys")
     assert status == 200
     return found
 
