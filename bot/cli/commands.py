@@ -48,6 +48,9 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "bot.cli.decisions:RESOLVE", "say what became of a call that nobody knows the end of"
     ),
     "cancel": CommandEntry("bot.cli.decisions:CANCEL", "stop a request of the operator's own"),
+    "receipt": CommandEntry(
+        "bot.cli.receipt", "signed statements of what was decided, for `countersign verify`"
+    ),
     "report": CommandEntry(
         "bot.cli.report", "how people decided: how many, how fast, by tool and by approver"
     ),

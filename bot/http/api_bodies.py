@@ -308,6 +308,27 @@ class RequestsShown(BaseModel):
     next: str | None = Field(description="Where the next page begins: its `after`; null: no more.")
 
 
+class ReceiptsShown(BaseModel):
+    """Signed statements of what was decided about a call, and of how it ended.
+
+    docs/receipts.md says what is in them. Each is a DSSE envelope around an in-toto Statement v1,
+    signed with a key of `/v1/receipt-keys`.
+    """
+
+    model_config = ConfigDict(title="Receipts")
+
+    decision: JsonObject
+    end: JsonObject | None = Field(description="null before it has ended.")
+
+
+class PublicKeysShown(BaseModel):
+    """The public keys that receipts are signed with, the one in use first: a JSON Web Key Set."""
+
+    model_config = ConfigDict(title="PublicKeys")
+
+    keys: list[dict[str, str]]
+
+
 class ClaimedShown(BaseModel):
     """What its claimant is to execute, exactly so."""
 
@@ -319,6 +340,7 @@ class ClaimedShown(BaseModel):
     lease_seconds: int = Field(
         description="Report within it, or claim again with the same claimant to go on."
     )
+    receipt: JsonObject = Field(description="The signed decision: see docs/receipts.md.")
 
 
 def build_request_shown(standing: ProgramRequestStatus) -> RequestShown:

@@ -74,19 +74,17 @@ class ApiRoutes:
             200: again,
             **build_openapi_problem_responses(401, 403, 408, 409, 413, 415, 422, 429, 503),
         }
+        free = build_openapi_problem_responses(401, 408, 413, 415, 422, 503)
         looked = build_openapi_problem_responses(401, 404, 408, 413, 415, 422, 429, 503)
         acted = build_openapi_problem_responses(401, 404, 408, 409, 413, 415, 422, 503)
         ways: tuple[tuple[str, Callable[..., Any], str, Answers], ...] = (
             ("POST /requests", self.ask, "Put a call before people", asked),
             ("POST /questions", self.ask_person, "Ask a person for information", asked),
-            (
-                "GET /requests",
-                self.list_requests,
-                "A key's own requests",
-                build_openapi_problem_responses(401, 408, 413, 415, 422, 503),
-            ),
+            ("GET /requests", self.list_requests, "A key's own requests", free),
             ("GET /requests/{request_id}", self.get_request, "How a request stands", looked),
             ("GET /questions/{request_id}", self.get_request, "How a question stands", looked),
+            ("GET /requests/{request_id}/receipt", self.get_receipts, "Signed statements", acted),
+            ("GET /receipt-keys", self.get_public_keys, "The public keys of receipts", free),
             ("POST /requests/{request_id}/claim", self.claim, "Claim an approved call", acted),
             (
                 "POST /requests/{request_id}/outcome",
@@ -172,6 +170,18 @@ class ApiRoutes:
                     async with asyncio.timeout(min(left, GONE)):
                         await changed.wait()
 
+    async def get_receipts(self, key: Key, request_id: Id) -> api_bodies.ReceiptsShown:
+        """What was decided about the call, and how it ended, signed. 409 before it is decided."""
+        found = await self._run_with_valid_key(
+            key, lambda: self._asking.write_receipts(key, request_id)
+        )
+        return api_bodies.ReceiptsShown(**found)
+
+    async def get_public_keys(self, key: Key) -> api_bodies.PublicKeysShown:
+        """The public keys that receipts are signed with; they are no secret."""
+        found = await self._run_with_valid_key(key, self._asking.build_public_keys)
+        return api_bodies.PublicKeysShown(**found)
+
     async def claim(
         self, key: Key, request_id: Id, sent: api_bodies.ClaimSent
     ) -> api_bodies.ClaimedShown:
@@ -184,7 +194,9 @@ class ApiRoutes:
                 key, lambda: self._asking.claim_call(key, request_id, sent)
             )
             if found is not None:
+                signed = await self.get_receipts(key, request_id)
                 return api_bodies.ClaimedShown(
+                    receipt=signed.decision,
                     arguments=found.arguments,
                     revision=found.revision,
                     digest=found.digest,

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from anyio import CapacityLimiter, to_thread
 from pydantic import ValidationError
 
+from bot.approvals.receipts import NoReceiptError
 from bot.http import api_bodies
 from bot.http.api_gate import build_rate_limit_problem
 from bot.policy.authority import LookupFailedError
@@ -204,6 +205,17 @@ class ProgramRequestService:
                 HTTPStatus.NOT_FOUND, f"This key has no request {run_id}."
             )
         return found
+
+    def write_receipts(self, key: ProgramApiKey, run_id: str) -> dict[str, Any]:
+        """Return the receipts of the request's call; raises ProblemError if there is none."""
+        try:
+            return self.get_request(key, run_id).write_receipts()
+        except NoReceiptError as error:
+            raise api_bodies.ProblemError(HTTPStatus.CONFLICT, str(error)) from error
+
+    def build_public_keys(self) -> dict[str, Any]:
+        """Return the public keys of the receipts as a JSON Web Key Set."""
+        return self._programs.receipts.build_public_keys()
 
     def list_requests(
         self,

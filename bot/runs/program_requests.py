@@ -14,6 +14,7 @@ from typing import Any
 from bot.agent import outputs
 from bot.approvals.channel_mode import get_strictest_channel_mode
 from bot.approvals.form_requests import FormServiceFactory
+from bot.approvals.receipts import NoReceiptError, ReceiptWriter
 from bot.cards.notices import request_cancelled_line
 from bot.cards.request_form import render_request_root_message
 from bot.runs import program_calls
@@ -63,6 +64,14 @@ class ProgramRequest:
         """
         return self._requests.program_calls.claim_call(self.run_id, claimant, lease)
 
+    def write_receipts(self) -> dict[str, Any]:
+        """Return the receipts of the request's call: see `ReceiptWriter`. Raises NoReceiptError."""
+        with self._store.read() as tx:
+            found = calls.list_calls_of_run(tx, self.run_id)
+            if not found:
+                raise NoReceiptError("Nobody has been asked yet.")
+            return self._requests.receipts.write_receipts(tx, found[0])
+
     def report_outcome(self, claimant: str, succeeded: bool | None, result: Any) -> None:
         """Report how the claimed call ended, as text or JSON; raises ClaimRefusedError.
 
@@ -105,6 +114,7 @@ class ProgramRequests:
         self.program_calls = program_calls.ProgramCallClaimManager(
             parts.sources, self.tools, signals, outcomes
         )
+        self.receipts = ReceiptWriter(self.store.signing_key, self.tools)
 
     def ask(
         self,

@@ -21,12 +21,14 @@ from countersign.context import (
     build_idempotency_key,
     get_current_circumstances,
 )
+from countersign.receipts import ReceiptError, load_receipt_check
 from countersign.request import (
     AlreadyTaken,
     CountersignError,
     Expired,
     Handout,
     NotAllowed,
+    NotVerified,
     OwnAction,
     Request,
     RequestStatus,
@@ -54,12 +56,24 @@ class WaitAbandonedError(CountersignError):
 class Countersign:
     """A client for one Countersign address and one key; safe to use from any thread."""
 
-    def __init__(self, url: str = "", key: str = "") -> None:
+    def __init__(
+        self,
+        url: str = "",
+        key: str = "",
+        *,
+        verify: str | os.PathLike[str] = "",
+        approvers: int = 1,
+    ) -> None:
         """Take `url` and `key`, by default from COUNTERSIGN_URL and COUNTERSIGN_API_KEY.
 
         `url` may be unix:PATH, the bot's own socket, where the bot's own account needs no key.
-        Raises NotAllowed if one of them is missing or malformed.
+        `verify`: a file with the installation's public keys, by default the one in
+        COUNTERSIGN_VERIFY: a claimed call then runs only if its receipt holds, with at least so
+        many `approvers`. Raises NotAllowed if `url` or `key` is missing or malformed, OSError and
+        ReceiptError for a file that has no keys.
         """
+        verify = verify or os.environ.get("COUNTERSIGN_VERIFY", "")
+        self._check = load_receipt_check(verify, approvers) if verify else None
         environ = os.environ
         url = url or environ.get("COUNTERSIGN_URL", "")
         known = "" if url.startswith(SCHEME) else environ.get("COUNTERSIGN_API_KEY", "")
@@ -188,6 +202,23 @@ class Countersign:
             return parse_handout(answer)
         except (KeyError, TypeError, ValueError):
             raise _build_unknown_answer_error() from None
+
+    def claim_verified(self, request_id: str, claimant: str, tool: str = "") -> Handout:
+        """Claim a call as `claim` does, and check its receipt if this client verifies receipts.
+
+        `tool`: the name of the tool or action that was asked for. Raises NotVerified, after it was
+        reported that the call did not run, and what `claim` raises.
+        """
+        handout = self.claim(request_id, claimant)
+        if self._check is None:
+            return handout
+        try:
+            self._check.check_claim(request_id, tool, handout)
+        except ReceiptError as error:
+            why = f"Not run, as its receipt does not hold. {error}"
+            self.report(request_id, claimant, succeeded=False, result=why)
+            raise NotVerified(why) from error
+        return handout
 
     def report(
         self, request_id: str, claimant: str, *, succeeded: bool | None, result: Any

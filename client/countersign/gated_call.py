@@ -54,15 +54,18 @@ class GatedCallOptions:
 class ClaimedGatedCall:
     """An approved call that this process has claimed and may run once."""
 
-    def __init__(self, client: Countersign, request: Request) -> None:
-        """Claim an approved request for this process; raises CountersignError."""
+    def __init__(self, client: Countersign, request: Request, tool: str) -> None:
+        """Claim an approved request for this process; raises CountersignError.
+
+        `tool`: the name of the action that was asked for.
+        """
         self.claimant = generate_claimant_id()
-        handout = client.claim(request.id, self.claimant)
+        handout = client.claim_verified(request.id, self.claimant, tool)
         self.request = replace(request, arguments=handout.arguments)  # as people approved them
         self._client, self._lease = client, handout.lease
 
     @property
-    def receipt(self) -> str:
+    def claim_text(self) -> str:
         """The text with which another process can report how the call went: ID:CLAIMANT."""
         return f"{self.request.id}:{self.claimant}"
 
@@ -187,7 +190,7 @@ class GatedCall:
         if self._given_up.is_set():
             raise WaitAbandonedError("Nobody waits for it any more.", request)
         client = self._client
-        taken = ClaimedGatedCall(client, request)
+        taken = ClaimedGatedCall(client, request, self._action.name)
         if self._given_up.is_set():  # at that very moment
             said = "It was not run any more."
             client.report(request.id, taken.claimant, succeeded=False, result=said)

@@ -109,6 +109,7 @@ class Handout:
     revision: int
     digest: str  # the fingerprint of what was approved, in hex
     lease: float  # seconds; a sign of life is due before they are over
+    receipt: Mapping[str, Any]  # the signed decision, an envelope; {} from an older bot
 
 
 def parse_request(said: Mapping[str, Any]) -> Request:
@@ -130,7 +131,9 @@ def parse_request(said: Mapping[str, Any]) -> Request:
 def parse_handout(said: Mapping[str, Any]) -> Handout:
     """Parse the API's answer to a claim; raises KeyError, TypeError or ValueError for bad JSON."""
     lease = float(said["lease_seconds"])
-    return Handout(dict(said["arguments"]), int(said["revision"]), str(said["digest"]), lease)
+    receipt = dict(said.get("receipt") or {})
+    revision, digest = int(said["revision"]), str(said["digest"])
+    return Handout(dict(said["arguments"]), revision, digest, lease, receipt)
 
 
 class CountersignError(Exception):
@@ -178,6 +181,10 @@ class AlreadyTaken(CountersignError):
 
     The call is not run again.
     """
+
+
+class NotVerified(CountersignError):
+    """Raised when a claimed call's receipt does not hold; the call is not run."""
 
 
 class DidNotWork(CountersignError):

@@ -38,7 +38,7 @@ def test_a_job_goes_on_with_what_was_approved(
 ) -> None:
     """Ana edits, Cleo approves: exit 0, and the arguments as they were approved.
 
-    What the job makes of them nobody knows, until it says so with the receipt.
+    What the job makes of them nobody knows, until it says so with the claim.
     """
     future = shop.begin(main, command("6.1", "--reason", "The tests are green."))
     assert "The tests are green." in str(shop.card("Deploy 6.1 to prod"))
@@ -50,10 +50,10 @@ def test_a_job_goes_on_with_what_was_approved(
     assert (said["status"], said["decided_by"]) == ("approved", ["UCLEO0001"])
     assert said["edited_by"] == ["UANA00001"]
     assert shop.client.get_request(said["id"]).status is RequestStatus.UNKNOWN
-    assert main(["outcome", said["receipt"], "failed", "--result", "the disk is full"]) == 0
+    assert main(["outcome", said["claim"], "failed", "--result", "the disk is full"]) == 0
     stands = shop.client.get_request(said["id"])
     assert (stands.status, stands.note) == (RequestStatus.FAILED, "the disk is full")
-    assert main(["outcome", said["receipt"], "succeeded"]) == 1
+    assert main(["outcome", said["claim"], "succeeded"]) == 1
     assert "it has ended" in capsys.readouterr().err.lower()
 
 

@@ -113,17 +113,17 @@ SUCCEEDED, FAILED = "succeeded", "failed"
 
 
 def add_report_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the receipt, the outcome and its description."""
-    parser.add_argument("receipt", help="what `countersign ask` has printed as receipt")
+    """Add the claim, the outcome and its description."""
+    parser.add_argument("claim", help="what `countersign ask` has printed as claim")
     parser.add_argument("how", choices=[SUCCEEDED, FAILED])
     parser.add_argument("--result", default="", help="in words, for the card and the record")
 
 
 def run_report_command(arguments: argparse.Namespace) -> int:
     """Report to Countersign how a call went; returns the exit code."""
-    request_id, _, claimant = arguments.receipt.strip().partition(":")
+    request_id, _, claimant = arguments.claim.strip().partition(":")
     if not request_id or not claimant:
-        raise UsageError("a receipt is what `countersign ask` has printed, ID:…")
+        raise UsageError("a claim is what `countersign ask` has printed, ID:…")
     done = arguments.how == SUCCEEDED
     try:
         Countersign().report(request_id, claimant, succeeded=done, result=arguments.result)

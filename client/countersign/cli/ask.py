@@ -36,6 +36,7 @@ from countersign.client import Countersign
 from countersign.decorated import humanize_identifier as name_in_words
 from countersign.durations import format_duration
 from countersign.gated_call import ClaimedGatedCall
+from countersign.receipts import ReceiptError
 from countersign.request import (
     CountersignError,
     DidNotWork,
@@ -319,6 +320,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="let a value be read as code by the command behind --: whoever edits it may run all",
     )
+    parser.add_argument(
+        "--verify",
+        default="",
+        metavar="FILE",
+        help="go on only if the receipt holds, by the installation's public keys in this file",
+    )
+    parser.add_argument(
+        "--approvers",
+        type=int,
+        default=1,
+        metavar="N",
+        help="with --verify: so many people at least",
+    )
     add_request_options(parser, "30m")
     parser.set_defaults(behind=None)
     parser.epilog = (
@@ -339,11 +353,13 @@ def run(arguments: argparse.Namespace) -> int:
     if command is not None and not around["reason"]:
         around["reason"] = f"It runs: {command}"
     try:
-        client = Countersign()
+        client = Countersign(verify=arguments.verify, approvers=arguments.approvers)
         request = wait_for_approval(client, what, values, wait, **around)
         if command is not None:
-            return _claim_and_run_command(client, request, command)
-        _claim_and_print_request(client, request)
+            return _claim_and_run_command(client, request, arguments.name, command)
+        _claim_and_print_request(client, request, arguments.name)
+    except (OSError, ReceiptError) as error:
+        raise UsageError(f"--verify: {error}") from error
     except CountersignError as error:
         if error.request is not None and command is None:
             _print_request(error.request)
@@ -367,24 +383,24 @@ def _parse_job_command(
     return command
 
 
-def _claim_and_print_request(client: Countersign, request: Request) -> None:
-    """Print the request; if the job itself does the work, claim it first and add the receipt."""
+def _claim_and_print_request(client: Countersign, request: Request, name: str) -> None:
+    """Print the request; if the job itself does the work, claim it first and add the claim."""
     if not request.handed_over:
         _print_request(request)
         return
-    taken = ClaimedGatedCall(client, request)
+    taken = ClaimedGatedCall(client, request, name)
     with suppress(CountersignError):  # who asked goes on; people are then asked how it ended
         client.report(request.id, taken.claimant, succeeded=None, result=HANDED)
-    _print_request(taken.request, receipt=taken.receipt)
+    _print_request(taken.request, claim=taken.claim_text)
 
 
 def _claim_and_run_command(
-    client: Countersign, request: Request, command: CommandTemplate
+    client: Countersign, request: Request, name: str, command: CommandTemplate
 ) -> ExitCode:
     if request.status is RequestStatus.SUCCEEDED:
         print_progress(DONE_BEFORE)
         return ExitCode.APPROVED
-    taken = ClaimedGatedCall(client, request)
+    taken = ClaimedGatedCall(client, request, name)
     began = time.monotonic()
     with taken.renew_lease_during_block():
         code, how = _run_job_command(command, taken.request.arguments)
@@ -457,7 +473,7 @@ def _get_exit_code(error: CountersignError) -> ExitCode:
     return ExitCode.NOT_ASKED
 
 
-def _print_request(request: Request, receipt: str = "") -> None:
+def _print_request(request: Request, claim: str = "") -> None:
     found: dict[str, Any] = {
         "status": request.status.value,
         "arguments": request.arguments,
@@ -467,6 +483,6 @@ def _print_request(request: Request, receipt: str = "") -> None:
         "link": request.link,
         "note": request.note,
         "result": request.result,
-        **({"receipt": receipt} if receipt else {}),
+        **({"claim": claim} if claim else {}),
     }
     print_line(json.dumps(found))

@@ -98,6 +98,9 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "an MCP server whose tools run once people have approved each call",
         is_server=True,
     ),
+    "verify": CommandEntry(
+        "countersign.cli.verify", "check a receipt of what people approved, without asking the bot"
+    ),
 }
 
 

@@ -1,0 +1,223 @@
+"""Receipts: signed statements of what was decided about a call, and of how it ended.
+
+Anybody who has the installation's public keys can check one without the bot, with
+`countersign verify` or `countersign.receipts`. A receipt says what the record says; it is not made
+where the record does not fit what people were shown.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from bot.approvals import call_state
+from bot.policy.gates import Ask, load_gate
+from bot.tools import Registry, Tool
+from countersign import receipts
+from storage import calls, digest, runs
+from storage.masking import MASK, mask_secrets, replace_values_at_paths
+from storage.record import Call, Run, Transaction, Vote
+from storage.states import CallStatus, CallVerb
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+C = CallStatus
+BEGUN = (C.APPROVED, C.RUNNING, C.ENTRUSTED, C.SUCCEEDED, C.FAILED, C.UNKNOWN)
+ENDED = (C.SUCCEEDED, C.FAILED, C.UNKNOWN)
+PURPOSE = b"countersign receipts"  # for nothing but these are the keys derived that sign them
+Json = dict[str, Any]
+
+
+class NoReceiptError(ValueError):
+    """Raised where there is no receipt of a call; the text is a sentence that says why."""
+
+
+class ReceiptWriter:
+    """Writes receipts with the installation's key; one per process, for any thread."""
+
+    def __init__(self, key: bytes, tools: Registry) -> None:
+        """`key` signs the record; the key that signs receipts is derived from it."""
+        self._key = key
+        self._tools = tools
+
+    def build_public_keys(self) -> Json:
+        """Return the public keys, the one in use first, as a JSON Web Key Set."""
+        found = digest.list_current_and_older_keys(self._key)
+        return {"keys": [receipts.build_public_jwk(_get_public_bytes(each)) for each in found]}
+
+    def write_receipts(self, tx: Transaction, call: Call) -> Json:
+        """Return the receipts of a call as {"decision": envelope, "end": envelope or None}.
+
+        The same rows give the same bytes. Raises NoReceiptError.
+        """
+        run, shown = runs.find_run(tx, call.run_id), calls.find_call_with_votes(tx, call)
+        tool = self._tools.find_tool_of_call(call)
+        if run is None or shown is None or run.purged_at is not None:
+            raise NoReceiptError("What was asked is no longer in the record.")
+        if tool is None:
+            raise NoReceiptError("The tool that this was for is no longer there.")
+        if call.status is C.PENDING:
+            raise NoReceiptError("This is not decided yet.")
+        self._check_digests(run, shown, tool)
+        nonce = hmac.digest(self._seed, f"{call.id} {call.revision}".encode(), "sha256").hex()[:32]
+        about = {
+            "workspace": run.team,
+            "request": run.id,
+            "call": call.id,
+            "revision": call.revision,
+            "nonce": nonce,
+        }
+        subject = receipts.compute_subject_digest(
+            call.tool, json.loads(shown.revision.arguments), nonce
+        )
+        decision = self._sign(
+            receipts.DECISION, subject, about | self._describe_decision(tx, run, shown, tool, nonce)
+        )
+        if call.status not in ENDED:
+            return {"decision": decision, "end": None}
+        named = {"sha256": sha256(base64.b64decode(decision["payload"])).hexdigest()}
+        ended = {
+            "decision": named,
+            "status": str(call.status),
+            "endedAt": call.finished_at.isoformat() if call.finished_at else None,
+            "note": mask_secrets(call.note),
+        }
+        return {"decision": decision, "end": self._sign(receipts.END, subject, about | ended)}
+
+    def _check_digests(self, run: Run, shown: calls.CallWithVotes, tool: Tool[Any]) -> None:
+        """Raise NoReceiptError where rows do not say what people were shown."""
+        call = shown.call
+        if not call.digest:
+            raise NoReceiptError("Nobody was shown this, so there is nothing to sign.")
+        found = call_state.compute_call_digest(
+            self._key,
+            run,
+            tool,
+            shown.revision.arguments,
+            gate=call.gate,
+            revision=call.revision,
+            expects=call.expects,
+            key_id=call.key_id,
+        )
+        votes = [vote.digest for vote in shown.votes]
+        if {found, shown.revision.digest, *votes} != {call.digest}:
+            raise NoReceiptError("The record does not fit what people were shown.")
+
+    def _describe_decision(
+        self,
+        tx: Transaction,
+        run: Run,
+        shown: calls.CallWithVotes,
+        tool: Tool[Any],
+        nonce: str,
+    ) -> Json:
+        call, gate = shown.call, load_gate(shown.call.gate)
+        arguments = json.loads(shown.revision.arguments)
+        until = call_state.find_approval_expiry(call)
+        granted = call_state.find_grant_author_id(tx, call)
+        decided: Json = {
+            "tool": call.tool,
+            "effect": call_state.describe_revision_effect(self._tools, call, shown.revision),
+            "arguments": tool.mask_arguments(arguments),
+            "secrets": _hash_secrets(tool, arguments, nonce),
+            "requester": run.requester,
+            "source": str(run.source),
+            "client": run.client,
+            "rule": getattr(gate, "rule", ""),
+            "gate": sha256(call.gate.encode()).hexdigest(),
+            "decision": _describe_status(call, shown.votes, asked=isinstance(gate, Ask)),
+            "decidedAt": call.decided_at.isoformat() if call.decided_at else None,
+            "goodUntil": until.isoformat() if until and call.status in BEGUN else None,
+            "votes": [_describe_vote(vote) for vote in _list_counted_votes(shown.votes)],
+            "editors": sorted(shown.editors),
+        }
+        return decided | ({"grantedBy": granted} if granted else {})
+
+    @cached_property
+    def _seed(self) -> bytes:
+        return hmac.digest(bytes(self._key), PURPOSE + b" nonce", "sha256")
+
+    @cached_property
+    def _private(self) -> Ed25519PrivateKey:
+        return _derive_private_key(self._key)
+
+    @cached_property
+    def _key_id(self) -> str:
+        return receipts.compute_public_key_id(_get_public_bytes(self._key))
+
+    def _sign(self, kind: str, subject: str, predicate: Mapping[str, Any]) -> Json:
+        """Return a DSSE envelope with an in-toto statement about the subject."""
+        statement = {
+            "_type": receipts.STATEMENT_TYPE,
+            "subject": [{"name": "call", "digest": {"sha256": subject}}],
+            "predicateType": kind,
+            "predicate": predicate,
+        }
+        payload = digest.canonical_json(statement).encode()
+        signature = self._private.sign(receipts.encode_for_signing(payload))
+        return {
+            "payloadType": receipts.PAYLOAD_TYPE,
+            "payload": base64.b64encode(payload).decode(),
+            "signatures": [{"keyid": self._key_id, "sig": base64.b64encode(signature).decode()}],
+        }
+
+
+def _derive_private_key(key: bytes) -> Ed25519PrivateKey:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    return Ed25519PrivateKey.from_private_bytes(hmac.digest(bytes(key), PURPOSE, "sha256"))
+
+
+def _get_public_bytes(key: bytes) -> bytes:
+    return _derive_private_key(key).public_key().public_bytes_raw()
+
+
+def _describe_status(call: Call, votes: Sequence[Vote], *, asked: bool) -> str:
+    """Return the decision in a word.
+
+    approved (by people), granted (under an approval that somebody saved), allowed (by policy),
+    break_glass (run by one person without approval), or the call's status, such as rejected.
+    """
+    if call.status not in BEGUN:
+        return str(call.status)
+    if not asked:
+        return "allowed"
+    if call_state.find_break_glass_vote(votes):
+        return "break_glass"
+    return "granted" if call.grant_id else "approved"
+
+
+def _list_counted_votes(votes: Sequence[Vote]) -> list[Vote]:
+    others = [each for each in votes if each.verb is not CallVerb.APPROVE]
+    return [*call_state.list_approving_votes(votes), *others]
+
+
+def _describe_vote(vote: Vote) -> Json:
+    """Return a vote with its evidence: Slack said that it was this person."""
+    return {
+        "verb": str(vote.verb),
+        "person": vote.person,
+        "for": vote.for_person,
+        "stage": vote.stage,
+        "at": vote.created_at.isoformat(),
+        "evidence": "slack",
+    }
+
+
+def _hash_secrets(tool: Tool[Any], arguments: Mapping[str, Any], nonce: str) -> dict[str, str]:
+    """Return the SHA-256 of each secret value behind the nonce, by its JSON Pointer."""
+    found: dict[str, str] = {}
+
+    def note(path: Any, value: Any) -> str:
+        pointer = "".join(f"/{str(each).replace('~', '~0').replace('/', '~1')}" for each in path)
+        found[pointer] = sha256(f"{nonce}:{digest.canonical_json(value)}".encode()).hexdigest()
+        return MASK
+
+    replace_values_at_paths(arguments, tool.list_secret_paths(arguments), note)
+    return found

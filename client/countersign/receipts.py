@@ -1,0 +1,362 @@
+"""Receipts: signed statements of what people decided about a call, and of how it ended.
+
+A receipt is a DSSE envelope (github.com/secure-systems-lab/dsse) around an in-toto Statement v1,
+signed with the installation's Ed25519 key. Checking one needs its public key and nothing else: no
+network, no bot. The package `cryptography` does the arithmetic (`countersign-client[verify]`).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    from countersign.request import Handout
+
+PAYLOAD_TYPE = "application/vnd.in-toto+json"
+STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+DECISION = "urn:countersign:decision:v1"
+END = "urn:countersign:end:v1"
+MOST = 1_000_000  # bytes of a receipt that is read
+EXACT = 2**53  # from here on a float is no exact integer
+
+
+class ReceiptError(ValueError):
+    """Raised for a receipt that does not hold; the text is a sentence that says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """A receipt whose signature is right."""
+
+    kind: str  # DECISION or END
+    key_id: str  # of the installation's key that has signed it
+    subject: str  # SHA-256 of what may run, in hexadecimal digits
+    content: Mapping[str, Any]  # the statement's predicate
+    digest: str  # SHA-256 of the signed statement, by which the receipt of the end names it
+
+
+# Public keys.
+
+
+def compute_public_key_id(raw: bytes) -> str:
+    """Return the RFC 7638 thumbprint of an Ed25519 public key, given as its 32 bytes."""
+    x = _encode_base64url(raw)
+    members = f'{{"crv":"Ed25519","kty":"OKP","x":"{x}"}}'
+    return _encode_base64url(hashlib.sha256(members.encode()).digest())
+
+
+def build_public_jwk(raw: bytes) -> dict[str, str]:
+    """Return an Ed25519 public key, given as its 32 bytes, as a JSON Web Key."""
+    x, key_id = _encode_base64url(raw), compute_public_key_id(raw)
+    return {"kty": "OKP", "crv": "Ed25519", "x": x, "kid": key_id, "use": "sig", "alg": "EdDSA"}
+
+
+def read_public_keys(text: str) -> dict[str, Ed25519PublicKey]:
+    """Return the Ed25519 public keys in a JSON Web Key Set or a single JSON Web Key, by their id.
+
+    The id is computed from the key itself; a `kid` that says something else is an error. Raises
+    ReceiptError for anything that is not such a key.
+    """
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    found = _parse_object(text, "the file of keys")
+    listed = found["keys"] if isinstance(found.get("keys"), list) else [found]
+    keys: dict[str, Ed25519PublicKey] = {}
+    for each in listed:
+        if not isinstance(each, dict) or (each.get("kty"), each.get("crv")) != ("OKP", "Ed25519"):
+            raise ReceiptError("A key in the file is not an Ed25519 public key.")
+        raw = _decode_base64url(each.get("x"))
+        if len(raw) != 32:
+            raise ReceiptError("A key in the file is not an Ed25519 public key.")
+        key_id = compute_public_key_id(raw)
+        if each.get("kid", key_id) != key_id:
+            raise ReceiptError("A key in the file has another key's id.")
+        keys[key_id] = Ed25519PublicKey.from_public_bytes(raw)
+    if not keys:
+        raise ReceiptError("The file of keys has no key.")
+    return keys
+
+
+# The signature.
+
+
+def encode_for_signing(payload: bytes) -> bytes:
+    """Return the bytes that are signed: DSSE's pre-authentication encoding of a statement."""
+    kind = PAYLOAD_TYPE.encode()
+    return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
+
+
+def verify_receipt(text: str, keys: Mapping[str, Ed25519PublicKey]) -> Receipt:
+    """Check a receipt's form and signature and return it; raises ReceiptError.
+
+    `text`: the envelope as JSON. `keys`: see `read_public_keys`. Nothing in the receipt is trusted
+    before its signature is checked, and nothing beside what is signed is accepted.
+    """
+    from cryptography.exceptions import InvalidSignature
+
+    envelope = _parse_object(text, "the receipt")
+    if set(envelope) != {"payloadType", "payload", "signatures"}:
+        raise ReceiptError("This is not a receipt of Countersign.")
+    signatures = envelope["signatures"]
+    one = signatures[0] if isinstance(signatures, list) and len(signatures) == 1 else None
+    if not isinstance(one, dict) or set(one) != {"keyid", "sig"}:
+        raise ReceiptError("The receipt does not have exactly one signature.")
+    if envelope["payloadType"] != PAYLOAD_TYPE:
+        raise ReceiptError("The receipt holds something else than a statement.")
+    payload, signature = _decode_base64(envelope["payload"]), _decode_base64(one["sig"])
+    key = keys.get(one["keyid"]) if isinstance(one["keyid"], str) else None
+    if key is None:
+        raise ReceiptError("The receipt is signed with a key that is not among the given ones.")
+    try:
+        key.verify(signature, encode_for_signing(payload))
+    except InvalidSignature:
+        raise ReceiptError("The signature does not fit: the receipt was changed.") from None
+    return _read_statement(payload, one["keyid"])
+
+
+def _read_statement(payload: bytes, key_id: str) -> Receipt:
+    statement = _parse_object(payload.decode("utf-8", "replace"), "the statement")
+    kind, content = statement.get("predicateType"), statement.get("predicate")
+    if statement.get("_type") != STATEMENT_TYPE or kind not in (DECISION, END):
+        raise ReceiptError("The receipt is of a kind that this program does not know.")
+    subjects = statement.get("subject")
+    one = subjects[0] if isinstance(subjects, list) and len(subjects) == 1 else None
+    digest = one.get("digest") if isinstance(one, dict) else None
+    subject = digest.get("sha256") if isinstance(digest, dict) else None
+    if not isinstance(content, dict) or not isinstance(subject, str):
+        raise ReceiptError("The receipt's statement is not whole.")
+    return Receipt(str(kind), key_id, subject, content, hashlib.sha256(payload).hexdigest())
+
+
+# What a program may rely on before it runs the call.
+
+
+def compute_subject_digest(tool: str, arguments: Mapping[str, Any], nonce: str) -> str:
+    """Return the SHA-256 of what may run, in hexadecimal digits.
+
+    It is taken of the RFC 8785 JSON of {"arguments", "nonce", "tool"}. Raises ReceiptError for a
+    value that has no such form.
+    """
+    whole = {"arguments": arguments, "nonce": nonce, "tool": tool}
+    return hashlib.sha256(encode_canonical_json(whole).encode()).hexdigest()
+
+
+def check_approval(
+    receipt: Receipt,
+    *,
+    tool: str = "",
+    arguments: Mapping[str, Any] | None = None,
+    approvers: int = 1,
+    now: datetime,
+) -> None:
+    """Raise ReceiptError unless the receipt approves this call now.
+
+    `tool`, `arguments`: what is about to run; "" and None: whatever was approved. `approvers`: how
+    many different people have to have approved it at least. `now`: aware; an approval is good until
+    the time it names.
+    """
+    content = receipt.content
+    if receipt.kind != DECISION or content.get("decision") != "approved":
+        raise ReceiptError("The receipt does not say that the call was approved.")
+    if tool and content.get("tool") != tool:
+        raise ReceiptError(f"What was approved is {content.get('tool')}, not {tool}.")
+    if arguments is None and not content.get("secrets"):
+        arguments = content.get("arguments")
+    if arguments is not None:
+        found = compute_subject_digest(
+            str(content.get("tool")), arguments, str(content.get("nonce"))
+        )
+        if found != receipt.subject:
+            raise ReceiptError("The arguments are not the ones that were approved.")
+    count = len(set(list_approvers(receipt)))
+    if count < approvers:
+        people = "1 person has" if count == 1 else f"{count} people have"
+        raise ReceiptError(f"{people} approved it, and {approvers} are needed.")
+    until = _parse_time(content.get("goodUntil"))
+    if until is None or now > until:
+        raise ReceiptError("The approval is too old.")
+
+
+def list_approvers(receipt: Receipt) -> list[str]:
+    """Return the ids of the people whose approval counts, in the order in which they gave it.
+
+    Where somebody decided for another person, that is the other person.
+    """
+    votes = receipt.content.get("votes")
+    given = [each for each in votes if isinstance(each, dict)] if isinstance(votes, list) else []
+    return [
+        str(each.get("for") or each.get("person")) for each in given if each["verb"] == "approve"
+    ]
+
+
+def check_end(receipt: Receipt, decision: Receipt) -> None:
+    """Raise ReceiptError unless `receipt` says how the call of this decision ended."""
+    named = receipt.content.get("decision")
+    digest = named.get("sha256") if isinstance(named, dict) else None
+    if receipt.kind != END or digest != decision.digest or receipt.subject != decision.subject:
+        raise ReceiptError("The receipt of the end belongs to another decision.")
+
+
+# JSON, read strictly and written canonically.
+
+
+def encode_canonical_json(value: Any) -> str:
+    """Return RFC 8785 JSON; raises ReceiptError for a value that has no such form."""
+    if isinstance(value, Mapping):
+        ordered = sorted(value, key=lambda key: str(key).encode("utf-16-be", "surrogatepass"))
+        members = (f"{json.dumps(key, ensure_ascii=False)}:" for key in ordered)
+        pairs = zip(members, (encode_canonical_json(value[key]) for key in ordered), strict=True)
+        return "{" + ",".join(name + each for name, each in pairs) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(encode_canonical_json, value)) + "]"
+    if isinstance(value, float):
+        return _format_float(value)
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= EXACT:
+        raise ReceiptError("A number is too large to be exact.")
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _format_float(value: float) -> str:
+    """Return a number as ECMAScript writes it, which is what RFC 8785 asks for."""
+    if not math.isfinite(value):
+        raise ReceiptError("A number is not finite.")
+    if value == 0:
+        return "0"
+    sign, digits, exponent = _split_float(value)
+    point = exponent + len(digits)  # where the decimal point stands, from the first digit
+    if len(digits) <= point <= 21:
+        text = digits + "0" * (point - len(digits))
+    elif 0 < point <= 21:
+        text = f"{digits[:point]}.{digits[point:]}"
+    elif -6 < point <= 0:
+        text = f"0.{'0' * -point}{digits}"
+    else:
+        fraction = f".{digits[1:]}" if digits[1:] else ""
+        text = f"{digits[0]}{fraction}e{point - 1:+d}"
+    return sign + text
+
+
+def _split_float(value: float) -> tuple[str, str, int]:
+    """Return the sign, the shortest digits that stand for the number, and their exponent."""
+    mantissa, _, power = f"{value!r}".partition("e")
+    sign, mantissa = ("-", mantissa[1:]) if mantissa.startswith("-") else ("", mantissa)
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    exponent = int(power or 0) - len(fraction)
+    kept = digits.rstrip("0")
+    return sign, kept, exponent + len(digits) - len(kept)
+
+
+def _parse_object(text: str, what: str) -> dict[str, Any]:
+    """Return a JSON object; ReceiptError for anything else, and for a key that stands twice."""
+
+    def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(found)
+        if len(made) != len(found):
+            raise ReceiptError(f"In {what} a name stands twice.")
+        return made
+
+    def refuse(_: str) -> Any:
+        raise ReceiptError(f"In {what} a number is not finite.")
+
+    if len(text) > MOST:
+        raise ReceiptError(f"{what[:1].upper()}{what[1:]} is too long.")
+    try:
+        value = json.loads(text, object_pairs_hook=pairs, parse_constant=refuse)
+    except ReceiptError:
+        raise
+    except (ValueError, RecursionError):
+        raise ReceiptError(f"{what[:1].upper()}{what[1:]} is not JSON.") from None
+    if not isinstance(value, dict):
+        raise ReceiptError(f"{what[:1].upper()}{what[1:]} is not a JSON object.")
+    return value
+
+
+def _decode_base64(text: object) -> bytes:
+    """Return the bytes of standard base64, and only of the one way to write them."""
+    try:
+        raw = base64.b64decode(str(text), validate=True)
+    except (ValueError, binascii.Error):
+        raw = b""
+    if not isinstance(text, str) or base64.b64encode(raw).decode() != text:
+        raise ReceiptError("The receipt's base64 is not right.")
+    return raw
+
+
+def _encode_base64url(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def _decode_base64url(text: object) -> bytes:
+    try:
+        raw = base64.urlsafe_b64decode(f"{text}==")
+    except (ValueError, binascii.Error):
+        return b""
+    return raw if _encode_base64url(raw) == text else b""
+
+
+def _parse_time(text: object) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    return found if found.tzinfo else None
+
+
+def split_receipt_file(text: str) -> Sequence[tuple[str, str | None]]:
+    """Return the decision and the end in each line of a receipt file, each as its JSON text.
+
+    A line is what `countersign receipt` prints and the API returns: {"decision": …, "end": … or
+    null}; a bare envelope of a decision is accepted as well. Raises ReceiptError.
+    """
+    try:
+        whole = [_parse_object(text, "the receipt")]
+    except ReceiptError:
+        lines = [line for line in text.splitlines() if line.strip()]
+        if len(lines) < 2:
+            raise
+        whole = [_parse_object(line, "the receipt") for line in lines]
+    found: list[tuple[str, str | None]] = []
+    for each in whole:
+        if "decision" not in each:
+            found.append((json.dumps(each), None))
+            continue
+        end = each.get("end")
+        found.append((json.dumps(each["decision"]), None if end is None else json.dumps(end)))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptCheck:
+    """What a program demands of the receipt of each call that it claims, before it runs it."""
+
+    keys: Mapping[str, Ed25519PublicKey]
+    approvers: int
+
+    def check_claim(self, request_id: str, tool: str, handout: Handout) -> None:
+        """Raise ReceiptError unless the receipt approves just this call, now."""
+        receipt = verify_receipt(json.dumps(handout.receipt), self.keys)
+        about = receipt.content.get("request"), receipt.content.get("revision")
+        if about != (request_id, handout.revision):
+            raise ReceiptError("It is the receipt of another call.")
+        now = datetime.now(UTC)  # noqa: TID251  # a program that has no clock of ours
+        check_approval(
+            receipt, tool=tool, arguments=handout.arguments, approvers=self.approvers, now=now
+        )
+
+
+def load_receipt_check(path: str | PathLike[str], approvers: int) -> ReceiptCheck:
+    """Return the check with the public keys in this file; raises OSError and ReceiptError."""
+    return ReceiptCheck(read_public_keys(Path(path).read_text("utf-8")), approvers)

@@ -1,0 +1,249 @@
+"""A receipt is checked strictly: whatever is changed in it, it does not hold."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rfc8785
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from hypothesis import given
+from hypothesis import strategies as st
+
+from countersign import receipts
+
+AT = datetime(2026, 11, 26, 12, 0, tzinfo=UTC)
+PRIVATE = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+RAW = PRIVATE.public_key().public_bytes_raw()
+JWK = receipts.build_public_jwk(RAW)
+KEYS = receipts.read_public_keys(json.dumps(JWK))
+ARGUMENTS = {"amount": "40.00", "order_id": 1042, "reason": "damaged", "tags": [1, 0.5, None]}
+VOTE = {"verb": "approve", "person": "UANA00001", "for": "", "stage": 0, "at": AT.isoformat()}
+CONTENT: dict[str, Any] = {
+    "nonce": "0" * 32,
+    "tool": "refund_order",
+    "effect": "Refund 40.00 EUR of order 1042",
+    "arguments": ARGUMENTS,
+    "secrets": {},
+    "decision": "approved",
+    "decidedAt": AT.isoformat(),
+    "goodUntil": (AT + timedelta(days=1)).isoformat(),
+    "votes": [VOTE],
+}
+
+
+def statement(**content: Any) -> dict[str, Any]:
+    made = deepcopy(CONTENT) | content
+    digest = receipts.compute_subject_digest("refund_order", ARGUMENTS, CONTENT["nonce"])
+    return {
+        "_type": receipts.STATEMENT_TYPE,
+        "subject": [{"name": "call", "digest": {"sha256": digest}}],
+        "predicateType": receipts.DECISION,
+        "predicate": made,
+    }
+
+
+def signed(whole: Any, key: Ed25519PrivateKey = PRIVATE) -> dict[str, Any]:
+    payload = whole if isinstance(whole, bytes) else json.dumps(whole).encode()
+    signature = key.sign(receipts.encode_for_signing(payload))
+    raw = key.public_key().public_bytes_raw()
+    return {
+        "payloadType": receipts.PAYLOAD_TYPE,
+        "payload": base64.b64encode(payload).decode(),
+        "signatures": [
+            {
+                "keyid": receipts.compute_public_key_id(raw),
+                "sig": base64.b64encode(signature).decode(),
+            }
+        ],
+    }
+
+
+def test_a_right_receipt_holds() -> None:
+    """For its arguments, its tool, one approver, until its time."""
+    receipt = receipts.verify_receipt(json.dumps(signed(statement())), KEYS)
+    receipts.check_approval(receipt, tool="refund_order", arguments=ARGUMENTS, now=AT)
+    receipts.check_approval(receipt, now=AT + timedelta(days=1))
+    assert receipts.list_approvers(receipt) == ["UANA00001"]
+
+
+def strings(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The paths of all texts in JSON."""
+    if isinstance(value, str):
+        yield path
+    parts = value.items() if isinstance(value, dict) else enumerate(value or ())
+    if isinstance(value, dict | list):
+        for key, each in parts:
+            yield from strings(each, (*path, key))
+
+
+def test_no_character_of_a_receipt_may_change() -> None:
+    """Each character of each text of the envelope, replaced by its neighbour."""
+    whole = signed(statement())
+    for path in strings(whole):
+        *parents, last = path
+        for place in range(len(whole["payload"]) if path == ("payload",) else 200):
+            changed = deepcopy(whole)
+            at: Any = changed
+            for each in parents:
+                at = at[each]
+            if place >= len(at[last]):
+                break
+            other = "A" if at[last][place] != "A" else "B"
+            at[last] = at[last][:place] + other + at[last][place + 1 :]
+            with pytest.raises(receipts.ReceiptError):
+                receipts.verify_receipt(json.dumps(changed), KEYS)
+
+
+def twice(name: str) -> str:
+    text = json.dumps(signed(statement()))
+    return f'{{"{name}": 1, {text[1:]}'
+
+
+def without(name: str) -> str:
+    made = signed(statement())
+    del made[name]
+    return json.dumps(made)
+
+
+def changed(change: Callable[[dict[str, Any]], Any]) -> str:
+    made = signed(statement())
+    change(made)
+    return json.dumps(made)
+
+
+OTHER = Ed25519PrivateKey.from_private_bytes(bytes(32))
+NOT_A_RECEIPT = {
+    "nothing": "",
+    "no JSON": "{",
+    "a list": "[]",
+    "null": "null",
+    "too long": " " * 1_000_001,
+    "deep": "[" * 100_000,
+    "without a payload": without("payload"),
+    "without signatures": without("signatures"),
+    "with more": changed(lambda made: made.update(more=1)),
+    "a name twice": twice("payload"),
+    "two signatures": changed(lambda made: made["signatures"].append(made["signatures"][0])),
+    "no signature": changed(lambda made: made["signatures"].clear()),
+    "another's signature": json.dumps(signed(statement(), OTHER)),
+    "another's under our name": changed(
+        lambda made: made["signatures"][0].update(
+            sig=signed(statement(), OTHER)["signatures"][0]["sig"]
+        )
+    ),
+    "unpadded": changed(lambda made: made.update(payload=made["payload"] + "====")),
+    "with a line break": changed(lambda made: made.update(payload=made["payload"] + "\n")),
+    "a signature of numbers": changed(lambda made: made["signatures"][0].update(sig=7)),
+    "another type": json.dumps(
+        signed(statement() | {"_type": "https://in-toto.io/Statement/v0.1"})
+    ),
+    "another predicate": json.dumps(signed(statement() | {"predicateType": "urn:other"})),
+    "two subjects": json.dumps(signed(statement() | {"subject": statement()["subject"] * 2})),
+    "no subject": json.dumps(signed(statement() | {"subject": []})),
+    "no predicate": json.dumps(signed(statement() | {"predicate": None})),
+    "signed nonsense": json.dumps(signed(b"\xff\xfe")),
+}
+
+
+@pytest.mark.parametrize("what", NOT_A_RECEIPT)
+def test_what_is_no_receipt_is_refused(what: str) -> None:
+    """With a sentence, whatever it is."""
+    with pytest.raises(receipts.ReceiptError, match=r"^[A-Z].*\.$"):
+        receipts.verify_receipt(NOT_A_RECEIPT[what], KEYS)
+
+
+NO_APPROVAL: dict[str, dict[str, Any]] = {
+    "rejected": {"decision": "rejected"},
+    "allowed by policy": {"decision": "allowed"},
+    "no decision": {"decision": None},
+    "no votes": {"votes": []},
+    "only rejections": {"votes": [VOTE | {"verb": "reject"}]},
+    "votes of no form": {"votes": "UANA00001"},
+    "no end of its time": {"goodUntil": None},
+    "a time without a zone": {"goodUntil": "2027-01-01T00:00:00"},
+    "an earlier time": {"goodUntil": (AT - timedelta(seconds=1)).isoformat()},
+    "other arguments": {"arguments": ARGUMENTS | {"amount": "400.00"}},
+    "another tool": {"tool": "cancel_order"},
+    "another nonce": {"nonce": "1" * 32},
+}
+
+
+@pytest.mark.parametrize("what", NO_APPROVAL)
+def test_what_approves_nothing_is_refused(what: str) -> None:
+    """Though the installation has signed it."""
+    receipt = receipts.verify_receipt(json.dumps(signed(statement(**NO_APPROVAL[what]))), KEYS)
+    with pytest.raises(receipts.ReceiptError, match=r"^[A-Z0-9].*\.$"):
+        receipts.check_approval(receipt, tool="refund_order", now=AT)
+
+
+def test_two_votes_of_one_person_are_one_approver() -> None:
+    """Also where a delegate gave one of them."""
+    votes = [VOTE, VOTE | {"person": "UDAN00001", "for": "UANA00001"}]
+    receipt = receipts.verify_receipt(json.dumps(signed(statement(votes=votes))), KEYS)
+    receipts.check_approval(receipt, approvers=1, now=AT)
+    with pytest.raises(receipts.ReceiptError, match="1 person has approved it, and 2 are needed"):
+        receipts.check_approval(receipt, approvers=2, now=AT)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        '{"keys": []}',
+        '{"keys": [1]}',
+        '{"kty": "RSA", "n": "AQAB"}',
+        '{"kty": "OKP", "crv": "Ed25519", "x": "AAAA"}',
+        json.dumps(JWK | {"kid": "another"}),
+        json.dumps(JWK | {"x": JWK["x"] + "="}),
+    ],
+)
+def test_what_is_no_key_is_refused(text: str) -> None:
+    """A key of another kind, of another length, or under another's name."""
+    with pytest.raises(receipts.ReceiptError):
+        receipts.read_public_keys(text)
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53) + 1, 2**53 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXT,
+    lambda inner: st.lists(inner) | st.dictionaries(TEXT, inner),
+)
+
+
+@given(JSON)
+def test_json_is_written_as_rfc_8785_says(value: Any) -> None:
+    """As another implementation writes it."""
+    assert receipts.encode_canonical_json(value).encode() == rfc8785.dumps(value)
+
+
+VECTORS = Path(__file__).parents[2] / "docs" / "receipt-vectors.json"
+
+
+def test_the_published_examples_hold_and_fail_as_they_say() -> None:
+    """Whoever writes a checker in another language has these: one good receipt, and bad ones."""
+    found = json.loads(VECTORS.read_text("utf-8"))
+    keys = receipts.read_public_keys(json.dumps(found["keys"]))
+    now = datetime.fromisoformat(found["now"])
+
+    def check(text: str) -> None:
+        receipt = receipts.verify_receipt(text, keys)
+        receipts.check_approval(receipt, tool=found["tool"], arguments=found["arguments"], now=now)
+
+    check(found["good"])
+    assert len(found["bad"]) >= 20
+    for each in found["bad"]:
+        with pytest.raises(receipts.ReceiptError, match="^" + re.escape(each["why"])):
+            check(each["receipt"])

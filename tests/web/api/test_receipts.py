@@ -1,0 +1,195 @@
+"""Receipts over HTTP: what was decided and how it ended, signed; the client alone checks them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from copy import deepcopy
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from securesystemslib.dsse import Envelope
+from securesystemslib.signer import SSlibKey
+from sqlalchemy import text
+
+from countersign import receipts
+from countersign.cli.commands import main
+from tests.stories.harness import Harness
+from tests.stories.steps import open_modal, reject, typed, vote
+from tests.web.api.conftest import Asks
+from tests.web.api.program import SUPPORT, Program
+
+
+def keys_of(program: Program) -> dict[str, Any]:
+    status, found = program.ask("GET", "/v1/receipt-keys")
+    assert status == 200
+    return found
+
+
+def receipt_of(program: Program, asked: dict[str, Any]) -> dict[str, Any]:
+    status, found = program.ask("GET", f"/v1/requests/{asked['id']}/receipt")
+    assert status == 200, found
+    return found
+
+
+def opened(envelope: dict[str, Any]) -> dict[str, Any]:
+    """The statement in an envelope."""
+    statement: dict[str, Any] = json.loads(base64.b64decode(envelope["payload"]))
+    return statement
+
+
+def check_by_hand(envelope: dict[str, Any], keys: dict[str, Any]) -> None:
+    """DSSE and JWK as their specifications say, and by another implementation of DSSE."""
+    [signature] = envelope["signatures"]
+    [x] = [each["x"] for each in keys["keys"] if each["kid"] == signature["keyid"]]
+    public = Ed25519PublicKey.from_public_bytes(base64.urlsafe_b64decode(x + "="))
+    kind, payload = envelope["payloadType"].encode(), base64.b64decode(envelope["payload"])
+    signed = b" ".join(
+        [b"DSSEv1", str(len(kind)).encode(), kind, str(len(payload)).encode(), payload]
+    )
+    public.verify(base64.b64decode(signature["sig"]), signed)
+    raw = public.public_bytes_raw().hex()
+    other = SSlibKey(signature["keyid"], "ed25519", "ed25519", {"public": raw})
+    assert Envelope.from_dict(deepcopy(envelope)).verify([other], 1)
+
+
+def test_an_edited_and_approved_call_has_a_receipt(bot: Harness, asks: Asks) -> None:
+    """It names what runs, who asked, edited and approved; the claim gives the same one."""
+    program = asks()
+    asked = program.deploy("3.1.0")
+    card = program.card("3.1.0")
+    status, early = program.ask("GET", f"/v1/requests/{asked['id']}/receipt")
+    assert (status, early["detail"]) == (409, "This is not decided yet.")
+    open_modal(bot, "ana", SUPPORT, card, "edit")
+    bot.person("ana").submit(typed(version="3.1.1"))
+    vote(bot, "cleo", program.card("3.1.1", "cleo"))
+    program.look(asked, 30)
+    found, keys = receipt_of(program, asked), keys_of(program)
+    assert found["end"] is None
+    check_by_hand(found["decision"], keys)
+    statement = opened(found["decision"])
+    said = statement["predicate"]
+    assert statement["_type"] == "https://in-toto.io/Statement/v1"
+    assert (said["tool"], said["decision"], said["revision"]) == ("deploy", "approved", 2)
+    assert said["arguments"] == {"version": "3.1.1", "env": "prod"}
+    assert said["effect"] == "Deploy 3.1.1 to prod"
+    assert [(each["verb"], each["person"]) for each in said["votes"]] == [("approve", "UCLEO0001")]
+    assert said["editors"] == ["UANA00001"]
+    whole = {"arguments": said["arguments"], "nonce": said["nonce"], "tool": "deploy"}
+    canonical = json.dumps(whole, sort_keys=True, separators=(",", ":"))
+    digest = statement["subject"][0]["digest"]["sha256"]
+    assert digest == hashlib.sha256(canonical.encode()).hexdigest()
+    status, claimed = program.claim(asked)
+    assert (status, claimed["receipt"]) == (200, found["decision"])
+    program.report(asked, "rolled out")
+    after = receipt_of(program, asked)
+    assert after["decision"] == found["decision"]
+    check_by_hand(after["end"], keys)
+    end = opened(after["end"])["predicate"]
+    assert (end["status"], end["note"]) == ("succeeded", "rolled out")
+    payload = base64.b64decode(found["decision"]["payload"])
+    assert end["decision"] == {"sha256": hashlib.sha256(payload).hexdigest()}
+    assert len(json.dumps(found["decision"])) <= 2048
+
+
+def test_a_rejection_has_a_receipt_that_approves_nothing(bot: Harness, asks: Asks) -> None:
+    """It says who rejected; whoever relies on an approval refuses it."""
+    program = asks()
+    asked = program.note("not this")
+    reject(bot, "ana", SUPPORT, program.card("not this"), "no")
+    program.look(asked, 30)
+    found = receipt_of(program, asked)
+    receipt = receipts.verify_receipt(
+        json.dumps(found["decision"]), receipts.read_public_keys(json.dumps(keys_of(program)))
+    )
+    assert receipt.content["decision"] == "rejected"
+    with pytest.raises(receipts.ReceiptError, match="does not say that the call was approved"):
+        receipts.check_approval(receipt, now=bot.clock.now())
+
+
+def test_what_was_changed_by_hand_has_no_receipt(bot: Harness, asks: Asks) -> None:
+    """The installation signs only what people were shown."""
+    program = asks()
+    asked = program.deploy("3.2.0")
+    vote(bot, "ana", program.card("3.2.0"))
+    program.look(asked, 30)
+    receipt_of(program, asked)
+    gate = "UPDATE call SET gate = replace(gate, 'shop-leads', 'finance') WHERE run_id = :id"
+    with bot.app.core.store.write() as tx:
+        tx.execute(text(gate), {"id": asked["id"]})
+    status, refused = program.ask("GET", f"/v1/requests/{asked['id']}/receipt")
+    assert (status, refused["detail"]) == (409, "The record does not fit what people were shown.")
+
+
+def test_secrets_are_not_in_a_receipt(bot: Harness, asks: Asks) -> None:
+    """Their digest is, behind the nonce, so that who has the arguments can check them."""
+    program = asks()
+    given = {"account": "ops", "password": "correct horse"}
+    body = {"tool": "login", "arguments": given, "channel": "#support"}
+    status, asked = program.ask("POST", "/v1/requests", body)
+    assert status == 201, asked
+    vote(bot, "ana", program.card("ops"))
+    program.look(asked, 30)
+    found = receipt_of(program, asked)["decision"]
+    said = opened(found)["predicate"]
+    assert "correct horse" not in base64.b64decode(found["payload"]).decode()
+    digest = hashlib.sha256(f'{said["nonce"]}:"correct horse"'.encode()).hexdigest()
+    assert said["secrets"] == {"/password": digest}
+    receipt = receipts.verify_receipt(
+        json.dumps(found), receipts.read_public_keys(json.dumps(keys_of(program)))
+    )
+    now = bot.clock.now()
+    receipts.check_approval(receipt, arguments=given, now=now)
+    with pytest.raises(receipts.ReceiptError, match="not the ones that were approved"):
+        receipts.check_approval(receipt, arguments=given | {"password": "another"}, now=now)
+
+
+def test_the_command_checks_a_receipt_by_itself(
+    bot: Harness, asks: Asks, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the keys, the arguments and the number of approvers; one thing wrong and it says no."""
+    program = asks()
+    body = {"tool": "wipe", "arguments": {"text": "two of us"}, "channel": "#support"}
+    _, asked = program.ask("POST", "/v1/requests", body)
+    vote(bot, "ana", program.card("two of us"))
+    vote(bot, "cleo", program.card("two of us", "cleo"))
+    program.look(asked, 30)
+    files = {name: tmp_path / name for name in ("receipt", "keys", "right", "wrong")}
+    files["receipt"].write_text(json.dumps(receipt_of(program, asked)))
+    files["keys"].write_text(json.dumps(keys_of(program)))
+    files["right"].write_text('{"text": "two of us"}')
+    files["wrong"].write_text('{"text": "all of us"}')
+    line = ["verify", str(files["receipt"]), "--key", str(files["keys"]), "--tool", "wipe"]
+    assert main([*line, "--arguments", str(files["right"]), "--approvers", "2"]) == 0
+    told = capsys.readouterr().out
+    assert "Approved by UANA00001 and UCLEO0001" in told
+    assert "It ended on" in told
+    for more, why in (
+        (["--arguments", str(files["wrong"])], "The arguments are not the ones"),
+        (["--approvers", "3"], "2 people have approved it, and 3 are needed."),
+    ):
+        assert main([*line, *more]) == 1
+        assert why in capsys.readouterr().err
+
+
+def test_an_approval_is_good_for_so_long(bot: Harness, asks: Asks) -> None:
+    """The receipt names the time, and who relies on it later is told."""
+    program = asks()
+    asked = program.deploy("3.3.0")
+    vote(bot, "ana", program.card("3.3.0"))
+    program.look(asked, 30)
+    keys = receipts.read_public_keys(json.dumps(keys_of(program)))
+    receipt = receipts.verify_receipt(json.dumps(receipt_of(program, asked)["decision"]), keys)
+    receipts.check_approval(receipt, now=bot.clock.now())
+    with pytest.raises(receipts.ReceiptError, match="too old"):
+        receipts.check_approval(receipt, now=bot.clock.now() + timedelta(hours=25))
+
+
+def test_another_programs_request_has_no_receipt_here(bot: Harness, asks: Asks) -> None:
+    """As with all of it."""
+    asked = asks().note("mine alone")
+    assert asks().ask("GET", f"/v1/requests/{asked['id']}/receipt")[0] == 404
