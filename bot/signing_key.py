@@ -17,13 +17,28 @@ from bot.agent import outputs
 from bot.config.settings import Settings
 from bot.config.startup import StartupError
 from storage import audit_log, calls, moves
-from storage.digest import KeyFileError, compute_key_id, key_file_path, list_key_ids
+from storage.digest import (
+    KeyFileError,
+    compute_key_id,
+    key_file_path,
+    list_key_ids,
+    read_key_file,
+)
 from storage.record import Store
 from storage.states import CallStatus
 
 log = logging.getLogger("countersign.keys")
 SHORT = 16  # digits of a policy's digest; all of them stand where it was read, before
 LOST = "it was shown under a key that is lost"
+
+
+def get_signing_key(settings: Settings) -> bytes:
+    """Return the key that the bot works with; raises OSError or ValueError if there is none."""
+    if settings.signing_key is not None:
+        return settings.signing_key
+    if settings.is_shared:
+        raise KeyFileError("COUNTERSIGN_KEY must be set")
+    return read_key_file(key_file_path(settings.database_path))
 
 
 def open_store(

@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError
 from bot import __version__
 from bot.clock import SystemClock
 from bot.config.settings import Settings
-from bot.signing_key import open_store
+from bot.signing_key import get_signing_key, open_store
 from countersign.cli.commands import CommandFunctions
 from countersign.cli.console import DOTENV, print_error, print_line
 from storage import backups, digest
@@ -35,15 +35,6 @@ _TOLD = (  # of which tables, and what a row of each is called
     ("call", "call", "calls"),
     ("audit", "row of the audit", "rows of the audit"),
 )
-
-
-def get_signing_key(settings: Settings) -> bytes:
-    """Return the key that the bot works with; raises OSError or ValueError if there is none."""
-    if settings.signing_key is not None:
-        return settings.signing_key
-    if settings.is_shared:
-        raise digest.KeyFileError("COUNTERSIGN_KEY must be set")
-    return digest.read_key_file(digest.key_file_path(settings.database_path))
 
 
 def format_row_counts(counts: Mapping[str, int]) -> str:

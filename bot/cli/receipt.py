@@ -7,9 +7,9 @@ import json
 import os
 
 from bot.approvals.receipts import NoReceiptError, ReceiptWriter
-from bot.cli.backup import get_signing_key
 from bot.cli.read_only_core import open_core_or_print_error
 from bot.config.settings import Settings
+from bot.signing_key import get_signing_key
 from countersign.cli.console import DOTENV, UsageError, print_error, print_line
 from storage import calls
 from storage.digest import KeyFileError
