@@ -148,6 +148,8 @@ def dialogs(about: About) -> Iterator[tuple[str, Json]]:
         DialogId.REJECT: call,
         DialogId.SEND_BACK: call,
         DialogId.HAND_OVER: call,
+        DialogId.BREAK_GLASS: call,
+        DialogId.OBJECT: call,
         DialogId.PICK: FormContext(SUPPORT),
         DialogId.REQUEST: FormTarget(FormSource.TOOL, "note", FormContext(SUPPORT)),
         DialogId.ANSWER: call,

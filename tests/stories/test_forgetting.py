@@ -37,7 +37,7 @@ NO_WORDS = {
     "audit": "run_id call_id actor event data key_id previous hash",
     "answer": "call_id person",
     "call": "id run_id plan_id provider_id tool does schema_digest digest key_id gate grant_id"
-    " claimant",
+    " claimant assignee assigned_by",
     "client_key": "id team name person tools hash webhook",
     "contact": "team person",
     "delegation": "id team giver delegate revoked_by",

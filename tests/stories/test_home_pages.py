@@ -173,7 +173,7 @@ def test_home_shows_one_channel(own: Harness) -> None:
     ana, ben = own.person("ana"), own.person("ben")
     ana.click_home("home_channel", selected=GENERAL)
     blocks = wait(own, "ana", "in general", "decided there", without="shrub")
-    assert offered(blocks) == ["review", "reject"]
+    assert offered(blocks) == ["review", "reject", "hand_over"]
     ana.click_home("home_channel", selected=SUPPORT)
     wait(own, "ana", "shrub 0.", "more that you may decide", without="in general")
     first = pressed(own, "ana", "home_waiting", "home_next")

@@ -17,7 +17,7 @@ def test_who_asked_withdraws_one_call(harness: Harness, fakes: FakeTools) -> Non
     """Who asked takes one call back; nobody else can; the rest of the plan goes on."""
     thread = ask(harness, ("note", {"text": "keep"}), ("note", {"text": "drop"}))
     card = harness.card(SUPPORT, thread)
-    [_, _, block] = [  # the first one is about the whole request
+    [_, block, _] = [  # the last one is about the whole request
         b for b in card["blocks"] if "more" in [e.get("action_id") for e in b.get("elements", [])]
     ]
     drop = block["elements"][-1]["options"][-1]

@@ -68,7 +68,7 @@ class TestReads:
         """One order, in the words a person would want."""
         found = use(orders["look_up_order"], {"order_id": 1042})
         assert found["items"] == ["1 × Reading lamp", "2 × Stoneware mug"]
-        assert (found["paid"], found["left_to_refund"]) == ("89.90 EUR", "89.90 EUR")
+        assert (found["payments"], found["left_to_refund"]) == ("89.90 EUR", "89.90 EUR")
         assert found["ships_to"] == "Storgatan 14, 411 24 Göteborg, Sweden"
 
     def test_search_knows_letters_beyond_ascii(self, orders: Tools) -> None:

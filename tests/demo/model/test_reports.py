@@ -197,6 +197,7 @@ PARTS |= {
     "UNANSWERED",
     "UNANSWERED_BEFORE",
     "_answer_line",
+    "unapproved_sentence",
     "refused_approval_question_output",
     "question_answered_output",
     "question_declined_output",
