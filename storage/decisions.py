@@ -134,11 +134,11 @@ def check_vote_is_possible(
 
     What ran without approval is to be looked at until somebody has, without a deadline.
     """
-    call = calls.find_call(tx, call_id)
-    if call is None or verb not in states.LOOKS:
+    if verb not in states.LOOKS:
         return check_revision_is_decidable(tx, call_id, revision, at)
-    if call.revision != revision:
-        return StaleRevision(call)
+    call = calls.find_call(tx, call_id)
+    if call is None or call.revision != revision:
+        return StaleRevision(call) if call else MissingCall()
     return DecidableCall(call) if calls.is_to_be_looked_at(call) else EarlierDecision(call)
 
 

@@ -7,6 +7,7 @@ withdrawals are posted when they happen, and not again here.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -107,13 +108,17 @@ def is_answer_to_come(run: Run) -> bool:
 
 def _build_outcome_sentence(tx: Transaction, tools: Registry, call: Call) -> str:
     tool, done = tools.find_tool_of_call(call), call.status is CallStatus.SUCCEEDED
-    effect = _effect_text(tx, tools, call)
     stated = call.note if done and tool is not None and tool.outcome is not None else ""
-    votes = calls.list_votes_on_revision(tx, call.id, call.revision)
-    alone = call_state.find_break_glass_vote(votes)
+    if not stated:
+        effect = _effect_text(tx, tools, call)
+        stated = f"Done: {effect}" if done else effect
+    gate, alone = load_gate(call.gate), None
+    if isinstance(gate, Ask) and gate.break_glass:
+        votes = calls.list_votes_on_revision(tx, call.id, call.revision)
+        alone = call_state.find_break_glass_vote(votes)
     return notices.call_outcome_line(
         call.status,
-        stated or (f"Done: {effect}" if done else effect),
+        stated,
         why=call.note if call.status is CallStatus.FAILED else "",
         handed_on=calls.was_left_unreported_by_program(call),
         midway=_is_failed_midway(call),
@@ -147,13 +152,21 @@ def build_answer_footer(
     counting = [
         call for place, call in enumerate(found) if _is_covered_by_footer(call, found[place + 1 :])
     ]
-    new = [call for call in counting if call.status in TOLD and not is_outcome_posted(tx, call)]
+    told = {call.id for call in counting if is_outcome_posted(tx, call)}
+    new = [call for call in counting if call.status in TOLD and call.id not in told]
     asked = any(isinstance(load_gate(call.gate), Ask) for call in new)
     requester = run.requester if last and asked else ""
-    ended = [_build_call_outcome(tx, tools, call) for call in counting]
+    ended = [
+        answers.CallOutcome(call.status, "", call.id in told, failed_midway=_is_failed_midway(call))
+        for call in counting
+    ]
     unapproved = claims.says_approved and not any(_was_approved(tx, call) for call in counting)
     if unapproved or do_claims_contradict_record(claims, ended, whole=last):
-        record = answers.build_call_outcomes_line(ended) + (NOT_APPROVED if unapproved else "")
+        known = [
+            each if each.was_reported else replace(each, effect=_effect_text(tx, tools, call))
+            for call, each in zip(counting, ended, strict=True)
+        ]
+        record = answers.build_call_outcomes_line(known) + (NOT_APPROVED if unapproved else "")
         return answers.ModelAnswerFooter(requester=requester, record=record, note=note)
     outcomes = [_build_outcome_sentence(tx, tools, call) for call in new] if last else []
     if len(outcomes) > MOST_OUTCOMES:
@@ -166,12 +179,6 @@ def _was_approved(tx: Transaction, call: Call) -> bool:
     """Return whether anybody has approved this revision of the call, or a grant covers it."""
     votes = calls.list_votes_on_revision(tx, call.id, call.revision)
     return bool(call.grant_id) or any(vote.verb is CallVerb.APPROVE for vote in votes)
-
-
-def _build_call_outcome(tx: Transaction, tools: Registry, call: Call) -> answers.CallOutcome:
-    told = is_outcome_posted(tx, call)
-    effect = "" if told else _effect_text(tx, tools, call)
-    return answers.CallOutcome(call.status, effect, told, failed_midway=_is_failed_midway(call))
 
 
 def _is_failed_midway(call: Call) -> bool:

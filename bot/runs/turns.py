@@ -218,7 +218,7 @@ class ModelTurnTaker:
                 last=False,
                 record=build_answer_footer(tx, self._tools, run, text, last=False),
             )
-            if asked:
+            if asked and (run.parent_call or held.calls > len(prepared)):  # not its first plan
                 post_untold_outcomes(tx, self._tools, run)
             plans.post_plan_cards(tx, held, row.id, prepared)
             for each in prepared:
