@@ -115,7 +115,7 @@ def test_every_leaf_is_shown_or_nobody_is_asked(source: str, part: int) -> None:
         for secret in sample.secrets:
             everything = [*review, *on_card, json.dumps(tool.mask_arguments(json.loads(stored)))]
             assert not any(secret in text for text in everything), (secret, stored)
-    assert folded > 20 or source == "server"  # whose words are not its author's
+    assert folded > 10 or source == "server"  # whose words are not its author's
 
 
 def _with_effect(tool: Tool[Any], chance: Random) -> Tool[Any]:
