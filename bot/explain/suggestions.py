@@ -22,9 +22,9 @@ from bot.approvals import call_gates
 from bot.cards.request_list import mask_on_one_line
 from bot.explain import report, rule_report
 from bot.explain.explanation import MentionStyle
-from bot.explain.replay import FixedClock
+from bot.policy.condition_values import Facts
 from bot.policy.evaluation import CurrentPolicy, PolicyError, parse
-from bot.policy.gates import Allow, Ask, load_gate
+from bot.policy.gates import Allow, Ask, Gate, load_gate
 from bot.policy.rules import parse_cached_condition
 from bot.policy.tally import Ballot, tally_ballots
 from bot.tools import Effect, Tool
@@ -60,15 +60,17 @@ class JudgedCall:
     is_good: bool  # people approved it as it was, and it did not fail
 
     @cached_property
-    def values(self) -> dict[str, Any]:
-        """The arguments as conditions read them."""
+    def facts(self) -> Facts:
+        """What conditions read of the call, beside look-ups and sums."""
         dumped = self.arguments.model_dump(mode="python", exclude_computed_fields=True)
-        found: dict[str, Any] = normalise_and_reveal_secrets(dumped, exact=False)
-        return found
+        values, call = normalise_and_reveal_secrets(dumped, exact=False), self.call
+        return call_gates.build_plain_facts(
+            self.tool, call.requester, call.channel, values, call.created_at, call.client
+        )
 
     def read_choice(self, name: str) -> str:
         """Return the value of an argument as conditions write it."""
-        value = self.values.get(name)
+        value = self.facts.args.get(name)
         plain = value.value if isinstance(value, Enum) else value
         return json.dumps(plain, ensure_ascii=False)
 
@@ -179,7 +181,7 @@ class PolicySuggester:
         unasked = self._try_rule(place, entry, self._of_tool[good[0].call.tool], Allow)
         if wrong := [x for x in unasked if not x.is_good]:
             raise NoSuggestionError(f"it would have let through {self._name_calls(wrong)}")
-        free = ", ".join(sorted(good[0].values.keys() - {*fields, *choices})) or "nothing"
+        free = ", ".join(sorted(good[0].facts.args.keys() - {*fields, *choices})) or "nothing"
         effects = (
             f"Would have run unasked: {self._name_calls(unasked, main)}.",
             f"Would have been refused: nothing. Not limited by it: {free}.",
@@ -284,28 +286,25 @@ class PolicySuggester:
         rest = tuple(x for x in policy.rules if x.name not in limits)
         asking = self.sources.policy.policy.asking
         policy = policy.model_copy(update={"rules": rest, "asking": asking})
-        current, known, found = CurrentPolicy(policy), self.sources, list[JudgedCall]()
+        sources = replace(self.sources, policy=CurrentPolicy(policy))
+        build_key, gates, found = policy.build_facts_key(), dict[str, Gate](), list[JudgedCall]()
         for each in calls:
-            call, tool = each.call, each.tool
             if limits & {each.gate.rule, *each.gate.added}:
                 continue
-            clock = FixedClock(call.created_at)
-            then = call_gates.PolicyFactSources(current, known.directory, known.store, clock)
-            facts = call_gates.load_policy_facts_from_values(
-                then, call.requester, call.channel, tool, each.values
-            )
-            facts = replace(facts, client=call.client) if call.client else facts
-            gate = policy.get_gate(facts)
-            found += [each] if gate.rule == entry["name"] and isinstance(gate, kind) else []
+            key = build_key(each.facts)
+            if key not in gates:
+                gates[key] = policy.get_gate(call_gates.look_up_policy_facts(sources, each.facts))
+            if gates[key].rule == entry["name"] and isinstance(gates[key], kind):
+                found.append(each)
         if not found:
             raise NoSuggestionError("another rule decides, or it cannot be told without Slack")
         return found
 
     def _describe_evidence(self, good: Sequence[JudgedCall], told: Sequence[str]) -> str:
         people = len({vote.person for x in good for vote in x.call.votes})
-        days = sorted(f"{x.call.created_at:%Y-%m-%d}" for x in good)
+        first, last = (f"{of(x.call.created_at for x in good):%Y-%m-%d}" for of in (min, max))
         by = f"decided by {people} {'person' if people == 1 else 'people'}"
-        return f"{len(good)} calls, {'; '.join(told)}; {by} from {days[0]} to {days[-1]}."
+        return f"{len(good)} calls, {'; '.join(told)}; {by} from {first} to {last}."
 
     def _name_calls(self, calls: Sequence[JudgedCall], field: str = "") -> str:
         """Return how many calls these are, and the effects of some; the largest, of a field."""
