@@ -43,7 +43,9 @@ OFFER_USES = 10
 MOST_NAMED = 5  # calls that the evidence names
 TEXT = 90  # characters of one
 ASKING = ("ask", "once")
+NOTHING_REFUSED = "Would have been refused: nothing."
 _FATE = report.CallFate
+ReadArguments = tuple[Mapping[str, Any], Mapping[str, Decimal]]  # values, and the amounts in them
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +55,7 @@ class JudgedCall:
     call: CallInReport
     gate: Ask
     tool: Tool[Any]
-    arguments: BaseModel
+    values: Mapping[str, Any]  # the arguments as conditions read them
     amounts: Mapping[str, Decimal]
     fate: report.CallFate
     is_edited: bool  # a person changed it
@@ -62,15 +64,14 @@ class JudgedCall:
     @cached_property
     def facts(self) -> Facts:
         """What conditions read of the call, beside look-ups and sums."""
-        dumped = self.arguments.model_dump(mode="python", exclude_computed_fields=True)
-        values, call = normalise_and_reveal_secrets(dumped, exact=False), self.call
+        call = self.call
         return call_gates.build_plain_facts(
-            self.tool, call.requester, call.channel, values, call.created_at, call.client
+            self.tool, call.requester, call.channel, self.values, call.created_at, call.client
         )
 
     def read_choice(self, name: str) -> str:
         """Return the value of an argument as conditions write it."""
-        value = self.facts.args.get(name)
+        value = self.values.get(name)
         plain = value.value if isinstance(value, Enum) else value
         return json.dumps(plain, ensure_ascii=False)
 
@@ -98,6 +99,8 @@ class PolicySuggester:
     words: MentionStyle
     suggested: list[SuggestedRule] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)  # why there is none, for a rule and a tool
+    # by tool, action and arguments: those are often the same
+    _read: dict[tuple[str, str, str], ReadArguments | None] = field(default_factory=dict)
     _of_tool: dict[str, list[JudgedCall]] = field(default_factory=dict)
     _named: int = 0  # rules
 
@@ -126,17 +129,26 @@ class PolicySuggester:
         (tool, _), gate = self.reader.find_tool(call), load_gate(call.gate)
         if tool is None or call.is_purged or not isinstance(gate, Ask):
             return None
-        model: type[BaseModel] = tool.arguments
-        try:
-            read = model.model_validate_json(call.newest_arguments, by_alias=True, by_name=True)
-        except ValidationError:
+        key = (call.tool, call.action, call.newest_arguments)
+        if key not in self._read:
+            self._read[key] = self._read_arguments(call, tool)
+        if (read := self._read[key]) is None:
             return None
         fate = report.get_call_fate(call)
         edited = bool({x.author for x in call.revisions_by_number.values()} - WRITERS)
         failed = call.status in (CallStatus.FAILED, CallStatus.UNKNOWN)
         good = fate is _FATE.APPROVED and not (failed or edited)
-        amounts = self.reader.read_amounts(call)
-        return JudgedCall(call, gate, tool, read, amounts, fate, edited, good)
+        return JudgedCall(call, gate, tool, *read, fate, edited, good)
+
+    def _read_arguments(self, call: CallInReport, tool: Tool[Any]) -> ReadArguments | None:
+        """Return the values and amounts of a call; None if its tool takes other arguments now."""
+        model: type[BaseModel] = tool.arguments
+        try:
+            read = model.model_validate_json(call.newest_arguments, by_alias=True, by_name=True)
+        except ValidationError:
+            return None
+        dumped = read.model_dump(mode="python", exclude_computed_fields=True)
+        return normalise_and_reveal_secrets(dumped, exact=False), self.reader.read_amounts(call)
 
     def _allow(self, rule: str, decided: Sequence[JudgedCall]) -> list[SuggestedRule]:
         """Return rules that allow up to the largest amount that was always approved."""
@@ -181,12 +193,12 @@ class PolicySuggester:
         unasked = self._try_rule(place, entry, self._of_tool[good[0].call.tool], Allow)
         if wrong := [x for x in unasked if not x.is_good]:
             raise NoSuggestionError(f"it would have let through {self._name_calls(wrong)}")
-        free = ", ".join(sorted(good[0].facts.args.keys() - {*fields, *choices})) or "nothing"
-        effects = (
+        free = ", ".join(sorted(good[0].values.keys() - {*fields, *choices})) or "nothing"
+        return _build_suggestion(
+            *(entry, rule, good, told),
             f"Would have run unasked: {self._name_calls(unasked, main)}.",
-            f"Would have been refused: nothing. Not limited by it: {free}.",
+            f"{NOTHING_REFUSED} Not limited by it: {free}.",
         )
-        return SuggestedRule(entry, rule, (self._describe_evidence(good, told), *effects))
 
     def _remember(self, rule: str, decided: Sequence[JudgedCall]) -> list[SuggestedRule]:
         """Return a rule that offers to save the approval of what one person repeats."""
@@ -211,8 +223,7 @@ class PolicySuggester:
         unasked = [x for some in often.values() for x in _list_repeats(some) if x in applied]
         told = [f"{len(often)} different calls, each at least {LEAST_SAME} times for one person"]
         effect = f"Would have run unasked, if saved: {self._name_calls(unasked)}."
-        evidence = (self._describe_evidence(good, told), effect)
-        return [SuggestedRule(entry, rule, (*evidence, "Would have been refused: nothing."))]
+        return [_build_suggestion(entry, rule, good, told, effect, NOTHING_REFUSED)]
 
     def _ask_fewer(self, rule: str, decided: Sequence[JudgedCall]) -> list[SuggestedRule]:
         """Return a rule with a smaller quorum, if the last vote never differed."""
@@ -229,8 +240,7 @@ class PolicySuggester:
         applied = self._try_rule(place, entry, good, Ask)
         told = [f"{quorum} people each, of whom the last never differed"]
         effect = f"Would have run after {quorum - 1} of {quorum}: {self._name_calls(applied)}."
-        evidence = (self._describe_evidence(good, told), effect)
-        return [SuggestedRule(entry, rule, (*evidence, "Would have been refused: nothing."))]
+        return [_build_suggestion(entry, rule, good, told, effect, NOTHING_REFUSED)]
 
     def _ask_more(self, rule: str, decided: Sequence[JudgedCall]) -> list[SuggestedRule]:
         """Return a rule with a larger quorum, if many calls were rejected or edited."""
@@ -250,7 +260,7 @@ class PolicySuggester:
         applied = self._try_rule(place, entry, ran, Ask)
         told = [f"{len(rejected)} rejected, {len(edited)} edited, of {len(voted)} decided"]
         effect = f"Would have waited for one more person: {self._name_calls(applied)}."
-        return [SuggestedRule(entry, rule, (self._describe_evidence(voted, told), effect))]
+        return [_build_suggestion(entry, rule, voted, told, effect)]
 
     def _find_place(self, rule: str) -> tuple[int, dict[str, Any]]:
         """Return the rule's place in the file and its entry; raises NoSuggestionError."""
@@ -300,12 +310,6 @@ class PolicySuggester:
             raise NoSuggestionError("another rule decides, or it cannot be told without Slack")
         return found
 
-    def _describe_evidence(self, good: Sequence[JudgedCall], told: Sequence[str]) -> str:
-        people = len({vote.person for x in good for vote in x.call.votes})
-        first, last = (f"{of(x.call.created_at for x in good):%Y-%m-%d}" for of in (min, max))
-        by = f"decided by {people} {'person' if people == 1 else 'people'}"
-        return f"{len(good)} calls, {'; '.join(told)}; {by} from {first} to {last}."
-
     def _name_calls(self, calls: Sequence[JudgedCall], field: str = "") -> str:
         """Return how many calls these are, and the effects of some; the largest, of a field."""
         ordered = sorted(calls, key=lambda x: -x.amounts[field]) if field else calls
@@ -315,6 +319,21 @@ class PolicySuggester:
         some = "; ".join(map(self.words.quote_text, [*named][:MOST_NAMED]))
         more = "; …" if len(calls) > MOST_NAMED else ""
         return f"{len(calls)} {'call' if len(calls) == 1 else 'calls'} ({some}{more})"
+
+
+def _build_suggestion(
+    entry: Mapping[str, Any],
+    rule: str,
+    calls: Sequence[JudgedCall],
+    told: Sequence[str],
+    *effects: str,
+) -> SuggestedRule:
+    """Return the rule with what these calls, and what it would have done, say for it."""
+    people = len({vote.person for x in calls for vote in x.call.votes})
+    first, last = (f"{of(x.call.created_at for x in calls):%Y-%m-%d}" for of in (min, max))
+    by = f"decided by {people} {'person' if people == 1 else 'people'}"
+    evidence = f"{len(calls)} calls, {'; '.join(told)}; {by} from {first} to {last}."
+    return SuggestedRule(entry, rule, (evidence, *effects))
 
 
 def _require_reversible(calls: Sequence[JudgedCall]) -> None:
