@@ -61,22 +61,12 @@ def load_policy_facts(
     values = normalise_and_reveal_secrets(
         args.model_dump(mode="python", exclude_computed_fields=True), exact=False
     )
-    facts = load_policy_facts_from_values(sources, run.requester, run.origin_channel, tool, values)
-    facts = replace(facts, client=run.client) if run.client else facts
+    plain = build_plain_facts(
+        tool, run.requester, run.origin_channel, values, sources.clock.now(), run.client
+    )
+    facts = look_up_policy_facts(sources, plain)
     compared = any(each.same for each in get_lookups_needed_by_rules(sources.policy, tool).spent)
     return replace(facts, arguments=dump_arguments(args)) if compared else facts
-
-
-def load_policy_facts_from_values(
-    sources: PolicyFactSources,
-    requester: str,
-    channel: str,
-    tool: Tool[Any],
-    values: Mapping[str, Any],
-) -> Facts:
-    """Look up the policy facts of a call with these `values`, not stored yet, without sums."""
-    facts = build_plain_facts(tool, requester, channel, values, sources.clock.now())
-    return look_up_policy_facts(sources, facts)
 
 
 def build_plain_facts(

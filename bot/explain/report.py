@@ -182,21 +182,22 @@ def _build_approver_stats(
 ) -> tuple[ApproverStats, ...]:
     edited = Counter(person for call in calls for person in _list_editors(call))
     of_each = group_by(votes, lambda each: each[0].person)
-    found = [
-        ApproverStats(
-            person,
-            approved=sum(vote.verb is CallVerb.APPROVE for vote, _ in of_each.get(person, ())),
-            rejected=sum(vote.verb is CallVerb.REJECT for vote, _ in of_each.get(person, ())),
-            edited=edited[person],
-            alone=sum(
-                vote.verb is CallVerb.APPROVE and not vote.opened
-                for vote, _ in of_each.get(person, ())
-            ),
-            hasty=sum(_is_hasty(taken) for _, taken in of_each.get(person, ())),
-            speed=_compute_speed(taken for _, taken in of_each.get(person, ())),
+    found = []
+    for person in {*of_each, *edited}:
+        given = of_each.get(person, [])
+        verbs = Counter((vote.verb, vote.opened) for vote, _ in given)
+        alone = verbs[CallVerb.APPROVE, False]
+        found.append(
+            ApproverStats(
+                person,
+                approved=alone + verbs[CallVerb.APPROVE, True],
+                rejected=verbs[CallVerb.REJECT, False] + verbs[CallVerb.REJECT, True],
+                edited=edited[person],
+                alone=alone,
+                hasty=sum(_is_hasty(taken) for _, taken in given),
+                speed=_compute_speed(taken for _, taken in given),
+            )
         )
-        for person in {*of_each, *edited}
-    ]
     return tuple(sorted(found, key=lambda each: (-each.approved - each.rejected, each.person)))
 
 
