@@ -161,6 +161,7 @@ OTHERS = {
     "evening": replace(CALL, now=datetime(2026, 3, 2, 20, tzinfo=UTC)),
     "minute": replace(CALL, now=datetime(2026, 3, 2, 12, 1, tzinfo=UTC)),
 }
+FREEZES = "[freezes]\nnight = { from = 2026-03-02T18:00:00Z, to = 2026-03-03T06:00:00Z }\n"
 HOURS = '[hours]\nzone = "UTC"\nopens = "09:00"\ncloses = "17:00"\n'
 
 
@@ -173,12 +174,13 @@ HOURS = '[hours]\nzone = "UTC"\nopens = "09:00"\ncloses = "17:00"\n'
         ('when = \'client == "shop" || requester == "U1"\'', {"client", "requester"}),
         ('requester = "U012345"\nchannel = "C0123456"', {"requester", "channel"}),
         ("when = 'in_business_hours'", {"evening"}),
+        ("when = '!freezes.night'", {"evening"}),
         ("when = 'now.getHours() == 12'", {"evening", "minute"}),
     ],
 )
 def test_calls_are_told_apart_by_what_the_rules_read(keys: str, apart: set[str]) -> None:
     """Their effect always does; what no rule reads does not."""
-    hours = HOURS if "business" in keys else ""
-    policy = parse(f'{WHO}{hours}[[rule]]\ntool = "refund_*"\n{keys}\nverdict = "ask"\n')
+    tables = (HOURS if "business" in keys else "") + (FREEZES if "freezes" in keys else "")
+    policy = parse(f'{WHO}{tables}[[rule]]\ntool = "refund_*"\n{keys}\nverdict = "ask"\n')
     key = policy.build_facts_key()
     assert {name for name, other in OTHERS.items() if key(other) != key(CALL)} == {"effect", *apart}
