@@ -30,7 +30,6 @@ from bot.policy.tally import Ballot, tally_ballots
 from bot.tools import Effect, Tool
 from bot.tools.arguments import load_arguments, normalise_and_reveal_secrets
 from storage.call_history import CallInReport
-from storage.calls import WRITERS
 from storage.states import CallStatus, VoteOutcome
 
 LEAST = 20  # decisions that a suggestion needs
@@ -135,7 +134,7 @@ class PolicySuggester:
         if (read := self._read[key]) is None:
             return None
         fate = report.get_call_fate(call)
-        edited = bool({x.author for x in call.revisions_by_number.values()} - WRITERS)
+        edited = bool(report.list_editors(call))
         failed = call.status in (CallStatus.FAILED, CallStatus.UNKNOWN)
         good = fate is _FATE.APPROVED and not (failed or edited)
         return JudgedCall(call, gate, tool, *read, fate, edited, good)
