@@ -11,7 +11,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Context, Decimal, Inexact, InvalidOperation, localcontext
 from functools import partial
 from typing import Any, TypeVar
@@ -61,21 +61,39 @@ def load_policy_facts(
     values = normalise_and_reveal_secrets(
         args.model_dump(mode="python", exclude_computed_fields=True), exact=False
     )
-    facts = load_policy_facts_from_values(sources, run.requester, run.origin_channel, tool, values)
-    facts = replace(facts, client=run.client) if run.client else facts
+    plain = build_plain_facts(
+        tool, run.requester, run.origin_channel, values, sources.clock.now(), run.client
+    )
+    facts = look_up_policy_facts(sources, plain)
     compared = any(each.same for each in get_lookups_needed_by_rules(sources.policy, tool).spent)
     return replace(facts, arguments=dump_arguments(args)) if compared else facts
 
 
-def load_policy_facts_from_values(
-    sources: PolicyFactSources,
+def build_plain_facts(
+    tool: Tool[Any],
     requester: str,
     channel: str,
-    tool: Tool[Any],
     values: Mapping[str, Any],
+    now: datetime,
+    client: str = "",
 ) -> Facts:
-    """Look up the policy facts of a call with these `values`, not stored yet, without sums."""
-    directory, needs = sources.directory, get_lookups_needed_by_rules(sources.policy, tool)
+    """Return the facts of a call for which nothing has to be looked up."""
+    return Facts(
+        tool=tool.name,
+        effect=tool.does,
+        requester=SlackId(requester),
+        args=values,
+        channel=SlackId(channel),
+        risk=tool.risk,
+        client=client,
+        now=now,
+    )
+
+
+def look_up_policy_facts(sources: PolicyFactSources, facts: Facts) -> Facts:
+    """Return the facts with what the rules look up: groups, channels, people and owners."""
+    needs = sources.policy.get_needed_lookups(facts.tool, facts.effect, facts.risk)
+    directory, about = sources.directory, {**facts.args, MANAGER: facts.requester}
     functions = sources.policy.policy.owner_functions
     groups = {
         each: _look_up_or_none(partial(_find_group_members, directory, each))
@@ -92,23 +110,9 @@ def load_policy_facts_from_values(
         field: None
         if value is None
         else _look_up_or_none(partial(directory.find_owners, field, functions[field], value))
-        for field, value in (
-            (e, read_owned_value({**values, MANAGER: requester}, e)) for e in needs.owners
-        )
+        for field, value in ((e, read_owned_value(about, e)) for e in needs.owners)
     }
-    return Facts(
-        tool=tool.name,
-        effect=tool.does,
-        requester=SlackId(requester),
-        args=values,
-        channel=SlackId(channel),
-        risk=tool.risk,
-        now=sources.clock.now(),
-        groups=groups,
-        channels=channels,
-        people=people,
-        owners=owners,
-    )
+    return replace(facts, groups=groups, channels=channels, people=people, owners=owners)
 
 
 def get_lookups_needed_by_rules(current: CurrentPolicy, tool: Tool[Any]) -> NeededLookups:

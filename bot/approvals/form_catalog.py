@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from bot.approvals.call_gates import PolicyFactSources, load_policy_facts_from_values
+from bot.approvals import call_gates
 from bot.cards import request_form
 from bot.cards.button_codec import FormSource, FormTarget
 from bot.config.startup import StartupError
@@ -27,7 +27,7 @@ from storage.states import MessageKind
 class FormCatalog:
     """The tools and templates people may ask for with a form. One for all forms; any thread."""
 
-    sources: PolicyFactSources
+    sources: call_gates.PolicyFactSources
     authority: Authority
     tools: Registry
 
@@ -122,7 +122,8 @@ class FormCatalog:
         ]
         if not denying:
             return False
-        facts = load_policy_facts_from_values(self.sources, person, channel, tool, {})
+        plain = call_gates.build_plain_facts(tool, person, channel, {}, self.sources.clock.now())
+        facts = call_gates.look_up_policy_facts(self.sources, plain)
         return any(rule.match_call(facts, tool.does)[0] is True for rule in denying)
 
     def _load_earlier_values(self, tool: Tool[Any], call_id: str, person: str) -> Mapping[str, Any]:

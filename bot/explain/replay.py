@@ -53,14 +53,6 @@ class FixedClock:
         return self.moment
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedDecision:
-    """A recorded call that the replayed policy would have decided otherwise."""
-
-    kind: str  # one of HEADINGS
-    line: str
-
-
 class UndecidableCallError(Exception):
     """Raised if nobody can say how the policy would have decided a call.
 
@@ -87,26 +79,29 @@ class PolicyReplay:
 
     def build_report_lines(self, since: datetime) -> Iterator[str]:
         """Yield the report, line by line, on calls proposed since this time (aware)."""
-        found: list[ChangedDecision] = []
+        found: dict[str, list[str]] = {kind: [] for kind in HEADINGS}
         not_told: Counter[str] = Counter()
         with self._sources.store.read() as tx:
             recorded = call_history.list_calls_proposed_since(tx, since)
         for call in recorded:
             try:
-                found += self._find_changed_decision(call)
+                kind, line = self._find_changed_decision(call)
+                if kind:
+                    found[kind].append(line)
             except UndecidableCallError as error:
                 not_told[str(error)] += 1
-        same = len(recorded) - len(found) - not_told.total()
+        changed = sum(map(len, found.values()))
+        same = len(recorded) - changed - not_told.total()
         calls_recorded = f"{len(recorded)} {'call' if len(recorded) == 1 else 'calls'} recorded"
         yield f"{calls_recorded} since {format_in_utc(since)}."
         yield (
-            f"{len(found)} would have been decided otherwise, {same} the same;"
+            f"{changed} would have been decided otherwise, {same} the same;"
             f" {not_told.total()} cannot be told."
         )
-        for kind, heading in HEADINGS.items():
-            lines = [each.line for each in found if each.kind == kind]
+        for kind, lines in found.items():
             if lines:
-                yield from ("", f"{heading} ({len(lines)}):", *(f"• {line}" for line in lines))
+                heading = f"{HEADINGS[kind]} ({len(lines)}):"
+                yield from ("", heading, *(f"• {line}" for line in lines))
         if not_told:
             yield from (
                 "",
@@ -114,8 +109,11 @@ class PolicyReplay:
                 *(f"• {count}: {why}" for why, count in not_told.most_common()),
             )
 
-    def _find_changed_decision(self, call: Call) -> Iterator[ChangedDecision]:
-        """Yield how the policy would change one call, if it would; raises UndecidableCallError."""
+    def _find_changed_decision(self, call: Call) -> tuple[str, str]:
+        """Return how the policy would change one call: one of HEADINGS, "" for not, and a line.
+
+        Raises UndecidableCallError.
+        """
         tool = self._tools.find_tool_of_call(call)
         if tool is None:
             raise UndecidableCallError(f"there is no tool {call.tool} any more")
@@ -132,14 +130,12 @@ class PolicyReplay:
         _require_certain_outcome(judged)
         kind, change = _classify_difference(was, judged.gate)
         if not kind:
-            return
+            return "", ""
         if isinstance(judged.gate, Ask):
             change += self._describe_lacking_approvals(was, judged.gate, run, call)
         effect = self._words.quote_text(tool.effect_sentence(args))
         who = self._words.format_person(run.requester)
-        yield ChangedDecision(
-            kind, f"{format_in_utc(call.created_at)}, {call.tool}, {who}: {effect} — {change}"
-        )
+        return kind, f"{format_in_utc(call.created_at)}, {call.tool}, {who}: {effect} — {change}"
 
     def _load_recorded_decision(
         self, tx: Transaction, call: Call, tool: Tool[Any]

@@ -140,7 +140,7 @@ def get_call_fate(call: CallInReport) -> CallFate:
 def count_calls(tool: str, calls: Sequence[CallInReport]) -> CallCounts:
     """Return the fates, the edits and the speed of these calls."""
     counts = _count_fates(calls)
-    edited = sum(bool(_list_editors(call)) for call in calls)
+    edited = sum(bool(list_editors(call)) for call in calls)
     return CallCounts(tool, counts, edited, _compute_speed(map(_measure_decision_time, calls)))
 
 
@@ -151,7 +151,8 @@ def _count_fates(calls: Iterable[CallInReport]) -> dict[CallFate, int]:
     return counts
 
 
-def _list_editors(call: CallInReport) -> set[str]:
+def list_editors(call: CallInReport) -> set[str]:
+    """Return the people who changed a call."""
     return {each.author for each in call.revisions_by_number.values()} - WRITERS
 
 
@@ -180,23 +181,24 @@ def is_hasty(call: CallInReport, vote: VoteInReport) -> bool:
 def _build_approver_stats(
     calls: Sequence[CallInReport], votes: Sequence[tuple[VoteInReport, timedelta | None]]
 ) -> tuple[ApproverStats, ...]:
-    edited = Counter(person for call in calls for person in _list_editors(call))
+    edited = Counter(person for call in calls for person in list_editors(call))
     of_each = group_by(votes, lambda each: each[0].person)
-    found = [
-        ApproverStats(
-            person,
-            approved=sum(vote.verb is CallVerb.APPROVE for vote, _ in of_each.get(person, ())),
-            rejected=sum(vote.verb is CallVerb.REJECT for vote, _ in of_each.get(person, ())),
-            edited=edited[person],
-            alone=sum(
-                vote.verb is CallVerb.APPROVE and not vote.opened
-                for vote, _ in of_each.get(person, ())
-            ),
-            hasty=sum(_is_hasty(taken) for _, taken in of_each.get(person, ())),
-            speed=_compute_speed(taken for _, taken in of_each.get(person, ())),
+    found = []
+    for person in {*of_each, *edited}:
+        given = of_each.get(person, [])
+        verbs = Counter((vote.verb, vote.opened) for vote, _ in given)
+        alone = verbs[CallVerb.APPROVE, False]
+        found.append(
+            ApproverStats(
+                person,
+                approved=alone + verbs[CallVerb.APPROVE, True],
+                rejected=verbs[CallVerb.REJECT, False] + verbs[CallVerb.REJECT, True],
+                edited=edited[person],
+                alone=alone,
+                hasty=sum(_is_hasty(taken) for _, taken in given),
+                speed=_compute_speed(taken for _, taken in given),
+            )
         )
-        for person in {*of_each, *edited}
-    ]
     return tuple(sorted(found, key=lambda each: (-each.approved - each.rejected, each.person)))
 
 

@@ -94,13 +94,10 @@ def compute_rule_report(
 def _compute_rule_stats(
     rule: str, calls: Sequence[call_history.CallInReport], reader: AmountReader
 ) -> RuleStats:
-    approvers: Counter[str] = Counter()
-    alone, amounts = 0, dict[str, Extent]()
+    approvals = [x for call in calls for x in call.votes if x.verb is CallVerb.APPROVE]
+    approvers = Counter(vote.person for vote in approvals)
+    amounts = dict[str, Extent]()
     for call in calls:
-        for vote in call.votes:
-            if vote.verb is CallVerb.APPROVE:
-                approvers[vote.person] += 1
-                alone += not vote.opened
         if report.get_call_fate(call) is report.CallFate.APPROVED:
             for field, value in reader.read_amounts(call).items():
                 name = f"{call.tool}.{field}"
@@ -108,8 +105,8 @@ def _compute_rule_stats(
                 amounts[name] = min(low, value), max(high, value)
     return RuleStats(
         counts=report.count_calls(rule, calls),
-        approvals=approvers.total(),
-        alone=alone,
+        approvals=len(approvals),
+        alone=sum(not vote.opened for vote in approvals),
         hasty=sum(report.is_hasty(call, vote) for call in calls for vote in call.votes),
         approvers=tuple(sorted(approvers.items(), key=lambda each: (-each[1], each[0]))),
         amounts=dict(sorted(amounts.items())),
@@ -136,9 +133,7 @@ class AmountReader:
         self._tools = tools
         self._found: dict[tuple[str, str], ToolWithAmounts] = {}
 
-    def find_tool(
-        self, call: call_history.CallInReport
-    ) -> tuple[Tool[Any] | None, tuple[str, ...]]:
+    def find_tool(self, call: call_history.CallInReport) -> ToolWithAmounts:
         """Return the tool of a call, None if it is gone, and its fields that hold amounts."""
         key = (call.tool, call.action)
         if key not in self._found:

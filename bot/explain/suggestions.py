@@ -22,15 +22,14 @@ from bot.approvals import call_gates
 from bot.cards.request_list import mask_on_one_line
 from bot.explain import report, rule_report
 from bot.explain.explanation import MentionStyle
-from bot.explain.replay import FixedClock
+from bot.policy.condition_values import Facts
 from bot.policy.evaluation import CurrentPolicy, PolicyError, parse
-from bot.policy.gates import Allow, Ask, load_gate
+from bot.policy.gates import Allow, Ask, Gate, load_gate
 from bot.policy.rules import parse_cached_condition
 from bot.policy.tally import Ballot, tally_ballots
 from bot.tools import Effect, Tool
 from bot.tools.arguments import load_arguments, normalise_and_reveal_secrets
 from storage.call_history import CallInReport
-from storage.calls import WRITERS
 from storage.states import CallStatus, VoteOutcome
 
 LEAST = 20  # decisions that a suggestion needs
@@ -43,7 +42,9 @@ OFFER_USES = 10
 MOST_NAMED = 5  # calls that the evidence names
 TEXT = 90  # characters of one
 ASKING = ("ask", "once")
+NOTHING_REFUSED = "Would have been refused: nothing."
 _FATE = report.CallFate
+ReadArguments = tuple[Mapping[str, Any], Mapping[str, Decimal]]  # values, and the amounts in them
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,18 +54,19 @@ class JudgedCall:
     call: CallInReport
     gate: Ask
     tool: Tool[Any]
-    arguments: BaseModel
+    values: Mapping[str, Any]  # the arguments as conditions read them
     amounts: Mapping[str, Decimal]
     fate: report.CallFate
     is_edited: bool  # a person changed it
     is_good: bool  # people approved it as it was, and it did not fail
 
     @cached_property
-    def values(self) -> dict[str, Any]:
-        """The arguments as conditions read them."""
-        dumped = self.arguments.model_dump(mode="python", exclude_computed_fields=True)
-        found: dict[str, Any] = normalise_and_reveal_secrets(dumped, exact=False)
-        return found
+    def facts(self) -> Facts:
+        """What conditions read of the call, beside look-ups and sums."""
+        call = self.call
+        return call_gates.build_plain_facts(
+            self.tool, call.requester, call.channel, self.values, call.created_at, call.client
+        )
 
     def read_choice(self, name: str) -> str:
         """Return the value of an argument as conditions write it."""
@@ -96,6 +98,8 @@ class PolicySuggester:
     words: MentionStyle
     suggested: list[SuggestedRule] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)  # why there is none, for a rule and a tool
+    # by tool, action and arguments: those are often the same
+    _read: dict[tuple[str, str, str], ReadArguments | None] = field(default_factory=dict)
     _of_tool: dict[str, list[JudgedCall]] = field(default_factory=dict)
     _named: int = 0  # rules
 
@@ -124,17 +128,26 @@ class PolicySuggester:
         (tool, _), gate = self.reader.find_tool(call), load_gate(call.gate)
         if tool is None or call.is_purged or not isinstance(gate, Ask):
             return None
+        key = (call.tool, call.action, call.newest_arguments)
+        if key not in self._read:
+            self._read[key] = self._read_arguments(call, tool)
+        if (read := self._read[key]) is None:
+            return None
+        fate = report.get_call_fate(call)
+        edited = bool(report.list_editors(call))
+        failed = call.status in (CallStatus.FAILED, CallStatus.UNKNOWN)
+        good = fate is _FATE.APPROVED and not (failed or edited)
+        return JudgedCall(call, gate, tool, *read, fate, edited, good)
+
+    def _read_arguments(self, call: CallInReport, tool: Tool[Any]) -> ReadArguments | None:
+        """Return the values and amounts of a call; None if its tool takes other arguments now."""
         model: type[BaseModel] = tool.arguments
         try:
             read = model.model_validate_json(call.newest_arguments, by_alias=True, by_name=True)
         except ValidationError:
             return None
-        fate = report.get_call_fate(call)
-        edited = bool({x.author for x in call.revisions_by_number.values()} - WRITERS)
-        failed = call.status in (CallStatus.FAILED, CallStatus.UNKNOWN)
-        good = fate is _FATE.APPROVED and not (failed or edited)
-        amounts = self.reader.read_amounts(call)
-        return JudgedCall(call, gate, tool, read, amounts, fate, edited, good)
+        dumped = read.model_dump(mode="python", exclude_computed_fields=True)
+        return normalise_and_reveal_secrets(dumped, exact=False), self.reader.read_amounts(call)
 
     def _allow(self, rule: str, decided: Sequence[JudgedCall]) -> list[SuggestedRule]:
         """Return rules that allow up to the largest amount that was always approved."""
@@ -180,11 +193,11 @@ class PolicySuggester:
         if wrong := [x for x in unasked if not x.is_good]:
             raise NoSuggestionError(f"it would have let through {self._name_calls(wrong)}")
         free = ", ".join(sorted(good[0].values.keys() - {*fields, *choices})) or "nothing"
-        effects = (
+        return _build_suggestion(
+            *(entry, rule, good, told),
             f"Would have run unasked: {self._name_calls(unasked, main)}.",
-            f"Would have been refused: nothing. Not limited by it: {free}.",
+            f"{NOTHING_REFUSED} Not limited by it: {free}.",
         )
-        return SuggestedRule(entry, rule, (self._describe_evidence(good, told), *effects))
 
     def _remember(self, rule: str, decided: Sequence[JudgedCall]) -> list[SuggestedRule]:
         """Return a rule that offers to save the approval of what one person repeats."""
@@ -209,8 +222,7 @@ class PolicySuggester:
         unasked = [x for some in often.values() for x in _list_repeats(some) if x in applied]
         told = [f"{len(often)} different calls, each at least {LEAST_SAME} times for one person"]
         effect = f"Would have run unasked, if saved: {self._name_calls(unasked)}."
-        evidence = (self._describe_evidence(good, told), effect)
-        return [SuggestedRule(entry, rule, (*evidence, "Would have been refused: nothing."))]
+        return [_build_suggestion(entry, rule, good, told, effect, NOTHING_REFUSED)]
 
     def _ask_fewer(self, rule: str, decided: Sequence[JudgedCall]) -> list[SuggestedRule]:
         """Return a rule with a smaller quorum, if the last vote never differed."""
@@ -227,8 +239,7 @@ class PolicySuggester:
         applied = self._try_rule(place, entry, good, Ask)
         told = [f"{quorum} people each, of whom the last never differed"]
         effect = f"Would have run after {quorum - 1} of {quorum}: {self._name_calls(applied)}."
-        evidence = (self._describe_evidence(good, told), effect)
-        return [SuggestedRule(entry, rule, (*evidence, "Would have been refused: nothing."))]
+        return [_build_suggestion(entry, rule, good, told, effect, NOTHING_REFUSED)]
 
     def _ask_more(self, rule: str, decided: Sequence[JudgedCall]) -> list[SuggestedRule]:
         """Return a rule with a larger quorum, if many calls were rejected or edited."""
@@ -248,7 +259,7 @@ class PolicySuggester:
         applied = self._try_rule(place, entry, ran, Ask)
         told = [f"{len(rejected)} rejected, {len(edited)} edited, of {len(voted)} decided"]
         effect = f"Would have waited for one more person: {self._name_calls(applied)}."
-        return [SuggestedRule(entry, rule, (self._describe_evidence(voted, told), effect))]
+        return [_build_suggestion(entry, rule, voted, told, effect)]
 
     def _find_place(self, rule: str) -> tuple[int, dict[str, Any]]:
         """Return the rule's place in the file and its entry; raises NoSuggestionError."""
@@ -284,28 +295,19 @@ class PolicySuggester:
         rest = tuple(x for x in policy.rules if x.name not in limits)
         asking = self.sources.policy.policy.asking
         policy = policy.model_copy(update={"rules": rest, "asking": asking})
-        current, known, found = CurrentPolicy(policy), self.sources, list[JudgedCall]()
+        sources = replace(self.sources, policy=CurrentPolicy(policy))
+        build_key, gates, found = policy.build_facts_key(), dict[str, Gate](), list[JudgedCall]()
         for each in calls:
-            call, tool = each.call, each.tool
             if limits & {each.gate.rule, *each.gate.added}:
                 continue
-            clock = FixedClock(call.created_at)
-            then = call_gates.PolicyFactSources(current, known.directory, known.store, clock)
-            facts = call_gates.load_policy_facts_from_values(
-                then, call.requester, call.channel, tool, each.values
-            )
-            facts = replace(facts, client=call.client) if call.client else facts
-            gate = policy.get_gate(facts)
-            found += [each] if gate.rule == entry["name"] and isinstance(gate, kind) else []
+            key = build_key(each.facts)
+            if key not in gates:
+                gates[key] = policy.get_gate(call_gates.look_up_policy_facts(sources, each.facts))
+            if gates[key].rule == entry["name"] and isinstance(gates[key], kind):
+                found.append(each)
         if not found:
             raise NoSuggestionError("another rule decides, or it cannot be told without Slack")
         return found
-
-    def _describe_evidence(self, good: Sequence[JudgedCall], told: Sequence[str]) -> str:
-        people = len({vote.person for x in good for vote in x.call.votes})
-        days = sorted(f"{x.call.created_at:%Y-%m-%d}" for x in good)
-        by = f"decided by {people} {'person' if people == 1 else 'people'}"
-        return f"{len(good)} calls, {'; '.join(told)}; {by} from {days[0]} to {days[-1]}."
 
     def _name_calls(self, calls: Sequence[JudgedCall], field: str = "") -> str:
         """Return how many calls these are, and the effects of some; the largest, of a field."""
@@ -316,6 +318,21 @@ class PolicySuggester:
         some = "; ".join(map(self.words.quote_text, [*named][:MOST_NAMED]))
         more = "; …" if len(calls) > MOST_NAMED else ""
         return f"{len(calls)} {'call' if len(calls) == 1 else 'calls'} ({some}{more})"
+
+
+def _build_suggestion(
+    entry: Mapping[str, Any],
+    rule: str,
+    calls: Sequence[JudgedCall],
+    told: Sequence[str],
+    *effects: str,
+) -> SuggestedRule:
+    """Return the rule with what these calls, and what it would have done, say for it."""
+    people = len({vote.person for x in calls for vote in x.call.votes})
+    first, last = (f"{of(x.call.created_at for x in calls):%Y-%m-%d}" for of in (min, max))
+    by = f"decided by {people} {'person' if people == 1 else 'people'}"
+    evidence = f"{len(calls)} calls, {'; '.join(told)}; {by} from {first} to {last}."
+    return SuggestedRule(entry, rule, (evidence, *effects))
 
 
 def _require_reversible(calls: Sequence[JudgedCall]) -> None:

@@ -276,6 +276,7 @@ class Condition:
         )
         # of args; those inside has()
         self.fields, self.asked = frozenset(check.fields), frozenset(check.asked)
+        self.reads_all_fields = check.reads_all_fields  # beyond those that it names
 
     def is_true_for(self, facts: Facts) -> bool:
         """Return whether the condition is true of `facts`.
@@ -303,8 +304,12 @@ class Condition:
 
     def _build_name_values(self, facts: Facts) -> dict[str, Any]:
         values = {
-            name: convert_to_condition_value(getattr(facts, name)) for name in self.names - TIMES
+            name: convert_to_condition_value(getattr(facts, name))
+            for name in self.names - TIMES - {"args"}
         }
+        if "args" in self.names:
+            read = facts.args if self.reads_all_fields else facts.args.keys() & self.fields
+            values["args"] = convert_to_condition_value({name: facts.args[name] for name in read})
         for name in self.names & TIMES:
             values[name] = _get_time_value(getattr(facts, name))
         frozen = facts.freezes or {}
@@ -352,6 +357,7 @@ class _ConditionChecker:
         self.spaces: dict[str, set[str]] = {each: set() for each in SPACES}
         self.fields: set[str] = set()
         self.asked: set[str] = set()
+        self.reads_all_fields = False
 
     def check_node(self, node: Any, bound: frozenset[str], inside: bool) -> None:
         """Check a part of the tree and collect the facts it needs.
@@ -376,11 +382,15 @@ class _ConditionChecker:
             if node.data in ("member_dot", "member_index") and _is_identifier(
                 node.children[0], "args"
             ):
-                self.fields |= (
+                named = (
                     {str(node.children[1])}
                     if node.data == "member_dot"
                     else set(_list_text_literals(node.children[1:]))
                 )
+                self.fields |= named
+                if named:
+                    self.names.add("args")
+                    return
             if node.data == "ident_arg":
                 self._check_function(node)
             if node.data == "member_dot_arg":
@@ -396,6 +406,7 @@ class _ConditionChecker:
         if name in SPACES:
             raise ConditionError(f"uses {name} as a whole; name one, as in {_EXAMPLES[name]}")
         self.names |= {name} - bound
+        self.reads_all_fields |= name == "args"
 
     def _check_macro(self, node: Tree[Any], bound: frozenset[str], inside: bool) -> None:
         target, method, *given = node.children

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -32,6 +32,7 @@ from bot.policy.rules import (
     Toolbox,
     collect_needed_lookups,
     list_tool_mismatches,
+    parse_cached_condition,
 )
 from bot.toml_file import FileProblems, parse_strict_json
 
@@ -170,8 +171,9 @@ class Policy(BaseModel):
 
     def _add_time_facts(self, facts: Facts) -> Facts:
         """Return the facts with what the calendar says of their moment, if both are there."""
-        known = self.calendar.build_time_facts(facts.now) if self.calendar and facts.now else {}
-        return replace(facts, **known)
+        if self.calendar is None or facts.now is None:
+            return facts
+        return replace(facts, **self.calendar.build_time_facts(facts.now))
 
     def _deny_or_restrict_gate(self, gate: Allow | Ask | None, effect: str) -> Allow | Deny | Ask:
         """Return a denial for None, else the gate.
@@ -221,6 +223,26 @@ class Policy(BaseModel):
         fields = {field for rule in about for field in list_fields_with_owners(rule.gate)}
         owners = frozenset(fields & self.owner_functions.keys())
         return replace(collect_needed_lookups(about), owners=owners)
+
+    def build_facts_key(self) -> Callable[[Facts], str]:
+        """Return a function with one result for all facts that the rules cannot tell apart.
+
+        What is looked up (groups, channels, people and sums) is taken to be the same for all.
+        """
+        names, fields, whole = {"tool", "effect", "risk"}, set[str](), False
+        for rule in self.rules:
+            names |= {name for name in ("channel", "requester") if getattr(rule, f"{name}s")}
+            if rule.when:
+                read = parse_cached_condition(rule.when)
+                names |= (read.names - {"args"}) | ({"freezes"} if read.freezes else set())
+                fields, whole = fields | read.fields, whole or read.reads_all_fields
+
+        def build_key(facts: Facts) -> str:
+            facts, args = self._add_time_facts(facts), facts.args
+            some = args if whole else {name: args[name] for name in fields if name in args}
+            return repr(([getattr(facts, name) for name in names], some))
+
+        return build_key
 
     def asks(self) -> list[Ask]:
         """Return every gate that asks people: of the rules in order, then the default.

@@ -78,6 +78,8 @@ def normalise_and_reveal_secrets(value: Any, *, exact: bool = True) -> Any:
 
     `exact`: equal decimals in one form.
     """
+    if value is None or type(value) in (str, int, float, bool):  # most are
+        return value
     if isinstance(value, SecretStr | SecretBytes | Secret):
         return normalise_and_reveal_secrets(value.get_secret_value(), exact=exact)
     if isinstance(value, Decimal) and exact:  # 40.0 and 40.00 are one amount, and one text

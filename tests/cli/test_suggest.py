@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from bot.policy.evaluation import parse
+from bot.policy.condition_values import Facts
+from bot.policy.evaluation import Judgement, Policy, parse
 from bot.policy.gates import Allow, Ask
 from countersign.cli.commands import main
 from storage.states import CallStatus, CallVerb
@@ -51,13 +52,13 @@ def suggest(
 ) -> Suggest:
     """Writes the policy and the record, runs the command, and returns what it prints."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "kit_tools.py").write_text(
+    (tmp_path / "login_tools.py").write_text(
         "from tests.stories.fakes import FakeTools\nlogin = FakeTools().tools[5]\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     set_ = {"COUNTERSIGN_POLICY": "policy.toml", "COUNTERSIGN_SHOP": str(tmp_path / "shop.db")}
     monkeypatch.delenv("SLACK_BOT_TOKEN", raising=False)
-    for name, value in (set_ | {"COUNTERSIGN_TOOLS": "kit_tools"}).items():
+    for name, value in (set_ | {"COUNTERSIGN_TOOLS": "login_tools"}).items():
         monkeypatch.setenv(name, value)
 
     def run(policy: str, calls: Sequence[Decided]) -> str:
@@ -305,6 +306,36 @@ def test_secrets_are_masked(suggest: Suggest) -> None:
     told = suggest(DEFAULTS, 6 * [Decided("login", given, at=AT)])
     assert "Log in to shop with ••••••••" in told
     assert "hunter22" not in told
+
+
+SMALL = REFUNDS.replace("verdict", "when = 'args.amount < 100.0'\nverdict", 1)
+OWN = f"""{SMALL}
+[[rule]]
+name = "own"
+when = 'args.all(name, name != "order") && requester != "U0"'
+verdict = "ask"
+"""
+
+
+@pytest.mark.parametrize(("policy", "most"), [(SMALL, 20), (OWN, 400)])
+def test_calls_that_no_rule_tells_apart_are_judged_once(
+    suggest: Suggest, monkeypatch: pytest.MonkeyPatch, policy: str, most: int
+) -> None:
+    """Of 400 refunds of 20 amounts twenty are, unless a rule reads all that a call has."""
+    judged, judge_call = list[Facts](), Policy.judge_call
+
+    def judge_and_count(policy: Policy, facts: Facts) -> Judgement:
+        judged.append(facts)
+        return judge_call(policy, facts)
+
+    monkeypatch.setattr(Policy, "judge_call", judge_and_count)
+    alike = [
+        replace(each, arguments=each.arguments | {"order_id": order})
+        for order in range(1, 21)
+        for each in twenty()
+    ]
+    assert "Would have run unasked: 400 calls" in suggest(policy, alike)
+    assert len(judged) == most
 
 
 def test_what_its_tool_no_longer_takes_is_left_out(suggest: Suggest) -> None:

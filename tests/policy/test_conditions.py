@@ -279,3 +279,25 @@ def test_asking_changes_nothing() -> None:
         with pytest.raises(ConditionError):
             condition.is_true_for(facts(args={"codes": [1]}))
     assert ARGS["codes"] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("source", "fields", "reads_all"),
+    [
+        ('args.a > 1 && has(args.b) && args["c"].size() > 0', {"a", "b", "c"}, False),
+        (
+            'args.codes.all(code, code != args.count) && requester != "U1"',
+            {"codes", "count"},
+            False,
+        ),
+        ("args[args.kind] == 1", {"kind"}, True),
+        ('args.all(name, name != "a") || args.b', {"b"}, True),
+        ("size(args) == 2", set(), True),
+        ('"a" in args', set(), True),
+    ],
+)
+def test_it_is_known_which_fields_it_reads(source: str, fields: set[str], reads_all: bool) -> None:
+    """Whatever is not named by a literal may be any of them."""
+    condition = Condition(source)
+    assert "args" in condition.names
+    assert (condition.fields, condition.reads_all_fields) == (fields, reads_all)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -137,3 +141,46 @@ def test_the_digest_covers_the_meaning() -> None:
     # a set, which every process writes in an order of its own
     tools = frozenset({"query", "tables"})
     assert parse(WHO).model_copy(update={"asking": tools}).digest == parse(WHO).digest
+
+
+CALL = Facts(
+    tool="refund_order",
+    effect="write",
+    requester="U1",
+    args={"amount": 1, "note": "x"},
+    channel="C1",
+    now=datetime(2026, 3, 2, 12, tzinfo=UTC),
+)
+OTHERS = {
+    "amount": replace(CALL, args={"amount": True, "note": "x"}),
+    "note": replace(CALL, args={"amount": 1}),
+    "requester": replace(CALL, requester="U2"),
+    "channel": replace(CALL, channel="C2"),
+    "client": replace(CALL, client="shop"),
+    "effect": replace(CALL, effect="read"),
+    "evening": replace(CALL, now=datetime(2026, 3, 2, 20, tzinfo=UTC)),
+    "minute": replace(CALL, now=datetime(2026, 3, 2, 12, 1, tzinfo=UTC)),
+}
+FREEZES = "[freezes]\nnight = { from = 2026-03-02T18:00:00Z, to = 2026-03-03T06:00:00Z }\n"
+HOURS = '[hours]\nzone = "UTC"\nopens = "09:00"\ncloses = "17:00"\n'
+
+
+@pytest.mark.parametrize(
+    ("keys", "apart"),
+    [
+        ("", set()),
+        ("when = 'args.amount > 1'", {"amount"}),
+        ("when = 'size(args) > 1'", {"amount", "note"}),
+        ('when = \'client == "shop" || requester == "U1"\'', {"client", "requester"}),
+        ('requester = "U012345"\nchannel = "C0123456"', {"requester", "channel"}),
+        ("when = 'in_business_hours'", {"evening"}),
+        ("when = '!freezes.night'", {"evening"}),
+        ("when = 'now.getHours() == 12'", {"evening", "minute"}),
+    ],
+)
+def test_calls_are_told_apart_by_what_the_rules_read(keys: str, apart: set[str]) -> None:
+    """Their effect always does; what no rule reads does not."""
+    tables = (HOURS if "business" in keys else "") + (FREEZES if "freezes" in keys else "")
+    policy = parse(f'{WHO}{tables}[[rule]]\ntool = "refund_*"\n{keys}\nverdict = "ask"\n')
+    key = policy.build_facts_key()
+    assert {name for name, other in OTHERS.items() if key(other) != key(CALL)} == {"effect", *apart}
