@@ -94,7 +94,6 @@ class ReminderSender:
         if run is None or not isinstance(gate, Ask):
             return
         seen, asked_at = call_state.tally_votes(gate, votes), call.asked_at or call.created_at
-        stage = seen.stage
         moments = gate.list_notification_delay_seconds()
         waiting = call_state.measure_waiting_time(gate, call, now)
         passed = [at for at in moments[call.told_moments :] if timedelta(seconds=at) <= waiting]
@@ -114,14 +113,13 @@ class ReminderSender:
         found = [(each, *self._resolve_recipients(run, gate, each, silent)) for each in news]
         groups = card_routing.find_group_ids_of_gate(self._authority, gate)
         with self._store.write() as tx:
-            if not schedule.mark_people_notified(
-                tx, call, stage=stage, moments=told, next_at=next_at
-            ):
-                return  # decided or edited meanwhile
-            if not news:  # an edit or a vote has overtaken what was due, or it is night
+            marked = schedule.mark_people_notified(
+                tx, call, stage=seen.stage, moments=told, next_at=next_at
+            )
+            if not marked or not news:  # a decision, an edit or a vote has overtaken it, or night
                 return
             for number, (each, who, place) in enumerate(found):
-                key = f"{call.id}:{call.revision}:{told}:{stage}:{number}"
+                key = f"{call.id}:{call.revision}:{told}:{seen.stage}:{number}"
                 place = replace(place, groups=groups, away=away)
                 effects = [call_state.describe_call_effect(self._tools, tx, call)]
                 text = each.sentence(effects, who, call.deadline)
@@ -266,7 +264,8 @@ class ReminderSender:
             people |= (able - silent.away) or able
             people |= authority.list_delegates(able) - silent.voted - {run.requester}
         found = authority.directory.find_people(people).items()
-        mornings = {user: end for user, each in found if (end := each.find_end_of_night(now))}
+        ends = ((user, each.find_end_of_night(now)) for user, each in found)
+        mornings = {user: end for user, end in ends if end is not None}
         if not people or mornings.keys() != people:
             return frozenset(mornings), None
         first = min(mornings.values())
