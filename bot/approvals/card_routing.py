@@ -78,6 +78,7 @@ class CardPlace:
     # handle and id of the user groups among the approvers, to name them
     groups: tuple[tuple[str, str], ...] = ()
     away: AwayPeople = ()  # who of the approvers is away, for the card to say
+    asleep: frozenset[str] = frozenset()  # who gets no line under a card that they have
 
 
 def resolve_card_place(
@@ -276,7 +277,7 @@ def queue_line_under_cards(
         card = by_target.get(target)
         if card is None:
             outbox.queue_message(tx, build_card_message(run, call.plan_id, [asked], target))
-        elif thread := card.thread_ts or card.ts:
+        elif target not in asked.place.asleep and (thread := card.thread_ts or card.ts):
             body = {"text": text, "mrkdwn": True, outbox.NOTIFIED: list(notified)}
             line = Message(
                 key=f"{key}:{target}",

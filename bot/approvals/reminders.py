@@ -45,6 +45,15 @@ class DueReminder:
     assignee: str = ""  # who of them has it handed over
 
 
+@dataclass(frozen=True, slots=True)
+class SilentPeople:
+    """Those whom reminders do not name, and why."""
+
+    voted: frozenset[str]
+    away: frozenset[str]
+    asleep: frozenset[str] = frozenset()
+
+
 class ReminderSender:
     """Sends reminders about waiting calls. One per process; called by the loop only."""
 
@@ -85,32 +94,32 @@ class ReminderSender:
         if run is None or not isinstance(gate, Ask):
             return
         seen, asked_at = call_state.tally_votes(gate, votes), call.asked_at or call.created_at
-        stage = seen.stage
         moments = gate.list_notification_delay_seconds()
         waiting = call_state.measure_waiting_time(gate, call, now)
         passed = [at for at in moments[call.told_moments :] if timedelta(seconds=at) <= waiting]
-        voted = {who for vote in votes for who in (vote.person, vote.counted_person)}
+        voted = frozenset(who for vote in votes for who in (vote.person, vote.counted_person))
         news = _list_due_reminders(gate, seen, call, passed, waiting, votes)
         away = self._list_away_approvers(
             run, gate, gate.get_approvers_of_stages(seen.open_stages, waiting).notified
         )
         gone = frozenset(user for user, _ in card_routing.filter_people_still_away(away, now))
-        found = [(each, *self._resolve_recipients(run, gate, each, voted, gone)) for each in news]
+        silent, told = SilentPeople(voted, gone), call.told_moments + len(passed)
+        next_at = call_state.find_next_notification_time(gate, asked_at, told)
+        asleep, morning = self._find_sleepers(run, gate, call, news, silent, now)
+        if morning:  # only the next stage is told now
+            news = [each for each in news if each.kind is ReminderKind.NEXT_STEP]
+            told, next_at = call.told_moments, min(next_at or morning, morning)
+        silent = replace(silent, asleep=asleep)
+        found = [(each, *self._resolve_recipients(run, gate, each, silent)) for each in news]
         groups = card_routing.find_group_ids_of_gate(self._authority, gate)
-        told = call.told_moments + len(passed)
         with self._store.write() as tx:
-            if not schedule.mark_people_notified(
-                tx,
-                call,
-                stage=stage,
-                moments=told,
-                next_at=call_state.find_next_notification_time(gate, asked_at, told),
-            ):
-                return  # decided or edited meanwhile
-            if not news:  # an edit or a vote has overtaken what was due
+            marked = schedule.mark_people_notified(
+                tx, call, stage=seen.stage, moments=told, next_at=next_at
+            )
+            if not marked or not news:  # a decision, an edit or a vote has overtaken it, or night
                 return
             for number, (each, who, place) in enumerate(found):
-                key = f"{call.id}:{call.revision}:{told}:{stage}:{number}"
+                key = f"{call.id}:{call.revision}:{told}:{seen.stage}:{number}"
                 place = replace(place, groups=groups, away=away)
                 effects = [call_state.describe_call_effect(self._tools, tx, call)]
                 text = each.sentence(effects, who, call.deadline)
@@ -149,7 +158,8 @@ class ReminderSender:
             again=call.told_moments > 0,
         )
         reminder = DueReminder(ReminderKind.LOOK, sentence, people)
-        who, place = self._resolve_recipients(run, gate, reminder, {alone.person}, gone)
+        silent = SilentPeople(frozenset({alone.person}), gone)
+        who, place = self._resolve_recipients(run, gate, reminder, silent)
         place = replace(place, groups=card_routing.find_group_ids_of_gate(self._authority, gate))
         asked = card_routing.CallWithCardPlace(call, gate, place)
         with self._store.write() as tx:
@@ -181,14 +191,14 @@ class ReminderSender:
         return card_routing.list_away_people(self._authority, named)
 
     def _resolve_recipients(
-        self, run: Run, gate: Ask, due: DueReminder, voted: set[str], away: frozenset[str]
+        self, run: Run, gate: Ask, due: DueReminder, out: SilentPeople
     ) -> tuple[str, card_routing.CardPlace]:
         """Return those who can still vote, in words, and where they will see the card.
 
-        People who are away are not named, unless all are. Nobody but the one who has the call
-        handed over is, while they may decide. Looks them up.
+        People who are away or asleep are not named, unless all are. Nobody but the one who has the
+        call handed over is, while they may decide. Looks them up.
         """
-        authority, who, assignee = self._authority, due.people, due.assignee
+        authority, who, assignee, voted = self._authority, due.people, due.assignee, out.voted
         everybody = authority.list_approver_candidates(
             gate, who, requester=run.requester, channel=run.channel
         )
@@ -199,8 +209,10 @@ class ReminderSender:
         able = authority.list_able_approvers(
             gate, by_name, requester=run.requester, channel=run.channel
         )
-        people = sorted(able - voted - away) or sorted(able - voted)
-        silent = (voted | away) - set(people)
+        delegates = authority.list_delegates(able - voted) - voted - {run.requester} - out.asleep
+        here = able - voted - out.asleep
+        people = sorted((here - out.away) or here or (() if delegates else able - voted))
+        silent = (voted | out.away | out.asleep) - set(people)
         ids = dict(card_routing.find_group_ids_of_gate(authority, gate))
         groups = [
             (ids[handle], authority.directory.find_group(handle))
@@ -217,17 +229,51 @@ class ReminderSender:
         for _, group in groups:  # where some have voted or are away, only the others are called
             some = group is not None and bool(group.members & silent)
             named += [user for user in people if group and some and user in group.members]
-        named += sorted(authority.list_delegates(able - voted) - voted - {run.requester})
+        named += sorted(delegates)
         names += [user_mention(user) for user in dict.fromkeys(named)]
         if who.channel:
             names.append(f"members of {channel_mention(run.channel)}")
-        return ", ".join(
-            names[:MOST_NAMES]
-        ) or "Somebody", card_routing.resolve_card_place_for_people(
-            authority, run, gate, everybody - voted
-        )
+        place = card_routing.resolve_card_place_for_people(authority, run, gate, everybody - voted)
+        place = replace(place, asleep=out.asleep - set(people))
+        return ", ".join(names[:MOST_NAMES]) or "Somebody", place
 
-    def _may_still_decide(self, person: str, approvers: frozenset[str], voted: set[str]) -> bool:
+    def _find_sleepers(
+        self,
+        run: Run,
+        gate: Ask,
+        call: Call,
+        news: Sequence[DueReminder],
+        silent: SilentPeople,
+        now: datetime,
+    ) -> tuple[frozenset[str], datetime | None]:
+        """Return who sleeps of those to name, or the first morning to wait for, where all do.
+
+        Nobody, where a gate is urgent, or all sleep until the deadline. Looks them up.
+        """
+        authority, people = self._authority, set[str]()
+        for due in () if gate.urgent else news:
+            if due.kind is ReminderKind.NEXT_STEP:
+                continue
+            by_name = due.people.model_copy(update={"channel": False})
+            asked = {"requester": run.requester, "channel": run.channel}
+            listed = authority.list_approver_candidates(gate, due.people, **asked)
+            if due.assignee and self._may_still_decide(due.assignee, listed, silent.voted):
+                people.add(due.assignee)
+                continue
+            able = authority.list_able_approvers(gate, by_name, **asked) - silent.voted
+            people |= (able - silent.away) or able
+            people |= authority.list_delegates(able) - silent.voted - {run.requester}
+        found = authority.directory.find_people(people).items()
+        ends = ((user, each.find_end_of_night(now)) for user, each in found)
+        mornings = {user: end for user, end in ends if end is not None}
+        if not people or mornings.keys() != people:
+            return frozenset(mornings), None
+        first = min(mornings.values())
+        return frozenset(), None if call.deadline and call.deadline <= first else first
+
+    def _may_still_decide(
+        self, person: str, approvers: frozenset[str], voted: frozenset[str]
+    ) -> bool:
         named = (approvers | self._authority.list_delegates(approvers)) - voted
         return person in named and self._authority.is_active_colleague(person)
 

@@ -233,6 +233,12 @@ class GateDescriber:
         found = f"no answer within {format_duration(gate.deadline)} is a no."
         if gate.reminders:
             found += f" Reminders after {', '.join(map(format_duration, gate.reminders))}."
+        if gate.reminders or gate.escalation:
+            found += (
+                " It is urgent: people are reminded at night, too."
+                if gate.urgent
+                else " People are reminded at night only if the deadline is before their morning."
+            )
         if gate.hours:
             now = self.grounds.sources.clock.now()
             found += f" Only business hours count: {_describe_business_hours(gate.hours, now)}."

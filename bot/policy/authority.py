@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from itertools import combinations
 from typing import Any, Protocol
 
@@ -30,6 +30,7 @@ AWAY = frozenset(
         "hospital",
     }
 )
+DAY_BEGINS, DAY_ENDS = 8, 20  # hours, in a person's time zone
 
 
 class LookupFailedError(Exception):
@@ -66,6 +67,18 @@ class Person:
     teams: frozenset[str] = frozenset()
     status: str = ""  # the emoji of their status, without colons
     status_until: datetime | None = None  # when it ends; None: nobody knows
+    utc_offset: timedelta | None = None  # of their time zone; None: nobody knows
+
+    def find_end_of_night(self, now: datetime) -> datetime | None:
+        """Return when their night ends; None by day, and if their time zone is not known."""
+        if self.utc_offset is None:
+            return None
+        local = now.astimezone(timezone(self.utc_offset))
+        if DAY_BEGINS <= local.hour < DAY_ENDS:
+            return None
+        morning = local.replace(hour=DAY_BEGINS, minute=0, second=0, microsecond=0)
+        morning += timedelta(days=local.hour >= DAY_ENDS)
+        return morning.astimezone(UTC)
 
 
 @dataclass(frozen=True, slots=True)

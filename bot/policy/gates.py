@@ -129,6 +129,8 @@ class Ask(_FrozenModel):
     reasons: Reasons = "never"  # which decisions need words of their own
     reminders: tuple[int, ...] = ()  # seconds from the moment it is asked
     escalation: tuple[Escalation, ...] = ()
+    # whether reminders and escalations notify people at night, too
+    urgent: bool = Field(default=False, exclude_if=lambda urgent: not urgent)
     # who may run it alone and at once, with a reason; None: nobody
     break_glass: Approvers | None = Field(None, exclude_if=lambda who: who is None)
     remember: tuple[GrantOffer, ...] = ()
@@ -230,6 +232,7 @@ class GateAddOn(_FrozenModel):
     reasons: Reasons | None = None
     reminders: tuple[int, ...] = ()
     escalation: tuple[Escalation, ...] = ()
+    urgent: Literal[True] | None = None
 
 
 GATE: TypeAdapter[Gate] = TypeAdapter(Gate)
@@ -328,6 +331,7 @@ def _build_gate_changes(gate: Ask, addition: GateAddOn, sure: bool) -> dict[str,
         "reasons": _get_stricter_reasons(gate.reasons, addition.reasons or gate.reasons),
         "reminders": tuple(sorted({*gate.reminders, *addition.reminders})),
         "escalation": tuple(sorted((*gate.escalation, *new), key=lambda step: step.after)),
+        "urgent": gate.urgent or addition.urgent is True,
     }
     return {key: value for key, value in wanted.items() if value != getattr(gate, key)}
 

@@ -103,6 +103,7 @@ class AskOptions(_StrictModel):
     good_for: Duration | None = None
     reminders: Annotated[list[Duration], Field(max_length=MOST_STEPS)] | None = None
     escalation: Annotated[list[EscalationEntry], Field(max_length=MOST_STEPS)] | None = None
+    urgent: bool | None = None
     self_approval: bool | None = None
     editors: Editors | None = None
     editor_counts: bool | None = None
@@ -346,6 +347,8 @@ def _list_unaddable_keys(rule: RuleEntry) -> Iterator[tuple[str, str]]:
     for key in sorted(said & {"self_approval", "editor_counts"}):
         if getattr(rule, key):
             yield key, "would loosen what other rules ask; a rule that adds can only say false"
+    if rule.urgent is False:
+        yield "urgent", "takes nothing away; a rule that adds can only say true"
     for key in ("quorum", "silent"):
         if getattr(rule, key) is not None and rule.approvers is None:
             yield key, "means nothing without approvers here; name them"

@@ -323,6 +323,7 @@ class RuleBuilder:
             own[key] = _parse_duration(own[key], hours if key == "deadline" else None)
         for key in ("self_approval", "editor_counts"):  # true is noted as odd already
             own[key] = False if own.get(key) is False else None
+        own["urgent"] = own.get("urgent") or None  # false is noted as odd already
         own["reminders"] = _parse_reminders(own.get("reminders", ()), hours)
         own["escalation"] = _build_escalation(own.get("escalation", ()), hours)
         if ask is not None:  # its own escalation is added only where it surely applies

@@ -32,6 +32,7 @@ from bot.slack_codes import TOKEN, extract_error_code
 # The calls that read people, user groups and channels, and the parts of their answers to keep.
 
 PAGE = 999  # Slack wants less than a thousand
+DAY_SECONDS = 86_400  # no time zone is that far from UTC
 MISSING = ("user_not_found", "users_not_found", "channel_not_found", "user_not_visible")
 Json = dict[str, Any]
 
@@ -149,6 +150,14 @@ def _parse_timestamp(seconds: object) -> datetime | None:
         return None
 
 
+def _parse_utc_offset(found: Json) -> timedelta | None:
+    """Return the offset of a user's time zone; None if Slack names no zone."""
+    seconds = found.get("tz_offset")
+    if not found.get("tz") or not isinstance(seconds, int) or abs(seconds) >= DAY_SECONDS:
+        return None
+    return timedelta(seconds=seconds)
+
+
 def build_person_from_slack_user(found: Json) -> authority.Person:
     """Return a Slack user as a Person, with the attributes that approvals need."""
     profile = found.get("profile") or {}
@@ -162,6 +171,7 @@ def build_person_from_slack_user(found: Json) -> authority.Person:
         teams=frozenset((found.get("enterprise_user") or {}).get("teams") or ()),
         status=str(profile.get("status_emoji") or "").strip(":"),
         status_until=_parse_timestamp(profile.get("status_expiration")),
+        utc_offset=_parse_utc_offset(found),
     )
 
 

@@ -205,6 +205,7 @@ OTHER = {
     "good_for": '"1h"',
     "reminders": '["10m"]',
     "escalation": '[{ after = "10m", approvers = ["@others"] }]',
+    "urgent": "true",
     "self_approval": "true",
     "editors": '"nobody"',
     "editor_counts": "true",

@@ -38,6 +38,7 @@ def test_every_option_of_a_gate() -> None:
         deadline = "2h"
         good_for = "10m"
         reminders = ["1h", "30m", "60m"]
+        urgent = true
         escalation = [{after = "90m", approvers = ["@late"]}, {after = "45m", approvers = ["U04"]}]
         self_approval = true
         editors = "nobody"
@@ -57,6 +58,7 @@ def test_every_option_of_a_gate() -> None:
         deadline=7200,
         good_for=600,
         reminders=(1800, 3600),
+        urgent=True,
         escalation=(
             Escalation(after=2700, approvers=Approvers(users=("U04",))),
             Escalation(after=5400, approvers=Approvers(groups=("late",))),

@@ -87,6 +87,8 @@ class Harness:
         self.machine = Machine(self.clock)
         self.slack = build_local_slack(clock=self.clock, shares_clock=True)
         self.slack.start()
+        for person in self.slack.world.people.values():
+            person.tz = ""  # else reminders would wait where a story runs at night
         self.planner = StrictPlanner()
         self.planner.start()
         self.shop = Shop(folder / "shop.db")
