@@ -140,7 +140,7 @@ class _PrintingJob(_RunningJob):
             return super().heard(code, printed, said)
         found = json.loads(printed)
         result = self.place.did(found["arguments"]["text"])
-        with self.begin("outcome", found["receipt"], "succeeded", "--result", result) as process:
+        with self.begin("outcome", found["claim"], "succeeded", "--result", result) as process:
             assert process.wait(PATIENCE) == 0
         return Heard("exit 0", result)
 
