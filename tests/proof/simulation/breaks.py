@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from bot.approvals import deadlines
-from bot.policy import gates as tallying
+from bot.approvals import call_gates, deadlines
+from bot.policy import tally as tallying
 from bot.policy.authority import Authority, Permission
 from bot.policy.gates import load_gate
-from bot.runs import executor, turns, worker
+from bot.runs import turns, worker
 from bot.runs.executor import CallExecutor
 from bot.slack.sender import MessageSender
 from storage import decisions, inbox, moves
@@ -41,7 +41,7 @@ def policy_is_not_asked_again() -> Any:
     def within(_tx: Any, _sources: Any, _run: Any, _tool: Any, _facts: Any, *, call: Any) -> Any:
         return load_gate(call.gate)
 
-    return patch.object(executor, "compute_gate_in_transaction", within)
+    return patch.object(call_gates, "compute_gate_in_transaction", within)
 
 
 def deadlines_fall_first() -> Any:
