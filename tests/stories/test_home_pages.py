@@ -153,6 +153,7 @@ def test_a_delegate_sees_for_whom(harness: Harness) -> None:
     assert "🤝 For <@UANA00001>  ·  asked by <@UBEN00001>" in asked(
         harness, "/approvals list", "dan"
     )
+    wait(harness, "ana", "Who decides for whom")
     ana.click_home("end_delegation")
     wait(harness, "ana", "box hedge", without="Who decides for whom")
     wait(harness, "dan", "Nothing waits for you", without="box hedge")

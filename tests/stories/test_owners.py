@@ -75,7 +75,9 @@ def test_a_function_finds_the_owner(with_function: Harness, fakes: FakeTools) ->
     assert (fakes.did("note", "search"), fakes.did("note", "payments")) == (1, 1)
 
 
-@pytest.mark.parametrize("value", ["unowned", "broken", "odd", "slow"])
+@pytest.mark.parametrize(
+    "value", ["unowned", "broken", "odd", pytest.param("slow", marks=pytest.mark.long)]
+)
 def test_a_function_that_fails_names_nobody(
     with_function: Harness, fakes: FakeTools, value: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -45,7 +45,7 @@ def test_the_card_says_who_looks(harness: Harness) -> None:
     harness.clock.advance(30)
     open_modal(harness, "cleo", SUPPORT, card, "review", 1)
     says(harness, card["ts"], f"👀 {ANA} and {CLEO} {LOOK} (since")
-    assert updates(harness, card["ts"]) == before + 2
+    harness.slack.wait(lambda: updates(harness, card["ts"]) == before + 2)
     later(harness, 95)
     assert ANA not in says(harness, card["ts"], f"👀 {CLEO} {LOOKS}").partition("👀")[2]
     later(harness, 40)
