@@ -105,9 +105,9 @@ def iterate_calls_counted_towards_limit(
 def iterate_possible_effects_of_tool(
     tx: Transaction, team: str, requester: str | None, tool: str
 ) -> Iterator[tuple[str, CallCountedTowardsLimit]]:
-    """Yield (call id, counted call) for each start that may have had its effect, in order.
+    """Yield (call id, its time and arguments) for each start that may have had its effect.
 
-    `requester`: whose calls; None: everybody's.
+    In order of the starts. `requester`: whose calls; None: everybody's.
     """
     about = {"team_": team, "requester_": requester, "tool_": tool}
     found = tx.execute(_ATTEMPTS if requester is None else _ATTEMPTS_OF_ONE, about)

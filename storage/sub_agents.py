@@ -115,7 +115,7 @@ def list_open_elicitation_runs(tx: Transaction, root_id: str, call_id: str) -> l
 
 
 def list_open_runs_of_request(tx: Transaction, root_id: str) -> list[Run]:
-    """Return the open runs of a request, oldest first."""
+    """Return the open runs of a request, oldest first: its first run and its sub-agents'."""
     return fetch_rows(tx, Run, _OPEN_IN_REQUEST, root_=root_id)
 
 

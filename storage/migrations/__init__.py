@@ -17,7 +17,7 @@ def known(scripts: Path = SCRIPTS) -> set[str]:
 
 
 def newest(scripts: Path = SCRIPTS) -> str:
-    """Return the newest revision in that folder."""
+    """Return the newest schema revision ("0005") in the folder `scripts`."""
     return max(known(scripts))
 
 
