@@ -106,7 +106,7 @@ def _purge_delegations_and_clicks(
     with store.read() as tx:
         last = purge.get_newest_delivery_seq(tx)
     with store.write() as tx:
-        purge.erase_old_delegation_notes(tx, before)
+        purge.erase_old_delegation_notes_and_links(tx, before)
     for after in range(0, last, purge.MANY):
         if is_over():
             return

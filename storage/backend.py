@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Container
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +14,7 @@ from sqlalchemy import Engine, make_url
 from sqlalchemy.exc import ArgumentError
 
 from storage.digest import AuditChainSealer
+from storage.models import APPEND_ONLY
 from storage.trail import AuditHeadFile
 from storage.transaction import Trace, Transaction
 
@@ -71,8 +73,8 @@ class Backend(ABC):
         """Copy the database file before a migration, if this backend keeps such copies."""
 
     @abstractmethod
-    def list_create_trigger_statements(self) -> list[str]:
-        """Return DDL that makes the append-only tables refuse update and delete.
+    def list_create_trigger_statements(self, among: Container[str] = APPEND_ONLY) -> list[str]:
+        """Return DDL that makes the append-only tables `among` these refuse update and delete.
 
         Only a purge is let through.
         """

@@ -1,7 +1,7 @@
 """The tables. Times are UTC, stored as whole microseconds; JSON is stored as text, verbatim.
 
-Only `storage.moves` writes status columns. The tables `audit`, `revision`, `vote`, `answer`,
-`attempt`, `mode` and `item` are append-only.
+Only `storage.moves` writes status columns. The tables `audit`, `revision`, `vote`, `signature`,
+`answer`, `attempt`, `mode` and `item` are append-only.
 """
 
 from __future__ import annotations
@@ -222,6 +222,8 @@ class Vote(columns.Row, table=True):
     reason: str = columns.text_column("")
     for_person: str = ""  # whose right it was, where somebody else voted by it
     created_at: datetime = columns.time_column()
+    # which passkey signed it; the signature is a row of its own
+    passkey_id: str = Field(default="", sa_column_kwargs={"server_default": ""})
 
     @property
     def counted_person(self) -> str:
@@ -314,7 +316,7 @@ class Message(columns.Row, table=True):
 
 # The append-only tables, and the changes that a purge may make in them.
 
-APPEND_ONLY = ("audit", "revision", "vote", "answer", "attempt", "item", "mode")
+APPEND_ONLY = ("audit", "revision", "vote", "signature", "answer", "attempt", "item", "mode")
 _OF_RUN = "OLD.run_id"
 _OF_CALL = 'SELECT run_id FROM "call" WHERE id = OLD.call_id'
 # In rows of a request that is marked as purged this column is emptied, and these others stay as

@@ -42,6 +42,7 @@ from storage.models import (
     Run,
     Vote,
 )
+from storage.passkeys import Passkey, SigningLink, VoteSignature
 from storage.programs import ProgramApiKey
 from storage.states import RUN_OPEN, DeliveryKind, DeliveryStatus
 from storage.store import BREATH, Store
@@ -136,6 +137,10 @@ _GIVEN = (
     update(Delegation)
     .where(col(Delegation.giver) == _PERSON, col(Delegation.words) != "")
     .values(words="")
+)
+_NAMES_AND_LINKS = (  # a passkey itself stays, for what it has signed
+    update(Passkey).where(col(Passkey.person) == _PERSON).values(name=""),
+    delete(SigningLink).where(col(SigningLink.person) == _PERSON),
 )
 _REASONS = (
     update(Vote)
@@ -265,14 +270,15 @@ def _erase_clicks(tx: Transaction, person: str, about: set[str], after: int) -> 
 
 
 def _erase_notes_and_messages(store: Store, tx: Transaction, person: str, about: set[str]) -> int:
-    """Erase this person's delegation notes, private messages and vote reasons.
+    """Erase this person's delegation notes, names of passkeys, private messages, vote reasons.
 
     Messages about their delegations or the requests `about` are deleted, too. Returns the number of
     votes.
     """
     tx.overwrite_erased_data()
     gave = set(tx.scalars(_GAVE, {"person_": person}))
-    tx.execute(_GIVEN, {"person_": person})
+    for statement in (_GIVEN, *_NAMES_AND_LINKS):
+        tx.execute(statement, {"person_": person})
     for seq, key, recipient, channel, body in tx.execute(_LINES):
         is_theirs = person in (recipient, channel) or not gave.isdisjoint(key.split(":"))
         if is_theirs or not about.isdisjoint(_AN_ID.findall(body)):
@@ -359,9 +365,9 @@ def _split_into_chunks(run_ids: Sequence[str]) -> Iterator[Sequence[str]]:
     return (run_ids[start : start + purge.SOME] for start in range(0, len(run_ids), purge.SOME))
 
 
-_SECRET = {"client_key": {"hash"}}  # columns that are nobody's to have
+_SECRET = {"client_key": {"hash"}, "signing_link": {"hash"}}  # columns that are nobody's to have
 _OF_RUN: tuple[Any, ...] = (Plan, Call, Item, Message, Delivery, AttachedFile, Audit)
-_OF_CALL: tuple[Any, ...] = (Revision, Vote, PersonAnswer, Attempt)
+_OF_CALL: tuple[Any, ...] = (Revision, Vote, VoteSignature, PersonAnswer, Attempt)
 
 
 def export_personal_data(tx: Transaction, person: str) -> dict[str, Any]:
@@ -397,6 +403,10 @@ def _conditions_for_rows_elsewhere(
 ) -> Iterator[tuple[type[SQLModel], tuple[Any, ...]]]:
     """Yield each table with the condition for the person's rows outside their own requests."""
     yield Vote, (col(Vote.person) == person, col(Vote.call_id).not_in(calls))
+    signed = col(VoteSignature.person) == person
+    yield VoteSignature, (signed, col(VoteSignature.call_id).not_in(calls))
+    yield Passkey, (col(Passkey.person) == person,)
+    yield SigningLink, (col(SigningLink.person) == person,)
     answered = col(PersonAnswer.person) == person
     yield PersonAnswer, (answered, col(PersonAnswer.call_id).not_in(calls))
     yield Revision, (col(Revision.author) == person, col(Revision.call_id).not_in(calls))

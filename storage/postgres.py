@@ -7,7 +7,7 @@ holds when it commits, in every process: no second code path is needed for sever
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -239,9 +239,10 @@ class PostgresDatabase(Backend):
         """Return whether PostgreSQL's error is that a table does not exist."""
         return isinstance(getattr(error, "orig", None), psycopg.errors.UndefinedTable)
 
-    def list_create_trigger_statements(self) -> list[str]:
-        """Return the DDL of the append-only triggers and their functions."""
-        return [each for table in APPEND_ONLY for each in _build_table_create_triggers(table)]
+    def list_create_trigger_statements(self, among: Container[str] = APPEND_ONLY) -> list[str]:
+        """Return the DDL of the triggers of append-only tables `among` these, with functions."""
+        tables = [table for table in APPEND_ONLY if table in among]
+        return [each for table in tables for each in _build_table_create_triggers(table)]
 
     def list_drop_trigger_statements(self) -> list[str]:
         """Return the DDL that drops the append-only triggers."""

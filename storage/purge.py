@@ -22,6 +22,7 @@ from storage import calls, trail
 from storage.columns import UtcTime
 from storage.delegations import Delegation
 from storage.models import PURGED, Audit, Call, Delivery, Item, Message, PersonAnswer, Revision, Run
+from storage.passkeys import SigningLink
 from storage.states import RUN_OPEN, CallStatus, DeliveryKind, DeliveryStatus, MessageStatus
 from storage.transaction import Transaction, fetch_rows
 from storage.transcripts import AttachedFile
@@ -30,6 +31,12 @@ SOME = 100  # requests that are emptied in one transaction
 MANY = 5000  # deliveries that are looked at in one
 # what Slack delivers, and delivers again for some hours at most
 _OF_SLACK = (DeliveryKind.ACTION, DeliveryKind.SUBMISSION, DeliveryKind.EVENT, DeliveryKind.MESSAGE)
+_BY_PEOPLE = (
+    DeliveryKind.ACTION,
+    DeliveryKind.SUBMISSION,
+    DeliveryKind.SIGNATURE,
+    DeliveryKind.ENROLMENT,
+)
 _OTHER: Any = aliased(Run)
 OPEN_CALL = or_(calls.HOLDS_UP, col(Call.status).in_((CallStatus.APPROVED, CallStatus.RUNNING)))
 DONE = (MessageStatus.SENT, MessageStatus.FAILED)
@@ -107,7 +114,7 @@ _OLD = (
 # Nothing is delivered twice after so long. The newest stays, as its number would be given again.
 _OLD_CLICKS = delete(Delivery).where(
     *_OLD,
-    col(Delivery.kind).in_((DeliveryKind.ACTION, DeliveryKind.SUBMISSION, DeliveryKind.EVENT)),
+    col(Delivery.kind).in_((*_BY_PEOPLE, DeliveryKind.EVENT)),
     col(Delivery.seq) < _LAST.scalar_subquery(),
 )
 _OLD_WORDS = (
@@ -121,6 +128,7 @@ _OLD_DELEGATIONS = (
     )
     .values(words="")
 )
+_OLD_LINKS = delete(SigningLink).where(col(SigningLink.expires_at) < _BEFORE)
 # what people were told in private, of clicks of that time: `private:<seq of the delivery>`
 _OLD_PRIVATE = delete(Message).where(
     col(Message.run_id) == "",
@@ -187,10 +195,11 @@ def purge_old_deliveries(
     return sum(tx.execute(each, given).rowcount for each in (_OLD_CLICKS, _OLD_WORDS))
 
 
-def erase_old_delegation_notes(tx: Transaction, before: datetime) -> None:
-    """Erase the givers' notes of delegations that ended before `before`."""
+def erase_old_delegation_notes_and_links(tx: Transaction, before: datetime) -> None:
+    """Erase the givers' notes of delegations, and links to the page, that ended before `before`."""
     tx.overwrite_erased_data()
-    tx.execute(_OLD_DELEGATIONS, {"before_": before})
+    for statement in (_OLD_DELEGATIONS, _OLD_LINKS):
+        tx.execute(statement, {"before_": before})
 
 
 def build_run_id_parameters(run_ids: Iterable[str]) -> Mapping[str, str]:

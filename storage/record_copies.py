@@ -18,6 +18,7 @@ from storage import columns
 from storage.delegations import Delegation as Delegation
 from storage.digest import AuditChainSealer, AuditHead
 from storage.inbox import GreetedPerson as GreetedPerson
+from storage.passkeys import Passkey as Passkey
 from storage.programs import ProgramApiKey as ProgramApiKey
 from storage.replicas import ChannelSender, Pause, Replica
 from storage.transaction import Transaction, fetch_first_row, insert_row, wrap_driver_error

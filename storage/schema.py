@@ -207,5 +207,5 @@ def upgrade_schema(database: Backend, current: str | None, scripts: Path, newest
     config.attributes["engine"] = database.engine
     config.attributes["beforehand"] = database.list_drop_trigger_statements()
     # a table that was made anew has lost its triggers
-    config.attributes["afterwards"] = database.list_create_trigger_statements()
+    config.attributes["afterwards"] = database.list_create_trigger_statements
     command.upgrade(config, newest)

@@ -6,7 +6,7 @@ import fcntl
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from contextlib import ExitStack, closing, suppress
 from functools import cached_property
 from pathlib import Path
@@ -249,13 +249,14 @@ class SqliteFile(Backend):
         """Copy the file to one beside it that is named after the revision."""
         copy_database(self.engine, self.path.with_name(f"{self.path.name}.before-{revision}"))
 
-    def list_create_trigger_statements(self) -> list[str]:
-        """Return DDL that makes the append-only tables refuse update and delete."""
+    def list_create_trigger_statements(self, among: Container[str] = APPEND_ONLY) -> list[str]:
+        """Return DDL that makes the append-only tables `among` these refuse update and delete."""
         return [
             f"CREATE TRIGGER IF NOT EXISTS {table}_no_{change} BEFORE {change.upper()} ON {table} "
             f"{_build_purge_exception(table, change)}"
             f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
             for table in APPEND_ONLY
+            if table in among
             for change in ("update", "delete")
         ]
 

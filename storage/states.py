@@ -145,6 +145,7 @@ class Surface(StrEnum):
     SLACK = "slack"
     TERMINAL = "terminal"  # of the machine that the bot runs on
     ADDED = "added"  # one that another package brings
+    PAGE = "page"  # of this installation, where people sign and enrol their passkeys
 
 
 class ChannelMode(StrEnum):
@@ -164,6 +165,15 @@ class DeliveryKind(StrEnum):
     SUBMISSION = "submission"  # of a dialog
     TYPED = "typed"  # words for the agent, at another surface than Slack
     PROGRAM = "program"  # a call that code in this process asks for, stored like the others
+    SIGNATURE = "signature"  # what an authenticator says to a decision, posted by the page
+    ENROLMENT = "enrolment"  # what an authenticator says of a new passkey, posted by the page
+
+
+class SigningLinkKind(StrEnum):
+    """What a private link to the page is for."""
+
+    SIGN = "sign"  # one decision about one call
+    ENROL = "enrol"  # a new passkey
 
 
 C, R = CallStatus, RunStatus

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, SecretStr, field_validator
 
@@ -35,6 +37,34 @@ def describe_listening_error(error: OSError) -> str:
     return os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
 
 
+@dataclass(frozen=True, slots=True)
+class PageAddress:
+    """Where people's browsers reach this installation, and what their passkeys sign for there."""
+
+    url: str  # without a slash at its end
+    origin: str  # as browsers say it: https://approve.example.com, with the port if it is unusual
+    rp_id: str  # the host name alone
+
+
+def parse_page_address(url: str) -> PageAddress:
+    """Return the parts of COUNTERSIGN_URL; ValueError says why no browser could sign there."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        raise ValueError("it is not an address; write https://approve.example.com") from None
+    local = host == "localhost" or host.endswith(".localhost")
+    if parts.scheme != "https" and not (parts.scheme == "http" and local):
+        raise ValueError("browsers sign over https, or on this machine at http://localhost")
+    if not re.fullmatch(r"[a-z0-9-]+(\.[a-z0-9-]*[a-z][a-z0-9-]*)*", host):
+        raise ValueError("browsers sign for names, as approve.example.com or localhost")
+    if parts.query or parts.fragment or parts.username or parts.password:
+        raise ValueError("write scheme, host, port and path alone")
+    usual = {"https": 443, "http": 80}[parts.scheme]
+    origin = f"{parts.scheme}://{host}" + (f":{port}" if port not in (None, usual) else "")
+    return PageAddress(origin + parts.path.rstrip("/"), origin, host)
+
+
 class ConnectionSettings(BaseModel):
     """All of it, as settings: `title` is the variable, the description the sentence for people."""
 
@@ -60,6 +90,12 @@ class ConnectionSettings(BaseModel):
         description="Where requests are listened to, as host:port: for machines that ask how the "
         "bot is, for programs, and with `countersign serve` for Slack's.",
     )
+    url: str | None = Field(
+        None,
+        title="COUNTERSIGN_URL",
+        description="Where browsers and programs reach this installation, as "
+        "https://approve.example.com; votes with passkeys need it.",
+    )
     transport: Transport = Field(
         Transport.SOCKET, description="How Slack's deliveries come; the command says it."
     )
@@ -73,6 +109,14 @@ class ConnectionSettings(BaseModel):
         title="COUNTERSIGN_OTHER_CONNECTIONS",
         description="Whether to work beside another process with the same app token: on or off.",
     )
+
+    @property
+    def page_address(self) -> PageAddress | None:
+        """Return where people sign; None if `url` is unset, or no browser could sign there."""
+        try:
+            return parse_page_address(self.url) if self.url else None
+        except ValueError:
+            return None
 
     @field_validator("slack_bot_token", "slack_app_token")
     @classmethod

@@ -29,7 +29,7 @@ from storage.digest import SigningKey, parse_signing_key
 
 PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
 _PREFIX = "COUNTERSIGN_"
-_OF_PROGRAMS = frozenset({"COUNTERSIGN_URL", "COUNTERSIGN_API_KEY"})  # that ask by HTTP
+_OF_PROGRAMS = frozenset({"COUNTERSIGN_API_KEY"})  # that ask by HTTP
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 

@@ -23,7 +23,7 @@ from bot.policy.approver_lists import (
 )
 from bot.policy.business_hours import PolicyCalendar
 from bot.policy.condition_values import Facts, NeededLookups
-from bot.policy.gates import Allow, Approvers, Ask, Deny, GateAddOn, tighten_gate
+from bot.policy.gates import Allow, Approvers, Ask, Deny, GateAddOn, PasskeyTerms, tighten_gate
 from bot.policy.policy_names import replace_names_in_policy
 from bot.policy.rules import (
     Rule,
@@ -71,6 +71,7 @@ class Policy(BaseModel):
     readers: Approvers = Approvers()  # who may look at any request's record
     # tools that read, but more than is allowed unasked (Tool.asks)
     asking: frozenset[str] = frozenset()
+    passkeys: PasskeyTerms = PasskeyTerms()
     templates: tuple[policy_file.RequestTemplate, ...] = ()
     # where requests are worked on though people of another company read along; id or #name
     shared_channels: tuple[str, ...] = ()
@@ -179,7 +180,7 @@ class Policy(BaseModel):
         """Return a denial for None, else the gate.
 
         Offers to save an approval are dropped for destructive calls and gates that take several
-        people.
+        people or a signature.
         """
         if gate is None:
             return Deny(
@@ -187,12 +188,10 @@ class Policy(BaseModel):
             )
         if isinstance(gate, Ask) and effect not in ("read", "write"):
             return gate.copy_without_offers()
-        # nobody remembers alone what takes several
-        return (
-            gate.copy_without_offers()
-            if isinstance(gate, Ask) and gate.required_approvers > 1
-            else gate
-        )
+        # nobody remembers alone what takes several, and a signature is for one call
+        if isinstance(gate, Ask) and (gate.required_approvers > 1 or gate.wants_signature):
+            return gate.copy_without_offers()
+        return gate
 
     def find_rule_digest(self, gate: Ask) -> str:
         """Return the SHA-256 (hex) of the rule that asks exactly this, with rules that add to it.
@@ -275,6 +274,8 @@ class Policy(BaseModel):
             left_out["owner_functions"] = True
         if self.calendar is None:
             left_out["calendar"] = True
+        if self.passkeys == PasskeyTerms():
+            left_out["passkeys"] = True
         return _compute_digest(self, exclude=left_out)
 
 
@@ -364,6 +365,7 @@ def _build_policy(
         owner_functions=functions | manager,
         lines=lines,
         readers=assembly.build_record_viewers(),
+        passkeys=policy_file.build_passkey_terms(written.passkeys, problems),
     )
 
 

@@ -18,6 +18,7 @@ from bot.policy.business_hours import BusinessHours
 Editors = Literal["approvers", "approvers_and_requester", "nobody"]
 AfterRejection = Literal["ask", "allow"]
 Reasons = Literal["never", "approve", "reject", "always"]
+Signature = Literal["", "passkey"]  # what an approval has to be signed with; "": nothing
 GOOD_FOR = 86_400  # seconds from an approval until what it is for starts, unless a rule says so
 
 
@@ -89,6 +90,16 @@ class Stage(_FrozenModel):
 
     approvers: Approvers
     quorum: int = Field(1, ge=1)
+    signature: Signature = Field("", exclude_if=lambda kind: not kind)
+
+
+class PasskeyTerms(_FrozenModel):
+    """Which passkeys count where a rule asks for signatures, and who hears of one in doubt."""
+
+    enrol: Literal["countersigned", "self"] = "countersigned"  # who lets a new one count
+    models: tuple[str, ...] = ()  # AAGUIDs of the authenticators that count; none: any
+    days: int = 365  # for so long one counts; 0: for ever
+    alarm: Approvers = Approvers()  # who is told of a passkey that may have been stolen
 
 
 class Escalation(_FrozenModel):
@@ -163,6 +174,11 @@ class Ask(_FrozenModel):
         return found
 
     @property
+    def wants_signature(self) -> bool:
+        """Return whether approvals in any stage have to be signed."""
+        return any(stage.signature for stage in self.stages)
+
+    @property
     def initial_stages(self) -> tuple[int, ...]:
         """Return the stages (from 0) that are open from the beginning."""
         return tuple(range(len(self.stages))) if self.any_order else (0,)
@@ -233,6 +249,8 @@ class GateAddOn(_FrozenModel):
     reminders: tuple[int, ...] = ()
     escalation: tuple[Escalation, ...] = ()
     urgent: Literal[True] | None = None
+    # of every stage, as far as the rule says so itself
+    signature: Literal["passkey"] | None = Field(None, exclude_if=lambda kind: kind is None)
 
 
 GATE: TypeAdapter[Gate] = TypeAdapter(Gate)
@@ -319,8 +337,11 @@ def _build_gate_changes(gate: Ask, addition: GateAddOn, sure: bool) -> dict[str,
     """Return the fields of the gate that the addition changes, with their new values."""
     steps = addition.escalation if sure else ()
     new = [step for step in steps if step not in gate.escalation]
+    stages = _merge_stages(gate.stages, addition.stages)
+    if addition.signature:
+        stages = tuple(each.model_copy(update={"signature": addition.signature}) for each in stages)
     wanted: dict[str, object] = {
-        "stages": _merge_stages(gate.stages, addition.stages),
+        "stages": stages,
         "deadline": min(gate.deadline, addition.deadline or gate.deadline),
         "good_for": min(gate.good_for, addition.good_for or gate.good_for),
         "self_approval": gate.self_approval and addition.self_approval is not False,
@@ -339,7 +360,8 @@ def _build_gate_changes(gate: Ask, addition: GateAddOn, sure: bool) -> dict[str,
 def _merge_stages(first: tuple[Stage, ...], second: tuple[Stage, ...]) -> tuple[Stage, ...]:
     """Return `first` with the stages of `second` merged in, or appended if they have no equal.
 
-    The n-th stage of the same approvers is the same in both; it gets the larger quorum.
+    The n-th stage of the same approvers is the same in both; it gets the larger quorum, and asks
+    for signatures if one of the two does.
     """
     stages = list(first)
     free = list(range(len(first)))
@@ -351,7 +373,10 @@ def _merge_stages(first: tuple[Stage, ...], second: tuple[Stage, ...]) -> tuple[
             continue
         free.remove(same)
         stages[same] = stages[same].model_copy(
-            update={"quorum": max(stages[same].quorum, stage.quorum)}
+            update={
+                "quorum": max(stages[same].quorum, stage.quorum),
+                "signature": stages[same].signature or stage.signature,
+            }
         )
     return tuple(stages)
 

@@ -8,7 +8,7 @@ the number of people, moments after the deadline.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
@@ -24,8 +24,16 @@ from pydantic_core import ErrorDetails, to_jsonable_python
 
 from bot.policy import approver_lists
 from bot.policy.business_hours import FreezeEntry, HoursEntry
-from bot.policy.gates import AfterRejection, Approvers, Ask, Editors, Reasons
-from bot.toml_file import COMPLAINTS, FileProblems, unknown_key_sentence
+from bot.policy.gates import (
+    AfterRejection,
+    Approvers,
+    Ask,
+    Editors,
+    PasskeyTerms,
+    Reasons,
+    Signature,
+)
+from bot.toml_file import COMPLAINTS, FileProblems, KeyPath, unknown_key_sentence
 from countersign.durations import DAY, parse_duration
 
 EFFECTS = ("read", "write", "destructive")
@@ -34,6 +42,7 @@ DEADLINE_MIN, DEADLINE_MAX = 30, 30 * DAY  # seconds
 
 _CHANNEL = re.compile(r"[CG][A-Z0-9]{2,30}|#[^\s#A-Z<>|&,]{1,80}")
 _PATTERN = re.compile(r"[A-Za-z0-9_*?\[\]!-]{1,100}")
+_AAGUID = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
 _FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 MOST_PEOPLE, MOST_STEPS = 50, 10  # of a quorum or veto; of stages, reminders, escalations, offers
 
@@ -60,6 +69,8 @@ def _validate_field_names(values: list[str]) -> list[str]:
 
 Duration = Annotated[str, AfterValidator(_validate_duration)]
 Count = Annotated[int, Field(ge=1, le=MOST_PEOPLE)]
+WrittenSignature = Literal["passkey", "none"]  # "none": although [defaults] ask for one
+SIGNATURES: Mapping[str, Signature] = {"none": "", "passkey": "passkey"}
 
 
 class StageEntry(_StrictModel):
@@ -68,6 +79,7 @@ class StageEntry(_StrictModel):
     approvers: approver_lists.DeciderList
     quorum: Count = 1
     silent: approver_lists.OwnerList = []
+    signature: WrittenSignature | None = None
 
 
 class EscalationEntry(_StrictModel):
@@ -109,6 +121,7 @@ class AskOptions(_StrictModel):
     editor_counts: bool | None = None
     editable: list[str] | None = None
     reasons: Reasons | None = None
+    signature: WrittenSignature | None = None
     break_glass: approver_lists.DeciderList | None = None
     remember: Annotated[list[GrantOfferEntry], Field(max_length=MOST_STEPS)] | None = None
 
@@ -247,6 +260,15 @@ class ManagerEntry(_StrictModel):
     field: Annotated[str, StringConstraints(min_length=1, max_length=100)]
 
 
+class PasskeysEntry(_StrictModel):
+    """What the file says of the passkeys that votes are signed with."""
+
+    enrol: Literal["countersigned", "self"] = "countersigned"
+    models: list[Annotated[str, StringConstraints(pattern=_AAGUID)]] = []
+    days: Annotated[int, Field(ge=0, le=3650)] = 365
+    alarm: approver_lists.ApproverList | None = None
+
+
 ChannelName = Annotated[str, StringConstraints(pattern=r"^(#[^\s#]{1,80}|C\w{5,20})$")]
 
 
@@ -272,6 +294,7 @@ class PolicyFile(_StrictModel):
     modes: ChannelModesEntry = ChannelModesEntry()
     rule: list[RuleEntry] = []
     template: list[TemplateEntry] = []
+    passkeys: PasskeysEntry | None = None
     shared_channels: list[ChannelName] = []
 
 
@@ -325,6 +348,9 @@ def list_keys_unfit_for_verdict(rule: RuleEntry) -> Iterator[tuple[str, str]]:
         (rule.quorum or 1) > 1 or sum(stage.quorum for stage in rule.stages or ()) > 1
     ):
         yield "remember", "would let one person remember what takes several to approve; remove it"
+    if rule.signature == "passkey" and (rule.remember or rule.verdict == "once"):
+        key = "remember" if rule.remember else "verdict"
+        yield key, "each approval with a passkey is for one call; nothing is remembered"
     if rule.effect == ["destructive"] and (rule.remember or rule.verdict == "once"):
         key = "remember" if rule.remember else "verdict"
         yield key, "what cannot be undone is asked every time; nothing is remembered"
@@ -347,6 +373,8 @@ def _list_unaddable_keys(rule: RuleEntry) -> Iterator[tuple[str, str]]:
     for key in sorted(said & {"self_approval", "editor_counts"}):
         if getattr(rule, key):
             yield key, "would loosen what other rules ask; a rule that adds can only say false"
+    if rule.signature == "none":
+        yield "signature", "takes nothing away; a rule that adds can only say passkey"
     if rule.urgent is False:
         yield "urgent", "takes nothing away; a rule that adds can only say true"
     for key in ("quorum", "silent"):
@@ -413,6 +441,26 @@ def _list_impossible_quorums(own: AskOptions, gate: Ask) -> Iterator[tuple[str, 
             f"takes {gate.veto} rejections, more than there are people; nobody could say no; "
             "lower veto",
         )
+
+
+# People named beside the rules, and the passkeys that count.
+
+
+def build_named_people(
+    written: Sequence[str] | None, key: KeyPath, problems: FileProblems
+) -> Approvers:
+    """Return the people in a list that may not depend on who asked, or where; else a problem."""
+    found = approver_lists.build_approvers(written or ())
+    if found.channel or found.requester:
+        problems.add(key, "name people and groups only, whoever asked, anywhere")
+    return found
+
+
+def build_passkey_terms(written: PasskeysEntry | None, problems: FileProblems) -> PasskeyTerms:
+    """Return which passkeys count, as a file says it or by default."""
+    found = (written or PasskeysEntry()).model_dump(exclude={"alarm"})
+    alarm = written.alarm if written else None
+    return PasskeyTerms(**found, alarm=build_named_people(alarm, ("passkeys", "alarm"), problems))
 
 
 # Requests that a policy prepares for people: a tool, with some of its fields fixed.

@@ -14,7 +14,7 @@ from bot.toml_file import FileProblems, KeyPath, nearest_name_hint
 SETS, CONDITIONS = "approvers", "conditions"  # the tables of names
 ASKS = "requester"  # the key that lists people, or names one
 # the keys that list people
-PEOPLE = ("approvers", "break_glass", "silent", "who", "loosen", "readers", ASKS)
+PEOPLE = ("approvers", "break_glass", "silent", "who", "loosen", "readers", "alarm", ASKS)
 _NAMES = {
     SETS: re.compile(r"[a-z][a-z0-9_-]{0,59}"),
     CONDITIONS: re.compile(r"[a-z][a-z0-9_]{0,59}"),

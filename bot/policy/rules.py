@@ -242,10 +242,7 @@ class RuleBuilder:
 
     def build_record_viewers(self) -> Approvers:
         """Return the people who may read any request's record."""
-        readers = approver_lists.build_approvers(self._written.readers or ())
-        if readers.channel or readers.requester:
-            self._problems.add(("readers",), "name people and groups only, whoever asked, anywhere")
-        return readers
+        return policy_file.build_named_people(self._written.readers, ("readers",), self._problems)
 
     def _build_rule(self, index: int, entry: policy_file.RuleEntry) -> Rule | None:
         name = entry.name or f"rule {index + 1}"
@@ -324,6 +321,7 @@ class RuleBuilder:
         for key in ("self_approval", "editor_counts"):  # true is noted as odd already
             own[key] = False if own.get(key) is False else None
         own["urgent"] = own.get("urgent") or None  # false is noted as odd already
+        own["signature"] = policy_file.SIGNATURES[own.get("signature", "none")] or None
         own["reminders"] = _parse_reminders(own.get("reminders", ()), hours)
         own["escalation"] = _build_escalation(own.get("escalation", ()), hours)
         if ask is not None:  # its own escalation is added only where it surely applies
@@ -431,6 +429,7 @@ def build_merged_ask_gate(
     chosen |= own
     steps = chosen.pop("stages", None)
     alone = {key: chosen.pop(key) for key in ("approvers", "quorum", "silent") if key in chosen}
+    signature = chosen.pop("signature", "none")
     if steps is None and alone.get("approvers"):
         steps = [alone]
     if not steps:
@@ -445,6 +444,7 @@ def build_merged_ask_gate(
             Stage(
                 approvers=approver_lists.build_approvers(each["approvers"], each.get("silent", ())),
                 quorum=each.get("quorum", 1),
+                signature=policy_file.SIGNATURES[each.get("signature", signature)],
             )
             for each in steps
         ),

@@ -7,7 +7,7 @@ child row.
 from typing import Any
 
 from alembic import context
-from sqlalchemy import Engine
+from sqlalchemy import Engine, inspect
 
 engine: Engine = context.config.attributes["engine"]
 with engine.connect() as connection:
@@ -21,7 +21,8 @@ with engine.connect() as connection:
         for statement in context.config.attributes["beforehand"]:
             connection.exec_driver_sql(statement)
         context.run_migrations()
-        for statement in context.config.attributes["afterwards"]:
+        there = inspect(connection).get_table_names()
+        for statement in context.config.attributes["afterwards"](there):
             connection.exec_driver_sql(statement)
         if sqlite:
             broken = connection.exec_driver_sql("PRAGMA foreign_key_check").fetchall()

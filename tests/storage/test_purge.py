@@ -77,7 +77,7 @@ def purged(harness: LoopHarness) -> str:
         [run] = purge.list_requests_to_purge(tx, LATER)
     with harness.store.write() as tx:
         purge.purge_old_deliveries(tx, LATER)
-        purge.erase_old_delegation_notes(tx, LATER)
+        purge.erase_old_delegation_notes_and_links(tx, LATER)
         assert purge.purge_requests(tx, [run], LATER, at=LATER, actor="clock")
     return run
 
@@ -235,7 +235,7 @@ def test_every_column_is_guarded() -> None:
     """A column that is added to such a table has to be named beside the others."""
     models = {"audit": Audit, "revision": Revision, "answer": PersonAnswer, "item": Item}
     assert models.keys() == EMPTIED.keys()
-    assert set(APPEND_ONLY) - models.keys() == {"vote", "attempt", "mode"}
+    assert set(APPEND_ONLY) - models.keys() == {"vote", "signature", "attempt", "mode"}
     for table, (column, _, others, _) in EMPTIED.items():
         assert {column, *others.split()} == set(models[table].model_fields)
 

@@ -1,0 +1,252 @@
+"""Passkeys, the private links by which people sign and enrol, and the signatures beside votes.
+
+A passkey is never deleted: it is revoked, and receipts of what it signed stay checkable. Whether a
+person may sign is settled before (bot.approvals.signatures); a signature is written once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Index,
+    UniqueConstraint,
+    and_,
+    bindparam,
+    or_,
+    select,
+    update,
+)
+from sqlmodel import Field, col
+
+from storage import columns, states, trail
+from storage.models import new_id
+from storage.transaction import (
+    Transaction,
+    fetch_first_row,
+    fetch_rows,
+    insert_row,
+    insert_row_if_absent,
+)
+
+
+class Passkey(columns.Row, table=True):
+    """The public part of one authenticator's key, and whose it is."""
+
+    __tablename__ = "passkey"
+    __table_args__ = (Index("ix_passkey_person", "team", "person"),)
+    id: str = Field(default_factory=new_id, primary_key=True)
+    team: str
+    person: str  # Slack user id
+    credential_id: str = Field(unique=True)  # base64url, as the authenticator names it
+    public_key: str = columns.text_column()  # COSE, base64url
+    sign_count: int = Field(default=0, sa_column=Column(BigInteger, nullable=False))
+    aaguid: str = ""  # the model of the authenticator, as it says itself
+    attested: bool = False  # its maker has signed that it is of that model
+    rp_id: str  # the host name it signs for
+    name: str = ""  # given by the person, or of the model
+    transports: str = ""  # how it can be reached, "internal,hybrid"
+    backed_up: bool = False  # it is kept in an account, on several devices
+    created_at: datetime = columns.time_column()
+    # from when on it counts; None until others have approved it
+    counts_from: datetime | None = columns.time_column(nullable=True)
+    call_id: str = ""  # the call by which others approve it; "" where nobody has to
+    last_used_at: datetime | None = columns.time_column(nullable=True)
+    revoked_at: datetime | None = columns.time_column(nullable=True)
+    revoked_by: str = ""  # Slack user id, or system where it may have been cloned
+
+    def counts_at(self, at: datetime, days: int) -> bool:
+        """Return whether it counts at that moment; `days`: for so long, 0: for ever."""
+        return (
+            (self.revoked_at is None or at < self.revoked_at)
+            and self.counts_from is not None
+            and self.counts_from <= at
+            and (days == 0 or at < self.created_at + timedelta(days=days))
+        )
+
+
+class SigningLink(columns.Row, table=True):
+    """A private link to the page, for one person and one purpose; its token is not stored."""
+
+    __tablename__ = "signing_link"
+    __table_args__ = (Index("ix_signing_link_person", "team", "person"),)
+    hash: str = Field(primary_key=True)  # SHA-256 of the token, in hex
+    kind: states.SigningLinkKind = columns.enum_column(states.SigningLinkKind, index=False)
+    team: str
+    person: str  # Slack user id
+    call_id: str = ""
+    revision: int = 0  # the one that the person was shown
+    verb: str = ""  # of storage.states.CallVerb, or UnknownCallResolution.AGAIN
+    reason: str = columns.text_column("")  # the person's own words
+    # canonical JSON of what is signed; the challenge is its SHA-256
+    statement: str = columns.text_column()
+    issued_at: datetime = columns.time_column()
+    expires_at: datetime = columns.time_column()
+    used_at: datetime | None = columns.time_column(nullable=True)  # when it has served its purpose
+
+
+class VoteSignature(columns.Row, table=True):
+    """An authenticator's signature of one vote, with all it takes to check it; append-only."""
+
+    __tablename__ = "signature"
+    __table_args__ = (UniqueConstraint("call_id", "revision", "person", "verb"),)
+    seq: int | None = Field(default=None, primary_key=True)
+    call_id: str = Field(foreign_key="call.id")  # the unique index begins with it
+    revision: int
+    person: str
+    verb: states.CallVerb = columns.enum_column(states.CallVerb, index=False)
+    passkey_id: str = Field(foreign_key="passkey.id")
+    statement: str = columns.text_column()  # canonical JSON
+    # base64url, as the authenticator returned them
+    authenticator_data: str = columns.text_column()
+    client_data: str = columns.text_column()
+    signature: str = columns.text_column()
+    # of the passkey as of then
+    public_key: str = columns.text_column()
+    aaguid: str
+    rp_id: str
+    created_at: datetime = columns.time_column()
+
+
+_GET = select(Passkey).where(col(Passkey.id) == bindparam("id_"))
+_BY_CREDENTIAL = select(Passkey).where(col(Passkey.credential_id) == bindparam("credential_"))
+_BY_CALL = select(Passkey).where(col(Passkey.call_id) == bindparam("call_"))
+_OF_TEAM = (col(Passkey.team) == bindparam("team_"), col(Passkey.revoked_at).is_(None))
+_USABLE = select(Passkey).where(*_OF_TEAM).order_by(col(Passkey.created_at), col(Passkey.id))
+_OF_PERSON = _USABLE.where(col(Passkey.person) == bindparam("person_"))
+_USED = (
+    update(Passkey)
+    .where(
+        col(Passkey.id) == bindparam("id_"),
+        col(Passkey.revoked_at).is_(None),
+        or_(  # one that does not count says 0 for ever
+            col(Passkey.sign_count) < bindparam("count_"),
+            and_(col(Passkey.sign_count) == bindparam("count_"), col(Passkey.sign_count) == 0),
+        ),
+    )
+    .values(
+        sign_count=bindparam("count_"),
+        backed_up=bindparam("backed_up_"),
+        last_used_at=bindparam("at_", type_=columns.UtcTime()),
+    )
+)
+_LINK = select(SigningLink).where(col(SigningLink.hash) == bindparam("hash_"))
+_USE = (
+    update(SigningLink)
+    .where(col(SigningLink.hash) == bindparam("hash_"), col(SigningLink.used_at).is_(None))
+    .values(used_at=bindparam("at_", type_=columns.UtcTime()))
+)
+_SIGNATURES = (
+    select(VoteSignature)
+    .where(
+        col(VoteSignature.call_id) == bindparam("call_"),
+        col(VoteSignature.revision) == bindparam("revision_"),
+    )
+    .order_by(col(VoteSignature.seq))
+)
+
+
+def add_passkey(tx: Transaction, row: Passkey) -> bool:
+    """Store a new passkey; False, and no change, if its credential is known already."""
+    if not insert_row_if_absent(tx, row, ("credential_id",)):
+        return False
+    data = {"passkey": row.id, "person": row.person, "model": row.aaguid, "counts": False}
+    data["counts"] = row.counts_from is not None
+    trail.record_event(tx, "passkey.added", at=row.created_at, actor=row.person, data=data)
+    return True
+
+
+def find_passkey(tx: Transaction, passkey_id: str) -> Passkey | None:
+    """Return the passkey with that id, or None."""
+    return fetch_first_row(tx, Passkey, _GET, id_=passkey_id)
+
+
+def find_passkey_by_credential(tx: Transaction, credential_id: str) -> Passkey | None:
+    """Return the passkey that an authenticator names so (base64url), or None."""
+    return fetch_first_row(tx, Passkey, _BY_CREDENTIAL, credential_=credential_id)
+
+
+def find_passkey_by_call(tx: Transaction, call_id: str) -> Passkey | None:
+    """Return the passkey that others approve by this call, or None."""
+    return fetch_first_row(tx, Passkey, _BY_CALL, call_=call_id)
+
+
+def list_passkeys_of_person(tx: Transaction, team: str, person: str) -> list[Passkey]:
+    """Return this person's passkeys that are not revoked, oldest first, also if too new or old."""
+    return fetch_rows(tx, Passkey, _OF_PERSON, team_=team, person_=person)
+
+
+def list_passkeys_of_team(tx: Transaction, team: str) -> list[Passkey]:
+    """Return everybody's passkeys that are not revoked, oldest first, also if too new or old."""
+    return fetch_rows(tx, Passkey, _USABLE, team_=team)
+
+
+def update_passkey(
+    tx: Transaction,
+    row: Passkey,
+    event: str,
+    *,
+    at: datetime,
+    actor: str,
+    why: str = "",
+    **changed: Any,
+) -> bool:
+    """Change columns of a passkey, with its audit row; False if it is revoked.
+
+    For its name ("passkey.renamed"), the call by which others approve it, and from when on it
+    counts ("passkey.counts"). `why`: for the audit.
+    """
+    where = (col(Passkey.id) == row.id, col(Passkey.revoked_at).is_(None))
+    if tx.execute(update(Passkey).where(*where).values(**changed)).rowcount != 1:
+        return False
+    data = {"passkey": row.id, "person": row.person, **({"why": why} if why else {})}
+    trail.record_event(tx, event, at=at, actor=actor, data=data)
+    return True
+
+
+def revoke_passkey(tx: Transaction, row: Passkey, by: str, at: datetime, why: str = "") -> bool:
+    """Revoke a passkey from `at` on; False if it was revoked before. `why`: for the audit."""
+    ended = {"revoked_at": at, "revoked_by": by}
+    return update_passkey(tx, row, "passkey.revoked", at=at, actor=by, why=why, **ended)
+
+
+def record_passkey_use(
+    tx: Transaction, row: Passkey, sign_count: int, *, backed_up: bool, at: datetime
+) -> bool:
+    """Record that a passkey has signed; False if it is revoked or its counter has not grown."""
+    given = {"id_": row.id, "count_": sign_count, "backed_up_": backed_up, "at_": at}
+    return tx.execute(_USED, given).rowcount == 1
+
+
+def store_signing_link(tx: Transaction, row: SigningLink) -> None:
+    """Store a new link."""
+    insert_row(tx, row)
+
+
+def find_signing_link(tx: Transaction, token_hash: str) -> SigningLink | None:
+    """Return the link whose token has that SHA-256 (hex), or None."""
+    return fetch_first_row(tx, SigningLink, _LINK, hash_=token_hash)
+
+
+def use_signing_link(tx: Transaction, row: SigningLink, at: datetime) -> bool:
+    """Record that a link has served its purpose; False if it had before."""
+    return tx.execute(_USE, {"hash_": row.hash, "at_": at}).rowcount == 1
+
+
+def store_signature(tx: Transaction, row: VoteSignature) -> None:
+    """Store the signature of a vote; the vote itself is stored beside it."""
+    insert_row(tx, row)
+
+
+def map_signatures_by_vote(
+    tx: Transaction, call_id: str, revision: int
+) -> Mapping[tuple[str, states.CallVerb], VoteSignature]:
+    """Return the signatures of votes on this revision, by person and verb."""
+    found: Sequence[VoteSignature] = fetch_rows(
+        tx, VoteSignature, _SIGNATURES, call_=call_id, revision_=revision
+    )
+    return {(each.person, each.verb): each for each in found}
