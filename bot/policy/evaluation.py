@@ -8,6 +8,7 @@ import hashlib
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from types import MappingProxyType
 from typing import Any
 
@@ -23,7 +24,18 @@ from bot.policy.approver_lists import (
 )
 from bot.policy.business_hours import PolicyCalendar
 from bot.policy.condition_values import Facts, NeededLookups
-from bot.policy.gates import Allow, Approvers, Ask, Deny, GateAddOn, PasskeyTerms, tighten_gate
+from bot.policy.gates import (
+    ADD_PASSKEY,
+    Allow,
+    Approvers,
+    Ask,
+    Deny,
+    GateAddOn,
+    PasskeyTerms,
+    Signature,
+    Stage,
+    tighten_gate,
+)
 from bot.policy.policy_names import replace_names_in_policy
 from bot.policy.rules import (
     Rule,
@@ -35,6 +47,7 @@ from bot.policy.rules import (
     parse_cached_condition,
 )
 from bot.toml_file import FileProblems, parse_strict_json
+from countersign.durations import DAY
 
 # of a policy, beside what its rules mean
 _NO_MEANING = ("source", "asking", "tools", "lines", "templates", "shared_channels")
@@ -117,6 +130,8 @@ class Policy(BaseModel):
         and is never allowed. The tools in `asking` are allowed only by a rule that names them, not
         by one for all tools.
         """
+        if facts.tool == ADD_PASSKEY:
+            return Judgement(self._build_passkey_gate(facts), ())
         known, facts = facts.effect in policy_file.EFFECTS, self._add_time_facts(facts)
         owners = OwnerResolver(self.owners, self.owner_functions, facts.args, facts.owners)
         tried: list[RuleTrial] = []
@@ -259,6 +274,39 @@ class Policy(BaseModel):
             found = tighten_gate(base, [(each, True)]) if base else None
             asks += [found] if isinstance(found, Ask) else []
         return asks
+
+    def list_signers(self) -> Approvers:
+        """Return everybody who may decide anything that has to be signed; nobody if nothing has.
+
+        Whoever decides because of a channel, a request or an argument stands there as such.
+        """
+        adds = any(isinstance(each.gate, GateAddOn) and each.gate.signature for each in self.rules)
+        found = Approvers()
+        for gate in (each for each in self.asks() if adds or each.wants_signature):
+            found |= gate.get_approvers_of_stages(
+                range(len(gate.stages)), timedelta(seconds=gate.deadline)
+            )
+        return found
+
+    def _build_passkey_gate(self, facts: Facts) -> Ask | Deny:
+        """Return the gate of a new passkey: others who decide what is signed, whatever rules say.
+
+        They sign, too, as soon as one of them can.
+        """
+        who = self.list_signers().model_copy(
+            update={"channel": False, "requester": False, "owners": (), "silent": ()}
+        )
+        if not who.names:
+            return Deny(rule=ADD_PASSKEY, reason="no rule names who may approve a new passkey")
+        signature: Signature = "" if facts.has_signer is False else "passkey"
+        return Ask(
+            rule=ADD_PASSKEY,
+            stages=(Stage(approvers=who, signature=signature),),
+            post_to="approvers",
+            deadline=7 * DAY,
+            editors="nobody",
+            reminders=(DAY,),
+        )
 
     @property
     def digest(self) -> str:

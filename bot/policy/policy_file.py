@@ -24,15 +24,7 @@ from pydantic_core import ErrorDetails, to_jsonable_python
 
 from bot.policy import approver_lists
 from bot.policy.business_hours import FreezeEntry, HoursEntry
-from bot.policy.gates import (
-    AfterRejection,
-    Approvers,
-    Ask,
-    Editors,
-    PasskeyTerms,
-    Reasons,
-    Signature,
-)
+from bot.policy.gates import AfterRejection, Approvers, Ask, Editors, PasskeyTerms, Reasons
 from bot.toml_file import COMPLAINTS, FileProblems, KeyPath, unknown_key_sentence
 from countersign.durations import DAY, parse_duration
 
@@ -70,7 +62,7 @@ def _validate_field_names(values: list[str]) -> list[str]:
 Duration = Annotated[str, AfterValidator(_validate_duration)]
 Count = Annotated[int, Field(ge=1, le=MOST_PEOPLE)]
 WrittenSignature = Literal["passkey", "none"]  # "none": although [defaults] ask for one
-SIGNATURES: Mapping[str, Signature] = {"none": "", "passkey": "passkey"}
+SIGNATURES: Mapping[str, Literal["", "passkey"]] = {"none": "", "passkey": "passkey"}
 
 
 class StageEntry(_StrictModel):
@@ -265,6 +257,7 @@ class PasskeysEntry(_StrictModel):
 
     enrol: Literal["countersigned", "self"] = "countersigned"
     models: list[Annotated[str, StringConstraints(pattern=_AAGUID)]] = []
+    roots: Annotated[str, StringConstraints(max_length=100_000)] = ""
     days: Annotated[int, Field(ge=0, le=3650)] = 365
     alarm: approver_lists.ApproverList | None = None
 
@@ -458,9 +451,12 @@ def build_named_people(
 
 def build_passkey_terms(written: PasskeysEntry | None, problems: FileProblems) -> PasskeyTerms:
     """Return which passkeys count, as a file says it or by default."""
-    found = (written or PasskeysEntry()).model_dump(exclude={"alarm"})
-    alarm = written.alarm if written else None
-    return PasskeyTerms(**found, alarm=build_named_people(alarm, ("passkeys", "alarm"), problems))
+    said = written or PasskeysEntry()
+    if bool(said.models) != ("-----BEGIN CERTIFICATE-----" in said.roots):
+        wrong = "only the maker of an authenticator can say of which model it is; name models and"
+        problems.add(("passkeys", "models"), f"{wrong} roots, their makers' certificates (PEM)")
+    alarm = build_named_people(said.alarm, ("passkeys", "alarm"), problems)
+    return PasskeyTerms(**said.model_dump(exclude={"alarm"}), alarm=alarm)
 
 
 # Requests that a policy prepares for people: a tool, with some of its fields fixed.
