@@ -197,6 +197,7 @@ _ABOUT: Mapping[Action, type[Target]] = {
     Action.LOOK_SHOW: RunTarget,
     **dict.fromkeys(TURNS_HOME, HomeTabTarget),
     Action.DELEGATE: NoTarget,
+    Action.OPEN_PAGE: NoTarget,
     Action.END_DELEGATION: DelegationTarget,
 }
 _EITHER = frozenset({Action.REVIEW, Action.REJECT, Action.HAND_OVER, Action.CANCEL_RUN})
