@@ -332,7 +332,8 @@ def _build_outbox(
 ) -> Outbox:
     """Return the outbox for `channels`, those this process sends to; `naming` looks names up."""
     store, clock = core.store, core.clock
-    renderer = MessageRenderer(store, clock, core.tools, naming, core.viewers)
+    links = core.build_signing_links()
+    renderer = MessageRenderer(store, clock, core.tools, naming, core.viewers, links)
     search = UnconfirmedPostSearch(store, clock, core.identity.user, posting)
     return Outbox(
         store, clock, core.signals, renderer, OutboxSlackCalls(store, posting), search, channels

@@ -16,6 +16,7 @@ from anyio.from_thread import BlockingPortal
 from bot.agent.turn import ModelPlanner
 from bot.approvals.call_checks import UsageLimits
 from bot.approvals.call_gates import PolicyFactSources
+from bot.approvals.clicks import ClickDispatcher
 from bot.approvals.deadlines import CallExpirer
 from bot.approvals.delegation import DelegateNotifier
 from bot.approvals.dialog_access import DialogAccessChecker, PreviewRowsSender
@@ -29,8 +30,10 @@ from bot.approvals.person_views import PersonViewFactory
 from bot.approvals.question_answers import AnswerHandler, ReplyAnswerHandler
 from bot.approvals.reminders import ReminderSender
 from bot.approvals.request_changes import PlanChangeHandler, RequestActionHandler
+from bot.approvals.signatures import SigningLinks
+from bot.approvals.signed_votes import SignatureHandler, SignatureRequester
 from bot.approvals.viewers import CardViewers
-from bot.approvals.votes import ClickDispatcher, VoteHandler
+from bot.approvals.votes import VoteHandler
 from bot.cards.action_names import DialogId
 from bot.clock import Clock
 from bot.config.settings import Settings
@@ -61,7 +64,7 @@ from bot.tools import Registry
 from bot.tools.preview import PreviewRunner
 from bot.upkeep import DailyPurge
 from storage.record import Delivery, Run, Store
-from storage.states import MODELLED, RunSource
+from storage.states import MODELLED, DeliveryKind, RunSource
 from storage.transcripts import TranscriptCache
 
 
@@ -118,11 +121,17 @@ class Core:
         """Return the handler of clicks and dialogs; `ended` is called with each cancelled run."""
         permissions, grants = self.build_permission_checker(), self.build_grant_manager()
         ended, replies = self._wrap_ended_callback(ended), DeliverySettler(self.store)
+        signatures = SignatureRequester(self.build_signing_links(), self.policy, self.tools)
+        votes = VoteHandler(permissions, grants, signatures)
+        requests = RequestActionHandler(replies, permissions, signatures, ended)
+        signed = SignatureHandler(
+            self.store, permissions, signatures, votes.cast_votes, requests.resolve_unknown_call
+        )
         handlers = (
             AnswerHandler(self.store, self.authority),
             self.build_person_view_factory().build_delegation_manager(),
             PlanChangeHandler(replies, self.tools, permissions, self.settings.max_rounds),
-            RequestActionHandler(replies, permissions, self.tools, self.key, ended),
+            requests,
             PreviewRowsSender(self.store, DialogAccessChecker(self.store, self.clock, permissions)),
             HandOverHandler(replies, self.tools, self.authority, permissions),
             grants,
@@ -130,11 +139,16 @@ class Core:
         acts = {act: do for each in handlers for act, do in each.get_action_handlers().items()}
         return ClickDispatcher(
             self.authority,
-            VoteHandler(permissions, grants),
+            votes,
             self.build_edit_handler(),
             replies,
             acts | {DialogId.REQUEST: FormRequestStarter(self.forms()).start_request},
+            {DeliveryKind.SIGNATURE: signed.handle_signature},
         )
+
+    def build_signing_links(self) -> SigningLinks:
+        """Return what issues private links to the page where people sign."""
+        return SigningLinks(self.key, self.settings.url)
 
     def _wrap_ended_callback(self, ended: Callable[[Run], None]) -> Callable[[Run], None]:
         return ports.build_run_end_broadcaster(ended, self.signals.live)

@@ -158,13 +158,15 @@ def apply_vote(
     counts_as: str = "",
     surface: Surface = Surface.SLACK,
     giver: str = "",
+    passkey_id: str = "",
 ) -> DecisionOutcome:
     """Record a vote on one revision, as of the moment `at` when the click was stored.
 
     `stage`: the one in which this person may vote, `also`: others where the vote may count; an
     approval meets StaleRevision if none of them is open by now. A person who has approved may still
     reject. `weigh` says whether the votes have decided the call; `words` gives the model's text.
-    `giver`: the delegator whose right the person uses; the two count as one.
+    `giver`: the delegator whose right the person uses; the two count as one. `passkey_id`: of the
+    passkey that has signed it; the caller stores the signature.
     """
     if verb not in (CallVerb.APPROVE, CallVerb.REJECT, CallVerb.BREAK_GLASS, *states.LOOKS):
         raise ValueError(f"unknown verb {verb!r}")
@@ -176,22 +178,27 @@ def apply_vote(
         return RepeatedVote(call, said.verb, said.person)
     if verb == CallVerb.APPROVE and not {stage, *also} & set(weigh(before).open_stages):
         return StaleRevision(call)
-    row = Vote(
-        call_id=call.id,
-        revision=revision,
-        person=person,
-        verb=verb,
-        stage=stage,
-        also=",".join(map(str, also)),
-        digest=call.digest,
-        reason=reason,
-        for_person=giver,
-        created_at=at,
-    )
+    stages = {"stage": stage, "also": ",".join(map(str, also))}
+    row = _build_vote(call, verb, person, at, giver, passkey_id, reason=reason, **stages)
     calls.insert_vote(tx, row)
     why = {"counts_as": counts_as, **({} if surface is Surface.SLACK else {"surface": surface})}
     now = weigh([*before, row])
     return AppliedDecision(_apply_tally(tx, call, now, [*before, row], at, words, why))
+
+
+def _build_vote(
+    call: Call, verb: CallVerb, person: str, at: datetime, giver: str, passkey_id: str, **more: Any
+) -> Vote:
+    """Return a vote on the call's current revision, but for what `more` says."""
+    columns = {"call_id": call.id, "revision": call.revision, "digest": call.digest, **more}
+    return Vote(
+        **columns,
+        verb=verb,
+        person=person,
+        created_at=at,
+        for_person=giver,
+        passkey_id=passkey_id,
+    )
 
 
 def _find_conflicting_vote(
@@ -228,9 +235,9 @@ def _apply_tally(
         "digest": last.digest,
         "reason": last.reason,
         **why,
-        **({"for": last.for_person} if last.for_person else {}),
     }
-    details |= {"also": last.also} if last.also else {}
+    rare = {"for": last.for_person, "passkey": last.passkey_id, "also": last.also}
+    details |= {name: value for name, value in rare.items() if value}
     if last.verb in states.LOOKS or standing.outcome == VoteOutcome.OPEN:
         event = f"call.vote.{last.verb}"
         trail.record_event(tx, event, at=at, actor=last.person, call=call, data=details)
@@ -391,12 +398,13 @@ def resolve_unknown_call(
     digest: str = "",
     counts_as: str = "",
     giver: str = "",
+    passkey_id: str = "",
 ) -> DecisionOutcome:
     """Record what a person says became of an UNKNOWN call, or approve running it again.
 
     If the requester says that it was not done, or has it run again, it still counts as an attempt
     for spending limits. Running it again is a vote of its own, on a new revision of the same
-    arguments, with that `digest`. `giver`: the delegator whose right the person uses.
+    arguments, with that `digest`. `giver` and `passkey_id`: see `apply_vote`.
     """
     again = resolution == UnknownCallResolution.AGAIN
     call = calls.find_call(tx, call_id)
@@ -408,19 +416,18 @@ def resolve_unknown_call(
         return StaleRevision(call)
     if at >= call.deadline:
         return MissedDeadline(call)
-    if resolution != UnknownCallResolution.DONE and runs.is_requester_of_run(
-        tx, call.run_id, person
-    ):
+    happened = resolution == UnknownCallResolution.DONE
+    if not happened and runs.is_requester_of_run(tx, call.run_id, person):
         call_history.insert_possible_effect(tx, call, at)
     data: dict[str, Any] = {"said": resolution, "counts_as": counts_as, "for": giver}
     if again:
-        vote = _build_approving_vote(call, person, giver, digest, at)
+        next_one = {"revision": call.revision + 1, "digest": digest}
+        vote = _build_vote(call, CallVerb.APPROVE, person, at, giver, passkey_id, **next_one)
         data |= {"vote": vote.verb, "revision": vote.revision, "stage": 0, "digest": digest}
+        data |= {"passkey": passkey_id} if passkey_id else {}
         ended: dict[str, Any] = {"output": "", "asked_at": at, "decided_at": at}
     else:
-        output = words.person_reported_outcome_output(
-            person, resolution == UnknownCallResolution.DONE
-        )
+        output = words.person_reported_outcome_output(person, happened)
         ended = {"output": output, "finished_at": at}
     moves.change_call_status(
         tx, call, _RESOLVED[resolution], at=at, actor=person, data=data, deadline=None, **ended
@@ -429,18 +436,6 @@ def resolve_unknown_call(
         _insert_revision_and_vote(tx, call, vote)
     moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor=person)
     return AppliedDecision(calls.find_call(tx, call_id) or call)
-
-
-def _build_approving_vote(call: Call, person: str, giver: str, digest: str, at: datetime) -> Vote:
-    return Vote(
-        call_id=call.id,
-        revision=call.revision + 1,
-        person=person,
-        verb=CallVerb.APPROVE,
-        for_person=giver,
-        digest=digest,
-        created_at=at,
-    )
 
 
 def _insert_revision_and_vote(tx: Transaction, call: Call, vote: Vote) -> None:

@@ -28,7 +28,12 @@ from storage.transaction import (
 # The inbox: deliveries from Slack, stored before they are acknowledged, and their status.
 
 insert_delivery = moves.insert_delivery
-CLICKS = (DeliveryKind.ACTION, DeliveryKind.SUBMISSION)
+CLICKS = (  # what people do to calls, in Slack and on the page
+    DeliveryKind.ACTION,
+    DeliveryKind.SUBMISSION,
+    DeliveryKind.SIGNATURE,
+    DeliveryKind.ENROLMENT,
+)
 _UNREAD = (DeliveryStatus.NEW, DeliveryStatus.HELD)
 _NEW = (
     select(Delivery).where(col(Delivery.status) == DeliveryStatus.NEW).order_by(col(Delivery.seq))

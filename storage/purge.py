@@ -18,7 +18,7 @@ from sqlalchemy import String, bindparam, cast, delete, exists, func, literal, o
 from sqlalchemy.orm import aliased
 from sqlmodel import col
 
-from storage import calls, trail
+from storage import calls, inbox, trail
 from storage.columns import UtcTime
 from storage.delegations import Delegation
 from storage.models import PURGED, Audit, Call, Delivery, Item, Message, PersonAnswer, Revision, Run
@@ -31,12 +31,6 @@ SOME = 100  # requests that are emptied in one transaction
 MANY = 5000  # deliveries that are looked at in one
 # what Slack delivers, and delivers again for some hours at most
 _OF_SLACK = (DeliveryKind.ACTION, DeliveryKind.SUBMISSION, DeliveryKind.EVENT, DeliveryKind.MESSAGE)
-_BY_PEOPLE = (
-    DeliveryKind.ACTION,
-    DeliveryKind.SUBMISSION,
-    DeliveryKind.SIGNATURE,
-    DeliveryKind.ENROLMENT,
-)
 _OTHER: Any = aliased(Run)
 OPEN_CALL = or_(calls.HOLDS_UP, col(Call.status).in_((CallStatus.APPROVED, CallStatus.RUNNING)))
 DONE = (MessageStatus.SENT, MessageStatus.FAILED)
@@ -114,7 +108,7 @@ _OLD = (
 # Nothing is delivered twice after so long. The newest stays, as its number would be given again.
 _OLD_CLICKS = delete(Delivery).where(
     *_OLD,
-    col(Delivery.kind).in_((*_BY_PEOPLE, DeliveryKind.EVENT)),
+    col(Delivery.kind).in_((*inbox.CLICKS, DeliveryKind.EVENT)),
     col(Delivery.seq) < _LAST.scalar_subquery(),
 )
 _OLD_WORDS = (

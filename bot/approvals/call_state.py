@@ -5,6 +5,7 @@ Only stored data is read; nobody is looked up.
 
 from __future__ import annotations
 
+import hmac
 import json
 import re
 from collections.abc import Sequence
@@ -118,6 +119,16 @@ def compute_next_revision_digest(
     )
 
 
+def compute_receipt_nonce(key: bytes, call: Call, revision: int) -> str:
+    """Return the nonce of a call's revision in receipts and in what is signed: 32 hex digits.
+
+    It is made with the key that the call's digest is made with, so it outlives a change of keys.
+    """
+    own = bytes(get_key_by_id_or_current(key, call.key_id))
+    seed = hmac.digest(own, b"countersign receipts nonce", "sha256")
+    return hmac.digest(seed, f"{call.id} {revision}".encode(), "sha256").hex()[:32]
+
+
 def copy_call_with_gate(call: Call, gate: Ask) -> Call:
     """Return a copy of the row with another gate; the row itself is unchanged."""
     return copy_row_with_changes(call, gate=dump_gate(gate))
@@ -183,6 +194,7 @@ def convert_votes_to_ballots(votes: Sequence[Vote]) -> list[Ballot]:
             each.stage,
             each.created_at,
             tuple(int(stage) for stage in each.also.split(",") if stage),
+            bool(each.passkey_id),
         )
         for each in votes
     ]

@@ -130,6 +130,8 @@ def _get_click_target_id(click: Delivery) -> str:
     """Return the id of the call, plan or run a click or dialog is about; "" if it is unreadable."""
     try:
         payload = json.loads(click.body)
+        if click.kind == DeliveryKind.SIGNATURE:
+            return str(payload["call"])
         read = (
             button_codec.decode_clicked_element(payload["actions"][0])
             if click.kind == DeliveryKind.ACTION

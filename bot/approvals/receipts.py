@@ -65,7 +65,7 @@ class ReceiptWriter:
         if call.status is C.PENDING:
             raise NoReceiptError("This is not decided yet.")
         self._check_digests(run, shown, tool)
-        nonce = hmac.digest(self._seed, f"{call.id} {call.revision}".encode(), "sha256").hex()[:32]
+        nonce = call_state.compute_receipt_nonce(self._key, call, call.revision)
         about = {
             "workspace": run.team,
             "request": run.id,
@@ -138,10 +138,6 @@ class ReceiptWriter:
             "editors": sorted(shown.editors),
         }
         return decided | ({"grantedBy": granted} if granted else {})
-
-    @cached_property
-    def _seed(self) -> bytes:
-        return hmac.digest(bytes(self._key), PURPOSE + b" nonce", "sha256")
 
     @cached_property
     def _private(self) -> Ed25519PrivateKey:

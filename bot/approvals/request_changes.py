@@ -19,7 +19,9 @@ from bot.approvals.permissions import (
     record_refused_action,
     reply_privately,
 )
-from bot.cards import notices, sentences
+from bot.approvals.signatures import needs_signature
+from bot.approvals.signed_votes import SignatureRequester, SignedDecision
+from bot.cards import notices, sentences, signing
 from bot.cards.action_names import Action, DialogId
 from bot.cards.button_codec import CallTarget, Click, DialogSubject, ModelAnswerRating, RunTarget
 from bot.cards.review_dialog import parse_entered_words
@@ -37,7 +39,7 @@ from storage import (
     sub_agents,
     trail,
 )
-from storage.record import Delivery, Run
+from storage.record import Call, Delivery, Run, Transaction
 from storage.states import CallStatus, CallVerb, RunStatus, UnknownCallResolution
 
 RESOLVE = {
@@ -54,17 +56,16 @@ class RequestActionHandler:
         self,
         replies: DeliverySettler,
         permissions: PermissionChecker,
-        tools: Registry,
-        key: bytes,
+        signatures: SignatureRequester,
         ended: Callable[[Run], None],
     ) -> None:
-        """Store the dependencies; `permissions` says who may, `key` signs calls that run again.
+        """Store the dependencies; `permissions` says who may.
 
-        `ended` shows that a request is over; it never fails.
+        `signatures` asks for one where a call is to run again. `ended` shows that a request is
+        over; it never fails.
         """
         self._store = replies.store
-        self._tools = tools
-        self._key = key
+        self._signatures = signatures
         self._ended = ended
         self._permissions = permissions
         self._replies = replies
@@ -89,9 +90,16 @@ class RequestActionHandler:
                 self.resolve_unknown_call(delivery, target, RESOLVE[action])
 
     def resolve_unknown_call(
-        self, delivery: Delivery, target: CallTarget, resolution: UnknownCallResolution
+        self,
+        delivery: Delivery,
+        target: CallTarget,
+        resolution: UnknownCallResolution,
+        signed: SignedDecision | None = None,
     ) -> None:
-        """Record what a person says became of an UNKNOWN call, or have the call run again."""
+        """Record what a person says became of an UNKNOWN call, or have the call run again.
+
+        Where that needs a signature and is not `signed`, the person gets a link to sign.
+        """
         with self._store.read() as tx:
             call = calls.find_call(tx, target.call)
             run = runs.find_run(tx, call.run_id) if call else None
@@ -119,25 +127,52 @@ class RequestActionHandler:
                 why = self._permissions.refusal_sentence(verdict, call, CallVerb.APPROVE)
                 reply_privately(tx, delivery, why)
             else:
-                outcome = decisions.resolve_unknown_call(
-                    tx,
-                    target.call,
-                    target.revision,
-                    delivery.user,
-                    resolution,
-                    at=delivery.received_at,
-                    words=outputs,
-                    digest=compute_next_revision_digest(tx, self._key, run, call, self._tools),
-                    counts_as=verdict.why,
-                    giver=verdict.giver,
-                )
-                # it was approved long ago; what is over is the question
-                if isinstance(outcome, decisions.EarlierDecision):
-                    reply_privately(tx, delivery, sentences.OUTDATED_CARD_REPLY)
-                elif not isinstance(outcome, decisions.AppliedDecision):
-                    why = self._permissions.too_late_sentence(outcome, delivery.user)
-                    reply_privately(tx, delivery, why)
+                told = self._resolve(tx, delivery, target, resolution, run, call, verdict, signed)
+                reply_privately(tx, delivery, told)
             inbox.mark_delivery_done(tx, delivery, f"resolve {resolution}")
+
+    def _resolve(
+        self,
+        tx: Transaction,
+        delivery: Delivery,
+        target: CallTarget,
+        resolution: UnknownCallResolution,
+        run: Run,
+        call: Call,
+        verdict: Permission,
+        signed: SignedDecision | None,
+    ) -> str:
+        """Resolve the call for a person who may; return what they are told, "" for nothing."""
+        asking, giver, key = self._signatures, verdict.giver, self._signatures.links.key
+        gate = load_gate(call.gate)
+        if isinstance(gate, Ask) and needs_signature(gate, resolution, ()) and signed is None:
+            now = calls.find_call(tx, call.id)
+            if now is None or (now.status, now.revision) != (CallStatus.UNKNOWN, target.revision):
+                return sentences.OUTDATED_CARD_REPLY
+            return asking.request_signatures(tx, delivery, [(now, giver)], resolution)
+        if signed and not signed.fits_call(tx, key, call, giver):
+            return signing.CHANGED_SINCE_REPLY
+        outcome = decisions.resolve_unknown_call(
+            tx,
+            target.call,
+            target.revision,
+            delivery.user,
+            resolution,
+            at=delivery.received_at,
+            words=outputs,
+            digest=compute_next_revision_digest(tx, key, run, call, asking.tools),
+            counts_as=verdict.why,
+            giver=giver,
+            passkey_id=signed.passkey.id if signed else "",
+        )
+        # it was approved long ago; what is over is the question
+        if isinstance(outcome, decisions.EarlierDecision):
+            return sentences.OUTDATED_CARD_REPLY
+        if not isinstance(outcome, decisions.AppliedDecision):
+            return self._permissions.too_late_sentence(outcome, delivery.user)
+        if signed:
+            signed.store_evidence(tx, delivery.received_at)
+        return signing.SIGNED_REPLY if signed else ""
 
     def cancel_request(self, delivery: Delivery, run_id: str) -> None:
         """Cancel a request, if its requester clicked."""

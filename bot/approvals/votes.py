@@ -1,21 +1,14 @@
-"""Clicks and submitted dialogs, each passed to the code that handles it, and votes: voters are
-looked up first, then votes are cast in one transaction. Runs on the loop.
-"""
+"""Votes: voters are looked up first, then votes are cast in one transaction. Runs on the loop."""
 
 from __future__ import annotations
 
-import json
-import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from bot.agent import outputs
 from bot.approvals import call_state
-from bot.approvals.edits import Edit, EditHandler, ForbiddenEdit, UnchangedEdit
 from bot.approvals.grants import GrantManager, get_chosen_or_default_offer
 from bot.approvals.permissions import (
-    DeliverySettler,
     PermissionChecker,
     is_reason_in_own_words,
     needs_reason,
@@ -23,19 +16,14 @@ from bot.approvals.permissions import (
     record_refused_action,
     reply_privately,
 )
-from bot.cards import button_codec, notices, sentences
-from bot.cards.action_names import Action, DialogId
-from bot.cards.field_layout import FieldErrors
-from bot.cards.review_dialog import (
-    parse_approval_submission,
-    parse_entered_words,
-    parse_rejection_reason,
-)
-from bot.policy.authority import Authority, Denial, Permission
+from bot.approvals.signatures import needs_signature
+from bot.approvals.signed_votes import SignatureRequester, SignedDecision
+from bot.cards import button_codec, notices, sentences, signing
+from bot.policy.authority import Denial, Permission
 from bot.policy.gates import Ask, GrantOffer, load_gate
 from storage import calls, decisions, inbox, outbox, runs
 from storage.record import Call, Delivery, Message, Run, Transaction
-from storage.states import CallStatus, CallVerb, DeliveryKind, MessageKind
+from storage.states import CallStatus, CallVerb, MessageKind
 
 OBJECT = CallVerb.OBJECT
 
@@ -59,6 +47,15 @@ class VoteAdmission:
     giver: str = ""  # by whose right, where it is not their own
     offer: GrantOffer | None = None  # what is remembered of it
     also: tuple[int, ...] = ()  # further stages where it may count
+    needs_signature: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UnsignedVote:
+    """A vote that is none, as it is not signed; its person may sign it."""
+
+    call: Call
+    giver: str  # by whose right, where it is not their own
 
 
 AdmissionResult = VoteAdmission | decisions.UndecidableOutcome | VoteRefusal
@@ -67,8 +64,14 @@ AdmissionResult = VoteAdmission | decisions.UndecidableOutcome | VoteRefusal
 class VoteHandler:
     """Casts votes on calls. One per process; called on the loop only."""
 
-    def __init__(self, permissions: PermissionChecker, grants: GrantManager) -> None:
-        """Store the dependencies; `permissions` says who may vote, `grants` saves approvals."""
+    def __init__(
+        self, permissions: PermissionChecker, grants: GrantManager, signatures: SignatureRequester
+    ) -> None:
+        """Store the dependencies; `permissions` says who may vote, `grants` saves approvals.
+
+        `signatures` asks for those that a vote needs.
+        """
+        self._signatures = signatures
         self._store = grants.store
         self._tools = grants.tools
         self._permissions = permissions
@@ -82,11 +85,13 @@ class VoteHandler:
         reason: str = "",
         *,
         remember: int | None = None,
+        signed: SignedDecision | None = None,
     ) -> None:
         """Apply one person's vote to each of these calls, and mark their click as handled.
 
         The voter is told which votes do not count, the thread is told which do. People are looked
-        up first; the votes, the messages about them and the settling are one transaction.
+        up first; the votes, the messages about them and the settling are one transaction. Where a
+        signature is needed, a vote that is not `signed` is none: the voter gets a link to sign.
         """
         admitted = [
             (target, self._decide_admission(delivery, target, verb, reason, remember))
@@ -95,7 +100,7 @@ class VoteHandler:
         policy = self._grants.policy.policy
         readers = self._permissions.list_active_people(policy.readers) if verb is OBJECT else []
         with self._store.write() as tx:
-            done = self._apply_votes(tx, delivery, admitted, verb, reason, remember)
+            done = self._apply_votes(tx, delivery, admitted, verb, reason, remember, signed)
             if done and verb is OBJECT:
                 self._announce_objection(tx, delivery, done[0], reason, readers)
 
@@ -130,33 +135,37 @@ class VoteHandler:
         verb: CallVerb,
         reason: str = "",
         remember: int | None = None,
+        signed: SignedDecision | None = None,
     ) -> list[Call]:
         """Cast the votes of people who may, report the results, and settle the delivery.
 
         Returns the calls on which a vote counts.
         """
         done: list[tuple[Call, VoteAdmission]] = []
+        unsigned: list[tuple[Call, str]] = []
         told: list[str] = []
         for target, found in admitted:
             if isinstance(found, VoteRefusal):
                 record_refused_action(tx, delivery, found.call, verb, found.verdict)
                 told.append(found.sentence)
                 continue
-            outcome: decisions.DecisionOutcome | decisions.UndecidableOutcome = (
-                _cast_vote(tx, delivery, target, verb, reason, found)
-                if isinstance(found, VoteAdmission)
-                else found
-            )
-            if isinstance(outcome, decisions.AppliedDecision) and isinstance(found, VoteAdmission):
+            outcome = self._apply_vote(tx, delivery, target, verb, reason, found, signed)
+            if isinstance(outcome, UnsignedVote):
+                unsigned.append((outcome.call, outcome.giver))
+            elif isinstance(outcome, decisions.AppliedDecision):
+                assert isinstance(found, VoteAdmission)
                 done.append((outcome.call, found))
                 if remember is not None and found.offer is None:
                     told.append(sentences.APPROVAL_NOT_SAVED_REPLY)
-                continue
-            told.append(self._permissions.too_late_sentence(outcome, delivery.user))
-            if not isinstance(
-                outcome, decisions.MissingCall
-            ):  # its card was out of date when it was clicked
-                outbox.mark_cards_for_redraw(tx, outcome.call.plan_id)
+            else:
+                told.append(self._permissions.too_late_sentence(outcome, delivery.user))
+                if not isinstance(outcome, decisions.MissingCall):  # its card was out of date
+                    outbox.mark_cards_for_redraw(tx, outcome.call.plan_id)
+        if unsigned and (
+            why := self._signatures.request_signatures(tx, delivery, unsigned, verb, reason)
+        ):
+            told.append(why)
+        told += [signing.SIGNED_REPLY] if signed and done else []
         if done and (run := runs.find_run(tx, done[0][0].run_id)):
             if verb is CallVerb.REJECT:
                 self._announce_rejection(tx, delivery, run, done, reason)
@@ -231,7 +240,8 @@ class VoteHandler:
             if offer and not self._permissions.may_save_approval_as_grant(gate, run, person):
                 offer = None
             who, also = verdict.giver, verdict.also
-            return VoteAdmission(gate, verdict.stage, verdict.why, who, offer, also)
+            signs = needs_signature(gate, verb, (verdict.stage, *also))
+            return VoteAdmission(gate, verdict.stage, verdict.why, who, offer, also, signs)
         assert isinstance(verdict, Denial)
         return VoteRefusal(call, verdict, self._permissions.refusal_sentence(verdict, call, verb))
 
@@ -294,6 +304,33 @@ class VoteHandler:
                 ),
             )
 
+    def _apply_vote(
+        self,
+        tx: Transaction,
+        delivery: Delivery,
+        target: button_codec.CallTarget,
+        verb: CallVerb,
+        reason: str,
+        admission: VoteAdmission | decisions.UndecidableOutcome,
+        signed: SignedDecision | None,
+    ) -> decisions.DecisionOutcome | UnsignedVote:
+        """Cast one vote of a person who may, with its signature if it has to be signed."""
+        if not isinstance(admission, VoteAdmission):
+            return admission
+        at = delivery.received_at
+        if admission.needs_signature or signed:
+            found = decisions.check_vote_is_possible(tx, target.call, target.revision, verb, at)
+            if not isinstance(found, decisions.DecidableCall):
+                return found
+            if signed is None:
+                return UnsignedVote(found.call, admission.giver)
+            if not signed.fits_call(tx, self._signatures.links.key, found.call, admission.giver):
+                return decisions.StaleRevision(found.call)
+        outcome = _cast_vote(tx, delivery, target, verb, reason, admission, signed)
+        if signed and isinstance(outcome, decisions.AppliedDecision):
+            signed.store_evidence(tx, at)
+        return outcome
+
 
 def _cast_vote(
     tx: Transaction,
@@ -302,6 +339,7 @@ def _cast_vote(
     verb: CallVerb,
     reason: str,
     admission: VoteAdmission,
+    signed: SignedDecision | None,
 ) -> decisions.DecisionOutcome:
     return decisions.apply_vote(
         tx,
@@ -316,158 +354,7 @@ def _cast_vote(
         counts_as=admission.why,
         surface=delivery.surface,
         giver=admission.giver,
+        passkey_id=signed.passkey.id if signed else "",
         weigh=call_state.build_vote_counter(admission.gate),
         words=outputs,
     )
-
-
-# Clicks and submitted dialogs: decoded, and passed to the code that handles them.
-
-log = logging.getLogger("countersign.clicks")
-# deals with a click or a submitted dialog (the row, what it means, Slack's payload), and settles it
-ClickHandler = Callable[
-    [Delivery, button_codec.Click | button_codec.DialogSubject, dict[str, Any]], None
-]
-
-
-class ClickDispatcher:
-    """Dispatcher of clicks and submitted dialogs.
-
-    One per process; `take` is called by the loop only.
-    """
-
-    def __init__(
-        self,
-        authority: Authority,
-        votes: VoteHandler,
-        edits: EditHandler,
-        replies: DeliverySettler,
-        acts: Mapping[Action | DialogId, ClickHandler],
-    ) -> None:
-        """Store the handlers; `authority` says from which workspaces clicks are accepted.
-
-        Each handler checks who may use it. `acts` handle what is neither a vote nor an edit, by
-        button or dialog.
-        """
-        self._authority = authority
-        self._votes = votes
-        self._edits = edits
-        self._replies = replies
-        self._acts = acts
-
-    def handle_delivery(self, delivery: Delivery) -> None:
-        """Handle one click or submitted dialog, and settle its delivery.
-
-        Raises LookupFailedError where Slack does not say who clicked, and NotYetKnownError where
-        the delivery has to be taken again in a moment.
-        """
-        payload = json.loads(delivery.body)
-        wanted = (
-            button_codec.decode_clicked_element(payload["actions"][0])
-            if delivery.kind == DeliveryKind.ACTION
-            else button_codec.decode_dialog_subject(payload["view"])
-        )
-        match wanted:
-            case button_codec.MalformedValue():
-                self._refuse_malformed(delivery, wanted)
-                return
-            case button_codec.Click(name, target) | button_codec.DialogSubject(name, target) if (
-                not self._is_from_accepted_workspace(delivery)
-            ):
-                self._replies.refuse_outsider(delivery, name, target)
-                return
-        delivery.team = self._authority.team  # whichever of their workspaces they clicked in
-        match wanted:
-            case button_codec.Click(Action() as name) if name in self._acts:
-                self._acts[name](delivery, wanted, payload)
-            case button_codec.DialogSubject(DialogId() as name) if name in self._acts:
-                self._acts[name](delivery, wanted, payload)
-            case button_codec.Click():
-                self._handle_click(delivery, wanted)
-            case button_codec.DialogSubject():
-                self._handle_dialog(delivery, wanted, payload["view"]["state"]["values"])
-
-    def _is_from_accepted_workspace(self, delivery: Delivery) -> bool:
-        return self._authority.may_act_from_workspace(delivery.user, delivery.team)
-
-    def _handle_click(self, delivery: Delivery, click: button_codec.Click) -> None:
-        match click:
-            case button_codec.Click(Action.APPROVE, button_codec.CallTarget() as target):
-                self._votes.cast_votes(delivery, [target], CallVerb.APPROVE)
-            case button_codec.Click(Action.REJECT_NOW, button_codec.CallTarget() as target):
-                self._votes.cast_votes(delivery, [target], CallVerb.REJECT)
-            case button_codec.Click(Action.LOOKED_AT, button_codec.CallTarget() as target):
-                self._votes.cast_votes(delivery, [target], CallVerb.LOOK)
-            case button_codec.Click(Action.APPROVE_ALL, button_codec.CardTarget() as target):
-                self._votes.vote_on_card(delivery, target, CallVerb.APPROVE)
-            case button_codec.Click(action):
-                self._refuse_malformed(
-                    delivery, button_codec.MalformedValue(f"{action} is not for the loop")
-                )
-
-    def _handle_dialog(
-        self, delivery: Delivery, dialog: button_codec.DialogSubject, state: dict[str, Any]
-    ) -> None:
-        match dialog:
-            case button_codec.DialogSubject(DialogId.REVIEW, button_codec.CallTarget() as target):
-                note, chosen = parse_approval_submission(state)
-                self._votes.cast_votes(delivery, [target], CallVerb.APPROVE, note, remember=chosen)
-            case button_codec.DialogSubject(
-                DialogId.REJECT, button_codec.CallTarget() | button_codec.CardTarget() as target
-            ):
-                reason = parse_rejection_reason(state)
-                if not isinstance(reason, str):
-                    self._replies.settle_silently(delivery, "invalid reason")
-                elif isinstance(target, button_codec.CardTarget):
-                    self._votes.vote_on_card(delivery, target, CallVerb.REJECT, reason)
-                else:
-                    self._votes.cast_votes(delivery, [target], CallVerb.REJECT, reason)
-            case button_codec.DialogSubject(
-                (DialogId.BREAK_GLASS | DialogId.OBJECT) as name,
-                button_codec.CallTarget() as target,
-            ):
-                words = parse_entered_words(state)
-                self._votes.cast_votes(delivery, [target], CallVerb(name), words)
-            case button_codec.DialogSubject(DialogId.EDIT, button_codec.CallTarget() as target):
-                self._handle_edit(delivery, target, state)
-            case button_codec.DialogSubject(name):
-                self._refuse_malformed(
-                    delivery, button_codec.MalformedValue(f"{name} is about something else", name)
-                )
-
-    def _refuse_malformed(self, delivery: Delivery, malformed: button_codec.MalformedValue) -> None:
-        """Refuse a click with values the bot never sent.
-
-        If the button is one of the bot's, the person is told that the card is out of date.
-        """
-        log.warning("delivery %s: %s, refused", delivery.seq, malformed.why)
-        if malformed.name is None:
-            self._replies.settle_silently(delivery, "unknown action refused")
-        else:
-            self._replies.refuse_click(delivery, sentences.OUTDATED_CARD_REPLY)
-
-    def _handle_edit(
-        self, delivery: Delivery, target: button_codec.CallTarget, state: dict[str, Any]
-    ) -> None:
-        at = delivery.received_at
-        match self._edits.parse_edit(target.call, target.revision, state, delivery.user, at=at):
-            case ForbiddenEdit(sentence=sentence):
-                self._replies.refuse_click(delivery, sentence)
-            case FieldErrors(errors=errors):  # something has changed since the dialog was checked
-                why = next(iter(errors.values()), "")
-                self._replies.refuse_click(delivery, sentences.edit_not_saved_reply(why))
-            case UnchangedEdit(approve=True):
-                self._votes.cast_votes(delivery, [target], CallVerb.APPROVE)
-            case UnchangedEdit():
-                self._replies.settle_silently(delivery, "an edit that changes nothing")
-            case Edit(is_also_approval=True) as edit:  # saved and approved, or neither
-                found = self._votes.admit_editor_as_voter(
-                    delivery, edit.build_edited_call(), edit.run
-                )
-                self._edits.store_edit(
-                    delivery,
-                    edit,
-                    lambda tx, call: self._votes.approve_edited_call(tx, delivery, call, found),
-                )
-            case Edit() as edit:
-                self._edits.store_edit(delivery, edit)

@@ -63,6 +63,7 @@ class Action(StrEnum):
     LOOK_GRANTS = "look_grants"  # what is remembered
     LOOK_HELP = "look_help"  # all that can be asked
     LOOK_SHOW = "look_show"  # one request's whole life
+    OPEN_PAGE = "open_page"  # a link: the browser has opened it, and nothing is to be done
 
 
 MENU = "more"  # the action id of the card's menu; which action was chosen stands in the value
@@ -124,6 +125,7 @@ class BlockKind(StrEnum):
     RECORD = "rec"
     CUT = "cut"  # why a model's words are not whole
     PICKER = "pick"
+    SIGNING = "sign"  # a link to the page where people sign
     PLACE = "where"  # where a request is asked
     QUESTION = "k"
     ANSWERS = "ks"  # the buttons that answer a question

@@ -211,6 +211,7 @@ _ABOUT: Mapping[Action, type[Target]] = {
     Action.DELEGATE: NoTarget,
     Action.ADD_PASSKEY: NoTarget,
     **dict.fromkeys(_OF_PASSKEY, PasskeyTarget),
+    Action.OPEN_PAGE: NoTarget,
     Action.END_DELEGATION: DelegationTarget,
 }
 _EITHER = frozenset({Action.REVIEW, Action.REJECT, Action.HAND_OVER, Action.CANCEL_RUN})

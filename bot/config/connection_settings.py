@@ -110,14 +110,6 @@ class ConnectionSettings(BaseModel):
         description="Whether to work beside another process with the same app token: on or off.",
     )
 
-    @property
-    def page_address(self) -> PageAddress | None:
-        """Return where people sign; None if `url` is unset, or no browser could sign there."""
-        try:
-            return parse_page_address(self.url) if self.url else None
-        except ValueError:
-            return None
-
     @field_validator("slack_bot_token", "slack_app_token")
     @classmethod
     def _validate_token(cls, value: SecretStr, info: Any) -> SecretStr:

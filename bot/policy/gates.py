@@ -104,6 +104,10 @@ class PasskeyTerms(_FrozenModel):
     days: int = 365  # for so long one counts; 0: for ever
     alarm: Approvers = Approvers()  # who is told of a passkey that may have been stolen
 
+    def allows_model(self, aaguid: str, *, attested: bool) -> bool:
+        """Return whether passkeys of that model count; `attested`: its maker says it is one."""
+        return not self.models or (attested and aaguid in self.models)
+
 
 class Escalation(_FrozenModel):
     """Who else may decide once a call has waited for `after` seconds."""

@@ -19,6 +19,11 @@ class Ballot:
     stage: int  # where it was let through, from 0
     at: datetime
     also: tuple[int, ...] = ()  # further stages where it may count, where they have no order
+    is_signed: bool = False
+
+    def may_count_in(self, gate: Ask, stage: int) -> bool:
+        """Return whether it is signed, or that stage of the gate does not ask for it."""
+        return self.is_signed or stage >= len(gate.stages) or not gate.stages[stage].signature
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +45,17 @@ class Tally:
 
 
 def tally_ballots(gate: Ask, ballots: Sequence[Ballot]) -> Tally:
-    """Count `ballots` in the order in which they were stored.
+    """Count `ballots` in the order in which they were stored, in stages that need it if signed.
 
     A person counts once; rejecting takes back that person's own approval. Votes after the end are
     ignored. Breaking glass stands for all approvals that are missing, where the gate lets somebody.
     """
     count = _tally_in_any_order if gate.any_order else _tally_in_order
     found = count(gate, ballots)
-    broken = any(each.verb is CallVerb.BREAK_GLASS for each in ballots)
+    signed = not gate.wants_signature
+    broken = any(
+        each.verb is CallVerb.BREAK_GLASS and (signed or each.is_signed) for each in ballots
+    )
     if gate.break_glass is None or not broken or found.outcome is not VoteOutcome.OPEN:
         return found
     return replace(found, outcome=VoteOutcome.APPROVED, needed=0, open_stages=())
@@ -65,7 +73,7 @@ def _tally_in_order(gate: Ask, ballots: Sequence[Ballot]) -> Tally:
             rejected.append(ballot.person)
             counted = [[each for each in people if each != ballot.person] for people in counted]
         elif ballot.verb == CallVerb.APPROVE and ballot.stage == stage and not has_approved:
-            counted[stage].append(ballot.person)
+            counted[stage] += [ballot.person] * ballot.may_count_in(gate, stage)
         stage = _find_open_stage(gate, counted)
     approved = tuple(tuple(people) for people in counted)
     if len(rejected) >= gate.veto:
@@ -96,14 +104,14 @@ def _tally_in_any_order(gate: Ask, ballots: Sequence[Ballot]) -> Tally:
         is_open = _list_open_stages(gate, seats, may)
         if ballot.person in rejected or not is_open or len(rejected) >= gate.veto:
             continue
-        stages = (ballot.stage, *ballot.also)
+        stages = [at for at in (ballot.stage, *ballot.also) if ballot.may_count_in(gate, at)]
         if ballot.verb == CallVerb.REJECT:
             rejected.append(ballot.person)
             may.pop(ballot.person, None)
         elif (
             ballot.verb == CallVerb.APPROVE and ballot.person not in may and {*stages} & {*is_open}
         ):
-            may[ballot.person] = stages
+            may[ballot.person] = tuple(stages)
         seats = _assign_voters_to_stages(gate, may)
     approved = tuple(tuple(each for each in may if each in people) for people in seats)
     if len(rejected) >= gate.veto:

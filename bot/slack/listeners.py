@@ -26,7 +26,7 @@ from sqlalchemy.exc import DBAPIError
 
 from bot.approvals.dialog_access import DialogRefusal
 from bot.cards import button_codec, sentences, views
-from bot.cards.action_names import MENU
+from bot.cards.action_names import MENU, Action
 from bot.cards.answers import render_notice_sentence
 from bot.cards.field_layout import WHOLE_FORM
 from bot.clock import Clock
@@ -151,9 +151,9 @@ LOOK_UP = 1.5  # when it is submitted
 SISTER = 0.7  # more, where who acts does so from another workspace
 LIMITED = "app_rate_limited"  # Slack's word that it held events back; there is no event in it
 SHORTCUTS = ("shortcut", "message_action")
-AT_ONCE = (
-    button_codec.OPENS_DIALOG | button_codec.LOOKS | button_codec.TURNS_HOME
-)  # clicks of which nothing is stored
+AT_ONCE = (  # clicks of which nothing is stored
+    button_codec.OPENS_DIALOG | button_codec.LOOKS | button_codec.TURNS_HOME | {Action.OPEN_PAGE}
+)
 OPENING = 2.2  # before it opens; its trigger lives three
 # what of a delivery is not stored: it serves at once, or says how Slack came to send it
 _PASSING = frozenset(
@@ -209,6 +209,7 @@ class SlackListeners:
         # of a menu's choices, those come here that only open a dialog; what it leads to is stored
         for name in (*sorted(button_codec.OPENS_DIALOG), MENU):
             app.action(name)(self._handle_dialog_click)
+        app.action(Action.OPEN_PAGE)(lambda ack: ack())
         app.view(re.compile(".*"))(self._handle_submission)
         app.view_closed(re.compile(".*"))(self._handle_closed_dialog)
         commands.register_listeners(app)

@@ -19,11 +19,13 @@ from slack_sdk.errors import SlackApiError
 
 from bot.approvals.card_routing import choose_emoji_for_calls
 from bot.approvals.card_views import build_card_view, build_question_view
+from bot.approvals.signatures import SigningLinks
 from bot.approvals.viewers import CardViewers
 from bot.cards import answers, sentences, slack_text
 from bot.cards.block_kit import quote_on_one_line, show_link_hosts
 from bot.cards.card import RenderedMessage, render_card, render_card_without_buttons
 from bot.cards.question_message import render_question_message
+from bot.cards.signing import LinkButton, render_link_buttons
 from bot.clock import Clock, get_lead_over_machine_time
 from bot.policy.authority import Directory
 from bot.slack.client import SlackClient, is_permanent_refusal
@@ -49,6 +51,7 @@ class MessageRenderer:
     tools: Registry
     directory: Directory
     viewers: CardViewers = field(default_factory=CardViewers)
+    links: SigningLinks | None = None  # what knows the addresses of private links
 
     def render_message(self, row: Message) -> tuple[RenderedMessage, int, Mapping[str, int] | None]:
         """Return the message as it should be now, and the version that this shows.
@@ -144,6 +147,10 @@ class MessageRenderer:
                     slack_text.shorten_text(f"{body['title']}: {body['total']} rows", 300)
                 )
                 return RenderedMessage(text, answers.render_result_table(body))
+            case _ if "links" in body and self.links is not None:
+                given = [LinkButton(**each) for each in body["links"]]
+                links = [(each, self.links.build_url(each.kind, each.nonce)) for each in given]
+                return RenderedMessage(body["text"], render_link_buttons(body["text"], links))
             case _:
                 notified = frozenset(body.get(outbox.NOTIFIED, ()))
                 return RenderedMessage(body["text"], render_notice_blocks(body), notified)

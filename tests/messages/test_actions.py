@@ -72,7 +72,7 @@ def targets(action: Action) -> st.SearchStrategy[Any]:
         return CARDS
     if action in {Action.CANCEL_RUN, Action.RETRY, Action.LOOK_SHOW}:
         return RUNS
-    if action in LOOKS or action is Action.DELEGATE:
+    if action in LOOKS or action in (Action.DELEGATE, Action.OPEN_PAGE):
         return st.just(NoTarget())
     if action in TURNS_HOME:
         channels = st.sampled_from(["", "C0SUPPORT"])

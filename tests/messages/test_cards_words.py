@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.cards import delegation_dialog, notices, sentences, slack_text
+from bot.cards import delegation_dialog, notices, sentences, signing, slack_text
 from bot.cards.answers import (
     greeting_text,
     help_text,
@@ -128,12 +128,15 @@ SAID = {
     "not_asked_of_you_reply": ("<@UANA00001>",),
     "ask_again_not_allowed_reply": ("UBEN00001",),
     "words_typed_elsewhere_line": (Surface.ADDED, "UBEN00001", EVIL),
+    "other_persons_link_reply": ("UANA00001",),
+    "not_set_up_reply": (EVIL,),
+    "cloned_passkey_notice": ("UANA00001", EVIL),
     "tool_status_text": (EVIL, ""),
     "tool_step_label": ("", EVIL),
 }
 
 
-MODULES = [notices, sentences, delegation_dialog]
+MODULES = [notices, sentences, signing, delegation_dialog]
 SENTENCES = {
     name: each
     for module in MODULES

@@ -1,0 +1,179 @@
+"""What people do to calls, each passed to the code that handles it: clicks, submitted dialogs, and
+what they do on the page. Runs on the loop.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from bot.approvals.edits import Edit, EditHandler, ForbiddenEdit, UnchangedEdit
+from bot.approvals.permissions import DeliverySettler
+from bot.approvals.votes import VoteHandler
+from bot.cards import button_codec, sentences
+from bot.cards.action_names import Action, DialogId
+from bot.cards.field_layout import FieldErrors
+from bot.cards.review_dialog import (
+    parse_approval_submission,
+    parse_entered_words,
+    parse_rejection_reason,
+)
+from bot.policy.authority import Authority
+from storage.record import Delivery
+from storage.states import CallVerb, DeliveryKind
+
+log = logging.getLogger("countersign.clicks")
+# deals with a click or a submitted dialog (the row, what it means, Slack's payload), and settles it
+ClickHandler = Callable[
+    [Delivery, button_codec.Click | button_codec.DialogSubject, dict[str, Any]], None
+]
+
+
+class ClickDispatcher:
+    """Dispatcher of clicks and submitted dialogs.
+
+    One per process; `take` is called by the loop only.
+    """
+
+    def __init__(
+        self,
+        authority: Authority,
+        votes: VoteHandler,
+        edits: EditHandler,
+        replies: DeliverySettler,
+        acts: Mapping[Action | DialogId, ClickHandler],
+        page_acts: Mapping[DeliveryKind, Callable[[Delivery], None]],
+    ) -> None:
+        """Store the handlers; `authority` says from which workspaces clicks are accepted.
+
+        Each handler checks who may use it. `acts` handle what is neither a vote nor an edit, by
+        button or dialog; `page_acts` handle what people do on the page.
+        """
+        self._page_acts = page_acts
+        self._authority = authority
+        self._votes = votes
+        self._edits = edits
+        self._replies = replies
+        self._acts = acts
+
+    def handle_delivery(self, delivery: Delivery) -> None:
+        """Handle one click or submitted dialog, and settle its delivery.
+
+        Raises LookupFailedError where Slack does not say who clicked, and NotYetKnownError where
+        the delivery has to be taken again in a moment.
+        """
+        if act := self._page_acts.get(delivery.kind):
+            act(delivery)
+            return
+        payload = json.loads(delivery.body)
+        wanted = (
+            button_codec.decode_clicked_element(payload["actions"][0])
+            if delivery.kind == DeliveryKind.ACTION
+            else button_codec.decode_dialog_subject(payload["view"])
+        )
+        match wanted:
+            case button_codec.MalformedValue():
+                self._refuse_malformed(delivery, wanted)
+                return
+            case button_codec.Click(name, target) | button_codec.DialogSubject(name, target) if (
+                not self._is_from_accepted_workspace(delivery)
+            ):
+                self._replies.refuse_outsider(delivery, name, target)
+                return
+        delivery.team = self._authority.team  # whichever of their workspaces they clicked in
+        match wanted:
+            case button_codec.Click(Action() as name) if name in self._acts:
+                self._acts[name](delivery, wanted, payload)
+            case button_codec.DialogSubject(DialogId() as name) if name in self._acts:
+                self._acts[name](delivery, wanted, payload)
+            case button_codec.Click():
+                self._handle_click(delivery, wanted)
+            case button_codec.DialogSubject():
+                self._handle_dialog(delivery, wanted, payload["view"]["state"]["values"])
+
+    def _is_from_accepted_workspace(self, delivery: Delivery) -> bool:
+        return self._authority.may_act_from_workspace(delivery.user, delivery.team)
+
+    def _handle_click(self, delivery: Delivery, click: button_codec.Click) -> None:
+        match click:
+            case button_codec.Click(Action.APPROVE, button_codec.CallTarget() as target):
+                self._votes.cast_votes(delivery, [target], CallVerb.APPROVE)
+            case button_codec.Click(Action.REJECT_NOW, button_codec.CallTarget() as target):
+                self._votes.cast_votes(delivery, [target], CallVerb.REJECT)
+            case button_codec.Click(Action.LOOKED_AT, button_codec.CallTarget() as target):
+                self._votes.cast_votes(delivery, [target], CallVerb.LOOK)
+            case button_codec.Click(Action.APPROVE_ALL, button_codec.CardTarget() as target):
+                self._votes.vote_on_card(delivery, target, CallVerb.APPROVE)
+            case button_codec.Click(action):
+                self._refuse_malformed(
+                    delivery, button_codec.MalformedValue(f"{action} is not for the loop")
+                )
+
+    def _handle_dialog(
+        self, delivery: Delivery, dialog: button_codec.DialogSubject, state: dict[str, Any]
+    ) -> None:
+        match dialog:
+            case button_codec.DialogSubject(DialogId.REVIEW, button_codec.CallTarget() as target):
+                note, chosen = parse_approval_submission(state)
+                self._votes.cast_votes(delivery, [target], CallVerb.APPROVE, note, remember=chosen)
+            case button_codec.DialogSubject(
+                DialogId.REJECT, button_codec.CallTarget() | button_codec.CardTarget() as target
+            ):
+                reason = parse_rejection_reason(state)
+                if not isinstance(reason, str):
+                    self._replies.settle_silently(delivery, "invalid reason")
+                elif isinstance(target, button_codec.CardTarget):
+                    self._votes.vote_on_card(delivery, target, CallVerb.REJECT, reason)
+                else:
+                    self._votes.cast_votes(delivery, [target], CallVerb.REJECT, reason)
+            case button_codec.DialogSubject(
+                (DialogId.BREAK_GLASS | DialogId.OBJECT) as name,
+                button_codec.CallTarget() as target,
+            ):
+                words = parse_entered_words(state)
+                self._votes.cast_votes(delivery, [target], CallVerb(name), words)
+            case button_codec.DialogSubject(DialogId.EDIT, button_codec.CallTarget() as target):
+                self._handle_edit(delivery, target, state)
+            case button_codec.DialogSubject(name):
+                self._refuse_malformed(
+                    delivery, button_codec.MalformedValue(f"{name} is about something else", name)
+                )
+
+    def _refuse_malformed(self, delivery: Delivery, malformed: button_codec.MalformedValue) -> None:
+        """Refuse a click with values the bot never sent.
+
+        If the button is one of the bot's, the person is told that the card is out of date.
+        """
+        log.warning("delivery %s: %s, refused", delivery.seq, malformed.why)
+        if malformed.name is None:
+            self._replies.settle_silently(delivery, "unknown action refused")
+        else:
+            self._replies.refuse_click(delivery, sentences.OUTDATED_CARD_REPLY)
+
+    def _handle_edit(
+        self, delivery: Delivery, target: button_codec.CallTarget, state: dict[str, Any]
+    ) -> None:
+        at = delivery.received_at
+        match self._edits.parse_edit(target.call, target.revision, state, delivery.user, at=at):
+            case ForbiddenEdit(sentence=sentence):
+                self._replies.refuse_click(delivery, sentence)
+            case FieldErrors(errors=errors):  # something has changed since the dialog was checked
+                why = next(iter(errors.values()), "")
+                self._replies.refuse_click(delivery, sentences.edit_not_saved_reply(why))
+            case UnchangedEdit(approve=True):
+                self._votes.cast_votes(delivery, [target], CallVerb.APPROVE)
+            case UnchangedEdit():
+                self._replies.settle_silently(delivery, "an edit that changes nothing")
+            case Edit(is_also_approval=True) as edit:  # saved and approved, or neither
+                found = self._votes.admit_editor_as_voter(
+                    delivery, edit.build_edited_call(), edit.run
+                )
+                self._edits.store_edit(
+                    delivery,
+                    edit,
+                    lambda tx, call: self._votes.approve_edited_call(tx, delivery, call, found),
+                )
+            case Edit() as edit:
+                self._edits.store_edit(delivery, edit)

@@ -1,0 +1,342 @@
+"""Signatures with passkeys: what needs one, what is signed, and the private links to the page.
+
+A link is for one person and one purpose, and works once. What an authenticator says comes back as
+a delivery, which the loop decides like a click (`bot.approvals.signed_votes`).
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+from base64 import urlsafe_b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from hashlib import sha256
+from importlib.util import find_spec
+from typing import Any
+
+from bot.approvals.call_state import compute_receipt_nonce
+from bot.cards import signing
+from bot.config.connection_settings import PageAddress, parse_page_address
+from bot.policy.gates import Ask, PasskeyTerms
+from countersign import receipts
+from storage import calls, inbox, outbox, passkeys, runs
+from storage.digest import canonical_json
+from storage.passkeys import Passkey, SigningLink
+from storage.record import Call, Delivery, Message, Transaction
+from storage.states import (
+    CallStatus,
+    CallVerb,
+    DeliveryKind,
+    DeliveryStatus,
+    MessageKind,
+    SigningLinkKind,
+    Surface,
+    UnknownCallResolution,
+)
+
+LIFETIMES = {
+    SigningLinkKind.SIGN: timedelta(minutes=5),
+    SigningLinkKind.ENROL: timedelta(minutes=30),
+}
+PATHS = {SigningLinkKind.SIGN: "sign", SigningLinkKind.ENROL: "passkeys"}
+MOST = 16_000  # characters of what an authenticator says
+Decider = CallVerb | UnknownCallResolution  # what is signed: a vote, or that a call runs again
+Json = dict[str, Any]
+
+
+def needs_signature(gate: Ask, verb: Decider, stages: Iterable[int]) -> bool:
+    """Return whether this has to be signed; `stages`: those in which an approval may count."""
+    if verb is CallVerb.APPROVE:
+        return any(gate.stages[stage].signature for stage in stages if stage < len(gate.stages))
+    return gate.wants_signature and verb in (CallVerb.BREAK_GLASS, UnknownCallResolution.AGAIN)
+
+
+# What is signed.
+
+
+@dataclass(frozen=True, slots=True)
+class VoteStatement:
+    """What a person signs, in the order of its names: one decision about one call."""
+
+    approver: str
+    call: str
+    digest: str  # SHA-256 of what may run, the subject of the receipt
+    expires: str
+    gate: str  # SHA-256 of the gate that was shown
+    issued: str
+    nonce: str  # of the link
+    revision: int
+    right: str  # by whose right, where it is not their own
+    verb: str
+    workspace: str
+
+
+def build_statement(
+    tx: Transaction,
+    key: bytes,
+    call: Call,
+    verb: Decider,
+    person: str,
+    giver: str,
+    *,
+    nonce: str,
+    issued: datetime,
+) -> str:
+    """Return the canonical JSON of what this person signs for the call as it is now."""
+    run, current = runs.find_run(tx, call.run_id), calls.find_revision(tx, call.id, call.revision)
+    assert run is not None
+    assert current is not None
+    again = verb is UnknownCallResolution.AGAIN  # it approves the next revision, which is the same
+    revision = call.revision + again
+    number = compute_receipt_nonce(key, call, revision)
+    subject = receipts.compute_subject_digest(call.tool, json.loads(current.arguments), number)
+    said = VoteStatement(
+        approver=person,
+        call=call.id,
+        digest=subject,
+        expires=(issued + LIFETIMES[SigningLinkKind.SIGN]).isoformat(),
+        gate=sha256(call.gate.encode()).hexdigest(),
+        issued=issued.isoformat(),
+        nonce=nonce,
+        revision=revision,
+        right=giver,
+        verb=CallVerb.APPROVE if again else verb,
+        workspace=run.team,
+    )
+    return canonical_json(asdict(said))
+
+
+def compute_challenge(link: SigningLink) -> bytes:
+    """Return what the authenticator is asked to sign: the SHA-256 of the link's statement."""
+    return sha256(link.statement.encode()).digest()
+
+
+# The links.
+
+
+def hash_token(token: str) -> str:
+    """Return the SHA-256 of a link's token, by which the link is found."""
+    return sha256(token.encode()).hexdigest()
+
+
+class SigningLinks:
+    """Issues private links to the page, for any thread; one per process.
+
+    A token is made with the installation's key, so that the record holds none.
+    """
+
+    def __init__(self, key: bytes, url: str | None) -> None:
+        """`url`: where browsers reach this installation, as the setting says it."""
+        self.key = key
+        self.address: PageAddress | None = None
+        self._problem = "COUNTERSIGN_URL is not set"
+        try:
+            self.address = parse_page_address(url) if url else None
+        except ValueError as error:
+            self._problem = f"COUNTERSIGN_URL: {error}"
+        self._own = hmac.digest(bytes(key), b"countersign signing links", "sha256")
+
+    def describe_problem(self) -> str:
+        """Return why nobody can sign here, for who runs this app; "" if people can."""
+        if self.address is None:
+            return self._problem
+        if find_spec("webauthn") is None:
+            return "signatures need webauthn: pip install 'countersign-bot[passkeys]'"
+        return ""
+
+    def build_url(self, kind: SigningLinkKind, nonce: str) -> str:
+        """Return the address of the link with this nonce; "" where there is no page."""
+        token = self._build_token(kind, nonce)
+        return f"{self.address.url}/{PATHS[kind]}/{token}" if self.address else ""
+
+    def _build_token(self, kind: SigningLinkKind, nonce: str) -> str:
+        made = hmac.digest(self._own, f"{kind} {nonce}".encode(), "sha256")
+        return urlsafe_b64encode(made).rstrip(b"=").decode()
+
+    def find_link(self, tx: Transaction, token: str) -> SigningLink | None:
+        """Return the link with this token; None if there is none."""
+        return passkeys.find_signing_link(tx, hash_token(token))
+
+    def issue_enrolment_link(
+        self, tx: Transaction, team: str, person: str, at: datetime
+    ) -> signing.LinkButton:
+        """Store a link by which this person may add a passkey, and return its button."""
+        nonce = secrets.token_hex(16)
+        said = {"enrol": person, "issued": at.isoformat(), "nonce": nonce, "workspace": team}
+        kind, text = SigningLinkKind.ENROL, canonical_json(said)
+        self._store(tx, kind, nonce, team=team, person=person, statement=text, issued_at=at)
+        about = "A passkey is the fingerprint, face or PIN of one of your devices."
+        return signing.LinkButton(kind, nonce, "Add a passkey", about)
+
+    def issue_signing_link(
+        self,
+        tx: Transaction,
+        call: Call,
+        verb: Decider,
+        person: str,
+        giver: str,
+        *,
+        reason: str,
+        effect: str,
+        at: datetime,
+    ) -> signing.LinkButton:
+        """Store a link by which this person may sign that decision, and return its button."""
+        nonce, kind = secrets.token_hex(16), SigningLinkKind.SIGN
+        run = runs.find_run(tx, call.run_id)
+        text = build_statement(tx, self.key, call, verb, person, giver, nonce=nonce, issued=at)
+        self._store(
+            tx,
+            kind,
+            nonce,
+            team=run.team if run else "",
+            person=person,
+            call_id=call.id,
+            revision=call.revision,
+            verb=verb,
+            reason=reason,
+            statement=text,
+            issued_at=at,
+        )
+        return signing.LinkButton(kind, nonce, "Open and sign", effect)
+
+    def _store(self, tx: Transaction, kind: SigningLinkKind, nonce: str, **columns: Any) -> None:
+        row = SigningLink(
+            hash=hash_token(self._build_token(kind, nonce)),
+            kind=kind,
+            expires_at=columns["issued_at"] + LIFETIMES[kind],
+            **columns,
+        )
+        passkeys.store_signing_link(tx, row)
+
+
+def queue_links(
+    tx: Transaction,
+    key: str,
+    *,
+    channel: str,
+    thread_ts: str,
+    person: str,
+    text: str,
+    buttons: Sequence[signing.LinkButton],
+) -> None:
+    """Add a message that only `person` sees, with a button for each of the links."""
+    body = {"text": text, "mrkdwn": True, "links": [asdict(each) for each in buttons]}
+    outbox.queue_message(
+        tx,
+        Message(
+            key=key,
+            kind=MessageKind.PRIVATE,
+            channel=channel,
+            thread_ts=thread_ts,
+            recipient=person,
+            body=outbox.dump_message_body(body),
+        ),
+    )
+
+
+# What the page posts, and what becomes of it.
+
+_PARTS = {
+    SigningLinkKind.SIGN: ({"clientDataJSON", "authenticatorData", "signature"}, {"userHandle"}),
+    SigningLinkKind.ENROL: ({"clientDataJSON", "attestationObject"}, {"transports"}),
+}
+
+
+def parse_credential(kind: SigningLinkKind, body: bytes) -> Json | None:
+    """Return what an authenticator said, as a browser's `toJSON()` has it; None if it is not that.
+
+    Only what is checked or needed is kept. Of a new passkey that is also the `name` it is given.
+    """
+    try:
+        given = json.loads(body) if len(body) <= MOST else None
+    except (ValueError, RecursionError):
+        return None
+    response = given.get("response") if isinstance(given, dict) else None
+    if not isinstance(given, dict) or not isinstance(response, dict):
+        return None
+    needed, more = _PARTS[kind]
+    names = {name: given.get(name) for name in ("id", "rawId", "type")}
+    kept = {name: value for name, value in response.items() if name in needed | more and value}
+    transports = kept.pop("transports", [])
+    texts = [*names.values(), *kept.values()]
+    if not needed <= kept.keys() or not all(isinstance(each, str) for each in texts):
+        return None
+    if transports and isinstance(transports, list) and all(map(_is_word, transports)):
+        kept["transports"] = transports[:8]
+    found: Json = {**names, "response": kept}
+    if kind is SigningLinkKind.ENROL:
+        found["name"] = " ".join(str(given.get("name") or "").split())[:60]
+    return found
+
+
+def _is_word(value: object) -> bool:
+    return isinstance(value, str) and value.replace("-", "").isalnum() and len(value) <= 20
+
+
+def build_page_delivery(link: SigningLink, credential: Mapping[str, Any]) -> Delivery:
+    """Return what a person did on the page, to be stored; twice for one link is once."""
+    signs = link.kind is SigningLinkKind.SIGN
+    said = {"link": link.hash, "call": link.call_id, "credential": dict(credential)}
+    return Delivery(
+        key=f"sign:{link.hash}",
+        kind=DeliveryKind.SIGNATURE if signs else DeliveryKind.ENROLMENT,
+        team=link.team,
+        user=link.person,
+        surface=Surface.PAGE,
+        body=json.dumps(said, separators=(",", ":")),
+    )
+
+
+def describe_link_problem(tx: Transaction, link: SigningLink, at: datetime) -> str:
+    """Return why this link cannot be used at that moment, for its person; "" if it can."""
+    if link.used_at is not None:
+        return signing.USED_LINK_REPLY
+    if at >= link.expires_at:
+        return signing.EXPIRED_LINK_REPLY
+    if link.kind is SigningLinkKind.ENROL:
+        return ""
+    call = calls.find_call(tx, link.call_id)
+    if call is not None and call.revision == link.revision:
+        again = link.verb == UnknownCallResolution.AGAIN
+        if call.status is not (CallStatus.UNKNOWN if again else CallStatus.PENDING):
+            return signing.DECIDED_SINCE_REPLY
+        if call.deadline is None or at < call.deadline:
+            return ""
+    return signing.CHANGED_SINCE_REPLY
+
+
+@dataclass(frozen=True, slots=True)
+class PageOutcome:
+    """What became of what a person did on the page."""
+
+    is_stored: bool
+    is_decided: bool = False
+    is_done: bool = False  # it served its purpose
+    text: str = ""  # for the person, once it is decided
+
+
+def find_outcome(tx: Transaction, link: SigningLink) -> PageOutcome:
+    """Return what has become of what was posted for this link."""
+    found = inbox.find_delivery(tx, f"sign:{link.hash}")
+    if found is None:
+        return PageOutcome(is_stored=False)
+    if found.status is DeliveryStatus.NEW:
+        return PageOutcome(is_stored=True)
+    text = found.answer or signing.FAILED_PAGE_REPLY
+    return PageOutcome(True, True, link.used_at is not None, text)
+
+
+def list_signing_passkeys(
+    tx: Transaction, team: str, person: str, terms: PasskeyTerms, at: datetime
+) -> list[Passkey]:
+    """Return the passkeys with which this person can sign at that moment."""
+    found = passkeys.list_passkeys_of_person(tx, team, person)
+    return [
+        each
+        for each in found
+        if each.counts_at(at, terms.days)
+        and terms.allows_model(each.aaguid, attested=each.attested)
+    ]

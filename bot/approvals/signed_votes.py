@@ -1,0 +1,353 @@
+"""Decisions that have to be signed: links are sent for them, and signatures are checked.
+
+Only here the package `webauthn` is used, and it is loaded once somebody signs. Runs on the loop.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Protocol
+
+from bot.approvals.call_state import describe_call_effect
+from bot.approvals.permissions import (
+    PermissionChecker,
+    record_refused_action,
+    reply_privately,
+)
+from bot.approvals.signatures import (
+    Decider,
+    SigningLinks,
+    build_statement,
+    compute_challenge,
+    list_signing_passkeys,
+    queue_links,
+)
+from bot.cards import signing
+from bot.cards.button_codec import CallTarget
+from bot.policy.authority import Denial, LookupFailedError
+from bot.policy.evaluation import CurrentPolicy
+from bot.tools import Registry
+from storage import calls, inbox, outbox, passkeys
+from storage.digest import canonical_json
+from storage.passkeys import Passkey, SigningLink, VoteSignature
+from storage.record import Call, Delivery, Store, Transaction
+from storage.states import CallVerb, Surface, UnknownCallResolution
+
+if TYPE_CHECKING:
+    from webauthn.helpers.structs import AuthenticationCredential
+
+AGAIN = UnknownCallResolution.AGAIN
+
+
+@dataclass(frozen=True, slots=True)
+class SignedDecision:
+    """A decision of a person with a signature that fits; whether it counts is decided later."""
+
+    link: SigningLink
+    passkey: Passkey
+    evidence: VoteSignature
+    sign_count: int
+    is_backed_up: bool
+
+    def fits_call(self, tx: Transaction, key: bytes, call: Call, giver: str) -> bool:
+        """Return whether the call, and the right to decide, are still what the person signed."""
+        verb, at = _read_verb(self.link), self.link.issued_at
+        nonce = json.loads(self.link.statement)["nonce"]
+        now = build_statement(tx, key, call, verb, self.link.person, giver, nonce=nonce, issued=at)
+        return now == self.link.statement
+
+    def store_evidence(self, tx: Transaction, at: datetime) -> None:
+        """Store the signature of the vote that was cast with it; the link and counter are used."""
+        passkeys.store_signature(tx, self.evidence)
+        if not (
+            passkeys.use_signing_link(tx, self.link, at)
+            and passkeys.record_passkey_use(
+                tx, self.passkey, self.sign_count, backed_up=self.is_backed_up, at=at
+            )
+        ):
+            raise RuntimeError("a passkey was used inside the writer's own transaction")
+
+
+@dataclass(frozen=True, slots=True)
+class SignatureRefusal:
+    """Why a signature does not count."""
+
+    why: str  # for the record
+    sentence: str
+    is_cloned: bool = False  # the passkey may have been copied
+
+
+# Asking for signatures.
+
+
+@dataclass(frozen=True, slots=True)
+class SignatureRequester:
+    """Sends people the links by which they sign; one per process."""
+
+    links: SigningLinks
+    policy: CurrentPolicy
+    tools: Registry
+
+    def request_signatures(
+        self,
+        tx: Transaction,
+        delivery: Delivery,
+        wanted: Sequence[tuple[Call, str]],
+        verb: Decider,
+        reason: str = "",
+    ) -> str:
+        """Send the person who clicked a link for each of these calls, which they may decide.
+
+        With each call: by whose right, "" for their own. Returns what prevents it; "" if nothing.
+        Who has no passkey gets a link to add one.
+        """
+        if delivery.surface is not Surface.SLACK:
+            return signing.SIGN_IN_SLACK_REPLY
+        if why := self.links.describe_problem():
+            return signing.not_set_up_reply(why)
+        at, person, team = delivery.received_at, delivery.user, delivery.team
+        terms = self.policy.policy.passkeys
+        text, buttons = signing.SIGN_REPLY, []
+        if list_signing_passkeys(tx, team, person, terms, at):
+            for call, giver in wanted:
+                effect = describe_call_effect(self.tools, tx, call)
+                issued = self.links.issue_signing_link(
+                    tx, call, verb, person, giver, reason=reason, effect=effect, at=at
+                )
+                buttons.append(issued)
+        elif any(each.counts_from is None for each in _list_own(tx, team, person)):
+            return signing.NOT_COUNTED_YET_REPLY
+        else:
+            text = signing.ENROL_FIRST_REPLY
+            buttons.append(self.links.issue_enrolment_link(tx, team, person, at))
+        queue_links(
+            tx,
+            f"sign:{delivery.seq}",
+            channel=delivery.channel or person,
+            thread_ts=delivery.thread_ts,
+            person=person,
+            text=text,
+            buttons=buttons,
+        )
+        return ""
+
+
+_list_own = passkeys.list_passkeys_of_person
+
+
+# Deciding what was signed.
+
+
+class SignedVoteCaster(Protocol):
+    """Casts a signed vote, and settles its delivery."""
+
+    def __call__(
+        self,
+        delivery: Delivery,
+        targets: list[CallTarget],
+        verb: CallVerb,
+        reason: str,
+        *,
+        signed: SignedDecision,
+    ) -> None: ...
+
+
+class SignatureHandler:
+    """Decides what people sign on the page. One per process; called on the loop only."""
+
+    def __init__(
+        self,
+        store: Store,
+        permissions: PermissionChecker,
+        requester: SignatureRequester,
+        cast: SignedVoteCaster,
+        run_again: Callable[[Delivery, CallTarget, UnknownCallResolution, SignedDecision], None],
+    ) -> None:
+        """`cast` and `run_again` decide as for a click, once the signature is found to fit."""
+        self._store = store
+        self._permissions = permissions
+        self._links = requester.links
+        self._policy = requester.policy
+        self._cast = cast
+        self._run_again = run_again
+
+    def handle_signature(self, delivery: Delivery) -> None:
+        """Check a signature and decide what it is for, and settle its delivery."""
+        posted = json.loads(delivery.body)
+        with self._store.read() as tx:
+            link = passkeys.find_signing_link(tx, posted["link"])
+            passkey = passkeys.find_passkey_by_credential(tx, posted["credential"]["id"])
+        if link is None:
+            self._refuse(delivery, None, None, SignatureRefusal("link", signing.USED_LINK_REPLY))
+            return
+        found = self._check_signature(posted["credential"], link, passkey, delivery.received_at)
+        if isinstance(found, SignatureRefusal):
+            self._refuse(delivery, link, passkey, found)
+            return
+        target, verb = CallTarget(link.call_id, link.revision), _read_verb(link)
+        if verb is AGAIN:
+            self._run_again(delivery, target, AGAIN, found)
+        else:
+            self._cast(delivery, [target], CallVerb(verb), link.reason, signed=found)
+
+    def _check_signature(
+        self,
+        credential: Mapping[str, Any],
+        link: SigningLink,
+        passkey: Passkey | None,
+        at: datetime,
+    ) -> SignedDecision | SignatureRefusal:
+        """Return the decision if this passkey may sign for this link at that moment, and has."""
+        terms = self._policy.policy.passkeys
+        if at >= link.expires_at:
+            return SignatureRefusal("expired", signing.EXPIRED_LINK_REPLY)
+        if link.used_at is not None:
+            return SignatureRefusal("used", signing.USED_LINK_REPLY)
+        if passkey is None or passkey.team != link.team:
+            return SignatureRefusal("unknown_passkey", signing.UNKNOWN_PASSKEY_REPLY)
+        if passkey.person != link.person:
+            sentence = signing.other_persons_link_reply(link.person)
+            return SignatureRefusal("other_person", sentence)
+        if passkey.revoked_at is not None and passkey.revoked_at <= at:
+            return SignatureRefusal("revoked", signing.REVOKED_PASSKEY_REPLY)
+        if passkey.counts_from is None or passkey.counts_from > at:
+            return SignatureRefusal("not_counted_yet", signing.EARLY_PASSKEY_REPLY)
+        if not passkey.counts_at(at, terms.days):
+            return SignatureRefusal("too_old", signing.OLD_PASSKEY_REPLY)
+        if not terms.allows_model(passkey.aaguid, attested=passkey.attested):
+            return SignatureRefusal("model", signing.MODEL_PASSKEY_REPLY)
+        return self._verify(credential, link, passkey, at)
+
+    def _verify(
+        self, credential: Mapping[str, Any], link: SigningLink, passkey: Passkey, at: datetime
+    ) -> SignedDecision | SignatureRefusal:
+        """Return the decision if the authenticator has signed it here, for this link alone."""
+        from webauthn import verify_authentication_response
+        from webauthn.helpers import base64url_to_bytes
+        from webauthn.helpers import parse_authentication_credential_json as parse
+
+        address = self._links.address
+        if address is None:
+            return SignatureRefusal("address", signing.OTHER_ADDRESS_REPLY)
+        try:
+            said = parse(dict(credential))
+            if not _is_signed_at(said, address.origin, passkey.rp_id):
+                return SignatureRefusal("address", signing.OTHER_ADDRESS_REPLY)
+            seen = verify_authentication_response(
+                credential=said,
+                expected_challenge=compute_challenge(link),
+                expected_rp_id=passkey.rp_id,
+                expected_origin=address.origin,
+                credential_public_key=base64url_to_bytes(passkey.public_key),
+                credential_current_sign_count=0,  # a counter that went back is more than a mistake
+            )
+        except Exception:  # noqa: BLE001 - what the library cannot read is no signature
+            return SignatureRefusal("signature", signing.WRONG_SIGNATURE_REPLY)
+        if not seen.user_verified:
+            return SignatureRefusal("unverified", signing.UNVERIFIED_PERSON_REPLY)
+        counts = seen.new_sign_count or passkey.sign_count
+        if counts and seen.new_sign_count <= passkey.sign_count:
+            sentence = signing.cloned_passkey_notice(passkey.person, passkey.name)
+            return SignatureRefusal("cloned", sentence, is_cloned=True)
+        evidence = _build_evidence(credential["response"], link, passkey, at)
+        return SignedDecision(
+            link, passkey, evidence, seen.new_sign_count, seen.credential_backed_up
+        )
+
+    def _refuse(
+        self,
+        delivery: Delivery,
+        link: SigningLink | None,
+        passkey: Passkey | None,
+        refusal: SignatureRefusal,
+    ) -> None:
+        """Tell the person why their signature does not count, record it, and settle."""
+        alarmed = self._list_alarmed_people() if refusal.is_cloned else []
+        with self._store.write() as tx:
+            call = calls.find_call(tx, link.call_id) if link else None
+            if link is not None and call is not None:
+                denial = Denial(f"signature:{refusal.why}")
+                record_refused_action(tx, delivery, call, _read_verb(link), denial)
+            if refusal.is_cloned and passkey is not None:
+                at = delivery.received_at
+                passkeys.revoke_passkey(tx, passkey, "system", at, why="its counter went back")
+                queue_alarm(tx, passkey, refusal.sentence, alarmed, f"cloned:{passkey.id}")
+            reply_privately(tx, delivery, refusal.sentence)
+            inbox.mark_delivery_done(tx, delivery, f"refused: {refusal.why}")
+
+    def _list_alarmed_people(self) -> list[str]:
+        try:
+            return self._permissions.list_active_people(self._policy.policy.passkeys.alarm)
+        except LookupFailedError:  # the passkey is revoked all the same
+            return []
+
+
+def _read_verb(link: SigningLink) -> Decider:
+    return AGAIN if link.verb == AGAIN else CallVerb(link.verb)
+
+
+def _is_signed_at(said: AuthenticationCredential, origin: str, rp_id: str) -> bool:
+    """Return whether the browser was at our page itself, and the key is the one for it."""
+    from webauthn.helpers import parse_client_data_json
+
+    client = parse_client_data_json(said.response.client_data_json)
+    here = client.origin == origin and not client.cross_origin
+    return here and said.response.authenticator_data[:32] == sha256(rp_id.encode()).digest()
+
+
+def _build_evidence(
+    response: Mapping[str, str], link: SigningLink, passkey: Passkey, at: datetime
+) -> VoteSignature:
+    said = json.loads(link.statement)
+    return VoteSignature(
+        call_id=link.call_id,
+        revision=said["revision"],
+        person=link.person,
+        verb=CallVerb(said["verb"]),
+        passkey_id=passkey.id,
+        statement=link.statement,
+        authenticator_data=response["authenticatorData"],
+        client_data=response["clientDataJSON"],
+        signature=response["signature"],
+        public_key=canonical_json(build_jwk(passkey.public_key)),
+        aaguid=passkey.aaguid,
+        rp_id=passkey.rp_id,
+        created_at=at,
+    )
+
+
+def build_jwk(public_key: str) -> dict[str, str]:
+    """Return a passkey's public key (COSE, base64url) as a JSON Web Key, for receipts.
+
+    Raises ValueError for a key that is neither for ES256, nor RS256, nor Ed25519: receipts of what
+    it signs could not be checked.
+    """
+    from webauthn import helpers
+    from webauthn.helpers.decode_credential_public_key import (
+        DecodedEC2PublicKey,
+        DecodedOKPPublicKey,
+        DecodedRSAPublicKey,
+    )
+
+    key = helpers.decode_credential_public_key(helpers.base64url_to_bytes(public_key))
+    encode = helpers.bytes_to_base64url
+    match key:
+        case DecodedEC2PublicKey(alg=-7, crv=1, x=x, y=y):
+            return {"crv": "P-256", "kty": "EC", "x": encode(x), "y": encode(y)}
+        case DecodedOKPPublicKey(alg=-8, crv=6, x=x):
+            return {"crv": "Ed25519", "kty": "OKP", "x": encode(x)}
+        case DecodedRSAPublicKey(alg=-257, n=n, e=e):
+            return {"e": encode(e), "kty": "RSA", "n": encode(n)}
+    raise ValueError("the passkey's algorithm is none of ES256, RS256 and Ed25519")
+
+
+def queue_alarm(
+    tx: Transaction, passkey: Passkey, text: str, people: Sequence[str], key: str
+) -> None:
+    """Tell the passkey's person, and each of these people, in a direct message."""
+    for each in dict.fromkeys((passkey.person, *people)):
+        outbox.queue_text_line(tx, f"{key}:{each}", each, "", text)
