@@ -17,14 +17,15 @@ from sqlalchemy import (
     UniqueConstraint,
     and_,
     bindparam,
+    func,
     or_,
     select,
     update,
 )
 from sqlmodel import Field, col
 
-from storage import columns, states, trail
-from storage.models import new_id
+from storage import columns, inbox, runs, states, trail
+from storage.models import Run, new_id
 from storage.transaction import (
     Transaction,
     fetch_first_row,
@@ -140,6 +141,7 @@ _USE = (
     .where(col(SigningLink.hash) == bindparam("hash_"), col(SigningLink.used_at).is_(None))
     .values(used_at=bindparam("at_", type_=columns.UtcTime()))
 )
+_SIGNED_WITH = select(func.count()).where(col(VoteSignature.passkey_id) == bindparam("passkey_"))
 _SIGNATURES = (
     select(VoteSignature)
     .where(
@@ -163,6 +165,23 @@ def add_passkey(tx: Transaction, row: Passkey) -> bool:
 def find_passkey(tx: Transaction, passkey_id: str) -> Passkey | None:
     """Return the passkey with that id, or None."""
     return fetch_first_row(tx, Passkey, _GET, id_=passkey_id)
+
+
+def build_request_key(row: Passkey) -> str:
+    """Return the key of the delivery by which others are asked to approve this passkey."""
+    return f"passkey:{row.id}"
+
+
+def find_request(tx: Transaction, row: Passkey) -> Run | None:
+    """Return the request in which others approve this passkey; None where nobody is asked."""
+    asked = inbox.find_delivery(tx, build_request_key(row))
+    return runs.find_run(tx, asked.run_id) if asked and asked.run_id else None
+
+
+def is_waiting(tx: Transaction, row: Passkey) -> bool:
+    """Return whether others have yet to approve this passkey, and are asked."""
+    request = None if row.counts_from or row.revoked_at else find_request(tx, row)
+    return request is not None and runs.is_run_open(request)
 
 
 def find_passkey_by_credential(tx: Transaction, credential_id: str) -> Passkey | None:
@@ -192,8 +211,8 @@ def update_passkey(
     *,
     at: datetime,
     actor: str,
+    changed: Mapping[str, Any],
     why: str = "",
-    **changed: Any,
 ) -> bool:
     """Change columns of a passkey, with its audit row; False if it is revoked.
 
@@ -201,7 +220,7 @@ def update_passkey(
     counts ("passkey.counts"). `why`: for the audit.
     """
     where = (col(Passkey.id) == row.id, col(Passkey.revoked_at).is_(None))
-    if tx.execute(update(Passkey).where(*where).values(**changed)).rowcount != 1:
+    if tx.execute(update(Passkey).where(*where).values(dict(changed))).rowcount != 1:
         return False
     data = {"passkey": row.id, "person": row.person, **({"why": why} if why else {})}
     trail.record_event(tx, event, at=at, actor=actor, data=data)
@@ -211,7 +230,7 @@ def update_passkey(
 def revoke_passkey(tx: Transaction, row: Passkey, by: str, at: datetime, why: str = "") -> bool:
     """Revoke a passkey from `at` on; False if it was revoked before. `why`: for the audit."""
     ended = {"revoked_at": at, "revoked_by": by}
-    return update_passkey(tx, row, "passkey.revoked", at=at, actor=by, why=why, **ended)
+    return update_passkey(tx, row, "passkey.revoked", at=at, actor=by, why=why, changed=ended)
 
 
 def record_passkey_use(
@@ -240,6 +259,11 @@ def use_signing_link(tx: Transaction, row: SigningLink, at: datetime) -> bool:
 def store_signature(tx: Transaction, row: VoteSignature) -> None:
     """Store the signature of a vote; the vote itself is stored beside it."""
     insert_row(tx, row)
+
+
+def count_signatures(tx: Transaction, passkey_id: str) -> int:
+    """Return how many votes were signed with this passkey."""
+    return int(tx.scalar(_SIGNED_WITH, {"passkey_": passkey_id}) or 0)
 
 
 def map_signatures_by_vote(

@@ -119,7 +119,7 @@ class SignatureRequester:
                     tx, call, verb, person, giver, reason=reason, effect=effect, at=at
                 )
                 buttons.append(issued)
-        elif any(each.counts_from is None for each in _list_own(tx, team, person)):
+        elif any(passkeys.is_waiting(tx, each) for each in _list_own(tx, team, person)):
             return signing.NOT_COUNTED_YET_REPLY
         else:
             text = signing.ENROL_FIRST_REPLY

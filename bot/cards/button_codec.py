@@ -340,9 +340,8 @@ def encode_dialog_metadata(about: DialogSubject) -> str:
                 **asdict(target.form_context),
             }
             return json.dumps(made, ensure_ascii=False)
-        case (
-            DialogSubject(DialogId.DELEGATE, NoTarget() as target)
-            | DialogSubject(DialogId.RENAME_PASSKEY, PasskeyTarget() as target)
+        case DialogSubject(DialogId.DELEGATE, NoTarget() as target) | DialogSubject(
+            DialogId.RENAME_PASSKEY, PasskeyTarget() as target
         ):
             return json.dumps({"target": encode_button_value(target)})
     raise ValueError(f"no {about.dialog} dialog is about a {type(about.target).__name__}")

@@ -1,4 +1,4 @@
-"""A person's passkeys as they are shown on Home, and what is said about adding and losing one. Pure.
+"""A person's passkeys as Home shows them, and what is said about adding and losing one. Pure.
 
 What is said about signing with one stands in `signing`.
 """
@@ -79,6 +79,11 @@ def describe_model(aaguid: str, *, attested: bool) -> str:
         return "model not told"
     name = MODELS.get(aaguid, f"model {aaguid}")
     return f"{name}, as its maker confirms" if attested else name
+
+
+def choose_passkey_name(aaguid: str, at: datetime) -> str:
+    """Return a name for a passkey that its person has not named."""
+    return f"{MODELS.get(aaguid, 'Passkey')}, {at:%d %B %Y}"
 
 
 def new_passkey_notice(name: str, model: str, at: datetime, fingerprint: str, counts: bool) -> str:
@@ -171,8 +176,8 @@ def render_passkeys(found: Sequence[PasskeyView]) -> list[block_kit.Json]:
         blocks.append(block_kit.section_block(f"{BlockKind.PASSKEY}:none", block_kit.mrkdwn(text)))
     more = len(found) - MOST
     small = f"and {more} more, shown once you have revoked some.\n" if more > 0 else ""
-    text = block_kit.mrkdwn(f"{small}{LOST_TEXT}")
-    return [*blocks, block_kit.context_block(f"{BlockKind.PASSKEY}:lost", [text])]
+    lost = block_kit.mrkdwn(f"{small}{LOST_TEXT}")
+    return [*blocks, block_kit.context_block(f"{BlockKind.PASSKEY}:lost", [lost])]
 
 
 def _build_buttons(target: button_codec.PasskeyTarget) -> list[block_kit.Json]:
@@ -189,9 +194,7 @@ def render_rename_dialog(passkey: str, name: str) -> block_kit.Json:
     """Build the dialog in which a person names their passkey; `name`: the one it has."""
     text = {**block_kit.build_text_input(), "max_length": NAME, "min_length": 1}
     text |= {"multiline": False} | ({"initial_value": name} if name else {})
-    about = button_codec.DialogSubject(
-        DialogId.RENAME_PASSKEY, button_codec.PasskeyTarget(passkey)
-    )
+    about = button_codec.DialogSubject(DialogId.RENAME_PASSKEY, button_codec.PasskeyTarget(passkey))
     blocks = [block_kit.build_input_block(InputBlockId.WORDS, "Name", text)]
     return block_kit.dialog_view(about, "Rename a passkey", blocks, submit="Save", close="Back")
 

@@ -275,10 +275,11 @@ class Policy(BaseModel):
             asks += [found] if isinstance(found, Ask) else []
         return asks
 
-    def list_signers(self) -> Approvers:
+    def list_signers(self, *, alone: bool = False) -> Approvers:
         """Return everybody who may decide anything that has to be signed; nobody if nothing has.
 
         Whoever decides because of a channel, a request or an argument stands there as such.
+        `alone`: also who may break glass.
         """
         adds = any(isinstance(each.gate, GateAddOn) and each.gate.signature for each in self.rules)
         found = Approvers()
@@ -286,6 +287,7 @@ class Policy(BaseModel):
             found |= gate.get_approvers_of_stages(
                 range(len(gate.stages)), timedelta(seconds=gate.deadline)
             )
+            found |= gate.break_glass if alone and gate.break_glass else Approvers()
         return found
 
     def _build_passkey_gate(self, facts: Facts) -> Ask | Deny:

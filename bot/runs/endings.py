@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from bot.agent import outputs
 from bot.approvals import call_gates, call_state
 from bot.approvals.card_routing import remove_calls_from_cards
+from bot.approvals.passkeys import let_approved_passkey_count
 from bot.policy.gates import Ask, Deny, combine_gates, dump_gate, load_gate
 from bot.runs.results import is_answer_to_come, post_call_outcome, post_table
 from bot.runs.sub_agent_runs import hand_call_to_sub_agent
@@ -32,6 +33,7 @@ log = logging.getLogger("countersign.endings")
 C = CallStatus
 # how long people have to say what became of a call that no gate gives a deadline
 UNKNOWN_WAIT = timedelta(hours=1)
+NO_PASSKEY = "the passkey was revoked before it counted"
 RunWithCalls = tuple[Run, list[Call]]  # a run of this worker, and the calls of its open plan
 T = TypeVar("T")
 
@@ -275,6 +277,8 @@ class CallOutcomeStore:
                 else:
                     why = "the request was cancelled before the sub-agent had begun"
                     end(C.FAILED, outputs.failed_output(f"{why}."), why)
+            case runner.ToolSuccess() if not let_approved_passkey_count(tx, run, shown, now):
+                end(C.FAILED, outputs.failed_output(f"{NO_PASSKEY}."), NO_PASSKEY)
             case runner.ToolSuccess(output=text, summary=summary):
                 end(C.SUCCEEDED, outputs.succeeded_output(ran, text), summary)
             case call_gates.ReapprovalRequest() as renewal:

@@ -382,7 +382,7 @@ class Registry:
     tools: dict[str, Tool[Any]] = field(default_factory=dict)
     # those that are left out; policies may still name them
     excluded_tools: dict[str, Tool[Any]] = field(default_factory=dict)
-    # those whose calls the bot alone proposes: of the stored calls they are found, and never offered
+    # those whose calls the bot alone proposes: found for stored calls, and never offered
     internal_tools: dict[str, Tool[Any]] = field(default_factory=dict)
     find_action_tool: Callable[[str], Tool[Any] | None] = lambda _: None  # of an action: its tool
 

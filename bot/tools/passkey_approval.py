@@ -39,4 +39,4 @@ def _describe_outcome(args: NewPasskey, _result: object) -> str:
 )
 def add_passkey(args: NewPasskey, context: ToolContext) -> str:
     """Let a new passkey of this person count, once others have made sure that it is theirs."""
-    return f"Approved for {context.requester}."
+    return f"{context.requester} may approve with the passkey {args.passkey}."
