@@ -17,7 +17,12 @@ from typing import Any
 
 from bot.approvals.form_requests import begin_direct_request
 from bot.approvals.permissions import reply_privately
-from bot.approvals.signatures import SigningLinks, compute_challenge, queue_links
+from bot.approvals.signatures import (
+    SigningLinks,
+    compute_challenge,
+    describe_link_problem,
+    queue_links,
+)
 from bot.approvals.signed_votes import build_jwk
 from bot.cards import passkey_views, signing
 from bot.cards.action_names import Action, DialogId
@@ -93,9 +98,8 @@ def verify_new_passkey(
     at: datetime,
 ) -> Passkey | EnrolmentRefusal:
     """Return the passkey that an authenticator has made here for this link alone, or why not."""
-    import webauthn
-    from webauthn import helpers
-    from webauthn.helpers import structs
+    from webauthn import helpers, verify_registration_response
+    from webauthn.helpers.structs import AttestationFormat
 
     roots = [each.encode() for each in _CERTIFICATE.findall(terms.roots)]
     try:
@@ -103,16 +107,16 @@ def verify_new_passkey(
         client = helpers.parse_client_data_json(made.response.client_data_json)
         if client.origin != address.origin or client.cross_origin:
             return EnrolmentRefusal("address", signing.OTHER_ADDRESS_REPLY)
-        seen = webauthn.verify_registration_response(
+        seen = verify_registration_response(
             credential=made,
             expected_challenge=compute_challenge(link),
             expected_rp_id=address.rp_id,
             expected_origin=address.origin,
-            pem_root_certs_bytes_by_fmt=dict.fromkeys(structs.AttestationFormat, roots),
+            pem_root_certs_bytes_by_fmt=dict.fromkeys(AttestationFormat, roots),
         )
         statement = helpers.parse_attestation_object(seen.attestation_object).att_stmt
         public_key = helpers.bytes_to_base64url(seen.credential_public_key)
-        build_jwk(public_key)
+        build_jwk(public_key)  # receipts have to be able to show it
     except Exception:  # noqa: BLE001 - what the library cannot read or believe is no passkey
         return EnrolmentRefusal("attestation", passkey_views.NOT_UNDERSTOOD_REPLY)
     if not seen.user_verified:
@@ -121,6 +125,7 @@ def verify_new_passkey(
     attested = bool(roots) and bool(statement.x5c)
     if not terms.allows_model(seen.aaguid, attested=attested):
         return EnrolmentRefusal("model", passkey_views.WRONG_MODEL_REPLY)
+    name = credential["name"] or passkey_views.choose_passkey_name(seen.aaguid, at)
     return Passkey(
         team=link.team,
         person=link.person,
@@ -130,7 +135,7 @@ def verify_new_passkey(
         aaguid=seen.aaguid,
         attested=attested,
         rp_id=address.rp_id,
-        name=credential.get("name") or passkey_views.choose_passkey_name(seen.aaguid, at),
+        name=name,
         transports=",".join(credential["response"].get("transports", ())),
         backed_up=seen.credential_backed_up,
         created_at=at,
@@ -253,15 +258,16 @@ class PasskeyEnroller:
         self, link: SigningLink | None, credential: Mapping[str, Any], at: datetime
     ) -> Passkey | EnrolmentRefusal:
         """Return the new passkey, not stored yet, or why it is not added. Looks people up."""
-        address = self.links.address
-        if link is None or link.kind is not SigningLinkKind.ENROL or link.used_at is not None:
-            return EnrolmentRefusal("used", passkey_views.USED_LINK_REPLY)
-        if at >= link.expires_at:
-            return EnrolmentRefusal("expired", passkey_views.EXPIRED_LINK_REPLY)
+        address, why = self.links.address, self.links.describe_problem()
+        if link is None or link.kind is not SigningLinkKind.ENROL:
+            return EnrolmentRefusal("link", signing.USED_LINK_REPLY)
+        with self.store.read() as tx:
+            problem = describe_link_problem(tx, link, at)
+        if problem:
+            return EnrolmentRefusal("link", problem)
         if link.team != self.authority.team or not self.may_enrol(link.person):
             return EnrolmentRefusal("not_a_signer", passkey_views.NOT_A_SIGNER_REPLY)
-        if address is None or (why := self.links.describe_problem()):
-            why = self.links.describe_problem()
+        if address is None or why:
             return EnrolmentRefusal("not_set_up", signing.not_set_up_reply(why))
         return verify_new_passkey(credential, link, address, self.policy.policy.passkeys, at)
 

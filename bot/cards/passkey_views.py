@@ -43,14 +43,6 @@ WAITS_REPLY = (
     "Your passkey is added. Others approve it first, and I tell you in Slack once you can use it. "
     "Close this page."
 )
-USED_LINK_REPLY = (
-    "This link was used already, or is not one of ours. Press Add a passkey on my Home tab to get "
-    "another one."
-)
-EXPIRED_LINK_REPLY = (
-    "This link has expired, so no passkey was added. Press Add a passkey on my Home tab to get "
-    "another one."
-)
 NOT_UNDERSTOOD_REPLY = (
     "Your device’s answer could not be checked, so no passkey was added. Press Add a passkey on "
     "my Home tab and try again; if that does not help, tell whoever runs this app."
