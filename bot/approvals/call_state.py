@@ -253,6 +253,11 @@ def list_approvers_with_response_times(
     ]
 
 
+def list_signers(votes: Sequence[Vote]) -> frozenset[str]:
+    """Return the people for whom an approval was given that is signed with a passkey."""
+    return frozenset(each.counted_person for each in list_approving_votes(votes) if each.passkey_id)
+
+
 def build_vote_counter(gate: Ask) -> VoteCounter:
     """Return `tally_votes` bound to this gate."""
     return partial(tally_votes, gate)

@@ -158,7 +158,9 @@ class VoteHandler:
                 if remember is not None and found.offer is None:
                     told.append(sentences.APPROVAL_NOT_SAVED_REPLY)
             else:
-                told.append(self._permissions.too_late_sentence(outcome, delivery.user))
+                late = self._permissions.too_late_sentence(outcome, delivery.user)
+                is_stale = signed and isinstance(outcome, decisions.StaleRevision)
+                told.append(signing.CHANGED_SINCE_REPLY if is_stale else late)
                 if not isinstance(outcome, decisions.MissingCall):  # its card was out of date
                     outbox.mark_cards_for_redraw(tx, outcome.call.plan_id)
         if unsigned and (

@@ -17,7 +17,11 @@ from pydantic import BaseModel, ValidationError
 
 from bot.approvals import call_gates
 from bot.approvals.call_checks import CallRefusedError, parse_arguments_and_reason
-from bot.approvals.call_state import list_approvers_with_response_times, tally_votes
+from bot.approvals.call_state import (
+    list_approvers_with_response_times,
+    list_signers,
+    tally_votes,
+)
 from bot.cards.slack_text import format_in_utc
 from bot.explain.explanation import MentionStyle
 from bot.policy.authority import Authority, LookupFailedError
@@ -201,6 +205,7 @@ class PolicyReplay:
             met = self._authority.is_gate_met(
                 now,
                 list_approvers_with_response_times(now, call, votes),
+                signers=list_signers(votes),
                 requester=run.requester,
                 editors=editors,
                 channel=run.channel,

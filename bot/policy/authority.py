@@ -325,10 +325,12 @@ class Authority:
         requester: str,
         editors: frozenset[str],
         channel: str,
+        signers: Collection[str] = (),
     ) -> bool:
         """Return whether these approvals are enough for the gate; raises LookupFailedError.
 
-        Each is a person, and how long the call had waited when that person approved.
+        Each is a person, and how long the call had waited when that person approved. `signers`: who
+        of them has signed; where a stage asks for that, nobody else counts.
         """
         able: list[frozenset[str]] = []
         for stage in range(len(gate.stages)):
@@ -343,6 +345,7 @@ class Authority:
                     waited=waited,
                 )
                 for person, waited in approvals
+                if person in signers or not gate.stages[stage].signature
             }
             if Denial("lookup") in verdicts.values():
                 raise LookupFailedError("who has approved could not be looked up")

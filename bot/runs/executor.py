@@ -270,7 +270,8 @@ class CallExecutor:
             found = self._authority.may_break_glass(
                 gate, alone.person, requester=run.requester, channel=run.channel
             )
-            return isinstance(found, Permission)
+            signed = bool(alone.passkey_id) or not gate.wants_signature
+            return signed and isinstance(found, Permission)
         try:
             return self._authority.is_gate_met(
                 gate,
@@ -278,6 +279,7 @@ class CallExecutor:
                 requester=run.requester,
                 editors=approved.editors,
                 channel=run.channel,
+                signers=call_state.list_signers(votes),
             )
         except LookupFailedError:
             return False

@@ -39,7 +39,6 @@ from bot.slack.posting import (
     SlackMessage,
     SlackPost,
     UnconfirmedPostSearch,
-    render_notice_blocks,
 )
 from bot.slack_codes import CERTAIN, CODE, ErrorMeaning, extract_error_code
 from storage import inbox, moves, outbox, runs
@@ -186,8 +185,8 @@ class MessageSender:
         Slack has no search for such messages. So if it may have been posted already, a pointer to
         the card is posted in its place, and that only once as well.
         """
-        body = outbox.parse_message_body(row)
-        text, blocks = str(body["text"]), render_notice_blocks(body)
+        body, (drawn, _, _) = outbox.parse_message_body(row), self._renderer.render_message(row)
+        text, blocks = drawn.text, drawn.blocks
         if row.status is M.SENDING:
             if not body.get("doubted"):
                 text = self._posting.build_perhaps_lost_notice(row)

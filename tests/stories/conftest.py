@@ -28,8 +28,8 @@ def shared_harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[H
 def world(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Harness, FakeTools]]:
-    """The harness of this module and its tools: under the module's `POLICY` or with its `TOOLS`,
-    else the shared.
+    """The harness of this module and its tools: under the module's `POLICY` or with its `TOOLS`
+    and `SETTINGS`, else the shared.
     """
     policy = getattr(request.module, "POLICY", "")
     tools = getattr(request.module, "TOOLS", [])
@@ -38,7 +38,8 @@ def world(
         return
     fakes = FakeTools()
     folder = tmp_path_factory.mktemp("stories")
-    harness = Harness(folder, [*fakes.tools, *tools], policy)
+    settings = getattr(request.module, "SETTINGS", {})
+    harness = Harness(folder, [*fakes.tools, *tools], policy, **settings)
     yield harness, fakes
     harness.close()
 

@@ -1,0 +1,143 @@
+"""What stories of signed votes are told in: a passkey, the link, and what the page would post."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from typing import Any
+
+from bot.approvals.signatures import (
+    PageOutcome,
+    build_page_delivery,
+    compute_challenge,
+    find_outcome,
+    parse_credential,
+)
+from storage import passkeys
+from storage.passkeys import Passkey, SigningLink
+from tests.authenticator import Authenticator
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.messages import elements, words
+from tests.stories.steps import arrived, press
+
+ADDRESS = {"COUNTERSIGN_URL": "https://approve.example.com"}
+PEOPLE = {"ana": "UANA00001", "ben": "UBEN00001", "cleo": "UCLEO0001", "dan": "UDAN00001"}
+LINK = f"{ADDRESS['COUNTERSIGN_URL']}/sign/"
+
+
+def give_passkey(harness: Harness, who: str, key: Authenticator | None = None) -> Authenticator:
+    """Have this person own a passkey that counts."""
+    key = key or Authenticator()
+    add_passkey(harness, who, key)
+    return key
+
+
+def add_passkey(harness: Harness, who: str, key: Authenticator, **columns: Any) -> Passkey:
+    """Store a passkey of this person, as enrolment does; by default it counts at once."""
+    core = harness.app.core
+    at = core.clock.now()
+    row = Passkey(
+        team=core.identity.team,
+        person=PEOPLE[who],
+        credential_id=key.credential_id,
+        public_key=key.public_key,
+        sign_count=key.count,
+        rp_id=key.rp_id,
+        name=f"{who}'s phone",
+        **{"created_at": at, "counts_from": at, **columns},
+    )
+    with core.store.write() as tx:
+        assert passkeys.add_passkey(tx, row)
+    return row
+
+
+def passkeys_of(harness: Harness, who: str) -> list[Passkey]:
+    """This person's passkeys, also those that are revoked."""
+    return harness.all(Passkey, Passkey.person == PEOPLE[who])
+
+
+def forget_passkeys(harness: Harness) -> None:
+    """Revoke everybody's passkeys, so that no story has those of another."""
+    core = harness.app.core
+    with core.store.write() as tx:
+        for each in passkeys.list_passkeys_of_team(tx, core.identity.team):
+            passkeys.revoke_passkey(tx, each, "system", core.clock.now())
+
+
+def links_of(harness: Harness, who: str, part: str = LINK) -> list[str]:
+    """The addresses of the buttons that this person has been sent, oldest first."""
+    seen = harness.person(who)
+    places = [SUPPORT, seen.dm_channel]
+    found = {m["ts"]: m for place in places for m in seen.everything(place)}
+    return [
+        element["url"]
+        for _, message in sorted(found.items())
+        for element in elements(message)
+        if str(element.get("url", "")).startswith(part)
+    ]
+
+
+def ask_to_sign(
+    harness: Harness, who: str, card: dict[str, Any], action: str = "approve", nth: int = 0
+) -> SigningLink:
+    """Press the button as this person, and return the link that they are sent."""
+    before = len(links_of(harness, who))
+    press(harness, who, SUPPORT, card, action, nth)
+    harness.slack.wait(lambda: len(links_of(harness, who)) > before)
+    return find_link(harness, links_of(harness, who)[-1])
+
+
+def find_link(harness: Harness, url: str) -> SigningLink:
+    """The row of a link, by its address."""
+    core = harness.app.core
+    with core.store.read() as tx:
+        link = core.build_signing_links().find_link(tx, url.rpartition("/")[2])
+    assert link is not None
+    return link
+
+
+def post(harness: Harness, link: SigningLink, credential: dict[str, Any]) -> PageOutcome:
+    """Post what an authenticator says, as the page does; returns what became of it."""
+    parsed = parse_credential(link.kind, json.dumps(credential).encode())
+    assert parsed is not None
+    harness.app.listeners.store_delivery(build_page_delivery(link, parsed))
+    arrived(harness)
+    return outcome_of(harness, link)
+
+
+def outcome_of(harness: Harness, link: SigningLink) -> PageOutcome:
+    """What became of what was posted for this link."""
+    core = harness.app.core
+    with core.store.read() as tx:
+        found = passkeys.find_signing_link(tx, link.hash)
+        assert found is not None
+        return find_outcome(tx, found)
+
+
+def sign(harness: Harness, link: SigningLink, key: Authenticator) -> PageOutcome:
+    """Sign for this link with this passkey, and post it."""
+    return post(harness, link, key.sign(compute_challenge(link)))
+
+
+def sign_card(
+    harness: Harness,
+    who: str,
+    card: dict[str, Any],
+    key: Authenticator,
+    action: str = "approve",
+    nth: int = 0,
+) -> PageOutcome:
+    """Press the button, open the link, and sign."""
+    return sign(harness, ask_to_sign(harness, who, card, action, nth), key)
+
+
+def words_of_link(harness: Harness, who: str) -> str:
+    """The last message with a link that this person was sent."""
+    seen = harness.person(who)
+    found = [m for m in seen.everything(SUPPORT) if LINK in words(m)]
+    return words(found[-1])
+
+
+def soon(at: datetime, seconds: float) -> datetime:
+    """So many seconds later."""
+    return at + timedelta(seconds=seconds)

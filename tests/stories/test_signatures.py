@@ -1,0 +1,460 @@
+"""Votes signed with passkeys: what it takes, and everything that is no signature."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from bot.approvals.signatures import (
+    build_page_delivery,
+    compute_challenge,
+    parse_credential,
+)
+from storage.models import Vote
+from storage.passkeys import VoteSignature
+from storage.states import CallStatus, CallVerb
+from tests.authenticator import PRESENT, Authenticator
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.messages import words
+from tests.stories.signing import (
+    ADDRESS,
+    PEOPLE,
+    add_passkey,
+    ask_to_sign,
+    find_link,
+    forget_passkeys,
+    give_passkey,
+    links_of,
+    outcome_of,
+    passkeys_of,
+    post,
+    sign,
+    sign_card,
+    words_of_link,
+)
+from tests.stories.steps import (
+    arrived,
+    ask,
+    later,
+    noted,
+    open_modal,
+    press,
+    reject,
+    statuses,
+    told,
+    typed,
+    vote,
+)
+from tests.stories.test_break_glass import WHY, reason
+
+C = CallStatus
+SETTINGS = ADDRESS
+POLICY = """
+[passkeys]
+enrol = "self"
+days = 30
+alarm = ["UDAN00001"]
+
+[defaults]
+approvers = ["@shop-leads"]
+deadline = "1h"
+signature = "passkey"
+break_glass = ["UBEN00001"]
+
+[[rule]]
+tool = "put"
+verdict = "ask"
+stages = [
+  {approvers = ["UANA00001"], signature = "none"},
+  {approvers = ["UCLEO0001"], signature = "passkey"},
+]
+any_order = true
+
+[[rule]]
+tool = "wipe"
+verdict = "ask"
+quorum = 2
+approvers = ["UANA00001", "UCLEO0001"]
+"""
+
+
+@pytest.fixture(autouse=True)
+def without_passkeys(harness: Harness) -> Iterator[None]:
+    """No story has the passkeys of another."""
+    yield
+    forget_passkeys(harness)
+
+
+def asked(harness: Harness, text: str, tool: str = "note") -> tuple[str, dict[str, Any]]:
+    """Ben asks for something that has to be signed; returns the thread and the card."""
+    thread = ask(harness, (tool, {"text": text}))
+    return thread, harness.card(SUPPORT, thread)
+
+
+def votes_on(harness: Harness, thread: str) -> list[Vote]:
+    """The votes on the thread's only call."""
+    [call] = harness.calls_in(thread)
+    return harness.all(Vote, Vote.call_id == call.id)
+
+
+def refused(harness: Harness, thread: str) -> list[str]:
+    """Why decisions about the thread's call were refused, as the audit has it."""
+    [call] = harness.calls_in(thread)
+    return [data["why"] for data in noted(harness, call.run_id, "decision.refused")]
+
+
+def test_a_click_alone_is_no_vote_and_a_signature_is(harness: Harness, fakes: FakeTools) -> None:
+    """Ana presses Approve, gets a private link, signs, and it runs once."""
+    key = give_passkey(harness, "ana")
+    thread, card = asked(harness, "signed")
+    link = ask_to_sign(harness, "ana", card)
+    harness.settle()
+    assert (statuses(harness, thread), votes_on(harness, thread)) == ([C.PENDING], [])
+    assert "This needs your passkey" in words_of_link(harness, "ana")
+    assert not links_of(harness, "ben")
+    outcome = sign(harness, link, key)
+    assert (outcome.is_done, outcome.text.startswith("Signed.")) == (True, True)
+    harness.said(SUPPORT, thread, "That is all.")
+    assert fakes.did("note", "signed") == 1
+    [given] = votes_on(harness, thread)
+    [mine] = passkeys_of(harness, "ana")
+    assert (given.verb, given.person, given.passkey_id) == ("approve", PEOPLE["ana"], mine.id)
+    assert (mine.sign_count, mine.last_used_at is not None) == (1, True)
+    [call] = harness.calls_in(thread)
+    [signature] = harness.all(VoteSignature, VoteSignature.call_id == call.id)
+    assert signature.statement == link.statement
+    [data] = noted(harness, call.run_id, "call.approved")
+    assert (data["passkey"], data["surface"]) == (mine.id, "page")
+
+
+def test_a_signature_counts_once(harness: Harness, fakes: FakeTools) -> None:
+    """Two links, both signed: the second finds it decided; the first posted again is the same."""
+    key = give_passkey(harness, "ana")
+    thread, card = asked(harness, "twice")
+    first, second = (ask_to_sign(harness, "ana", card) for _ in range(2))
+    credential = key.sign(compute_challenge(first))
+    assert post(harness, first, credential).is_done
+    assert post(harness, first, credential).is_done
+    again = sign(harness, second, key)
+    assert not again.is_done
+    assert "already approved" in again.text
+    harness.said(SUPPORT, thread, "That is all.")
+    assert (fakes.did("note", "twice"), len(votes_on(harness, thread))) == (1, 1)
+
+
+def test_rejecting_needs_none(harness: Harness, fakes: FakeTools) -> None:
+    """Ana has no passkey and says no."""
+    thread, card = asked(harness, "no")
+    reject(harness, "ana", SUPPORT, card, "not today")
+    arrived(harness)
+    assert (statuses(harness, thread), fakes.did("note", "no")) == ([C.REJECTED], 0)
+
+
+def test_who_has_no_passkey_is_told_how_to_add_one(harness: Harness) -> None:
+    """Only if they may decide; others are refused as ever."""
+    thread, card = asked(harness, "none")
+    press(harness, "ana", SUPPORT, card, "approve")
+    told(harness, "ana", SUPPORT, thread, "you have none yet")
+    assert links_of(harness, "ana", f"{ADDRESS['COUNTERSIGN_URL']}/passkeys/")
+    press(harness, "dan", SUPPORT, card, "approve")
+    told(harness, "dan", SUPPORT, thread, "You cannot decide this")
+    arrived(harness)
+    assert not links_of(harness, "dan", ADDRESS["COUNTERSIGN_URL"])
+    add_passkey(harness, "ana", Authenticator(), counts_from=None)
+    press(harness, "ana", SUPPORT, card, "approve")
+    told(harness, "ana", SUPPORT, thread, "others have to approve it first")
+    assert statuses(harness, thread) == [C.PENDING]
+
+
+def test_a_quorum_takes_as_many_signatures(harness: Harness, fakes: FakeTools) -> None:
+    """Both of two people sign; the second decides."""
+    ana, cleo = give_passkey(harness, "ana"), give_passkey(harness, "cleo")
+    thread, card = asked(harness, "both", "wipe")
+    assert sign_card(harness, "ana", card, ana).is_done
+    assert statuses(harness, thread) == [C.PENDING]
+    assert sign_card(harness, "cleo", card, cleo).is_done
+    harness.said(SUPPORT, thread, "That is all.")
+    assert fakes.did("wipe", "both") == 1
+
+
+def test_one_clicks_and_the_other_signs(harness: Harness, fakes: FakeTools) -> None:
+    """Of two groups in any order, one has to sign."""
+    cleo = give_passkey(harness, "cleo")
+    thread = ask(harness, ("put", {"text": "mixed"}))
+    card = harness.card(SUPPORT, thread)
+    vote(harness, "ana", card)
+    assert [each.passkey_id for each in votes_on(harness, thread)] == [""]
+    assert sign_card(harness, "cleo", card, cleo).is_done
+    harness.said(SUPPORT, thread, "That is all.")
+    assert fakes.did("put", "mixed") == 1
+
+
+BAD = {
+    "unverified": ({"flags": PRESENT}, "did not check that it is you", "unverified"),
+    "not present": ({"flags": 0x04}, "does not fit", "signature"),
+    "another origin": ({"origin": "https://evil.example"}, "another address", "address"),
+    "another port": ({"origin": "https://approve.example.com:8443"}, "another address", "address"),
+    "in a frame": ({"cross_origin": True}, "another address", "address"),
+    "another site": ({"rp_id": "evil.example"}, "another address", "address"),
+    "a new passkey": ({"kind": "webauthn.create"}, "does not fit", "signature"),
+    "another key": ({"key": Authenticator().key}, "does not fit", "signature"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_no_signature_does_not_count(harness: Harness, name: str) -> None:
+    """It is refused in a sentence and recorded, the link is used up, and all stays as it was."""
+    changed, sentence, why = BAD[name]
+    key = give_passkey(harness, "ana")
+    thread, card = asked(harness, name)
+    link = ask_to_sign(harness, "ana", card)
+    for field, value in changed.items():
+        setattr(key, field, value)
+    outcome = sign(harness, link, key)
+    assert (outcome.is_decided, outcome.is_done) == (True, False)
+    assert sentence in outcome.text
+    assert refused(harness, thread) == [f"signature:{why}"]
+    assert (statuses(harness, thread), votes_on(harness, thread)) == ([C.PENDING], [])
+    [mine] = [each for each in passkeys_of(harness, "ana") if each.revoked_at is None]
+    assert mine.sign_count == 0
+
+
+def test_what_was_signed_for_another_link_does_not_count(harness: Harness) -> None:
+    """A signature is for one link: not for the next, nor for another call or person."""
+    key = give_passkey(harness, "ana")
+    give_passkey(harness, "cleo")
+    thread, card = asked(harness, "one")
+    first, second = (ask_to_sign(harness, "ana", card) for _ in range(2))
+    replayed = post(harness, second, key.sign(compute_challenge(first)))
+    assert not replayed.is_done
+    assert "does not fit" in replayed.text
+    other = ask_to_sign(harness, "cleo", card)
+    outcome = sign(harness, other, key)
+    assert not outcome.is_done
+    assert f"made for <@{PEOPLE['cleo']}> alone" in outcome.text
+    assert refused(harness, thread) == ["signature:signature", "signature:other_person"]
+    assert statuses(harness, thread) == [C.PENDING]
+
+
+def test_a_link_works_for_five_minutes(harness: Harness) -> None:
+    """What is posted later does not count."""
+    key = give_passkey(harness, "ana")
+    thread, card = asked(harness, "late")
+    link = ask_to_sign(harness, "ana", card)
+    later(harness, 301)
+    outcome = sign(harness, link, key)
+    assert not outcome.is_done
+    assert "has expired" in outcome.text
+    assert statuses(harness, thread) == [C.PENDING]
+
+
+def test_what_was_revised_meanwhile_is_not_signed(harness: Harness) -> None:
+    """The link is for the revision that Ana was shown."""
+    key = give_passkey(harness, "ana")
+    thread, card = asked(harness, "first")
+    link = ask_to_sign(harness, "ana", card)
+    open_modal(harness, "cleo", SUPPORT, card, "edit")
+    harness.person("cleo").submit(typed(text="second"))
+    arrived(harness)
+    outcome = sign(harness, link, key)
+    assert not outcome.is_done
+    assert "has changed since" in outcome.text
+    assert statuses(harness, thread) == [C.PENDING]
+
+
+def test_what_is_decided_meanwhile_is_not_signed(harness: Harness) -> None:
+    """Cleo says no first."""
+    key = give_passkey(harness, "ana")
+    thread, card = asked(harness, "decided")
+    link = ask_to_sign(harness, "ana", card)
+    reject(harness, "cleo", SUPPORT, card, "no")
+    arrived(harness)
+    outcome = sign(harness, link, key)
+    assert not outcome.is_done
+    assert f"<@{PEOPLE['cleo']}> already rejected this" in outcome.text
+    assert statuses(harness, thread) == [C.REJECTED]
+
+
+def test_a_revoked_passkey_does_not_sign(harness: Harness) -> None:
+    """It is revoked between the link and the signature."""
+    key = give_passkey(harness, "ana")
+    thread, card = asked(harness, "revoked")
+    link = ask_to_sign(harness, "ana", card)
+    forget_passkeys(harness)
+    outcome = sign(harness, link, key)
+    assert not outcome.is_done
+    assert "was revoked" in outcome.text
+    assert refused(harness, thread) == ["signature:revoked"]
+
+
+def test_a_passkey_that_does_not_count_does_not_sign(harness: Harness) -> None:
+    """One that others have yet to approve, one that is too old, and one that nobody knows."""
+    give_passkey(harness, "ana")
+    new, old, unknown = Authenticator(), Authenticator(), Authenticator()
+    add_passkey(harness, "ana", new, counts_from=None)
+    then = harness.clock.now() - timedelta(days=31)
+    add_passkey(harness, "ana", old, created_at=then, counts_from=then)
+    thread, card = asked(harness, "which")
+    said = [sign_card(harness, "ana", card, key).text for key in (new, old, unknown)]
+    for text, part in zip(said, ("does not count yet", "is older", "is not known"), strict=True):
+        assert part in text
+    whys = [f"signature:{why}" for why in ("not_counted_yet", "too_old", "unknown_passkey")]
+    assert (refused(harness, thread), statuses(harness, thread)) == (whys, [C.PENDING])
+
+
+def test_a_cloned_passkey_is_revoked_and_people_hear_of_it(harness: Harness) -> None:
+    """Its counter goes back: somebody has a copy."""
+    key = give_passkey(harness, "ana")
+    thread, card = asked(harness, "first signature")
+    key.count = 6
+    assert sign_card(harness, "ana", card, key).is_done
+    harness.said(SUPPORT, thread, "That is all.")
+    thread, card = asked(harness, "second signature")
+    key.count = 5
+    outcome = sign_card(harness, "ana", card, key)
+    assert not outcome.is_done
+    assert "may have been copied" in outcome.text
+    assert refused(harness, thread) == ["signature:cloned"]
+    [mine] = passkeys_of(harness, "ana")[-1:]
+    assert (mine.revoked_by, mine.sign_count) == ("system", 7)
+    harness.settle()
+    for who in ("ana", "dan"):
+        heard = harness.person(who)
+        assert any("counter went back" in words(m) for m in heard.messages(heard.dm_channel))
+
+
+def test_a_passkey_that_does_not_count_its_uses(harness: Harness, fakes: FakeTools) -> None:
+    """Those kept in an account say 0 for ever."""
+    key = give_passkey(harness, "ana", Authenticator(step=0))
+    for text in ("zero", "zero again"):
+        thread, card = asked(harness, text)
+        assert sign_card(harness, "ana", card, key).is_done
+        harness.said(SUPPORT, thread, "That is all.")
+        assert fakes.did("note", text) == 1
+
+
+def test_breaking_glass_is_signed(harness: Harness, fakes: FakeTools) -> None:
+    """The reason is typed in Slack; it runs once the person has signed."""
+    key = give_passkey(harness, "ben")
+    thread, card = asked(harness, "alone")
+    open_modal(harness, "ben", SUPPORT, card, "break_glass")
+    harness.person("ben").submit(reason())
+    harness.slack.wait(lambda: links_of(harness, "ben"))
+    harness.settle()
+    assert (statuses(harness, thread), fakes.did("note", "alone")) == ([C.PENDING], 0)
+    link = find_link(harness, links_of(harness, "ben")[-1])
+    assert sign(harness, link, key).is_done
+    harness.said(SUPPORT, thread, "That is all.")
+    [given] = votes_on(harness, thread)
+    assert (given.verb, given.reason, bool(given.passkey_id)) == (CallVerb.BREAK_GLASS, WHY, True)
+    assert fakes.did("note", "alone") == 1
+
+
+def test_an_edit_is_stored_and_its_approval_signed(
+    own_harness: Callable[..., Harness],
+) -> None:
+    """Ana saves and approves: the edit stands, and the link is for what came of it."""
+    fakes, counts = FakeTools(), 'signature = "passkey"\neditor_counts = true'
+    policy = POLICY.replace('signature = "passkey"', counts, 1)
+    harness = own_harness(fakes.tools, policy, **SETTINGS)
+    key = give_passkey(harness, "ana")
+    thread, card = asked(harness, "draft")
+    view = open_modal(harness, "ana", SUPPORT, card, "edit")
+    [box] = [b["element"] for b in view["blocks"] if b.get("block_id") == "then"]
+    chosen = {"then": {"v": {"selected_options": box["options"]}}}
+    harness.person("ana").submit(typed(text="final") | chosen)
+    url = harness.slack.wait(lambda: next(iter(links_of(harness, "ana")), ""))
+    harness.settle()
+    link = find_link(harness, url)
+    assert (link.revision, statuses(harness, thread)) == (2, [C.PENDING])
+    assert sign(harness, link, key).is_done
+    harness.said(SUPPORT, thread, "That is all.")
+    assert fakes.did("note", "final") == 1
+
+
+def test_running_it_again_is_signed(harness: Harness, fakes: FakeTools) -> None:
+    """Nobody knows how it ended; that it runs once more is a signed vote on its next revision."""
+    key = give_passkey(harness, "ana")
+    thread, card = asked(harness, "lost", "lose")
+    assert sign_card(harness, "ana", card, key).is_done
+    unknown = harness.card(SUPPORT, thread, having="run_again")
+    link = ask_to_sign(harness, "ana", unknown, "run_again")
+    harness.settle()
+    assert statuses(harness, thread) == [C.UNKNOWN]
+    assert sign(harness, link, key).is_done
+    first, second = votes_on(harness, thread)
+    assert (first.revision, second.revision, second.verb) == (1, 2, CallVerb.APPROVE)
+    assert first.passkey_id == second.passkey_id != ""
+    harness.settle()
+    assert fakes.did("lose", "lost") == 2
+
+
+def test_approve_all_asks_for_each(harness: Harness, fakes: FakeTools) -> None:
+    """One click, a button for each call; each is signed by itself."""
+    key = give_passkey(harness, "ana")
+    thread = ask(harness, ("note", {"text": "one of two"}), ("note", {"text": "two of two"}))
+    card = harness.card(SUPPORT, thread)
+    before = len(links_of(harness, "ana"))
+    press(harness, "ana", SUPPORT, card, "approve_all")
+    urls = harness.slack.wait(lambda: links_of(harness, "ana")[before:])
+    assert len(urls) == 2
+    for url in urls:
+        assert sign(harness, find_link(harness, url), key).is_done
+    harness.said(SUPPORT, thread, "That is all.")
+    assert [fakes.did("note", f"{each} of two") for each in ("one", "two")] == [1, 1]
+
+
+def test_a_signature_in_time_is_decided_before_the_deadline_falls(
+    harness: Harness, fakes: FakeTools
+) -> None:
+    """It was posted in time while the loop stood still, and the deadline passed meanwhile."""
+    key = give_passkey(harness, "ana")
+    thread, card = asked(harness, "in time")
+    later(harness, 3400)
+    link = ask_to_sign(harness, "ana", card)
+    harness.app.loop.pause()
+    parsed = parse_credential(link.kind, json.dumps(key.sign(compute_challenge(link))).encode())
+    assert parsed is not None
+    harness.app.listeners.store_delivery(build_page_delivery(link, parsed))
+    harness.clock.advance(3600)
+    harness.app.loop.resume()
+    harness.said(SUPPORT, thread, "That is all.")
+    assert outcome_of(harness, link).is_done
+    assert fakes.did("note", "in time") == 1
+
+
+def test_a_policy_that_wants_a_signature_since_asks_again(
+    own_harness: Callable[..., Harness],
+) -> None:
+    """What was approved with a click is asked again where the policy wants a signature since."""
+    fakes = FakeTools()
+    lax = POLICY.replace('"1h"\nsignature = "passkey"', '"1h"')
+    harness = own_harness(fakes.tools, lax, **SETTINGS)
+    key = give_passkey(harness, "ana")
+    thread = ask(harness, ("note", {"text": "changed"}), ("wipe", {"text": "beside"}))
+    card = harness.card(SUPPORT, thread)
+    vote(harness, "ana", card)
+    assert statuses(harness, thread) == [C.APPROVED, C.PENDING]
+    harness.policy = POLICY
+    harness.restart()
+    reject(harness, "cleo", SUPPORT, harness.card(SUPPORT, thread), "no")
+    harness.slack.wait(lambda: statuses(harness, thread)[0] is C.PENDING)
+    again = harness.card(SUPPORT, thread)
+    assert sign_card(harness, "ana", again, key).is_done
+    harness.said(SUPPORT, thread, "That is all.")
+    assert fakes.did("note", "changed") == 1
+
+
+def test_nobody_can_sign_without_an_address(own_harness: Callable[..., Harness]) -> None:
+    """Then no vote is cast, and people are told whom to tell what."""
+    harness = own_harness(FakeTools().tools, POLICY)
+    give_passkey(harness, "ana")
+    thread, card = asked(harness, "nowhere")
+    press(harness, "ana", SUPPORT, card, "approve")
+    told(harness, "ana", SUPPORT, thread, "COUNTERSIGN_URL is not set")
+    assert statuses(harness, thread) == [C.PENDING]
