@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from hashlib import sha256
 from typing import Any
 
 from sqlalchemy import (
@@ -24,8 +25,8 @@ from sqlalchemy import (
 )
 from sqlmodel import Field, col
 
-from storage import columns, inbox, runs, states, trail
-from storage.models import Run, new_id
+from storage import columns, states, trail
+from storage.models import Delivery, Run, new_id
 from storage.transaction import (
     Transaction,
     fetch_first_row,
@@ -59,6 +60,12 @@ class Passkey(columns.Row, table=True):
     last_used_at: datetime | None = columns.time_column(nullable=True)
     revoked_at: datetime | None = columns.time_column(nullable=True)
     revoked_by: str = ""  # Slack user id, or system where it may have been cloned
+
+    @property
+    def fingerprint(self) -> str:
+        """The SHA-256 of its public key in groups of four letters, for people to compare."""
+        text = sha256(self.public_key.encode()).hexdigest()
+        return " ".join(text[at : at + 4] for at in range(0, len(text), 4))
 
     def counts_at(self, at: datetime, days: int) -> bool:
         """Return whether it counts at that moment; `days`: for so long, 0: for ever."""
@@ -116,6 +123,11 @@ class VoteSignature(columns.Row, table=True):
 _GET = select(Passkey).where(col(Passkey.id) == bindparam("id_"))
 _BY_CREDENTIAL = select(Passkey).where(col(Passkey.credential_id) == bindparam("credential_"))
 _BY_CALL = select(Passkey).where(col(Passkey.call_id) == bindparam("call_"))
+_REQUEST = (
+    select(Run)
+    .join(Delivery, col(Delivery.run_id) == col(Run.id))
+    .where(col(Delivery.key) == bindparam("key_"))
+)
 _OF_TEAM = (col(Passkey.team) == bindparam("team_"), col(Passkey.revoked_at).is_(None))
 _USABLE = select(Passkey).where(*_OF_TEAM).order_by(col(Passkey.created_at), col(Passkey.id))
 _OF_PERSON = _USABLE.where(col(Passkey.person) == bindparam("person_"))
@@ -174,14 +186,13 @@ def build_request_key(row: Passkey) -> str:
 
 def find_request(tx: Transaction, row: Passkey) -> Run | None:
     """Return the request in which others approve this passkey; None where nobody is asked."""
-    asked = inbox.find_delivery(tx, build_request_key(row))
-    return runs.find_run(tx, asked.run_id) if asked and asked.run_id else None
+    return fetch_first_row(tx, Run, _REQUEST, key_=build_request_key(row))
 
 
 def is_waiting(tx: Transaction, row: Passkey) -> bool:
     """Return whether others have yet to approve this passkey, and are asked."""
     request = None if row.counts_from or row.revoked_at else find_request(tx, row)
-    return request is not None and runs.is_run_open(request)
+    return request is not None and request.status in states.RUN_OPEN
 
 
 def find_passkey_by_credential(tx: Transaction, credential_id: str) -> Passkey | None:

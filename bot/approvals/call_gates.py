@@ -20,7 +20,7 @@ from pydantic import BaseModel
 
 from bot.approvals.call_state import get_approval_lifetime, load_preview
 from bot.approvals.channel_mode import get_strictest_channel_mode, restrict_gate_by_channel_mode
-from bot.approvals.signatures import list_signing_passkeys
+from bot.approvals.signatures import list_people_who_can_sign
 from bot.clock import Clock
 from bot.policy.approver_lists import MANAGER, read_owned_value
 from bot.policy.authority import Authority, Directory, LookupFailedError
@@ -32,7 +32,6 @@ from bot.tools.arguments import dump_arguments, normalise_and_reveal_secrets
 from countersign.durations import format_duration
 from storage import call_history
 from storage.digest import MOST_DIGITS
-from storage.passkeys import list_passkeys_of_team
 from storage.record import Call, Run, Store, Transaction
 from storage.states import ChannelMode
 
@@ -129,12 +128,11 @@ def _has_signer(sources: PolicyFactSources, team: str, facts: Facts) -> bool:
     if not isinstance(gate, Ask):
         return False
     with sources.store.read() as tx:
-        people = {each.person for each in list_passkeys_of_team(tx, team)} - {facts.requester}
-        now = sources.clock.now()
-        able = [each for each in people if list_signing_passkeys(tx, team, each, terms, now)]
+        able = list_people_who_can_sign(tx, team, terms, sources.clock.now())
     who, authority = gate.stages[0].approvers, Authority(sources.directory, team)
     named = authority.list_named_people(who, requester=facts.requester, channel="")
-    return any(authority.is_active_colleague(each) for each in sorted(named & {*able}))
+    others = sorted((named & able) - {facts.requester})
+    return any(authority.is_active_colleague(each) for each in others)
 
 
 def get_lookups_needed_by_rules(current: CurrentPolicy, tool: Tool[Any]) -> NeededLookups:

@@ -15,7 +15,7 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
-from bot.approvals.form_requests import begin_direct_request
+from bot.approvals.direct_requests import begin_direct_request
 from bot.approvals.permissions import reply_privately
 from bot.approvals.signatures import (
     SigningLinks,
@@ -33,7 +33,7 @@ from bot.policy.evaluation import CurrentPolicy
 from bot.policy.gates import ADD_PASSKEY, PasskeyTerms
 from bot.tools.names import SlackIdResolver
 from bot.tools.passkey_approval import NewPasskey, add_passkey
-from storage import calls, inbox, outbox, passkeys, trail
+from storage import inbox, outbox, passkeys, trail
 from storage.passkeys import Passkey, SigningLink
 from storage.record import Delivery, Message, Run, Store, Transaction
 from storage.states import DeliveryKind, MessageKind, RunSource, SigningLinkKind
@@ -121,8 +121,7 @@ def verify_new_passkey(
         return EnrolmentRefusal("attestation", passkey_views.NOT_UNDERSTOOD_REPLY)
     if not seen.user_verified:
         return EnrolmentRefusal("unverified", signing.UNVERIFIED_PERSON_REPLY)
-    # without certificates it is the authenticator itself that says so, or whoever plays one
-    attested = bool(roots) and bool(statement.x5c)
+    attested = bool(roots and statement.x5c)  # else it says so itself, or whoever plays one
     if not terms.allows_model(seen.aaguid, attested=attested):
         return EnrolmentRefusal("model", passkey_views.WRONG_MODEL_REPLY)
     name = credential["name"] or passkey_views.choose_passkey_name(seen.aaguid, at)
@@ -140,34 +139,6 @@ def verify_new_passkey(
         backed_up=seen.credential_backed_up,
         created_at=at,
         counts_from=at if terms.enrol == "self" else None,
-    )
-
-
-def compute_fingerprint(row: Passkey) -> str:
-    """Return the SHA-256 of a passkey's public key, in groups of four letters."""
-    text = sha256(row.public_key.encode()).hexdigest()
-    return " ".join(text[at : at + 4] for at in range(0, len(text), 4))
-
-
-# The call by which others approve a new passkey.
-
-
-def let_approved_passkey_count(
-    tx: Transaction, run: Run, shown: calls.CallWithVotes, at: datetime
-) -> bool:
-    """Let the passkey count that this call has approved; False if it can no longer.
-
-    True for calls that are about none.
-    """
-    call = shown.call
-    if call.tool != ADD_PASSKEY or call.action:
-        return True
-    told = NewPasskey.model_validate_json(shown.revision.arguments)
-    changed = {"counts_from": at, "call_id": call.id}
-    return any(
-        passkeys.update_passkey(tx, row, "passkey.counts", at=at, actor="worker", changed=changed)
-        for row in passkeys.list_passkeys_of_person(tx, run.team, run.requester)
-        if (told.person, told.fingerprint) == (row.person, compute_fingerprint(row))
     )
 
 
@@ -277,7 +248,7 @@ def _build_new_passkey(row: Passkey, authority: Authority) -> tuple[NewPasskey, 
     names = SlackIdResolver(authority.directory, row.person)
     model = passkey_views.describe_model(row.aaguid, attested=row.attested)
     said = {"person": row.person, "passkey": row.name, "model": model}
-    said["fingerprint"] = compute_fingerprint(row)
+    said["fingerprint"] = row.fingerprint
     return NewPasskey.model_validate(said, context=names), names.names_by_id
 
 

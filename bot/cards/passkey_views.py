@@ -65,7 +65,7 @@ LOST_TEXT = (
 )
 
 
-def describe_model(aaguid: str, *, attested: bool) -> str:
+def describe_model(aaguid: str, attested: bool) -> str:
     """Return which model an authenticator is of, or says it is of, in words."""
     if not aaguid.strip("0-"):
         return "model not told"
