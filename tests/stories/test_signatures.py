@@ -42,6 +42,7 @@ from tests.stories.steps import (
     ask,
     later,
     noted,
+    now_at,
     open_modal,
     press,
     reject,
@@ -121,6 +122,10 @@ def test_a_click_alone_is_no_vote_and_a_signature_is(harness: Harness, fakes: Fa
     assert (outcome.is_done, outcome.text.startswith("Signed.")) == (True, True)
     harness.said(SUPPORT, thread, "That is all.")
     assert fakes.did("note", "signed") == 1
+    assert "Approve with passkey" in words(card)
+    harness.settle()
+    drawn = words(now_at(harness, SUPPORT, card["ts"]))
+    assert f"Approved by <@{PEOPLE['ana']}> (signed by passkey)" in drawn
     [given] = votes_on(harness, thread)
     [mine] = passkeys_of(harness, "ana")
     assert (given.verb, given.person, given.passkey_id) == ("approve", PEOPLE["ana"], mine.id)
@@ -177,6 +182,8 @@ def test_a_quorum_takes_as_many_signatures(harness: Harness, fakes: FakeTools) -
     thread, card = asked(harness, "both", "wipe")
     assert sign_card(harness, "ana", card, ana).is_done
     assert statuses(harness, thread) == [C.PENDING]
+    half = words(now_at(harness, SUPPORT, card["ts"]))
+    assert f"✅ <@{PEOPLE['ana']}> (signed by passkey)" in half
     assert sign_card(harness, "cleo", card, cleo).is_done
     harness.said(SUPPORT, thread, "That is all.")
     assert fakes.did("wipe", "both") == 1
@@ -353,6 +360,8 @@ def test_breaking_glass_is_signed(harness: Harness, fakes: FakeTools) -> None:
     [given] = votes_on(harness, thread)
     assert (given.verb, given.reason, bool(given.passkey_id)) == (CallVerb.BREAK_GLASS, WHY, True)
     assert fakes.did("note", "alone") == 1
+    harness.settle()
+    assert "(signed by passkey)" in words(now_at(harness, SUPPORT, card["ts"]))
 
 
 def test_an_edit_is_stored_and_its_approval_signed(
