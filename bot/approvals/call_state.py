@@ -254,8 +254,8 @@ def list_approvers_with_response_times(
 
 
 def list_signers(votes: Sequence[Vote]) -> frozenset[str]:
-    """Return the people for whom an approval was given that is signed with a passkey."""
-    return frozenset(each.counted_person for each in list_approving_votes(votes) if each.passkey_id)
+    """Return the people for whom a vote was cast that is signed with a passkey."""
+    return frozenset(each.counted_person for each in votes if each.passkey_id)
 
 
 def build_vote_counter(gate: Ask) -> VoteCounter:

@@ -101,6 +101,7 @@ def _build_unmasked_call_view(
         ),
         decided_by=_list_deciders(call, votes),
         stand_ins=call_state.map_delegators_to_delegates(votes),
+        signers=call_state.list_signers(votes),
         decided_at=call.decided_at,
         finished_at=call.finished_at,
         approval_expires_at=_find_expiry_if_approved(call),
@@ -112,7 +113,7 @@ def _build_unmasked_call_view(
         is_to_be_looked_at=calls.is_to_be_looked_at(call),
         editable=tool is not None and _is_editable(tool, call),
         progress=_build_vote_progress(call, votes),
-        **_build_choice_fields(tool, call),
+        **_build_choice_fields(tool, call, votes),
     )
 
 
@@ -213,7 +214,9 @@ def _find_expiry_if_approved(call: Call) -> datetime | None:
     return call_state.find_approval_expiry(call) if call.status is CallStatus.APPROVED else None
 
 
-def _build_choice_fields(tool: Tool[Any] | None, call: Call) -> dict[str, Any]:
+def _build_choice_fields(
+    tool: Tool[Any] | None, call: Call, votes: Sequence[Vote]
+) -> dict[str, Any]:
     """Return what an approver of a pending call has to write, and what they may choose."""
     gate = load_gate(call.gate)
     if call.status is not CallStatus.PENDING or not isinstance(gate, Ask):
@@ -225,6 +228,10 @@ def _build_choice_fields(tool: Tool[Any] | None, call: Call) -> dict[str, Any]:
     )
     return {
         "may_break_glass": gate.break_glass is not None,
+        "needs_signature": gate.wants_signature
+        and all(
+            gate.stages[at].signature for at in call_state.tally_votes(gate, votes).asked_stages
+        ),
         "needs_approval_reason": gate.reasons in ("approve", "always"),
         "needs_rejection_reason": gate.reasons in ("reject", "always"),
         "grant_offers": tuple(
@@ -249,6 +256,7 @@ def _build_vote_progress(call: Call, votes: Sequence[Vote]) -> views.VoteProgres
         stages=1 if gate.any_order else len(gate.stages),
         rejections_to_end=gate.veto,
         stand_ins=call_state.map_delegators_to_delegates(votes),
+        signers=call_state.list_signers(votes),
     )
 
 

@@ -21,6 +21,7 @@ from bot.tools import Registry, Tool
 from countersign import receipts
 from storage import calls, digest, runs
 from storage.masking import MASK, mask_secrets, replace_values_at_paths
+from storage.passkeys import VoteSignature, map_signatures_by_vote
 from storage.record import Call, Run, Transaction, Vote
 from storage.states import CallStatus, CallVerb
 
@@ -121,6 +122,7 @@ class ReceiptWriter:
         arguments = json.loads(shown.revision.arguments)
         until = call_state.find_approval_expiry(call)
         granted = call_state.find_grant_author_id(tx, call)
+        signed = map_signatures_by_vote(tx, call.id, call.revision)
         decided: Json = {
             "tool": call.tool,
             "effect": call_state.describe_revision_effect(self._tools, call, shown.revision),
@@ -134,7 +136,7 @@ class ReceiptWriter:
             "decision": _describe_status(call, shown.votes, asked=isinstance(gate, Ask)),
             "decidedAt": call.decided_at.isoformat() if call.decided_at else None,
             "goodUntil": until.isoformat() if until and call.status in BEGUN else None,
-            "votes": [_describe_vote(vote) for vote in _list_counted_votes(shown.votes)],
+            "votes": [_describe_vote(vote, signed) for vote in _list_counted_votes(shown.votes)],
             "editors": sorted(shown.editors),
         }
         return decided | ({"grantedBy": granted} if granted else {})
@@ -194,16 +196,34 @@ def _list_counted_votes(votes: Sequence[Vote]) -> list[Vote]:
     return [*call_state.list_approving_votes(votes), *others]
 
 
-def _describe_vote(vote: Vote) -> Json:
-    """Return a vote with its evidence: Slack said that it was this person."""
-    return {
+def _describe_vote(vote: Vote, signatures: Mapping[tuple[str, CallVerb], VoteSignature]) -> Json:
+    """Return a vote with its evidence: Slack's word, or the signature of the person's passkey.
+
+    Raises NoReceiptError where a signature is gone.
+    """
+    described: Json = {
         "verb": str(vote.verb),
         "person": vote.person,
         "for": vote.for_person,
         "stage": vote.stage,
         "at": vote.created_at.isoformat(),
-        "evidence": "slack",
+        "evidence": "passkey" if vote.passkey_id else "slack",
     }
+    if not vote.passkey_id:
+        return described
+    found = signatures.get((vote.person, vote.verb))
+    if found is None or found.passkey_id != vote.passkey_id:
+        raise NoReceiptError("The signature of a vote is no longer in the record.")
+    passkey = {
+        "statement": json.loads(found.statement),
+        "authenticatorData": found.authenticator_data,
+        "clientDataJSON": found.client_data,
+        "signature": found.signature,
+        "key": json.loads(found.public_key),
+        "rpId": found.rp_id,
+        "model": found.aaguid,
+    }
+    return described | {"passkey": passkey}
 
 
 def _hash_secrets(tool: Tool[Any], arguments: Mapping[str, Any], nonce: str) -> dict[str, str]:

@@ -200,7 +200,7 @@ def _describe_vote_progress(progress: VoteProgress) -> str:
     """
     parts = [f"Step {progress.stage} of {progress.stages}"] if progress.stages > 1 else []
     parts += [
-        f"✅ {slack_text.decider_mention(person, progress.stand_ins)}"
+        f"✅ {slack_text.decider_mention(person, progress.stand_ins, progress.signers)}"
         for person in progress.approved
     ]
     parts += [
@@ -252,7 +252,7 @@ def _render_decision_buttons(
         row = [
             block_kit.button(
                 Action.APPROVE,
-                "Approve",
+                "Approve with passkey" if call.needs_signature else "Approve",
                 about,
                 style=choose_approve_button_style(call),
                 confirm=ask,

@@ -99,7 +99,7 @@ def render_decided_call(
     if text and not inline:
         elements.append(block_kit.rich_text_quote(text))
     if call.without_approval:
-        elements += _render_run_without_approval(call.without_approval, call.is_to_be_looked_at)
+        elements += _render_run_without_approval(call, call.without_approval)
     elements += [_render_remark(*each) for each in call.remarks[:MOST_REMARKS]]
     if values := [each for each in call.values if _should_list_value(each, title)]:
         elements.append(block_kit.rich_text_line(*call_pieces.render_arguments_on_one_line(values)))
@@ -121,21 +121,19 @@ def render_decided_call(
     return blocks
 
 
-def _render_run_without_approval(
-    run: RunWithoutApproval, is_to_be_looked_at: bool
-) -> list[block_kit.Json]:
+def _render_run_without_approval(call: CallView, run: RunWithoutApproval) -> list[block_kit.Json]:
     """Return who ran the call without approval and why, and who has looked at it since."""
     lines = [
         block_kit.rich_text_line(
             block_kit.text_leaf("🚨 Run without approval by ", bold=True),
-            block_kit.user_mention_leaf(run.person),
+            *_render_decider(call, run.person),
             block_kit.text_leaf(f": “{_format_words(run.reason)}”"),
         )
     ]
     if not run.looked_at_by:
         ask = "👀 To be looked at by somebody who could have approved it"
         asked = block_kit.rich_text_line(block_kit.text_leaf(ask, italic=True))
-        return [*lines, asked] if is_to_be_looked_at else lines
+        return [*lines, asked] if call.is_to_be_looked_at else lines
     icon, said = "👀 Looked at by ", ""
     if run.objection:
         icon, said = "⚠️ Something is wrong, says ", f": “{_format_words(run.objection)}”"
@@ -254,22 +252,16 @@ def _render_deciders(call: CallView) -> list[block_kit.Json]:
 
 def _join_decider_mentions(call: CallView) -> str:
     return " and ".join(
-        slack_text.decider_mention(user, call.stand_ins) for user in call.decided_by
+        slack_text.decider_mention(user, call.stand_ins, call.signers) for user in call.decided_by
     )
 
 
 def _render_decider(call: CallView, user: str) -> list[block_kit.Json]:
     """Return the leaves that name who decided: "@cleo, for @ana"."""
-    stand_in = call.stand_ins.get(user)
-    return (
-        [
-            block_kit.user_mention_leaf(stand_in),
-            block_kit.text_leaf(", for "),
-            block_kit.user_mention_leaf(user),
-        ]
-        if stand_in
-        else [block_kit.user_mention_leaf(user)]
-    )
+    leaves = [block_kit.user_mention_leaf(user)]
+    if stand_in := call.stand_ins.get(user):
+        leaves = [block_kit.user_mention_leaf(stand_in), block_kit.text_leaf(", for "), *leaves]
+    return [*leaves, block_kit.text_leaf(slack_text.SIGNED)] if user in call.signers else leaves
 
 
 def _choose_status_separator(call: CallView) -> str:

@@ -10,7 +10,7 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 
@@ -21,6 +21,7 @@ PERSON = re.compile(r"[UW][A-Z0-9]+")
 GROUP = re.compile(r"S[A-Z0-9]+")
 CHANNEL = re.compile(r"[CGD][A-Z0-9]+")
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+SIGNED = " (signed by passkey)"
 DATE_FORMAT = "{date_short_pretty} at {time}"
 RELATIVE_FORMAT = "{ago}"  # "in 3 hours", "2 minutes ago"
 
@@ -113,13 +114,14 @@ def user_mention(user: str) -> str:
     return f"<@{user}>" if PERSON.fullmatch(user) else "someone"
 
 
-def decider_mention(user: str, stand_ins: Mapping[str, str]) -> str:
+def decider_mention(user: str, stand_ins: Mapping[str, str], signers: Collection[str] = ()) -> str:
     """Return the mention of a person whose vote counted, behind the delegate who gave it, if any.
 
-    "<@UCLEO>, for <@UANA>"; `stand_ins`: the delegates, by the person they decided for.
+    "<@UCLEO>, for <@UANA>"; `stand_ins`: the delegates, by the person they decided for. `signers`:
+    whose vote is signed.
     """
-    stand_in = stand_ins.get(user)
-    return f"{user_mention(stand_in)}, for {user_mention(user)}" if stand_in else user_mention(user)
+    stand_in = f"{user_mention(stand_ins[user])}, for " if user in stand_ins else ""
+    return f"{stand_in}{user_mention(user)}{SIGNED if user in signers else ''}"
 
 
 def group_mention(group: str) -> str:

@@ -188,6 +188,7 @@ class VoteProgress:
     rejections_to_end: int = 1  # so many rejections end it
     missing: tuple[MissingVotes, ...] = ()  # of whom, where the steps have no order
     stand_ins: Mapping[str, str] = field(default_factory=dict)  # who has voted for whom
+    signers: frozenset[str] = frozenset()  # whose vote is signed by passkey
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +235,7 @@ class CallView:
     assigned_by: str = ""
     decided_by: tuple[str, ...] = ()  # Slack user ids; none for the clock, policy, or nobody yet
     stand_ins: Mapping[str, str] = field(default_factory=dict)  # who has decided for whom
+    signers: frozenset[str] = frozenset()  # whose vote is signed by passkey
     decided_at: datetime | None = None
     finished_at: datetime | None = None  # of one that ran
     # where it starts later than that, it is asked again
@@ -252,6 +254,7 @@ class CallView:
     editable: bool = True
     progress: VoteProgress | None = None  # where it waits, and one yes is not enough
     needs_approval_reason: bool = False  # who approves has to say why
+    needs_signature: bool = False  # whoever may approve now has to sign it
     needs_rejection_reason: bool = False  # who rejects has to
     # what an approver may have remembered, in words, in the gate's order
     grant_offers: tuple[str, ...] = ()

@@ -63,17 +63,19 @@ class Countersign:
         *,
         verify: str | os.PathLike[str] = "",
         approvers: int = 1,
+        passkeys: bool = False,
     ) -> None:
         """Take `url` and `key`, by default from COUNTERSIGN_URL and COUNTERSIGN_API_KEY.
 
         `url` may be unix:PATH, the bot's own socket, where the bot's own account needs no key.
         `verify`: a file with the installation's public keys, by default the one in
         COUNTERSIGN_VERIFY: a claimed call then runs only if its receipt holds, with at least so
-        many `approvers`. Raises NotAllowed if `url` or `key` is missing or malformed, OSError and
-        ReceiptError for a file that has no keys.
+        many `approvers`; with `passkeys` only those count who have signed with one. Raises
+        NotAllowed if `url` or `key` is missing or malformed, OSError and ReceiptError for a file
+        that has no keys.
         """
         verify = verify or os.environ.get("COUNTERSIGN_VERIFY", "")
-        self._check = load_receipt_check(verify, approvers) if verify else None
+        self._check = load_receipt_check(verify, approvers, passkeys=passkeys) if verify else None
         environ = os.environ
         url = url or environ.get("COUNTERSIGN_URL", "")
         known = "" if url.startswith(SCHEME) else environ.get("COUNTERSIGN_API_KEY", "")

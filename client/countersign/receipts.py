@@ -12,6 +12,7 @@ import binascii
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -99,10 +100,11 @@ def encode_for_signing(payload: bytes) -> bytes:
 
 
 def verify_receipt(text: str, keys: Mapping[str, Ed25519PublicKey]) -> Receipt:
-    """Check a receipt's form and signature and return it; raises ReceiptError.
+    """Check a receipt's form and signatures and return it; raises ReceiptError.
 
     `text`: the envelope as JSON. `keys`: see `read_public_keys`. Nothing in the receipt is trusted
-    before its signature is checked, and nothing beside what is signed is accepted.
+    before its signature is checked, and nothing beside what is signed is accepted. Every vote that
+    a passkey has signed is checked as well: it has to be for exactly this.
     """
     from cryptography.exceptions import InvalidSignature
 
@@ -123,7 +125,11 @@ def verify_receipt(text: str, keys: Mapping[str, Ed25519PublicKey]) -> Receipt:
         key.verify(signature, encode_for_signing(payload))
     except InvalidSignature:
         raise ReceiptError("The signature does not fit: the receipt was changed.") from None
-    return _read_statement(payload, one["keyid"])
+    receipt = _read_statement(payload, one["keyid"])
+    for vote in _list_votes(receipt):
+        if vote.get("evidence") == "passkey":
+            _check_vote_signature(receipt, vote)
+    return receipt
 
 
 def _read_statement(payload: bytes, key_id: str) -> Receipt:
@@ -138,6 +144,103 @@ def _read_statement(payload: bytes, key_id: str) -> Receipt:
     if not isinstance(content, dict) or not isinstance(subject, str):
         raise ReceiptError("The receipt's statement is not whole.")
     return Receipt(str(kind), key_id, subject, content, hashlib.sha256(payload).hexdigest())
+
+
+# Votes that were signed with passkeys (WebAuthn).
+
+SIGNED_NAMES = ("statement", "authenticatorData", "clientDataJSON", "signature", "key", "rpId")
+PRESENT_AND_VERIFIED = 0x05  # flags: somebody was there, and the authenticator checked who
+Json = dict[str, Any]
+
+
+def _list_votes(receipt: Receipt) -> list[Json]:
+    votes = receipt.content.get("votes")
+    return [each for each in votes if isinstance(each, dict)] if isinstance(votes, list) else []
+
+
+def _check_vote_signature(receipt: Receipt, vote: Json) -> None:
+    """Raise ReceiptError unless the passkey in this vote has signed exactly this decision."""
+    signed = vote.get("passkey")
+    if not isinstance(signed, dict) or not signed.keys() >= {*SIGNED_NAMES}:
+        raise ReceiptError("A vote's signature is not whole.")
+    _check_signed_statement(receipt, vote, signed["statement"])
+    challenge = hashlib.sha256(encode_canonical_json(signed["statement"]).encode()).digest()
+    client_data = _decode_base64url(signed["clientDataJSON"])
+    said = _parse_object(client_data.decode("utf-8", "replace"), "a vote's signature")
+    site = str(signed["rpId"])
+    if (
+        (said.get("type"), said.get("challenge")) != ("webauthn.get", _encode_base64url(challenge))
+        or not _is_origin_of(said.get("origin"), site)
+        or said.get("crossOrigin") not in (None, False)
+    ):
+        raise ReceiptError("A vote's signature was made for something else, or elsewhere.")
+    data = _decode_base64url(signed["authenticatorData"])
+    if len(data) < 37 or data[:32] != hashlib.sha256(site.encode()).digest():
+        raise ReceiptError("A vote's signature was made for another site.")
+    if data[32] & PRESENT_AND_VERIFIED != PRESENT_AND_VERIFIED:
+        raise ReceiptError("A vote's authenticator did not check who used it.")
+    whole = data + hashlib.sha256(client_data).digest()
+    _verify_with_jwk(signed["key"], _decode_base64url(signed["signature"]), whole)
+
+
+def _check_signed_statement(receipt: Receipt, vote: Json, statement: object) -> None:
+    """Raise ReceiptError unless what was signed is this vote on this call, in time."""
+    content = receipt.content
+    due = {name: content.get(name) for name in ("workspace", "call", "revision", "gate")} | {
+        "digest": receipt.subject,
+        "verb": vote.get("verb"),
+        "approver": vote.get("person"),
+        "right": vote.get("for"),
+    }
+    times = {"issued", "expires", "nonce"}
+    if not isinstance(statement, dict) or statement.keys() != due.keys() | times:
+        raise ReceiptError("What a vote's passkey has signed is not whole.")
+    for name, value in due.items():
+        if statement[name] != value or isinstance(value, bool):
+            raise ReceiptError(f"A vote's passkey has signed another {name}.")
+    issued, at, expires = map(
+        _parse_time, (statement["issued"], vote.get("at"), statement["expires"])
+    )
+    if issued is None or at is None or expires is None or not issued <= at < expires:
+        raise ReceiptError("A vote's passkey has signed at another time.")
+
+
+def _is_origin_of(origin: object, site: str) -> bool:
+    """Return whether a browser at this origin signs for the site, over https or on its machine."""
+    found = re.fullmatch(r"(https?)://([a-z0-9.-]+)(:[0-9]{1,5})?", str(origin))
+    if found is None or not (found[2] == site or found[2].endswith(f".{site}")):
+        return False
+    return found[1] == "https" or found[2] == "localhost" or found[2].endswith(".localhost")
+
+
+def _verify_with_jwk(key: object, signature: bytes, signed: bytes) -> None:
+    """Verify a passkey's signature: ES256, RS256 or Ed25519, as its key says."""
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
+
+    jwk = key if isinstance(key, dict) else {}
+    parts = {name: _decode_base64url(jwk.get(name)) for name in ("x", "y", "n", "e")}
+    x, y, n, e = (int.from_bytes(each, "big") for each in parts.values())
+    try:
+        match jwk.get("kty"), jwk.get("crv"):
+            case "EC", "P-256":
+                curve = ec.EllipticCurvePublicNumbers(x, y, ec.SECP256R1()).public_key()
+                curve.verify(signature, signed, ec.ECDSA(hashes.SHA256()))
+            case "OKP", "Ed25519":
+                edwards = ed25519.Ed25519PublicKey.from_public_bytes(parts["x"])
+                edwards.verify(signature, signed)
+            case "RSA", None if n.bit_length() >= 2048:
+                modulus = rsa.RSAPublicNumbers(e, n).public_key()
+                modulus.verify(signature, signed, padding.PKCS1v15(), hashes.SHA256())
+            case _:
+                raise ReceiptError("A vote's passkey is of a kind that this program does not know.")
+    except InvalidSignature:
+        raise ReceiptError("A vote's signature does not fit what it is for.") from None
+    except ValueError as error:
+        if isinstance(error, ReceiptError):
+            raise
+        raise ReceiptError("A vote's passkey is no public key.") from None
 
 
 # What a program may rely on before it runs the call.
@@ -159,13 +262,14 @@ def check_approval(
     tool: str = "",
     arguments: Mapping[str, Any] | None = None,
     approvers: int = 1,
+    passkeys: bool = False,
     now: datetime,
 ) -> None:
     """Raise ReceiptError unless the receipt approves this call now.
 
     `tool`, `arguments`: what is about to run; "" and None: whatever was approved. `approvers`: how
-    many different people have to have approved it at least. `now`: aware; an approval is good until
-    the time it names.
+    many different people have to have approved it at least; with `passkeys` only those count who
+    have signed with one. `now`: aware; an approval is good until the time it names.
     """
     content = receipt.content
     if receipt.kind != DECISION or content.get("decision") != "approved":
@@ -180,24 +284,26 @@ def check_approval(
         )
         if found != receipt.subject:
             raise ReceiptError("The arguments are not the ones that were approved.")
-    count = len(set(list_approvers(receipt)))
+    count = len(set(list_approvers(receipt, passkeys=passkeys)))
     if count < approvers:
         people = "1 person has" if count == 1 else f"{count} people have"
-        raise ReceiptError(f"{people} approved it, and {approvers} are needed.")
+        how = " with a passkey" if passkeys else ""
+        raise ReceiptError(f"{people} approved it{how}, and {approvers} are needed.")
     until = _parse_time(content.get("goodUntil"))
     if until is None or now > until:
         raise ReceiptError("The approval is too old.")
 
 
-def list_approvers(receipt: Receipt) -> list[str]:
+def list_approvers(receipt: Receipt, *, passkeys: bool = False) -> list[str]:
     """Return the ids of the people whose approval counts, in the order in which they gave it.
 
-    Where somebody decided for another person, that is the other person.
+    Where somebody decided for another person, that is the other person. With `passkeys` only those
+    who have signed with one; `verify_receipt` has checked these signatures.
     """
-    votes = receipt.content.get("votes")
-    given = [each for each in votes if isinstance(each, dict)] if isinstance(votes, list) else []
     return [
-        str(each.get("for") or each.get("person")) for each in given if each["verb"] == "approve"
+        str(each.get("for") or each.get("person"))
+        for each in _list_votes(receipt)
+        if each["verb"] == "approve" and (not passkeys or each.get("evidence") == "passkey")
     ]
 
 
@@ -344,6 +450,7 @@ class ReceiptCheck:
 
     keys: Mapping[str, Ed25519PublicKey]
     approvers: int
+    passkeys: bool = False  # whether only approvals that are signed with one count
 
     def check_claim(self, request_id: str, tool: str, handout: Handout) -> None:
         """Raise ReceiptError unless the receipt approves just this call, now."""
@@ -353,10 +460,18 @@ class ReceiptCheck:
             raise ReceiptError("It is the receipt of another call.")
         now = datetime.now(UTC)  # noqa: TID251  # a program that has no clock of ours
         check_approval(
-            receipt, tool=tool, arguments=handout.arguments, approvers=self.approvers, now=now
+            receipt,
+            tool=tool,
+            arguments=handout.arguments,
+            approvers=self.approvers,
+            passkeys=self.passkeys,
+            now=now,
         )
 
 
-def load_receipt_check(path: str | PathLike[str], approvers: int) -> ReceiptCheck:
+def load_receipt_check(
+    path: str | PathLike[str], approvers: int, *, passkeys: bool = False
+) -> ReceiptCheck:
     """Return the check with the public keys in this file; raises OSError and ReceiptError."""
-    return ReceiptCheck(read_public_keys(Path(path).read_text("utf-8")), approvers)
+    keys = read_public_keys(Path(path).read_text("utf-8"))
+    return ReceiptCheck(keys, approvers, passkeys)

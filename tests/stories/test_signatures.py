@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
+import rfc8785
+from webauthn import verify_authentication_response
+from webauthn.helpers import base64url_to_bytes
 
+from bot.approvals.receipts import NoReceiptError, ReceiptWriter
 from bot.approvals.signatures import (
     build_page_delivery,
     compute_challenge,
     parse_credential,
 )
+from client.tests.test_signed_votes import MAKERS
+from countersign import receipts
 from storage.models import Vote
 from storage.passkeys import VoteSignature
 from storage.states import CallStatus, CallVerb
@@ -42,6 +49,7 @@ from tests.stories.steps import (
     ask,
     later,
     noted,
+    now_at,
     open_modal,
     press,
     reject,
@@ -121,6 +129,10 @@ def test_a_click_alone_is_no_vote_and_a_signature_is(harness: Harness, fakes: Fa
     assert (outcome.is_done, outcome.text.startswith("Signed.")) == (True, True)
     harness.said(SUPPORT, thread, "That is all.")
     assert fakes.did("note", "signed") == 1
+    assert "Approve with passkey" in words(card)
+    harness.settle()
+    drawn = words(now_at(harness, SUPPORT, card["ts"]))
+    assert f"Approved by <@{PEOPLE['ana']}> (signed by passkey)" in drawn
     [given] = votes_on(harness, thread)
     [mine] = passkeys_of(harness, "ana")
     assert (given.verb, given.person, given.passkey_id) == ("approve", PEOPLE["ana"], mine.id)
@@ -177,6 +189,8 @@ def test_a_quorum_takes_as_many_signatures(harness: Harness, fakes: FakeTools) -
     thread, card = asked(harness, "both", "wipe")
     assert sign_card(harness, "ana", card, ana).is_done
     assert statuses(harness, thread) == [C.PENDING]
+    half = words(now_at(harness, SUPPORT, card["ts"]))
+    assert f"✅ <@{PEOPLE['ana']}> (signed by passkey)" in half
     assert sign_card(harness, "cleo", card, cleo).is_done
     harness.said(SUPPORT, thread, "That is all.")
     assert fakes.did("wipe", "both") == 1
@@ -353,6 +367,8 @@ def test_breaking_glass_is_signed(harness: Harness, fakes: FakeTools) -> None:
     [given] = votes_on(harness, thread)
     assert (given.verb, given.reason, bool(given.passkey_id)) == (CallVerb.BREAK_GLASS, WHY, True)
     assert fakes.did("note", "alone") == 1
+    harness.settle()
+    assert "(signed by passkey)" in words(now_at(harness, SUPPORT, card["ts"]))
 
 
 def test_an_edit_is_stored_and_its_approval_signed(
@@ -458,3 +474,77 @@ def test_nobody_can_sign_without_an_address(own_harness: Callable[..., Harness])
     press(harness, "ana", SUPPORT, card, "approve")
     told(harness, "ana", SUPPORT, thread, "COUNTERSIGN_URL is not set")
     assert statuses(harness, thread) == [C.PENDING]
+
+
+def receipt_of(harness: Harness, thread: str) -> tuple[receipts.Receipt, str]:
+    """The receipt of the thread's only call, checked, and its text."""
+    core, [call] = harness.app.core, harness.calls_in(thread)
+    writer = ReceiptWriter(core.key, core.tools)
+    with core.store.read() as tx:
+        text = json.dumps(writer.write_receipts(tx, call)["decision"])
+    keys = receipts.read_public_keys(json.dumps(writer.build_public_keys()))
+    return receipts.verify_receipt(text, keys), text
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_the_receipt_has_the_signature(harness: Harness, kind: str) -> None:
+    """The client checks it alone, and so does another implementation of WebAuthn."""
+    key = give_passkey(harness, "ana", Authenticator(key=MAKERS[kind]()))
+    thread, card = asked(harness, f"receipt of {kind}")
+    assert sign_card(harness, "ana", card, key).is_done
+    harness.said(SUPPORT, thread, "That is all.")
+    receipt, text = receipt_of(harness, thread)
+    receipts.check_approval(receipt, tool="note", passkeys=True, now=harness.clock.now())
+    [vote] = receipt.content["votes"]
+    signed = vote["passkey"]
+    canonical = rfc8785.dumps(signed["statement"])
+    names = ("clientDataJSON", "authenticatorData", "signature")
+    seen = verify_authentication_response(
+        credential={
+            "id": key.credential_id,
+            "rawId": key.credential_id,
+            "type": "public-key",
+            "response": {name: signed[name] for name in names},
+        },
+        expected_challenge=hashlib.sha256(canonical).digest(),
+        expected_rp_id=signed["rpId"],
+        expected_origin=ADDRESS["COUNTERSIGN_URL"],
+        credential_public_key=base64url_to_bytes(key.public_key),
+        credential_current_sign_count=0,
+        require_user_verification=True,
+    )
+    assert seen.user_verified
+    assert signed["statement"]["digest"] == receipt.subject
+    assert len(text) < 4500, len(text)
+
+
+def test_a_receipt_outlives_a_change_of_keys(own_harness: Callable[..., Harness]) -> None:
+    """What was signed under the older key is still what the receipt is about."""
+    old, new = "o" * 40, "n" * 40
+    harness = own_harness(FakeTools().tools, POLICY, COUNTERSIGN_KEY=old, **SETTINGS)
+    key = give_passkey(harness, "ana")
+    thread, card = asked(harness, "older key")
+    assert sign_card(harness, "ana", card, key).is_done
+    harness.said(SUPPORT, thread, "That is all.")
+    before, _ = receipt_of(harness, thread)
+    harness.extra["COUNTERSIGN_KEY"] = f"{new},{old}"
+    harness.restart()
+    after, _ = receipt_of(harness, thread)
+    assert (after.subject, after.key_id != before.key_id) == (before.subject, True)
+
+
+def test_a_signature_that_is_gone_leaves_no_receipt(harness: Harness) -> None:
+    """A vote that says it is signed is shown with its signature or not at all."""
+    key = give_passkey(harness, "ana")
+    thread, card = asked(harness, "gone")
+    assert sign_card(harness, "ana", card, key).is_done
+    harness.said(SUPPORT, thread, "That is all.")
+    [call] = harness.calls_in(thread)
+    with harness.app.core.store.write() as tx:
+        for statement in harness.app.core.store.database.list_drop_trigger_statements():
+            tx.exec_driver_sql(statement)
+        tx.exec_driver_sql(f"DELETE FROM signature WHERE call_id = '{call.id}'")
+        for statement in harness.app.core.store.database.list_create_trigger_statements():
+            tx.exec_driver_sql(statement)
+    with pytest.raises(NoReceiptError, match="signature of a vote is no longer"):
+        receipt_of(harness, thread)

@@ -333,6 +333,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="with --verify: so many people at least",
     )
+    parser.add_argument(
+        "--passkeys",
+        action="store_true",
+        help="with --verify: count only approvals that are signed with a passkey",
+    )
     add_request_options(parser, "30m")
     parser.set_defaults(behind=None)
     parser.epilog = (
@@ -353,7 +358,8 @@ def run(arguments: argparse.Namespace) -> int:
     if command is not None and not around["reason"]:
         around["reason"] = f"It runs: {command}"
     try:
-        client = Countersign(verify=arguments.verify, approvers=arguments.approvers)
+        demanded = {"approvers": arguments.approvers, "passkeys": arguments.passkeys}
+        client = Countersign(verify=arguments.verify, **demanded)
         request = wait_for_approval(client, what, values, wait, **around)
         if command is not None:
             return _claim_and_run_command(client, request, arguments.name, command)

@@ -47,6 +47,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--approvers", type=int, default=1, metavar="N", help="how many people at least (1)"
     )
+    parser.add_argument(
+        "--passkeys",
+        action="store_true",
+        help="count only approvals that are signed with a passkey",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -90,10 +95,20 @@ def _verify_decision(
     receipt = receipts.verify_receipt(decision, keys)
     now = datetime.now(UTC)  # noqa: TID251 - a command of a moment, without a clock of its own
     receipts.check_approval(
-        receipt, tool=wanted.tool, arguments=given, approvers=wanted.approvers, now=now
+        receipt,
+        tool=wanted.tool,
+        arguments=given,
+        approvers=wanted.approvers,
+        passkeys=wanted.passkeys,
+        now=now,
     )
     content = receipt.content
-    who = " and ".join(receipts.list_approvers(receipt)) or "nobody, as policy or a grant allows it"
+    signers = receipts.list_approvers(receipt, passkeys=True)
+    found = [
+        f"{each} (signed with a passkey)" if each in signers else each
+        for each in receipts.list_approvers(receipt)
+    ]
+    who = " and ".join(found) or "nobody, as policy or a grant allows it"
     effect = escape_control_characters(str(content.get("effect")))
     print_line(f"Approved by {who} on {content.get('decidedAt')}: {effect}")
     print_line(f"Good until {content.get('goodUntil')}, signed with key {receipt.key_id}")
