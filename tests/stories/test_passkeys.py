@@ -36,7 +36,7 @@ from tests.stories.signing import (
     sign,
     sign_card,
 )
-from tests.stories.steps import arrived, ask, later, press, statuses
+from tests.stories.steps import arrived, ask, later, press, statuses, told
 from tests.stories.test_home import wait
 
 DAY = 86_400
@@ -94,11 +94,13 @@ def test_a_passkey_counts_once_another_approver_has_approved_it(
     wait(harness, "ana", "Passkeys")
     harness.person("ana").click_home("home_passkeys")
     wait(harness, "ana", "Ana’s phone", WAITS)
+    thread = ask(harness, ("note", {"text": "signed"}))
+    press(harness, "ana", SUPPORT, harness.card(SUPPORT, thread), "approve")
+    told(harness, "ana", SUPPORT, thread, "others have to approve it first")
     approve(harness, "cleo", "Ana’s phone")
     wait(harness, "ana", COUNTS)
     assert counts(harness, row)
     last_message(harness, "ana", "counts from now on")
-    thread = ask(harness, ("note", {"text": "signed"}))
     assert sign_card(harness, "ana", harness.card(SUPPORT, thread), key).is_done
     harness.said(SUPPORT, thread, "That is all.")
     assert fakes.did("note", "signed") == 1
