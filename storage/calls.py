@@ -231,11 +231,12 @@ def insert_revision(tx: Transaction, row: Revision) -> None:
 def revise_call(tx: Transaction, call: Call, row: Revision, **columns: object) -> None:
     """Make `row` the call's newest revision, and update `columns` with what its new card shows.
 
-    Nobody has the new revision handed over.
+    Nobody has the new revision handed over, and no time is set for its start.
     """
     insert_revision(tx, row)
     where = (col(Call.id) == call.id, col(Call.revision) == call.revision)
     columns |= {"revision": row.number, "digest": row.digest, "assignee": "", "assigned_by": ""}
+    columns |= {"starts_at": None}
     tx.execute(update(Call).where(*where).values(**columns))
 
 
@@ -254,6 +255,16 @@ def is_waiting_for_people(call: Call) -> bool:
     return call.status is CallStatus.PENDING or (
         call.status is CallStatus.UNKNOWN and call.deadline is not None
     )
+
+
+def is_scheduled(call: Call) -> bool:
+    """Return whether the call is approved and waits for the time at which it is to start."""
+    return call.status is CallStatus.PENDING and call.starts_at is not None
+
+
+def get_shown_status(call: Call) -> CallStatus:
+    """Return the call's status as lists show it: APPROVED while it waits for its time to start."""
+    return CallStatus.APPROVED if is_scheduled(call) else call.status
 
 
 def is_to_be_looked_at(call: Call) -> bool:

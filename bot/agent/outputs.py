@@ -186,6 +186,11 @@ WAITS = (
     "replace_waiting_plan unless the requester wants it changed or taken back; then call it "
     "together with what is to come instead."
 )
+APPROVED_FOR_LATER = (
+    "WAITING: people have approved this, and it starts later, at the time its card says. Do not "
+    "wait for that, and do not propose it again. Do not call replace_waiting_plan unless the "
+    "requester wants it changed or taken back."
+)
 APPROVED_AND_WAITS = (
     "WAITING: this is approved and has not run, because people have yet to decide on another call "
     "of its plan. Do not call replace_waiting_plan unless the requester wants the plan changed."

@@ -23,7 +23,7 @@ from bot.cards.slack_text import format_in_utc
 from bot.cards.views import WRITTEN, extract_message_text, is_only_cancellation
 from bot.policy.authority import Authority, Denial, LookupFailedError, LookupPendingError
 from bot.tools import person_question
-from storage import calls, decisions, inbox, outbox
+from storage import calls, decisions, endings, inbox, outbox
 from storage.digest import canonical_json
 from storage.record import Delivery, Store, Transaction
 from storage.states import CallStatus, DeliveryKind
@@ -110,7 +110,7 @@ class AnswerHandler:
             else told.question_answered_output(person, when, lines)
         )
         with self.store.write() as tx:
-            outcome = decisions.store_person_answer(
+            outcome = endings.store_person_answer(
                 tx,
                 call.id,
                 call.revision,

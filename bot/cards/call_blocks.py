@@ -34,6 +34,19 @@ def build_deadline_parts(deadline: datetime | None) -> list[str]:
     return [f"⏳ Decide by {slack_text.format_time_with_countdown(deadline)}"] if deadline else []
 
 
+def build_time_parts(call: CallView, *, decided_with_others: bool = False) -> list[str]:
+    """Return until when a call can be decided and when it starts, as parts of a line of mrkdwn.
+
+    `decided_with_others`: the deadline is said below all of them.
+    """
+    if call.starts_at is None:
+        until = [] if decided_with_others else build_deadline_parts(call.deadline)
+        return [*until, *([f"🕙 Once approved, starts at {call.run_at}"] if call.run_at else [])]
+    by = [slack_text.decider_mention(each, call.stand_ins) for each in call.decided_by]
+    start = slack_text.format_time_with_countdown(call.starts_at)
+    return [f"✅ Approved by {', '.join(by)}", f"🕙 Starts {start}"]
+
+
 def render_request_origin(view: CardView) -> list[block_kit.Json]:
     """Build a card's blocks on who asked: the requester's words, the program, sub-agents."""
     blocks: list[block_kit.Json] = []
@@ -242,6 +255,8 @@ def _render_decision_buttons(
     call: CallView, filled: call_pieces.FittedPieces
 ) -> list[block_kit.Json]:
     about = call.target
+    if call.starts_at:
+        return _render_stop_buttons(call, filled)
     if has_approve_button(call, filled):
         ask = None
         if final := call_pieces.irreversibility_warning(call.does, call.effect_source):
@@ -272,17 +287,28 @@ def _render_decision_buttons(
     return [*row, block_kit.button(Action.REJECT_NOW, "Reject", about, style=style)]
 
 
+def _render_stop_buttons(call: CallView, filled: call_pieces.FittedPieces) -> list[block_kit.Json]:
+    """Build the buttons of an approved call that waits for its time to start."""
+    needs = call.needs_rejection_reason
+    action, label = (Action.REJECT, "Stop it…") if needs else (Action.REJECT_NOW, "Stop it")
+    stop = block_kit.button(action, label, call.target)
+    if filled.is_complete:
+        return [stop]
+    return [stop, block_kit.button(Action.REVIEW, "Review…", call.target)]
+
+
 def _render_more_menu(
     call: CallView, filled: call_pieces.FittedPieces, whole: RunTarget | None, *, alone: bool
 ) -> block_kit.Json:
     """Build the menu of less common actions, without those that have a button."""
     about, choices = call.target, []
-    if has_approve_button(call, filled):
+    if has_approve_button(call, filled) and not call.starts_at:
         remember = " or remember it" if call.grant_offers else ""
         label = f"Details, approve with a note{remember}…"
         choices.append((label, Click(Action.REVIEW, about)))
     if not call.needs_rejection_reason:
-        choices.append(("Reject with a reason…", Click(Action.REJECT, about)))
+        verb = "Stop it" if call.starts_at else "Reject"
+        choices.append((f"{verb} with a reason…", Click(Action.REJECT, about)))
     if call.has_more_rows:
         choices.append((call_pieces.ALL_ROWS, Click(Action.ROWS, about)))
     if call.by_agent:
@@ -294,7 +320,7 @@ def _render_more_menu(
         choices.append(("Withdraw (who asked)", Click(Action.WITHDRAW, about)))
     if whole:
         choices.append((CANCEL, Click(Action.CANCEL_RUN, whole)))
-    if len(choices) < MOST_CHOICES:  # Home has it always
+    if len(choices) < MOST_CHOICES and not call.starts_at:  # Home has it always
         choices.insert(after_decisions, ("Hand over…", Click(Action.HAND_OVER, about)))
     return block_kit.overflow_menu(choices[:MOST_CHOICES])
 

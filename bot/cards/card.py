@@ -14,7 +14,12 @@ from datetime import datetime, timedelta
 from bot.cards import block_kit, call_blocks, call_pieces, slack_text
 from bot.cards.action_names import Action, BlockKind
 from bot.cards.button_codec import CardTarget, Click, RunTarget, build_block_id
-from bot.cards.decided_call import outcome_sentence, render_asked_by_line, render_decided_call
+from bot.cards.decided_call import (
+    approved_for_later_sentence,
+    outcome_sentence,
+    render_asked_by_line,
+    render_decided_call,
+)
 from bot.cards.notices import card_posted_elsewhere_notice, through_program_suffix, viewers_note
 from bot.cards.views import CallView, CardView
 from bot.tools import EffectSource
@@ -64,7 +69,9 @@ def list_directly_approvable_call_ids(view: CardView, now: datetime) -> frozense
     waiting = [call for call in view.calls if can_still_be_decided(call, now)]
     fills = _fit_waiting_calls(view, now, waiting)
     return frozenset(
-        call.id for call in waiting if call_blocks.has_approve_button(call, fills[call.id])
+        call.id
+        for call in waiting
+        if not call.starts_at and call_blocks.has_approve_button(call, fills[call.id])
     )
 
 
@@ -117,7 +124,8 @@ def _render_card_blocks(
     view: CardView, now: datetime, fills: dict[str, call_pieces.FittedPieces]
 ) -> list[block_kit.Json]:
     waiting = [call for call in view.calls if can_still_be_decided(call, now)]
-    alone, shared = len(view.calls) == 1, _find_common_deadline(waiting)
+    undecided = [call for call in waiting if not call.starts_at]
+    alone, shared = len(view.calls) == 1, _find_common_deadline(undecided)
     blocks: list[block_kit.Json] = []
     if view.parts > 1:
         blocks.append(
@@ -127,15 +135,16 @@ def _render_card_blocks(
             )
         )
     if waiting and not alone:
-        blocks += [_render_multi_call_head(view, waiting), *call_blocks.render_request_edits(view)]
+        blocks.append(_render_multi_call_head(view, undecided))
+        blocks += call_blocks.render_request_edits(view)
     for index, call in enumerate(view.calls):
         # below the head, too; as many calls as there can be leave no blocks for lines
         if not alone and len(view.calls) < MOST and (index or waiting):
             blocks.append(block_kit.divider_block(build_block_id(BlockKind.DIVIDER, call.target)))
         if call in waiting:
             small = _list_request_small_print(view) if alone else []
-            if alone or shared is None:
-                small += call_blocks.build_deadline_parts(call.deadline)
+            with_others = not alone and shared is not None
+            small += call_blocks.build_time_parts(call, decided_with_others=with_others)
             whole = RunTarget(view.run_id) if len(waiting) == 1 else None
             blocks += call_blocks.render_waiting_call(
                 call, fills[call.id], small=small, whole=whole, card=view if alone else None
@@ -184,10 +193,11 @@ def _list_request_small_print(view: CardView) -> list[str]:
     return [*asked, f"Approvers: {', '.join(who) or 'nobody'}{own}", *view.notes]
 
 
-def _render_multi_call_head(view: CardView, waiting: Sequence[CallView]) -> block_kit.Json:
-    """Build the header above several calls: how many are left to decide."""
-    left, of = len(waiting), len(view.calls)
+def _render_multi_call_head(view: CardView, undecided: Sequence[CallView]) -> block_kit.Json:
+    """Build the header above several calls: how many are left to decide (`undecided`)."""
+    left, of = len(undecided), len(view.calls)
     count = f"{left} things to decide" if left == of else f"{left} of {of} left to decide"
+    count = count if left else "All decided; something starts later"
     if view.open_question_count:
         count += f", and {'a question' if view.open_question_count == 1 else 'questions'} to answer"
     return block_kit.header_block(build_block_id(BlockKind.HEAD, view.target), count)
@@ -207,8 +217,10 @@ def _render_multi_call_foot(
     # a click counts for the calls of its own message only
     which = "all" if view.parts == 1 else "these"
     row: list[block_kit.Json] = []
-    if all(call_blocks.has_approve_button(call, fills[call.id]) for call in waiting):
-        row.append(_render_approve_all_button(waiting, about, which))
+    undecided = [call for call in waiting if not call.starts_at]
+    complete = all(call_blocks.has_approve_button(call, fills[call.id]) for call in undecided)
+    if undecided and complete:
+        row.append(_render_approve_all_button(undecided, about, which))
     style = call_blocks.choose_reject_button_style(*waiting)
     row.append(block_kit.button(Action.REJECT_ALL, f"Reject {which}", about, style=style))
     cancel = (call_blocks.CANCEL, Click(Action.CANCEL_RUN, RunTarget(view.run_id)))
@@ -263,6 +275,10 @@ def _build_notification(view: CardView, waiting: Sequence[CallView], now: dateti
     """
     if not waiting:
         return _join_sentences_that_fit([outcome_sentence(call) for call in view.calls])
+    undecided = [call for call in waiting if not call.starts_at]
+    if not undecided:
+        return _join_sentences_that_fit([approved_for_later_sentence(call) for call in waiting])
+    waiting = undecided
     first = min((call.deadline for call in waiting if call.deadline), default=None)
     within = f" within {format_rough_duration(first - now)}" if first else ""
     end = f". Approve or reject{within}."

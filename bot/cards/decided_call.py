@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from bot.cards import block_kit, call_pieces, slack_text
 from bot.cards.action_names import Action, BlockKind
@@ -339,6 +340,26 @@ def _ask_again_label(call: CallView, *, alone: bool) -> str:
         "Ask again…"
         if alone
         else slack_text.shorten_text(f"Ask again: {call_pieces.get_effect_sentence(call)}", 75)
+    )
+
+
+def approved_for_later_sentence(call: CallView) -> str:
+    """Return when an approved call starts, for the notification: escaped, its effect shortened."""
+    effect = slack_text.shorten_text(call_pieces.get_effect_sentence(call), 120)
+    by = f" by {_join_decider_mentions(call)}" if call.decided_by else ""
+    start = slack_text.format_local_time(call.starts_at) if call.starts_at else "later"
+    return f"Approved{by}, starts {start}: {slack_text.escape_mrkdwn(effect).rstrip('.')}."
+
+
+def approved_for_later_line(
+    effect: str, starts_at: datetime | None, approver: str, requester: str
+) -> str:
+    """Return the one-line notice of when an approved call starts; `requester`: "" if they know."""
+    start = slack_text.format_time_with_countdown(starts_at) if starts_at else "later"
+    asked = f" Asked by {slack_text.user_mention(requester)}." if requester else ""
+    return (
+        f"🕙 {slack_text.user_mention(approver)} approved this, and it starts {start}: "
+        f"{slack_text.join_effects([effect])}. Until then it can be stopped on its card.{asked}"
     )
 
 

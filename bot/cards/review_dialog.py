@@ -319,7 +319,7 @@ def _render_review_blocks(
         blocks += _pack_into_rich_text(
             "reason", [label_line, *map(block_kit.rich_text_quote, reason)]
         )
-    until = call_blocks.build_deadline_parts(call.deadline)
+    until = call_blocks.build_time_parts(call)
     edits = call_pieces.list_edit_parts(call)
     if small := [*filter(None, [asked]), *until, *edits, *filter(None, [approvers])]:
         blocks.append(block_kit.context_block("small", [block_kit.mrkdwn("  ·  ".join(small))]))

@@ -291,6 +291,9 @@ class RequestShown(BaseModel):
     link: str = Field(description='To its message in Slack; "" until that stands.')
     created_at: datetime
     deadline: datetime | None
+    starts_at: datetime | None = Field(
+        description="When it starts, if it is approved for a later time; else null."
+    )
     handed_over: bool = Field(description="Whether the program is to claim and execute it.")
     decided_by: list[str]
     break_glass: str = Field(description="Why `decided_by` ran it without approval; else empty.")

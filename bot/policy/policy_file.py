@@ -23,7 +23,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails, to_jsonable_python
 
 from bot.policy import approver_lists
-from bot.policy.business_hours import FreezeEntry, HoursEntry
+from bot.policy.business_hours import FreezeEntry, HoursEntry, validate_start_time
 from bot.policy.gates import AfterRejection, Approvers, Ask, Editors, Reasons
 from bot.toml_file import COMPLAINTS, FileProblems, unknown_key_sentence
 from countersign.durations import DAY, parse_duration
@@ -101,6 +101,7 @@ class AskOptions(_StrictModel):
     deadline: str | None = None
     business_hours: bool | None = None
     good_for: Duration | None = None
+    run_at: Annotated[str, AfterValidator(validate_start_time)] | None = None
     reminders: Annotated[list[Duration], Field(max_length=MOST_STEPS)] | None = None
     escalation: Annotated[list[EscalationEntry], Field(max_length=MOST_STEPS)] | None = None
     urgent: bool | None = None
@@ -385,6 +386,9 @@ def list_contradictory_keys(
                 "comes only when the deadline has passed; name an earlier time, or a later "
                 "deadline",
             )
+    if gate.run_at and (own.remember or getattr(own, "verdict", "") == "once"):
+        key = "remember" if own.remember else "verdict"
+        yield key, "would start calls at any time, and run_at says when; remove one of them"
     if own.model_fields_set & {"approvers", "silent", "stages", "quorum", "veto"}:
         yield from _list_impossible_quorums(own, gate)
 

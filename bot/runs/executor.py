@@ -253,7 +253,7 @@ class CallExecutor:
         """
         call, votes = approved.call, approved.votes
         shown = load_gate(call.gate)
-        if not isinstance(shown, Ask):
+        if not isinstance(shown, Ask) or gate.run_at not in (None, shown.run_at):
             return False
         in_time = timedelta(seconds=gate.deadline)
         votes = tuple(

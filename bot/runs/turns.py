@@ -268,7 +268,12 @@ def build_outputs_of_waiting_calls(waiting: Iterable[Call]) -> dict[str, str]:
         CallStatus.APPROVED: outputs.APPROVED_AND_WAITS,
         CallStatus.ENTRUSTED: prompt.WORKING,
     }
-    return {call.provider_id: told.get(call.status, call.output) for call in waiting}
+    return {
+        call.provider_id: outputs.APPROVED_FOR_LATER
+        if calls.is_scheduled(call)
+        else told.get(call.status, call.output)
+        for call in waiting
+    }
 
 
 def pair_calls_with_outputs(

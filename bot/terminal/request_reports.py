@@ -43,6 +43,7 @@ class WaitingCallReport:
     channel: str
     asked_at: datetime | None
     deadline: datetime | None
+    starts_at: datetime | None  # of one that is approved and waits for that time
     deciders: Approvers | None  # of the step that is open; None where the gate cannot be read
     approved_by: tuple[str, ...]
     needed: int  # more people in that step
@@ -85,6 +86,7 @@ class CallReport:
     deciders: Approvers | None
     asked_at: datetime | None
     deadline: datetime | None
+    is_scheduled: bool  # it is approved, and starts then
     agent_reason: str
     chain: tuple[str, ...]  # which sub-agents stand between the requester's agent and it
     preview: str
@@ -146,6 +148,7 @@ def _build_waiting_call_report(
         channel=run.channel,
         asked_at=call.asked_at,
         deadline=call.deadline,
+        starts_at=call.starts_at if calls.is_scheduled(call) else None,
         deciders=find_deciders(tx, call, now),
         approved_by=tuple(vote.person for vote in call_state.list_approving_votes(votes)),
         needed=call_state.tally_votes(gate, votes).needed if isinstance(gate, Ask) else 0,
@@ -249,6 +252,7 @@ def _build_call_report(tx: Transaction, tools: Registry, call: Call, now: dateti
         deciders=find_deciders(tx, call, now),
         asked_at=call.asked_at,
         deadline=call.deadline,
+        is_scheduled=calls.is_scheduled(call),
         agent_reason=mask_secrets(call.reason),
         chain=view.delegation_lines if view else (),
         preview=view.preview if view else "",

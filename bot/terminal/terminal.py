@@ -129,7 +129,7 @@ class OperatorCallFinder:
             preview=view.preview,
             reason=show_hidden_characters(mask_secrets(view.agent_reason)),
             deciders=self._format_deciders(who, run),
-            deadline=format_in_utc(call.deadline) if call.deadline else "",
+            deadline=_format_deadline(call),
             approved_by=", ".join(
                 self.format_person(vote.person) for vote in list_approving_votes(votes)
             ),
@@ -340,6 +340,12 @@ class ChatFollower:
             said = "\n\n".join(filter(None, [replace_notifying_mentions(text), *below]))
             return ChatEvent(ChatEventKind.ANSWER, row.run_id, said, id=row.key)
         return ChatEvent(ChatEventKind.NOTICE, row.run_id, strip_mrkdwn(text), id=row.key)
+
+
+def _format_deadline(call: Call) -> str:
+    """Return until when a call waits, and what happens then if that is not that it is denied."""
+    until = format_in_utc(call.deadline) if call.deadline else ""
+    return f"{until} (it is approved, and starts then)" if calls.is_scheduled(call) else until
 
 
 def _is_pending_call_event(told: ChatEvent) -> bool:

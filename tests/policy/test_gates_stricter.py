@@ -135,6 +135,7 @@ def test_every_term_is_the_stricter_one(shown: Ask, now: Ask) -> None:
         assert both.deadline <= each.deadline
         assert both.good_for <= each.good_for
         assert both.veto <= each.veto
+        assert both.run_at or not each.run_at
         assert both.self_approval <= each.self_approval
         assert both.editor_counts <= each.editor_counts
         assert EDITORS.index(both.editors) <= EDITORS.index(each.editors)
