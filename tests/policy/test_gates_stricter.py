@@ -56,6 +56,7 @@ def _meets(gate: Ask, people: dict[Any, list[tuple[str, ...]]]) -> list[Ballot]:
 def _strictness(gate: Ask) -> Any:
     """All that says how strict a gate is, without the order and the words."""
     skipped = {"stages", "rule", "post_to", "reminders", "escalation", "remember", "editable"}
+    skipped |= {"run_at"}  # of two times neither is stricter: the one of now counts
     sets = (
         set(gate.escalation),
         set(gate.remember),
