@@ -318,7 +318,7 @@ class Transaction:
         rows, rowcount = self._run_traced(sql, parameters)
         return StatementResult(rows, rowcount, ())
 
-    def run_transaction_command(self, sql: str) -> None:
+    def run_begin_commit_or_rollback(self, sql: str) -> None:
         """Run BEGIN, COMMIT or ROLLBACK."""
         try:
             self.raw.execute(sql)
@@ -329,7 +329,7 @@ class Transaction:
         if self._trace is not None:
             self._trace.before_commit(self)
         try:
-            self.run_transaction_command("COMMIT")
+            self.run_begin_commit_or_rollback("COMMIT")
         except BaseException:
             self._roll_back()
             raise
@@ -338,7 +338,7 @@ class Transaction:
 
     def _roll_back(self) -> None:
         if self._is_in_progress():  # SQLite ends a transaction by itself when the disk is full
-            self.run_transaction_command("ROLLBACK")
+            self.run_begin_commit_or_rollback("ROLLBACK")
 
     def _is_in_progress(self) -> bool:
         return bool(self.raw.in_transaction)

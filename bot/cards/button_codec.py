@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from typing import Any
 
-from bot.cards.action_names import MENU, Action, BlockKind, DialogId
+from bot.cards.action_names import MENU, Action, BlockRole, DialogId
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,7 +399,7 @@ def _parse_metadata(view: Mapping[str, Any]) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def build_block_id(block: BlockKind, about: Target | str, *numbers: int) -> str:
+def build_block_id(block: BlockRole, about: Target | str, *numbers: int) -> str:
     """Return the id of a message's block: its kind, its target or name, then any `numbers`."""
     return ":".join(
         [block, about if isinstance(about, str) else encode_button_value(about), *map(str, numbers)]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count
 
-from bot.cards.action_names import Action, BlockKind
+from bot.cards.action_names import Action, BlockRole
 from bot.cards.block_kit import (
     Json,
     actions_block,
@@ -486,7 +486,7 @@ def _render_call_ending(call: CallHistoryEntry) -> list[Json]:
 
 
 def _build_overview_block_id(name: str, *numbers: int) -> str:
-    return build_block_id(BlockKind.OVERVIEW, name, *numbers)
+    return build_block_id(BlockRole.OVERVIEW, name, *numbers)
 
 
 def describe_asking_place(channel: str) -> str:

@@ -15,7 +15,7 @@ from statistics import median
 from typing import TypeVar
 
 from bot.cards import block_kit
-from bot.cards.action_names import BlockKind
+from bot.cards.action_names import BlockRole
 from bot.cards.button_codec import build_block_id
 from bot.cards.slack_text import shorten_text, show_hidden_characters
 from bot.explain.explanation import MentionStyle
@@ -399,7 +399,7 @@ def render_report_blocks(
 
 
 def _build_block_id(name: str) -> str:
-    return build_block_id(BlockKind.OVERVIEW, name)
+    return build_block_id(BlockRole.OVERVIEW, name)
 
 
 def _render_list_section(

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from bot.approvals.person_views import PersonViewFactory
 from bot.cards import block_kit
-from bot.cards.action_names import BlockKind
+from bot.cards.action_names import BlockRole
 from bot.cards.button_codec import build_block_id
 from bot.explain import report
 from bot.explain.explanation import MentionStyle
@@ -277,7 +277,7 @@ def render_rule_report_lines(found: RuleReport, words: MentionStyle) -> Iterator
 def render_findings_blocks(found: RuleReport, words: MentionStyle) -> list[block_kit.Json]:
     """Draw the first findings as a section; nothing for none."""
     text = render_findings_text(found, words)
-    place = build_block_id(BlockKind.OVERVIEW, "findings")
+    place = build_block_id(BlockRole.OVERVIEW, "findings")
     return [block_kit.section_block(place, block_kit.mrkdwn(text))] if text else []
 
 

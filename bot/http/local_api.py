@@ -132,7 +132,7 @@ class SocketApiServer:
     def _erase_person(self, person: str, now: datetime) -> personal_data.ErasureResult:
         actor, over = self._host.settings.operator or "system", self._ending.is_set
         done = personal_data.erase_personal_data(
-            self._host.store, person, at=now, actor=actor, is_over=over
+            self._host.store, person, at=now, actor=actor, should_stop=over
         )
         if over():
             why = "The bot is stopping before all of it was done. Please repeat the command."

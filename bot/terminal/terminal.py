@@ -359,19 +359,19 @@ class OperatorCommandExecutor:
         self._acts = CommandDeliveryBuilder(host, operator)
         self._ending = threading.Event()
 
-    def run_command(self, asking: OperatorCommand) -> CommandResult:
+    def run_command(self, command: OperatorCommand) -> CommandResult:
         """Carry out a command and return its result. Waits for the loop, up to PATIENCE seconds."""
-        match asking.wish:
+        match command.kind:
             case CommandKind.PENDING:
                 return CommandResult(True, "", calls=self._seen.list_actionable_calls())
             case CommandKind.LOOK:
-                found = self._seen.find_call(strip_revision_from_id(asking.target))
+                found = self._seen.find_call(strip_revision_from_id(command.target))
                 if found is None:
                     return CommandResult(False, UNKNOWN_CALL)
                 return CommandResult(True, "", calls=(found,))
             case _:
                 try:
-                    typed = self._acts.prepare_command(asking)
+                    typed = self._acts.prepare_command(command)
                 except CommandRefusedError as error:
                     return CommandResult(False, str(error))
                 return self._store_and_await_result(typed)

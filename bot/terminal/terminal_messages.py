@@ -92,7 +92,7 @@ class CommandKind(StrEnum):
 class OperatorCommand:
     """One command of the operator's."""
 
-    wish: CommandKind
+    kind: CommandKind
     target: str = ""  # as it was shown: "PCG7SqfUal4mukN38Utqcw:1"
     words: str = ""  # a note, why not, an answer, a request
     values: Mapping[str, str] = field(default_factory=dict)  # what was typed, by the field's name
