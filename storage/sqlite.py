@@ -276,7 +276,7 @@ class SqliteFile(Backend):
             self._open_database_file = sqlite_connections.OpenFileGuard(self.path, self._file, kept)
 
     def build_audit_head_file(self, chain: AuditChainSealer) -> AuditHeadFile:
-        """Return the head file beside the database."""
+        """Return the file beside the database that notes the audit's newest row."""
         return AuditHeadFile(audit_head_file_path(self.path), chain)
 
     def begin_transaction(

@@ -198,7 +198,7 @@ class Conversation:
                 chat_painter.PROMPT,
                 self._painter.prompt_escape_sequence,
                 news=news.source if news else None,
-                kept=True,
+                add_to_history=True,
             )
         except EOFError:
             self._painter.draw_program_sentence("")

@@ -287,13 +287,13 @@ def describe_decision_speed(report: Report) -> str:
 
 def build_counts_row(calls: CallCounts) -> tuple[str, ...]:
     """Return the cells for the columns of HEAD and the speed, after the name."""
-    counts = dash_zeros(calls.asked_count, *calls.fates.values(), calls.edited)
+    counts = format_counts_as_cells(calls.asked_count, *calls.fates.values(), calls.edited)
     speed = (format_duration(calls.speed.median), format_duration(calls.speed.slow))
     return (calls.tool or "all", *counts, *speed)
 
 
-def dash_zeros(*counts: int) -> list[str]:
-    """Return the counts as cells of a table."""
+def format_counts_as_cells(*counts: int) -> list[str]:
+    """Return the counts as texts for the cells of a table; a dash stands for 0."""
     return [str(count or NONE) for count in counts]
 
 
@@ -302,9 +302,9 @@ def _build_approver_row(each: ApproverStats, words: MentionStyle) -> tuple[str, 
     speed = (format_duration(each.speed.median), format_duration(each.speed.slow))
     return (
         words.format_person(each.person),
-        *dash_zeros(*counts),
+        *format_counts_as_cells(*counts),
         *speed,
-        *dash_zeros(each.alone, each.hasty),
+        *format_counts_as_cells(each.alone, each.hasty),
     )
 
 

@@ -259,7 +259,7 @@ def render_rule_report_lines(found: RuleReport, words: MentionStyle) -> Iterator
         head = ("rule", *report.HEAD, "median", "90% within", "one click", report.UNDER)
         shown = found.rules[: report.MOST_LINES]
         rows = [
-            (*report.build_counts_row(x.counts), *report.dash_zeros(x.alone, x.hasty))
+            (*report.build_counts_row(x.counts), *report.format_counts_as_cells(x.alone, x.hasty))
             for x in shown
         ]
         yield from ("", *report.render_table(head, rows))

@@ -289,7 +289,7 @@ class HttpServices:
         callers = ApiKeyChecker(core.store, core.clock, core.identity.team)
         api = build_api_app(core.store, callers, self._asking, self.is_stopping)
         self._server.start(
-            build_web_app(self.list_pages(), self._door, api, self._build_mcp_endpoint())
+            build_web_app(self._list_pages(), self._door, api, self._build_mcp_endpoint())
         )
         self._teller.start()
 
@@ -303,7 +303,7 @@ class HttpServices:
             return None
         return McpEndpoint(self._core, self.url, self.is_stopping)
 
-    def list_pages(self) -> list[Page]:
+    def _list_pages(self) -> list[Page]:
         """Return the pages of health and metrics."""
         return [*self.health.list_pages(), build_metrics_page(self._core.signals.tracer)]
 

@@ -344,7 +344,7 @@ class SlackClient(WebClient):
         self.on_close()
         self._connections.close()
 
-    def get_last_post_number(self, channel: str, thread_ts: str) -> int:
+    def get_last_post_sequence_number(self, channel: str, thread_ts: str) -> int:
         """Return a number that identifies this client's last post in a thread; 0 if none is known.
 
         Each post gets a new number.

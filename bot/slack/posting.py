@@ -398,7 +398,7 @@ class OutboxSlackCalls:
         )
 
     def _has_bot_posted(self, row: Message) -> bool:
-        if self.client.get_last_post_number(row.channel, row.thread_ts):
+        if self.client.get_last_post_sequence_number(row.channel, row.thread_ts):
             return True
         with self._store.read() as tx:  # before this process began
             return outbox.has_request_message_in_thread(tx, row.channel, row.thread_ts)

@@ -187,7 +187,7 @@ class CommandDeliveryBuilder:
             return
         match read:
             case ForbiddenEdit(sentence=sentence):
-                raise CommandRefusedError(strip_mrkdwn(host.named(sentence)))
+                raise CommandRefusedError(strip_mrkdwn(host.add_names(sentence)))
             case FieldErrors():
                 raise CommandRefusedError(operator_input.format_field_errors(read, inputs))
             case UnchangedEdit():

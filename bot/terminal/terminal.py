@@ -143,7 +143,7 @@ class OperatorCallFinder:
 
     def format_person(self, person: str) -> str:
         """Return the name of the person with this Slack user id."""
-        return strip_mrkdwn(self._host.named(user_mention(person)))
+        return strip_mrkdwn(self._host.add_names(user_mention(person)))
 
     def _list_form_fields(
         self, tx: Transaction, call: Call, question: AskedQuestion | None
@@ -333,9 +333,9 @@ class ChatFollower:
         An answer is followed by how its calls ended, or what it says wrongly about that.
         """
         body = outbox.parse_message_body(row)
-        text = self._host.named(str(body.get("text") or ""))
+        text = self._host.add_names(str(body.get("text") or ""))
         if row.kind is MessageKind.ANSWER:
-            below = [strip_mrkdwn(self._host.named(each)) for each in body.get("outcomes", ())]
+            below = [strip_mrkdwn(self._host.add_names(each)) for each in body.get("outcomes", ())]
             below += [f"{OTHERWISE} {body['record']}"] if body.get("record") else []
             said = "\n\n".join(filter(None, [replace_notifying_mentions(text), *below]))
             return ChatEvent(ChatEventKind.ANSWER, row.run_id, said, id=row.key)
@@ -395,7 +395,7 @@ class OperatorCommandExecutor:
         found = [each for each in rows if each]
         if any(each.status is DeliveryStatus.BROKEN for each in found):
             return CommandResult(False, COMMAND_FAILED)
-        told = [strip_mrkdwn(self._host.named(each.answer)) for each in found if each.answer]
+        told = [strip_mrkdwn(self._host.add_names(each.answer)) for each in found if each.answer]
         if said := typed.describe_result(found):
             return CommandResult(True, "\n".join([said, *told]), run=found[0].run_id or "")
         return CommandResult(False, "\n".join(told) or COMMAND_FAILED)

@@ -21,7 +21,7 @@ from countersign.context import (
     build_idempotency_key,
     get_current_circumstances,
 )
-from countersign.receipts import ReceiptError, load_receipt_check
+from countersign.receipts import ReceiptError, load_receipt_verifier
 from countersign.request import (
     AlreadyTaken,
     CountersignError,
@@ -73,7 +73,7 @@ class Countersign:
         ReceiptError for a file that has no keys.
         """
         verify = verify or os.environ.get("COUNTERSIGN_VERIFY", "")
-        self._check = load_receipt_check(verify, approvers) if verify else None
+        self._check = load_receipt_verifier(verify, approvers) if verify else None
         environ = os.environ
         url = url or environ.get("COUNTERSIGN_URL", "")
         known = "" if url.startswith(SCHEME) else environ.get("COUNTERSIGN_API_KEY", "")

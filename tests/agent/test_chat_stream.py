@@ -19,7 +19,7 @@ from bot.agent.responses import RESPONSES
 from bot.agent.turn import PlannerError, Proposal, Reply
 from bot.demo.model_server import Turn
 from tests.agent.test_planner import REQUEST, Wire, Words
-from tests.model_stand_in.answers import OddTurn, build_chat_chunks
+from tests.model_stand_in.answers import OddTurn, build_chat_completion_chunks
 from tests.model_stand_in.planner import ApiFeature, StrictPlanner
 
 BODY = {"model": "gpt-5", "messages": [], "stream_options": {"include_usage": True}}
@@ -60,7 +60,7 @@ def proposed(sent: Sequence[dict[str, Any]]) -> list[tuple[str, str, str]]:
 def test_words_and_calls_come_in_pieces() -> None:
     """Words go on as they come, calls are put together, the last chunk says what it cost."""
     words, turn = Words(), OddTurn(text="I note it.\n\n Twice.", calls=CALLS, call_ids=["c1", "c2"])
-    result = ChatWire(list(build_chat_chunks(turn, BODY))).turn(words)
+    result = ChatWire(list(build_chat_completion_chunks(turn, BODY))).turn(words)
     assert isinstance(result, Proposal)
     assert (result.text, words.text) == (turn.text, turn.text)
     assert [(each.provider_id, json.loads(each.arguments)) for each in result.calls] == [

@@ -50,7 +50,7 @@ def refused_verb_sentence(word: str, wanted: str) -> str:
 
 
 def lexing_error_sentence(rest: str) -> str:
-    """Return why the text of a statement may not continue with `rest`."""
+    """Return why the text of an SQL statement may not continue with `rest`."""
     for start, why in (
         ("--", "comments are not allowed"),
         ("/*", "comments are not allowed"),

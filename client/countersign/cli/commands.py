@@ -110,7 +110,7 @@ def load_command_groups() -> tuple[CommandGroup, ...]:
     return tuple(each.load() for each in entry_points(group=GROUP))
 
 
-def list_commands() -> dict[str, CommandEntry]:
+def list_installed_commands() -> dict[str, CommandEntry]:
     """Return every command that is installed, those of other distributions first."""
     tables = [*(group.COMMANDS for group in load_command_groups()), COMMANDS]
     return {name: entry for table in tables for name, entry in table.items()}
@@ -193,7 +193,7 @@ def _parse_command_line(words: list[str]) -> ParsedCommandLine:
     first = next((each for each in words if not each.startswith("-")), "")
     if first in COMMANDS:  # what other distributions have brought is not even looked for
         return ParsedCommandLine(words, first, COMMANDS)
-    commands = list_commands()
+    commands = list_installed_commands()
     return ParsedCommandLine(
         words, next((each for each in words if each in commands), ""), commands
     )
