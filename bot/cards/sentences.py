@@ -432,7 +432,7 @@ def call_outcome_unknown_notice(effect: str) -> str:
     )
 
 
-def call_handed_over_notice(effect: str) -> str:
+def outcome_not_reported_notice(effect: str) -> str:
     """Return the notice that a program was given the call to run and has not said how it went."""
     return (
         f"📤 Handed over: {sanitise_for_mrkdwn(effect, 160)}. The program that asked has not said "

@@ -240,14 +240,14 @@ def _always_approved_sentence(rule: RuleStats, words: MentionStyle) -> str:
     people = [f"{words.format_person(who)} ({count})" for who, count in rule.approvers[:5]]
     people += [f"{len(rule.approvers) - 5} more"] if len(rule.approvers) > 5 else []
     told = [f"by {', '.join(people)}"]
-    told += [f"{words.quote_text(x)} {format_extent(each)}" for x, each in rule.amounts.items()]
+    told += [f"{words.quote_text(x)} {format_range(each)}" for x, each in rule.amounts.items()]
     told += [f"{counts.edited} edited"] if counts.edited else []
     approved = counts.fates[report.CallFate.APPROVED]
     name, speed = words.quote_text(counts.tool), report.describe_speed(counts.speed)
     return f"All {approved} calls of rule {name} were approved: {'; '.join(told)}{speed}."
 
 
-def format_extent(extent: Extent) -> str:
+def format_range(extent: Extent) -> str:
     """Return the smallest and the largest as words: "10 to 50", or "10" where they are one."""
     low, high = (f"{each:f}" for each in extent)
     return low if low == high else f"{low} to {high}"

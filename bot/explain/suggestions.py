@@ -180,7 +180,7 @@ class PolicySuggester:
         for name in fields:
             low, *_, high = sorted(x.amounts[name] for x in good)
             tests.append(f"args.{name} >= {min(low, Decimal(0)):f} && args.{name} <= {high:f}")
-            told.append(f"{name} {rule_report.format_extent((low, high))}")
+            told.append(f"{name} {rule_report.format_range((low, high))}")
         choices = _list_choice_fields(some[0].tool)
         for name in choices:
             seen = sorted({x.read_choice(name) for x in good})

@@ -99,7 +99,7 @@ class SocketApiServer:
         """Return the routes that only the socket has, for the commands of this version."""
         router = APIRouter(include_in_schema=False)
         ways: tuple[tuple[str, Callable[..., Any]], ...] = (
-            ("POST /keys", self.make_key),
+            ("POST /keys", self.create_key),
             ("POST /keys/renew", self.renew_key),
             ("POST /keys/revoke", self.revoke_key),
             ("POST /forget", self.erase_data_of_person),
@@ -111,7 +111,7 @@ class SocketApiServer:
             router.add_api_route(path, answer, methods=[method], response_model=None)
         return router
 
-    async def make_key(self, wanted: KeySpec) -> dict[str, Any]:
+    async def create_key(self, wanted: KeySpec) -> dict[str, Any]:
         """Make a key for a program."""
         return asdict(await self._run_on_thread(lambda: self._keys.create_key(wanted)))
 

@@ -236,7 +236,7 @@ def _build_outcome_message(
             return (
                 None
                 if is_outcome_posted(tx, call)
-                else {"text": sentences.call_handed_over_notice(effect)}
+                else {"text": sentences.outcome_not_reported_notice(effect)}
             )
         case CallStatus.UNKNOWN:
             return {"text": sentences.call_outcome_unknown_notice(effect)}

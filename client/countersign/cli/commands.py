@@ -24,8 +24,8 @@ from countersign.version import VERSION
 GROUP = "countersign.commands"
 
 
-class Command(Protocol):
-    """The interface of a command's module."""
+class CommandModule(Protocol):
+    """What the module of a command has to define."""
 
     def add_arguments(self, parser: argparse.ArgumentParser, /) -> None:
         """Add the command's own options."""
@@ -56,11 +56,11 @@ class CommandEntry:
     # the exit code whatever keeps it from its end, where its caller takes others for a yes
     failure_exit_code: int | None = None
 
-    def load(self) -> Command:
+    def load(self) -> CommandModule:
         """Import the command's module and return the command."""
         module, _, name = self.module.partition(":")
         found = importlib.import_module(module)
-        return cast(Command, getattr(found, name) if name else found)
+        return cast(CommandModule, getattr(found, name) if name else found)
 
 
 class CommandGroup(Protocol):
@@ -136,7 +136,7 @@ class CommandLineParser(argparse.ArgumentParser):
 
 
 def build_parser(
-    loaded: Mapping[str, Command], commands: Mapping[str, CommandEntry]
+    loaded: Mapping[str, CommandModule], commands: Mapping[str, CommandEntry]
 ) -> CommandLineParser:
     """Build the parser of these commands, with the options of those in `loaded`."""
     parser = CommandLineParser(
