@@ -286,10 +286,8 @@ def _check_copy_and_read_key(copy: Path, file: Path) -> tuple[str, bytes]:
     return key_id, parse_signing_key(key) if key else b""
 
 
-def replace_database_with_backup(
-    taken: BackupWorkingCopy, path: Path, now: datetime
-) -> Path | None:
-    """Replace the database at `path`, which nobody else uses, with the working copy `taken`.
+def replace_database_with_backup(copy: BackupWorkingCopy, path: Path, now: datetime) -> Path | None:
+    """Replace the database at `path`, which nobody else uses, with the working copy `copy`.
 
     Returns the path to which the old database was moved; None if there was none. If this is
     interrupted, one of the two is in place. Raises BackupError while another program reads the old
@@ -302,7 +300,7 @@ def replace_database_with_backup(
     for end in LOGS:  # of a damaged one, or of one that is not there: nothing else may read them
         with suppress(FileNotFoundError):
             Path(f"{path}{end}").rename(f"{aside}{end}")
-    taken.database_path.replace(path)
+    copy.database_path.replace(path)
     sync_to_disk(path.parent)
     return aside if there else None
 

@@ -62,19 +62,21 @@ class CompiledStatement:
     columns: tuple[str, ...]  # of the result; none where the statement does not say
     output_converters: tuple[tuple[int, ValueConverter], ...]  # of those columns that need one
 
-    def bind_values(self, given: Parameters) -> list[Any]:
+    def bind_values(self, parameters: Parameters) -> list[Any]:
         """Return the values in the order of the placeholders.
 
         Raises StatementError for a value that is missing or cannot be converted.
         """
         try:
-            values = [*self.read_values(given)]
+            values = [*self.read_values(parameters)]
             for index, convert in self.input_converters:
                 values[index] = convert(values[index])
         except (ValueError, TypeError, LookupError) as error:
             missing = isinstance(error, KeyError)
             why = f"a value is required for {error}" if missing else str(error)
-            raise StatementError(why, self.sql, dict(given), error, hide_parameters=True) from error
+            raise StatementError(
+                why, self.sql, dict(parameters), error, hide_parameters=True
+            ) from error
         return values
 
     def convert_rows(self, rows: list[Row]) -> list[Row]:
@@ -90,13 +92,13 @@ class CompiledStatement:
 
 
 def compile_statement(
-    statement: Executable, dialect: Dialect, given: Parameters
+    statement: Executable, dialect: Dialect, parameters: Parameters
 ) -> CompiledStatement:
     """Return `statement` compiled for that kind of database, from the cache if possible.
 
-    An insert without columns takes the columns that `given` has.
+    An insert without columns takes the columns that `parameters` has.
     """
-    keys = tuple(given) if isinstance(statement, Insert) else ()
+    keys = tuple(parameters) if isinstance(statement, Insert) else ()
     key = (statement, dialect.name, keys)
     found = known.get(key)
     if found is None:
@@ -170,10 +172,10 @@ def _find_output_converter(kind: TypeEngine[Any], dialect: Dialect) -> ValueConv
     return convert
 
 
-def wrap_driver_error(error: Exception, dialect: Dialect, sql: str, given: Any) -> Exception:
+def wrap_driver_error(error: Exception, dialect: Dialect, sql: str, parameters: Any) -> Exception:
     """Return a driver's error as SQLAlchemy's error of the same kind, with the values hidden."""
     base: Any = dialect.loaded_dbapi.Error
-    return DBAPIError.instance(sql, given, error, base, hide_parameters=True, dialect=dialect)
+    return DBAPIError.instance(sql, parameters, error, base, hide_parameters=True, dialect=dialect)
 
 
 log = logging.getLogger("countersign.store")

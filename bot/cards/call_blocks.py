@@ -81,12 +81,12 @@ def render_request_edits(view: CardView) -> list[block_kit.Json]:
 
 
 def render_delegated_tasks(
-    about: str | CallTarget, errands: Sequence[DelegatedTask]
+    target: str | CallTarget, errands: Sequence[DelegatedTask]
 ) -> list[block_kit.Json]:
     """Build small print that says who asked which sub-agent for what, one block for each."""
     return [
         block_kit.context_block(
-            build_block_id(BlockRole.ERRANDS, about, number), [block_kit.plain_text(text)]
+            build_block_id(BlockRole.ERRANDS, target, number), [block_kit.plain_text(text)]
         )
         for number, text in enumerate(list_delegated_task_lines(errands))
     ]
@@ -299,6 +299,6 @@ def _render_more_menu(
     return block_kit.overflow_menu(choices[:MOST_CHOICES])
 
 
-def build_send_back_choice(about: CallTarget) -> tuple[str, Click]:
+def build_send_back_choice(target: CallTarget) -> tuple[str, Click]:
     """Return the menu choice that sends the plan of this call back, to be made again."""
-    return "Send the plan back…", Click(Action.SEND_BACK, about)
+    return "Send the plan back…", Click(Action.SEND_BACK, target)

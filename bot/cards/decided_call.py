@@ -148,11 +148,11 @@ def _format_words(said: str) -> str:
     return slack_text.shorten_text(words, EFFECT_LIMIT)
 
 
-def render_look_buttons(about: CallTarget) -> list[block_kit.Json]:
+def render_look_buttons(target: CallTarget) -> list[block_kit.Json]:
     """Build the buttons of who is to look at what ran without approval."""
     return [
-        block_kit.button(Action.LOOKED_AT, "I have looked", about),
-        block_kit.button(Action.OBJECT, "Something is wrong…", about),
+        block_kit.button(Action.LOOKED_AT, "I have looked", target),
+        block_kit.button(Action.OBJECT, "Something is wrong…", target),
     ]
 
 
@@ -311,7 +311,7 @@ def _render_resolution_buttons(call: CallView) -> list[block_kit.Json]:
 
 
 def render_asked_by_line(
-    calls: Sequence[CallView], asked: str, about: CardTarget
+    calls: Sequence[CallView], asked: str, target: CardTarget
 ) -> block_kit.Json:
     """Build the line that says who asked (`asked`: mrkdwn), with a menu to ask for calls again.
 
@@ -326,10 +326,10 @@ def render_asked_by_line(
     ]
     if not choices:
         return block_kit.context_block(
-            build_block_id(BlockRole.ASKED, about), [block_kit.mrkdwn(asked)]
+            build_block_id(BlockRole.ASKED, target), [block_kit.mrkdwn(asked)]
         )
     return {
-        **block_kit.section_block(build_block_id(BlockRole.ASKED, about), block_kit.mrkdwn(asked)),
+        **block_kit.section_block(build_block_id(BlockRole.ASKED, target), block_kit.mrkdwn(asked)),
         "accessory": block_kit.overflow_menu(choices),
     }
 

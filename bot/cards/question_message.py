@@ -80,14 +80,14 @@ ReadableAnswerValue = tuple[str, str, str | None]
 
 
 def list_readable_answer_values(
-    question: person_question.AskPerson, given: person_question.AnswerValues
+    question: person_question.AskPerson, answers: person_question.AnswerValues
 ) -> tuple[ReadableAnswerValue, ...]:
     """Return each value as a person reads it, with the agent's suggestion if it was corrected."""
     tool, initial = (
         person_question.build_answer_form_tool(question),
         person_question.build_suggested_answers(question),
     )
-    before = {each.label: each.text for each in list_argument_values(tool, {**given, **initial})}
+    before = {each.label: each.text for each in list_argument_values(tool, {**answers, **initial})}
     told = [field.label for field in question.list_answer_fields() if field.suggestion]
     return tuple(
         (
@@ -95,7 +95,7 @@ def list_readable_answer_values(
             each.text,
             before[each.label] if each.label in told and before[each.label] != each.text else None,
         )
-        for each in list_argument_values(tool, given)
+        for each in list_argument_values(tool, answers)
     )
 
 

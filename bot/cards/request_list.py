@@ -222,11 +222,11 @@ def render_overview_menu(text: str = "What would you like to see?") -> SlashComm
     )
 
 
-def add_overview_menu(said: SlashCommandAnswer) -> SlashCommandAnswer:
+def add_overview_menu(answer: SlashCommandAnswer) -> SlashCommandAnswer:
     """Return the answer with the menu's buttons below it, added if they are missing."""
-    if said.blocks[-1].get("block_id") == _build_overview_block_id("looks"):
-        return said
-    return replace(said, blocks=[*said.blocks, _render_overview_buttons()])
+    if answer.blocks[-1].get("block_id") == _build_overview_block_id("looks"):
+        return answer
+    return replace(answer, blocks=[*answer.blocks, _render_overview_buttons()])
 
 
 def _render_overview_buttons() -> Json:

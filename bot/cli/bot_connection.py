@@ -100,14 +100,14 @@ def open_chat_event_socket(path: Path, run_id: str) -> socket.socket:
         raise BotUnreachableError(_parse_problem_detail(answer.read()))
 
 
-def post_to_bot(path: Path, route: str, said: Mapping[str, Any], patience: float = PATIENCE) -> Any:
+def post_to_bot(path: Path, route: str, body: Mapping[str, Any], patience: float = PATIENCE) -> Any:
     """Send JSON to the bot at this socket and return the answer; `patience`: seconds to wait.
 
     Raises BotUnreachableError, and BotRefusedError if the answer is an HTTP error.
     """
     bot = UnixConnection(str(path.absolute()), timeout=patience)
     with _translate_connection_errors(path), closing(bot):
-        bot.request("POST", route, json.dumps(said), {"Content-Type": "application/json"})
+        bot.request("POST", route, json.dumps(body), {"Content-Type": "application/json"})
         answer = bot.getresponse()
         found = answer.read()
     if answer.status >= HTTPStatus.BAD_REQUEST:

@@ -228,10 +228,10 @@ def _compute_speed(taken: Iterable[timedelta | None]) -> DecisionSpeed:
     return DecisionSpeed(timedelta(seconds=median(known)), timedelta(seconds=slow))
 
 
-def group_by(things: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+def group_by(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
     """Return the things grouped by a key, in order."""
     groups: dict[K, list[T]] = {}
-    for each in things:
+    for each in items:
         groups.setdefault(key(each), []).append(each)
     return groups
 
@@ -308,10 +308,10 @@ def _build_approver_row(each: ApproverStats, words: MentionStyle) -> tuple[str, 
     )
 
 
-def left_out_line(number: int, most: int, what: str) -> Iterator[str]:
-    """Yield how many of `number` things are not listed, if more than `most`; else nothing."""
-    if number > most:
-        yield f"… and {number - most} more {what}"
+def left_out_line(number: int, limit: int, what: str) -> Iterator[str]:
+    """Yield how many of `number` things are not listed, if more than `limit`; else nothing."""
+    if number > limit:
+        yield f"… and {number - limit} more {what}"
 
 
 def _render_day_chart(report: Report) -> Iterator[str]:
@@ -339,11 +339,11 @@ def render_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator
         yield "  ".join([first, *others]).rstrip()
 
 
-def format_duration(taken: timedelta | None) -> str:
+def format_duration(duration: timedelta | None) -> str:
     """Return a short duration: "2.4 s", "12 min", "3 h 20 min", "2 d 4 h"; a dash for None."""
-    if taken is None:
+    if duration is None:
         return NONE
-    seconds = taken.total_seconds()
+    seconds = duration.total_seconds()
     if seconds < 10:
         return f"{seconds:.1f} s"
     if seconds < 2 * MINUTE:

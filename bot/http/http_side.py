@@ -273,15 +273,15 @@ class HttpServices:
         """Return the address where the server listens."""
         return self._server.url
 
-    def add_slack_endpoint(self, bolt: BoltApp, own: Collection[str]) -> None:
+    def add_slack_endpoint(self, bolt: BoltApp, own_ids: Collection[str]) -> None:
         """Pass Slack's signed requests to the listeners on `bolt`; to be called before `start`.
 
-        `own`: the ids that the bot has as a user and as a bot.
+        `own_ids`: the ids that the bot has as a user and as a bot.
         """
         core = self._core
         secret = core.settings.slack_signing_secret.get_secret_value()
         signatures = SignatureChecker(secret, core.clock)
-        self._door = SlackEndpoint(bolt, signatures, core.signals.arrivals, own)
+        self._door = SlackEndpoint(bolt, signatures, core.signals.arrivals, own_ids)
 
     def start(self) -> None:
         """Begin to answer requests and to notify webhooks."""

@@ -111,9 +111,9 @@ class SocketApiServer:
             router.add_api_route(path, answer, methods=[method], response_model=None)
         return router
 
-    async def create_key(self, wanted: KeySpec) -> dict[str, Any]:
+    async def create_key(self, spec: KeySpec) -> dict[str, Any]:
         """Make a key for a program."""
-        return asdict(await self._run_on_thread(lambda: self._keys.create_key(wanted)))
+        return asdict(await self._run_on_thread(lambda: self._keys.create_key(spec)))
 
     async def renew_key(self, name: Name) -> dict[str, Any]:
         """Make a further key for a program."""

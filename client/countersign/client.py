@@ -271,7 +271,7 @@ class Countersign:
         return _parse_request_answer(self._wire.post(QUESTIONS, body, key=key))
 
     def send_hook_input(
-        self, said: Mapping[str, Any], *, look: Seconds = LONGEST_LOOK, **terms: str
+        self, hook_input: Mapping[str, Any], *, look: Seconds = LONGEST_LOOK, **terms: str
     ) -> dict[str, Any]:
         """Send Countersign the input of a Claude Code hook, and return the answer for Claude Code.
 
@@ -280,7 +280,7 @@ class Countersign:
         hook's address. Raises NotAllowed and Unreachable.
         """
         path = f"{HOOK}?{urlencode(terms)}" if terms else HOOK
-        answer = self._wire.post(path, said, later=look)
+        answer = self._wire.post(path, hook_input, later=look)
         if not isinstance(answer, dict):
             raise _build_unknown_answer_error()
         return answer

@@ -43,10 +43,10 @@ _BEGINS = {
 }
 
 
-def refused_verb_sentence(word: str, wanted: str) -> str:
-    """Return why no statement may begin with `word` (lower case); `wanted`: what may be run."""
+def refused_verb_sentence(word: str, allowed: str) -> str:
+    """Return why no statement may begin with `word` (lower case); `allowed`: what may be run."""
     why = _BEGINS.get(word, "")
-    return f"{word.upper()[:30]} is not run" + (f": {why}" if why else f"; only {wanted} is")
+    return f"{word.upper()[:30]} is not run" + (f": {why}" if why else f"; only {allowed} is")
 
 
 def lexing_error_sentence(rest: str) -> str:
