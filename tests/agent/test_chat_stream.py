@@ -13,7 +13,7 @@ import openai
 import pytest
 
 from bot.agent.chat_completions import CHAT
-from bot.agent.model_errors import error_sentence, is_tool_use_unsupported
+from bot.agent.model_errors import is_tool_use_unsupported, model_error_sentence
 from bot.agent.planner import Planner as Turns
 from bot.agent.responses import RESPONSES
 from bot.agent.turn import PlannerError, Proposal, Reply
@@ -247,9 +247,9 @@ def test_a_thread_that_does_not_fit_is_told(said: str, code: str | None) -> None
     """However a server says that the context is full, people read what to do about it."""
     response = httpx2.Response(400, request=httpx2.Request("POST", "http://model.test/v1"))
     error = openai.BadRequestError(said, response=response, body={"message": said, "code": code})
-    assert "longer than the model can read" in error_sentence(error)
+    assert "longer than the model can read" in model_error_sentence(error)
     other = openai.BadRequestError("no", response=response, body={"message": "Bad tool."})
-    assert "Bad tool" in error_sentence(other)
+    assert "Bad tool" in model_error_sentence(other)
 
 
 @pytest.mark.parametrize(
