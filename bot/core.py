@@ -264,12 +264,12 @@ class Core:
         )
 
     def build_surfaces(
-        self, keep: Callable[[Delivery], None], named: Callable[[str], str]
+        self, keep: Callable[[Delivery], None], add_names: Callable[[str], str]
     ) -> tuple[NamedSurface, ...]:
         """Return the surfaces beside Slack; raises SurfaceError.
 
-        `keep` stores a delivery and wakes the loop; `named` adds people's names to the mentions in
-        a text.
+        `keep` stores a delivery and wakes the loop; `add_names` adds people's names to the mentions
+        in a text.
         """
         host = Host(
             self.settings,
@@ -282,7 +282,7 @@ class Core:
             self.build_permission_checker(),
             self.build_edit_handler(),
             keep,
-            named,
+            add_names,
             ProgramRequests(self.forms(), self.signals),
         )
         return create_surfaces(host)

@@ -29,19 +29,19 @@ from storage.transaction import (
 _ID: BindParameter[Any] = bindparam("id_")
 _NUMBER: BindParameter[Any] = bindparam("number_")
 UNFINISHED = (*RUN_OPEN, RunStatus.FAILED)  # runs that may have pending calls
-WAITS = or_(  # as `waits` has it
+WAITS = or_(  # as in `is_waiting_for_people`
     col(Call.status) == CallStatus.PENDING,
     (col(Call.status) == CallStatus.UNKNOWN) & col(Call.deadline).is_not(None),
 )
-_ELSEWHERE = (col(Call.action) != "") & or_(  # as `is_waiting_for_program` has it
+_ELSEWHERE = (col(Call.action) != "") & or_(  # as in `is_awaiting_program_claim_or_report`
     col(Call.status) == CallStatus.RUNNING,
     (col(Call.status) == CallStatus.APPROVED) & (col(Call.claimant) == ""),
 )
-GOES_AHEAD = and_(  # as `takes_precedence` has it
+GOES_AHEAD = and_(  # as in `is_people_approved_and_unstarted`
     col(Call.status) == CallStatus.APPROVED,
     or_(col(Call.decided_at).is_not(None), col(Call.grant_id) != ""),
 )
-HOLDS_UP = or_(WAITS, col(Call.status) == CallStatus.ENTRUSTED, _ELSEWHERE)  # as `holds_up` has it
+HOLDS_UP = or_(WAITS, col(Call.status) == CallStatus.ENTRUSTED, _ELSEWHERE)  # `is_blocking_run`
 _IN_OPEN_PLAN = (col(Plan.run_id) == _ID, col(Plan.answered).is_(False))
 HELD_UP = (  # a run, by a call of an open plan
     select(col(Call.id))
@@ -272,7 +272,7 @@ def is_to_be_looked_at(call: Call) -> bool:
     return call.look_due_at is not None and call.status not in NOT_RUN
 
 
-def is_waiting_for_program(call: Call) -> bool:
+def is_awaiting_program_claim_or_report(call: Call) -> bool:
     """Return whether the asking program has yet to claim the call or to report its outcome."""
     if not call.action:
         return False
@@ -292,13 +292,13 @@ def is_blocking_run(call: Call) -> bool:
     return (
         is_waiting_for_people(call)
         or call.status is CallStatus.ENTRUSTED
-        or is_waiting_for_program(call)
+        or is_awaiting_program_claim_or_report(call)
     )
 
 
 def can_worker_run_call(call: Call) -> bool:
     """Return whether the call is approved and does not have to be claimed by a program first."""
-    return call.status is CallStatus.APPROVED and not is_waiting_for_program(call)
+    return call.status is CallStatus.APPROVED and not is_awaiting_program_claim_or_report(call)
 
 
 def is_people_approved_and_unstarted(call: Call) -> bool:

@@ -152,7 +152,7 @@ def card_limit_output(most: int) -> str:
 
 
 def too_many_waiting_output(waiting: int) -> str:
-    """Return the output of a call of a requester with too many undecided calls."""
+    """Return the output of a call whose requester has too many undecided calls already."""
     return (
         f"REFUSED: {waiting} calls of this requester wait for a decision already; "
         "some must be decided first."

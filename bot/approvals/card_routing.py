@@ -48,10 +48,10 @@ def list_away_people(authority: Authority, people: Collection[str]) -> AwayPeopl
 
 
 def filter_people_still_away(
-    noted: Mapping[str, str] | AwayPeople, now: datetime
+    away: Mapping[str, str] | AwayPeople, now: datetime
 ) -> list[tuple[str, datetime | None]]:
     """Return who of the people noted as away is still away at `now`, and until when."""
-    each = noted.items() if isinstance(noted, Mapping) else noted
+    each = away.items() if isinstance(away, Mapping) else away
     found = [(user, datetime.fromisoformat(until) if until else None) for user, until in each]
     return [(user, until) for user, until in found if until is None or now < until]
 

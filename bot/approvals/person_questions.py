@@ -306,9 +306,9 @@ def queue_question_reminder(
     trail.record_event(tx, "call.told", at=now, actor="clock", call=call, data=data)
 
 
-def announce_unanswered_questions(tx: Transaction, run: Run, fallen: Iterable[Call]) -> None:
+def announce_unanswered_questions(tx: Transaction, run: Run, expired: Iterable[Call]) -> None:
     """Say in the thread which questions nobody answered in time."""
-    found = [each for each in (find_question(tx, call.id) for call in fallen) if each is not None]
+    found = [each for each in (find_question(tx, call.id) for call in expired) if each is not None]
     if found:
         first = found[0].call
         text = sentences.questions_unanswered_line(
@@ -337,12 +337,12 @@ def _is_in_thread(row: Message, delivery: Delivery) -> bool:
     return row.channel == delivery.channel and delivery.thread_ts == (row.thread_ts or row.ts)
 
 
-def has_timely_unhandled_reply(tx: Transaction, call: Call, arrived: list[Delivery]) -> bool:
+def has_timely_unhandled_reply(tx: Transaction, call: Call, unhandled: list[Delivery]) -> bool:
     """Return whether an unhandled message came to the question's thread before the deadline."""
     return any(
         each.kind is DeliveryKind.MESSAGE
         and call.deadline is not None
         and each.received_at < call.deadline
         and was_question_posted_in_thread(tx, call, each)
-        for each in arrived
+        for each in unhandled
     )

@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import partial
 
 from bot.cards import block_kit, call_pieces, slack_text
-from bot.cards.action_names import Action, BlockKind
+from bot.cards.action_names import Action, BlockRole
 from bot.cards.button_codec import CallTarget, Click, RunTarget, build_block_id
 from bot.cards.notices import delegated_task_line, requester_line
 from bot.cards.views import CallView, CardView, DelegatedTask, VoteProgress
@@ -60,13 +60,13 @@ def render_request_origin(view: CardView) -> list[block_kit.Json]:
         ]
         by = block_kit.mrkdwn(f"💬 {describe_requester(view)}")
         blocks.append(
-            block_kit.context_block(build_block_id(BlockKind.REQUEST, view.plan_id), [by, *quoted])
+            block_kit.context_block(build_block_id(BlockRole.REQUEST, view.plan_id), [by, *quoted])
         )
     programs = dict.fromkeys(each.program_note for each in view.calls if each.program_note)
     for number, said in enumerate(programs):
         blocks.append(
             block_kit.context_block(
-                build_block_id(BlockKind.PROGRAM, view.plan_id, number),
+                build_block_id(BlockRole.PROGRAM, view.plan_id, number),
                 [block_kit.plain_text(said)],
             )
         )
@@ -89,17 +89,17 @@ def render_request_edits(view: CardView) -> list[block_kit.Json]:
         for text in view.edited_messages
     ]
     return [
-        block_kit.rich_text_block(build_block_id(BlockKind.REWORDED, view.plan_id), [says, *now])
+        block_kit.rich_text_block(build_block_id(BlockRole.REWORDED, view.plan_id), [says, *now])
     ]
 
 
 def render_delegated_tasks(
-    about: str | CallTarget, errands: Sequence[DelegatedTask]
+    target: str | CallTarget, errands: Sequence[DelegatedTask]
 ) -> list[block_kit.Json]:
     """Build small print that says who asked which sub-agent for what, one block for each."""
     return [
         block_kit.context_block(
-            build_block_id(BlockKind.ERRANDS, about, number), [block_kit.plain_text(text)]
+            build_block_id(BlockRole.ERRANDS, target, number), [block_kit.plain_text(text)]
         )
         for number, text in enumerate(list_delegated_task_lines(errands))
     ]
@@ -138,41 +138,41 @@ def render_waiting_call(
     `whole`: the request, if no other call waits on this card; `card`: it, if it has no other call.
     """
     about, headline = call.target, call_pieces.get_call_headline(call)
-    blocks = [block_kit.header_block(build_block_id(BlockKind.HEADLINE, about), headline)]
+    blocks = [block_kit.header_block(build_block_id(BlockRole.HEADLINE, about), headline)]
     blocks += block_kit.pack_into_rich_text_blocks(
         [*_render_warnings(call), *filled.sentence],
         RICH_LIMIT,
-        partial(build_block_id, BlockKind.WARNING, about),
+        partial(build_block_id, BlockRole.WARNING, about),
     )
     blocks += render_request_edits(card) if card else []
     for start in range(0, len(filled.cells), ROW_LIMIT):
         cells = [block_kit.plain_text(text) for text in filled.cells[start : start + ROW_LIMIT]]
         blocks.append(
             block_kit.two_column_section(
-                build_block_id(BlockKind.SHORT_VALUES, about, start), cells
+                build_block_id(BlockRole.SHORT_VALUES, about, start), cells
             )
         )
     blocks += block_kit.pack_into_rich_text_blocks(
-        filled.body, RICH_LIMIT, partial(build_block_id, BlockKind.VALUES, about)
+        filled.body, RICH_LIMIT, partial(build_block_id, BlockRole.VALUES, about)
     )
     if filled.missing:
         missing = block_kit.plain_text(f"🔎 {filled.missing}")
-        blocks.append(block_kit.context_block(build_block_id(BlockKind.MISSING, about), [missing]))
+        blocks.append(block_kit.context_block(build_block_id(BlockRole.MISSING, about), [missing]))
     blocks += block_kit.pack_into_rich_text_blocks(
-        filled.reason, RICH_LIMIT, partial(build_block_id, BlockKind.AGENT_WORDS, about)
+        filled.reason, RICH_LIMIT, partial(build_block_id, BlockRole.AGENT_WORDS, about)
     )
     blocks += render_request_origin(card) if card else []
     if below := [*small, *call_pieces.list_edit_parts(call)]:
         line = block_kit.mrkdwn("  ·  ".join(below))
-        blocks.append(block_kit.context_block(build_block_id(BlockKind.SMALL_PRINT, about), [line]))
+        blocks.append(block_kit.context_block(build_block_id(BlockRole.SMALL_PRINT, about), [line]))
     if call.progress:
         line = block_kit.mrkdwn(_describe_vote_progress(call.progress))
-        blocks.append(block_kit.context_block(build_block_id(BlockKind.PROGRESS, about), [line]))
+        blocks.append(block_kit.context_block(build_block_id(BlockRole.PROGRESS, about), [line]))
     row = [
         *_render_decision_buttons(call, filled),
         _render_more_menu(call, filled, whole, alone=card is not None),
     ]
-    return [*blocks, block_kit.actions_block(build_block_id(BlockKind.CALL_BUTTONS, about), row)]
+    return [*blocks, block_kit.actions_block(build_block_id(BlockRole.CALL_BUTTONS, about), row)]
 
 
 def _render_warnings(call: CallView) -> list[block_kit.Json]:
@@ -325,6 +325,6 @@ def _render_more_menu(
     return block_kit.overflow_menu(choices[:MOST_CHOICES])
 
 
-def build_send_back_choice(about: CallTarget) -> tuple[str, Click]:
+def build_send_back_choice(target: CallTarget) -> tuple[str, Click]:
     """Return the menu choice that sends the plan of this call back, to be made again."""
-    return "Send the plan back…", Click(Action.SEND_BACK, about)
+    return "Send the plan back…", Click(Action.SEND_BACK, target)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from bot.cards import block_kit, call_blocks, call_pieces, slack_text
-from bot.cards.action_names import Action, BlockKind
+from bot.cards.action_names import Action, BlockRole
 from bot.cards.button_codec import CardTarget, Click, RunTarget, build_block_id
 from bot.cards.decided_call import (
     approved_for_later_sentence,
@@ -59,7 +59,7 @@ def render_card(view: CardView, now: datetime) -> RenderedMessage:
     if waiting and view.viewers and len(blocks) < MOST_BLOCKS:
         # below the buttons, so that none moves under anybody's pointer
         said = [block_kit.mrkdwn(viewers_note(view.viewers))]
-        blocks.append(block_kit.context_block(build_block_id(BlockKind.VIEWERS, view.target), said))
+        blocks.append(block_kit.context_block(build_block_id(BlockRole.VIEWERS, view.target), said))
     asked = {*view.approver_groups, *view.approver_users} - {view.requester}
     return RenderedMessage(_build_notification(view, waiting, now), blocks, frozenset(asked))
 
@@ -130,7 +130,7 @@ def _render_card_blocks(
     if view.parts > 1:
         blocks.append(
             block_kit.context_block(
-                build_block_id(BlockKind.PART, view.plan_id),
+                build_block_id(BlockRole.PART, view.plan_id),
                 [block_kit.plain_text(f"Part {view.part} of {view.parts}")],
             )
         )
@@ -140,7 +140,7 @@ def _render_card_blocks(
     for index, call in enumerate(view.calls):
         # below the head, too; as many calls as there can be leave no blocks for lines
         if not alone and len(view.calls) < MOST and (index or waiting):
-            blocks.append(block_kit.divider_block(build_block_id(BlockKind.DIVIDER, call.target)))
+            blocks.append(block_kit.divider_block(build_block_id(BlockRole.DIVIDER, call.target)))
         if call in waiting:
             small = _list_request_small_print(view) if alone else []
             with_others = not alone and shared is not None
@@ -158,7 +158,7 @@ def _render_card_blocks(
         blocks.append(render_asked_by_line(view.calls, asked, view.target))
     elif not alone:
         if len(view.calls) < MOST:
-            blocks.append(block_kit.divider_block(build_block_id(BlockKind.DIVIDER, view.target)))
+            blocks.append(block_kit.divider_block(build_block_id(BlockRole.DIVIDER, view.target)))
         blocks += call_blocks.render_request_origin(view)
         blocks += _render_multi_call_foot(view, waiting, fills, shared)
     return blocks
@@ -200,7 +200,7 @@ def _render_multi_call_head(view: CardView, undecided: Sequence[CallView]) -> bl
     count = count if left else "All decided; something starts later"
     if view.open_question_count:
         count += f", and {'a question' if view.open_question_count == 1 else 'questions'} to answer"
-    return block_kit.header_block(build_block_id(BlockKind.HEAD, view.target), count)
+    return block_kit.header_block(build_block_id(BlockRole.HEAD, view.target), count)
 
 
 def _render_multi_call_foot(
@@ -229,11 +229,11 @@ def _render_multi_call_foot(
     )
     small = [*_list_request_small_print(view), *call_blocks.build_deadline_parts(deadline)]
     asked = block_kit.context_block(
-        build_block_id(BlockKind.ASKED, about), [block_kit.mrkdwn("  ·  ".join(small))]
+        build_block_id(BlockRole.ASKED, about), [block_kit.mrkdwn("  ·  ".join(small))]
     )
     # the last one has buttons of its own for all that is left
     return (
-        [asked, block_kit.actions_block(build_block_id(BlockKind.HEAD_BUTTONS, about), row)]
+        [asked, block_kit.actions_block(build_block_id(BlockRole.HEAD_BUTTONS, about), row)]
         if len(waiting) > 1
         else [asked]
     )
@@ -323,6 +323,6 @@ def render_card_without_buttons(view: CardView, place: str, now: datetime) -> Re
         return RenderedMessage(drawn.text, blocks)
     said = card_posted_elsewhere_notice(place)
     where = block_kit.context_block(
-        build_block_id(BlockKind.ELSEWHERE, view.target), [block_kit.mrkdwn(said)]
+        build_block_id(BlockRole.ELSEWHERE, view.target), [block_kit.mrkdwn(said)]
     )
     return RenderedMessage(said, [where, *blocks])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from bot.cards import block_kit, call_pieces, slack_text
-from bot.cards.action_names import Action, BlockKind
+from bot.cards.action_names import Action, BlockRole
 from bot.cards.button_codec import CallTarget, CardTarget, Click, build_block_id
 from bot.cards.views import ArgumentValue, CallView, RunWithoutApproval
 from storage.states import CallStatus, CallVerb
@@ -104,19 +104,19 @@ def render_decided_call(
     elements += [_render_remark(*each) for each in call.remarks[:MOST_REMARKS]]
     if values := [each for each in call.values if _should_list_value(each, title)]:
         elements.append(block_kit.rich_text_line(*call_pieces.render_arguments_on_one_line(values)))
-    blocks = [block_kit.rich_text_block(build_block_id(BlockKind.OUTCOME, call.target), elements)]
+    blocks = [block_kit.rich_text_block(build_block_id(BlockRole.OUTCOME, call.target), elements)]
     if (small := _list_small_print_parts(call)) and not alone:
         joined = block_kit.mrkdwn("  ·  ".join(small))
         blocks.append(
-            block_kit.context_block(build_block_id(BlockKind.SMALL_PRINT, call.target), [joined])
+            block_kit.context_block(build_block_id(BlockRole.SMALL_PRINT, call.target), [joined])
         )
     if call.is_to_be_looked_at:
-        looks = build_block_id(BlockKind.LOOKS, call.target)
+        looks = build_block_id(BlockRole.LOOKS, call.target)
         blocks.append(block_kit.actions_block(looks, render_look_buttons(call.target)))
     if is_awaiting_outcome_report(call):
         blocks.append(
             block_kit.actions_block(
-                build_block_id(BlockKind.RESOLUTIONS, call.target), _render_resolution_buttons(call)
+                build_block_id(BlockRole.RESOLUTIONS, call.target), _render_resolution_buttons(call)
             )
         )
     return blocks
@@ -149,11 +149,11 @@ def _format_words(said: str) -> str:
     return slack_text.shorten_text(words, EFFECT_LIMIT)
 
 
-def render_look_buttons(about: CallTarget) -> list[block_kit.Json]:
+def render_look_buttons(target: CallTarget) -> list[block_kit.Json]:
     """Build the buttons of who is to look at what ran without approval."""
     return [
-        block_kit.button(Action.LOOKED_AT, "I have looked", about),
-        block_kit.button(Action.OBJECT, "Something is wrong…", about),
+        block_kit.button(Action.LOOKED_AT, "I have looked", target),
+        block_kit.button(Action.OBJECT, "Something is wrong…", target),
     ]
 
 
@@ -312,7 +312,7 @@ def _render_resolution_buttons(call: CallView) -> list[block_kit.Json]:
 
 
 def render_asked_by_line(
-    calls: Sequence[CallView], asked: str, about: CardTarget
+    calls: Sequence[CallView], asked: str, target: CardTarget
 ) -> block_kit.Json:
     """Build the line that says who asked (`asked`: mrkdwn), with a menu to ask for calls again.
 
@@ -327,10 +327,10 @@ def render_asked_by_line(
     ]
     if not choices:
         return block_kit.context_block(
-            build_block_id(BlockKind.ASKED, about), [block_kit.mrkdwn(asked)]
+            build_block_id(BlockRole.ASKED, target), [block_kit.mrkdwn(asked)]
         )
     return {
-        **block_kit.section_block(build_block_id(BlockKind.ASKED, about), block_kit.mrkdwn(asked)),
+        **block_kit.section_block(build_block_id(BlockRole.ASKED, target), block_kit.mrkdwn(asked)),
         "accessory": block_kit.overflow_menu(choices),
     }
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from bot.cards import block_kit, slack_text
-from bot.cards.action_names import Action, BlockKind, DialogId
+from bot.cards.action_names import Action, BlockRole, DialogId
 from bot.cards.button_codec import CallTarget, Click, DialogSubject, RunTarget, build_block_id
 from bot.cards.call_blocks import render_delegated_tasks
 from bot.cards.edit_form import parse_edit_submission
@@ -43,7 +43,7 @@ def render_question_answer_dialog(
     asked = block_kit.rich_text_quote(
         slack_text.shorten_text(slack_text.show_hidden_characters(question.question), 2_900)
     )
-    blocks = [block_kit.rich_text_block(BlockKind.QUESTION, [asked])]
+    blocks = [block_kit.rich_text_block(BlockRole.QUESTION, [asked])]
     for slot in build_slots(tool, initial):
         made = build_field_input(slot, get_value_at_keys(initial, slot.keys))
         if made:
@@ -80,14 +80,14 @@ ReadableAnswerValue = tuple[str, str, str | None]
 
 
 def list_readable_answer_values(
-    question: person_question.AskPerson, given: person_question.AnswerValues
+    question: person_question.AskPerson, answers: person_question.AnswerValues
 ) -> tuple[ReadableAnswerValue, ...]:
     """Return each value as a person reads it, with the agent's suggestion if it was corrected."""
     tool, initial = (
         person_question.build_answer_form_tool(question),
         person_question.build_suggested_answers(question),
     )
-    before = {each.label: each.text for each in list_argument_values(tool, {**given, **initial})}
+    before = {each.label: each.text for each in list_argument_values(tool, {**answers, **initial})}
     told = [field.label for field in question.list_answer_fields() if field.suggestion]
     return tuple(
         (
@@ -95,7 +95,7 @@ def list_readable_answer_values(
             each.text,
             before[each.label] if each.label in told and before[each.label] != each.text else None,
         )
-        for each in list_argument_values(tool, given)
+        for each in list_argument_values(tool, answers)
     )
 
 
@@ -173,7 +173,7 @@ def render_question_message(view: QuestionView, now: datetime) -> tuple[str, lis
     There are buttons while the question waits, then the answer or how it ended.
     """
     asked = block_kit.rich_text_block(
-        build_block_id(BlockKind.QUESTION, view.target),
+        build_block_id(BlockRole.QUESTION, view.target),
         [block_kit.rich_text_quote(_shorten_question(view, 600))],
     )
     if view.status is CallStatus.ANSWERED:
@@ -188,28 +188,28 @@ def render_question_message(view: QuestionView, now: datetime) -> tuple[str, lis
         return text, [
             asked,
             block_kit.context_block(
-                build_block_id(BlockKind.OUTCOME, view.target), [block_kit.mrkdwn(text)]
+                build_block_id(BlockRole.OUTCOME, view.target), [block_kit.mrkdwn(text)]
             ),
         ]
     to = block_kit.mrkdwn(f"💬 {_mention_answerers(view)}, {view.asker} asks:")
-    head = block_kit.section_block(build_block_id(BlockKind.HEADLINE, view.target), to)
+    head = block_kit.section_block(build_block_id(BlockRole.HEADLINE, view.target), to)
     blocks = [head, *render_delegated_tasks(view.target, view.delegated_tasks)]
     if view.server:
         line_ = block_kit.plain_text(
             slack_text.unescape_mrkdwn(asking_server_line(view.server, view.server_task))
         )
         blocks.append(
-            block_kit.context_block(build_block_id(BlockKind.SERVER, view.target), [line_])
+            block_kit.context_block(build_block_id(BlockRole.SERVER, view.target), [line_])
         )
     blocks.append(asked)
     blocks.append(
         block_kit.actions_block(
-            build_block_id(BlockKind.ANSWERS, view.target), _render_answer_buttons(view)
+            build_block_id(BlockRole.ANSWERS, view.target), _render_answer_buttons(view)
         )
     )
     small = block_kit.mrkdwn(_build_small_print(view))
     blocks.append(
-        block_kit.context_block(build_block_id(BlockKind.SMALL_PRINT, view.target), [small])
+        block_kit.context_block(build_block_id(BlockRole.SMALL_PRINT, view.target), [small])
     )
     return _build_notification(view, now), blocks
 
@@ -314,7 +314,7 @@ def _render_answer(view: QuestionView) -> block_kit.Json:
                 *before,
             )
         )
-    return block_kit.rich_text_block(build_block_id(BlockKind.OUTCOME, view.target), elements)
+    return block_kit.rich_text_block(build_block_id(BlockRole.OUTCOME, view.target), elements)
 
 
 def _build_notification(view: QuestionView, now: datetime) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count
 
-from bot.cards.action_names import Action, BlockKind
+from bot.cards.action_names import Action, BlockRole
 from bot.cards.block_kit import (
     Json,
     actions_block,
@@ -223,11 +223,11 @@ def render_overview_menu(text: str = "What would you like to see?") -> SlashComm
     )
 
 
-def add_overview_menu(said: SlashCommandAnswer) -> SlashCommandAnswer:
+def add_overview_menu(answer: SlashCommandAnswer) -> SlashCommandAnswer:
     """Return the answer with the menu's buttons below it, added if they are missing."""
-    if said.blocks[-1].get("block_id") == _build_overview_block_id("looks"):
-        return said
-    return replace(said, blocks=[*said.blocks, _render_overview_buttons()])
+    if answer.blocks[-1].get("block_id") == _build_overview_block_id("looks"):
+        return answer
+    return replace(answer, blocks=[*answer.blocks, _render_overview_buttons()])
 
 
 def _render_overview_buttons() -> Json:
@@ -486,7 +486,7 @@ def _render_call_ending(call: CallHistoryEntry) -> list[Json]:
 
 
 def _build_overview_block_id(name: str, *numbers: int) -> str:
-    return build_block_id(BlockKind.OVERVIEW, name, *numbers)
+    return build_block_id(BlockRole.OVERVIEW, name, *numbers)
 
 
 def describe_asking_place(channel: str) -> str:

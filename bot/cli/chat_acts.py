@@ -1,4 +1,4 @@
-"""The commands with a "/" at the prompt: each sends the bot one wish, or prints a sentence."""
+"""The commands with a "/" at the prompt: each sends the bot one command, or prints a sentence."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class CallNumbers:
         return open_[0] if not number and len(open_) == 1 else None
 
 
-# commands about one call that send the bot what is typed: the wish, and which words it needs
+# what sends the bot a command about one call: its kind, and which words have to be typed
 PLAIN: Mapping[str, tuple[terminal_messages.CommandKind, str]] = {
     "/reject": (terminal_messages.CommandKind.REJECT, "why not"),
     "/send-back": (
@@ -140,16 +140,16 @@ class ChatCommands:
             self._painter.draw_call(self._numbers.assign_number(each), each)
 
     def _send_about_call(
-        self, name: str, wish: terminal_messages.CommandKind, needs: str, rest: str
+        self, name: str, kind: terminal_messages.CommandKind, needs: str, rest: str
     ) -> None:
-        """Send the bot a wish about the call with the typed number, and the words behind that."""
+        """Send the bot a command about the call with the typed number, and the typed words."""
         number, _, words = rest.partition(" ")
         if (call := self._find_call(number, f"{name} 1")) is None:
             return
         if needs and not words.strip():
             self._painter.draw_program_sentence(f"Say {needs}: {name} {number or 1} …")
             return
-        self._ask(terminal_messages.OperatorCommand(wish, call.id, words.strip()), True)
+        self._ask(terminal_messages.OperatorCommand(kind, call.id, words.strip()), True)
 
     def _approve_call(self, rest: str) -> None:
         call = self._find_call(rest.partition(" ")[0], "/approve 1")

@@ -43,14 +43,14 @@ class LineEditor:
         signal.signal(signal.SIGIO, self._handle_sigio)
 
     def read_line(
-        self, prompt: str, style: str = "", *, news: int | None = None, kept: bool = False
+        self, prompt: str, style: str = "", *, news: int | None = None, add_to_history: bool = False
     ) -> str | None:
         """Return the line that is typed; None if something arrived at the descriptor `news` first.
 
-        `style`: the escape sequence before the prompt; `kept`: the arrow keys bring the line back
-        later. Raises EOFError at the end of input.
+        `style`: the escape sequence before the prompt; `add_to_history`: the arrow keys
+        bring the line back later. Raises EOFError at the end of input.
         """
-        self._readline.set_auto_history(kept)
+        self._readline.set_auto_history(add_to_history)
         before = self._readline.get_current_history_length()
         # between these marks stands what takes no room
         asked = f"\x01{style}\x02{prompt}\x01{RESET}\x02" if style else prompt
@@ -58,14 +58,14 @@ class LineEditor:
             with self._interrupt_on_input(news):
                 if news is not None and select.select([news], [], [], 0)[0]:
                     return None
-                line = self._read_prefilled_line(asked, self._typed if kept else "")
+                line = self._read_prefilled_line(asked, self._typed if add_to_history else "")
         except _LineInterruptedError:
             now = self._readline.get_current_history_length()
             if now == before:
                 self._erase_prompt(prompt)
                 return None
             line = self._readline.get_history_item(now) or ""  # it was typed to its end by then
-        if kept:
+        if add_to_history:
             self._typed = ""
         return line
 

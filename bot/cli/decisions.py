@@ -26,8 +26,8 @@ def run_approve(arguments: argparse.Namespace) -> int:
     note = arguments.note.strip()
     if arguments.plan and note:
         raise console.UsageError("a note is for one call: leave out --plan or --note")
-    wish = CommandKind.APPROVE_PLAN if arguments.plan else CommandKind.APPROVE
-    return bot_connection.send_command_and_print(OperatorCommand(wish, arguments.id, note))
+    kind = CommandKind.APPROVE_PLAN if arguments.plan else CommandKind.APPROVE
+    return bot_connection.send_command_and_print(OperatorCommand(kind, arguments.id, note))
 
 
 APPROVE = CommandFunctions(add_approve_arguments, run_approve)

@@ -217,7 +217,7 @@ def _build_core(
         directory = SlackDirectory(client, clock)
     directory = directory or FailingSlackDirectory(no_slack)
     tools = build_tool_registry(settings, client, directory)
-    asking = frozenset(each.name for each in tools if each.asks)
+    asking = frozenset(each.name for each in tools if each.needs_approval)
     written = read_policy(settings.policy_path).model_copy(update={"asking": asking})
     return ReadOnlyCore(
         settings=settings,

@@ -69,12 +69,12 @@ def run_with_read_only_core(see: Callable[[ReadOnlyCore, PlainMentionStyle], int
     )
 
 
-def format_json(told: Any) -> str:
+def format_json(value: Any) -> str:
     """Return a dataclass, a list of them, or a map as JSON.
 
     Times look like 2026-11-24T22:00:00+00:00; durations are seconds.
     """
-    listed = [asdict(each) for each in told] if isinstance(told, list) else told
+    listed = [asdict(each) for each in value] if isinstance(value, list) else value
     plain = listed if isinstance(listed, list | dict) else asdict(listed)
     return json.dumps(plain, ensure_ascii=False, indent=2, default=_encode_json_value)
 

@@ -210,8 +210,8 @@ class SlackDirectory:
         The list of everybody is read again if the name does not match exactly one person.
         """
         found: Mapping[str, str] = {}
-        for anew in (False, True):
-            listed = self.list_people(anew=anew)
+        for refresh in (False, True):
+            listed = self.list_people(refresh=refresh)
             found = {
                 user: str(each.get("name", ""))
                 for user, each in listed.items()
@@ -269,12 +269,12 @@ class SlackDirectory:
         found: frozenset[str] | None = self._look_up(lookups.LookupKind.PRIVATE, user)
         return found or frozenset()
 
-    def list_people(self, *, anew: bool = False) -> Mapping[str, lookups.Json]:
+    def list_people(self, *, refresh: bool = False) -> Mapping[str, lookups.Json]:
         """Return everybody in the workspace by user id, as Slack has them.
 
-        `anew`: read the list again if it is older than 20 seconds, as a name was missing in it.
+        `refresh`: read the list again if it is older than 20 seconds, as a name was missing in it.
         """
-        if anew and self._answers.find_cached_answer(EVERYBODY, NEW) is None:
+        if refresh and self._answers.find_cached_answer(EVERYBODY, NEW) is None:
             self._answers.drop_answers(lookups.LookupKind.PEOPLE)
         found: Mapping[str, lookups.Json] = self._look_up(lookups.LookupKind.PEOPLE)
         return found
@@ -382,10 +382,10 @@ class SlackDirectory:
 
 
 def start_click_lookups(
-    directory: SlackDirectory, policy: Policy, bot_user: str, arrived: Iterable[Delivery]
+    directory: SlackDirectory, policy: Policy, bot_user: str, deliveries: Iterable[Delivery]
 ) -> None:
     """Start the look-ups that deciding these clicks will need; ignore other deliveries."""
-    clicks = [each for each in arrived if each.kind in inbox.CLICKS]
+    clicks = [each for each in deliveries if each.kind in inbox.CLICKS]
     directory.start_lookups(
         (lookups.LookupKind.PERSON, each.user) for each in clicks if each.user != bot_user
     )

@@ -140,9 +140,9 @@ def build_terminal_fields(inputs: Sequence[FieldInput]) -> tuple[TerminalField, 
     return tuple(_build_terminal_field(each) for each in inputs)
 
 
-def get_input_name(made: FieldInput) -> str:
+def get_input_name(field_input: FieldInput) -> str:
     """Return the name of an input, typed before the "=": "amount", "address.city"."""
-    return ".".join(made.slot.names)
+    return ".".join(field_input.slot.names)
 
 
 def build_dialog_state(

@@ -193,15 +193,15 @@ def find_deciders(tx: Transaction, call: Call, now: datetime) -> Approvers | Non
 
 
 def find_request_report(
-    tx: Transaction, tools: Registry, wanted: str, now: datetime
+    tx: Transaction, tools: Registry, typed_id: str, now: datetime
 ) -> RequestReport | None:
     """Return the report on a request, by its own id or by that of one of its calls.
 
     A call's id may have its revision behind it; the report then holds that call alone. The id of a
     sub-agent's run gives the request that it works for. None for an unknown id.
     """
-    call = calls.find_call(tx, strip_revision_from_id(wanted))
-    run = runs.find_run(tx, call.run_id if call else wanted)
+    call = calls.find_call(tx, strip_revision_from_id(typed_id))
+    run = runs.find_run(tx, call.run_id if call else typed_id)
     if run is None:
         return None
     run = sub_agents.get_root_run(tx, run)
@@ -222,15 +222,15 @@ def find_request_report(
     )
 
 
-def strip_revision_from_id(wanted: str) -> str:
+def strip_revision_from_id(typed_id: str) -> str:
     """Return a call's id without its revision; any other id as it is."""
-    target = parse_call_target(wanted)
-    return target.call if target else wanted
+    target = parse_call_target(typed_id)
+    return target.call if target else typed_id
 
 
-def parse_call_target(wanted: str) -> CallTarget | None:
+def parse_call_target(typed_id: str) -> CallTarget | None:
     """Return the call that an id with its revision names; None for any other text."""
-    match decode_click(Action.APPROVE, wanted):
+    match decode_click(Action.APPROVE, typed_id):
         case Click(target=CallTarget() as target):
             return target
     return None

@@ -143,7 +143,7 @@ class OperatorCallFinder:
 
     def format_person(self, person: str) -> str:
         """Return the name of the person with this Slack user id."""
-        return strip_mrkdwn(self._host.named(user_mention(person)))
+        return strip_mrkdwn(self._host.add_names(user_mention(person)))
 
     def _list_form_fields(
         self, tx: Transaction, call: Call, question: AskedQuestion | None
@@ -333,9 +333,9 @@ class ChatFollower:
         An answer is followed by how its calls ended, or what it says wrongly about that.
         """
         body = outbox.parse_message_body(row)
-        text = self._host.named(str(body.get("text") or ""))
+        text = self._host.add_names(str(body.get("text") or ""))
         if row.kind is MessageKind.ANSWER:
-            below = [strip_mrkdwn(self._host.named(each)) for each in body.get("outcomes", ())]
+            below = [strip_mrkdwn(self._host.add_names(each)) for each in body.get("outcomes", ())]
             below += [f"{OTHERWISE} {body['record']}"] if body.get("record") else []
             said = "\n\n".join(filter(None, [replace_notifying_mentions(text), *below]))
             return ChatEvent(ChatEventKind.ANSWER, row.run_id, said, id=row.key)
@@ -365,19 +365,19 @@ class OperatorCommandExecutor:
         self._acts = CommandDeliveryBuilder(host, operator)
         self._ending = threading.Event()
 
-    def run_command(self, asking: OperatorCommand) -> CommandResult:
+    def run_command(self, command: OperatorCommand) -> CommandResult:
         """Carry out a command and return its result. Waits for the loop, up to PATIENCE seconds."""
-        match asking.wish:
+        match command.kind:
             case CommandKind.PENDING:
                 return CommandResult(True, "", calls=self._seen.list_actionable_calls())
             case CommandKind.LOOK:
-                found = self._seen.find_call(strip_revision_from_id(asking.target))
+                found = self._seen.find_call(strip_revision_from_id(command.target))
                 if found is None:
                     return CommandResult(False, UNKNOWN_CALL)
                 return CommandResult(True, "", calls=(found,))
             case _:
                 try:
-                    typed = self._acts.prepare_command(asking)
+                    typed = self._acts.prepare_command(command)
                 except CommandRefusedError as error:
                     return CommandResult(False, str(error))
                 return self._store_and_await_result(typed)
@@ -401,7 +401,7 @@ class OperatorCommandExecutor:
         found = [each for each in rows if each]
         if any(each.status is DeliveryStatus.BROKEN for each in found):
             return CommandResult(False, COMMAND_FAILED)
-        told = [strip_mrkdwn(self._host.named(each.answer)) for each in found if each.answer]
+        told = [strip_mrkdwn(self._host.add_names(each.answer)) for each in found if each.answer]
         if said := typed.describe_result(found):
             return CommandResult(True, "\n".join([said, *told]), run=found[0].run_id or "")
         return CommandResult(False, "\n".join(told) or COMMAND_FAILED)

@@ -92,7 +92,7 @@ class CommandKind(StrEnum):
 class OperatorCommand:
     """One command of the operator's."""
 
-    wish: CommandKind
+    kind: CommandKind
     target: str = ""  # as it was shown: "PCG7SqfUal4mukN38Utqcw:1"
     words: str = ""  # a note, why not, an answer, a request
     values: Mapping[str, str] = field(default_factory=dict)  # what was typed, by the field's name
@@ -134,15 +134,15 @@ class ChatEvent:
 _ANSWERING, _HAPPENING = TypeAdapter(CommandResult), TypeAdapter(ChatEvent)
 
 
-def encode_as_json_line(said: CommandResult | ChatEvent) -> bytes:
+def encode_as_json_line(message: CommandResult | ChatEvent) -> bytes:
     """Return a message as a line of JSON, in UTF-8."""
-    return json.dumps(asdict(said), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+    return json.dumps(asdict(message), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
-def parse_command_result(said: Any) -> CommandResult:
+def parse_command_result(body: Any) -> CommandResult:
     """Return the result of a command from parsed JSON; raises MalformedBotMessageError."""
     try:
-        return _ANSWERING.validate_python(said)
+        return _ANSWERING.validate_python(body)
     except ValidationError:
         raise MalformedBotMessageError("no answer") from None
 

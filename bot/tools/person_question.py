@@ -206,11 +206,11 @@ def build_suggested_answers(question: AskPerson) -> AnswerValues:
     return found
 
 
-def normalise_answer_if_valid(question: AskPerson, given: AnswerValues) -> AnswerValues | None:
+def normalise_answer_if_valid(question: AskPerson, answer: AnswerValues) -> AnswerValues | None:
     """Return the given answers as JSON values of the fields' types; None if they do not fit."""
     try:
         found: BaseModel = build_answer_form_tool(question).arguments.model_validate_json(
-            json.dumps(given)
+            json.dumps(answer)
         )
     except ValidationError:
         return None

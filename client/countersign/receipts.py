@@ -339,8 +339,8 @@ def split_receipt_file(text: str) -> Sequence[tuple[str, str | None]]:
 
 
 @dataclass(frozen=True, slots=True)
-class ReceiptCheck:
-    """What a program demands of the receipt of each call that it claims, before it runs it."""
+class ReceiptVerifier:
+    """Checks the receipt of each call that a program claims, before the program runs the call."""
 
     keys: Mapping[str, Ed25519PublicKey]
     approvers: int
@@ -357,6 +357,6 @@ class ReceiptCheck:
         )
 
 
-def load_receipt_check(path: str | PathLike[str], approvers: int) -> ReceiptCheck:
-    """Return the check with the public keys in this file; raises OSError and ReceiptError."""
-    return ReceiptCheck(read_public_keys(Path(path).read_text("utf-8")), approvers)
+def load_receipt_verifier(path: str | PathLike[str], approvers: int) -> ReceiptVerifier:
+    """Return a verifier with the public keys in this file; raises OSError and ReceiptError."""
+    return ReceiptVerifier(read_public_keys(Path(path).read_text("utf-8")), approvers)

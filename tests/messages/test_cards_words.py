@@ -105,7 +105,7 @@ SAID = {
     "call_done_notice": (EVIL, EVIL),
     "call_failed_notice": (EVIL, EVIL),
     "call_outcome_unknown_notice": (EVIL,),
-    "call_handed_over_notice": (EVIL,),
+    "outcome_not_reported_notice": (EVIL,),
     "call_not_done_notice": (EVIL, EVIL),
     "no_approver_asked_notice": (EVIL,),
     "policy_forbids_sentence": (EVIL,),

@@ -245,10 +245,10 @@ class CommandTemplate:
         ]
 
 
-def run_command(words: Sequence[str], values: Mapping[str, Any]) -> int:
+def run_approved_command(words: Sequence[str], values: Mapping[str, Any]) -> int:
     """Run a command to its end, and return its exit code; -15 if signal 15 ended it.
 
-    Raises OSError and ValueError if the command cannot be started.
+    Its environment has the `values` as JSON. Raises OSError and ValueError if it cannot be started.
     """
     environment = {**os.environ, ALL: json.dumps(values)}
     child = subprocess.Popen(words, env=environment)  # noqa: S603 # what people have approved
@@ -422,7 +422,7 @@ def _run_job_command(command: CommandTemplate, values: dict[str, Any]) -> tuple[
         return None, f"It was not started: there is no value {error.args[0]}"
     print_progress(f"Approved; running {shlex.join(words)}")
     try:
-        code = run_command(words, values)
+        code = run_approved_command(words, values)
     except (OSError, ValueError) as error:
         return None, f"It could not be started ({error})"
     return code, f"It ended with exit code {code}" if code >= 0 else f"Signal {-code} ended it"
