@@ -56,9 +56,26 @@ def filter_people_still_away(
     return [(user, until) for user, until in found if until is None or now < until]
 
 
+def find_sleepers(
+    authority: Authority, people: Collection[str], now: datetime, deadline: datetime | None
+) -> tuple[frozenset[str], datetime | None]:
+    """Return who of these people sleeps, or the first morning to wait for, where all do.
+
+    Nobody, where all sleep until the deadline. Looks them up.
+    """
+    found = authority.directory.find_people(people).items()
+    ends = ((user, each.find_end_of_night(now)) for user, each in found)
+    mornings = {user: end for user, end in ends if end is not None}
+    if not people or mornings.keys() != set(people):
+        return frozenset(mornings), None
+    first = min(mornings.values())
+    return frozenset(), None if deadline and deadline <= first else first
+
+
 log = logging.getLogger("countersign.placement")
 # direct messages one card is copied to at most; more approvers than that need a channel
 MOST_MESSAGES = 50
+MOST_NAMES = 20  # people named in one line
 
 
 class CardPlaceKind(StrEnum):

@@ -7,18 +7,22 @@ from datetime import timedelta
 
 import pytest
 
-from tests.stories.harness import SUPPORT, Harness
+from tests.stories.asked_people import question
+from tests.stories.harness import FINANCE, SUPPORT, Harness
 from tests.stories.messages import words
-from tests.stories.steps import later, showing, waiting
+from tests.stories.steps import arrived, later, showing, waiting
 from tests.stories.test_away import status
+from tests.stories.test_break_glass import AGAIN, ASKED, ran
 
 ANA, CLEO, DAN = "<@UANA00001>", "<@UCLEO0001>", "<@UDAN00001>"
 REMINDED, ESCALATED = "this still waits for a decision", "now you may, too"
+UNANSWERED = "still waits for an answer"
 POLICY = """
 [defaults]
 approvers = ["UANA00001", "UCLEO0001"]
 deadline = "20h"
 reminders = ["10m"]
+break_glass = ["UBEN00001"]
 
 [[rule]]
 tool = "wipe"
@@ -43,6 +47,16 @@ def hour(harness: Harness, who: str, at: int) -> None:
     offset = (at - now.hour + 12) % 24 - 12
     person.tz, person.tz_offset = "Etc/Somewhere", offset * 3600
     status(harness, who)
+
+
+def take(harness: Harness, policy: str) -> None:
+    """Another policy is in force."""
+    (harness.folder / "policy.toml").write_text(policy, "utf-8")
+    digest = harness.app.core.policy.digest
+    for _ in range(2):
+        harness.clock.advance(4)
+        harness.settle()
+    harness.slack.wait(lambda: harness.app.core.policy.digest != digest)
 
 
 @pytest.fixture(autouse=True)
@@ -112,3 +126,88 @@ def test_an_escalation_reaches_who_is_awake(harness: Harness) -> None:
     line = words(harness.said(SUPPORT, thread, ESCALATED))
     assert DAN in line
     assert ANA not in words(harness.said(SUPPORT, thread, REMINDED))
+
+
+def test_a_question_reminds_those_who_are_awake(harness: Harness) -> None:
+    """Of a group that was asked, whoever sleeps halfway to the deadline is not named."""
+    hour(harness, "ana", 13)
+    waiting_for = question(question="Which lamp?", to="@shop-leads")
+    thread = waiting(harness, waiting_for)
+    assert harness.card(SUPPORT, thread, "ana", "answer")
+    later(harness, 36_060)
+    line = words(harness.said(SUPPORT, thread, UNANSWERED))
+    assert CLEO in line
+    assert ANA not in line
+    assert "S0LEADS" not in line
+
+
+def test_a_question_waits_for_the_first_morning(harness: Harness) -> None:
+    """Where all of those asked sleep, they are reminded at eight, once, and all of them."""
+    hour(harness, "ana", 13)
+    hour(harness, "cleo", 17)
+    thread = waiting(harness, question(question="Which quilt?", to="@shop-leads"))
+    assert harness.card(SUPPORT, thread, "ana", "answer")
+    later(harness, 36_060)
+    assert not showing(harness, SUPPORT, thread, UNANSWERED)
+    later(harness, 5 * 3600)
+    line = words(harness.said(SUPPORT, thread, UNANSWERED))
+    assert CLEO in line
+    assert ANA not in line
+    later(harness, 2 * 3600)
+    assert len(showing(harness, SUPPORT, thread, UNANSWERED)) == 1
+
+
+def test_a_question_in_direct_messages_wakes_nobody(harness: Harness) -> None:
+    """Of those who have it in their direct messages, only who is awake gets a line below it."""
+    ben, dan = harness.person("ben"), harness.person("dan")
+    harness.slack.set_group("nobody", ["ben", "dan"])
+    arrived(harness)
+    hour(harness, "dan", 13)
+    asked = question(question="Which bulb?", to="@nobody")
+    assert waiting(harness, asked, who="ana", channel=FINANCE)
+    for each in (ben, dan):
+        harness.slack.wait(lambda who=each: "Which bulb?" in str(who.messages(who.dm_channel)))
+    later(harness, 36_060)
+    harness.slack.wait(lambda: UNANSWERED in str(ben.everything(ben.dm_channel)))
+    assert UNANSWERED not in str(dan.everything(dan.dm_channel))
+    harness.slack.set_group("nobody", [])
+
+
+def test_questions_are_urgent_where_the_defaults_say_so(harness: Harness) -> None:
+    """The same question reminds at night under a policy whose defaults are urgent."""
+    take(harness, POLICY.replace("[defaults]", "[defaults]\nurgent = true"))
+    for who in ("ana", "cleo"):
+        hour(harness, who, 13)
+    thread = waiting(harness, question(question="Which alarm?", to="@shop-leads"))
+    assert harness.card(SUPPORT, thread, "ana", "answer")
+    later(harness, 36_060)
+    assert "S0LEADS" in words(harness.said(SUPPORT, thread, UNANSWERED))
+    take(harness, POLICY)
+
+
+def test_a_request_to_look_waits_for_the_first_morning(harness: Harness) -> None:
+    """What was run without approval at night is looked at by day; it is asked once till then."""
+    for who in ("ana", "cleo"):
+        hour(harness, who, 22)
+    hour(harness, "dan", 23)
+    thread, _ = ran(harness, "at night")
+    later(harness, 1860)
+    assert not showing(harness, SUPPORT, thread, ASKED)
+    later(harness, 9 * 3600)
+    line = words(harness.said(SUPPORT, thread, ASKED))
+    assert "<@UDAN00001>" in line
+    assert ANA not in line
+    assert not showing(harness, SUPPORT, thread, AGAIN)
+
+
+def test_a_request_to_look_reaches_who_is_awake(harness: Harness) -> None:
+    """Whoever comes in by the escalation and is awake is asked then, and not in the morning."""
+    for who in ("ana", "cleo"):
+        hour(harness, who, 22)
+    hour(harness, "dan", 12)
+    thread, _ = ran(harness, "by day elsewhere")
+    assert not showing(harness, SUPPORT, thread, ASKED)
+    later(harness, 1860)
+    line = words(harness.said(SUPPORT, thread, ASKED))
+    assert DAN in line
+    assert ANA not in line
