@@ -61,11 +61,15 @@ def find_sleepers(
 ) -> tuple[frozenset[str], datetime | None]:
     """Return who of these people sleeps, or the first morning to wait for, where all do.
 
+    That is at night in their time zone, and while they want no notifications in Slack.
     Nobody, where all sleep until the deadline. Looks them up.
     """
     found = authority.directory.find_people(people).items()
     ends = ((user, each.find_end_of_night(now)) for user, each in found)
     mornings = {user: end for user, end in ends if end is not None}
+    for user, (start, end) in authority.directory.find_quiet_hours(people).items():
+        if start <= now < end:
+            mornings[user] = max(end, mornings.get(user, end))
     if not people or mornings.keys() != set(people):
         return frozenset(mornings), None
     first = min(mornings.values())

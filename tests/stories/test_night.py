@@ -1,4 +1,4 @@
-"""Reminders keep a person's night, and the deadline does not move for it."""
+"""Reminders keep a person's night and their pauses, and the deadline does not move for it."""
 
 from __future__ import annotations
 
@@ -67,6 +67,7 @@ def _zones_unknown(harness: Harness) -> Iterator[None]:
     later(harness, int((full - now).total_seconds()))
     yield
     for who in ("ana", "cleo", "dan"):
+        harness.person(who).set_do_not_disturb()
         harness.person(who).person.tz = ""
         status(harness, who)
 
@@ -210,4 +211,83 @@ def test_a_request_to_look_reaches_who_is_awake(harness: Harness) -> None:
     later(harness, 1860)
     line = words(harness.said(SUPPORT, thread, ASKED))
     assert DAN in line
+    assert ANA not in line
+
+
+def pause(harness: Harness, who: str, seconds: int) -> None:
+    """Somebody pauses their notifications for that time."""
+    until = int(harness.clock.now().timestamp()) + seconds
+    harness.person(who).set_do_not_disturb(until=until)
+
+
+def asked_about(harness: Harness, since: int) -> int:
+    """How often Slack was asked who is not to be disturbed, since so many requests."""
+    return sum(each.method == "dnd.teamInfo" for each in harness.slack.requests[since:])
+
+
+def test_who_has_paused_notifications_is_not_reminded(harness: Harness) -> None:
+    """Others are; whoever has paused for a shorter time than that is, too."""
+    thread = waiting(harness, ("put", {"text": "bell"}))
+    assert harness.card(SUPPORT, thread)
+    pause(harness, "ana", 7200)
+    pause(harness, "cleo", 600)
+    later(harness, 660)
+    line = words(harness.said(SUPPORT, thread, REMINDED))
+    assert CLEO in line
+    assert ANA not in line
+
+
+def test_ana_has_paused_until_nine(harness: Harness) -> None:
+    """It is night for Cleo, and Ana is reminded at nine by her clock, not at eight."""
+    hour(harness, "ana", 5)
+    hour(harness, "cleo", 20)
+    pause(harness, "ana", 4 * 3600)
+    thread = waiting(harness, ("put", {"text": "alarm clock"}))
+    assert harness.card(SUPPORT, thread)
+    later(harness, 3 * 3600 + 600)
+    assert not showing(harness, SUPPORT, thread, REMINDED)
+    later(harness, 3000)
+    line = words(harness.said(SUPPORT, thread, REMINDED))
+    assert ANA in line
+    assert CLEO not in line
+
+
+def test_hours_of_every_day_are_kept(harness: Harness) -> None:
+    """Do-not-disturb hours count by day, too, and end with the hour that was set."""
+    for who in ("ana", "cleo"):
+        hour(harness, who, 12)
+        harness.person(who).set_do_not_disturb(hours="12:00-13:00")
+    thread = waiting(harness, ("put", {"text": "lunch"}))
+    assert harness.card(SUPPORT, thread)
+    later(harness, 660)
+    assert not showing(harness, SUPPORT, thread, REMINDED)
+    later(harness, 3000)
+    assert ANA in words(harness.said(SUPPORT, thread, REMINDED))
+
+
+def test_what_is_urgent_asks_about_no_pause(harness: Harness) -> None:
+    """It reminds whoever has paused their notifications, and looks nobody up for that."""
+    for who in ("ana", "cleo"):
+        pause(harness, who, 7200)
+    since = len(harness.slack.requests)
+    thread = waiting(harness, ("wipe", {"text": "fire"}))
+    assert harness.card(SUPPORT, thread)
+    later(harness, 660)
+    assert ANA in words(harness.said(SUPPORT, thread, REMINDED))
+    assert not asked_about(harness, since)
+
+
+def test_where_slack_does_not_say_the_night_is_kept(harness: Harness) -> None:
+    """A look-up that fails names who has paused, and still not who sleeps."""
+    hour(harness, "ana", 23)
+    thread = waiting(harness, ("put", {"text": "no answer"}))
+    assert harness.card(SUPPORT, thread)
+    pause(harness, "cleo", 7200)
+    harness.slack.faults.fail("dnd.teamInfo", "fatal_error", times=20)
+    since = len(harness.slack.requests)
+    later(harness, 660)
+    line = words(harness.said(SUPPORT, thread, REMINDED))
+    harness.slack.faults.clear()
+    assert asked_about(harness, since)
+    assert CLEO in line
     assert ANA not in line
