@@ -15,12 +15,12 @@ from bot.approvals.call_state import count_missing_approvals, describe_call_effe
 from bot.approvals.call_views import build_call_view
 from bot.approvals.edits import ForbiddenEdit, UnchangedEdit
 from bot.approvals.person_questions import find_question, is_question_to_person
+from bot.approvals.question_answers import AnswerHandler
 from bot.cards.action_names import Action, DialogId
 from bot.cards.block_kit import MAX_WORDS
 from bot.cards.button_codec import CallTarget, CardTarget, RunTarget
 from bot.cards.field_inputs import FieldInput
 from bot.cards.field_layout import FieldErrors
-from bot.cards.question_message import parse_question_answer_submission
 from bot.cards.slack_text import strip_mrkdwn
 from bot.policy.authority import LookupPendingError
 from bot.runs.surfaces import Host
@@ -205,7 +205,9 @@ class CommandDeliveryBuilder:
         if asking.words and len(inputs) == 1:
             values = {operator_input.get_input_name(inputs[0]): asking.words}
         state = _build_state(inputs, values)
-        errors = parse_question_answer_submission(question.asked, state)
+        errors = AnswerHandler(self._host.store, self._host.authority).parse_submission(
+            question, state
+        )
         if isinstance(errors, FieldErrors):
             raise CommandRefusedError(operator_input.format_field_errors(errors, inputs))
         made = operator_input.build_dialog_submission_delivery(

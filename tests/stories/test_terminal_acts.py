@@ -148,6 +148,18 @@ def test_a_question_is_answered_there(harness: Harness, capsys: pytest.CaptureFi
     assert code == 1
 
 
+def test_a_name_is_typed_there(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
+    """A person is named as in a request; who is not there is refused before anything is sent."""
+    thread = ask(harness, question(question="Who takes over?", kind="person", to=ANA))
+    harness.slack.wait(lambda: harness.calls_in(thread))
+    [call] = harness.calls_in(thread)
+    code, said = command(capsys, "answer", f"{call.id}:1", "@nobody-here")
+    assert (code, "There is nobody called @nobody-here" in said) == (1, True)
+    assert command(capsys, "answer", f"{call.id}:1", "@dan")[0] == 0
+    assert '"<@UDAN00001>"' in outcome(harness, "ANSWERED")
+    assert "UDAN00001" in command(capsys, "show", call.id)[1]
+
+
 def test_who_cannot_say_declines(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
     """The agent hears that it was declined."""
     thread = ask(harness, question(question="Which shelf was it?", to=ANA))
