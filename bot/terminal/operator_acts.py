@@ -69,7 +69,11 @@ class CommandDeliveryBuilder:
     def prepare_command(self, asking: terminal_messages.OperatorCommand) -> PreparedCommand:
         """Return a command that changes something as deliveries; raises CommandRefusedError."""
         match asking.wish:
-            case terminal_messages.CommandKind.APPROVE | terminal_messages.CommandKind.REJECT:
+            case (
+                terminal_messages.CommandKind.APPROVE
+                | terminal_messages.CommandKind.REJECT
+                | terminal_messages.CommandKind.BREAK_GLASS
+            ):
                 return self._build_vote(asking)
             case terminal_messages.CommandKind.APPROVE_PLAN:
                 return self._build_plan_approval(asking)
@@ -91,12 +95,8 @@ class CommandDeliveryBuilder:
                 return _prepare_delivery(made, terminal_messages.STATEMENT_SAVED)
 
     def _build_vote(self, asking: terminal_messages.OperatorCommand) -> PreparedCommand:
-        """Return the vote that approves or rejects one call at the revision the operator saw."""
-        verb = (
-            CallVerb.APPROVE
-            if asking.wish is terminal_messages.CommandKind.APPROVE
-            else CallVerb.REJECT
-        )
+        """Return the operator's vote on one call, at the revision they saw."""
+        verb = CallVerb(asking.wish)
         target, call, run = self._find_call(asking.target)
         if is_question_to_person(call):
             raise CommandRefusedError(terminal_messages.CALL_IS_QUESTION)
@@ -104,7 +104,7 @@ class CommandDeliveryBuilder:
             raise CommandRefusedError(
                 terminal_messages.text_too_long_sentence(MAX_WORDS, len(asking.words))
             )
-        if verb is CallVerb.APPROVE:
+        if verb is not CallVerb.REJECT:
             with self._host.store.read() as tx:
                 self._require_nothing_hidden(tx, [call])
         made = operator_input.build_vote_delivery(verb, target, asking.words, run, self._operator)
