@@ -347,7 +347,7 @@ class Core:
                 self._build_program_calls().expire_lapsed_claims,
             ),
             send_reminders=(
-                ReminderSender(*about, self.authority).send_due_reminders,
+                ReminderSender(*about, self.authority, self.policy).send_due_reminders,
                 DelegateNotifier(*about, self.authority).notify_new_delegates,
             ),
             reload_policy=self._build_policy_reloader().reload_if_changed,

@@ -376,14 +376,14 @@ def list_waiting_questions(tx: Transaction, tool: str, team: str, at: datetime) 
     return fetch_readable_rows(tx, Call, col(Call.id), _QUESTIONS, tool_=tool, team_=team, at_=at)
 
 
-def stop_question_reminders(tx: Transaction, call: Call) -> bool:
-    """Stop reminders of an open question; False if the call is revised or decided by now."""
+def schedule_question_reminder(tx: Transaction, call: Call, next_at: datetime | None) -> bool:
+    """Set the next reminder of an open question; False if it is revised or decided by now."""
     where = (
         col(Call.id) == call.id,
         col(Call.revision) == call.revision,
         col(Call.status) == CallStatus.PENDING,
     )
-    return tx.execute(update(Call).where(*where).values(next_at=None)).rowcount == 1
+    return tx.execute(update(Call).where(*where).values(next_at=next_at)).rowcount == 1
 
 
 def is_question_being_posted(tx: Transaction, tool: str, channel: str) -> bool:

@@ -20,8 +20,9 @@ from bot.cards.field_layout import FieldErrors, render_field_input
 from bot.cards.field_slots import build_slots, get_value_at_keys
 from bot.cards.field_values import list_argument_values
 from bot.cards.notices import asking_server_line, away_approvers_note
-from bot.cards.views import UNSET, DelegatedTask
+from bot.cards.views import UNSET, ArgumentValue, DelegatedTask
 from bot.tools import person_question
+from bot.tools.names import SlackIdResolver
 from countersign.durations import format_rough_duration
 from storage.states import CallStatus
 
@@ -59,14 +60,19 @@ def render_question_answer_dialog(
 
 
 def parse_question_answer_submission(
-    question: person_question.AskPerson, state: Mapping[str, Mapping[str, Any]]
+    question: person_question.AskPerson,
+    state: Mapping[str, Mapping[str, Any]],
+    names: SlackIdResolver,
 ) -> person_question.AnswerValues | FieldErrors:
-    """Return the answer from a submitted dialog, given `view.state.values`, or the errors."""
+    """Return the answer from a submitted dialog, given `view.state.values`, or the errors.
+
+    `names` look people and channels up.
+    """
     tool, initial = (
         person_question.build_answer_form_tool(question),
         person_question.build_suggested_answers(question),
     )
-    parsed = parse_edit_submission(tool, initial, state)
+    parsed = parse_edit_submission(tool, initial, state, names)
     if isinstance(parsed, FieldErrors):
         return parsed
     first = build_slots(tool, initial)[0].block_id
@@ -82,21 +88,31 @@ ReadableAnswerValue = tuple[str, str, str | None]
 def list_readable_answer_values(
     question: person_question.AskPerson, answers: person_question.AnswerValues
 ) -> tuple[ReadableAnswerValue, ...]:
-    """Return each value as a person reads it, with the agent's suggestion if it was corrected."""
+    """Return each value as a person reads it, with the agent's suggestion if it was corrected.
+
+    People and channels are mentions.
+    """
     tool, initial = (
         person_question.build_answer_form_tool(question),
         person_question.build_suggested_answers(question),
     )
-    before = {each.label: each.text for each in list_argument_values(tool, {**answers, **initial})}
+    before = {
+        each.label: _read(each) for each in list_argument_values(tool, {**answers, **initial})
+    }
     told = [field.label for field in question.list_answer_fields() if field.suggestion]
     return tuple(
         (
             each.label,
-            each.text,
-            before[each.label] if each.label in told and before[each.label] != each.text else None,
+            text,
+            before[each.label] if each.label in told and before[each.label] != text else None,
         )
         for each in list_argument_values(tool, answers)
+        for text in [_read(each)]
     )
+
+
+def _read(value: ArgumentValue) -> str:
+    return slack_text.join_mentions(value.mentions) or value.text
 
 
 CHOOSING = (
@@ -279,42 +295,31 @@ def _render_answer(view: QuestionView) -> block_kit.Json:
         else []
     )
     elements = [block_kit.rich_text_line(*leaves)]
+    kinds = {each.label: each.kind for each in view.asked.list_answer_fields()}
     told = [] if view.declined else [each for each in view.lines if each[1] != UNSET]
     for label, text, by_model in told:
-        head = (
-            [
-                block_kit.text_leaf(
-                    f"{slack_text.shorten_text(slack_text.show_hidden_characters(label), 80)}: "
-                )
-            ]
-            if len(view.lines) > 1
-            else []
-        )
-        said = text.capitalize() if view.asked.kind is person_question.AnswerKind.YES_NO else text
-        visible = slack_text.isolate_right_to_left_text(
-            slack_text.show_hidden_characters(by_model or "")
-        )
-        before = (
-            [block_kit.text_leaf(f" (suggested: {slack_text.shorten_text(visible, 200)})")]
-            if by_model
-            else []
-        )
-        elements.append(
-            block_kit.rich_text_line(
-                *head,
-                block_kit.text_leaf(
-                    slack_text.shorten_text(
-                        slack_text.isolate_right_to_left_text(
-                            slack_text.show_hidden_characters(said)
-                        ),
-                        QUOTED,
-                    ),
-                    bold=True,
-                ),
-                *before,
-            )
-        )
+        kind = kinds.get(label, view.asked.kind)
+        shown = slack_text.shorten_text(slack_text.show_hidden_characters(label), 80)
+        head = [block_kit.text_leaf(f"{shown}: ")] if len(view.lines) > 1 else []
+        said = text.capitalize() if kind is person_question.AnswerKind.YES_NO else text
+        value = _render_answer_text(kind, _make_readable(said, QUOTED), bold=True)
+        before = f" (suggested: {_make_readable(by_model, 200)})" if by_model else ""
+        elements.append(block_kit.rich_text_line(*head, *value, *_render_answer_text(kind, before)))
     return block_kit.rich_text_block(build_block_id(BlockRole.OUTCOME, view.target), elements)
+
+
+def _make_readable(text: str, limit: int) -> str:
+    visible = slack_text.isolate_right_to_left_text(slack_text.show_hidden_characters(text))
+    return slack_text.shorten_text(visible, limit)
+
+
+def _render_answer_text(
+    kind: person_question.AnswerKind, text: str, **style: bool
+) -> list[block_kit.Json]:
+    """Return the leaves of a text in which only an answer of this kind may mention anybody."""
+    if kind in person_question.NAMED:
+        return block_kit.text_leaves_with_mentions(text, **style)
+    return [block_kit.text_leaf(text, **style)] if text else []
 
 
 def _build_notification(view: QuestionView, now: datetime) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from bot.cards import call_pieces
@@ -104,7 +105,10 @@ class ChatCommands:
         self._acts: Mapping[str, Callable[[str], None]] = {
             "/help": lambda _: painter.draw_program_sentence(HELP),
             "/pending": lambda _: self._list_pending_calls(),
-            "/approve": self._approve_call,
+            "/approve": partial(self._let_call_run, "/approve", "approve", ""),
+            "/break-glass": partial(
+                self._let_call_run, "/break-glass", "break_glass", "why it cannot wait"
+            ),
             "/answer": self._answer_question,
             "/all": self._approve_plan,
             "/edit": self._edit_call,
@@ -151,17 +155,19 @@ class ChatCommands:
             return
         self._ask(terminal_messages.OperatorCommand(kind, call.id, words.strip()), True)
 
-    def _approve_call(self, rest: str) -> None:
-        call = self._find_call(rest.partition(" ")[0], "/approve 1")
+    def _let_call_run(self, name: str, wish: str, needs: str, rest: str) -> None:
+        """Approve a call, or run it without approval, once that is confirmed where it has to be."""
+        call = self._find_call(rest.partition(" ")[0], f"{name} 1")
         if call is None:
             return
         # who may not is told so by the bot
-        asks = call.is_final and terminal_messages.AllowedAction.APPROVE in call.may
-        if asks and not self._confirm(
-            call_pieces.build_approval_confirmation(call.effect, call.final or call_pieces.FINAL)
-        ):
+        asks = call.is_final and terminal_messages.AllowedAction(wish) in call.may
+        sure = call_pieces.build_approval_confirmation(call.effect, call.final or call_pieces.FINAL)
+        if needs:
+            sure = replace(sure, title="Run this without approval?", yes="Run it")
+        if asks and not self._confirm(sure):
             return
-        self._send_about_call("/approve", terminal_messages.CommandKind.APPROVE, "", rest)
+        self._send_about_call(name, terminal_messages.CommandKind(wish), needs, rest)
 
     def _approve_plan(self, rest: str) -> None:
         if (call := self._find_call(rest, "/all 1")) is None:

@@ -126,6 +126,7 @@ Type what you want; the agent hears it, and Slack keeps it.
 /approve 1 [note]  approve 1 as it is shown
 /edit 1            change it
 /reject 1 why      reject it
+/break-glass 1 why run it at once without approval, where the policy lets you
 /all 1             approve all of the plan it is part of
 /send-back 1 what  have its plan made anew, otherwise
 /answer 1 words    answer a question
@@ -227,6 +228,7 @@ KEYS = {
     AllowedAction.APPROVE: "/approve {n}",
     AllowedAction.EDIT: "/edit {n}",
     AllowedAction.REJECT: "/reject {n} why",
+    AllowedAction.BREAK_GLASS: "/break-glass {n} why",
     AllowedAction.ANSWER: "/answer {n} words, /decline {n}",
     AllowedAction.RESOLVE: "/done {n}, /not-done {n}, /again {n}",
 }

@@ -95,6 +95,7 @@ class FailingSlackDirectory:
         list_people
     ) = _fail
     list_common_private_channels = find_owners = find_public_channel_name = _fail
+    find_quiet_hours = _fail
 
 
 # Durations and moments as they are typed behind an option.

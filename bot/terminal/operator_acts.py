@@ -15,12 +15,12 @@ from bot.approvals.call_state import count_missing_approvals, describe_call_effe
 from bot.approvals.call_views import build_call_view
 from bot.approvals.edits import ForbiddenEdit, UnchangedEdit
 from bot.approvals.person_questions import find_question, is_question_to_person
+from bot.approvals.question_answers import AnswerHandler
 from bot.cards.action_names import Action, DialogId
 from bot.cards.block_kit import MAX_WORDS
 from bot.cards.button_codec import CallTarget, CardTarget, RunTarget
 from bot.cards.field_inputs import FieldInput
 from bot.cards.field_layout import FieldErrors
-from bot.cards.question_message import parse_question_answer_submission
 from bot.cards.slack_text import strip_mrkdwn
 from bot.policy.authority import LookupPendingError
 from bot.runs.surfaces import Host
@@ -69,7 +69,11 @@ class CommandDeliveryBuilder:
     def prepare_command(self, command: terminal_messages.OperatorCommand) -> PreparedCommand:
         """Return a command that changes something as deliveries; raises CommandRefusedError."""
         match command.kind:
-            case terminal_messages.CommandKind.APPROVE | terminal_messages.CommandKind.REJECT:
+            case (
+                terminal_messages.CommandKind.APPROVE
+                | terminal_messages.CommandKind.REJECT
+                | terminal_messages.CommandKind.BREAK_GLASS
+            ):
                 return self._build_vote(command)
             case terminal_messages.CommandKind.APPROVE_PLAN:
                 return self._build_plan_approval(command)
@@ -91,12 +95,8 @@ class CommandDeliveryBuilder:
                 return _prepare_delivery(made, terminal_messages.STATEMENT_SAVED)
 
     def _build_vote(self, command: terminal_messages.OperatorCommand) -> PreparedCommand:
-        """Return the vote that approves or rejects one call at the revision the operator saw."""
-        verb = (
-            CallVerb.APPROVE
-            if command.kind is terminal_messages.CommandKind.APPROVE
-            else CallVerb.REJECT
-        )
+        """Return the operator's vote on one call, at the revision they saw."""
+        verb = CallVerb(command.kind)
         target, call, run = self._find_call(command.target)
         if is_question_to_person(call):
             raise CommandRefusedError(terminal_messages.CALL_IS_QUESTION)
@@ -104,7 +104,7 @@ class CommandDeliveryBuilder:
             raise CommandRefusedError(
                 terminal_messages.text_too_long_sentence(MAX_WORDS, len(command.words))
             )
-        if verb is CallVerb.APPROVE:
+        if verb is not CallVerb.REJECT:
             with self._host.store.read() as tx:
                 self._require_nothing_hidden(tx, [call])
         made = operator_input.build_vote_delivery(verb, target, command.words, run, self._operator)
@@ -205,7 +205,9 @@ class CommandDeliveryBuilder:
         if command.words and len(inputs) == 1:
             values = {operator_input.get_input_name(inputs[0]): command.words}
         state = _build_state(inputs, values)
-        errors = parse_question_answer_submission(question.asked, state)
+        errors = AnswerHandler(self._host.store, self._host.authority).parse_submission(
+            question, state
+        )
         if isinstance(errors, FieldErrors):
             raise CommandRefusedError(operator_input.format_field_errors(errors, inputs))
         made = operator_input.build_dialog_submission_delivery(

@@ -88,7 +88,8 @@ class OperatorCallFinder:
             team = host.identity.team
             found = list_waiting_and_unknown_calls(tx, team, now, MOST)
         looked = [self.find_call(each.id) for each in found]
-        return tuple(each for each in looked if each and each.may)
+        alone = {AllowedAction.BREAK_GLASS}  # nobody is asked for that
+        return tuple(each for each in looked if each and {*each.may} - alone)
 
     def find_call(self, call_id: str) -> TerminalCall | None:
         """Return a call with what the operator may do to it; None for an unknown id."""
@@ -175,6 +176,8 @@ class OperatorCallFinder:
         voted = any(self._operator in (vote.person, vote.for_person) for vote in votes)
         if not voted and not view.masked_pieces and self._is_permitted(CallVerb.APPROVE, call, run):
             yield AllowedAction.APPROVE
+        if not view.masked_pieces and self._is_permitted(CallVerb.BREAK_GLASS, call, run):
+            yield AllowedAction.BREAK_GLASS
         if view.editable and self._is_permitted(CallVerb.EDIT, call, run):
             yield AllowedAction.EDIT
         if self._is_permitted(CallVerb.REJECT, call, run):

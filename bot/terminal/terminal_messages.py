@@ -23,6 +23,7 @@ class AllowedAction(StrEnum):
     REJECT = "reject"
     ANSWER = "answer"
     RESOLVE = "resolve"  # say what became of it
+    BREAK_GLASS = "break_glass"  # run it alone, without approval
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,7 @@ class CommandKind(StrEnum):
 
     APPROVE = "approve"
     REJECT = "reject"  # words: why
+    BREAK_GLASS = "break_glass"  # run it alone, without approval; words: why
     APPROVE_PLAN = "approve_plan"  # all that waits in it; the target: a plan with its revision
     SEND_BACK = "send_back"  # its plan is made anew; words: how
     EDIT = "edit"  # values: what was changed
@@ -213,6 +215,8 @@ def text_too_long_sentence(most: int, typed: int) -> str:
 
 def vote_decided_call_sentence(verb: CallVerb, effect: str) -> str:
     """Return the sentence that this vote has decided a call."""
+    if verb is CallVerb.BREAK_GLASS:
+        return f"Run without approval: {effect}\nOthers are asked to look at it."
     return f"Approved: {effect}" if verb is CallVerb.APPROVE else f"Rejected: {effect}"
 
 

@@ -130,9 +130,10 @@ def test_what_is_masked_is_approved_in_slack(
     code, said = command(capsys, "show", call.id)
     assert code == 0
     assert "abcdefghijklmnopqrst12345" not in said
-    code, said = command(capsys, "approve", f"{call.id}:1")
-    assert (code, statuses(harness, thread)) == (1, [CallStatus.PENDING])
-    assert "Approve it in Slack: Review shows all of it" in said
+    for how in ((), ("--break-glass", "the key has leaked")):
+        code, said = command(capsys, "approve", f"{call.id}:1", *how)
+        assert (code, statuses(harness, thread)) == (1, [CallStatus.PENDING])
+        assert "Approve it in Slack: Review shows all of it" in said
     assert command(capsys, "reject", f"{call.id}:1", "--reason", "no keys")[0] == 0
 
 
