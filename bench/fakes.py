@@ -11,7 +11,7 @@ from slack_sdk import WebClient
 
 from bot.agent.turn import AnswerSink, FunctionCall, Proposal, Reply
 from bot.cards.answers import NOTHING_BELOW, ModelAnswerFooter
-from bot.policy.authority import Group, Person
+from bot.policy.authority import Group, Person, QuietHours
 from bot.slack.client import SlackClient
 from storage import outbox
 from storage.models import Message, Run
@@ -92,6 +92,10 @@ class People:
 
     def find_people_by_name(self, name: str) -> dict[str, str]:
         """The same."""
+        return {}
+
+    def find_quiet_hours(self, users: Collection[str]) -> dict[str, QuietHours]:
+        """Nobody has any."""
         return {}
 
     def find_group(self, handle: str) -> Group | None:

@@ -66,6 +66,7 @@ from bot.slack.slash_commands import SlashCommandHandler
 from bot.slack.socket import SocketModeConnection, open_sole_slack_connection
 from bot.slack.socket_client import ACKNOWLEDGED
 from bot.slack.thread import SlackThreadReader
+from bot.slack_codes import list_granted_scopes
 from bot.toolbox import build_tool_registry
 from bot.tools import Tool
 from bot.upkeep import DailyPurge
@@ -213,8 +214,9 @@ def build(
     settings, clock = membership.adapt_settings_and_clock(settings, clock)
     signals = Signals(tracer=build_tracer(settings, clock))
     posting, reading = build_slack_clients(settings, clock, signals.tracer)
-    identity = Identity.from_auth_test(reading.auth_test().get)
-    directory = SlackDirectory(reading, clock, signals)
+    me = reading.auth_test()
+    identity = Identity.from_auth_test(me.get)
+    directory = SlackDirectory(reading, clock, signals, list_granted_scopes(me.headers) or ())
     registry = build_tool_registry(settings, posting, directory, tools)
     try:
         policy = adapt_policy_to_tools(policy, registry)

@@ -290,12 +290,12 @@ class Core:
         )
 
     def build_surfaces(
-        self, keep: Callable[[Delivery], None], named: Callable[[str], str]
+        self, keep: Callable[[Delivery], None], add_names: Callable[[str], str]
     ) -> tuple[NamedSurface, ...]:
         """Return the surfaces beside Slack; raises SurfaceError.
 
-        `keep` stores a delivery and wakes the loop; `named` adds people's names to the mentions in
-        a text.
+        `keep` stores a delivery and wakes the loop; `add_names` adds people's names to the mentions
+        in a text.
         """
         host = Host(
             self.settings,
@@ -308,7 +308,7 @@ class Core:
             self.build_permission_checker(),
             self.build_edit_handler(),
             keep,
-            named,
+            add_names,
             ProgramRequests(self.forms(), self.signals),
             self.build_person_view_factory().build_passkey_manager(),
         )
@@ -374,7 +374,7 @@ class Core:
                 self._build_program_calls().expire_lapsed_claims,
             ),
             send_reminders=(
-                ReminderSender(*about, self.authority).send_due_reminders,
+                ReminderSender(*about, self.authority, self.policy).send_due_reminders,
                 DelegateNotifier(*about, self.authority).notify_new_delegates,
             ),
             reload_policy=self._build_policy_reloader().reload_if_changed,

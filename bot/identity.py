@@ -17,7 +17,7 @@ class Identity:
     workspace: str = ""  # its address: "https://example.slack.com/"
 
     @classmethod
-    def from_auth_test(cls, said: Callable[[str], Any]) -> Identity:
-        """Return the identity; `said` returns a field of what Slack's `auth.test` answered."""
+    def from_auth_test(cls, get_field: Callable[[str], Any]) -> Identity:
+        """Return the identity; `get_field` returns a field of what Slack's `auth.test` answered."""
         fields = ("team_id", "user_id", "bot_id", "url")
-        return cls(*(str(said(name) or "") for name in fields))
+        return cls(*(str(get_field(name) or "") for name in fields))

@@ -130,17 +130,17 @@ class PendingLookups:
     """The look-ups (futures) that each waiting item still needs; used by one thread only."""
 
     def __init__(self) -> None:
-        self._answers: dict[Hashable, tuple[Future[Any], ...]] = {}
+        self._lookups: dict[Hashable, tuple[Future[Any], ...]] = {}
 
-    def set_pending_lookups(self, who: Hashable, answers: tuple[Future[Any], ...]) -> None:
-        """Make `who` wait until all of `answers` are done."""
-        self._answers[who] = answers
+    def start_waiting_for_lookups(self, who: Hashable, lookups: tuple[Future[Any], ...]) -> None:
+        """Make `who` wait until all of these look-ups are done."""
+        self._lookups[who] = lookups
 
     def is_waiting_for_lookups(self, who: Hashable) -> bool:
-        """Return whether one of the answers that `who` waits for is not done yet."""
-        waits = not all(each.done() for each in self._answers.get(who, ()))
+        """Return whether one of the look-ups that `who` waits for is not done yet."""
+        waits = not all(each.done() for each in self._lookups.get(who, ()))
         if not waits:
-            self._answers.pop(who, None)
+            self._lookups.pop(who, None)
         return waits
 
 

@@ -7,9 +7,16 @@ refusal.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from enum import StrEnum
 
 from slack_sdk.errors import SlackApiError
+
+
+def list_granted_scopes(headers: Mapping[str, str]) -> set[str] | None:
+    """Return the scopes of the token that an answer of Slack's is for; None if it names none."""
+    found = {str(key).lower(): value for key, value in headers.items()}.get("x-oauth-scopes")
+    return None if found is None else set(filter(None, map(str.strip, found.split(","))))
 
 
 class ErrorMeaning(StrEnum):

@@ -32,7 +32,7 @@ class UnknownToolError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Kit:
+class ToolDependencies:
     """The settings, Slack client and directory that a family of tools is created with."""
 
     settings: Settings
@@ -40,7 +40,7 @@ class Kit:
     directory: CachedDirectory  # who and what there is in Slack
 
 
-# its entry points name functions from a Kit to tools; each is called once, when the bot is built
+# its entry points: functions from ToolDependencies to tools, each called once, when the bot starts
 GROUP = "countersign.tools"
 LAST = ("slack", "people")  # their tools come behind all others
 _FIRST = ("shop", "databases", "modules", "servers")
@@ -89,15 +89,15 @@ def _add_tools(
     extra: Iterable[Tool[Any]],
 ) -> None:
     # the tools keep the client for their calls, and a description makes none
-    kit = Kit(settings, posting or cast(WebClient, _RefusingClient()), directory)
+    deps = ToolDependencies(settings, posting or cast(WebClient, _RefusingClient()), directory)
     found = load_tool_families()
     for each in found:
         if each.name not in LAST:
-            registry.add(*_create_family_tools(each, kit))
+            registry.add(*_create_family_tools(each, deps))
     registry.add(*extra)
     for each in found:
         if each.name in LAST:
-            registry.add(*_create_family_tools(each, kit))
+            registry.add(*_create_family_tools(each, deps))
     _remove_left_out_tools(registry, settings.without_tools)
     check_sub_agent_tools(registry)
 
@@ -119,12 +119,12 @@ def load_tool_families() -> list[LoadedEntryPoint]:
     return load_entry_points(GROUP, OWN)
 
 
-def _create_family_tools(family: LoadedEntryPoint, kit: Kit) -> list[Tool[Any]]:
+def _create_family_tools(family: LoadedEntryPoint, deps: ToolDependencies) -> list[Tool[Any]]:
     """Return the tools of one family; EntryPointError if another package's family fails."""
     if family.source == OURS:
-        return list(family.value(kit))
+        return list(family.value(deps))
     try:
-        found = list(family.value(kit))
+        found = list(family.value(deps))
     except Exception as error:
         why = f"{type(error).__name__}: {error}"
         raise EntryPointError(f"{family.name} of {family.source} makes no tools ({why})") from error
@@ -134,9 +134,9 @@ def _create_family_tools(family: LoadedEntryPoint, kit: Kit) -> list[Tool[Any]]:
     return found
 
 
-def build_tools_for_shop(kit: Kit) -> list[Tool[Any]]:
+def build_tools_for_shop(deps: ToolDependencies) -> list[Tool[Any]]:
     """Return the demo shop's tools if the settings name its file, else none."""
-    path = kit.settings.shop_path
+    path = deps.settings.shop_path
     if path is None:
         return []
     # only now: it takes a hundredth of a start
@@ -146,37 +146,37 @@ def build_tools_for_shop(kit: Kit) -> list[Tool[Any]]:
     return build_order_tools(Shop(path))
 
 
-def build_tools_for_databases(kit: Kit) -> list[Tool[Any]]:
+def build_tools_for_databases(deps: ToolDependencies) -> list[Tool[Any]]:
     """Return the tools for the databases that the settings name."""
-    if not kit.settings.databases:
+    if not deps.settings.databases:
         return []
     # only now: its parser and driver take memory and a moment
     from bot.tools.database.child_tools import build_database_tools
 
-    return build_database_tools(kit.settings.databases, kit.settings.database_path)
+    return build_database_tools(deps.settings.databases, deps.settings.database_path)
 
 
-def build_tools_for_modules(kit: Kit) -> list[Tool[Any]]:
+def build_tools_for_modules(deps: ToolDependencies) -> list[Tool[Any]]:
     """Return the tools of the operator's own modules, in the order the settings name them."""
-    return [each for name in kit.settings.tool_modules for each in _load_module_tools(name)]
+    return [each for name in deps.settings.tool_modules for each in _load_module_tools(name)]
 
 
-def build_tools_for_servers(kit: Kit) -> list[Tool[Any]]:
+def build_tools_for_servers(deps: ToolDependencies) -> list[Tool[Any]]:
     """Return the accepted tools of the MCP servers that the settings name."""
-    if kit.settings.servers is None:
+    if deps.settings.servers is None:
         return []
     # only now: what checks arguments against their schemas takes a moment
     from bot.mcp.server_tools import load_server_tools
 
-    return load_server_tools(kit.settings.servers)
+    return load_server_tools(deps.settings.servers)
 
 
-def build_tools_for_slack(kit: Kit) -> list[Tool[Any]]:
+def build_tools_for_slack(deps: ToolDependencies) -> list[Tool[Any]]:
     """Return the Slack tools, or none if the settings turn them off."""
-    return build_slack_tools(kit.slack, kit.directory) if kit.settings.slack_tools else []
+    return build_slack_tools(deps.slack, deps.directory) if deps.settings.slack_tools else []
 
 
-def build_tools_for_people(_kit: Kit) -> list[Tool[Any]]:
+def build_tools_for_people(_deps: ToolDependencies) -> list[Tool[Any]]:
     """Return the tool that asks a person for information."""
     return [ASK_PERSON]
 

@@ -78,16 +78,16 @@ def purge_old_requests(
     store: Store,
     clock: Clock,
     older_than: timedelta,
-    is_over: Callable[[], bool] = lambda: False,
+    should_stop: Callable[[], bool] = lambda: False,
 ) -> int:
     """Purge every request older than `older_than`, and return how many there were.
 
-    A hundred at a time, each time in a transaction of its own, until `is_over` returns true.
+    A hundred at a time, each time in a transaction of its own, until `should_stop` returns true.
     """
     now, done, after = clock.now(), 0, ""
     before = now - older_than
-    _purge_delegations_and_clicks(store, before, is_over)
-    while not is_over():
+    _purge_delegations_and_clicks(store, before, should_stop)
+    while not should_stop():
         with store.read() as tx:
             due = purge.list_requests_to_purge(tx, before, after)
         if not due:
@@ -100,7 +100,7 @@ def purge_old_requests(
 
 
 def _purge_delegations_and_clicks(
-    store: Store, before: datetime, is_over: Callable[[], bool]
+    store: Store, before: datetime, should_stop: Callable[[], bool]
 ) -> None:
     """Purge old delegations, then clicks and other deliveries, some thousands at a time."""
     with store.read() as tx:
@@ -108,7 +108,7 @@ def _purge_delegations_and_clicks(
     with store.write() as tx:
         purge.erase_old_delegation_notes_and_links(tx, before)
     for after in range(0, last, purge.MANY):
-        if is_over():
+        if should_stop():
             return
         with store.write() as tx:
             purge.purge_old_deliveries(tx, before, after)

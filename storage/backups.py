@@ -286,10 +286,8 @@ def _check_copy_and_read_key(copy: Path, file: Path) -> tuple[str, bytes]:
     return key_id, parse_signing_key(key) if key else b""
 
 
-def replace_database_with_backup(
-    taken: BackupWorkingCopy, path: Path, now: datetime
-) -> Path | None:
-    """Replace the database at `path`, which nobody else uses, with the working copy `taken`.
+def replace_database_with_backup(copy: BackupWorkingCopy, path: Path, now: datetime) -> Path | None:
+    """Replace the database at `path`, which nobody else uses, with the working copy `copy`.
 
     Returns the path to which the old database was moved; None if there was none. If this is
     interrupted, one of the two is in place. Raises BackupError while another program reads the old
@@ -302,7 +300,7 @@ def replace_database_with_backup(
     for end in LOGS:  # of a damaged one, or of one that is not there: nothing else may read them
         with suppress(FileNotFoundError):
             Path(f"{path}{end}").rename(f"{aside}{end}")
-    taken.database_path.replace(path)
+    copy.database_path.replace(path)
     sync_to_disk(path.parent)
     return aside if there else None
 
@@ -335,7 +333,7 @@ _OTHERS = (
 
 
 @dataclass(frozen=True, slots=True)
-class RecordMoveResult:
+class RecordCopyResult:
     """The result of copying a record into another database."""
 
     row_counts: Mapping[str, int]  # rows, by table
@@ -344,7 +342,7 @@ class RecordMoveResult:
     kept_schema: str = ""  # the schema in which what was there before is kept
 
 
-def move_database_contents(source: Store, target: Store, at: datetime) -> RecordMoveResult:
+def copy_database_contents(source: Store, target: Store, at: datetime) -> RecordCopyResult:
     """Copy all of `source`, which this process alone holds, into the empty `target`.
 
     Before the first row is copied, `source` is marked as left for a copy: a bot started on it all
@@ -367,7 +365,7 @@ def move_database_contents(source: Store, target: Store, at: datetime) -> Record
 
 def replace_database_contents(
     source: Store, target: Store, known: list[str] | None, at: datetime
-) -> RecordMoveResult:
+) -> RecordCopyResult:
     """Replace the contents of `target` with all of `source`, whose problems are `known`.
 
     `known` is None if they cannot be determined. The old contents are kept in a schema of their
@@ -394,7 +392,7 @@ def replace_database_contents(
         found = ExaminationResult(head) if known is None else _check_copied_rows(into, head, known)
         if row := record_copies.find_copy_note(tx):
             record_copies.replace_copy_note(into, copy_row_with_changes(row, seq=None))
-    return RecordMoveResult(there, found, kept_schema=aside)
+    return RecordCopyResult(there, found, kept_schema=aside)
 
 
 def require_no_other_process(target: Store) -> None:
@@ -426,18 +424,18 @@ def _copy_and_check_record(
     known: list[str],
     at: datetime,
     before: record_copies.CopyNote | None,
-) -> RecordMoveResult:
+) -> RecordCopyResult:
     head, there = trail.get_audit_head(tx), record_copies.count_rows_by_table(into)
     if any(there.values()):
         if head.seq and trail.find_audit_head_at(into, head.seq) == head:
-            return RecordMoveResult(there, ExaminationResult(head), was_already_there=True)
+            return RecordCopyResult(there, ExaminationResult(head), was_already_there=True)
         raise BackupError("the other database holds a record already, and nothing is written over")
     poured = record_copies.copy_rows(tx, into)
     found = _check_copied_rows(into, head, known)
     if before is not None:  # what is asked again at a start here is asked again there
         record_copies.replace_copy_note(into, copy_row_with_changes(before, seq=None))
     trail.record_event(into, MOVED, at=at, actor="system", data={"rows": sum(poured.values())})
-    return RecordMoveResult(poured, found)
+    return RecordCopyResult(poured, found)
 
 
 def _check_copied_rows(into: Transaction, head: AuditHead, known: list[str]) -> ExaminationResult:

@@ -89,7 +89,7 @@ def iterate_calls_counted_towards_limit(
     itself. `beside`: a call about to run; it does not count against itself, nor does an open one
     made after it.
     """
-    for _, counts in iterate_possible_effects_of_tool(tx, team, requester, tool):
+    for _, counts in iterate_starts_with_possible_effect(tx, team, requester, tool):
         yield counts
     about = {"team_": team, "requester_": requester, "tool_": tool, "since_": since}
     found = tx.execute(_COUNTED if requester is None else _COUNTED_OF_ONE, about)
@@ -102,10 +102,10 @@ def iterate_calls_counted_towards_limit(
         yield CallCountedTowardsLimit(ended, arguments)
 
 
-def iterate_possible_effects_of_tool(
+def iterate_starts_with_possible_effect(
     tx: Transaction, team: str, requester: str | None, tool: str
 ) -> Iterator[tuple[str, CallCountedTowardsLimit]]:
-    """Yield (call id, its time and arguments) for each start that may have had its effect.
+    """Yield (call id, its time and arguments) for each of its starts that may have had an effect.
 
     In order of the starts. `requester`: whose calls; None: everybody's.
     """
@@ -242,7 +242,7 @@ def list_past_calls_of_tool(
     """
     found: dict[str, PastCall] = {}
     tried = defaultdict[str, tuple[CallCountedTowardsLimit, ...]](tuple)
-    for call_id, counts in iterate_possible_effects_of_tool(tx, team, requester, tool):
+    for call_id, counts in iterate_starts_with_possible_effect(tx, team, requester, tool):
         tried[call_id] += (counts,)
     about = {"team_": team, "requester_": requester, "tool_": tool}
     for row in tx.execute(_OF_ANYONE if requester is None else _OF_ONE, about):

@@ -29,19 +29,19 @@ from storage.transaction import (
 _ID: BindParameter[Any] = bindparam("id_")
 _NUMBER: BindParameter[Any] = bindparam("number_")
 UNFINISHED = (*RUN_OPEN, RunStatus.FAILED)  # runs that may have pending calls
-WAITS = or_(  # as `waits` has it
+WAITS = or_(  # as in `is_waiting_for_people`
     col(Call.status) == CallStatus.PENDING,
     (col(Call.status) == CallStatus.UNKNOWN) & col(Call.deadline).is_not(None),
 )
-_ELSEWHERE = (col(Call.action) != "") & or_(  # as `is_waiting_for_program` has it
+_ELSEWHERE = (col(Call.action) != "") & or_(  # as in `is_awaiting_program_claim_or_report`
     col(Call.status) == CallStatus.RUNNING,
     (col(Call.status) == CallStatus.APPROVED) & (col(Call.claimant) == ""),
 )
-GOES_AHEAD = and_(  # as `takes_precedence` has it
+GOES_AHEAD = and_(  # as in `is_people_approved_and_unstarted`
     col(Call.status) == CallStatus.APPROVED,
     or_(col(Call.decided_at).is_not(None), col(Call.grant_id) != ""),
 )
-HOLDS_UP = or_(WAITS, col(Call.status) == CallStatus.ENTRUSTED, _ELSEWHERE)  # as `holds_up` has it
+HOLDS_UP = or_(WAITS, col(Call.status) == CallStatus.ENTRUSTED, _ELSEWHERE)  # `is_blocking_run`
 _IN_OPEN_PLAN = (col(Plan.run_id) == _ID, col(Plan.answered).is_(False))
 HELD_UP = (  # a run, by a call of an open plan
     select(col(Call.id))
@@ -231,11 +231,12 @@ def insert_revision(tx: Transaction, row: Revision) -> None:
 def revise_call(tx: Transaction, call: Call, row: Revision, **columns: object) -> None:
     """Make `row` the call's newest revision, and update `columns` with what its new card shows.
 
-    Nobody has the new revision handed over.
+    Nobody has the new revision handed over, and no time is set for its start.
     """
     insert_revision(tx, row)
     where = (col(Call.id) == call.id, col(Call.revision) == call.revision)
     columns |= {"revision": row.number, "digest": row.digest, "assignee": "", "assigned_by": ""}
+    columns |= {"starts_at": None}
     tx.execute(update(Call).where(*where).values(**columns))
 
 
@@ -256,12 +257,22 @@ def is_waiting_for_people(call: Call) -> bool:
     )
 
 
+def is_scheduled(call: Call) -> bool:
+    """Return whether the call is approved and waits for the time at which it is to start."""
+    return call.status is CallStatus.PENDING and call.starts_at is not None
+
+
+def get_shown_status(call: Call) -> CallStatus:
+    """Return the call's status as lists show it: APPROVED while it waits for its time to start."""
+    return CallStatus.APPROVED if is_scheduled(call) else call.status
+
+
 def is_to_be_looked_at(call: Call) -> bool:
     """Return whether the call goes ahead, or ran, without approval, and nobody has looked at it."""
     return call.look_due_at is not None and call.status not in NOT_RUN
 
 
-def is_waiting_for_program(call: Call) -> bool:
+def is_awaiting_program_claim_or_report(call: Call) -> bool:
     """Return whether the asking program has yet to claim the call or to report its outcome."""
     if not call.action:
         return False
@@ -281,13 +292,13 @@ def is_blocking_run(call: Call) -> bool:
     return (
         is_waiting_for_people(call)
         or call.status is CallStatus.ENTRUSTED
-        or is_waiting_for_program(call)
+        or is_awaiting_program_claim_or_report(call)
     )
 
 
 def can_worker_run_call(call: Call) -> bool:
     """Return whether the call is approved and does not have to be claimed by a program first."""
-    return call.status is CallStatus.APPROVED and not is_waiting_for_program(call)
+    return call.status is CallStatus.APPROVED and not is_awaiting_program_claim_or_report(call)
 
 
 def is_people_approved_and_unstarted(call: Call) -> bool:
@@ -365,14 +376,14 @@ def list_waiting_questions(tx: Transaction, tool: str, team: str, at: datetime) 
     return fetch_readable_rows(tx, Call, col(Call.id), _QUESTIONS, tool_=tool, team_=team, at_=at)
 
 
-def stop_question_reminders(tx: Transaction, call: Call) -> bool:
-    """Stop reminders of an open question; False if the call is revised or decided by now."""
+def schedule_question_reminder(tx: Transaction, call: Call, next_at: datetime | None) -> bool:
+    """Set the next reminder of an open question; False if it is revised or decided by now."""
     where = (
         col(Call.id) == call.id,
         col(Call.revision) == call.revision,
         col(Call.status) == CallStatus.PENDING,
     )
-    return tx.execute(update(Call).where(*where).values(next_at=None)).rowcount == 1
+    return tx.execute(update(Call).where(*where).values(next_at=next_at)).rowcount == 1
 
 
 def is_question_being_posted(tx: Transaction, tool: str, channel: str) -> bool:

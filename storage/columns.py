@@ -21,7 +21,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class UtcTime(TypeDecorator[datetime]):
-    """A timezone-aware UTC datetime, stored as microseconds since 1970."""
+    """The type of a column of UTC datetimes, stored as microseconds since 1970."""
 
     impl = BigInteger
     cache_ok = True

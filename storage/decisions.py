@@ -18,9 +18,9 @@ from sqlmodel import col
 from storage import call_history, calls, moves, outbox, runs, states, trail
 from storage.columns import copy_row_with_changes
 from storage.masking import ValuePath
-from storage.models import Call, PersonAnswer, Plan, Revision, Vote
+from storage.models import Call, Plan, Revision, Vote
 from storage.states import CallStatus, CallVerb, Surface, UnknownCallResolution, VoteOutcome
-from storage.transaction import Transaction, insert_row
+from storage.transaction import Transaction
 
 # The outcomes of a decision: applied, already decided, stale, late, or no such call.
 
@@ -125,6 +125,7 @@ def check_revision_is_decidable(
 
 
 C = CallStatus
+VOTES = (CallVerb.APPROVE, CallVerb.REJECT, CallVerb.BREAK_GLASS, *states.LOOKS)
 
 
 def check_vote_is_possible(
@@ -135,7 +136,10 @@ def check_vote_is_possible(
     What ran without approval is to be looked at until somebody has, without a deadline.
     """
     if verb not in states.LOOKS:
-        return check_revision_is_decidable(tx, call_id, revision, at)
+        found = check_revision_is_decidable(tx, call_id, revision, at)
+        if isinstance(found, DecidableCall) and calls.is_scheduled(found.call):
+            return EarlierDecision(found.call) if verb == CallVerb.APPROVE else found
+        return found
     call = calls.find_call(tx, call_id)
     if call is None or call.revision != revision:
         return StaleRevision(call) if call else MissingCall()
@@ -158,6 +162,7 @@ def apply_vote(
     counts_as: str = "",
     surface: Surface = Surface.SLACK,
     giver: str = "",
+    starts_at: datetime | None = None,
     passkey_id: str = "",
 ) -> DecisionOutcome:
     """Record a vote on one revision, as of the moment `at` when the click was stored.
@@ -165,10 +170,11 @@ def apply_vote(
     `stage`: the one in which this person may vote, `also`: others where the vote may count; an
     approval meets StaleRevision if none of them is open by now. A person who has approved may still
     reject. `weigh` says whether the votes have decided the call; `words` gives the model's text.
-    `giver`: the delegator whose right the person uses; the two count as one. `passkey_id`: of the
-    passkey that has signed it; the caller stores the signature.
+    `giver`: the delegator whose right the person uses; the two count as one. `starts_at`: when it
+    starts if this decides it, unless a rejection stops it until then; None: at once. `passkey_id`:
+    of the passkey that has signed the vote; the caller stores the signature.
     """
-    if verb not in (CallVerb.APPROVE, CallVerb.REJECT, CallVerb.BREAK_GLASS, *states.LOOKS):
+    if verb not in VOTES:
         raise ValueError(f"unknown verb {verb!r}")
     found = check_vote_is_possible(tx, call_id, revision, verb, at)
     if not isinstance(found, DecidableCall):
@@ -178,27 +184,12 @@ def apply_vote(
         return RepeatedVote(call, said.verb, said.person)
     if verb == CallVerb.APPROVE and not {stage, *also} & set(weigh(before).open_stages):
         return StaleRevision(call)
-    stages = {"stage": stage, "also": ",".join(map(str, also))}
-    row = _build_vote(call, verb, person, at, giver, passkey_id, reason=reason, **stages)
+    row = _build_vote(call, person, verb, giver, at, passkey_id)
+    row.stage, row.also, row.reason = stage, ",".join(map(str, also)), reason
     calls.insert_vote(tx, row)
-    why = {"counts_as": counts_as, **({} if surface is Surface.SLACK else {"surface": surface})}
-    now = weigh([*before, row])
-    return AppliedDecision(_apply_tally(tx, call, now, [*before, row], at, words, why))
-
-
-def _build_vote(
-    call: Call, verb: CallVerb, person: str, at: datetime, giver: str, passkey_id: str, **more: Any
-) -> Vote:
-    """Return a vote on the call's current revision, but for what `more` says."""
-    columns = {"call_id": call.id, "revision": call.revision, "digest": call.digest, **more}
-    return Vote(
-        **columns,
-        verb=verb,
-        person=person,
-        created_at=at,
-        for_person=giver,
-        passkey_id=passkey_id,
-    )
+    why = {"counts_as": counts_as} | ({} if surface is Surface.SLACK else {"surface": surface})
+    votes = [*before, row]
+    return AppliedDecision(_apply_tally(tx, call, weigh(votes), votes, at, words, why, starts_at))
 
 
 def _find_conflicting_vote(
@@ -216,6 +207,35 @@ def _find_conflicting_vote(
     return own[-1] if own and (another or over) else None
 
 
+def _describe_vote(vote: Vote, call: Call, why: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the audit has of a vote."""
+    details = {
+        "tool": call.tool,
+        "vote": vote.verb,
+        "revision": vote.revision,
+        "stage": vote.stage,
+        "digest": vote.digest,
+        "reason": vote.reason,
+        **why,
+    }
+    rare = {"for": vote.for_person, "also": vote.also, "passkey": vote.passkey_id}
+    return details | {name: value for name, value in rare.items() if value}
+
+
+def _schedule_call(
+    tx: Transaction, call: Call, vote: Vote, starts_at: datetime, why: Mapping[str, str]
+) -> Call:
+    """Have an approved call wait for the time at which it is to start; nobody is reminded of it."""
+    columns: dict[str, Any] = {"starts_at": starts_at, "deadline": starts_at, "next_at": None}
+    columns |= {"assignee": "", "assigned_by": ""}
+    tx.execute(update(Call).where(col(Call.id) == call.id).values(**columns))
+    said = _describe_vote(vote, call, why) | {"starts_at": starts_at.isoformat()}
+    at, actor = vote.created_at, vote.person
+    trail.record_event(tx, "call.scheduled", at=at, actor=actor, call=call, data=said)
+    moves.mark_plan_changed(tx, call.plan_id, call.id)
+    return copy_row_with_changes(call, **columns)
+
+
 def _apply_tally(
     tx: Transaction,
     call: Call,
@@ -224,21 +244,15 @@ def _apply_tally(
     at: datetime,
     words: EndedCallOutputs,
     why: Mapping[str, str],
+    starts_at: datetime | None,
 ) -> Call:
     """Record the effect of the last of these votes; return the call as it is afterwards."""
     last = votes[-1]
-    details = {
-        "tool": call.tool,
-        "vote": last.verb,
-        "revision": last.revision,
-        "stage": last.stage,
-        "digest": last.digest,
-        "reason": last.reason,
-        **why,
-    }
-    rare = {"for": last.for_person, "passkey": last.passkey_id, "also": last.also}
-    details |= {name: value for name, value in rare.items() if value}
-    if last.verb in states.LOOKS or standing.outcome == VoteOutcome.OPEN:
+    if starts_at and standing.outcome == VoteOutcome.APPROVED:
+        return _schedule_call(tx, call, last, starts_at, why)
+    details = _describe_vote(last, call, why)
+    stopped = last.verb == CallVerb.REJECT and calls.is_scheduled(call)
+    if last.verb in states.LOOKS or (standing.outcome == VoteOutcome.OPEN and not stopped):
         event = f"call.vote.{last.verb}"
         trail.record_event(tx, event, at=at, actor=last.person, call=call, data=details)
         if last.verb in states.LOOKS:  # nothing that ran changes, and nobody is asked any more
@@ -248,7 +262,8 @@ def _apply_tally(
             tx.execute(update(Call).where(col(Call.id) == call.id).values(next_at=at))
         moves.mark_plan_changed(tx, call.plan_id, call.id)
         return call
-    target = C.APPROVED if standing.outcome == VoteOutcome.APPROVED else C.REJECTED
+    approved = standing.outcome == VoteOutcome.APPROVED and not stopped
+    target = C.APPROVED if approved else C.REJECTED
     against = [(each.person, each.reason) for each in votes if each.verb == CallVerb.REJECT]
     output = words.rejected_output(against) if target is C.REJECTED else ""
     columns: dict[str, Any] = {"decided_at": at, "note": last.reason, "output": output}
@@ -421,8 +436,7 @@ def resolve_unknown_call(
         call_history.insert_possible_effect(tx, call, at)
     data: dict[str, Any] = {"said": resolution, "counts_as": counts_as, "for": giver}
     if again:
-        next_one = {"revision": call.revision + 1, "digest": digest}
-        vote = _build_vote(call, CallVerb.APPROVE, person, at, giver, passkey_id, **next_one)
+        vote = _build_vote(call, person, CallVerb.APPROVE, giver, at, passkey_id, digest)
         data |= {"vote": vote.verb, "revision": vote.revision, "stage": 0, "digest": digest}
         data |= {"passkey": passkey_id} if passkey_id else {}
         ended: dict[str, Any] = {"output": "", "asked_at": at, "decided_at": at}
@@ -438,6 +452,28 @@ def resolve_unknown_call(
     return AppliedDecision(calls.find_call(tx, call_id) or call)
 
 
+def _build_vote(
+    call: Call,
+    person: str,
+    verb: CallVerb,
+    giver: str,
+    at: datetime,
+    passkey_id: str,
+    next_digest: str | None = None,
+) -> Vote:
+    """Return a person's vote on the call as it is, or on its next revision with that digest."""
+    return Vote(
+        call_id=call.id,
+        revision=call.revision + (next_digest is not None),
+        person=person,
+        verb=verb,
+        digest=call.digest if next_digest is None else next_digest,
+        for_person=giver,
+        created_at=at,
+        passkey_id=passkey_id,
+    )
+
+
 def _insert_revision_and_vote(tx: Transaction, call: Call, vote: Vote) -> None:
     """Store the revision that the vote is for, with the current arguments, and the vote itself."""
     current = calls.find_revision(tx, call.id, call.revision)
@@ -445,51 +481,3 @@ def _insert_revision_and_vote(tx: Transaction, call: Call, vote: Vote) -> None:
     row = _build_revision(call, arguments, vote.digest, calls.AGENT, vote.created_at)
     calls.revise_call(tx, call, row)
     calls.insert_vote(tx, vote)
-
-
-def store_person_answer(
-    tx: Transaction,
-    call_id: str,
-    revision: int,
-    person: str,
-    *,
-    at: datetime,
-    given: str,
-    declined: bool,
-    output: str,
-) -> AppliedDecision | UndecidableOutcome:
-    """Store a person's answer as of the moment `at`, and let the run go on.
-
-    `given`: canonical JSON of the values; `output`: the text for the model. Returns the outcome,
-    which tells a second person that another was first.
-    """
-    found = check_revision_is_decidable(tx, call_id, revision, at)
-    if not isinstance(found, DecidableCall):
-        return found
-    call = found.call
-    row = PersonAnswer(
-        call_id=call.id,
-        revision=revision,
-        person=person,
-        given=given,
-        declined=declined,
-        created_at=at,
-    )
-    insert_row(tx, row)
-    digest = tx.chain.sign("answer", call.id, given)
-    moved = moves.change_call_status(
-        tx,
-        call,
-        CallStatus.ANSWERED,
-        at=at,
-        actor=person,
-        event="question.answered",
-        data={"answer": digest, "declined": declined},
-        decided_at=at,
-        finished_at=at,
-        output=output,
-    )
-    if not moved:
-        raise RuntimeError("a call moved inside the writer's own transaction")
-    moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor=person)
-    return AppliedDecision(call)

@@ -241,10 +241,10 @@ def list_current_and_older_keys(key: bytes) -> tuple[bytes, ...]:
     return (key, *key.older_keys) if isinstance(key, SigningKey) else (key,)
 
 
-def get_key_by_id_or_current(key: bytes, wanted: str) -> bytes:
+def get_key_by_id_or_current(key: bytes, key_id: str) -> bytes:
     """Return the key with that id, or the one in use if none has it."""
     return next(
-        (each for each in list_current_and_older_keys(key) if compute_key_id(each) == wanted), key
+        (each for each in list_current_and_older_keys(key) if compute_key_id(each) == key_id), key
     )
 
 
@@ -266,9 +266,9 @@ class AuditChainSealer:
         older = (AuditChainSealer(each) for each in list_current_and_older_keys(key)[1:])
         self._older = {each.key_id: each for each in older}
 
-    def find_sealer_by_key_id(self, wanted: str) -> AuditChainSealer | None:
+    def find_sealer_by_key_id(self, key_id: str) -> AuditChainSealer | None:
         """Return the chain for the key with that id; None if the key is not known."""
-        return self if wanted == self.key_id else self._older.get(wanted)
+        return self if key_id == self.key_id else self._older.get(key_id)
 
     def compute_next_audit_head(
         self,

@@ -1,4 +1,5 @@
-"""Functions that end calls and runs without a vote: expired, cancelled, withdrawn, superseded.
+"""Functions that move calls and runs on without a vote: expired, started by the clock, cancelled,
+withdrawn, superseded, answered.
 
 Each function works in the caller's transaction and takes the model's texts from `words`. Calls that
 have already started are allowed to finish, and their outcome is recorded.
@@ -6,6 +7,7 @@ have already started are allowed to finish, and their outcome is recorded.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -13,10 +15,16 @@ from sqlalchemy import update
 from sqlmodel import col
 
 from storage import calls, inbox, moves, outbox, runs, sub_agents, trail
-from storage.decisions import EndedCallOutputs
-from storage.models import Call, Run
+from storage.decisions import (
+    AppliedDecision,
+    DecidableCall,
+    EndedCallOutputs,
+    UndecidableOutcome,
+    check_revision_is_decidable,
+)
+from storage.models import Call, PersonAnswer, Run, Vote
 from storage.states import CallStatus, RunStatus
-from storage.transaction import Transaction
+from storage.transaction import Transaction, insert_row
 
 C = CallStatus
 
@@ -49,6 +57,32 @@ def expire_call_if_overdue(
             return False
     moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor="clock")
     return True
+
+
+def approve_scheduled_call(
+    tx: Transaction, call: Call, votes: Sequence[Vote], at: datetime
+) -> bool:
+    """Make an approved call whose time to start has come APPROVED, and let its run go on.
+
+    `votes`: the approvals; its approval is valid from that time. False if the time has not come,
+    or the call has ended meanwhile.
+    """
+    if not calls.is_scheduled(call) or call.starts_at is None or call.starts_at > at:
+        return False
+    said = {"votes": [vote.person for vote in votes], "digest": call.digest}
+    moved = moves.change_call_status(
+        tx,
+        call,
+        C.APPROVED,
+        at=at,
+        actor="clock",
+        data=said,
+        decided_at=call.starts_at,
+        note=votes[-1].reason,
+    )
+    if moved:
+        moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor="clock")
+    return moved
 
 
 def _list_calls_of_open_plans(tx: Transaction, run: Run) -> list[Call]:
@@ -231,3 +265,51 @@ def send_back_plan(
     runs.update_run_counters(tx, run, rounds=run.rounds + 1)
     moves.resume_run_if_unblocked(tx, run.id, at=at, actor=person)
     return ended
+
+
+def store_person_answer(
+    tx: Transaction,
+    call_id: str,
+    revision: int,
+    person: str,
+    *,
+    at: datetime,
+    given: str,
+    declined: bool,
+    output: str,
+) -> AppliedDecision | UndecidableOutcome:
+    """Store a person's answer as of the moment `at`, and let the run go on.
+
+    `given`: canonical JSON of the values; `output`: the text for the model. Returns the outcome,
+    which tells a second person that another was first.
+    """
+    found = check_revision_is_decidable(tx, call_id, revision, at)
+    if not isinstance(found, DecidableCall):
+        return found
+    call = found.call
+    row = PersonAnswer(
+        call_id=call.id,
+        revision=revision,
+        person=person,
+        given=given,
+        declined=declined,
+        created_at=at,
+    )
+    insert_row(tx, row)
+    digest = tx.chain.sign("answer", call.id, given)
+    moved = moves.change_call_status(
+        tx,
+        call,
+        C.ANSWERED,
+        at=at,
+        actor=person,
+        event="question.answered",
+        data={"answer": digest, "declined": declined},
+        decided_at=at,
+        finished_at=at,
+        output=output,
+    )
+    if not moved:
+        raise RuntimeError("a call moved inside the writer's own transaction")
+    moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor=person)
+    return AppliedDecision(call)

@@ -123,7 +123,7 @@ class Call(columns.Row, table=True):
 
     __tablename__ = "call"
     __table_args__ = (
-        Index("ix_call_due", "status", "deadline", "asked_at"),
+        Index("ix_call_due", "status", "deadline", "asked_at", "starts_at"),
         Index(
             "ix_call_next",
             "status",
@@ -154,6 +154,8 @@ class Call(columns.Row, table=True):
     key_id: str = ""  # of the key the digest was made with
     gate: str = columns.text_column("{}")  # JSON of the gate that was shown
     deadline: datetime | None = columns.time_column(nullable=True)
+    # when it starts, once a PENDING call is approved whose gate says when: its deadline, then
+    starts_at: datetime | None = columns.time_column(nullable=True)
     # reminders are counted from here
     asked_at: datetime | None = columns.time_column(nullable=True)
     next_at: datetime | None = columns.time_column(nullable=True)  # when people are told something

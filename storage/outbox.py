@@ -317,10 +317,10 @@ def has_request_message_in_thread(tx: Transaction, channel: str, thread_ts: str)
     return bool(thread_ts) and tx.scalar(_POSTED_IN, given) is not None
 
 
-def find_newest_card_in_thread(tx: Transaction, channel: str, thread_ts: str) -> Message | None:
-    """Return the newest card in this channel of the thread's requests; None if there is none.
+def find_newest_card_of_thread(tx: Transaction, channel: str, thread_ts: str) -> Message | None:
+    """Return the newest card in the channel for a request of this thread; None if there is none.
 
-    These were made in the thread, or one of their messages begins it.
+    Such a request was made in the thread, or one of its messages begins it.
     """
     if not thread_ts:
         return None

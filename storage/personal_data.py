@@ -218,9 +218,9 @@ def erase_personal_data(
     *,
     at: datetime,
     actor: str,
-    is_over: Callable[[], bool] = lambda: False,
+    should_stop: Callable[[], bool] = lambda: False,
 ) -> ErasureResult:
-    """Erase this person's data in all closed requests, a hundred at a time, until `is_over`.
+    """Erase this person's data in all closed requests, a hundred at a time, until `should_stop`.
 
     Repeating it goes on with what was left. The text is removed from the rows and from the disk;
     other writers wait for some milliseconds at a time.
@@ -236,7 +236,7 @@ def erase_personal_data(
         last = purge.get_newest_delivery_seq(tx)
     emptied = 0
     for pack in _group_into_batches(found.closed_threads):
-        if is_over():
+        if should_stop():
             break
         with store.write() as tx:
             emptied += _empty_closed_threads(tx, pack, person, at, actor)
@@ -250,7 +250,7 @@ def erase_personal_data(
         with_open = tuple(each[0] for each in found.open_threads)
         said = {"person": person, "requests": emptied, "votes": votes, "open": len(with_open)}
         trail.record_event(tx, FORGOTTEN, at=at, actor=actor, data=said)
-    store.release_all_free_pages(is_over=is_over)
+    store.release_all_free_pages(should_stop=should_stop)
     return ErasureResult(emptied, votes, with_open, found.sealed_row_count)
 
 

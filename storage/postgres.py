@@ -59,8 +59,8 @@ class PostgresTransaction(Transaction):
     def overwrite_erased_data(self) -> None:
         """Do nothing: the server frees deleted rows at its next vacuum."""
 
-    def run_transaction_command(self, sql: str) -> None:
-        """Run COMMIT or ROLLBACK."""
+    def run_begin_commit_or_rollback(self, sql: str) -> None:
+        """Run COMMIT or ROLLBACK; BEGIN is up to the session."""
         try:
             if sql == "COMMIT" and not self.writes:
                 self._session.commit_read_without_waiting()

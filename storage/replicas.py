@@ -136,9 +136,9 @@ def remove_replica(tx: Transaction, replica: str) -> None:
     tx.execute(_GONE, {"replica_": replica})
 
 
-def delete_dead_replicas_and_pauses(tx: Transaction, now: datetime, gone: Collection[str]) -> None:
-    """Delete the replicas in `gone`, and the pauses that are over."""
-    for replica in gone:
+def delete_dead_replicas_and_pauses(tx: Transaction, now: datetime, dead: Collection[str]) -> None:
+    """Delete the replicas in `dead`, and the pauses that are over."""
+    for replica in dead:
         tx.execute(_GONE, {"replica_": replica})
     tx.execute(_PAUSED_BEFORE, {"now_": now})
 
@@ -148,21 +148,21 @@ def get_heartbeat_expiry_by_replica(tx: Transaction) -> dict[str, datetime]:
     return dict(tuple(row) for row in tx.execute(_BEATS))
 
 
-def get_senders_by_channel(tx: Transaction, gone: Collection[str]) -> dict[str, str]:
-    """Return the replica that sends to each channel, without unknown ones and `gone` ones."""
-    living = get_heartbeat_expiry_by_replica(tx).keys() - set(gone)
+def get_senders_by_channel(tx: Transaction, dead: Collection[str]) -> dict[str, str]:
+    """Return the replica that sends to each channel, without unknown ones and `dead` ones."""
+    living = get_heartbeat_expiry_by_replica(tx).keys() - set(dead)
     return {channel: replica for channel, replica in tx.execute(_LANES) if replica in living}
 
 
 def claim_channel_sending(
-    tx: Transaction, channel: str, replica: str, gone: Collection[str]
+    tx: Transaction, channel: str, replica: str, dead: Collection[str]
 ) -> bool:
     """Make this replica the sender to the channel; False if another live replica is that.
 
-    `gone`: replicas that the caller has found to be dead.
+    `dead`: replicas that the caller has found to be dead.
     """
     holder = tx.scalar(_HOLDER, {"channel_": channel})
-    instead = holder if holder in gone else replica  # by the time it is taken another may have it
+    instead = holder if holder in dead else replica  # by the time it is taken another may have it
     given = {"channel": channel, "replica": replica, "instead_": instead}
     return tx.execute(_build_channel_queue_upsert(tx.dialect.name), given).rowcount == 1
 

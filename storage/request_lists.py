@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -157,6 +158,18 @@ _SEARCHES_IN = tuple(each.limit_to_channel() for each in _SEARCHES)
 _AT = select(Message).where(
     col(Message.ts) == bindparam("ts_"), col(Message.channel) == bindparam("channel_")
 )
+PAGE = 500  # calls read at a time
+_DECIDED_BETWEEN = (
+    select(Call)
+    .where(
+        or_(col(Call.decided_at) > bindparam("after_"), col(Call.id) > bindparam("id_")),
+        col(Call.decided_at) >= bindparam("after_"),
+        col(Call.decided_at) < bindparam("until_"),
+        col(Call.status).not_in((CallStatus.PENDING, CallStatus.ANSWERED)),
+    )
+    .order_by(col(Call.decided_at), col(Call.id))
+    .limit(PAGE)
+)
 _BY_DIGEST = (
     select(Call)
     .join(Run, col(Run.id) == col(Call.run_id))
@@ -185,6 +198,16 @@ def list_decided_calls_involving_person(
             )
         found |= {call.id: call for call in newest}
     return sorted(found.values(), key=lambda each: each.decided_at or since, reverse=True)[:most]
+
+
+def iterate_calls_decided_between(
+    tx: Transaction, since: datetime, until: datetime
+) -> Iterator[Call]:
+    """Yield the calls that were decided in the time [since, until) in order, a page at a time."""
+    after, last = since, ""
+    while found := fetch_rows(tx, Call, _DECIDED_BETWEEN, after_=after, id_=last, until_=until):
+        yield from found
+        after, last = found[-1].decided_at or since, found[-1].id
 
 
 def find_request_by_id_or_digest(tx: Transaction, team: str, text: str) -> Run | None:

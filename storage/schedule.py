@@ -15,7 +15,7 @@ from storage.transaction import Transaction, fetch_readable_rows
 # How much is waiting now, and since when: for the metrics.
 
 _PENDING = select(func.count(), func.min(col(Call.asked_at))).where(
-    col(Call.status) == CallStatus.PENDING
+    col(Call.status) == CallStatus.PENDING, col(Call.starts_at).is_(None)
 )
 _RUNS = (
     select(col(Run.status), func.count())

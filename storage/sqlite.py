@@ -126,14 +126,14 @@ class SqliteTransaction(Transaction):
 
     file: sqlite_connections.OpenFileGuard | None
 
-    def run_transaction_command(self, sql: str) -> None:
+    def run_begin_commit_or_rollback(self, sql: str) -> None:
         """Run BEGIN, COMMIT or ROLLBACK."""
         if sql == "COMMIT" and self.durable and self.file is not None:
             try:
                 self.file.check_before_commit()
             except sqlite_connections.LostFileError as error:
                 raise wrap_driver_error(error, self.dialect, sql, ()) from error
-        super().run_transaction_command(sql)
+        super().run_begin_commit_or_rollback(sql)
 
 
 class SqliteFile(Backend):
@@ -277,7 +277,7 @@ class SqliteFile(Backend):
             self._open_database_file = sqlite_connections.OpenFileGuard(self.path, self._file, kept)
 
     def build_audit_head_file(self, chain: AuditChainSealer) -> AuditHeadFile:
-        """Return the head file beside the database."""
+        """Return the file beside the database that notes the audit's newest row."""
         return AuditHeadFile(audit_head_file_path(self.path), chain)
 
     def begin_transaction(
@@ -302,7 +302,7 @@ class SqliteFile(Backend):
                 durable=durable,
             )
             tx.file = self._open_database_file
-            tx.run_transaction_command("BEGIN IMMEDIATE" if writes else "BEGIN DEFERRED")
+            tx.run_begin_commit_or_rollback("BEGIN IMMEDIATE" if writes else "BEGIN DEFERRED")
         except BaseException:
             connection.close()
             raise

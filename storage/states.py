@@ -3,6 +3,7 @@
 call:  born PENDING · APPROVED · REFUSED
        PENDING  ─► APPROVED | REJECTED | EXPIRED | CANCELLED | SUPERSEDED | INVALIDATED
        PENDING  ─► ANSWERED (a question, by a person; it never runs)
+       PENDING with a time to start: approved by votes, and the clock makes it APPROVED then
        APPROVED ─► RUNNING | CANCELLED | SUPERSEDED | INVALIDATED | PENDING (asked again)
        RUNNING  ─► SUCCEEDED | FAILED | UNKNOWN | PENDING (what was shown had changed: asked again)
        RUNNING  ─► ENTRUSTED (a sub-agent's run works on it) ─► SUCCEEDED | FAILED

@@ -300,10 +300,10 @@ class Store:
             return self.database.release_free_pages(tx, spare)
 
     def release_all_free_pages(
-        self, spare: float = 0.0, is_over: Callable[[], bool] = lambda: False
+        self, spare: float = 0.0, should_stop: Callable[[], bool] = lambda: False
     ) -> None:
-        """Return all free pages to the disk, step by step, until `is_over`; then empty the log."""
-        while not is_over() and self.release_free_pages(spare):
+        """Return all free pages to the disk, step by step, until `should_stop`; empty the log."""
+        while not should_stop() and self.release_free_pages(spare):
             time.sleep(BREATH)
         self.checkpoint_write_ahead_log()
 

@@ -193,9 +193,9 @@ def iterate_audit_rows_between(
         seq = found[-1].seq or 0
 
 
-def list_audit_rows_of_request(tx: Transaction, wanted: str) -> list[Audit]:
+def list_audit_rows_of_request(tx: Transaction, request_or_call_id: str) -> list[Audit]:
     """Return the audit rows of a request, given its id or the id of one of its calls."""
-    found = fetch_rows(tx, Audit, _ABOUT, wanted_=wanted)
+    found = fetch_rows(tx, Audit, _ABOUT, wanted_=request_or_call_id)
     run_id = next((row.run_id for row in found if row.run_id), "")
     purged = fetch_rows(tx, Audit, _PURGED, wanted_=run_id)
     return found + [row for row in purged if row not in found]

@@ -62,19 +62,21 @@ class CompiledStatement:
     columns: tuple[str, ...]  # of the result; none where the statement does not say
     output_converters: tuple[tuple[int, ValueConverter], ...]  # of those columns that need one
 
-    def bind_values(self, given: Parameters) -> list[Any]:
+    def bind_values(self, parameters: Parameters) -> list[Any]:
         """Return the values in the order of the placeholders.
 
         Raises StatementError for a value that is missing or cannot be converted.
         """
         try:
-            values = [*self.read_values(given)]
+            values = [*self.read_values(parameters)]
             for index, convert in self.input_converters:
                 values[index] = convert(values[index])
         except (ValueError, TypeError, LookupError) as error:
             missing = isinstance(error, KeyError)
             why = f"a value is required for {error}" if missing else str(error)
-            raise StatementError(why, self.sql, dict(given), error, hide_parameters=True) from error
+            raise StatementError(
+                why, self.sql, dict(parameters), error, hide_parameters=True
+            ) from error
         return values
 
     def convert_rows(self, rows: list[Row]) -> list[Row]:
@@ -90,13 +92,13 @@ class CompiledStatement:
 
 
 def compile_statement(
-    statement: Executable, dialect: Dialect, given: Parameters
+    statement: Executable, dialect: Dialect, parameters: Parameters
 ) -> CompiledStatement:
     """Return `statement` compiled for that kind of database, from the cache if possible.
 
-    An insert without columns takes the columns that `given` has.
+    An insert without columns takes the columns that `parameters` has.
     """
-    keys = tuple(given) if isinstance(statement, Insert) else ()
+    keys = tuple(parameters) if isinstance(statement, Insert) else ()
     key = (statement, dialect.name, keys)
     found = known.get(key)
     if found is None:
@@ -170,10 +172,10 @@ def _find_output_converter(kind: TypeEngine[Any], dialect: Dialect) -> ValueConv
     return convert
 
 
-def wrap_driver_error(error: Exception, dialect: Dialect, sql: str, given: Any) -> Exception:
+def wrap_driver_error(error: Exception, dialect: Dialect, sql: str, parameters: Any) -> Exception:
     """Return a driver's error as SQLAlchemy's error of the same kind, with the values hidden."""
     base: Any = dialect.loaded_dbapi.Error
-    return DBAPIError.instance(sql, given, error, base, hide_parameters=True, dialect=dialect)
+    return DBAPIError.instance(sql, parameters, error, base, hide_parameters=True, dialect=dialect)
 
 
 log = logging.getLogger("countersign.store")
@@ -318,7 +320,7 @@ class Transaction:
         rows, rowcount = self._run_traced(sql, parameters)
         return StatementResult(rows, rowcount, ())
 
-    def run_transaction_command(self, sql: str) -> None:
+    def run_begin_commit_or_rollback(self, sql: str) -> None:
         """Run BEGIN, COMMIT or ROLLBACK."""
         try:
             self.raw.execute(sql)
@@ -329,7 +331,7 @@ class Transaction:
         if self._trace is not None:
             self._trace.before_commit(self)
         try:
-            self.run_transaction_command("COMMIT")
+            self.run_begin_commit_or_rollback("COMMIT")
         except BaseException:
             self._roll_back()
             raise
@@ -338,7 +340,7 @@ class Transaction:
 
     def _roll_back(self) -> None:
         if self._is_in_progress():  # SQLite ends a transaction by itself when the disk is full
-            self.run_transaction_command("ROLLBACK")
+            self.run_begin_commit_or_rollback("ROLLBACK")
 
     def _is_in_progress(self) -> bool:
         return bool(self.raw.in_transaction)

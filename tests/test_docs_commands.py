@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bot.policy.evaluation import parse
-from countersign.cli.commands import build_parser, list_commands, main
+from countersign.cli.commands import build_parser, list_installed_commands, main
 from tests.pages import PAGES, ROOT, blocks, section
 
 README, OPERATING = ROOT / "README.md", ROOT / "docs" / "operating.md"
@@ -19,7 +19,7 @@ README, OPERATING = ROOT / "README.md", ROOT / "docs" / "operating.md"
 
 def commands() -> Iterator[tuple[str, str]]:
     """Each command of the command line with each of its options; "" for none."""
-    found = list_commands()
+    found = list_installed_commands()
     parser = build_parser({name: entry.load() for name, entry in found.items()}, found)
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from bot.config.settings import Settings
-from countersign.cli.commands import list_commands
+from countersign.cli.commands import list_installed_commands
 from tests.pages import ROOT, blocks, section
 
 DEPLOY, PAGE = ROOT / "docs" / "deploy", ROOT / "docs" / "deploying.md"
@@ -114,10 +114,10 @@ def test_every_command_that_is_started_is_there() -> None:
     [composed_one] = composed()["services"]["countersign"]["command"]
     [service] = unit(DEPLOY / "countersign.service")["Service"]["ExecStart"]
     for name in (started, composed_one, service.split()[1]):
-        assert list_commands()[name].is_server
+        assert list_installed_commands()[name].is_server
     backup = unit(DEPLOY / "countersign-backup.service")["Service"]["ExecStart"][0]
     assert re.findall(r"/opt/countersign/bin/countersign (\w+)", backup) == ["backup"]
-    assert "backup" in list_commands()
+    assert "backup" in list_installed_commands()
 
 
 def test_the_image_is_made_of_what_is_there() -> None:

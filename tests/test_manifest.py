@@ -43,7 +43,8 @@ HEARD = {
     "user_change": {"users:read"},
 }
 # chat.postMessage in a public channel without joining it; the slash command
-BEYOND_METHODS = {"chat:write.public", "commands"}
+# and dnd.teamInfo, which the reference that is beside the project has left out
+BEYOND_METHODS = {"chat:write.public", "commands", "dnd:read"}
 # behind WebClient.files_upload_v2
 UPLOAD = {"files.getUploadURLExternal", "files.completeUploadExternal"}
 # behind WebClient.chat_stream

@@ -207,12 +207,12 @@ def build_planner_error(error: Exception, model: str) -> PlannerError:
     if is_tool_use_unsupported(error):
         return PlannerError(tools_unsupported_sentence(model))
     return (ModelRequestRefusedError if is_model_request_refused(error) else PlannerError)(
-        error_sentence(error)
+        model_error_sentence(error)
     )
 
 
-def error_sentence(error: Exception) -> str:
-    """Return the sentence for people about an error."""
+def model_error_sentence(error: Exception) -> str:
+    """Return the sentence for people about an error of a request to the model."""
     if is_model_request_too_long(error):
         return THREAD_TOO_LONG
     kind = classify_error(error)

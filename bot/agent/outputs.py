@@ -152,7 +152,7 @@ def card_limit_output(most: int) -> str:
 
 
 def too_many_waiting_output(waiting: int) -> str:
-    """Return the output of a call of a requester with too many undecided calls."""
+    """Return the output of a call whose requester has too many undecided calls already."""
     return (
         f"REFUSED: {waiting} calls of this requester wait for a decision already; "
         "some must be decided first."
@@ -185,6 +185,11 @@ WAITS = (
     "the requester, or look something up, while it waits. Do not propose it again. Do not call "
     "replace_waiting_plan unless the requester wants it changed or taken back; then call it "
     "together with what is to come instead."
+)
+APPROVED_FOR_LATER = (
+    "WAITING: people have approved this, and it starts later, at the time its card says. Do not "
+    "wait for that, and do not propose it again. Do not call replace_waiting_plan unless the "
+    "requester wants it changed or taken back."
 )
 APPROVED_AND_WAITS = (
     "WAITING: this is approved and has not run, because people have yet to decide on another call "

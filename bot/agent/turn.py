@@ -185,18 +185,18 @@ class Dialect:
     compaction_path: str = ""  # of the address where items are said in fewer; "" where nowhere
 
 
-def set_estimated_token_counts(asked: ModelRequest, gathered: GatheredAnswer) -> None:
+def set_estimated_token_counts(request: ModelRequest, answer: GatheredAnswer) -> None:
     """Estimate the tokens of a turn if the server did not count them; the limits need them."""
     read, said = (
         len(json.dumps(each, ensure_ascii=False)) // CHARACTERS_OF_A_TOKEN
-        for each in ([asked.instructions, asked.tools, asked.transcript], gathered.items)
+        for each in ([request.instructions, request.tools, request.transcript], answer.items)
     )
-    gathered.tokens, gathered.output_tokens = read + said, said
+    answer.tokens, answer.output_tokens = read + said, said
 
 
-def build_turn_result(gathered: GatheredAnswer) -> Reply | Proposal:
+def build_turn_result(answer: GatheredAnswer) -> Reply | Proposal:
     """Return the result of an answer: a Proposal if it has function calls, else a Reply."""
-    text = "".join(gathered.text)
+    text = "".join(answer.text)
     calls = [
         FunctionCall(
             str(item.get("call_id") or ""),
@@ -204,12 +204,12 @@ def build_turn_result(gathered: GatheredAnswer) -> Reply | Proposal:
             str(item.get("arguments") or ""),
             index,
         )
-        for index, item in enumerate(gathered.items)
+        for index, item in enumerate(answer.items)
         if item.get("type") == "function_call"
     ]
-    read = gathered.tokens - gathered.output_tokens
+    read = answer.tokens - answer.output_tokens
     return (
-        Proposal(text, calls, gathered.items, gathered.tokens, read)
+        Proposal(text, calls, answer.items, answer.tokens, read)
         if calls
-        else Reply(text, gathered.items, gathered.tokens, gathered.cut_reason, read)
+        else Reply(text, answer.items, answer.tokens, answer.cut_reason, read)
     )

@@ -262,11 +262,11 @@ class UsageLimits:
     clock: Clock
 
     def find_reached_asking_limit(
-        self, tx: Transaction, run: Run, beside: int
+        self, tx: Transaction, run: Run, asked: int
     ) -> ReachedLimit | None:
         """Return the limit that forbids asking about one more call of this run; None if none does.
 
-        `beside`: calls of the same plan that are asked already.
+        `asked`: calls of the same plan that are asked already.
         """
         settings = self.settings
         if sub_agents.get_root_run(tx, run).cards >= settings.max_cards:
@@ -276,14 +276,14 @@ class UsageLimits:
             )
         if run.source is RunSource.PROGRAM and run.client:
             return None  # its key has a limit of its own, which was held when it asked
-        waiting = runs.count_pending_calls_of_requester(tx, run.team, run.requester) + beside
+        waiting = runs.count_pending_calls_of_requester(tx, run.team, run.requester) + asked
         if waiting >= settings.max_pending:
             return ReachedLimit(
                 outputs.too_many_waiting_output(waiting),
                 f"{waiting} of your requests wait for a decision already; "
                 "this one has to wait until some are decided",
             )
-        if wait := self._count_minutes_to_wait(tx, run, settings.max_asked_per_hour - beside):
+        if wait := self._count_minutes_to_wait(tx, run, settings.max_asked_per_hour - asked):
             many = f"people were asked about {settings.max_asked_per_hour} calls"
             return ReachedLimit(
                 outputs.rate_limit_output(many, wait),

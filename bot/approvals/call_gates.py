@@ -345,7 +345,8 @@ def _apply_earlier_rejection(
     asked = load_gate(text)
     if not isinstance(asked, Ask):
         return gate
-    return asked.copy_without_offers().model_copy(update={"would_allow": True, "editable": None})
+    changed = {"would_allow": True, "editable": None, "run_at": None}
+    return asked.copy_without_offers().model_copy(update=changed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,6 +89,23 @@ def compute_call_digest(
     )
 
 
+def compute_digest_of_shown_call(
+    key: bytes, run: Run, tool: Tool[Any], shown: calls.CallWithVotes
+) -> str:
+    """Return the digest of what would run if the call were started as it is now stored."""
+    call = shown.call
+    return compute_call_digest(
+        key,
+        run,
+        tool,
+        shown.revision.arguments,
+        gate=call.gate,
+        revision=call.revision,
+        expects=call.expects,
+        key_id=call.key_id,
+    )
+
+
 def compute_next_revision_digest(
     tx: Transaction,
     key: bytes,

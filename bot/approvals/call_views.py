@@ -88,6 +88,7 @@ def _build_unmasked_call_view(
         status=call.status,
         values=_build_argument_values(tools, call, shown.revision, revisions[0]),
         deadline=call.deadline,
+        starts_at=call.starts_at if calls.is_scheduled(call) else None,
         preview=call.preview,
         has_more_rows=bool(call.preview_rows),
         agent_reason=call.reason,
@@ -202,7 +203,7 @@ def _is_editable(tool: Tool[Any], call: Call) -> bool:
 
 def _list_deciders(call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:
     """Return the people whose votes decided the call; empty if it is not decided by votes."""
-    if call.status not in DECIDED:
+    if call.status not in DECIDED and not calls.is_scheduled(call):
         return ()
     if call.status is CallStatus.REJECTED:
         return tuple(vote.counted_person for vote in votes if vote.verb is CallVerb.REJECT)
@@ -227,6 +228,7 @@ def _build_choice_fields(
         else {}
     )
     return {
+        "run_at": gate.run_at.describe_for_people() if gate.run_at else "",
         "may_break_glass": gate.break_glass is not None,
         "needs_signature": gate.wants_signature
         and all(
@@ -242,7 +244,8 @@ def _build_choice_fields(
 
 def _build_vote_progress(call: Call, votes: Sequence[Vote]) -> views.VoteProgress | None:
     gate = load_gate(call.gate)
-    if call.status is not CallStatus.PENDING or not isinstance(gate, Ask):
+    pending = call.status is CallStatus.PENDING and not calls.is_scheduled(call)
+    if not pending or not isinstance(gate, Ask):
         return None
     if gate.required_approvers == 1 and gate.veto == 1:
         return None

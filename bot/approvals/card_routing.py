@@ -48,17 +48,38 @@ def list_away_people(authority: Authority, people: Collection[str]) -> AwayPeopl
 
 
 def filter_people_still_away(
-    noted: Mapping[str, str] | AwayPeople, now: datetime
+    away: Mapping[str, str] | AwayPeople, now: datetime
 ) -> list[tuple[str, datetime | None]]:
     """Return who of the people noted as away is still away at `now`, and until when."""
-    each = noted.items() if isinstance(noted, Mapping) else noted
+    each = away.items() if isinstance(away, Mapping) else away
     found = [(user, datetime.fromisoformat(until) if until else None) for user, until in each]
     return [(user, until) for user, until in found if until is None or now < until]
+
+
+def find_sleepers(
+    authority: Authority, people: Collection[str], now: datetime, deadline: datetime | None
+) -> tuple[frozenset[str], datetime | None]:
+    """Return who of these people sleeps, or the first morning to wait for, where all do.
+
+    That is at night in their time zone, and while they want no notifications in Slack.
+    Nobody, where all sleep until the deadline. Looks them up.
+    """
+    found = authority.directory.find_people(people).items()
+    ends = ((user, each.find_end_of_night(now)) for user, each in found)
+    mornings = {user: end for user, end in ends if end is not None}
+    for user, (start, end) in authority.directory.find_quiet_hours(people).items():
+        if start <= now < end:
+            mornings[user] = max(end, mornings.get(user, end))
+    if not people or mornings.keys() != set(people):
+        return frozenset(mornings), None
+    first = min(mornings.values())
+    return frozenset(), None if deadline and deadline <= first else first
 
 
 log = logging.getLogger("countersign.placement")
 # direct messages one card is copied to at most; more approvers than that need a channel
 MOST_MESSAGES = 50
+MOST_NAMES = 20  # people named in one line
 
 
 class CardPlaceKind(StrEnum):

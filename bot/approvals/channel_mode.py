@@ -98,7 +98,7 @@ class ChannelModeSwitcher:
             said.append(sentences.global_mode_text(every.mode, _get_switch_author_and_time(every)))
         return "\n".join(said)
 
-    def switch_mode(self, channel: str, wanted: ChannelMode, person: str) -> str:
+    def switch_mode(self, channel: str, mode: ChannelMode, person: str) -> str:
         """Switch the channel's mode for a colleague; post that in it; return the reply, as mrkdwn.
 
         `channel` may be channel_modes.EVERYWHERE, for all conversations, which only people who may
@@ -112,10 +112,10 @@ class ChannelModeSwitcher:
         may_loosen = person in self._list_people_who_may_loosen(channel)
         with self.store.write() as tx:
             before = channel_modes.get_current_channel_mode(tx, team, channel)
-            if before is wanted:
-                return sentences.mode_unchanged_reply(wanted, everywhere=every)
-            if not may_loosen and (every or not is_stricter_mode(wanted, before)):
-                data = {"channel": channel, "from": before, "to": wanted, "why": "not_named"}
+            if before is mode:
+                return sentences.mode_unchanged_reply(mode, everywhere=every)
+            if not may_loosen and (every or not is_stricter_mode(mode, before)):
+                data = {"channel": channel, "from": before, "to": mode, "why": "not_named"}
                 trail.record_event(tx, "mode.refused", at=now, actor=person, data=data)
                 refused = sentences.global_mode_not_allowed_reply(
                     self._describe_who_may_loosen(members=False)
@@ -127,12 +127,12 @@ class ChannelModeSwitcher:
                         before, self._describe_who_may_loosen()
                     )
                 )
-            channel_modes.switch_mode(tx, team, channel, wanted, person, at=now)
+            channel_modes.switch_mode(tx, team, channel, mode, person, at=now)
             if not every:
-                self._post_mode_notice(tx, channel, wanted, person)
+                self._post_mode_notice(tx, channel, mode, person)
             self._redraw_cards(tx, channel)
         self.post.notify()
-        return sentences.mode_set_reply(wanted, everywhere=every)
+        return sentences.mode_set_reply(mode, everywhere=every)
 
     def _post_mode_notice(
         self, tx: Transaction, channel: str, mode: ChannelMode, person: str

@@ -15,6 +15,8 @@ from bot.agent import outputs
 from bot.approvals import person_questions
 from bot.approvals.call_state import (
     describe_call_effect,
+    list_approving_votes,
+    list_vote_digests_if_approved,
 )
 from bot.cards import button_codec, notices
 from bot.clock import Clock
@@ -73,6 +75,7 @@ class CallExpirer:
                         person_questions.is_question_to_person(call)
                         and person_questions.has_timely_unhandled_reply(tx, call, arrived)
                     )
+                    and not _start_if_its_time_has_come(tx, call, now)
                     and endings.expire_call_if_overdue(
                         tx, call, at=now, words=outputs, output=_unanswered_question_text(call)
                     )
@@ -110,6 +113,17 @@ class CallExpirer:
                 raise
             log.exception("run %s call %s: what has expired cannot be said", call.run_id, call.id)
             return call.tool
+
+
+def _start_if_its_time_has_come(tx: Transaction, call: Call, now: datetime) -> bool:
+    """Let an approved call go ahead whose time to start has come; return whether it does.
+
+    One whose votes do not approve it is left to expire.
+    """
+    shown = calls.find_call_with_votes(tx, call) if calls.is_scheduled(call) else None
+    if shown is None or not list_vote_digests_if_approved(shown):
+        return False
+    return endings.approve_scheduled_call(tx, call, list_approving_votes(shown.votes), now)
 
 
 def _unanswered_question_text(call: Call) -> str:

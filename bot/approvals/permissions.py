@@ -350,14 +350,14 @@ class DeliverySettler:
         with self.store.write() as tx:
             inbox.mark_delivery_done(tx, delivery, note)
 
-    def refuse_outsider(self, delivery: Delivery, wanted: RequestedAction, target: Target) -> None:
+    def refuse_outsider(self, delivery: Delivery, action: RequestedAction, target: Target) -> None:
         """Refuse the action to somebody of another company, without a look-up; record it.
 
         Records the attempt, and settles the delivery.
         """
         with self.store.write() as tx:
             if about := _find_target_row(tx, target):
-                record_refused_action(tx, delivery, about, wanted, Denial("stranger"))
+                record_refused_action(tx, delivery, about, action, Denial("stranger"))
             reply_privately(tx, delivery, OUTSIDER)
             inbox.mark_delivery_done(tx, delivery, "of another workspace")
 
@@ -377,14 +377,14 @@ def _find_target_row(tx: Transaction, target: Target) -> Call | Run | None:
 
 
 def record_refused_action(
-    tx: Transaction, delivery: Delivery, about: Call | Run, verb: RequestedAction, verdict: Denial
+    tx: Transaction, delivery: Delivery, target: Call | Run, verb: RequestedAction, verdict: Denial
 ) -> None:
     """Record in the audit that somebody tried what they may not do, and from which workspace."""
-    run_id, call_id = about.id, ""
+    run_id, call_id = target.id, ""
     what: dict[str, str | int] = {}
-    if isinstance(about, Call):
-        run_id, call_id = about.run_id, about.id
-        what = {"tool": about.tool, "revision": about.revision}
+    if isinstance(target, Call):
+        run_id, call_id = target.run_id, target.id
+        what = {"tool": target.tool, "revision": target.revision}
     if delivery.surface is not Surface.SLACK:
         what["surface"] = delivery.surface
     trail.record_event(

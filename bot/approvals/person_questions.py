@@ -246,25 +246,31 @@ def queue_question_messages(
 class ReminderRecipients:
     """The people a reminder names, and who is away."""
 
-    members: tuple[str, ...] = ()  # of the group that was asked, where some are away; else all
+    members: tuple[str, ...] = ()  # of those asked, where some are away or asleep; else all
     away: card_routing.AwayPeople = ()
+    asleep: frozenset[str] = frozenset()
+    morning: datetime | None = None  # to wait for, where all sleep
 
 
 def find_reminder_recipients(
-    authority: Authority, found: AskedQuestion, now: datetime
+    authority: Authority, found: AskedQuestion, now: datetime, *, urgent: bool
 ) -> ReminderRecipients:
-    """Return who of the people asked is not away, for a reminder. Looks people up.
+    """Return who of the people asked is not away or asleep, for a reminder. Looks people up.
 
-    No names, which means everybody, if all or none are away. Raises LookupFailedError.
+    No names, which means everybody, if all or none are. `urgent`: nobody is taken to be asleep.
+    Raises LookupFailedError.
     """
     run = found.run
     named = authority.list_named_people(
         found.possible_answerers, requester=run.requester, channel=run.channel
     )
     away = card_routing.list_away_people(authority, named)
-    there = named - {user for user, _ in card_routing.filter_people_still_away(away, now)}
-    some = bool(there) and there != named
-    return ReminderRecipients(tuple(sorted(there)) if some else (), away)
+    there = named - {user for user, _ in card_routing.filter_people_still_away(away, now)} or named
+    asked = frozenset() if urgent else there
+    asleep, morning = card_routing.find_sleepers(authority, asked, now, found.call.deadline)
+    awake = there - asleep
+    members = () if awake == named else tuple(sorted(awake)[: card_routing.MOST_NAMES])
+    return ReminderRecipients(members, away, asleep, morning)
 
 
 def queue_question_reminder(
@@ -272,9 +278,9 @@ def queue_question_reminder(
 ) -> None:
     """Post a reminder under each message of the question; nothing if the question has ended.
 
-    The messages then say who is away.
+    The messages then say who is away. Where all sleep, it waits for the morning.
     """
-    if not calls.stop_question_reminders(tx, call):
+    if not calls.schedule_question_reminder(tx, call, who.morning) or who.morning:
         return
     found = find_question(tx, call.id)
     if found is None:
@@ -283,7 +289,7 @@ def queue_question_reminder(
     outbox.mark_cards_for_redraw(tx, call.plan_id)
     for row in list_question_messages(tx, call):
         thread = row.thread_ts or row.ts
-        if not thread:
+        if not thread or row.key.rpartition(":")[2] in who.asleep:
             continue
         names = (
             sentences.join_mentions(who.members, ())
@@ -306,9 +312,9 @@ def queue_question_reminder(
     trail.record_event(tx, "call.told", at=now, actor="clock", call=call, data=data)
 
 
-def announce_unanswered_questions(tx: Transaction, run: Run, fallen: Iterable[Call]) -> None:
+def announce_unanswered_questions(tx: Transaction, run: Run, expired: Iterable[Call]) -> None:
     """Say in the thread which questions nobody answered in time."""
-    found = [each for each in (find_question(tx, call.id) for call in fallen) if each is not None]
+    found = [each for each in (find_question(tx, call.id) for call in expired) if each is not None]
     if found:
         first = found[0].call
         text = sentences.questions_unanswered_line(
@@ -337,12 +343,12 @@ def _is_in_thread(row: Message, delivery: Delivery) -> bool:
     return row.channel == delivery.channel and delivery.thread_ts == (row.thread_ts or row.ts)
 
 
-def has_timely_unhandled_reply(tx: Transaction, call: Call, arrived: list[Delivery]) -> bool:
+def has_timely_unhandled_reply(tx: Transaction, call: Call, unhandled: list[Delivery]) -> bool:
     """Return whether an unhandled message came to the question's thread before the deadline."""
     return any(
         each.kind is DeliveryKind.MESSAGE
         and call.deadline is not None
         and each.received_at < call.deadline
         and was_question_posted_in_thread(tx, call, each)
-        for each in arrived
+        for each in unhandled
     )

@@ -19,11 +19,13 @@ from bot.approvals.permissions import record_refused_action, reply_privately
 from bot.cards import question_message, sentences
 from bot.cards.action_names import Action, DialogId
 from bot.cards.button_codec import CallTarget, Click, DialogSubject
+from bot.cards.field_layout import WHOLE_FORM, FieldErrors
 from bot.cards.slack_text import format_in_utc
 from bot.cards.views import WRITTEN, extract_message_text, is_only_cancellation
 from bot.policy.authority import Authority, Denial, LookupFailedError, LookupPendingError
 from bot.tools import person_question
-from storage import calls, decisions, inbox, outbox
+from bot.tools.names import SlackIdResolver
+from storage import calls, decisions, endings, inbox, outbox
 from storage.digest import canonical_json
 from storage.record import Delivery, Store, Transaction
 from storage.states import CallStatus, DeliveryKind
@@ -83,7 +85,7 @@ class AnswerHandler:
         if isinstance(found, DialogRefusal):
             self._refuse_answer(delivery, wanted, found)
             return
-        given = _read_given_values(found, wanted, payload)
+        given = self._read_given_values(found, wanted, payload)
         if given is None:
             with self.store.write() as tx:
                 reply_privately(tx, delivery, sentences.UNREADABLE)
@@ -91,6 +93,34 @@ class AnswerHandler:
             return
         declined = isinstance(wanted, Click) and wanted.action is Action.DECLINE
         self.store_answer(delivery, found, given, declined=declined)
+
+    def parse_submission(
+        self, found: person_questions.AskedQuestion, state: Mapping[str, Mapping[str, Any]]
+    ) -> person_question.AnswerValues | FieldErrors:
+        """Return the answer in a submitted form, or what is wrong in it. Looks names up."""
+        names = SlackIdResolver(self.authority.directory, found.run.requester)
+        try:
+            return question_message.parse_question_answer_submission(found.asked, state, names)
+        except LookupFailedError:
+            return FieldErrors({WHOLE_FORM: sentences.LOOKUP_FAILED_REPLY})
+
+    def _read_given_values(
+        self,
+        found: person_questions.AskedQuestion,
+        wanted: Click | DialogSubject,
+        payload: Mapping[str, Any],
+    ) -> person_question.AnswerValues | None:
+        """Return the values that a click or a form gives; None where they do not fit."""
+        match wanted:
+            case Click(Action.DECLINE):
+                return {}
+            case Click(action):
+                choices = question_message.build_answer_button_choices(found.asked)
+                _, value = choices.get(action, ("", None))
+                return None if value is None else person_question.build_single_field_answer(value)
+            case DialogSubject():
+                read_ = self.parse_submission(found, payload["view"]["state"]["values"])
+                return read_ if isinstance(read_, dict) else None
 
     def store_answer(
         self,
@@ -110,7 +140,7 @@ class AnswerHandler:
             else told.question_answered_output(person, when, lines)
         )
         with self.store.write() as tx:
-            outcome = decisions.store_person_answer(
+            outcome = endings.store_person_answer(
                 tx,
                 call.id,
                 call.revision,
@@ -147,25 +177,6 @@ class AnswerHandler:
         return dict.fromkeys(
             (*question_message.CHOOSING, Action.DECLINE, DialogId.ANSWER), self.handle_answer
         )
-
-
-def _read_given_values(
-    found: person_questions.AskedQuestion, wanted: Click | DialogSubject, payload: Mapping[str, Any]
-) -> person_question.AnswerValues | None:
-    """Return the values that a click or a form gives; None where they do not fit the question."""
-    match wanted:
-        case Click(Action.DECLINE):
-            return {}
-        case Click(action):
-            _, value = question_message.build_answer_button_choices(found.asked).get(
-                action, ("", None)
-            )
-            return None if value is None else person_question.build_single_field_answer(value)
-        case DialogSubject():
-            read_ = question_message.parse_question_answer_submission(
-                found.asked, payload["view"]["state"]["values"]
-            )
-            return read_ if isinstance(read_, dict) else None
 
 
 def _too_late_sentence(

@@ -96,16 +96,7 @@ class ReceiptWriter:
         call = shown.call
         if not call.digest:
             raise NoReceiptError("Nobody was shown this, so there is nothing to sign.")
-        found = call_state.compute_call_digest(
-            self._key,
-            run,
-            tool,
-            shown.revision.arguments,
-            gate=call.gate,
-            revision=call.revision,
-            expects=call.expects,
-            key_id=call.key_id,
-        )
+        found = call_state.compute_digest_of_shown_call(self._key, run, tool, shown)
         votes = [vote.digest for vote in shown.votes]
         if {found, shown.revision.digest, *votes} != {call.digest}:
             raise NoReceiptError("The record does not fit what people were shown.")

@@ -14,6 +14,7 @@ from bot.cards import notices
 from bot.cards.slack_text import channel_mention, group_mention, list_mentions, user_mention
 from bot.clock import Clock
 from bot.policy.authority import Authority, LookupFailedError, LookupPendingError
+from bot.policy.evaluation import CurrentPolicy
 from bot.policy.gates import Approvers, Ask, load_gate
 from bot.policy.tally import Tally
 from bot.tools import Registry
@@ -22,7 +23,6 @@ from storage.record import Call, Run, Store, Transaction, Vote
 from storage.states import CallVerb
 
 log = logging.getLogger("countersign.reminders")
-MOST_NAMES = 20  # people named in one line
 SentenceBuilder = Callable[[Sequence[str], str, datetime | None], str]
 
 
@@ -57,12 +57,20 @@ class SilentPeople:
 class ReminderSender:
     """Sends reminders about waiting calls. One per process; called by the loop only."""
 
-    def __init__(self, store: Store, clock: Clock, tools: Registry, authority: Authority) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        tools: Registry,
+        authority: Authority,
+        policy: CurrentPolicy,
+    ) -> None:
         """Store the dependencies; `authority` looks people up, `tools` word what waits."""
         self._store = store
         self._clock = clock
         self._tools = tools
         self._authority = authority
+        self._policy = policy
 
     def send_due_reminders(self) -> bool:
         """Send all reminders that are due now; return whether any call was due."""
@@ -105,7 +113,7 @@ class ReminderSender:
         gone = frozenset(user for user, _ in card_routing.filter_people_still_away(away, now))
         silent, told = SilentPeople(voted, gone), call.told_moments + len(passed)
         next_at = call_state.find_next_notification_time(gate, asked_at, told)
-        asleep, morning = self._find_sleepers(run, gate, call, news, silent, now)
+        asleep, morning = self._find_sleepers(run, gate, news, silent, now, call.deadline)
         if morning:  # only the next stage is told now
             news = [each for each in news if each.kind is ReminderKind.NEXT_STEP]
             told, next_at = call.told_moments, min(next_at or morning, morning)
@@ -159,11 +167,16 @@ class ReminderSender:
         )
         reminder = DueReminder(ReminderKind.LOOK, sentence, people)
         silent = SilentPeople(frozenset({alone.person}), gone)
+        asleep, morning = self._find_sleepers(run, gate, [reminder], silent, now)
+        if morning:
+            told, due = call.told_moments, min(due, morning)
+        silent = replace(silent, asleep=asleep)
         who, place = self._resolve_recipients(run, gate, reminder, silent)
         place = replace(place, groups=card_routing.find_group_ids_of_gate(self._authority, gate))
         asked = card_routing.CallWithCardPlace(call, gate, place)
         with self._store.write() as tx:
-            if schedule.mark_people_asked_to_look(tx, call, moments=told, look_due_at=due):
+            marked = schedule.mark_people_asked_to_look(tx, call, moments=told, look_due_at=due)
+            if marked and not morning:
                 key = f"nudge:{call.id}:{call.revision}:{told}:{ReminderKind.LOOK}"
                 text = sentence([call_state.describe_call_effect(self._tools, tx, call)], who, None)
                 to = list_mentions(who)
@@ -172,11 +185,13 @@ class ReminderSender:
                 trail.record_event(tx, "call.told", at=now, actor="clock", call=call, data=data)
 
     def _send_question_reminder(self, call: Call, now: datetime) -> None:
-        """Remind the people asked a question who are not away. Looks them up."""
+        """Remind the people asked a question who are not away or asleep. Looks them up."""
         with self._store.read() as tx:
             found = person_questions.find_question(tx, call.id)
+        default = self._policy.policy.default
+        urgent = default is not None and default.urgent
         who = (
-            person_questions.find_reminder_recipients(self._authority, found, now)
+            person_questions.find_reminder_recipients(self._authority, found, now, urgent=urgent)
             if found
             else person_questions.ReminderRecipients()
         )
@@ -235,20 +250,20 @@ class ReminderSender:
             names.append(f"members of {channel_mention(run.channel)}")
         place = card_routing.resolve_card_place_for_people(authority, run, gate, everybody - voted)
         place = replace(place, asleep=out.asleep - set(people))
-        return ", ".join(names[:MOST_NAMES]) or "Somebody", place
+        return ", ".join(names[: card_routing.MOST_NAMES]) or "Somebody", place
 
     def _find_sleepers(
         self,
         run: Run,
         gate: Ask,
-        call: Call,
         news: Sequence[DueReminder],
         silent: SilentPeople,
         now: datetime,
+        deadline: datetime | None = None,
     ) -> tuple[frozenset[str], datetime | None]:
-        """Return who sleeps of those to name, or the first morning to wait for, where all do.
+        """Return who sleeps of those to name, as `find_sleepers` does; nobody for an urgent gate.
 
-        Nobody, where a gate is urgent, or all sleep until the deadline. Looks them up.
+        Looks them up.
         """
         authority, people = self._authority, set[str]()
         for due in () if gate.urgent else news:
@@ -263,13 +278,7 @@ class ReminderSender:
             able = authority.list_able_approvers(gate, by_name, **asked) - silent.voted
             people |= (able - silent.away) or able
             people |= authority.list_delegates(able) - silent.voted - {run.requester}
-        found = authority.directory.find_people(people).items()
-        ends = ((user, each.find_end_of_night(now)) for user, each in found)
-        mornings = {user: end for user, end in ends if end is not None}
-        if not people or mornings.keys() != people:
-            return frozenset(mornings), None
-        first = min(mornings.values())
-        return frozenset(), None if call.deadline and call.deadline <= first else first
+        return card_routing.find_sleepers(authority, people, now, deadline)
 
     def _may_still_decide(
         self, person: str, approvers: frozenset[str], voted: frozenset[str]

@@ -62,7 +62,8 @@ class DecidableCallFinder:
             judged: list[tuple[Call, Run]] = []
             for call in found[:LOOKED_AT]:
                 run = runs.find_run(tx, call.run_id)
-                if run is not None and run.team == team and not _has_voted(tx, call, person):
+                done = _has_voted(tx, call, person) or calls.is_scheduled(call)
+                if run is not None and run.team == team and not done:
                     judged.append((call, run))
         verdicts = [
             self.permissions.judge_action(_get_wanted_verb(call), call, run, person, at=now)
@@ -122,10 +123,11 @@ class ListEntryBuilder:
         return request_list.ListedCall(
             run=run.id,
             effect=call_state.describe_call_effect(self.tools, tx, call),
-            status=call.status,
+            status=calls.get_shown_status(call),
             requester=run.requester,
             channel=run.channel,
             deadline=call.deadline,
+            starts_at=call.starts_at if calls.is_scheduled(call) else None,
             decided_at=None if waits else call.decided_at,
             deciders=_list_decider_mentions(call, votes),
             unapproved=call_state.find_break_glass_vote(votes) is not None,
@@ -150,7 +152,7 @@ class ListEntryBuilder:
             status=run.status,
             calls=tuple(
                 (
-                    call.status,
+                    calls.get_shown_status(call),
                     call_state.describe_call_effect(self.tools, tx, call),
                     person_questions.is_question_to_person(call),
                     call_history.was_question_declined(tx, call),

@@ -18,7 +18,7 @@ from bot.approvals.permissions import (
 )
 from bot.approvals.signatures import needs_signature
 from bot.approvals.signed_votes import SignatureRequester, SignedDecision
-from bot.cards import button_codec, notices, sentences, signing
+from bot.cards import button_codec, decided_call, notices, sentences, signing
 from bot.policy.authority import Denial, Permission
 from bot.policy.gates import Ask, GrantOffer, load_gate
 from storage import calls, decisions, inbox, outbox, runs
@@ -171,6 +171,7 @@ class VoteHandler:
         if done and (run := runs.find_run(tx, done[0][0].run_id)):
             if verb is CallVerb.REJECT:
                 self._announce_rejection(tx, delivery, run, done, reason)
+            self._announce_start_times(tx, delivery, run, [call for call, _ in done])
             self._save_and_announce_grants(tx, delivery, run, done)
         reply_privately(tx, delivery, "\n".join(dict.fromkeys(told)))
         inbox.mark_delivery_done(tx, delivery, f"{verb}: {len(done)} counted, {len(told)} did not")
@@ -182,6 +183,8 @@ class VoteHandler:
         """Vote on every pending call of the clicked card, if the plan has not changed since."""
         with self._store.read() as tx:
             waiting = decisions.list_pending_calls_on_card(tx, card.plan, card.revision, card.card)
+        if verb is CallVerb.APPROVE:  # the others are approved, and wait for their time to start
+            waiting = [call for call in waiting if not calls.is_scheduled(call)]
         targets = [button_codec.CallTarget(call.id, call.revision) for call in waiting]
         if targets:
             self.cast_votes(delivery, targets, verb, reason)
@@ -280,6 +283,19 @@ class VoteHandler:
         key, to = f"decided:{delivery.seq}", filter(None, [asker])
         outbox.queue_notice(tx, run, key, {"text": text}, notified=to)
 
+    def _announce_start_times(
+        self, tx: Transaction, delivery: Delivery, run: Run, decided: Sequence[Call]
+    ) -> None:
+        """Tell who asked when what is approved now starts, if that is at a time of its own."""
+        for call in filter(calls.is_scheduled, decided):
+            effect = call_state.describe_call_effect(self._tools, tx, call)
+            asker = run.requester if run.requester != delivery.user else ""
+            text = decided_call.approved_for_later_line(
+                effect, call.starts_at, delivery.user, requester=asker
+            )
+            key, to = f"starts:{call.id}:{call.revision}", filter(None, [asker])
+            outbox.queue_notice(tx, run, key, {"text": text}, notified=to)
+
     def _announce_objection(
         self, tx: Transaction, delivery: Delivery, call: Call, words: str, readers: Sequence[str]
     ) -> None:
@@ -343,6 +359,7 @@ def _cast_vote(
     admission: VoteAdmission,
     signed: SignedDecision | None,
 ) -> decisions.DecisionOutcome:
+    start = admission.gate.run_at if verb is CallVerb.APPROVE else None
     return decisions.apply_vote(
         tx,
         target.call,
@@ -359,4 +376,5 @@ def _cast_vote(
         passkey_id=signed.passkey.id if signed else "",
         weigh=call_state.build_vote_counter(admission.gate),
         words=outputs,
+        starts_at=start.find_next(delivery.received_at) if start else None,
     )

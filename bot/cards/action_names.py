@@ -93,8 +93,8 @@ class ShortcutId(StrEnum):
     ASK_ABOUT = "ask_about_a_message"  # in the menu of a message
 
 
-class BlockKind(StrEnum):
-    """The kind of a block in a message, with which the block's id begins."""
+class BlockRole(StrEnum):
+    """What a block of a message or of Home is for; the block's id begins with it."""
 
     PART = "part"  # "Part 1 of 2"
     ELSEWHERE = "l"  # where people decide about what who asked sees here

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.cards import block_kit, slack_text
-from bot.cards.action_names import Action, BlockKind
+from bot.cards.action_names import Action, BlockRole
 from bot.cards.button_codec import ModelAnswerRating, RunTarget, build_block_id, encode_button_value
 from bot.cards.views import strip_invisible_characters
 from storage.states import CallStatus
@@ -37,7 +37,7 @@ class ModelAnswerFooter:
         if self.note:
             found.append(
                 block_kit.context_block(
-                    build_block_id(BlockKind.CUT, run_id), [block_kit.plain_text(f"✂️ {self.note}")]
+                    build_block_id(BlockRole.CUT, run_id), [block_kit.plain_text(f"✂️ {self.note}")]
                 )
             )
         to = [slack_text.user_mention(self.requester)] if self.requester else []
@@ -46,7 +46,7 @@ class ModelAnswerFooter:
             mention = [*_build_leaves(f"{to[0]} ")] if to else []
             found.append(
                 block_kit.rich_text_block(
-                    build_block_id(BlockKind.RECORD, run_id),
+                    build_block_id(BlockRole.RECORD, run_id),
                     [block_kit.rich_text_line(*mention, *says)],
                 )
             )
@@ -55,7 +55,7 @@ class ModelAnswerFooter:
             told = separator.join([*to, *self.outcomes])
             found.append(
                 block_kit.rich_text_block(
-                    build_block_id(BlockKind.RECORD, run_id),
+                    build_block_id(BlockRole.RECORD, run_id),
                     [block_kit.rich_text_line(*_build_leaves(told))],
                 )
             )
@@ -214,7 +214,7 @@ def render_feedback_buttons(run_id: str) -> block_kit.Json:
     )
     return {
         "type": "context_actions",
-        "block_id": build_block_id(BlockKind.FEEDBACK, run_id),
+        "block_id": build_block_id(BlockRole.FEEDBACK, run_id),
         "elements": [
             {
                 "type": "feedback_buttons",
@@ -349,7 +349,7 @@ def render_retry_message(text: str, run_id: str) -> list[block_kit.Json]:
     retry = block_kit.button(Action.RETRY, "Retry", RunTarget(run_id))
     return [
         *render_notice_sentence(text),
-        block_kit.actions_block(build_block_id(BlockKind.RETRY, run_id), [retry]),
+        block_kit.actions_block(build_block_id(BlockRole.RETRY, run_id), [retry]),
     ]
 
 

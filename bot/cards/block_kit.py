@@ -253,7 +253,7 @@ def confirmation_dialog(title: str, text: str, yes: str) -> Json:
 
 
 def dialog_view(
-    about: button_codec.DialogSubject,
+    subject: button_codec.DialogSubject,
     title: str,
     blocks: Sequence[Json],
     *,
@@ -263,13 +263,13 @@ def dialog_view(
     """Return the view of a dialog; without `submit` it can only be closed."""
     view: Json = {
         "type": "modal",
-        "callback_id": about.dialog,
-        "private_metadata": button_codec.encode_dialog_metadata(about),
+        "callback_id": subject.dialog,
+        "private_metadata": button_codec.encode_dialog_metadata(subject),
         "title": plain_text(slack_text.shorten_text(title, 24)),
         "close": plain_text(close),
         "blocks": list(blocks),
     }
-    if about.dialog in (DialogId.REVIEW, DialogId.EDIT):  # of which the card says who has it open
+    if subject.dialog in (DialogId.REVIEW, DialogId.EDIT):  # of which the card says who has it open
         view["notify_on_close"] = True
     return {**view, "submit": plain_text(submit)} if submit else view
 

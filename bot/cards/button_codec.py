@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from typing import Any
 
-from bot.cards.action_names import MENU, Action, BlockKind, DialogId
+from bot.cards.action_names import MENU, Action, BlockRole, DialogId
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,9 +315,9 @@ def _decode_target(kind: type[Target], value: str) -> Target | None:
     return make(*found.groups()) if found else None
 
 
-def encode_dialog_metadata(about: DialogSubject) -> str:
+def encode_dialog_metadata(subject: DialogSubject) -> str:
     """Return the private metadata of a dialog; ValueError if the dialog cannot have this target."""
-    match about:
+    match subject:
         case DialogSubject(
             DialogId.REVIEW | DialogId.EDIT | DialogId.ANSWER, CallTarget(call, revision)
         ):
@@ -344,7 +344,7 @@ def encode_dialog_metadata(about: DialogSubject) -> str:
             DialogId.RENAME_PASSKEY, PasskeyTarget() as target
         ):
             return json.dumps({"target": encode_button_value(target)})
-    raise ValueError(f"no {about.dialog} dialog is about a {type(about.target).__name__}")
+    raise ValueError(f"no {subject.dialog} dialog is about a {type(subject.target).__name__}")
 
 
 def decode_dialog_subject(view: Mapping[str, Any]) -> DialogSubject | MalformedValue:
@@ -419,7 +419,7 @@ def _parse_metadata(view: Mapping[str, Any]) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def build_block_id(block: BlockKind, about: Target | str, *numbers: int) -> str:
+def build_block_id(block: BlockRole, about: Target | str, *numbers: int) -> str:
     """Return the id of a message's block: its kind, its target or name, then any `numbers`."""
     return ":".join(
         [block, about if isinstance(about, str) else encode_button_value(about), *map(str, numbers)]

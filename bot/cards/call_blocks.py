@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import partial
 
 from bot.cards import block_kit, call_pieces, slack_text
-from bot.cards.action_names import Action, BlockKind
+from bot.cards.action_names import Action, BlockRole
 from bot.cards.button_codec import CallTarget, Click, RunTarget, build_block_id
 from bot.cards.notices import delegated_task_line, requester_line
 from bot.cards.views import CallView, CardView, DelegatedTask, VoteProgress
@@ -34,6 +34,19 @@ def build_deadline_parts(deadline: datetime | None) -> list[str]:
     return [f"⏳ Decide by {slack_text.format_time_with_countdown(deadline)}"] if deadline else []
 
 
+def build_time_parts(call: CallView, *, decided_with_others: bool = False) -> list[str]:
+    """Return until when a call can be decided and when it starts, as parts of a line of mrkdwn.
+
+    `decided_with_others`: the deadline is said below all of them.
+    """
+    if call.starts_at is None:
+        until = [] if decided_with_others else build_deadline_parts(call.deadline)
+        return [*until, *([f"🕙 Once approved, starts at {call.run_at}"] if call.run_at else [])]
+    by = [slack_text.decider_mention(each, call.stand_ins) for each in call.decided_by]
+    start = slack_text.format_time_with_countdown(call.starts_at)
+    return [f"✅ Approved by {', '.join(by)}", f"🕙 Starts {start}"]
+
+
 def render_request_origin(view: CardView) -> list[block_kit.Json]:
     """Build a card's blocks on who asked: the requester's words, the program, sub-agents."""
     blocks: list[block_kit.Json] = []
@@ -47,13 +60,13 @@ def render_request_origin(view: CardView) -> list[block_kit.Json]:
         ]
         by = block_kit.mrkdwn(f"💬 {describe_requester(view)}")
         blocks.append(
-            block_kit.context_block(build_block_id(BlockKind.REQUEST, view.plan_id), [by, *quoted])
+            block_kit.context_block(build_block_id(BlockRole.REQUEST, view.plan_id), [by, *quoted])
         )
     programs = dict.fromkeys(each.program_note for each in view.calls if each.program_note)
     for number, said in enumerate(programs):
         blocks.append(
             block_kit.context_block(
-                build_block_id(BlockKind.PROGRAM, view.plan_id, number),
+                build_block_id(BlockRole.PROGRAM, view.plan_id, number),
                 [block_kit.plain_text(said)],
             )
         )
@@ -76,17 +89,17 @@ def render_request_edits(view: CardView) -> list[block_kit.Json]:
         for text in view.edited_messages
     ]
     return [
-        block_kit.rich_text_block(build_block_id(BlockKind.REWORDED, view.plan_id), [says, *now])
+        block_kit.rich_text_block(build_block_id(BlockRole.REWORDED, view.plan_id), [says, *now])
     ]
 
 
 def render_delegated_tasks(
-    about: str | CallTarget, errands: Sequence[DelegatedTask]
+    target: str | CallTarget, errands: Sequence[DelegatedTask]
 ) -> list[block_kit.Json]:
     """Build small print that says who asked which sub-agent for what, one block for each."""
     return [
         block_kit.context_block(
-            build_block_id(BlockKind.ERRANDS, about, number), [block_kit.plain_text(text)]
+            build_block_id(BlockRole.ERRANDS, target, number), [block_kit.plain_text(text)]
         )
         for number, text in enumerate(list_delegated_task_lines(errands))
     ]
@@ -125,41 +138,41 @@ def render_waiting_call(
     `whole`: the request, if no other call waits on this card; `card`: it, if it has no other call.
     """
     about, headline = call.target, call_pieces.get_call_headline(call)
-    blocks = [block_kit.header_block(build_block_id(BlockKind.HEADLINE, about), headline)]
+    blocks = [block_kit.header_block(build_block_id(BlockRole.HEADLINE, about), headline)]
     blocks += block_kit.pack_into_rich_text_blocks(
         [*_render_warnings(call), *filled.sentence],
         RICH_LIMIT,
-        partial(build_block_id, BlockKind.WARNING, about),
+        partial(build_block_id, BlockRole.WARNING, about),
     )
     blocks += render_request_edits(card) if card else []
     for start in range(0, len(filled.cells), ROW_LIMIT):
         cells = [block_kit.plain_text(text) for text in filled.cells[start : start + ROW_LIMIT]]
         blocks.append(
             block_kit.two_column_section(
-                build_block_id(BlockKind.SHORT_VALUES, about, start), cells
+                build_block_id(BlockRole.SHORT_VALUES, about, start), cells
             )
         )
     blocks += block_kit.pack_into_rich_text_blocks(
-        filled.body, RICH_LIMIT, partial(build_block_id, BlockKind.VALUES, about)
+        filled.body, RICH_LIMIT, partial(build_block_id, BlockRole.VALUES, about)
     )
     if filled.missing:
         missing = block_kit.plain_text(f"🔎 {filled.missing}")
-        blocks.append(block_kit.context_block(build_block_id(BlockKind.MISSING, about), [missing]))
+        blocks.append(block_kit.context_block(build_block_id(BlockRole.MISSING, about), [missing]))
     blocks += block_kit.pack_into_rich_text_blocks(
-        filled.reason, RICH_LIMIT, partial(build_block_id, BlockKind.AGENT_WORDS, about)
+        filled.reason, RICH_LIMIT, partial(build_block_id, BlockRole.AGENT_WORDS, about)
     )
     blocks += render_request_origin(card) if card else []
     if below := [*small, *call_pieces.list_edit_parts(call)]:
         line = block_kit.mrkdwn("  ·  ".join(below))
-        blocks.append(block_kit.context_block(build_block_id(BlockKind.SMALL_PRINT, about), [line]))
+        blocks.append(block_kit.context_block(build_block_id(BlockRole.SMALL_PRINT, about), [line]))
     if call.progress:
         line = block_kit.mrkdwn(_describe_vote_progress(call.progress))
-        blocks.append(block_kit.context_block(build_block_id(BlockKind.PROGRESS, about), [line]))
+        blocks.append(block_kit.context_block(build_block_id(BlockRole.PROGRESS, about), [line]))
     row = [
         *_render_decision_buttons(call, filled),
         _render_more_menu(call, filled, whole, alone=card is not None),
     ]
-    return [*blocks, block_kit.actions_block(build_block_id(BlockKind.CALL_BUTTONS, about), row)]
+    return [*blocks, block_kit.actions_block(build_block_id(BlockRole.CALL_BUTTONS, about), row)]
 
 
 def _render_warnings(call: CallView) -> list[block_kit.Json]:
@@ -242,6 +255,8 @@ def _render_decision_buttons(
     call: CallView, filled: call_pieces.FittedPieces
 ) -> list[block_kit.Json]:
     about = call.target
+    if call.starts_at:
+        return _render_stop_buttons(call, filled)
     if has_approve_button(call, filled):
         ask = None
         if final := call_pieces.irreversibility_warning(call.does, call.effect_source):
@@ -272,17 +287,28 @@ def _render_decision_buttons(
     return [*row, block_kit.button(Action.REJECT_NOW, "Reject", about, style=style)]
 
 
+def _render_stop_buttons(call: CallView, filled: call_pieces.FittedPieces) -> list[block_kit.Json]:
+    """Build the buttons of an approved call that waits for its time to start."""
+    needs = call.needs_rejection_reason
+    action, label = (Action.REJECT, "Stop it…") if needs else (Action.REJECT_NOW, "Stop it")
+    stop = block_kit.button(action, label, call.target)
+    if filled.is_complete:
+        return [stop]
+    return [stop, block_kit.button(Action.REVIEW, "Review…", call.target)]
+
+
 def _render_more_menu(
     call: CallView, filled: call_pieces.FittedPieces, whole: RunTarget | None, *, alone: bool
 ) -> block_kit.Json:
     """Build the menu of less common actions, without those that have a button."""
     about, choices = call.target, []
-    if has_approve_button(call, filled):
+    if has_approve_button(call, filled) and not call.starts_at:
         remember = " or remember it" if call.grant_offers else ""
         label = f"Details, approve with a note{remember}…"
         choices.append((label, Click(Action.REVIEW, about)))
     if not call.needs_rejection_reason:
-        choices.append(("Reject with a reason…", Click(Action.REJECT, about)))
+        verb = "Stop it" if call.starts_at else "Reject"
+        choices.append((f"{verb} with a reason…", Click(Action.REJECT, about)))
     if call.has_more_rows:
         choices.append((call_pieces.ALL_ROWS, Click(Action.ROWS, about)))
     if call.by_agent:
@@ -294,11 +320,11 @@ def _render_more_menu(
         choices.append(("Withdraw (who asked)", Click(Action.WITHDRAW, about)))
     if whole:
         choices.append((CANCEL, Click(Action.CANCEL_RUN, whole)))
-    if len(choices) < MOST_CHOICES:  # Home has it always
+    if len(choices) < MOST_CHOICES and not call.starts_at:  # Home has it always
         choices.insert(after_decisions, ("Hand over…", Click(Action.HAND_OVER, about)))
     return block_kit.overflow_menu(choices[:MOST_CHOICES])
 
 
-def build_send_back_choice(about: CallTarget) -> tuple[str, Click]:
+def build_send_back_choice(target: CallTarget) -> tuple[str, Click]:
     """Return the menu choice that sends the plan of this call back, to be made again."""
-    return "Send the plan back…", Click(Action.SEND_BACK, about)
+    return "Send the plan back…", Click(Action.SEND_BACK, target)

@@ -87,14 +87,14 @@ class CallPiece:
             and sum(t.count("\n") for t in self.texts) <= LINE_LIMIT
         )
 
-    def render_beginning(self, room: int) -> tuple[block_kit.Json, ...]:
-        """Return as much of the piece as `room` characters hold, ending in how much is missing.
+    def render_beginning(self, limit: int) -> tuple[block_kit.Json, ...]:
+        """Return as much of the piece as `limit` characters hold, ending in how much is missing.
 
         Nothing if that would be too little to be of use.
         """
         around = block_kit.count_text_characters(list(self.render(["" for _ in self.texts])))
         most = BEGINNING_SENTENCE if self.kind is PieceKind.SENTENCE else BEGINNING
-        each = (min(room, most) - around) // len(self.texts)
+        each = (min(limit, most) - around) // len(self.texts)
         if each < LEAST:
             return ()
         return self.render(
@@ -329,9 +329,9 @@ class FittedPieces:
 
 
 def fit_pieces_into_limit(
-    pieces: Sequence[CallPiece], room: int, covered: Sequence[str] = (), *, cells: int = 0
+    pieces: Sequence[CallPiece], limit: int, covered: Sequence[str] = (), *, cells: int = 0
 ) -> FittedPieces:
-    """Show each piece that still fits into `room` characters, in order; of others, the beginning.
+    """Show each piece that still fits into `limit` characters, in order; of others, the beginning.
 
     `covered` names what the pieces show less of than those who decide may see. `cells`: how many
     short arguments may stand in two columns; a single one is a line like others.
@@ -342,11 +342,11 @@ def fit_pieces_into_limit(
     parts: dict[PieceKind, list[block_kit.Json]] = {kind: [] for kind in PieceKind}
     missing: list[str] = []
     for piece in pieces:
-        whole = piece.is_short_enough_for_card and piece.character_count <= room
-        elements = piece.rendered_elements if whole else piece.render_beginning(room)
+        whole = piece.is_short_enough_for_card and piece.character_count <= limit
+        elements = piece.rendered_elements if whole else piece.render_beginning(limit)
         if not whole or piece.name in covered:
             missing.append(piece.name)
-        room -= block_kit.count_text_characters(list(elements))
+        limit -= block_kit.count_text_characters(list(elements))
         if whole and id(piece) in beside:
             found.append(piece.cell)
         else:

@@ -12,9 +12,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from bot.cards import block_kit, call_blocks, call_pieces, slack_text
-from bot.cards.action_names import Action, BlockKind
+from bot.cards.action_names import Action, BlockRole
 from bot.cards.button_codec import CardTarget, Click, RunTarget, build_block_id
-from bot.cards.decided_call import outcome_sentence, render_asked_by_line, render_decided_call
+from bot.cards.decided_call import (
+    approved_for_later_sentence,
+    outcome_sentence,
+    render_asked_by_line,
+    render_decided_call,
+)
 from bot.cards.notices import card_posted_elsewhere_notice, through_program_suffix, viewers_note
 from bot.cards.views import CallView, CardView
 from bot.tools import EffectSource
@@ -54,7 +59,7 @@ def render_card(view: CardView, now: datetime) -> RenderedMessage:
     if waiting and view.viewers and len(blocks) < MOST_BLOCKS:
         # below the buttons, so that none moves under anybody's pointer
         said = [block_kit.mrkdwn(viewers_note(view.viewers))]
-        blocks.append(block_kit.context_block(build_block_id(BlockKind.VIEWERS, view.target), said))
+        blocks.append(block_kit.context_block(build_block_id(BlockRole.VIEWERS, view.target), said))
     asked = {*view.approver_groups, *view.approver_users} - {view.requester}
     return RenderedMessage(_build_notification(view, waiting, now), blocks, frozenset(asked))
 
@@ -64,7 +69,9 @@ def list_directly_approvable_call_ids(view: CardView, now: datetime) -> frozense
     waiting = [call for call in view.calls if can_still_be_decided(call, now)]
     fills = _fit_waiting_calls(view, now, waiting)
     return frozenset(
-        call.id for call in waiting if call_blocks.has_approve_button(call, fills[call.id])
+        call.id
+        for call in waiting
+        if not call.starts_at and call_blocks.has_approve_button(call, fills[call.id])
     )
 
 
@@ -117,25 +124,27 @@ def _render_card_blocks(
     view: CardView, now: datetime, fills: dict[str, call_pieces.FittedPieces]
 ) -> list[block_kit.Json]:
     waiting = [call for call in view.calls if can_still_be_decided(call, now)]
-    alone, shared = len(view.calls) == 1, _find_common_deadline(waiting)
+    undecided = [call for call in waiting if not call.starts_at]
+    alone, shared = len(view.calls) == 1, _find_common_deadline(undecided)
     blocks: list[block_kit.Json] = []
     if view.parts > 1:
         blocks.append(
             block_kit.context_block(
-                build_block_id(BlockKind.PART, view.plan_id),
+                build_block_id(BlockRole.PART, view.plan_id),
                 [block_kit.plain_text(f"Part {view.part} of {view.parts}")],
             )
         )
     if waiting and not alone:
-        blocks += [_render_multi_call_head(view, waiting), *call_blocks.render_request_edits(view)]
+        blocks.append(_render_multi_call_head(view, undecided))
+        blocks += call_blocks.render_request_edits(view)
     for index, call in enumerate(view.calls):
         # below the head, too; as many calls as there can be leave no blocks for lines
         if not alone and len(view.calls) < MOST and (index or waiting):
-            blocks.append(block_kit.divider_block(build_block_id(BlockKind.DIVIDER, call.target)))
+            blocks.append(block_kit.divider_block(build_block_id(BlockRole.DIVIDER, call.target)))
         if call in waiting:
             small = _list_request_small_print(view) if alone else []
-            if alone or shared is None:
-                small += call_blocks.build_deadline_parts(call.deadline)
+            with_others = not alone and shared is not None
+            small += call_blocks.build_time_parts(call, decided_with_others=with_others)
             whole = RunTarget(view.run_id) if len(waiting) == 1 else None
             blocks += call_blocks.render_waiting_call(
                 call, fills[call.id], small=small, whole=whole, card=view if alone else None
@@ -149,7 +158,7 @@ def _render_card_blocks(
         blocks.append(render_asked_by_line(view.calls, asked, view.target))
     elif not alone:
         if len(view.calls) < MOST:
-            blocks.append(block_kit.divider_block(build_block_id(BlockKind.DIVIDER, view.target)))
+            blocks.append(block_kit.divider_block(build_block_id(BlockRole.DIVIDER, view.target)))
         blocks += call_blocks.render_request_origin(view)
         blocks += _render_multi_call_foot(view, waiting, fills, shared)
     return blocks
@@ -184,13 +193,14 @@ def _list_request_small_print(view: CardView) -> list[str]:
     return [*asked, f"Approvers: {', '.join(who) or 'nobody'}{own}", *view.notes]
 
 
-def _render_multi_call_head(view: CardView, waiting: Sequence[CallView]) -> block_kit.Json:
-    """Build the header above several calls: how many are left to decide."""
-    left, of = len(waiting), len(view.calls)
+def _render_multi_call_head(view: CardView, undecided: Sequence[CallView]) -> block_kit.Json:
+    """Build the header above several calls: how many are left to decide (`undecided`)."""
+    left, of = len(undecided), len(view.calls)
     count = f"{left} things to decide" if left == of else f"{left} of {of} left to decide"
+    count = count if left else "All decided; something starts later"
     if view.open_question_count:
         count += f", and {'a question' if view.open_question_count == 1 else 'questions'} to answer"
-    return block_kit.header_block(build_block_id(BlockKind.HEAD, view.target), count)
+    return block_kit.header_block(build_block_id(BlockRole.HEAD, view.target), count)
 
 
 def _render_multi_call_foot(
@@ -207,8 +217,10 @@ def _render_multi_call_foot(
     # a click counts for the calls of its own message only
     which = "all" if view.parts == 1 else "these"
     row: list[block_kit.Json] = []
-    if all(call_blocks.has_approve_button(call, fills[call.id]) for call in waiting):
-        row.append(_render_approve_all_button(waiting, about, which))
+    undecided = [call for call in waiting if not call.starts_at]
+    complete = all(call_blocks.has_approve_button(call, fills[call.id]) for call in undecided)
+    if undecided and complete:
+        row.append(_render_approve_all_button(undecided, about, which))
     style = call_blocks.choose_reject_button_style(*waiting)
     row.append(block_kit.button(Action.REJECT_ALL, f"Reject {which}", about, style=style))
     cancel = (call_blocks.CANCEL, Click(Action.CANCEL_RUN, RunTarget(view.run_id)))
@@ -217,11 +229,11 @@ def _render_multi_call_foot(
     )
     small = [*_list_request_small_print(view), *call_blocks.build_deadline_parts(deadline)]
     asked = block_kit.context_block(
-        build_block_id(BlockKind.ASKED, about), [block_kit.mrkdwn("  ·  ".join(small))]
+        build_block_id(BlockRole.ASKED, about), [block_kit.mrkdwn("  ·  ".join(small))]
     )
     # the last one has buttons of its own for all that is left
     return (
-        [asked, block_kit.actions_block(build_block_id(BlockKind.HEAD_BUTTONS, about), row)]
+        [asked, block_kit.actions_block(build_block_id(BlockRole.HEAD_BUTTONS, about), row)]
         if len(waiting) > 1
         else [asked]
     )
@@ -263,6 +275,10 @@ def _build_notification(view: CardView, waiting: Sequence[CallView], now: dateti
     """
     if not waiting:
         return _join_sentences_that_fit([outcome_sentence(call) for call in view.calls])
+    undecided = [call for call in waiting if not call.starts_at]
+    if not undecided:
+        return _join_sentences_that_fit([approved_for_later_sentence(call) for call in waiting])
+    waiting = undecided
     first = min((call.deadline for call in waiting if call.deadline), default=None)
     within = f" within {format_rough_duration(first - now)}" if first else ""
     end = f". Approve or reject{within}."
@@ -307,6 +323,6 @@ def render_card_without_buttons(view: CardView, place: str, now: datetime) -> Re
         return RenderedMessage(drawn.text, blocks)
     said = card_posted_elsewhere_notice(place)
     where = block_kit.context_block(
-        build_block_id(BlockKind.ELSEWHERE, view.target), [block_kit.mrkdwn(said)]
+        build_block_id(BlockRole.ELSEWHERE, view.target), [block_kit.mrkdwn(said)]
     )
     return RenderedMessage(said, [where, *blocks])

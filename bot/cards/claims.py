@@ -94,8 +94,8 @@ class ActionClaims(NamedTuple):
     says_not_done: bool  # somewhere, that something was not done, or is not known
 
 
-def extract_action_claims(text: str) -> ActionClaims:
-    """Return what a model's text claims was done or approved, judged by sentence."""
+def detect_action_claims(text: str) -> ActionClaims:
+    """Return what a model's text claims was done or approved; each sentence counts by itself."""
     plain = (
         re.sub(r"[*_`~>#]+", "", strip_invisible_characters(text[:MOST]))
         .casefold()

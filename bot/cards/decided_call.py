@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from bot.cards import block_kit, call_pieces, slack_text
-from bot.cards.action_names import Action, BlockKind
+from bot.cards.action_names import Action, BlockRole
 from bot.cards.button_codec import CallTarget, CardTarget, Click, build_block_id
 from bot.cards.views import ArgumentValue, CallView, RunWithoutApproval
 from storage.states import CallStatus, CallVerb
@@ -103,19 +104,19 @@ def render_decided_call(
     elements += [_render_remark(*each) for each in call.remarks[:MOST_REMARKS]]
     if values := [each for each in call.values if _should_list_value(each, title)]:
         elements.append(block_kit.rich_text_line(*call_pieces.render_arguments_on_one_line(values)))
-    blocks = [block_kit.rich_text_block(build_block_id(BlockKind.OUTCOME, call.target), elements)]
+    blocks = [block_kit.rich_text_block(build_block_id(BlockRole.OUTCOME, call.target), elements)]
     if (small := _list_small_print_parts(call)) and not alone:
         joined = block_kit.mrkdwn("  ·  ".join(small))
         blocks.append(
-            block_kit.context_block(build_block_id(BlockKind.SMALL_PRINT, call.target), [joined])
+            block_kit.context_block(build_block_id(BlockRole.SMALL_PRINT, call.target), [joined])
         )
     if call.is_to_be_looked_at:
-        looks = build_block_id(BlockKind.LOOKS, call.target)
+        looks = build_block_id(BlockRole.LOOKS, call.target)
         blocks.append(block_kit.actions_block(looks, render_look_buttons(call.target)))
     if is_awaiting_outcome_report(call):
         blocks.append(
             block_kit.actions_block(
-                build_block_id(BlockKind.RESOLUTIONS, call.target), _render_resolution_buttons(call)
+                build_block_id(BlockRole.RESOLUTIONS, call.target), _render_resolution_buttons(call)
             )
         )
     return blocks
@@ -146,11 +147,11 @@ def _format_words(said: str) -> str:
     return slack_text.shorten_text(words, EFFECT_LIMIT)
 
 
-def render_look_buttons(about: CallTarget) -> list[block_kit.Json]:
+def render_look_buttons(target: CallTarget) -> list[block_kit.Json]:
     """Build the buttons of who is to look at what ran without approval."""
     return [
-        block_kit.button(Action.LOOKED_AT, "I have looked", about),
-        block_kit.button(Action.OBJECT, "Something is wrong…", about),
+        block_kit.button(Action.LOOKED_AT, "I have looked", target),
+        block_kit.button(Action.OBJECT, "Something is wrong…", target),
     ]
 
 
@@ -303,7 +304,7 @@ def _render_resolution_buttons(call: CallView) -> list[block_kit.Json]:
 
 
 def render_asked_by_line(
-    calls: Sequence[CallView], asked: str, about: CardTarget
+    calls: Sequence[CallView], asked: str, target: CardTarget
 ) -> block_kit.Json:
     """Build the line that says who asked (`asked`: mrkdwn), with a menu to ask for calls again.
 
@@ -318,10 +319,10 @@ def render_asked_by_line(
     ]
     if not choices:
         return block_kit.context_block(
-            build_block_id(BlockKind.ASKED, about), [block_kit.mrkdwn(asked)]
+            build_block_id(BlockRole.ASKED, target), [block_kit.mrkdwn(asked)]
         )
     return {
-        **block_kit.section_block(build_block_id(BlockKind.ASKED, about), block_kit.mrkdwn(asked)),
+        **block_kit.section_block(build_block_id(BlockRole.ASKED, target), block_kit.mrkdwn(asked)),
         "accessory": block_kit.overflow_menu(choices),
     }
 
@@ -331,6 +332,26 @@ def _ask_again_label(call: CallView, *, alone: bool) -> str:
         "Ask again…"
         if alone
         else slack_text.shorten_text(f"Ask again: {call_pieces.get_effect_sentence(call)}", 75)
+    )
+
+
+def approved_for_later_sentence(call: CallView) -> str:
+    """Return when an approved call starts, for the notification: escaped, its effect shortened."""
+    effect = slack_text.shorten_text(call_pieces.get_effect_sentence(call), 120)
+    by = f" by {_join_decider_mentions(call)}" if call.decided_by else ""
+    start = slack_text.format_local_time(call.starts_at) if call.starts_at else "later"
+    return f"Approved{by}, starts {start}: {slack_text.escape_mrkdwn(effect).rstrip('.')}."
+
+
+def approved_for_later_line(
+    effect: str, starts_at: datetime | None, approver: str, requester: str
+) -> str:
+    """Return the one-line notice of when an approved call starts; `requester`: "" if they know."""
+    start = slack_text.format_time_with_countdown(starts_at) if starts_at else "later"
+    asked = f" Asked by {slack_text.user_mention(requester)}." if requester else ""
+    return (
+        f"🕙 {slack_text.user_mention(approver)} approved this, and it starts {start}: "
+        f"{slack_text.join_effects([effect])}. Until then it can be stopped on its card.{asked}"
     )
 
 

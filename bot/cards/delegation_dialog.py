@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from bot.cards import block_kit, button_codec, slack_text
-from bot.cards.action_names import Action, BlockKind, DialogId, InputBlockId, InputElementId
+from bot.cards.action_names import Action, BlockRole, DialogId, InputBlockId, InputElementId
 from bot.cards.request_list import SlashCommandAnswer
 
 CHOOSE_SOMEBODY_ELSE_REPLY = "Please choose somebody other than yourself."
@@ -94,7 +94,7 @@ def render_delegations(found: Sequence[DelegationView]) -> SlashCommandAnswer:
     """Draw the answer to `/approvals delegate`: all current delegations of a person."""
     title = "Who decides for whom" if found else "You have no delegations, in either direction."
     top = block_kit.section_block(
-        button_codec.build_block_id(BlockKind.DELEGATION, "title"), block_kit.mrkdwn(title)
+        button_codec.build_block_id(BlockRole.DELEGATION, "title"), block_kit.mrkdwn(title)
     )
     return SlashCommandAnswer(title, [top, *(render_delegation(each) for each in found)])
 
@@ -103,7 +103,7 @@ def render_delegation(each: DelegationView) -> block_kit.Json:
     """Draw one delegation, with a button that ends it if the reader has given it."""
     text = delegation_line(each.giver, each.delegate, each.until, each.words)
     block = block_kit.section_block(
-        button_codec.build_block_id(BlockKind.DELEGATION, button_codec.DelegationTarget(each.id)),
+        button_codec.build_block_id(BlockRole.DELEGATION, button_codec.DelegationTarget(each.id)),
         block_kit.mrkdwn(text),
     )
     if not each.is_own:

@@ -34,7 +34,7 @@ from bot.cards.field_layout import (
 )
 from bot.cards.field_slots import SlotKind
 from bot.cards.field_values import NULL, format_json_value, is_same_json
-from bot.cards.review_dialog import revealed_pieces_note
+from bot.cards.review_dialog import hidden_on_card_note
 from bot.cards.slack_text import shorten_text, show_hidden_characters
 from bot.cards.views import UNSET, ArgumentValue
 from bot.tools import Tool
@@ -209,7 +209,7 @@ def render_edit_dialog(
     whole = "" if title == tool.title else f"{tool.title}\n"
     blocks = [plain_text_section_block(f"{whole}Saving resets approvals.")]
     if covered:
-        blocks.append(plain_text_section_block(revealed_pieces_note(covered)))
+        blocks.append(plain_text_section_block(hidden_on_card_note(covered)))
     for place in places:
         blocks += place.blocks
     if left_out:

@@ -290,7 +290,7 @@ class UnreadableEntryError(Exception):
     """Raised for an entry that cannot be read; its text is a sentence for the person."""
 
 
-def parse_entry(made: FieldInput, state: Mapping[str, Any] | None) -> Any:
+def parse_entry(field_input: FieldInput, state: Mapping[str, Any] | None) -> Any:
     """Return the JSON value that was entered; SlotSentinel.KEEP when nothing was changed.
 
     `state`: the input as Slack sends it; None when it was not sent.
@@ -299,25 +299,25 @@ def parse_entry(made: FieldInput, state: Mapping[str, Any] | None) -> Any:
     """
     if state is None:
         return SlotSentinel.KEEP
-    raw = _get_raw_entry(made.widget, state)
-    if raw == made.initial_entry:
+    raw = _get_raw_entry(field_input.widget, state)
+    if raw == field_input.initial_entry:
         return SlotSentinel.KEEP
     if raw is None:
-        return _get_empty_value(made)
-    if made.options:
-        return _parse_chosen_option(made, raw)
-    if made.widget == "datetimepicker":
-        return _parse_picked_moment(made, raw)
+        return _get_empty_value(field_input)
+    if field_input.options:
+        return _parse_chosen_option(field_input, raw)
+    if field_input.widget == "datetimepicker":
+        return _parse_picked_moment(field_input, raw)
     if not isinstance(raw, str):
         raise UnreadableEntryError("This cannot be read.")
     if any("\ud800" <= char <= "\udfff" for char in raw):
         raise UnreadableEntryError("It holds characters that cannot be stored.")
     text = raw.replace("\r\n", "\n").replace("\r", "\n")
-    if isinstance(made.initial_entry, str) and text == made.initial_entry.replace(
+    if isinstance(field_input.initial_entry, str) and text == field_input.initial_entry.replace(
         "\r\n", "\n"
     ).replace("\r", "\n"):
         return SlotSentinel.KEEP
-    return _parse_typed_text(made, text)
+    return _parse_typed_text(field_input, text)
 
 
 def _get_raw_entry(widget: str, state: Mapping[str, Any]) -> Any:

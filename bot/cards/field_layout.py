@@ -40,14 +40,14 @@ MOST_SHOWN = 12_000
 _PART = 2_800
 
 
-def render_field_input(made: field_inputs.FieldInput) -> dict[str, Any]:
+def render_field_input(field_input: field_inputs.FieldInput) -> dict[str, Any]:
     """Build the block of an input, with its label and hint."""
     return build_input_block(
-        made.slot.block_id,
-        slack_text.shorten_text(slack_text.show_hidden_characters(made.slot.label), 200),
-        _build_input_element(made),
-        optional=made.may_be_empty,
-        hint=slack_text.shorten_text(build_input_hint(made), 1000),
+        field_input.slot.block_id,
+        slack_text.shorten_text(slack_text.show_hidden_characters(field_input.slot.label), 200),
+        _build_input_element(field_input),
+        optional=field_input.may_be_empty,
+        hint=slack_text.shorten_text(build_input_hint(field_input), 1000),
     )
 
 

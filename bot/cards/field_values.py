@@ -71,20 +71,6 @@ def mark_displayed_values(
     )
 
 
-def list_changed_arguments(
-    tool: Tool[Any], before: Mapping[str, Any], after: Mapping[str, Any]
-) -> list[tuple[str, str, str]]:
-    """Return the arguments that differ as (label, old text, new text), in the order of the model.
-
-    Empty if none does.
-    """
-    return [
-        (change.slot.label, change.old, change.new)
-        for change in _compare_arguments(tool, before, after)
-        if change.differs
-    ]
-
-
 def _build_value(
     arguments: Mapping[str, Any], slot: FieldSlot, text: str, before: str | None = None
 ) -> ArgumentValue:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from bot.cards import block_kit, button_codec, request_list, slack_text
-from bot.cards.action_names import Action, BlockKind
+from bot.cards.action_names import Action, BlockRole
 from bot.cards.call_pieces import irreversibility_warning
 from bot.cards.decided_call import render_look_buttons
 from bot.cards.delegation_dialog import DelegationView, render_delegate_button, render_delegation
@@ -195,7 +195,7 @@ def _render_channel_filter(shows: button_codec.HomeTabTarget) -> block_kit.Json:
             )
         )
     return block_kit.actions_block(
-        button_codec.build_block_id(BlockKind.HOME_CHANNEL, replace(shows, page=0)), found
+        button_codec.build_block_id(BlockRole.HOME_CHANNEL, replace(shows, page=0)), found
     )
 
 
@@ -211,7 +211,7 @@ def _render_page_buttons(view: HomeView) -> list[block_kit.Json]:
 
 
 def _build_home_block_id(name: str, *numbers: int) -> str:
-    return button_codec.build_block_id(BlockKind.HOME, name, *numbers)
+    return button_codec.build_block_id(BlockRole.HOME, name, *numbers)
 
 
 def _render_welcome(view: HomeView) -> block_kit.Json:
@@ -267,13 +267,13 @@ def _render_waiting_question(asked: HomeWaitingQuestion) -> list[block_kit.Json]
     small = [f"💬 {asker} asks you, for {slack_text.user_mention(asked.requester)}"]
     button = block_kit.button(Action.ANSWER, "Answer…", about, style="primary")
     return [
-        _render_bold_line(BlockKind.QUESTION, about, asked.question),
+        _render_bold_line(BlockRole.QUESTION, about, asked.question),
         _render_waiting_small_print(about, small, asked.deadline, asked.link),
-        block_kit.actions_block(button_codec.build_block_id(BlockKind.ANSWERS, about), [button]),
+        block_kit.actions_block(button_codec.build_block_id(BlockRole.ANSWERS, about), [button]),
     ]
 
 
-def _render_bold_line(kind: BlockKind, about: button_codec.CallTarget, text: str) -> block_kit.Json:
+def _render_bold_line(kind: BlockRole, about: button_codec.CallTarget, text: str) -> block_kit.Json:
     line = block_kit.text_leaf(request_list.mask_on_one_line(text, EFFECT), bold=True)
     return block_kit.rich_text_block(
         button_codec.build_block_id(kind, about), [block_kit.rich_text_line(line)]
@@ -286,7 +286,7 @@ def _render_waiting_small_print(
     due = [f"⏳ Due {slack_text.format_relative_time(deadline)}"] if deadline else []
     open_ = [f"<{link}|Open it>"] if link else []
     return block_kit.context_block(
-        button_codec.build_block_id(BlockKind.SMALL_PRINT, about),
+        button_codec.build_block_id(BlockRole.SMALL_PRINT, about),
         [block_kit.mrkdwn("  ·  ".join([*parts, *due, *open_]))],
     )
 
@@ -306,10 +306,10 @@ def _render_waiting_call(call: HomeWaitingCall) -> list[block_kit.Json]:
     elif final := irreversibility_warning(call.does, call.effect_source):
         small.insert(0, f"⚠️ *{final.rstrip('.')}*")
     return [
-        _render_bold_line(BlockKind.HEADLINE, about, call.effect),
+        _render_bold_line(BlockRole.HEADLINE, about, call.effect),
         _render_waiting_small_print(about, small, call.deadline, call.link),
         block_kit.actions_block(
-            button_codec.build_block_id(BlockKind.CALL_BUTTONS, about), _render_call_buttons(call)
+            button_codec.build_block_id(BlockRole.CALL_BUTTONS, about), _render_call_buttons(call)
         ),
     ]
 
@@ -375,7 +375,7 @@ def _render_request(asked: request_list.ListedRun) -> block_kit.Json:
             )
         )
     return block_kit.rich_text_block(
-        button_codec.build_block_id(BlockKind.OUTCOME, button_codec.RunTarget(asked.run)), lines
+        button_codec.build_block_id(BlockRole.OUTCOME, button_codec.RunTarget(asked.run)), lines
     )
 
 

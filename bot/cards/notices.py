@@ -77,10 +77,10 @@ def look_request_notice(
 
 
 def objection_notice(
-    effects: Sequence[str], person: str, words: str, runner: str, told: Iterable[str]
+    effects: Sequence[str], person: str, words: str, runner: str, notified: Iterable[str]
 ) -> str:
     """Return the notice that `person` says that something is wrong with what `runner` ran."""
-    names = ", ".join(slack_text.user_mention(each) for each in told)
+    names = ", ".join(slack_text.user_mention(each) for each in notified)
     return (
         f"⚠️ {names}: {slack_text.user_mention(person)} has looked at what "
         f"{slack_text.user_mention(runner)} ran without approval, and says that something is "
@@ -88,12 +88,12 @@ def objection_notice(
     )
 
 
-def delegated_task_line(agent: str, by: str, what: str) -> str:
+def delegated_task_line(agent: str, by: str, task: str) -> str:
     """Return the line on a card that says which agent asked a sub-agent for what."""
     asked = slack_text.sanitise_for_mrkdwn(by, 60) if by else "the agent"
     return (
         f"🤖 {asked[:1].upper()}{asked[1:]} asked {slack_text.sanitise_for_mrkdwn(agent, 60)}: "
-        f"“{slack_text.sanitise_for_mrkdwn(what)}”"
+        f"“{slack_text.sanitise_for_mrkdwn(task)}”"
     )
 
 
@@ -170,22 +170,22 @@ def viewers_note(viewers: Mapping[str, datetime]) -> str:
     return f"👀 {who} looking (since {slack_text.format_local_time(min(viewers.values()))})"
 
 
-def tool_status_text(doing: str, title: str, so_far: str = "") -> str:
+def tool_status_text(step: str, title: str, so_far: str = "") -> str:
     """Return the status behind the bot's name while a tool runs: "is looking up order 1042…".
 
-    `doing` is "" if the tool does not say; then its title is used. `so_far`: the progress made.
+    `step` is "" if the tool does not say; then its title is used. `so_far`: the progress made.
     """
     far = f" ({_format_without_mentions(so_far)})" if so_far else ""
     return (
-        f"is {_format_without_mentions(doing)}{far}…"
-        if doing
+        f"is {_format_without_mentions(step)}{far}…"
+        if step
         else f"is working on it: {_format_without_mentions(title)}{far}…"
     )
 
 
-def tool_step_label(doing: str, title: str) -> str:
+def tool_step_label(step: str, title: str) -> str:
     """Return the name of a tool's step in a list of steps: "Looking up order 1042"."""
-    name = _format_without_mentions(doing or title)
+    name = _format_without_mentions(step or title)
     return name[:1].upper() + name[1:]
 
 

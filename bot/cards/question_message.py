@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from bot.cards import block_kit, slack_text
-from bot.cards.action_names import Action, BlockKind, DialogId
+from bot.cards.action_names import Action, BlockRole, DialogId
 from bot.cards.button_codec import CallTarget, Click, DialogSubject, RunTarget, build_block_id
 from bot.cards.call_blocks import render_delegated_tasks
 from bot.cards.edit_form import parse_edit_submission
@@ -20,8 +20,9 @@ from bot.cards.field_layout import FieldErrors, render_field_input
 from bot.cards.field_slots import build_slots, get_value_at_keys
 from bot.cards.field_values import list_argument_values
 from bot.cards.notices import asking_server_line, away_approvers_note
-from bot.cards.views import UNSET, DelegatedTask
+from bot.cards.views import UNSET, ArgumentValue, DelegatedTask
 from bot.tools import person_question
+from bot.tools.names import SlackIdResolver
 from countersign.durations import format_rough_duration
 from storage.states import CallStatus
 
@@ -43,7 +44,7 @@ def render_question_answer_dialog(
     asked = block_kit.rich_text_quote(
         slack_text.shorten_text(slack_text.show_hidden_characters(question.question), 2_900)
     )
-    blocks = [block_kit.rich_text_block(BlockKind.QUESTION, [asked])]
+    blocks = [block_kit.rich_text_block(BlockRole.QUESTION, [asked])]
     for slot in build_slots(tool, initial):
         made = build_field_input(slot, get_value_at_keys(initial, slot.keys))
         if made:
@@ -59,14 +60,19 @@ def render_question_answer_dialog(
 
 
 def parse_question_answer_submission(
-    question: person_question.AskPerson, state: Mapping[str, Mapping[str, Any]]
+    question: person_question.AskPerson,
+    state: Mapping[str, Mapping[str, Any]],
+    names: SlackIdResolver,
 ) -> person_question.AnswerValues | FieldErrors:
-    """Return the answer from a submitted dialog, given `view.state.values`, or the errors."""
+    """Return the answer from a submitted dialog, given `view.state.values`, or the errors.
+
+    `names` look people and channels up.
+    """
     tool, initial = (
         person_question.build_answer_form_tool(question),
         person_question.build_suggested_answers(question),
     )
-    parsed = parse_edit_submission(tool, initial, state)
+    parsed = parse_edit_submission(tool, initial, state, names)
     if isinstance(parsed, FieldErrors):
         return parsed
     first = build_slots(tool, initial)[0].block_id
@@ -80,23 +86,33 @@ ReadableAnswerValue = tuple[str, str, str | None]
 
 
 def list_readable_answer_values(
-    question: person_question.AskPerson, given: person_question.AnswerValues
+    question: person_question.AskPerson, answers: person_question.AnswerValues
 ) -> tuple[ReadableAnswerValue, ...]:
-    """Return each value as a person reads it, with the agent's suggestion if it was corrected."""
+    """Return each value as a person reads it, with the agent's suggestion if it was corrected.
+
+    People and channels are mentions.
+    """
     tool, initial = (
         person_question.build_answer_form_tool(question),
         person_question.build_suggested_answers(question),
     )
-    before = {each.label: each.text for each in list_argument_values(tool, {**given, **initial})}
+    before = {
+        each.label: _read(each) for each in list_argument_values(tool, {**answers, **initial})
+    }
     told = [field.label for field in question.list_answer_fields() if field.suggestion]
     return tuple(
         (
             each.label,
-            each.text,
-            before[each.label] if each.label in told and before[each.label] != each.text else None,
+            text,
+            before[each.label] if each.label in told and before[each.label] != text else None,
         )
-        for each in list_argument_values(tool, given)
+        for each in list_argument_values(tool, answers)
+        for text in [_read(each)]
     )
+
+
+def _read(value: ArgumentValue) -> str:
+    return slack_text.join_mentions(value.mentions) or value.text
 
 
 CHOOSING = (
@@ -173,7 +189,7 @@ def render_question_message(view: QuestionView, now: datetime) -> tuple[str, lis
     There are buttons while the question waits, then the answer or how it ended.
     """
     asked = block_kit.rich_text_block(
-        build_block_id(BlockKind.QUESTION, view.target),
+        build_block_id(BlockRole.QUESTION, view.target),
         [block_kit.rich_text_quote(_shorten_question(view, 600))],
     )
     if view.status is CallStatus.ANSWERED:
@@ -188,28 +204,28 @@ def render_question_message(view: QuestionView, now: datetime) -> tuple[str, lis
         return text, [
             asked,
             block_kit.context_block(
-                build_block_id(BlockKind.OUTCOME, view.target), [block_kit.mrkdwn(text)]
+                build_block_id(BlockRole.OUTCOME, view.target), [block_kit.mrkdwn(text)]
             ),
         ]
     to = block_kit.mrkdwn(f"💬 {_mention_answerers(view)}, {view.asker} asks:")
-    head = block_kit.section_block(build_block_id(BlockKind.HEADLINE, view.target), to)
+    head = block_kit.section_block(build_block_id(BlockRole.HEADLINE, view.target), to)
     blocks = [head, *render_delegated_tasks(view.target, view.delegated_tasks)]
     if view.server:
         line_ = block_kit.plain_text(
             slack_text.unescape_mrkdwn(asking_server_line(view.server, view.server_task))
         )
         blocks.append(
-            block_kit.context_block(build_block_id(BlockKind.SERVER, view.target), [line_])
+            block_kit.context_block(build_block_id(BlockRole.SERVER, view.target), [line_])
         )
     blocks.append(asked)
     blocks.append(
         block_kit.actions_block(
-            build_block_id(BlockKind.ANSWERS, view.target), _render_answer_buttons(view)
+            build_block_id(BlockRole.ANSWERS, view.target), _render_answer_buttons(view)
         )
     )
     small = block_kit.mrkdwn(_build_small_print(view))
     blocks.append(
-        block_kit.context_block(build_block_id(BlockKind.SMALL_PRINT, view.target), [small])
+        block_kit.context_block(build_block_id(BlockRole.SMALL_PRINT, view.target), [small])
     )
     return _build_notification(view, now), blocks
 
@@ -279,42 +295,31 @@ def _render_answer(view: QuestionView) -> block_kit.Json:
         else []
     )
     elements = [block_kit.rich_text_line(*leaves)]
+    kinds = {each.label: each.kind for each in view.asked.list_answer_fields()}
     told = [] if view.declined else [each for each in view.lines if each[1] != UNSET]
     for label, text, by_model in told:
-        head = (
-            [
-                block_kit.text_leaf(
-                    f"{slack_text.shorten_text(slack_text.show_hidden_characters(label), 80)}: "
-                )
-            ]
-            if len(view.lines) > 1
-            else []
-        )
-        said = text.capitalize() if view.asked.kind is person_question.AnswerKind.YES_NO else text
-        visible = slack_text.isolate_right_to_left_text(
-            slack_text.show_hidden_characters(by_model or "")
-        )
-        before = (
-            [block_kit.text_leaf(f" (suggested: {slack_text.shorten_text(visible, 200)})")]
-            if by_model
-            else []
-        )
-        elements.append(
-            block_kit.rich_text_line(
-                *head,
-                block_kit.text_leaf(
-                    slack_text.shorten_text(
-                        slack_text.isolate_right_to_left_text(
-                            slack_text.show_hidden_characters(said)
-                        ),
-                        QUOTED,
-                    ),
-                    bold=True,
-                ),
-                *before,
-            )
-        )
-    return block_kit.rich_text_block(build_block_id(BlockKind.OUTCOME, view.target), elements)
+        kind = kinds.get(label, view.asked.kind)
+        shown = slack_text.shorten_text(slack_text.show_hidden_characters(label), 80)
+        head = [block_kit.text_leaf(f"{shown}: ")] if len(view.lines) > 1 else []
+        said = text.capitalize() if kind is person_question.AnswerKind.YES_NO else text
+        value = _render_answer_text(kind, _make_readable(said, QUOTED), bold=True)
+        before = f" (suggested: {_make_readable(by_model, 200)})" if by_model else ""
+        elements.append(block_kit.rich_text_line(*head, *value, *_render_answer_text(kind, before)))
+    return block_kit.rich_text_block(build_block_id(BlockRole.OUTCOME, view.target), elements)
+
+
+def _make_readable(text: str, limit: int) -> str:
+    visible = slack_text.isolate_right_to_left_text(slack_text.show_hidden_characters(text))
+    return slack_text.shorten_text(visible, limit)
+
+
+def _render_answer_text(
+    kind: person_question.AnswerKind, text: str, **style: bool
+) -> list[block_kit.Json]:
+    """Return the leaves of a text in which only an answer of this kind may mention anybody."""
+    if kind in person_question.NAMED:
+        return block_kit.text_leaves_with_mentions(text, **style)
+    return [block_kit.text_leaf(text, **style)] if text else []
 
 
 def _build_notification(view: QuestionView, now: datetime) -> str:

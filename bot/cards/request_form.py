@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticUndefined, to_jsonable_python
 
 from bot.cards import block_kit, button_codec, field_layout, sentences, slack_text
-from bot.cards.action_names import Action, BlockKind, DialogId, InputBlockId
+from bot.cards.action_names import Action, BlockRole, DialogId, InputBlockId
 from bot.cards.answers import count_rows_fitting_table, render_notice_sentence, render_result_table
 from bot.cards.field_slots import FieldSlot, SlotKind, SlotSentinel, build_slots, get_value_at_keys
 from bot.tools import Tool
@@ -101,12 +101,12 @@ def render_request_picker_dialog(
     }
     lead = "Choose a request. Approvers see everything you enter."
     blocks: list[block_kit.Json] = [
-        {**block_kit.section_block(BlockKind.PICKER, block_kit.plain_text(lead)), "accessory": menu}
+        {**block_kit.section_block(BlockRole.PICKER, block_kit.plain_text(lead)), "accessory": menu}
     ]
     if more := len(choices) - len(kept):
         left = f"There are {more} more: write their name behind /approvals request."
         blocks.append(
-            block_kit.section_block(f"{BlockKind.PICKER}:more", block_kit.plain_text(left))
+            block_kit.section_block(f"{BlockRole.PICKER}:more", block_kit.plain_text(left))
         )
     return block_kit.dialog_view(
         button_codec.DialogSubject(DialogId.PICK, setting), "New request", blocks, close="Cancel"
@@ -121,7 +121,7 @@ def render_form_invitation(person: str, channel: str) -> tuple[str, list[block_k
     )
     return text, [
         *render_notice_sentence(text),
-        block_kit.actions_block(f"{BlockKind.PICKER}:ask", [ask]),
+        block_kit.actions_block(f"{BlockRole.PICKER}:ask", [ask]),
     ]
 
 
@@ -294,19 +294,19 @@ def render_request_form_dialog(
         f"in {slack_text.channel_mention(channel)}" if channel else "in a direct message with you"
     )
     where = block_kit.mrkdwn(f"📍 This begins a thread of its own, {place}.")
-    blocks: list[block_kit.Json] = [block_kit.context_block(BlockKind.PLACE, [where])]
+    blocks: list[block_kit.Json] = [block_kit.context_block(BlockRole.PLACE, [where])]
     title = block_kit.choose_dialog_title(form.title, "New request")
     if title != form.title:
         blocks.insert(
             0,
             block_kit.section_block(
-                f"{BlockKind.HEADLINE}:0",
+                f"{BlockRole.HEADLINE}:0",
                 block_kit.plain_text(slack_text.shorten_text(form.title, 1000)),
             ),
         )
     if quoted.strip():
         about = block_kit.plain_text(slack_text.shorten_text(quoted_message_line(quoted), 900))
-        blocks.append(block_kit.context_block(f"{BlockKind.REQUEST}:0", [about]))
+        blocks.append(block_kit.context_block(f"{BlockRole.REQUEST}:0", [about]))
     for each in places:
         blocks += _render_form_field(form.tool, each)
     if left_out:
@@ -314,7 +314,7 @@ def render_request_form_dialog(
         kept = f"No room here for these; they stay as they are: {names}"
         blocks.append(
             block_kit.section_block(
-                f"{BlockKind.MISSING}:0", block_kit.plain_text(slack_text.shorten_text(kept, 2900))
+                f"{BlockRole.MISSING}:0", block_kit.plain_text(slack_text.shorten_text(kept, 2900))
             )
         )
     why = block_kit.build_text_input("For whoever decides about it")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count
 
-from bot.cards.action_names import Action, BlockKind
+from bot.cards.action_names import Action, BlockRole
 from bot.cards.block_kit import (
     Json,
     actions_block,
@@ -76,6 +76,7 @@ class ListedCall:
     deciders: tuple[str, ...] = ()  # as mentions and words: "<@U…>", "<@U…> for <@U…>"
     unapproved: bool = False  # the decider ran it without approval
     link: str = ""  # to its card, else to its request
+    starts_at: datetime | None = None  # if it is approved and waits for that time
     represented_person: str = ""  # whose decision it is, where the reader is a delegate
 
 
@@ -222,11 +223,11 @@ def render_overview_menu(text: str = "What would you like to see?") -> SlashComm
     )
 
 
-def add_overview_menu(said: SlashCommandAnswer) -> SlashCommandAnswer:
+def add_overview_menu(answer: SlashCommandAnswer) -> SlashCommandAnswer:
     """Return the answer with the menu's buttons below it, added if they are missing."""
-    if said.blocks[-1].get("block_id") == _build_overview_block_id("looks"):
-        return said
-    return replace(said, blocks=[*said.blocks, _render_overview_buttons()])
+    if answer.blocks[-1].get("block_id") == _build_overview_block_id("looks"):
+        return answer
+    return replace(answer, blocks=[*answer.blocks, _render_overview_buttons()])
 
 
 def _render_overview_buttons() -> Json:
@@ -241,9 +242,8 @@ def render_waiting_call_list(
 ) -> SlashCommandAnswer:
     """Draw the calls that wait for a person's decision.
 
-    `more`: how many are not listed; `unsure`: of how many calls Slack did not say whether they may
-    decide; `unread`: whether more calls wait than were looked through; `questions`: how many
-    questions wait for their answer.
+    `more`: not listed; `unsure`: of so many Slack did not say whether they may decide; `unread`:
+    whether more wait than were looked through; `questions`: so many wait for their answer.
     """
     nothing = "No decision waits for you." if questions else "☕ Nothing waits for you."
     title = "Waits for you" if calls else nothing
@@ -313,10 +313,10 @@ def _render_call_entry(number: int, call: ListedCall) -> list[Json]:
         small.append(
             f"{WORDS[call.status]}{call_deciders_text(call)}, {format_local_time(call.decided_at)}"
         )
-    asked = "asked" if small else "Asked"
-    small.append(f"{asked} by {user_mention(call.requester)} {describe_asking_place(call.channel)}")
-    if call.decided_at is None and call.deadline:
-        small.append(f"by {format_time_with_countdown(call.deadline)}")
+    asked = f"{'asked' if small else 'Asked'} by {user_mention(call.requester)}"
+    small.append(f"{asked} {describe_asking_place(call.channel)}")
+    if due := call.starts_at or (None if call.decided_at else call.deadline):
+        small.append(f"{'starts' if call.starts_at else 'by'} {format_time_with_countdown(due)}")
     return _render_entry(
         number,
         section_block(_build_overview_block_id("entry", number), plain_text(text)),
@@ -486,7 +486,7 @@ def _render_call_ending(call: CallHistoryEntry) -> list[Json]:
 
 
 def _build_overview_block_id(name: str, *numbers: int) -> str:
-    return build_block_id(BlockKind.OVERVIEW, name, *numbers)
+    return build_block_id(BlockRole.OVERVIEW, name, *numbers)
 
 
 def describe_asking_place(channel: str) -> str:

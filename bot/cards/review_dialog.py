@@ -44,7 +44,7 @@ def list_masked_value_labels(whole: CallView) -> list[str]:
     return [name for name in whole.masked_pieces if name not in pieces]
 
 
-def revealed_pieces_note(names: Sequence[str]) -> str:
+def hidden_on_card_note(names: Sequence[str]) -> str:
     """Return the note in a dialog that it shows more than the card, namely `names`."""
     return (
         f"🔓 The card does not show all of {call_pieces.join_piece_names(names)}. You can see it "
@@ -294,7 +294,7 @@ def _render_review_blocks(
 ) -> list[block_kit.Json]:
     blocks = [block_kit.header_block("head", call_pieces.get_call_headline(call))]
     if call.masked_pieces:
-        note = revealed_pieces_note(call.masked_pieces)
+        note = hidden_on_card_note(call.masked_pieces)
         blocks.append(block_kit.context_block("revealed", [block_kit.plain_text(note)]))
     if final := call_pieces.irreversibility_warning(call.does, call.effect_source):
         blocks.append(block_kit.section_block("final", block_kit.mrkdwn(f"⚠️ *{final}*")))
@@ -319,7 +319,7 @@ def _render_review_blocks(
         blocks += _pack_into_rich_text(
             "reason", [label_line, *map(block_kit.rich_text_quote, reason)]
         )
-    until = call_blocks.build_deadline_parts(call.deadline)
+    until = call_blocks.build_time_parts(call)
     edits = call_pieces.list_edit_parts(call)
     if small := [*filter(None, [asked]), *until, *edits, *filter(None, [approvers])]:
         blocks.append(block_kit.context_block("small", [block_kit.mrkdwn("  ·  ".join(small))]))

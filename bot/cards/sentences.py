@@ -188,10 +188,10 @@ def send_back_limit_reply(rounds: int) -> str:
     )
 
 
-def dialog_not_opened_reply(code: str, means: str = "final") -> str:
+def dialog_not_opened_reply(code: str, kind: str = "final") -> str:
     """Return why Slack did not open a dialog; `code` is Slack's error, "" for no answer.
 
-    `means`: the kind of error: final, passing, token or unknown.
+    `kind`: the kind of error: final, passing, token or unknown.
     """
     match code:
         case "expired_trigger_id" | "exchanged_trigger_id" | "invalid_trigger_id":
@@ -211,7 +211,7 @@ def dialog_not_opened_reply(code: str, means: str = "final") -> str:
         case "user_not_found" | "not_allowed" | "user_is_restricted" | "restricted_action":
             why = f"Slack does not let you have dialogs of mine here ({code})."
         case _:
-            why = _slack_error_sentence(code, means)
+            why = _slack_error_sentence(code, kind)
     return f"{why} Nothing was changed."
 
 
@@ -432,7 +432,7 @@ def call_outcome_unknown_notice(effect: str) -> str:
     )
 
 
-def call_handed_over_notice(effect: str) -> str:
+def outcome_not_reported_notice(effect: str) -> str:
     """Return the notice that a program was given the call to run and has not said how it went."""
     return (
         f"📤 Handed over: {sanitise_for_mrkdwn(effect, 160)}. The program that asked has not said "
@@ -486,14 +486,14 @@ def ask_again_not_allowed_reply(requester: str) -> str:
     )
 
 
-def grant_offer_label(what: GrantOffer, titles: Mapping[str, str]) -> str:
+def grant_offer_label(offer: GrantOffer, titles: Mapping[str, str]) -> str:
     """Return an offer to remember an approval as plain text for an option of a menu.
 
     "the same amount and account, in this thread, for 1 day, 10 times"; `titles` by field name.
     """
-    same = "exactly this" if what.fields is None else "anything"
-    if what.fields:
-        names = (show_hidden_characters(titles.get(name, name)) for name in what.fields)
+    same = "exactly this" if offer.fields is None else "anything"
+    if offer.fields:
+        names = (show_hidden_characters(titles.get(name, name)) for name in offer.fields)
         same = f"the same {' and '.join(names)}"
-    where = "in this thread" if what.where == "thread" else "everywhere"
-    return f"{same}, {where}, for {format_duration(what.lasts)}, {what.uses} times"
+    where = "in this thread" if offer.where == "thread" else "everywhere"
+    return f"{same}, {where}, for {format_duration(offer.lasts)}, {offer.uses} times"

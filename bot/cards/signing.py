@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bot.cards import block_kit, button_codec
-from bot.cards.action_names import Action, BlockKind
+from bot.cards.action_names import Action, BlockRole
 from bot.cards.slack_text import sanitise_for_mrkdwn, shorten_text, user_mention
 from storage.states import SigningLinkKind
 
@@ -116,6 +116,6 @@ def render_link_buttons(text: str, links: Sequence[tuple[LinkButton, str]]) -> l
             "style": "primary",
         }
         about = block_kit.plain_text(shorten_text(link.about, 300))
-        block_id = button_codec.build_block_id(BlockKind.SIGNING, button_codec.NoTarget(), number)
+        block_id = button_codec.build_block_id(BlockRole.SIGNING, button_codec.NoTarget(), number)
         blocks.append({**block_kit.section_block(block_id, about), "accessory": button})
     return blocks

@@ -216,6 +216,8 @@ class CallView:
     status: CallStatus
     values: tuple[ArgumentValue, ...]
     deadline: datetime | None = None
+    starts_at: datetime | None = None  # of one that is approved and waits for that time
+    run_at: str = ""  # at what time of day it starts once it is approved; "" for at once
     preview: str = ""  # plain text from the tool
     # names of what everybody who sees the card is shown less of than those who decide
     masked_pieces: tuple[str, ...] = ()

@@ -25,6 +25,7 @@ from bot.policy.approver_lists import MANAGER
 from bot.policy.authority import LookupFailedError
 from bot.policy.evaluation import Policy
 from bot.slack.directory import SlackDirectory
+from bot.slack_codes import list_granted_scopes
 
 # what slack_sdk raises besides SlackApiError
 UNREACHABLE = (SlackClientError, HTTPException, OSError)
@@ -105,7 +106,9 @@ def check_token_and_clock(
 
 def list_unneeded_scopes(settings: Settings, policy: Policy) -> set[str]:
     """Return the scopes in the manifest that the bot does not need with these settings."""
-    found = {"files:read"} if settings.attached_files is AttachedFilesMode.OFF else set()
+    found = {"dnd:read"}
+    if settings.attached_files is AttachedFilesMode.OFF:
+        found.add("files:read")
     return found if MANAGER in policy.owners else {*found, "users.profile:read"}
 
 
@@ -114,9 +117,9 @@ def _check_scopes(headers: Mapping[str, str], unused: set[str]) -> check.CheckRe
 
     The token may lack those in `unused`.
     """
-    if "x-oauth-scopes" not in headers:
+    given = list_granted_scopes(headers)
+    if given is None:
         return check.build_warning_result("scopes", "not compared: Slack named none")
-    given = set(filter(None, (each.strip() for each in headers["x-oauth-scopes"].split(","))))
     wanted = set(yaml.safe_load(MANIFEST.read_text("utf-8"))["oauth_config"]["scopes"]["bot"])
     if missing := wanted - given - unused:
         remedy = "Put manifest.yml into the app's page at Slack and reinstall the app"
@@ -128,7 +131,8 @@ def _check_scopes(headers: Mapping[str, str], unused: set[str]) -> check.CheckRe
         return check.build_warning_result(
             "scopes", f"more than needed: {', '.join(sorted(more))}", remedy
         )
-    return check.build_ok_result("scopes", "exactly those of manifest.yml")
+    without = "".join(f", without {scope}" for scope in sorted(wanted - given))
+    return check.build_ok_result("scopes", f"those of manifest.yml{without}")
 
 
 def _check_clock(headers: Mapping[str, str], now: float) -> check.CheckResult:

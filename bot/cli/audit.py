@@ -13,6 +13,7 @@ from typing import Any
 
 from bot.cards.slack_text import show_hidden_characters
 from bot.cli.read_only_core import parse_time_option
+from bot.cli.receipt import export_receipts
 from bot.config.settings import Settings
 from countersign.cli.console import DOTENV, UsageError, print_error, print_line
 from storage import record_copies, trail
@@ -37,8 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", nargs="?", default="", help="show: of the request or the call")
     parser.add_argument(
         "--format",
-        choices=list(FORMATS),
-        help="export: JSON lines (jsonl, if not said otherwise) or a table with a head (csv)",
+        choices=[*FORMATS, RECEIPTS],
+        help="export: JSON lines (jsonl, if not said otherwise), a table with a head (csv), or the "
+        "receipts of what was decided (receipts)",
     )
     for option, which in (("--since", "the first"), ("--until", "the end of")):
         parser.add_argument(
@@ -56,6 +58,9 @@ def run(arguments: argparse.Namespace) -> int:
     chosen = arguments.format or arguments.since or arguments.until
     if chosen and arguments.what != "export":
         raise UsageError("--format, --since and --until are for `audit export`")
+    since, until = arguments.since or FIRST, arguments.until or LAST
+    if arguments.format == RECEIPTS:
+        return export_receipts(since, until)
     settings = Settings.load(os.environ, DOTENV, reading=True)
     store = ReadOnlyStore(settings.database_url)
     if trouble := store.describe_read_problem():
@@ -67,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
             return _print_history(store, arguments.id)
         case _:
             write = FORMATS[arguments.format or "jsonl"]
-            return _export_rows(store, write, arguments.since or FIRST, arguments.until or LAST)
+            return _export_rows(store, write, since, until)
 
 
 def _verify_record(settings: Settings, store: ReadOnlyStore) -> int:
@@ -168,4 +173,5 @@ def _build_export_fields(row: Audit) -> dict[str, Any]:
     return {name: fields[name] for name in COLUMNS}
 
 
+RECEIPTS = "receipts"
 FORMATS = {"jsonl": _format_json_lines, "csv": _format_csv_lines}

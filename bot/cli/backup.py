@@ -251,7 +251,7 @@ def run_copy_to(arguments: argparse.Namespace) -> int:
     try:
         target = Store(arguments.url, key=source.signing_key).open()
         try:
-            moved = backups.move_database_contents(source, target, clock.now())
+            moved = backups.copy_database_contents(source, target, clock.now())
         finally:
             target.close()
     except (backups.BackupError, SchemaError, UnreadableRowsError, ValueError) as error:
@@ -267,7 +267,7 @@ def run_copy_to(arguments: argparse.Namespace) -> int:
 
 
 def _print_move_result(
-    settings: Settings, moved: backups.RecordMoveResult, name: str, key: str
+    settings: Settings, moved: backups.RecordCopyResult, name: str, key: str
 ) -> None:
     """Print what the new database holds, and how to go on there or to go back."""
     what = "It was there already" if moved.was_already_there else "All of the record is there"

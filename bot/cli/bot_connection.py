@@ -34,13 +34,13 @@ class BotRefusedError(ValueError):
     """Raised when the bot refuses to do something; the message says why."""
 
 
-def send_command_and_print(asking: terminal_messages.OperatorCommand) -> int:
+def send_command_and_print(command: terminal_messages.OperatorCommand) -> int:
     """Send a message to the bot and print the answer; returns the exit code, 1 if it had no effect.
 
     Raises SettingsError.
     """
     try:
-        answer = send_command(get_bot_socket_path(), asking)
+        answer = send_command(get_bot_socket_path(), command)
     except BotUnreachableError as error:
         return print_error(error)
     if not answer.counted:
@@ -64,12 +64,12 @@ def get_bot_socket_path() -> Path:
 
 
 def send_command(
-    path: Path, asking: terminal_messages.OperatorCommand
+    path: Path, command: terminal_messages.OperatorCommand
 ) -> terminal_messages.CommandResult:
     """Send a message to the bot at this socket; return the answer, or raise BotUnreachableError."""
     try:
         return terminal_messages.parse_command_result(
-            post_to_bot(path, "/v1/terminal", asdict(asking))
+            post_to_bot(path, "/v1/terminal", asdict(command))
         )
     except BotRefusedError as error:
         raise BotUnreachableError(str(error)) from None
@@ -100,14 +100,14 @@ def open_chat_event_socket(path: Path, run_id: str) -> socket.socket:
         raise BotUnreachableError(_parse_problem_detail(answer.read()))
 
 
-def post_to_bot(path: Path, route: str, said: Mapping[str, Any], patience: float = PATIENCE) -> Any:
+def post_to_bot(path: Path, route: str, body: Mapping[str, Any], patience: float = PATIENCE) -> Any:
     """Send JSON to the bot at this socket and return the answer; `patience`: seconds to wait.
 
     Raises BotUnreachableError, and BotRefusedError if the answer is an HTTP error.
     """
     bot = UnixConnection(str(path.absolute()), timeout=patience)
     with _translate_connection_errors(path), closing(bot):
-        bot.request("POST", route, json.dumps(said), {"Content-Type": "application/json"})
+        bot.request("POST", route, json.dumps(body), {"Content-Type": "application/json"})
         answer = bot.getresponse()
         found = answer.read()
     if answer.status >= HTTPStatus.BAD_REQUEST:

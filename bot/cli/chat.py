@@ -198,7 +198,7 @@ class Conversation:
                 chat_painter.PROMPT,
                 self._painter.prompt_escape_sequence,
                 news=news.source if news else None,
-                kept=True,
+                add_to_history=True,
             )
         except EOFError:
             self._painter.draw_program_sentence("")
@@ -313,10 +313,10 @@ class Conversation:
         self._feed.follow_request(run)
         self._met = True
 
-    def _send_about_request(self, wish: terminal_messages.CommandKind) -> None:
+    def _send_about_request(self, kind: terminal_messages.CommandKind) -> None:
         if self._feed.run_id:
             self._send_command(
-                terminal_messages.OperatorCommand(wish, self._feed.run_id), aloud=True
+                terminal_messages.OperatorCommand(kind, self._feed.run_id), aloud=True
             )
         else:
             self._painter.draw_program_sentence("There is no request yet.")

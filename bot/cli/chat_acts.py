@@ -1,8 +1,9 @@
-"""The commands with a "/" at the prompt: each sends the bot one wish, or prints a sentence."""
+"""The commands with a "/" at the prompt: each sends the bot one command, or prints a sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from bot.cards import call_pieces
@@ -79,7 +80,7 @@ class CallNumbers:
         return open_[0] if not number and len(open_) == 1 else None
 
 
-# commands about one call that send the bot what is typed: the wish, and which words it needs
+# what sends the bot a command about one call: its kind, and which words have to be typed
 PLAIN: Mapping[str, tuple[terminal_messages.CommandKind, str]] = {
     "/reject": (terminal_messages.CommandKind.REJECT, "why not"),
     "/send-back": (
@@ -104,7 +105,10 @@ class ChatCommands:
         self._acts: Mapping[str, Callable[[str], None]] = {
             "/help": lambda _: painter.draw_program_sentence(HELP),
             "/pending": lambda _: self._list_pending_calls(),
-            "/approve": self._approve_call,
+            "/approve": partial(self._let_call_run, "/approve", "approve", ""),
+            "/break-glass": partial(
+                self._let_call_run, "/break-glass", "break_glass", "why it cannot wait"
+            ),
             "/answer": self._answer_question,
             "/all": self._approve_plan,
             "/edit": self._edit_call,
@@ -140,28 +144,30 @@ class ChatCommands:
             self._painter.draw_call(self._numbers.assign_number(each), each)
 
     def _send_about_call(
-        self, name: str, wish: terminal_messages.CommandKind, needs: str, rest: str
+        self, name: str, kind: terminal_messages.CommandKind, needs: str, rest: str
     ) -> None:
-        """Send the bot a wish about the call with the typed number, and the words behind that."""
+        """Send the bot a command about the call with the typed number, and the typed words."""
         number, _, words = rest.partition(" ")
         if (call := self._find_call(number, f"{name} 1")) is None:
             return
         if needs and not words.strip():
             self._painter.draw_program_sentence(f"Say {needs}: {name} {number or 1} …")
             return
-        self._ask(terminal_messages.OperatorCommand(wish, call.id, words.strip()), True)
+        self._ask(terminal_messages.OperatorCommand(kind, call.id, words.strip()), True)
 
-    def _approve_call(self, rest: str) -> None:
-        call = self._find_call(rest.partition(" ")[0], "/approve 1")
+    def _let_call_run(self, name: str, wish: str, needs: str, rest: str) -> None:
+        """Approve a call, or run it without approval, once that is confirmed where it has to be."""
+        call = self._find_call(rest.partition(" ")[0], f"{name} 1")
         if call is None:
             return
         # who may not is told so by the bot
-        asks = call.is_final and terminal_messages.AllowedAction.APPROVE in call.may
-        if asks and not self._confirm(
-            call_pieces.build_approval_confirmation(call.effect, call.final or call_pieces.FINAL)
-        ):
+        asks = call.is_final and terminal_messages.AllowedAction(wish) in call.may
+        sure = call_pieces.build_approval_confirmation(call.effect, call.final or call_pieces.FINAL)
+        if needs:
+            sure = replace(sure, title="Run this without approval?", yes="Run it")
+        if asks and not self._confirm(sure):
             return
-        self._send_about_call("/approve", terminal_messages.CommandKind.APPROVE, "", rest)
+        self._send_about_call(name, terminal_messages.CommandKind(wish), needs, rest)
 
     def _approve_plan(self, rest: str) -> None:
         if (call := self._find_call(rest, "/all 1")) is None:

@@ -43,14 +43,14 @@ class LineEditor:
         signal.signal(signal.SIGIO, self._handle_sigio)
 
     def read_line(
-        self, prompt: str, style: str = "", *, news: int | None = None, kept: bool = False
+        self, prompt: str, style: str = "", *, news: int | None = None, add_to_history: bool = False
     ) -> str | None:
         """Return the line that is typed; None if something arrived at the descriptor `news` first.
 
-        `style`: the escape sequence before the prompt; `kept`: the arrow keys bring the line back
-        later. Raises EOFError at the end of input.
+        `style`: the escape sequence before the prompt; `add_to_history`: the arrow keys
+        bring the line back later. Raises EOFError at the end of input.
         """
-        self._readline.set_auto_history(kept)
+        self._readline.set_auto_history(add_to_history)
         before = self._readline.get_current_history_length()
         # between these marks stands what takes no room
         asked = f"\x01{style}\x02{prompt}\x01{RESET}\x02" if style else prompt
@@ -58,14 +58,14 @@ class LineEditor:
             with self._interrupt_on_input(news):
                 if news is not None and select.select([news], [], [], 0)[0]:
                     return None
-                line = self._read_prefilled_line(asked, self._typed if kept else "")
+                line = self._read_prefilled_line(asked, self._typed if add_to_history else "")
         except _LineInterruptedError:
             now = self._readline.get_current_history_length()
             if now == before:
                 self._erase_prompt(prompt)
                 return None
             line = self._readline.get_history_item(now) or ""  # it was typed to its end by then
-        if kept:
+        if add_to_history:
             self._typed = ""
         return line
 
@@ -126,6 +126,7 @@ Type what you want; the agent hears it, and Slack keeps it.
 /approve 1 [note]  approve 1 as it is shown
 /edit 1            change it
 /reject 1 why      reject it
+/break-glass 1 why run it at once without approval, where the policy lets you
 /all 1             approve all of the plan it is part of
 /send-back 1 what  have its plan made anew, otherwise
 /answer 1 words    answer a question
@@ -227,6 +228,7 @@ KEYS = {
     AllowedAction.APPROVE: "/approve {n}",
     AllowedAction.EDIT: "/edit {n}",
     AllowedAction.REJECT: "/reject {n} why",
+    AllowedAction.BREAK_GLASS: "/break-glass {n} why",
     AllowedAction.ANSWER: "/answer {n} words, /decline {n}",
     AllowedAction.RESOLVE: "/done {n}, /not-done {n}, /again {n}",
 }

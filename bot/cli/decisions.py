@@ -19,6 +19,11 @@ def add_approve_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plan", action="store_true", help="the id is that of a plan: approve all that waits in it"
     )
+    parser.add_argument(
+        "--break-glass",
+        metavar="WORDS",
+        help="run it at once without approval, where the policy lets you, and say why",
+    )
 
 
 def run_approve(arguments: argparse.Namespace) -> int:
@@ -26,8 +31,12 @@ def run_approve(arguments: argparse.Namespace) -> int:
     note = arguments.note.strip()
     if arguments.plan and note:
         raise console.UsageError("a note is for one call: leave out --plan or --note")
-    wish = CommandKind.APPROVE_PLAN if arguments.plan else CommandKind.APPROVE
-    return bot_connection.send_command_and_print(OperatorCommand(wish, arguments.id, note))
+    kind = CommandKind.APPROVE_PLAN if arguments.plan else CommandKind.APPROVE
+    if arguments.break_glass is not None:
+        if arguments.plan or note:
+            raise console.UsageError("--break-glass is for one call: leave out --plan and --note")
+        kind, note = CommandKind.BREAK_GLASS, arguments.break_glass.strip()
+    return bot_connection.send_command_and_print(OperatorCommand(kind, arguments.id, note))
 
 
 APPROVE = CommandFunctions(add_approve_arguments, run_approve)

@@ -62,7 +62,7 @@ class ToolEntry(_Entry):
     name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]{1,64}$")]
     effect: Literal["read", "write", "destructive"]
     risk: Literal["low", "medium", "high"] | None = None
-    asks: bool = False
+    needs_approval: bool = False
 
 
 class EarlierCall(_Entry):
@@ -226,7 +226,7 @@ class PolicyCaseRunner:
         self._file, self._core, self._directory = file, core, directory
         for each in file.tool:
             _add_described_tool(core.tools, each)
-        asking = frozenset(each.name for each in core.tools if each.asks)
+        asking = frozenset(each.name for each in core.tools if each.needs_approval)
         self._policy = CurrentPolicy(core.policy.policy.model_copy(update={"asking": asking}))
         self._words = PlainMentionStyle(directory)
 
@@ -300,9 +300,9 @@ class PolicyCaseRunner:
 def _add_described_tool(tools: Registry, entry: ToolEntry) -> None:
     """Add a tool by its description; raises TypedCallError if an installed one is otherwise."""
     if installed := tools.tools.get(entry.name):
-        there = (installed.does, entry.risk and installed.risk, installed.asks)
-        if there != (entry.effect, entry.risk, entry.asks):
-            said = f"effect {there[0]}, risk {installed.risk}, asks {installed.asks}".lower()
+        there = (installed.does, entry.risk and installed.risk, installed.needs_approval)
+        if there != (entry.effect, entry.risk, entry.needs_approval):
+            said = f"effect {there[0]}, risk {installed.risk}, needs_approval {there[2]}".lower()
             raise TypedCallError(f"The tool {entry.name} is installed, with {said}.")
         return
     action = {
@@ -314,7 +314,7 @@ def _add_described_tool(tools: Registry, entry: ToolEntry) -> None:
     }
     made = load_action_tool(json.dumps(action))
     assert made is not None
-    tools.add(replace(made, risk=entry.risk or made.risk, asks=entry.asks))
+    tools.add(replace(made, risk=entry.risk or made.risk, needs_approval=entry.needs_approval))
 
 
 def _list_unknown_names(facts: Facts) -> Iterator[str]:

@@ -95,6 +95,7 @@ class FailingSlackDirectory:
         list_people
     ) = _fail
     list_common_private_channels = find_owners = find_public_channel_name = _fail
+    find_quiet_hours = _fail
 
 
 # Durations and moments as they are typed behind an option.
@@ -217,7 +218,7 @@ def _build_core(
         directory = SlackDirectory(client, clock)
     directory = directory or FailingSlackDirectory(no_slack)
     tools = build_tool_registry(settings, client, directory)
-    asking = frozenset(each.name for each in tools if each.asks)
+    asking = frozenset(each.name for each in tools if each.needs_approval)
     written = read_policy(settings.policy_path).model_copy(update={"asking": asking})
     return ReadOnlyCore(
         settings=settings,

@@ -69,12 +69,12 @@ def run_with_read_only_core(see: Callable[[ReadOnlyCore, PlainMentionStyle], int
     )
 
 
-def format_json(told: Any) -> str:
+def format_json(value: Any) -> str:
     """Return a dataclass, a list of them, or a map as JSON.
 
     Times look like 2026-11-24T22:00:00+00:00; durations are seconds.
     """
-    listed = [asdict(each) for each in told] if isinstance(told, list) else told
+    listed = [asdict(each) for each in value] if isinstance(value, list) else value
     plain = listed if isinstance(listed, list | dict) else asdict(listed)
     return json.dumps(plain, ensure_ascii=False, indent=2, default=_encode_json_value)
 
@@ -129,8 +129,9 @@ def _format_waiting_call(
     each: request_reports.WaitingCallReport, words: PlainMentionStyle, now: datetime
 ) -> Iterator[str]:
     yield f"{each.id}  {slack_text.show_hidden_characters(' '.join(each.effect.split()))}"
+    until = "starts" if each.starts_at else "decide by"
     due = (
-        f"; decide by {slack_text.format_in_utc(each.deadline)} "
+        f"; {until} {slack_text.format_in_utc(each.deadline)} "
         f"({format_rough_duration(each.deadline - now)} left)"
         if each.deadline
         else ""
@@ -206,6 +207,11 @@ def _format_request(told: request_reports.RequestReport, words: PlainMentionStyl
         yield f"    “{slack_text.show_hidden_characters(each)}”"
 
 
+def _describe_due_time(call: request_reports.CallReport, at: datetime) -> str:
+    label = "Approved, starts" if call.is_scheduled else "Decide by"
+    return f"{label} {slack_text.format_in_utc(at)}"
+
+
 def _format_call(
     call: request_reports.CallReport, words: PlainMentionStyle, of: request_reports.RequestReport
 ) -> Iterator[str]:
@@ -222,7 +228,7 @@ def _format_call(
     if call.asked_at and call.deciders:
         yield f"    Who decides: {format_policy_approvers(call.deciders, words, of.channel)}"
     if call.deadline and call.status is CallStatus.PENDING:
-        yield f"    Decide by {slack_text.format_in_utc(call.deadline)}"
+        yield f"    {_describe_due_time(call, call.deadline)}"
     for each in call.revisions:
         writers = _PROGRAMS if of.client else _WRITERS
         by = writers.get(each.author) or words.format_person(each.author)

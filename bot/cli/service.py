@@ -36,24 +36,16 @@ def parse_port(text: str) -> int:
 # The start and the end of a process that runs the bot.
 
 
-def prepare_bot_process(settings: Settings) -> None:
-    """Set up logs and environment for the bot, before Bolt and its other modules are imported.
+def run_bot(settings: Settings, policy: Policy) -> int:
+    """Run the bot until Ctrl-C or SIGTERM; returns the exit code.
 
-    Raises StartupError for a database role that may do too much.
+    Raises what keeps it from starting: StartupError for a database role that may do too much.
     """
     configure_logging(settings.log_level, settings.log_format)
     for warning in settings.warnings:
         logging.getLogger("countersign").warning(warning)
     remove_variables_slack_misreads(os.environ, settings.slack_api_url)
     _check_database_roles(settings)
-
-
-def run_bot(settings: Settings, policy: Policy) -> int:
-    """Run the bot until Ctrl-C or SIGTERM; returns the exit code.
-
-    Raises what keeps it from starting.
-    """
-    prepare_bot_process(settings)
     with pause_garbage_collection():
         # only now: Bolt and what else it imports see the prepared environment
         from bot.app import build

@@ -144,21 +144,21 @@ class ConnectionSettings(BaseModel):
         return ListeningAddress(found[1] or found[2], int(found[3]))
 
 
-def choose_transport(given: Mapping[str, Any], transport: Transport | None) -> Transport:
-    """Return the `transport` that the command named, else the one whose secret is `given`.
+def choose_transport(values: Mapping[str, Any], transport: Transport | None) -> Transport:
+    """Return the `transport` that the command named, else the one whose secret is `values`.
 
     If both or neither secret is given, that is the socket.
     """
     if transport is None:
-        only_http = "slack_signing_secret" in given and "slack_app_token" not in given
+        only_http = "slack_signing_secret" in values and "slack_app_token" not in values
         return Transport.HTTP if only_http else Transport.SOCKET
     return transport
 
 
-def describe_missing_secret(given: Mapping[str, Any], transport: Transport) -> Iterator[str]:
+def describe_missing_secret(values: Mapping[str, Any], transport: Transport) -> Iterator[str]:
     """Yield a sentence if the secret that the transport needs is not given."""
     need = "slack_app_token" if transport is Transport.SOCKET else "slack_signing_secret"
-    if need not in given:
+    if need not in values:
         field = ConnectionSettings.model_fields[need]
         yield f"{field.title}: is missing. {field.description}"
 

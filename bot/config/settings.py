@@ -79,32 +79,32 @@ def read_environment_variables(
 
 
 def describe_odd_environment_variables(
-    given: Mapping[str, str], known: Collection[str]
+    environ: Mapping[str, str], known: Collection[str]
 ) -> Iterator[str]:
     """Yield sentences about odd but harmless variables; `known`: the names of all settings."""
-    if "SLACK_CLIENT_ID" in given or "SLACK_CLIENT_SECRET" in given:
+    if "SLACK_CLIENT_ID" in environ or "SLACK_CLIENT_SECRET" in environ:
         yield "SLACK_CLIENT_ID and SLACK_CLIENT_SECRET are ignored: one workspace needs no OAuth"
-    slack = given.get("SLACK_API_URL", "https://slack.com/api/")
-    if any(each in given for each in PROXIES):
-        how = "goes past" if is_exempt_from_proxy(slack, given) else "goes through"
+    slack = environ.get("SLACK_API_URL", "https://slack.com/api/")
+    if any(each in environ for each in PROXIES):
+        how = "goes past" if is_exempt_from_proxy(slack, environ) else "goes through"
         yield f"a proxy is set: Slack {how} it, as SLACK_API_URL and NO_PROXY say"
     for name in ("SLACK_API_URL", "OPENAI_BASE_URL"):
-        parts = split_url(given.get(name, ""))
+        parts = split_url(environ.get(name, ""))
         if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
             yield f"{name} is http: tokens and messages travel unencrypted"
-    if "OPENAI_BASE_URL" in given and "OPENAI_API_KEY" not in given:
+    if "OPENAI_BASE_URL" in environ and "OPENAI_API_KEY" not in environ:
         yield "OPENAI_BASE_URL means nothing without OPENAI_API_KEY: give it any word"
-    yield from describe_misspelt_setting_names(given, known)
+    yield from describe_misspelt_setting_names(environ, known)
 
 
 def describe_misspelt_setting_names(
-    given: Mapping[str, str], known: Collection[str]
+    environ: Mapping[str, str], known: Collection[str]
 ) -> Iterator[str]:
     """Yield sentences about variables that seem to be misspelt names of settings."""
-    for name in sorted(given.keys() - _OF_PROGRAMS - set(known)):
+    for name in sorted(environ.keys() - _OF_PROGRAMS - set(known)):
         own = name.startswith(_PREFIX)
         close = get_close_matches(name, known, 1, 0.6 if own else 0.88)
-        if own or (close and close[0] not in given):
+        if own or (close and close[0] not in environ):
             yield f"{name} is no setting" + (f"; is {close[0]} meant?" if close else "")
 
 

@@ -70,7 +70,9 @@ def adapt_policy_to_tools(policy: Policy, tools: Registry) -> Policy:
     """Return the policy bound to these tools. Raises PolicyError if it relies on other tools."""
     known = (*tools, *tools.excluded_tools.values())
     fields = {each.name: frozenset(each.arguments.model_fields) for each in known}
-    return policy.bind_to_tools(fields, frozenset(each.name for each in tools if each.asks))
+    return policy.bind_to_tools(
+        fields, frozenset(each.name for each in tools if each.needs_approval)
+    )
 
 
 def read_policy_text(path: Path) -> str:

@@ -131,7 +131,7 @@ class StandInPlanner:
         items = build_output_items(self._take_turn(convert_to_responses_request(body)))
         if not body.get("stream"):
             return web.json_response(build_chat_completion(items, body))
-        return await _stream(request, build_chat_chunks(items, body), CHAT_END)
+        return await _stream(request, build_chat_completion_chunks(items, body), CHAT_END)
 
     def _take_turn(self, body: dict[str, Any]) -> Turn:
         return self._scripted.popleft() if self._scripted else plan_turn(body)
@@ -305,7 +305,7 @@ def build_chat_completion(items: list[Item], body: Mapping[str, Any]) -> Item:
     return {**head, "choices": choices, "usage": _build_chat_usage(items, body)}
 
 
-def build_chat_chunks(items: list[Item], body: Mapping[str, Any]) -> Iterator[Item]:
+def build_chat_completion_chunks(items: list[Item], body: Mapping[str, Any]) -> Iterator[Item]:
     """Yield all chunks of a streamed Chat Completions answer in order."""
     counts = bool((body.get("stream_options") or {}).get("include_usage"))
     head = _build_chat_header(body, "chat.completion.chunk") | ({"usage": None} if counts else {})

@@ -22,7 +22,7 @@ from bot.cards import notices
 from bot.cards.sentences import ICONS
 from bot.cards.slack_text import format_in_utc
 from bot.policy.authority import Authority, LookupFailedError
-from bot.policy.business_hours import BusinessHours
+from bot.policy.business_hours import BusinessHours, StartTime
 from bot.policy.condition_values import Facts
 from bot.policy.evaluation import Judgement
 from bot.policy.gates import Allow, Approvers, Ask, Deny, Gate, GrantOffer, Stage
@@ -97,6 +97,8 @@ class GateDescriber:
         yield from self._describe_shortage()
         yield f"Where: {self._describe_place()}"
         yield f"When: {self._describe_times()}"
+        if gate.run_at:
+            yield self._describe_start(gate.run_at)
         yield from self._describe_escalations()
         if who := gate.break_glass:
             now = self._describe_current_approvers(who, own=True)
@@ -246,6 +248,13 @@ class GateDescriber:
             now = self.grounds.sources.clock.now()
             found += f" Only business hours count: {_describe_business_hours(gate.hours, now)}."
         return f"{found} An approval is good for {format_duration(gate.good_for)}."
+
+    def _describe_start(self, at: StartTime) -> str:
+        following = at.find_next(self.grounds.sources.clock.now())
+        return (
+            f"Starts: at {at.describe_for_people()}; what is approved now, "
+            f"{format_in_utc(following)}. Until then whoever may decide can stop it."
+        )
 
     def _describe_escalations(self) -> Iterator[str]:
         for step in self.gate.escalation:

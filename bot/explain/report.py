@@ -15,7 +15,7 @@ from statistics import median
 from typing import TypeVar
 
 from bot.cards import block_kit
-from bot.cards.action_names import BlockKind
+from bot.cards.action_names import BlockRole
 from bot.cards.button_codec import build_block_id
 from bot.cards.slack_text import shorten_text, show_hidden_characters
 from bot.explain.explanation import MentionStyle
@@ -228,10 +228,10 @@ def _compute_speed(taken: Iterable[timedelta | None]) -> DecisionSpeed:
     return DecisionSpeed(timedelta(seconds=median(known)), timedelta(seconds=slow))
 
 
-def group_by(things: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+def group_by(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
     """Return the things grouped by a key, in order."""
     groups: dict[K, list[T]] = {}
-    for each in things:
+    for each in items:
         groups.setdefault(key(each), []).append(each)
     return groups
 
@@ -287,13 +287,13 @@ def describe_decision_speed(report: Report) -> str:
 
 def build_counts_row(calls: CallCounts) -> tuple[str, ...]:
     """Return the cells for the columns of HEAD and the speed, after the name."""
-    counts = dash_zeros(calls.asked_count, *calls.fates.values(), calls.edited)
+    counts = format_counts_as_cells(calls.asked_count, *calls.fates.values(), calls.edited)
     speed = (format_duration(calls.speed.median), format_duration(calls.speed.slow))
     return (calls.tool or "all", *counts, *speed)
 
 
-def dash_zeros(*counts: int) -> list[str]:
-    """Return the counts as cells of a table."""
+def format_counts_as_cells(*counts: int) -> list[str]:
+    """Return the counts as texts for the cells of a table; a dash stands for 0."""
     return [str(count or NONE) for count in counts]
 
 
@@ -302,16 +302,16 @@ def _build_approver_row(each: ApproverStats, words: MentionStyle) -> tuple[str, 
     speed = (format_duration(each.speed.median), format_duration(each.speed.slow))
     return (
         words.format_person(each.person),
-        *dash_zeros(*counts),
+        *format_counts_as_cells(*counts),
         *speed,
-        *dash_zeros(each.alone, each.hasty),
+        *format_counts_as_cells(each.alone, each.hasty),
     )
 
 
-def left_out_line(number: int, most: int, what: str) -> Iterator[str]:
-    """Yield how many of `number` things are not listed, if more than `most`; else nothing."""
-    if number > most:
-        yield f"… and {number - most} more {what}"
+def left_out_line(number: int, limit: int, what: str) -> Iterator[str]:
+    """Yield how many of `number` things are not listed, if more than `limit`; else nothing."""
+    if number > limit:
+        yield f"… and {number - limit} more {what}"
 
 
 def _render_day_chart(report: Report) -> Iterator[str]:
@@ -339,11 +339,11 @@ def render_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator
         yield "  ".join([first, *others]).rstrip()
 
 
-def format_duration(taken: timedelta | None) -> str:
+def format_duration(duration: timedelta | None) -> str:
     """Return a short duration: "2.4 s", "12 min", "3 h 20 min", "2 d 4 h"; a dash for None."""
-    if taken is None:
+    if duration is None:
         return NONE
-    seconds = taken.total_seconds()
+    seconds = duration.total_seconds()
     if seconds < 10:
         return f"{seconds:.1f} s"
     if seconds < 2 * MINUTE:
@@ -399,7 +399,7 @@ def render_report_blocks(
 
 
 def _build_block_id(name: str) -> str:
-    return build_block_id(BlockKind.OVERVIEW, name)
+    return build_block_id(BlockRole.OVERVIEW, name)
 
 
 def _render_list_section(

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from bot.approvals.person_views import PersonViewFactory
 from bot.cards import block_kit
-from bot.cards.action_names import BlockKind
+from bot.cards.action_names import BlockRole
 from bot.cards.button_codec import build_block_id
 from bot.explain import report
 from bot.explain.explanation import MentionStyle
@@ -240,14 +240,14 @@ def _always_approved_sentence(rule: RuleStats, words: MentionStyle) -> str:
     people = [f"{words.format_person(who)} ({count})" for who, count in rule.approvers[:5]]
     people += [f"{len(rule.approvers) - 5} more"] if len(rule.approvers) > 5 else []
     told = [f"by {', '.join(people)}"]
-    told += [f"{words.quote_text(x)} {format_extent(each)}" for x, each in rule.amounts.items()]
+    told += [f"{words.quote_text(x)} {format_range(each)}" for x, each in rule.amounts.items()]
     told += [f"{counts.edited} edited"] if counts.edited else []
     approved = counts.fates[report.CallFate.APPROVED]
     name, speed = words.quote_text(counts.tool), report.describe_speed(counts.speed)
     return f"All {approved} calls of rule {name} were approved: {'; '.join(told)}{speed}."
 
 
-def format_extent(extent: Extent) -> str:
+def format_range(extent: Extent) -> str:
     """Return the smallest and the largest as words: "10 to 50", or "10" where they are one."""
     low, high = (f"{each:f}" for each in extent)
     return low if low == high else f"{low} to {high}"
@@ -259,7 +259,7 @@ def render_rule_report_lines(found: RuleReport, words: MentionStyle) -> Iterator
         head = ("rule", *report.HEAD, "median", "90% within", "one click", report.UNDER)
         shown = found.rules[: report.MOST_LINES]
         rows = [
-            (*report.build_counts_row(x.counts), *report.dash_zeros(x.alone, x.hasty))
+            (*report.build_counts_row(x.counts), *report.format_counts_as_cells(x.alone, x.hasty))
             for x in shown
         ]
         yield from ("", *report.render_table(head, rows))
@@ -277,7 +277,7 @@ def render_rule_report_lines(found: RuleReport, words: MentionStyle) -> Iterator
 def render_findings_blocks(found: RuleReport, words: MentionStyle) -> list[block_kit.Json]:
     """Draw the first findings as a section; nothing for none."""
     text = render_findings_text(found, words)
-    place = build_block_id(BlockKind.OVERVIEW, "findings")
+    place = build_block_id(BlockRole.OVERVIEW, "findings")
     return [block_kit.section_block(place, block_kit.mrkdwn(text))] if text else []
 
 

@@ -153,7 +153,7 @@ class PolicySuggester:
         """Return rules that allow up to the largest amount that was always approved."""
         _require_reversible(decided)
         fields = self.reader.find_tool(decided[0].call)[1]
-        if not fields or decided[0].tool.asks:  # what reads more than is allowed unasked
+        if not fields or decided[0].tool.needs_approval:  # what reads more than is allowed unasked
             raise NoSuggestionError("it has no amount up to which it could be allowed")
         units = _list_choice_fields(decided[0].tool, units=True)
         full = [x for x in decided if set(fields) <= x.amounts.keys()]
@@ -180,7 +180,7 @@ class PolicySuggester:
         for name in fields:
             low, *_, high = sorted(x.amounts[name] for x in good)
             tests.append(f"args.{name} >= {min(low, Decimal(0)):f} && args.{name} <= {high:f}")
-            told.append(f"{name} {rule_report.format_extent((low, high))}")
+            told.append(f"{name} {rule_report.format_range((low, high))}")
         choices = _list_choice_fields(some[0].tool)
         for name in choices:
             seen = sorted({x.read_choice(name) for x in good})

@@ -386,19 +386,19 @@ def _get_id_if_open(found: api_bodies.RequestShown) -> str:
     return found.id if found.status in OPEN else ""
 
 
-def parse_hook_options(said: QueryParams) -> HookOptions:
+def parse_hook_options(query: QueryParams) -> HookOptions:
     """Return the terms that the query of a hook's address states; raises ProblemError."""
-    for name in said:
+    for name in query:
         if name not in ("wait", "does", "requester", "channel"):
             raise api_bodies.build_field_problem(
                 name, "This is not a parameter of the hook's address."
             )
-    wait = parse_duration(said.get("wait", WAIT))
+    wait = parse_duration(query.get("wait", WAIT))
     if not wait:
         raise api_bodies.build_field_problem(
             "wait", "This is not a duration. Write 90s, 30m, 4h or 2d."
         )
-    texts = (said.get("does", ""), said.get("requester", ""), said.get("channel", ""))
+    texts = (query.get("does", ""), query.get("requester", ""), query.get("channel", ""))
     return HookOptions(wait, *texts)
 
 

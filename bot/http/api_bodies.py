@@ -291,6 +291,9 @@ class RequestShown(BaseModel):
     link: str = Field(description='To its message in Slack; "" until that stands.')
     created_at: datetime
     deadline: datetime | None
+    starts_at: datetime | None = Field(
+        description="When it starts, if it is approved for a later time; else null."
+    )
     handed_over: bool = Field(description="Whether the program is to claim and execute it.")
     decided_by: list[str]
     break_glass: str = Field(description="Why `decided_by` ran it without approval; else empty.")
@@ -343,20 +346,20 @@ class ClaimedShown(BaseModel):
     receipt: JsonObject = Field(description="The signed decision: see docs/receipts.md.")
 
 
-def build_request_shown(standing: ProgramRequestStatus) -> RequestShown:
+def build_request_shown(request: ProgramRequestStatus) -> RequestShown:
     """Return the API body of a request with its status, filled from fields of the same names."""
-    is_entrusted = standing.status == CallStatus.ENTRUSTED
-    told = {field.name: getattr(standing, field.name) for field in fields(standing)}
-    told["status"] = CallStatus.RUNNING if is_entrusted else standing.status
-    told["arguments"] = standing.arguments or {}
+    is_entrusted = request.status == CallStatus.ENTRUSTED
+    told = {field.name: getattr(request, field.name) for field in fields(request)}
+    told["status"] = CallStatus.RUNNING if is_entrusted else request.status
+    told["arguments"] = request.arguments or {}
     return RequestShown.model_validate(told)
 
 
-def should_program_keep_waiting(standing: RequestShown) -> bool:
+def should_program_keep_waiting(request: RequestShown) -> bool:
     """Return whether the request's status gives a waiting program nothing to do yet.
 
     A handed-over call that is approved waits for the program; any other runs by itself.
     """
-    if standing.status is ShownStatus.APPROVED:
-        return not standing.handed_over
-    return standing.status in (ShownStatus.PREPARING, ShownStatus.PENDING, ShownStatus.RUNNING)
+    if request.status is ShownStatus.APPROVED:
+        return not request.handed_over
+    return request.status in (ShownStatus.PREPARING, ShownStatus.PENDING, ShownStatus.RUNNING)

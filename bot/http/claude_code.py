@@ -120,17 +120,17 @@ class ToolUse:
         return launched or self.tool_input.get("run_in_background") is True
 
 
-def parse_tool_use(said: Any) -> ToolUse:
+def parse_tool_use(event: Any) -> ToolUse:
     """Return the use that a hook's JSON describes; raises ValueError, with a sentence, for none."""
     try:
         found = ToolUse(
-            HookEventKind(said["hook_event_name"]),
-            said["tool_name"],
-            dict(said["tool_input"]),
-            said["session_id"],
-            _get_use_id(said),
-            said.get("cwd", ""),
-            said,
+            HookEventKind(event["hook_event_name"]),
+            event["tool_name"],
+            dict(event["tool_input"]),
+            event["session_id"],
+            _get_use_id(event),
+            event.get("cwd", ""),
+            event,
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         raise ValueError(NO_USE) from None

@@ -273,15 +273,15 @@ class HttpServices:
         """Return the address where the server listens."""
         return self._server.url
 
-    def add_slack_endpoint(self, bolt: BoltApp, own: Collection[str]) -> None:
+    def add_slack_endpoint(self, bolt: BoltApp, own_ids: Collection[str]) -> None:
         """Pass Slack's signed requests to the listeners on `bolt`; to be called before `start`.
 
-        `own`: the ids that the bot has as a user and as a bot.
+        `own_ids`: the ids that the bot has as a user and as a bot.
         """
         core = self._core
         secret = core.settings.slack_signing_secret.get_secret_value()
         signatures = SignatureChecker(secret, core.clock)
-        self._door = SlackEndpoint(bolt, signatures, core.signals.arrivals, own)
+        self._door = SlackEndpoint(bolt, signatures, core.signals.arrivals, own_ids)
 
     def start(self) -> None:
         """Begin to answer requests and to notify webhooks."""
@@ -289,7 +289,7 @@ class HttpServices:
         callers = ApiKeyChecker(core.store, core.clock, core.identity.team)
         api = build_api_app(core.store, callers, self._asking, self.is_stopping)
         self._server.start(
-            build_web_app(self.list_pages(), self._door, api, self._build_mcp_endpoint())
+            build_web_app(self._list_pages(), self._door, api, self._build_mcp_endpoint())
         )
         self._teller.start()
 
@@ -303,7 +303,7 @@ class HttpServices:
             return None
         return McpEndpoint(self._core, self.url, self.is_stopping)
 
-    def list_pages(self) -> list[Page]:
+    def _list_pages(self) -> list[Page]:
         """Return the pages of health and metrics."""
         return [*self.health.list_pages(), build_metrics_page(self._core.signals.tracer)]
 

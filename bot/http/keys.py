@@ -106,11 +106,11 @@ class KeyManager:
         self._host = host
         self._by = host.settings.operator or SYSTEM
 
-    def create_key(self, wanted: KeySpec) -> CreatedKey:
+    def create_key(self, spec: KeySpec) -> CreatedKey:
         """Make a key for a program. Looks people up in Slack."""
         try:
-            person = self._resolve_person_id(wanted.person)
-            _check_key_spec(wanted)
+            person = self._resolve_person_id(spec.person)
+            _check_key_spec(spec)
         except LookupFailedError as error:
             why = f"Slack could not be asked ({error}); try again later."
             raise build_retry_later_problem(
@@ -120,7 +120,7 @@ class KeyManager:
             raise _build_key_problem(
                 HTTPStatus.UNPROCESSABLE_ENTITY, str(error).rstrip(".")
             ) from None
-        return self._store_new_key(replace(wanted, person=person))
+        return self._store_new_key(replace(spec, person=person))
 
     def renew_key(self, name: str) -> CreatedKey:
         """Make a further key for the program `name`, with the same rights; older keys stay good."""

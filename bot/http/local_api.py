@@ -99,7 +99,7 @@ class SocketApiServer:
         """Return the routes that only the socket has, for the commands of this version."""
         router = APIRouter(include_in_schema=False)
         ways: tuple[tuple[str, Callable[..., Any]], ...] = (
-            ("POST /keys", self.make_key),
+            ("POST /keys", self.create_key),
             ("POST /keys/renew", self.renew_key),
             ("POST /keys/revoke", self.revoke_key),
             ("POST /passkeys/revoke", self.revoke_passkey),
@@ -112,9 +112,9 @@ class SocketApiServer:
             router.add_api_route(path, answer, methods=[method], response_model=None)
         return router
 
-    async def make_key(self, wanted: KeySpec) -> dict[str, Any]:
+    async def create_key(self, spec: KeySpec) -> dict[str, Any]:
         """Make a key for a program."""
-        return asdict(await self._run_on_thread(lambda: self._keys.create_key(wanted)))
+        return asdict(await self._run_on_thread(lambda: self._keys.create_key(spec)))
 
     async def renew_key(self, name: Name) -> dict[str, Any]:
         """Make a further key for a program."""
@@ -143,7 +143,7 @@ class SocketApiServer:
     def _erase_person(self, person: str, now: datetime) -> personal_data.ErasureResult:
         actor, over = self._host.settings.operator or "system", self._ending.is_set
         done = personal_data.erase_personal_data(
-            self._host.store, person, at=now, actor=actor, is_over=over
+            self._host.store, person, at=now, actor=actor, should_stop=over
         )
         if over():
             why = "The bot is stopping before all of it was done. Please repeat the command."

@@ -160,12 +160,12 @@ async def _ask_people_for_call(
 ) -> types.CallToolResult:
     """Ask people for a call of one of the bot's own tools; return its result once it has run."""
     arguments = {name: value for name, value in given.items() if name != WHY}
-    wishes = caller.held_calls.host_calls
-    wish = wishes.find_or_add_host_call(tool, arguments)
-    around = {**caller.request_options, "run": wish.run, "reason": str(given.get(WHY) or "")}
+    host_calls = caller.held_calls.host_calls
+    call = host_calls.find_or_add_host_call(tool, arguments)
+    around = {**caller.request_options, "run": call.run, "reason": str(given.get(WHY) or "")}
     ask = partial(caller.countersign.open_request, tool, arguments, **around)
-    with wishes.forget_call_when_answered(wish):
-        request = await wishes.get_or_create_request(wish, ask)
+    with host_calls.forget_call_when_answered(call):
+        request = await host_calls.get_or_create_request(call, ask)
         patience = RequestWaiter(caller.countersign, HOLD, told)
         request = await patience.wait_for_request_end(request, "waits for people", NOT_YET)
         if trouble := find_request_error(request):

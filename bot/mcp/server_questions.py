@@ -180,11 +180,11 @@ class Elicitation:
                 raise UnaskableQuestionError(why) from error
 
 
-def convert_answers_for_server(part: list[_RequestedValue], given: Mapping[str, Any]) -> Content:
+def convert_answers_for_server(part: list[_RequestedValue], answers: Mapping[str, Any]) -> Content:
     """Return the answers to one question, by the server's names; raises InvalidAnswerError."""
     found: Content = {}
     for number, each in enumerate(part):
-        if (value := given.get(f"a{number}")) is not None:
+        if (value := answers.get(f"a{number}")) is not None:
             found[each.name] = each.convert_answer(value)
     return found
 
@@ -312,7 +312,7 @@ class RunningServerCall:
         far = f"{progress:g} of {total:g}" if total else f"{progress:g}"
         self._line.tell(" · ".join(filter(None, [far, message])))
 
-    async def answer_elicitation(self, wanted: ElicitRequestParams) -> ElicitResult:
+    async def answer_elicitation(self, request: ElicitRequestParams) -> ElicitResult:
         """Ask people what the server wants to know, and return the result for the server.
 
         "decline": they may not be asked, or cannot say. "cancel": nobody answered in time, or no
@@ -321,7 +321,7 @@ class RunningServerCall:
         with self._pause_time_limit():
             async with self._turn:  # of several at once, each is put by itself
                 try:
-                    content = await self._collect_answers(wanted)
+                    content = await self._collect_answers(request)
                     return ElicitResult(action="accept", content=content)
                 except UnaskableQuestionError as error:
                     name = self._server.name

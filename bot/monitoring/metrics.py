@@ -304,7 +304,7 @@ class PrometheusMetrics(Exporter):
         if count := self._by_work.get(span.work):
             count(span)
 
-    def report_audit_lines(self, facts: Sequence[AuditLine]) -> None:
+    def report_audit_rows(self, facts: Sequence[AuditLine]) -> None:
         """Count the decisions, refusals and ends in these committed audit rows."""
         for fact in facts:
             self._count_audit_line(fact)

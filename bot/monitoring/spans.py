@@ -126,7 +126,7 @@ class Exporter:
     def report_span(self, span: Span) -> None:
         """Receive a span that has ended."""
 
-    def report_audit_lines(self, facts: Sequence[audit_log.AuditLine]) -> None:
+    def report_audit_rows(self, facts: Sequence[audit_log.AuditLine]) -> None:
         """Receive audit rows that have been committed."""
 
     def report_incident(self, what: Incident, about: str) -> None:
@@ -181,7 +181,7 @@ class Tracer:
         _set_run_id_from_audit_lines(facts)
         _call_and_log_errors(audit_log.log_audit_lines, facts)
         for each in self._exporters:
-            _call_and_log_errors(each.report_audit_lines, facts)
+            _call_and_log_errors(each.report_audit_rows, facts)
 
     def report_incident(self, what: Incident, about: str = "") -> None:
         """Pass an incident to every exporter."""

@@ -86,7 +86,7 @@ class OpenTelemetryTraces(Exporter):
             waited = (span.since, span.begun_at)
             self._queue_span(span.run_id, f"inbox {span.about}".strip(), waited, {}, parent=parent)
 
-    def report_audit_lines(self, facts: Sequence[AuditLine]) -> None:
+    def report_audit_rows(self, facts: Sequence[AuditLine]) -> None:
         """Export spans for the time people took to decide, and for each request that has ended.
 
         A sub-agent's new run is linked from the trace of its parent.

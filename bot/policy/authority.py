@@ -30,6 +30,7 @@ AWAY = frozenset(
         "hospital",
     }
 )
+QuietHours = tuple[datetime, datetime]  # from and until when somebody wants no notifications
 DAY_BEGINS, DAY_ENDS = 8, 20  # hours, in a person's time zone
 
 
@@ -109,6 +110,13 @@ class Directory(Protocol):
 
     def find_people_by_name(self, name: str) -> Mapping[str, str]:
         """Return the active people with this handle or name: the handle of each by id."""
+        ...
+
+    def find_quiet_hours(self, users: Collection[str]) -> Mapping[str, QuietHours]:
+        """Return from and until when these people do not want to be disturbed, now or next, by id.
+
+        Only a few at once, and nobody where Slack cannot or may not be asked.
+        """
         ...
 
     def find_group(self, handle: str) -> Group | None:

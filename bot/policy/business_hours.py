@@ -1,5 +1,5 @@
-"""Business hours and freezes: measure time without nights, days off and holidays, and say what a
-policy's calendar knows of a moment. PURE.
+"""Business hours, freezes and times to start: measure time without nights, days off and holidays,
+and say what a policy's calendar knows of a moment. PURE.
 
 The library `holidays` knows the holidays of countries. It takes a moment to load, so it is imported
 only where a policy names such a calendar.
@@ -8,6 +8,7 @@ only where a policy names such a calendar.
 from __future__ import annotations
 
 import re
+from calendar import day_name
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
@@ -35,6 +36,7 @@ DAYS: tuple[Day, ...] = get_args(Day)
 MOST_HOLIDAYS = 400
 _HOW = 'write the code of a country, as "DE", or of a part of one, as "DE-BY"'
 _TIME = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]|24:00")
+_START_TIME = re.compile(rf"(?:({'|'.join(DAYS)}) )?([01][0-9]|2[0-3]):([0-5][0-9]) (\S+)")
 
 
 @lru_cache(64)
@@ -155,6 +157,61 @@ class BusinessHours(BaseModel):
         days, rest = divmod(minutes, 24 * 60)
         at = time(*divmod(rest, 60), tzinfo=_load_time_zone(self.zone))
         return datetime.combine(day + timedelta(days=days), at).astimezone(UTC)
+
+
+class StartTime(BaseModel):
+    """The time of day at which approved calls start, on any day or on one day of the week."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    zone: str  # a name such as Europe/Berlin
+    minutes: int  # after midnight
+    day: int = 0  # 1 is Monday, 7 is Sunday; 0 is any day
+
+    def find_next(self, after: datetime) -> datetime:
+        """Return the first such time after a moment; UTC."""
+        zone = _load_time_zone(self.zone)
+        first, at = after.astimezone(zone).date(), time(*divmod(self.minutes, 60), tzinfo=zone)
+        days = (first + timedelta(days=ahead) for ahead in range(9))
+        moments = (
+            datetime.combine(each, at).astimezone(UTC)
+            for each in days
+            if self.day in (0, each.isoweekday())
+        )
+        return next(each for each in moments if each > after)
+
+    def describe_for_people(self) -> str:
+        """Return it as people say it: "22:00 (Europe/Berlin)", "22:00 on Saturday (…)"."""
+        day = f" on {day_name[self.day - 1]}" if self.day else ""
+        return f"{self.minutes // 60:02}:{self.minutes % 60:02}{day} ({self.zone})"
+
+    def __str__(self) -> str:
+        """Return it as a policy has it: "sat 22:00 Europe/Berlin"."""
+        day = f"{DAYS[self.day - 1]} " if self.day else ""
+        return f"{day}{self.minutes // 60:02}:{self.minutes % 60:02} {self.zone}"
+
+
+def parse_start_time(written: str) -> StartTime:
+    """Return the time in "22:00 Europe/Berlin" or "sat 22:00 Europe/Berlin".
+
+    Raises ValueError with what is wrong.
+    """
+    found = _START_TIME.fullmatch(written)
+    if found is None:
+        raise ValueError(
+            f'{written!r} is no time to start; write "22:00 Europe/Berlin", or with a day of the '
+            'week "sat 22:00 Europe/Berlin"'
+        )
+    day, hour, minute, zone = found.groups()
+    number = DAYS.index(day) + 1 if day else 0
+    return StartTime(
+        zone=validate_time_zone(zone), minutes=int(hour) * 60 + int(minute), day=number
+    )
+
+
+def validate_start_time(written: str) -> str:
+    """Return the text if it says a time to start; raises ValueError otherwise."""
+    parse_start_time(written)
+    return written
 
 
 class Freeze(BaseModel):

@@ -82,7 +82,7 @@ class Policy(BaseModel):
     default: Ask | None  # None only where the rules leave no call that changes something to it
     loosen: Approvers | None = None  # who may loosen a channel's mode; None: whom the default names
     readers: Approvers = Approvers()  # who may look at any request's record
-    # tools that read, but more than is allowed unasked (Tool.asks)
+    # tools that read, but more than is allowed unasked (Tool.needs_approval)
     asking: frozenset[str] = frozenset()
     passkeys: PasskeyTerms = PasskeyTerms()
     templates: tuple[policy_file.RequestTemplate, ...] = ()

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from bot.policy.business_hours import BusinessHours
+from bot.policy.business_hours import BusinessHours, StartTime
 
 Editors = Literal["approvers", "approvers_and_requester", "nobody"]
 AfterRejection = Literal["ask", "allow"]
@@ -154,6 +154,8 @@ class Ask(_FrozenModel):
     remember: tuple[GrantOffer, ...] = ()
     once: GrantOffer | None = None  # remembered with every approval, unasked
     good_for: int = Field(GOOD_FOR, gt=0)  # seconds from an approval until what it is for starts
+    # when it starts once it is approved; None: at once
+    run_at: StartTime | None = Field(None, exclude_if=lambda at: at is None)
     would_allow: bool = False  # policy allows it, but people rejected something before
 
     @property
@@ -256,6 +258,7 @@ class GateAddOn(_FrozenModel):
     reminders: tuple[int, ...] = ()
     escalation: tuple[Escalation, ...] = ()
     urgent: Literal[True] | None = None
+    run_at: StartTime | None = Field(None, exclude_if=lambda at: at is None)
     # of every stage, as far as the rule says so itself
     signature: Literal["passkey"] | None = Field(None, exclude_if=lambda kind: kind is None)
 
@@ -295,6 +298,7 @@ def combine_gates(shown: Ask, now: Ask) -> Ask:
             "any_order": shown.any_order and now.any_order,
             "deadline": min(shown.deadline, now.deadline),
             "good_for": min(shown.good_for, now.good_for),
+            "run_at": now.run_at or shown.run_at,
             "self_approval": shown.self_approval and now.self_approval,
             "editor_counts": shown.editor_counts and now.editor_counts,
             "editors": _get_stricter_editors(shown.editors, now.editors),
@@ -360,7 +364,10 @@ def _build_gate_changes(gate: Ask, addition: GateAddOn, sure: bool) -> dict[str,
         "reminders": tuple(sorted({*gate.reminders, *addition.reminders})),
         "escalation": tuple(sorted((*gate.escalation, *new), key=lambda step: step.after)),
         "urgent": gate.urgent or addition.urgent is True,
+        "run_at": gate.run_at or addition.run_at,
     }
+    if wanted["run_at"]:  # what is remembered would start at any time
+        wanted |= {"remember": (), "once": None}
     return {key: value for key, value in wanted.items() if value != getattr(gate, key)}
 
 

@@ -22,9 +22,9 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, to_jsonable_python
 
-from bot.policy import approver_lists
-from bot.policy.business_hours import FreezeEntry, HoursEntry
-from bot.policy.gates import AfterRejection, Approvers, Ask, Editors, PasskeyTerms, Reasons
+from bot.policy import approver_lists, gates
+from bot.policy.business_hours import FreezeEntry, HoursEntry, validate_start_time
+from bot.policy.gates import AfterRejection, Approvers, Ask, Editors, Reasons
 from bot.toml_file import COMPLAINTS, FileProblems, KeyPath, unknown_key_sentence
 from countersign.durations import DAY, parse_duration
 
@@ -62,7 +62,7 @@ def _validate_field_names(values: list[str]) -> list[str]:
 Duration = Annotated[str, AfterValidator(_validate_duration)]
 Count = Annotated[int, Field(ge=1, le=MOST_PEOPLE)]
 WrittenSignature = Literal["passkey", "none"]  # "none": although [defaults] ask for one
-SIGNATURES: Mapping[str, Literal["", "passkey"]] = {"none": "", "passkey": "passkey"}
+SIGNATURES: Mapping[str, gates.Signature] = {"none": "", "passkey": "passkey"}
 
 
 class StageEntry(_StrictModel):
@@ -105,6 +105,7 @@ class AskOptions(_StrictModel):
     deadline: str | None = None
     business_hours: bool | None = None
     good_for: Duration | None = None
+    run_at: Annotated[str, AfterValidator(validate_start_time)] | None = None
     reminders: Annotated[list[Duration], Field(max_length=MOST_STEPS)] | None = None
     escalation: Annotated[list[EscalationEntry], Field(max_length=MOST_STEPS)] | None = None
     urgent: bool | None = None
@@ -406,6 +407,9 @@ def list_contradictory_keys(
                 "comes only when the deadline has passed; name an earlier time, or a later "
                 "deadline",
             )
+    if gate.run_at and (own.remember or getattr(own, "verdict", "") == "once"):
+        key = "remember" if own.remember else "verdict"
+        yield key, "would start calls at any time, and run_at says when; remove one of them"
     if own.model_fields_set & {"approvers", "silent", "stages", "quorum", "veto"}:
         yield from _list_impossible_quorums(own, gate)
 
@@ -449,14 +453,16 @@ def build_named_people(
     return found
 
 
-def build_passkey_terms(written: PasskeysEntry | None, problems: FileProblems) -> PasskeyTerms:
+def build_passkey_terms(
+    written: PasskeysEntry | None, problems: FileProblems
+) -> gates.PasskeyTerms:
     """Return which passkeys count, as a file says it or by default."""
     said = written or PasskeysEntry()
     if bool(said.models) != ("-----BEGIN CERTIFICATE-----" in said.roots):
         wrong = "only the maker of an authenticator can say of which model it is; name models and"
         problems.add(("passkeys", "models"), f"{wrong} roots, their makers' certificates (PEM)")
     alarm = build_named_people(said.alarm, ("passkeys", "alarm"), problems)
-    return PasskeyTerms(**said.model_dump(exclude={"alarm"}), alarm=alarm)
+    return gates.PasskeyTerms(**said.model_dump(exclude={"alarm"}), alarm=alarm)
 
 
 # Requests that a policy prepares for people: a tool, with some of its fields fixed.

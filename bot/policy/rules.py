@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from bot.policy import approver_lists, policy_file
-from bot.policy.business_hours import DAYS, BusinessHours, Freeze, PolicyCalendar
+from bot.policy.business_hours import (
+    DAYS,
+    BusinessHours,
+    Freeze,
+    PolicyCalendar,
+    parse_start_time,
+)
 from bot.policy.condition_values import Facts, NeededLookups, SpendingSum
 from bot.policy.gates import Allow, Approvers, Ask, Deny, Escalation, GateAddOn, GrantOffer, Stage
 from bot.toml_file import FileProblems, KeyPath, nearest_name_hint
@@ -322,6 +328,8 @@ class RuleBuilder:
             own[key] = False if own.get(key) is False else None
         own["urgent"] = own.get("urgent") or None  # false is noted as odd already
         own["signature"] = policy_file.SIGNATURES[own.get("signature", "none")] or None
+        if "run_at" in own:
+            own["run_at"] = parse_start_time(own["run_at"])
         own["reminders"] = _parse_reminders(own.get("reminders", ()), hours)
         own["escalation"] = _build_escalation(own.get("escalation", ()), hours)
         if ask is not None:  # its own escalation is added only where it surely applies
@@ -437,6 +445,8 @@ def build_merged_ask_gate(
     hours = hours if chosen.pop("business_hours", False) else None
     for key in chosen.keys() & {"deadline", "good_for"}:
         chosen[key] = _parse_duration(chosen[key], hours if key == "deadline" else None)
+    if "run_at" in chosen:  # what is remembered would start at any time
+        chosen |= {"run_at": parse_start_time(chosen["run_at"]), "remember": ()}
     broken = chosen.pop("break_glass", None)
     return Ask(
         rule=name,

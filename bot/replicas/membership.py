@@ -90,13 +90,13 @@ def create_replica_or_single_process(
     clock: Clock,
     signals: Signals,
     advance: Advance,
-    heard: Callable[[Mapping[str, Any]], bool],
+    handle_event: Callable[[Mapping[str, Any]], bool],
     pauses: RateLimitPauses | None,
 ) -> ReplicaProcess | SingleProcess:
     """Return this process's `ReplicaProcess`, or `SingleProcess` if it is alone; starts nothing.
 
-    `advance` is what the workers do with a run. `heard` handles a Slack event about people or
-    channels; `pauses` holds the pauses that Slack asked for, None for a single process.
+    `advance` is what the workers do with a run. `handle_event` handles a Slack event about people
+    or channels; `pauses` holds the pauses that Slack asked for, None for a single process.
     """
     workers = WorkerPool(advance, settings.workers, signals)
     if not isinstance(clock, DatabaseClock) or pauses is None:
@@ -105,7 +105,7 @@ def create_replica_or_single_process(
 
     def heed(events: Iterable[Delivery]) -> None:
         for each in events:
-            heard(parse_slack_event(each))
+            handle_event(parse_slack_event(each))
 
     found = ReplicaProcess(
         store, clock, signals, settings, workers, heard=heed, paused=pauses.add_pauses

@@ -86,13 +86,13 @@ class CallOutcomeStore:
         return call_gates.ReapprovalRequest(gate, seen, why, "worker")
 
     def ask_people_again(
-        self, tx: Transaction, run: Run, call: Call, again: call_gates.ReapprovalRequest
+        self, tx: Transaction, run: Run, call: Call, request: call_gates.ReapprovalRequest
     ) -> bool:
         """Put a call back to PENDING as a new revision, and take it off its card.
 
         The worker then makes a new card. Returns False if the call has changed meanwhile.
         """
-        now, gate, seen = self._clock.now(), dump_gate(again.gate), again.preview
+        now, gate, seen = self._clock.now(), dump_gate(request.gate), request.preview
         digest = call_state.compute_next_revision_digest(
             tx, self._key, run, call, self._tools, gate=gate, expects=seen.expects
         )
@@ -100,12 +100,12 @@ class CallOutcomeStore:
             tx,
             call,
             at=now,
-            actor=again.actor,
-            why=again.reason,
-            deadline=again.gate.compute_due_time(now, again.gate.deadline),
+            actor=request.actor,
+            why=request.reason,
+            deadline=request.gate.compute_due_time(now, request.gate.deadline),
             digest=digest,
             gate=gate,
-            next_at=call_state.find_next_notification_time(again.gate, now),
+            next_at=call_state.find_next_notification_time(request.gate, now),
             **call_state.dump_preview_to_call_columns(seen),
         )
         if is_asked:

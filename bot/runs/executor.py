@@ -140,16 +140,7 @@ class CallExecutor:
             args = load_arguments(tool, shown.revision.arguments)
         except ValidationError as error:
             raise DigestMismatchError("its arguments no longer fit the tool") from error
-        digest = call_state.compute_call_digest(
-            self._key,
-            run,
-            tool,
-            shown.revision.arguments,
-            gate=call.gate,
-            revision=call.revision,
-            expects=call.expects,
-            key_id=call.key_id,
-        )
+        digest = call_state.compute_digest_of_shown_call(self._key, run, tool, shown)
         votes = call_state.list_vote_digests_if_approved(shown)
         if votes is None:
             raise DigestMismatchError("it has not been approved")
@@ -253,7 +244,7 @@ class CallExecutor:
         """
         call, votes = approved.call, approved.votes
         shown = load_gate(call.gate)
-        if not isinstance(shown, Ask):
+        if not isinstance(shown, Ask) or gate.run_at not in (None, shown.run_at):
             return False
         in_time = timedelta(seconds=gate.deadline)
         votes = tuple(

@@ -203,7 +203,7 @@ class MainLoop:
         except inbox.DeliveryAlreadyHandledError:
             log.debug("delivery %s was dealt with elsewhere", delivery.seq)
         except LookupPendingError as error:  # the loop is woken when it is known
-            self._waiting.set_pending_lookups(delivery.seq, error.answers)
+            self._waiting.start_waiting_for_lookups(delivery.seq, error.answers)
             return False
         except Exception as error:
             if is_temporary_database_error(error):

@@ -185,7 +185,7 @@ def _load_run_and_call(tx: Transaction, run_id: str) -> tuple[Run, Call]:
 def _claim_refusal_text(call: Call) -> str:
     match call.status:
         case C.PENDING:
-            return "it waits for people"
+            return "it starts later" if calls.is_scheduled(call) else "it waits for people"
         case C.APPROVED | C.RUNNING:
             return "somebody else has claimed it"
         case C.SUCCEEDED | C.FAILED:
@@ -227,6 +227,7 @@ class ProgramRequestStatus:
     digest: str = ""
     reason: str = ""
     deadline: datetime | None = None
+    starts_at: datetime | None = None  # when it starts, if it is approved for a later time
     handed_over: bool = False  # the program executes it itself
     decided_by: tuple[str, ...] = ()  # Slack user ids
     break_glass: str = ""  # why it was run without approval, by who decided it
@@ -328,6 +329,7 @@ def _build_call_status(
         digest=call.digest,
         reason=call.reason,
         deadline=call.deadline if calls.is_waiting_for_people(call) else None,
+        starts_at=call.starts_at if calls.is_scheduled(call) else None,
         handed_over=bool(call.action),
         decided_by=_list_deciders(
             tx, call, against if rejected else call_state.list_deciding_votes(votes)

@@ -76,17 +76,17 @@ class ProposalPreparer:
         run: Run,
         plan_id: str,
         proposed: Sequence[FunctionCall],
-        taken: frozenset[str],
+        used_ids: frozenset[str],
         action: str = "",
     ) -> list[PreparedCall]:
         """Return each proposed call validated and gated, ready to be stored.
 
-        `taken`: the model's call ids already in the thread's transcript. `action`: the description
-        of a call that the asking program executes itself.
+        `used_ids`: the model's call ids already in the thread's transcript. `action`: the
+        description of a call that the asking program executes itself.
         """
         result: list[PreparedCall] = []
         seen, most, tools = (
-            set(taken),
+            set(used_ids),
             self.limits.settings.max_calls,
             self.roles.load_role(run).tools,
         )

@@ -14,7 +14,7 @@ from typing import Any
 from bot.agent import outputs
 from bot.approvals import call_state
 from bot.cards import answers, notices, sentences
-from bot.cards.claims import do_claims_contradict_record, extract_action_claims
+from bot.cards.claims import detect_action_claims, do_claims_contradict_record
 from bot.cards.request_form import render_lookup_result
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Effect, Registry, Table, tables
@@ -145,7 +145,7 @@ def build_answer_footer(
     record, it says all of the record, loudly. Words that are not the `last` of the run get it only
     then. `note`: why the words are incomplete.
     """
-    claims = extract_action_claims(text)
+    claims = detect_action_claims(text)
     if not last and not (claims.says_something_done or claims.says_approved):
         return answers.ModelAnswerFooter(note=note)
     found = calls.list_calls_of_request(tx, run.id)  # also of its sub-agents
@@ -236,7 +236,7 @@ def _build_outcome_message(
             return (
                 None
                 if is_outcome_posted(tx, call)
-                else {"text": sentences.call_handed_over_notice(effect)}
+                else {"text": sentences.outcome_not_reported_notice(effect)}
             )
         case CallStatus.UNKNOWN:
             return {"text": sentences.call_outcome_unknown_notice(effect)}

@@ -54,7 +54,7 @@ class AgentRole:
 
 
 class AgentRoleLoader:
-    """Finds the role of each run; one for all workers, on any thread."""
+    """Finds the instructions and tools of each run; one for all workers, on any thread."""
 
     def __init__(self, store: Store, tools: Registry, max_depth: int) -> None:
         """`max_depth` is how deep sub-agents may be nested."""
@@ -66,7 +66,7 @@ class AgentRoleLoader:
         self._first = AgentRole(prompt.INSTRUCTIONS, own)
 
     def load_role(self, run: Run) -> AgentRole:
-        """Return the role of a run; raises PlannerError if its sub-agent no longer exists."""
+        """Return a run's role; raises PlannerError if its sub-agent no longer exists."""
         if run.source is not RunSource.RUN:
             return self._first
         with self._store.read() as tx:

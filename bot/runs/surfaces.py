@@ -45,7 +45,7 @@ class Host:
     permissions: PermissionChecker  # who may do what to a call; asks Slack
     edits: EditHandler  # checks what somebody changed, as Slack's dialog does
     keep: Callable[[Delivery], None]  # stores what somebody did, and wakes the loop
-    named: Callable[[str], str]  # writes names into the mentions of a text
+    add_names: Callable[[str], str]  # writes names into the mentions of a text
     programs: ProgramRequests  # puts a call before people, in the name of a colleague
     passkeys: PasskeyManager  # lists and revokes people's passkeys
 

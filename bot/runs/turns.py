@@ -268,7 +268,12 @@ def build_outputs_of_waiting_calls(waiting: Iterable[Call]) -> dict[str, str]:
         CallStatus.APPROVED: outputs.APPROVED_AND_WAITS,
         CallStatus.ENTRUSTED: prompt.WORKING,
     }
-    return {call.provider_id: told.get(call.status, call.output) for call in waiting}
+    return {
+        call.provider_id: outputs.APPROVED_FOR_LATER
+        if calls.is_scheduled(call)
+        else told.get(call.status, call.output)
+        for call in waiting
+    }
 
 
 def pair_calls_with_outputs(
@@ -317,22 +322,22 @@ def _iterate_outputs(
         yield given.get(each) or build_output_item(each, said)
 
 
-def build_output_item(call_id: str, said: str) -> dict[str, Any]:
+def build_output_item(call_id: str, output: str) -> dict[str, Any]:
     """Return the item that gives the model the output of a call, by the model's call id."""
-    return {"type": "function_call_output", "call_id": call_id, "output": said}
+    return {"type": "function_call_output", "call_id": call_id, "output": output}
 
 
 def remove_plan_replacement_calls(
-    proposal: Proposal, taken: frozenset[str]
+    proposal: Proposal, used_ids: frozenset[str]
 ) -> list[dict[str, Any]]:
     """Remove calls of replace_waiting_plan from the proposal; return an output for each.
 
-    `taken`: call ids in the transcript; an id that is empty or already used is replaced by a new
+    `used_ids`: call ids in the transcript; an id that is empty or already used is replaced by a new
     one.
     """
     wishes = [each for each in proposal.calls if each.name == outputs.REPLACE["name"]]
     proposal.calls[:] = [each for each in proposal.calls if each not in wishes]
-    used = taken | {each.provider_id for each in proposal.calls}
+    used = used_ids | {each.provider_id for each in proposal.calls}
     told = []
     for each in wishes:
         call_id = each.provider_id

@@ -90,9 +90,9 @@ class StepTaskList:
         self._sent |= {each["id"]: each for each in chunks}
         self._here |= {each["id"] for each in chunks}
 
-    def prepare_new_stream(self, *, anew: bool) -> None:
-        """Prepare for a new stream; `anew`: it replaces the last one and shows its tasks again."""
-        if anew:
+    def prepare_new_stream(self, *, is_replacement: bool) -> None:
+        """Prepare for a new stream; one that `is_replacement` shows the tasks of the last again."""
+        if is_replacement:
             self._sent = {key: each for key, each in self._sent.items() if key not in self._here}
         self._here.clear()
 
@@ -186,10 +186,10 @@ class StreamedAnswer:
         self._tasks = tasks
         self._keep = keep
         self._began = 0
-        self._reset_stream_state(anew=False)
+        self._reset_stream_state(is_replacement=False)
 
-    def _reset_stream_state(self, *, anew: bool) -> None:
-        self._tasks.prepare_new_stream(anew=anew)
+    def _reset_stream_state(self, *, is_replacement: bool) -> None:
+        self._tasks.prepare_new_stream(is_replacement=is_replacement)
         self._over = False  # nothing more is shown
         self._chunked = False
         self._row: Message | None = None
@@ -236,7 +236,7 @@ class StreamedAnswer:
     def discard_text(self) -> None:
         """Discard what was streamed and start again, as the turn is tried again."""
         self.close_failed_answer()
-        self._reset_stream_state(anew=True)
+        self._reset_stream_state(is_replacement=True)
 
     def store_whole_text(
         self, tx: Transaction, text: str, *, last: bool, record: ModelAnswerFooter = NOTHING_BELOW

@@ -55,7 +55,7 @@ VERBS: Mapping[Action, CallVerb] = {
 
 @dataclass(frozen=True, slots=True)
 class CallDialogFamily:
-    """The family of the dialogs about calls."""
+    """The dialogs about calls, such as Review and Edit."""
 
     store: Store
     clock: Clock

@@ -67,16 +67,16 @@ def find_app_id(client: WebClient, bot: str) -> str:
 NO_ECHOES = IgnoringSelfEvents.events_that_should_be_kept  # though the bot itself may be named
 
 
-def is_own_event(body: dict[str, Any], own: Collection[str]) -> bool:
-    """Return whether a delivery only reports what the bot did itself; `own` are the bot's ids.
+def is_own_event(body: dict[str, Any], own_ids: Collection[str]) -> bool:
+    """Return whether a delivery only reports what the bot did itself; `own_ids` are the bot's ids.
 
     Bolt ignores such events as well, but only after building a client, a context and a request for
     each; most deliveries are of this kind.
     """
     event = body.get("event")
-    if not own or not isinstance(event, dict) or event.get("type") in NO_ECHOES:
+    if not own_ids or not isinstance(event, dict) or event.get("type") in NO_ECHOES:
         return False
-    return event.get("bot_id") in own or extract_user_id(body) in own
+    return event.get("bot_id") in own_ids or extract_user_id(body) in own_ids
 
 
 # What an error from Slack means for trying again.
@@ -344,7 +344,7 @@ class SlackClient(WebClient):
         self.on_close()
         self._connections.close()
 
-    def get_last_post_number(self, channel: str, thread_ts: str) -> int:
+    def get_last_post_sequence_number(self, channel: str, thread_ts: str) -> int:
         """Return a number that identifies this client's last post in a thread; 0 if none is known.
 
         Each post gets a new number.

@@ -28,7 +28,14 @@ from bot.cards.slack_text import (
 from bot.clock import Clock
 from bot.config.owner_functions import call_owner_function
 from bot.policy.approver_lists import MANAGER
-from bot.policy.authority import Directory, Group, LookupFailedError, LookupPendingError, Person
+from bot.policy.authority import (
+    Directory,
+    Group,
+    LookupFailedError,
+    LookupPendingError,
+    Person,
+    QuietHours,
+)
 from bot.policy.evaluation import Policy
 from bot.signals import Signals
 from bot.slack import lookups
@@ -146,15 +153,23 @@ class SlackDirectory:
     Thread-safe. Its look-ups run on their own threads.
     """
 
-    def __init__(self, client: WebClient, clock: Clock, signals: Signals | None = None) -> None:
-        """`client` may retry: every call here only reads."""
+    def __init__(
+        self,
+        client: WebClient,
+        clock: Clock,
+        signals: Signals | None = None,
+        scopes: Collection[str] = (),
+    ) -> None:
+        """`client` may retry: every call here only reads. `scopes`: those known to be granted."""
         self._reader = reader = lookups.SlackLookupClient(client)
         self._answers = lookups.LookupCache(clock, signals or Signals())
         self._patience = PATIENCE
+        self._may_read_quiet_hours = "dnd:read" in scopes
         self._reading_all = threading.Lock()
         self._unread = -NEW.total_seconds()  # when the list could not be read
         self._asks = {
             lookups.LookupKind.PERSON: self._read_person,
+            lookups.LookupKind.QUIET_HOURS: reader.read_quiet_hours,
             lookups.LookupKind.GROUPS: reader.read_groups,
             lookups.LookupKind.MEMBERS: reader.read_channel_members,
             lookups.LookupKind.CHANNEL: self._read_channel,
@@ -210,8 +225,8 @@ class SlackDirectory:
         The list of everybody is read again if the name does not match exactly one person.
         """
         found: Mapping[str, str] = {}
-        for anew in (False, True):
-            listed = self.list_people(anew=anew)
+        for refresh in (False, True):
+            listed = self.list_people(refresh=refresh)
             found = {
                 user: str(each.get("name", ""))
                 for user, each in listed.items()
@@ -220,6 +235,19 @@ class SlackDirectory:
             if len(found) == 1:
                 break
         return found
+
+    def find_quiet_hours(self, users: Collection[str]) -> Mapping[str, QuietHours]:
+        """Return the do-not-disturb hours, now or next, of these people by user id.
+
+        Nobody's for a crowd, without the scope, and if Slack cannot be asked.
+        """
+        if not self._may_read_quiet_hours or not 0 < len(users) <= lookups.MOST_QUIET_HOURS:
+            return {}
+        try:
+            found = self._look_up(lookups.LookupKind.QUIET_HOURS, ",".join(sorted(users)))
+        except LookupFailedError:
+            return {}
+        return found or {}
 
     def find_group(self, handle: str) -> Group | None:
         """Return the user group with this handle (without @) and its members; None if unknown."""
@@ -269,12 +297,12 @@ class SlackDirectory:
         found: frozenset[str] | None = self._look_up(lookups.LookupKind.PRIVATE, user)
         return found or frozenset()
 
-    def list_people(self, *, anew: bool = False) -> Mapping[str, lookups.Json]:
+    def list_people(self, *, refresh: bool = False) -> Mapping[str, lookups.Json]:
         """Return everybody in the workspace by user id, as Slack has them.
 
-        `anew`: read the list again if it is older than 20 seconds, as a name was missing in it.
+        `refresh`: read the list again if it is older than 20 seconds, as a name was missing in it.
         """
-        if anew and self._answers.find_cached_answer(EVERYBODY, NEW) is None:
+        if refresh and self._answers.find_cached_answer(EVERYBODY, NEW) is None:
             self._answers.drop_answers(lookups.LookupKind.PEOPLE)
         found: Mapping[str, lookups.Json] = self._look_up(lookups.LookupKind.PEOPLE)
         return found
@@ -382,10 +410,10 @@ class SlackDirectory:
 
 
 def start_click_lookups(
-    directory: SlackDirectory, policy: Policy, bot_user: str, arrived: Iterable[Delivery]
+    directory: SlackDirectory, policy: Policy, bot_user: str, deliveries: Iterable[Delivery]
 ) -> None:
     """Start the look-ups that deciding these clicks will need; ignore other deliveries."""
-    clicks = [each for each in arrived if each.kind in inbox.CLICKS]
+    clicks = [each for each in deliveries if each.kind in inbox.CLICKS]
     directory.start_lookups(
         (lookups.LookupKind.PERSON, each.user) for each in clicks if each.user != bot_user
     )

@@ -168,15 +168,15 @@ class FileReader:
         self._client = client
         self._fetcher = FileFetcher(client.token or "", client.base_url, stopping)
 
-    def read_file(self, told: SlackFile, until: float) -> FileReadResult:
+    def read_file(self, file: SlackFile, until: float) -> FileReadResult:
         """Return the file, or the reason why it was not read by `until`; raise nothing.
 
-        `told` is Slack's description of the file, `until` a time of `time.monotonic`.
+        `file` is Slack's description of the file, `until` a time of `time.monotonic`.
         """
         try:
-            if told.get("file_access") == ASK_FIRST:
-                told = self._client.files_info(file=told["id"])["file"]
-            return self._download_file(told, until)
+            if file.get("file_access") == ASK_FIRST:
+                file = self._client.files_info(file=file["id"])["file"]
+            return self._download_file(file, until)
         except SlackApiError as error:
             problem: object = extract_error_code(error)
             why = _WHY.get(str(problem), file_items.NOT_FETCHED)
@@ -184,8 +184,8 @@ class FileReader:
             why, problem = error.reason, error
         except (OSError, HTTPException, LookupError, ValueError) as error:
             why, problem = file_items.NOT_FETCHED, error
-        log.warning("the file %s was not read: %s", told.get("id"), problem)
-        return build_unread_result(told, why)
+        log.warning("the file %s was not read: %s", file.get("id"), problem)
+        return build_unread_result(file, why)
 
     def _download_file(self, told: SlackFile, until: float) -> FileReadResult:
         if why := _find_skip_reason(told):
@@ -202,14 +202,14 @@ class FileReader:
         return FileReadResult(str(told.get("id") or ""), format_file_name(told), got.data, content)
 
 
-def build_unread_result(told: SlackFile, why: str) -> FileReadResult:
+def build_unread_result(file: SlackFile, why: str) -> FileReadResult:
     """Return a file with only its name and the reason why it was not read."""
-    return FileReadResult(str(told.get("id") or ""), format_file_name(told), omission_reason=why)
+    return FileReadResult(str(file.get("id") or ""), format_file_name(file), omission_reason=why)
 
 
-def format_file_name(told: SlackFile) -> str:
+def format_file_name(file: SlackFile) -> str:
     """Return a file's name on one line, with hidden characters made visible."""
-    name = " ".join(str(told.get("name") or "").encode("utf-8", "replace").decode().split())
+    name = " ".join(str(file.get("name") or "").encode("utf-8", "replace").decode().split())
     return show_hidden_characters(name)[: file_items.LONGEST_NAME] or file_items.UNNAMED
 
 

@@ -31,6 +31,7 @@ from bot.slack_codes import TOKEN, extract_error_code
 
 # The calls that read people, user groups and channels, and the parts of their answers to keep.
 
+MOST_QUIET_HOURS = 50  # people whose do-not-disturb hours Slack tells at once
 PAGE = 999  # Slack wants less than a thousand
 DAY_SECONDS = 86_400  # no time zone is that far from UTC
 MISSING = ("user_not_found", "users_not_found", "channel_not_found", "user_not_visible")
@@ -81,6 +82,21 @@ class SlackLookupClient:
         """Return everybody in the workspace as Slack has them, by user id."""
         pages = self._client.users_list(limit=PAGE)
         return {each["id"]: each for page in pages for each in page["members"]}
+
+    @_translate_slack_errors
+    def read_quiet_hours(self, users: str) -> dict[str, authority.QuietHours]:
+        """Return the do-not-disturb hours, now or next, of people by id; pauses included.
+
+        `users`: their ids, with commas between them.
+        """
+        found: dict[str, authority.QuietHours] = {}
+        for user, each in self._client.dnd_teamInfo(users=users)["users"].items():
+            start, end = map(
+                _parse_timestamp, map(each.get, ("next_dnd_start_ts", "next_dnd_end_ts"))
+            )
+            if each.get("dnd_enabled") and start and end:
+                found[user] = (start, end)
+        return found
 
     @_translate_slack_errors
     def read_groups(self, _: str) -> dict[str, authority.Group]:
@@ -178,6 +194,7 @@ def build_person_from_slack_user(found: Json) -> authority.Person:
 log = logging.getLogger("countersign.lookups")
 SHORT = timedelta(seconds=60)  # how old what is remembered may be
 LONG = timedelta(minutes=10)  # and a list
+MOST_ANSWERS = 20_000  # remembered; the oldest goes first
 STOPPING = "the bot is stopping"
 SIDE_BY_SIDE = 8  # look-ups of one kind at a time
 T = TypeVar("T")
@@ -187,6 +204,7 @@ class LookupKind(StrEnum):
     """The kinds of look-ups."""
 
     PERSON = "person"  # by id
+    QUIET_HOURS = "quiet_hours"  # when some people do not want to be disturbed, by their ids
     GROUPS = "groups"  # every user group, with its members
     MEMBERS = "members"  # of a channel, by its id
     CHANNEL = "channel"  # by #name or id
@@ -357,7 +375,10 @@ class LookupCache:
             if self._flights.get(key) is flight:
                 del self._flights[key]
                 if failure is None:
+                    self._known.pop(key, None)
                     self._known[key] = (at, value)
+                    if len(self._known) > MOST_ANSWERS:
+                        del self._known[next(iter(self._known))]
                 elif flight.is_awaited:
                     self._failed[key] = failure
         if failure is not None:

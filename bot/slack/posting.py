@@ -405,7 +405,7 @@ class OutboxSlackCalls:
         )
 
     def _has_bot_posted(self, row: Message) -> bool:
-        if self.client.get_last_post_number(row.channel, row.thread_ts):
+        if self.client.get_last_post_sequence_number(row.channel, row.thread_ts):
             return True
         with self._store.read() as tx:  # before this process began
             return outbox.has_request_message_in_thread(tx, row.channel, row.thread_ts)
@@ -413,7 +413,7 @@ class OutboxSlackCalls:
     def build_perhaps_lost_notice(self, row: Message) -> str:
         """Return the text to post when a private message may or may not have arrived."""
         with self._store.read() as tx:
-            card = outbox.find_newest_card_in_thread(tx, row.channel, row.thread_ts)
+            card = outbox.find_newest_card_of_thread(tx, row.channel, row.thread_ts)
         ts = card.ts if card else row.thread_ts
         link = self._get_permalink(row.channel, ts) if ts else ""
         return sentences.perhaps_lost_message_notice(link, is_card=card is not None)

@@ -179,7 +179,7 @@ class SlackStatusSender:
             return
         self._wait = 0.0
         at = {"channel_id": place[0], "thread_ts": place[1]}
-        post = self._client.get_last_post_number(*place)
+        post = self._client.get_last_post_sequence_number(*place)
         shown, now = thread.find_shown_status(post), time.monotonic()
         # the last words may go into a stream that is open already
         is_cleared = look.post_follows and not self._client.is_last_post_stream(*place)
@@ -187,7 +187,7 @@ class SlackStatusSender:
             set_status = self._client.assistant_threads_setStatus
             done = self._call_slack("status", set_status, **at, status=look.status)
             # a post meanwhile came before it or after it
-            is_known = done and self._client.get_last_post_number(*place) == post
+            is_known = done and self._client.get_last_post_sequence_number(*place) == post
             thread.status, thread.status_at = look.status if is_known else None, now
             thread.last_post_number = post
         if not thread.has_session_state(look.session):

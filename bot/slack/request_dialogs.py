@@ -26,10 +26,7 @@ from bot.cards.answers import render_notice_sentence
 from bot.cards.delegation_dialog import render_delegation_dialog
 from bot.cards.field_layout import WHOLE_FORM, FieldErrors
 from bot.cards.notices import describe_asker
-from bot.cards.question_message import (
-    parse_question_answer_submission,
-    render_question_answer_dialog,
-)
+from bot.cards.question_message import render_question_answer_dialog
 from bot.cards.slack_text import strip_mrkdwn
 from bot.cards.views import extract_message_text, get_sender_workspace_id
 from bot.clock import Clock
@@ -90,7 +87,7 @@ class AnswerDialogFamily:
         )
         if isinstance(found, DialogRefusal):
             return {WHOLE_FORM: format_field_error(self.directory, found.sentence)}
-        read = parse_question_answer_submission(found.asked, body["view"]["state"]["values"])
+        read = self.answers.parse_submission(found, body["view"]["state"]["values"])
         return read.errors if isinstance(read, FieldErrors) else {}
 
 

@@ -148,7 +148,7 @@ class SlashCommandHandler:
                     channel=channel, text=said.text, blocks=said.blocks, thread_ts=thread_ts
                 )
             else:  # Slack shows it in a thread only where the thread has replies
-                has_replies = client.get_last_post_number(channel, thread_ts)
+                has_replies = client.get_last_post_sequence_number(channel, thread_ts)
                 client.chat_postEphemeral(
                     channel=channel,
                     user=asked.person,

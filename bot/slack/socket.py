@@ -120,12 +120,12 @@ def open_sole_slack_connection(
     settings: Settings,
     arrivals: UnacknowledgedDeliveries,
     ended: threading.Event,
-    own: Collection[str] = (),
+    own_ids: Collection[str] = (),
     own_app: str = "",
 ) -> SocketModeConnection:
     """Return a connection to Slack that is the only one with this app's token.
 
-    `own`: the bot's ids, whose echoes are only acknowledged; `own_app`: the id of the bot's app.
+    `own_ids`: the bot's, whose echoes are only acknowledged; `own_app`: the id of the bot's app.
 
     Raises StartupError if another process has a connection and the settings do not allow that
     (after waiting, as one that has just died may still count), and if the token belongs to another
@@ -136,7 +136,7 @@ def open_sole_slack_connection(
     for pause in (0.0, *LINGERING):
         if ended.wait(pause) and counted:
             break
-        made = SocketModeConnection(app, token, arrivals, own, own_app)
+        made = SocketModeConnection(app, token, arrivals, own_ids, own_app)
         is_alone = made.connect_and_check_other_connections(allowed=allowed)
         if is_alone and not made.other_app_id:
             return made

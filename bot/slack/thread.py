@@ -114,9 +114,9 @@ class AttachedFileReader:
             heard.items[each.key] = file_items.build_files_item(head, parts)
         return heard
 
-    def insert_files(self, tx: Transaction, heard: FileTranscriptItems) -> None:
+    def insert_files(self, tx: Transaction, items: FileTranscriptItems) -> None:
         """Store the rows of files, in the transaction that stores the items."""
-        for each in heard.rows:
+        for each in items.rows:
             transcripts.insert_attached_file(tx, each, at=self._clock.now())
 
     def _read_within_budget(

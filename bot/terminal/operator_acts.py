@@ -15,12 +15,12 @@ from bot.approvals.call_state import count_missing_approvals, describe_call_effe
 from bot.approvals.call_views import build_call_view
 from bot.approvals.edits import ForbiddenEdit, UnchangedEdit
 from bot.approvals.person_questions import find_question, is_question_to_person
+from bot.approvals.question_answers import AnswerHandler
 from bot.cards.action_names import Action, DialogId
 from bot.cards.block_kit import MAX_WORDS
 from bot.cards.button_codec import CallTarget, CardTarget, RunTarget
 from bot.cards.field_inputs import FieldInput
 from bot.cards.field_layout import FieldErrors
-from bot.cards.question_message import parse_question_answer_submission
 from bot.cards.slack_text import strip_mrkdwn
 from bot.policy.authority import LookupPendingError
 from bot.runs.surfaces import Host
@@ -66,53 +66,53 @@ class CommandDeliveryBuilder:
         self._host = host
         self._operator = operator
 
-    def prepare_command(self, asking: terminal_messages.OperatorCommand) -> PreparedCommand:
+    def prepare_command(self, command: terminal_messages.OperatorCommand) -> PreparedCommand:
         """Return a command that changes something as deliveries; raises CommandRefusedError."""
-        match asking.wish:
-            case terminal_messages.CommandKind.APPROVE | terminal_messages.CommandKind.REJECT:
-                return self._build_vote(asking)
+        match command.kind:
+            case (
+                terminal_messages.CommandKind.APPROVE
+                | terminal_messages.CommandKind.REJECT
+                | terminal_messages.CommandKind.BREAK_GLASS
+            ):
+                return self._build_vote(command)
             case terminal_messages.CommandKind.APPROVE_PLAN:
-                return self._build_plan_approval(asking)
+                return self._build_plan_approval(command)
             case terminal_messages.CommandKind.SEND_BACK:
-                return self._build_plan_send_back(asking)
+                return self._build_plan_send_back(command)
             case terminal_messages.CommandKind.EDIT:
-                return self._build_edit(asking)
+                return self._build_edit(command)
             case terminal_messages.CommandKind.ANSWER:
-                return self._build_answer(asking)
+                return self._build_answer(command)
             case terminal_messages.CommandKind.SAY:
-                return self._build_chat_message(asking)
+                return self._build_chat_message(command)
             case terminal_messages.CommandKind.CANCEL | terminal_messages.CommandKind.RETRY:
-                return self._build_request_click(asking)
-            case wish:  # declines a question, or says how an UNKNOWN call ended
-                target, _, run = self._find_call(asking.target)
+                return self._build_request_click(command)
+            case kind:  # declines a question, or says how an UNKNOWN call ended
+                target, _, run = self._find_call(command.target)
                 made = operator_input.build_click_delivery(
-                    CLICKS[wish], target, run, self._operator
+                    CLICKS[kind], target, run, self._operator
                 )
                 return _prepare_delivery(made, terminal_messages.STATEMENT_SAVED)
 
-    def _build_vote(self, asking: terminal_messages.OperatorCommand) -> PreparedCommand:
-        """Return the vote that approves or rejects one call at the revision the operator saw."""
-        verb = (
-            CallVerb.APPROVE
-            if asking.wish is terminal_messages.CommandKind.APPROVE
-            else CallVerb.REJECT
-        )
-        target, call, run = self._find_call(asking.target)
+    def _build_vote(self, command: terminal_messages.OperatorCommand) -> PreparedCommand:
+        """Return the operator's vote on one call, at the revision they saw."""
+        verb = CallVerb(command.kind)
+        target, call, run = self._find_call(command.target)
         if is_question_to_person(call):
             raise CommandRefusedError(terminal_messages.CALL_IS_QUESTION)
-        if len(asking.words) > MAX_WORDS:
+        if len(command.words) > MAX_WORDS:
             raise CommandRefusedError(
-                terminal_messages.text_too_long_sentence(MAX_WORDS, len(asking.words))
+                terminal_messages.text_too_long_sentence(MAX_WORDS, len(command.words))
             )
-        if verb is CallVerb.APPROVE:
+        if verb is not CallVerb.REJECT:
             with self._host.store.read() as tx:
                 self._require_nothing_hidden(tx, [call])
-        made = operator_input.build_vote_delivery(verb, target, asking.words, run, self._operator)
+        made = operator_input.build_vote_delivery(verb, target, command.words, run, self._operator)
         return PreparedCommand([made], partial(self._describe_votes, verb, [target]))
 
-    def _build_plan_approval(self, asking: terminal_messages.OperatorCommand) -> PreparedCommand:
+    def _build_plan_approval(self, command: terminal_messages.OperatorCommand) -> PreparedCommand:
         """Return approvals of all pending calls of a plan, card by card, if it has not changed."""
-        wanted = parse_call_target(asking.target)
+        wanted = parse_call_target(command.target)
         with self._host.store.read() as tx:
             plan = calls.find_plan(tx, wanted.call) if wanted else None
             run = runs.find_run(tx, plan.run_id) if plan else None
@@ -148,17 +148,17 @@ class CommandDeliveryBuilder:
         if covered:
             raise CommandRefusedError(terminal_messages.hidden_values_sentence(tuple(covered)))
 
-    def _build_plan_send_back(self, asking: terminal_messages.OperatorCommand) -> PreparedCommand:
+    def _build_plan_send_back(self, command: terminal_messages.OperatorCommand) -> PreparedCommand:
         """Return the delivery that has the plan of a call made anew, with the operator's words."""
-        target, call, run = self._find_call(asking.target)
-        if not 0 < len(asking.words) <= MAX_WORDS or is_question_to_person(call):
+        target, call, run = self._find_call(command.target)
+        if not 0 < len(command.words) <= MAX_WORDS or is_question_to_person(call):
             raise CommandRefusedError(terminal_messages.send_back_needs_words_sentence(MAX_WORDS))
-        made = operator_input.build_send_back_delivery(target, asking.words, run, self._operator)
+        made = operator_input.build_send_back_delivery(target, command.words, run, self._operator)
         return _prepare_delivery(made, terminal_messages.PLAN_SENT_BACK)
 
-    def _build_edit(self, asking: terminal_messages.OperatorCommand) -> PreparedCommand:
+    def _build_edit(self, command: terminal_messages.OperatorCommand) -> PreparedCommand:
         """Return the edit of a call's arguments, checked as in its dialog in Slack."""
-        target, call, run = self._find_call(asking.target)
+        target, call, run = self._find_call(command.target)
         with self._host.store.read() as tx:
             now = calls.find_revision(tx, call.id, target.revision)
         if now is None:
@@ -167,7 +167,7 @@ class CommandDeliveryBuilder:
         inputs = operator_input.list_edit_inputs(tool, gate, now.arguments)
         if not inputs or is_question_to_person(call):
             raise CommandRefusedError(terminal_messages.NOTHING_TO_EDIT)
-        state = _build_state(inputs, asking.values)
+        state = _build_state(inputs, command.values)
         self._check_edit(target, state, inputs)
         made = operator_input.build_dialog_submission_delivery(
             DialogId.EDIT, target, state, run, self._operator
@@ -187,25 +187,27 @@ class CommandDeliveryBuilder:
             return
         match read:
             case ForbiddenEdit(sentence=sentence):
-                raise CommandRefusedError(strip_mrkdwn(host.named(sentence)))
+                raise CommandRefusedError(strip_mrkdwn(host.add_names(sentence)))
             case FieldErrors():
                 raise CommandRefusedError(operator_input.format_field_errors(read, inputs))
             case UnchangedEdit():
                 raise CommandRefusedError(terminal_messages.EDIT_CHANGES_NOTHING)
 
-    def _build_answer(self, asking: terminal_messages.OperatorCommand) -> PreparedCommand:
+    def _build_answer(self, command: terminal_messages.OperatorCommand) -> PreparedCommand:
         """Return the answer to a question, checked as in its form in Slack."""
-        target, call, run = self._find_call(asking.target)
+        target, call, run = self._find_call(command.target)
         with self._host.store.read() as tx:
             question = find_question(tx, call.id)
         if question is None:
             raise CommandRefusedError(terminal_messages.NOT_A_QUESTION)
         inputs = operator_input.list_question_inputs(question.asked)
-        values = asking.values
-        if asking.words and len(inputs) == 1:
-            values = {operator_input.get_input_name(inputs[0]): asking.words}
+        values = command.values
+        if command.words and len(inputs) == 1:
+            values = {operator_input.get_input_name(inputs[0]): command.words}
         state = _build_state(inputs, values)
-        errors = parse_question_answer_submission(question.asked, state)
+        errors = AnswerHandler(self._host.store, self._host.authority).parse_submission(
+            question, state
+        )
         if isinstance(errors, FieldErrors):
             raise CommandRefusedError(operator_input.format_field_errors(errors, inputs))
         made = operator_input.build_dialog_submission_delivery(
@@ -213,16 +215,16 @@ class CommandDeliveryBuilder:
         )
         return _prepare_delivery(made, terminal_messages.ANSWER_SAVED)
 
-    def _build_chat_message(self, asking: terminal_messages.OperatorCommand) -> PreparedCommand:
+    def _build_chat_message(self, command: terminal_messages.OperatorCommand) -> PreparedCommand:
         """Return a message to the agent, in the chat of a request or in a new one."""
-        words, run = asking.words.strip(), None
+        words, run = command.words.strip(), None
         if not words:
             raise CommandRefusedError(terminal_messages.NO_WORDS)
         if len(words) > LONGEST:
             raise CommandRefusedError(terminal_messages.text_too_long_sentence(LONGEST, len(words)))
-        if asking.target:
+        if command.target:
             with self._host.store.read() as tx:
-                run = runs.find_run(tx, asking.target)
+                run = runs.find_run(tx, command.target)
             if run is None or run.requester != self._operator or runs.is_run_without_model(run):
                 raise CommandRefusedError(terminal_messages.UNKNOWN_CHAT)
             if not run.thread_ts:
@@ -231,16 +233,16 @@ class CommandDeliveryBuilder:
         made = operator_input.build_chat_message_delivery(words, run, team, self._operator, now)
         return _prepare_delivery(made, terminal_messages.MESSAGE_RECEIVED)
 
-    def _build_request_click(self, asking: terminal_messages.OperatorCommand) -> PreparedCommand:
+    def _build_request_click(self, command: terminal_messages.OperatorCommand) -> PreparedCommand:
         """Return the click that cancels a request or retries one that could not go on."""
         with self._host.store.read() as tx:
-            run = runs.find_run(tx, asking.target)
+            run = runs.find_run(tx, command.target)
         if run is None:
             raise CommandRefusedError(terminal_messages.UNKNOWN_REQUEST)
         made = operator_input.build_click_delivery(
-            CLICKS[asking.wish], RunTarget(run.id), run, self._operator
+            CLICKS[command.kind], RunTarget(run.id), run, self._operator
         )
-        is_cancelled = asking.wish is terminal_messages.CommandKind.CANCEL
+        is_cancelled = command.kind is terminal_messages.CommandKind.CANCEL
         return _prepare_delivery(
             made,
             terminal_messages.REQUEST_CANCELLED

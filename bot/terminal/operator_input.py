@@ -33,12 +33,15 @@ State = Mapping[str, Mapping[str, Any]]  # of a dialog's elements, by the ids of
 def build_vote_delivery(
     verb: CallVerb, target: button_codec.CallTarget, words: str, run: Run, person: str
 ) -> Delivery:
-    """Return the dialog by which `person` approves (words: a note) or rejects (words: why)."""
+    """Return the dialog by which `person` votes; words: a note for an approval, else why."""
     words_delivery: dict[str, Any] = {InputElementId.TEXT: {"value": words}}
     if verb is CallVerb.APPROVE:
         return build_dialog_submission_delivery(
             DialogId.REVIEW, target, {InputBlockId.NOTE: words_delivery}, run, person
         )
+    if verb is CallVerb.BREAK_GLASS:
+        state: State = {InputBlockId.WORDS: words_delivery}
+        return build_dialog_submission_delivery(DialogId.BREAK_GLASS, target, state, run, person)
     chosen: dict[str, Any] = {InputElementId.PRESET: {"selected_option": {"value": OWN_WORDS}}}
     return build_dialog_submission_delivery(
         DialogId.REJECT,
@@ -140,9 +143,9 @@ def build_terminal_fields(inputs: Sequence[FieldInput]) -> tuple[TerminalField, 
     return tuple(_build_terminal_field(each) for each in inputs)
 
 
-def get_input_name(made: FieldInput) -> str:
+def get_input_name(field_input: FieldInput) -> str:
     """Return the name of an input, typed before the "=": "amount", "address.city"."""
-    return ".".join(made.slot.names)
+    return ".".join(field_input.slot.names)
 
 
 def build_dialog_state(

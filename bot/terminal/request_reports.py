@@ -43,6 +43,7 @@ class WaitingCallReport:
     channel: str
     asked_at: datetime | None
     deadline: datetime | None
+    starts_at: datetime | None  # of one that is approved and waits for that time
     deciders: Approvers | None  # of the step that is open; None where the gate cannot be read
     approved_by: tuple[str, ...]
     needed: int  # more people in that step
@@ -85,6 +86,7 @@ class CallReport:
     deciders: Approvers | None
     asked_at: datetime | None
     deadline: datetime | None
+    is_scheduled: bool  # it is approved, and starts then
     agent_reason: str
     chain: tuple[str, ...]  # which sub-agents stand between the requester's agent and it
     preview: str
@@ -146,6 +148,7 @@ def _build_waiting_call_report(
         channel=run.channel,
         asked_at=call.asked_at,
         deadline=call.deadline,
+        starts_at=call.starts_at if calls.is_scheduled(call) else None,
         deciders=find_deciders(tx, call, now),
         approved_by=tuple(vote.person for vote in call_state.list_approving_votes(votes)),
         needed=call_state.tally_votes(gate, votes).needed if isinstance(gate, Ask) else 0,
@@ -190,15 +193,15 @@ def find_deciders(tx: Transaction, call: Call, now: datetime) -> Approvers | Non
 
 
 def find_request_report(
-    tx: Transaction, tools: Registry, wanted: str, now: datetime
+    tx: Transaction, tools: Registry, typed_id: str, now: datetime
 ) -> RequestReport | None:
     """Return the report on a request, by its own id or by that of one of its calls.
 
     A call's id may have its revision behind it; the report then holds that call alone. The id of a
     sub-agent's run gives the request that it works for. None for an unknown id.
     """
-    call = calls.find_call(tx, strip_revision_from_id(wanted))
-    run = runs.find_run(tx, call.run_id if call else wanted)
+    call = calls.find_call(tx, strip_revision_from_id(typed_id))
+    run = runs.find_run(tx, call.run_id if call else typed_id)
     if run is None:
         return None
     run = sub_agents.get_root_run(tx, run)
@@ -219,15 +222,15 @@ def find_request_report(
     )
 
 
-def strip_revision_from_id(wanted: str) -> str:
+def strip_revision_from_id(typed_id: str) -> str:
     """Return a call's id without its revision; any other id as it is."""
-    target = parse_call_target(wanted)
-    return target.call if target else wanted
+    target = parse_call_target(typed_id)
+    return target.call if target else typed_id
 
 
-def parse_call_target(wanted: str) -> CallTarget | None:
+def parse_call_target(typed_id: str) -> CallTarget | None:
     """Return the call that an id with its revision names; None for any other text."""
-    match decode_click(Action.APPROVE, wanted):
+    match decode_click(Action.APPROVE, typed_id):
         case Click(target=CallTarget() as target):
             return target
     return None
@@ -249,6 +252,7 @@ def _build_call_report(tx: Transaction, tools: Registry, call: Call, now: dateti
         deciders=find_deciders(tx, call, now),
         asked_at=call.asked_at,
         deadline=call.deadline,
+        is_scheduled=calls.is_scheduled(call),
         agent_reason=mask_secrets(call.reason),
         chain=view.delegation_lines if view else (),
         preview=view.preview if view else "",

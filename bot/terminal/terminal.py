@@ -88,7 +88,8 @@ class OperatorCallFinder:
             team = host.identity.team
             found = list_waiting_and_unknown_calls(tx, team, now, MOST)
         looked = [self.find_call(each.id) for each in found]
-        return tuple(each for each in looked if each and each.may)
+        alone = {AllowedAction.BREAK_GLASS}  # nobody is asked for that
+        return tuple(each for each in looked if each and {*each.may} - alone)
 
     def find_call(self, call_id: str) -> TerminalCall | None:
         """Return a call with what the operator may do to it; None for an unknown id."""
@@ -129,7 +130,7 @@ class OperatorCallFinder:
             preview=view.preview,
             reason=show_hidden_characters(mask_secrets(view.agent_reason)),
             deciders=self._format_deciders(who, run),
-            deadline=format_in_utc(call.deadline) if call.deadline else "",
+            deadline=_format_deadline(call),
             approved_by=", ".join(
                 self.format_person(vote.person) for vote in list_approving_votes(votes)
             ),
@@ -143,7 +144,7 @@ class OperatorCallFinder:
 
     def format_person(self, person: str) -> str:
         """Return the name of the person with this Slack user id."""
-        return strip_mrkdwn(self._host.named(user_mention(person)))
+        return strip_mrkdwn(self._host.add_names(user_mention(person)))
 
     def _list_form_fields(
         self, tx: Transaction, call: Call, question: AskedQuestion | None
@@ -175,6 +176,8 @@ class OperatorCallFinder:
         voted = any(self._operator in (vote.person, vote.for_person) for vote in votes)
         if not voted and not view.masked_pieces and self._is_permitted(CallVerb.APPROVE, call, run):
             yield AllowedAction.APPROVE
+        if not view.masked_pieces and self._is_permitted(CallVerb.BREAK_GLASS, call, run):
+            yield AllowedAction.BREAK_GLASS
         if view.editable and self._is_permitted(CallVerb.EDIT, call, run):
             yield AllowedAction.EDIT
         if self._is_permitted(CallVerb.REJECT, call, run):
@@ -333,13 +336,19 @@ class ChatFollower:
         An answer is followed by how its calls ended, or what it says wrongly about that.
         """
         body = outbox.parse_message_body(row)
-        text = self._host.named(str(body.get("text") or ""))
+        text = self._host.add_names(str(body.get("text") or ""))
         if row.kind is MessageKind.ANSWER:
-            below = [strip_mrkdwn(self._host.named(each)) for each in body.get("outcomes", ())]
+            below = [strip_mrkdwn(self._host.add_names(each)) for each in body.get("outcomes", ())]
             below += [f"{OTHERWISE} {body['record']}"] if body.get("record") else []
             said = "\n\n".join(filter(None, [replace_notifying_mentions(text), *below]))
             return ChatEvent(ChatEventKind.ANSWER, row.run_id, said, id=row.key)
         return ChatEvent(ChatEventKind.NOTICE, row.run_id, strip_mrkdwn(text), id=row.key)
+
+
+def _format_deadline(call: Call) -> str:
+    """Return until when a call waits, and what happens then if that is not that it is denied."""
+    until = format_in_utc(call.deadline) if call.deadline else ""
+    return f"{until} (it is approved, and starts then)" if calls.is_scheduled(call) else until
 
 
 def _is_pending_call_event(told: ChatEvent) -> bool:
@@ -359,19 +368,19 @@ class OperatorCommandExecutor:
         self._acts = CommandDeliveryBuilder(host, operator)
         self._ending = threading.Event()
 
-    def run_command(self, asking: OperatorCommand) -> CommandResult:
+    def run_command(self, command: OperatorCommand) -> CommandResult:
         """Carry out a command and return its result. Waits for the loop, up to PATIENCE seconds."""
-        match asking.wish:
+        match command.kind:
             case CommandKind.PENDING:
                 return CommandResult(True, "", calls=self._seen.list_actionable_calls())
             case CommandKind.LOOK:
-                found = self._seen.find_call(strip_revision_from_id(asking.target))
+                found = self._seen.find_call(strip_revision_from_id(command.target))
                 if found is None:
                     return CommandResult(False, UNKNOWN_CALL)
                 return CommandResult(True, "", calls=(found,))
             case _:
                 try:
-                    typed = self._acts.prepare_command(asking)
+                    typed = self._acts.prepare_command(command)
                 except CommandRefusedError as error:
                     return CommandResult(False, str(error))
                 return self._store_and_await_result(typed)
@@ -395,7 +404,7 @@ class OperatorCommandExecutor:
         found = [each for each in rows if each]
         if any(each.status is DeliveryStatus.BROKEN for each in found):
             return CommandResult(False, COMMAND_FAILED)
-        told = [strip_mrkdwn(self._host.named(each.answer)) for each in found if each.answer]
+        told = [strip_mrkdwn(self._host.add_names(each.answer)) for each in found if each.answer]
         if said := typed.describe_result(found):
             return CommandResult(True, "\n".join([said, *told]), run=found[0].run_id or "")
         return CommandResult(False, "\n".join(told) or COMMAND_FAILED)

@@ -23,6 +23,7 @@ class AllowedAction(StrEnum):
     REJECT = "reject"
     ANSWER = "answer"
     RESOLVE = "resolve"  # say what became of it
+    BREAK_GLASS = "break_glass"  # run it alone, without approval
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,7 @@ class CommandKind(StrEnum):
 
     APPROVE = "approve"
     REJECT = "reject"  # words: why
+    BREAK_GLASS = "break_glass"  # run it alone, without approval; words: why
     APPROVE_PLAN = "approve_plan"  # all that waits in it; the target: a plan with its revision
     SEND_BACK = "send_back"  # its plan is made anew; words: how
     EDIT = "edit"  # values: what was changed
@@ -92,7 +94,7 @@ class CommandKind(StrEnum):
 class OperatorCommand:
     """One command of the operator's."""
 
-    wish: CommandKind
+    kind: CommandKind
     target: str = ""  # as it was shown: "PCG7SqfUal4mukN38Utqcw:1"
     words: str = ""  # a note, why not, an answer, a request
     values: Mapping[str, str] = field(default_factory=dict)  # what was typed, by the field's name
@@ -134,15 +136,15 @@ class ChatEvent:
 _ANSWERING, _HAPPENING = TypeAdapter(CommandResult), TypeAdapter(ChatEvent)
 
 
-def encode_as_json_line(said: CommandResult | ChatEvent) -> bytes:
+def encode_as_json_line(message: CommandResult | ChatEvent) -> bytes:
     """Return a message as a line of JSON, in UTF-8."""
-    return json.dumps(asdict(said), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+    return json.dumps(asdict(message), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
-def parse_command_result(said: Any) -> CommandResult:
+def parse_command_result(body: Any) -> CommandResult:
     """Return the result of a command from parsed JSON; raises MalformedBotMessageError."""
     try:
-        return _ANSWERING.validate_python(said)
+        return _ANSWERING.validate_python(body)
     except ValidationError:
         raise MalformedBotMessageError("no answer") from None
 
@@ -213,6 +215,8 @@ def text_too_long_sentence(most: int, typed: int) -> str:
 
 def vote_decided_call_sentence(verb: CallVerb, effect: str) -> str:
     """Return the sentence that this vote has decided a call."""
+    if verb is CallVerb.BREAK_GLASS:
+        return f"Run without approval: {effect}\nOthers are asked to look at it."
     return f"Approved: {effect}" if verb is CallVerb.APPROVE else f"Rejected: {effect}"
 
 

@@ -223,8 +223,8 @@ class Tool(Generic[A]):
     step: StepFunction[A] | None = None
     timeout: float = 60.0  # seconds
     max_output: int = 20_000  # characters of output the model is given
-    # though it only reads, people are asked unless a rule of the policy allows it by name
-    asks: bool = False
+    # though it only reads, people approve it unless a rule of the policy allows it by name
+    needs_approval: bool = False
     risk: Risk = "medium"  # for the rules of the policy
     agent: Agent | None = None  # whoever works on it; its function then says what that is asked
     is_available: Callable[[], bool] = lambda: True  # whether it is on now
@@ -233,7 +233,7 @@ class Tool(Generic[A]):
     @property
     def needs_reason(self) -> bool:
         """Whether the model is asked to give a reason for the approver."""
-        return self.asks or self.does is not Effect.READ
+        return self.needs_approval or self.does is not Effect.READ
 
     @property
     def declared_effect(self) -> str:
@@ -337,7 +337,7 @@ def tool(
     step: StepFunction[Any] | None = None,
     timeout: float = 60.0,
     max_output: int = 20_000,
-    asks: bool = False,
+    needs_approval: bool = False,
     risk: Risk | None = None,
 ) -> Callable[[Callable[..., Any]], Tool[Any]]:
     """Return a decorator that makes a Tool of a function `(args: SomeModel, context: ToolContext)`.
@@ -368,7 +368,7 @@ def tool(
             step=step,
             timeout=timeout,
             max_output=max_output,
-            asks=asks,
+            needs_approval=needs_approval,
             risk=risk or RISK_OF[does],
         )
 

@@ -45,16 +45,16 @@ def agent_tool(
     prompt: str,
     tools: Iterable[str],
     name: str | None = None,
-    asks: bool = False,
+    needs_approval: bool = False,
     risk: Risk | None = None,
     max_output: int = 20_000,
 ) -> Callable[[Callable[..., Any]], Tool[Any]]:
     """Return a decorator that makes a sub-agent Tool of a function.
 
     The function takes `(args, context)` and returns the task for the agent as text. `tools`: names
-    of the tools the agent may use, other sub-agents among them. `asks`: people are asked before the
-    agent begins, unless a rule of the policy allows this tool by name. Raises TypeError or
-    ValueError for an invalid definition.
+    of the tools the agent may use, other sub-agents among them. `needs_approval`: people approve
+    before the agent begins, unless a rule of the policy allows this tool by name. Raises TypeError
+    or ValueError for an invalid definition.
     """
     names = tuple(tools)
     if not prompt.strip() or not names:
@@ -66,7 +66,7 @@ def agent_tool(
             effect=effect,
             does=Effect.READ,
             name=name,
-            asks=asks,
+            needs_approval=needs_approval,
             risk=risk,
             max_output=max_output,
         )(function)

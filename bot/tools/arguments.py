@@ -35,16 +35,18 @@ def dump_arguments(args: BaseModel) -> str:
     )
 
 
-def load_arguments(tool: Tool[Any], text: str, names: SlackIdResolver | None = None) -> BaseModel:
+def load_arguments(
+    tool: Tool[Any], text: str, resolver: SlackIdResolver | None = None
+) -> BaseModel:
     """Parse arguments from JSON into the tool's model.
 
-    Stored arguments come without `names`; for new ones, `names` turns names of channels and people
-    into ids. Raises pydantic.ValidationError when the arguments do not fit the model, and what the
-    look-up raises.
+    `resolver`, given for new arguments, turns names of people and channels into ids; stored ones
+    have ids already. Raises pydantic.ValidationError when the arguments do not fit the model, and
+    what the look-up raises.
     """
-    with allow_longer_schema_checks() if names is None else nullcontext():
+    with allow_longer_schema_checks() if resolver is None else nullcontext():
         args: BaseModel = tool.arguments.model_validate_json(
-            text, extra="forbid", by_alias=True, by_name=True, context=names
+            text, extra="forbid", by_alias=True, by_name=True, context=resolver
         )
     return pad_decimal_places(args)
 

@@ -69,19 +69,19 @@ class SlackIdResolver:
     asker: str | None  # who asked: sees no private channel but their own; None: the operator
     names_by_id: dict[str, str] = field(default_factory=dict)  # by id, as people read them
 
-    def resolve_id(self, kind: SlackIdKind, wanted: str) -> str:
+    def resolve_id(self, kind: SlackIdKind, name: str) -> str:
         """Return the id of the channel, person or group with this name, mention or id."""
-        text = wanted.strip()
+        text = name.strip()
         mention = _MENTION.fullmatch(text)
         text = mention.group(1) if mention else text
         known = bool(ID_FORMS[kind].fullmatch(text))
         match kind:
             case SlackIdKind.CHANNEL:
-                return self._resolve_channel(wanted, text, known)
+                return self._resolve_channel(name, text, known)
             case SlackIdKind.PERSON:
-                return self._resolve_person(wanted, text, known)
+                return self._resolve_person(name, text, known)
             case SlackIdKind.GROUP:
-                return self._resolve_group(wanted, text, known)
+                return self._resolve_group(name, text, known)
 
     def _resolve_channel(self, wanted: str, text: str, known: bool) -> str:
         if _DIRECT.fullmatch(text):

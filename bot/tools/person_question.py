@@ -29,7 +29,7 @@ from pydantic_core import CoreSchema, PydanticKnownError, core_schema, to_jsonab
 from bot.policy.condition_values import SlackId
 from bot.policy.gates import Approvers
 from bot.tools import Effect, Tool, ToolContext, ToolError, tool
-from bot.tools.names import SlackIdKind, SlackIdResolver
+from bot.tools.names import ChannelId, PersonId, SlackIdKind, SlackIdResolver
 
 # Who a question is for: a written name becomes a person's id or a user group's handle.
 
@@ -88,7 +88,7 @@ MOST_FIELDS, MOST_OPTIONS = 5, 25
 Option = Annotated[str, Field(min_length=1, max_length=75)]
 Options = Annotated[
     list[Option],
-    Field(max_length=MOST_OPTIONS, description="For the kind choice: what can be chosen."),
+    Field(max_length=MOST_OPTIONS, description="For the kind choice."),
 ]
 SUGGESTION = "What the answer probably is; whoever answers may correct it."
 
@@ -101,7 +101,19 @@ class AnswerKind(StrEnum):
     CHOICE = "choice"
     YES_NO = "yes_no"
     DATE = "date"
+    PERSON = "person"
+    CHANNEL = "channel"
     FORM = "form"  # several fields of the other kinds
+
+
+NAMED = (AnswerKind.PERSON, AnswerKind.CHANNEL)  # chosen from Slack's menus
+
+
+def _resolve_suggestion(kind: AnswerKind, suggestion: str, names: object) -> str:
+    """Return a suggestion; of a person or a channel its id, if `names` can look it up."""
+    if suggestion and kind in NAMED and isinstance(names, SlackIdResolver):
+        return names.resolve_id(SlackIdKind(kind), suggestion)
+    return suggestion
 
 
 class AnswerField(BaseModel):
@@ -114,10 +126,11 @@ class AnswerField(BaseModel):
     optional: bool = False
 
     @model_validator(mode="after")
-    def _check_field(self) -> Self:
+    def _check_field(self, info: ValidationInfo) -> Self:
         if self.kind is AnswerKind.FORM:
-            raise ValueError("a field is text, number, choice, yes_no or date")
+            raise ValueError("a field is of any kind but form")
         check_answer_options(self.kind, self.options)
+        self.suggestion = _resolve_suggestion(self.kind, self.suggestion, info.context)
         return self
 
 
@@ -137,13 +150,14 @@ class AskPerson(BaseModel):
     suggestion: str = Field("", title="Suggestion", max_length=500, description=SUGGESTION)
 
     @model_validator(mode="after")
-    def _check_question(self) -> Self:
+    def _check_question(self, info: ValidationInfo) -> Self:
         if (self.kind is AnswerKind.FORM) != bool(self.fields):
             raise ValueError("fields are for the kind form, which needs one to five of them")
         labels = [each.label.casefold() for each in self.fields]
         if len(set(labels)) < len(labels):
             raise ValueError("two fields have the same label")
         check_answer_options(self.kind, self.options)
+        self.suggestion = _resolve_suggestion(self.kind, self.suggestion, info.context)
         return self
 
     def list_answer_fields(self) -> list[AnswerField]:
@@ -206,11 +220,11 @@ def build_suggested_answers(question: AskPerson) -> AnswerValues:
     return found
 
 
-def normalise_answer_if_valid(question: AskPerson, given: AnswerValues) -> AnswerValues | None:
+def normalise_answer_if_valid(question: AskPerson, answer: AnswerValues) -> AnswerValues | None:
     """Return the given answers as JSON values of the fields' types; None if they do not fit."""
     try:
         found: BaseModel = build_answer_form_tool(question).arguments.model_validate_json(
-            json.dumps(given)
+            json.dumps(answer)
         )
     except ValidationError:
         return None
@@ -269,6 +283,10 @@ def _get_answer_type(asked: AnswerField) -> Any:
             return bool
         case AnswerKind.DATE:
             return date
+        case AnswerKind.PERSON:
+            return PersonId
+        case AnswerKind.CHANNEL:
+            return ChannelId
         case _:
             text = StringConstraints(strip_whitespace=True, min_length=1, max_length=MOST_TEXT)
             return Annotated[str, text]

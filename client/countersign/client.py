@@ -21,7 +21,7 @@ from countersign.context import (
     build_idempotency_key,
     get_current_circumstances,
 )
-from countersign.receipts import ReceiptError, load_receipt_check
+from countersign.receipts import ReceiptError, load_receipt_verifier
 from countersign.request import (
     AlreadyTaken,
     CountersignError,
@@ -75,7 +75,9 @@ class Countersign:
         that has no keys.
         """
         verify = verify or os.environ.get("COUNTERSIGN_VERIFY", "")
-        self._check = load_receipt_check(verify, approvers, passkeys=passkeys) if verify else None
+        self._check = (
+            load_receipt_verifier(verify, approvers, passkeys=passkeys) if verify else None
+        )
         environ = os.environ
         url = url or environ.get("COUNTERSIGN_URL", "")
         known = "" if url.startswith(SCHEME) else environ.get("COUNTERSIGN_API_KEY", "")
@@ -273,7 +275,7 @@ class Countersign:
         return _parse_request_answer(self._wire.post(QUESTIONS, body, key=key))
 
     def send_hook_input(
-        self, said: Mapping[str, Any], *, look: Seconds = LONGEST_LOOK, **terms: str
+        self, hook_input: Mapping[str, Any], *, look: Seconds = LONGEST_LOOK, **terms: str
     ) -> dict[str, Any]:
         """Send Countersign the input of a Claude Code hook, and return the answer for Claude Code.
 
@@ -282,7 +284,7 @@ class Countersign:
         hook's address. Raises NotAllowed and Unreachable.
         """
         path = f"{HOOK}?{urlencode(terms)}" if terms else HOOK
-        answer = self._wire.post(path, said, later=look)
+        answer = self._wire.post(path, hook_input, later=look)
         if not isinstance(answer, dict):
             raise _build_unknown_answer_error()
         return answer

@@ -445,8 +445,8 @@ def split_receipt_file(text: str) -> Sequence[tuple[str, str | None]]:
 
 
 @dataclass(frozen=True, slots=True)
-class ReceiptCheck:
-    """What a program demands of the receipt of each call that it claims, before it runs it."""
+class ReceiptVerifier:
+    """Checks the receipt of each call that a program claims, before the program runs the call."""
 
     keys: Mapping[str, Ed25519PublicKey]
     approvers: int
@@ -469,9 +469,9 @@ class ReceiptCheck:
         )
 
 
-def load_receipt_check(
+def load_receipt_verifier(
     path: str | PathLike[str], approvers: int, *, passkeys: bool = False
-) -> ReceiptCheck:
+) -> ReceiptVerifier:
     """Return the check with the public keys in this file; raises OSError and ReceiptError."""
     keys = read_public_keys(Path(path).read_text("utf-8"))
-    return ReceiptCheck(keys, approvers, passkeys)
+    return ReceiptVerifier(keys, approvers, passkeys)

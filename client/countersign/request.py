@@ -112,28 +112,28 @@ class Handout:
     receipt: Mapping[str, Any]  # the signed decision, an envelope; {} from an older bot
 
 
-def parse_request(said: Mapping[str, Any]) -> Request:
+def parse_request(body: Mapping[str, Any]) -> Request:
     """Parse a request from the API's JSON; raises KeyError, TypeError or ValueError if invalid."""
     return Request(
-        id=said["id"],
-        status=RequestStatus(said["status"]),
-        arguments=dict(said.get("arguments") or {}),
-        handed_over=bool(said.get("handed_over")),
-        result=said.get("result"),
-        note=said.get("note") or "",
-        link=said.get("link") or "",
-        decided_by=tuple(said.get("decided_by") or ()),
-        edited_by=tuple(said.get("edited_by") or ()),
-        raw=said,
+        id=body["id"],
+        status=RequestStatus(body["status"]),
+        arguments=dict(body.get("arguments") or {}),
+        handed_over=bool(body.get("handed_over")),
+        result=body.get("result"),
+        note=body.get("note") or "",
+        link=body.get("link") or "",
+        decided_by=tuple(body.get("decided_by") or ()),
+        edited_by=tuple(body.get("edited_by") or ()),
+        raw=body,
     )
 
 
-def parse_handout(said: Mapping[str, Any]) -> Handout:
+def parse_handout(body: Mapping[str, Any]) -> Handout:
     """Parse the API's answer to a claim; raises KeyError, TypeError or ValueError for bad JSON."""
-    lease = float(said["lease_seconds"])
-    receipt = dict(said.get("receipt") or {})
-    revision, digest = int(said["revision"]), str(said["digest"])
-    return Handout(dict(said["arguments"]), revision, digest, lease, receipt)
+    lease = float(body["lease_seconds"])
+    receipt = dict(body.get("receipt") or {})
+    revision, digest = int(body["revision"]), str(body["digest"])
+    return Handout(dict(body["arguments"]), revision, digest, lease, receipt)
 
 
 class CountersignError(Exception):

@@ -13,13 +13,13 @@ import openai
 import pytest
 
 from bot.agent.chat_completions import CHAT
-from bot.agent.model_errors import error_sentence, is_tool_use_unsupported
+from bot.agent.model_errors import is_tool_use_unsupported, model_error_sentence
 from bot.agent.planner import Planner as Turns
 from bot.agent.responses import RESPONSES
 from bot.agent.turn import PlannerError, Proposal, Reply
 from bot.demo.model_server import Turn
 from tests.agent.test_planner import REQUEST, Wire, Words
-from tests.model_stand_in.answers import OddTurn, build_chat_chunks
+from tests.model_stand_in.answers import OddTurn, build_chat_completion_chunks
 from tests.model_stand_in.planner import ApiFeature, StrictPlanner
 
 BODY = {"model": "gpt-5", "messages": [], "stream_options": {"include_usage": True}}
@@ -60,7 +60,7 @@ def proposed(sent: Sequence[dict[str, Any]]) -> list[tuple[str, str, str]]:
 def test_words_and_calls_come_in_pieces() -> None:
     """Words go on as they come, calls are put together, the last chunk says what it cost."""
     words, turn = Words(), OddTurn(text="I note it.\n\n Twice.", calls=CALLS, call_ids=["c1", "c2"])
-    result = ChatWire(list(build_chat_chunks(turn, BODY))).turn(words)
+    result = ChatWire(list(build_chat_completion_chunks(turn, BODY))).turn(words)
     assert isinstance(result, Proposal)
     assert (result.text, words.text) == (turn.text, turn.text)
     assert [(each.provider_id, json.loads(each.arguments)) for each in result.calls] == [
@@ -247,9 +247,9 @@ def test_a_thread_that_does_not_fit_is_told(said: str, code: str | None) -> None
     """However a server says that the context is full, people read what to do about it."""
     response = httpx2.Response(400, request=httpx2.Request("POST", "http://model.test/v1"))
     error = openai.BadRequestError(said, response=response, body={"message": said, "code": code})
-    assert "longer than the model can read" in error_sentence(error)
+    assert "longer than the model can read" in model_error_sentence(error)
     other = openai.BadRequestError("no", response=response, body={"message": "Bad tool."})
-    assert "Bad tool" in error_sentence(other)
+    assert "Bad tool" in model_error_sentence(other)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import openai
 import pytest
 
 from bot.agent.chat_completions import CHAT, build_chat_messages
-from bot.agent.model_errors import error_sentence, is_streaming_unsupported
+from bot.agent.model_errors import is_streaming_unsupported, model_error_sentence
 from bot.agent.planner import Planner as Turns
 from bot.agent.responses import RESPONSES
 from bot.agent.turn import PlannerError, Proposal
@@ -178,7 +178,9 @@ def test_a_dump_is_no_reason_for_people() -> None:
     ):
         response = httpx2.Response(400, request=httpx2.Request("POST", "http://model.test/v1"))
         told.append(
-            error_sentence(openai.BadRequestError(said, response=response, body={"message": said}))
+            model_error_sentence(
+                openai.BadRequestError(said, response=response, body={"message": said})
+            )
         )
     assert told == [
         "The model's service answered with an error (400).",

@@ -28,7 +28,6 @@ from bot.cards.edit_form import (
 )
 from bot.cards.field_values import (
     list_argument_values,
-    list_changed_arguments,
     mark_displayed_values,
 )
 from bot.cards.review_dialog import render_review_dialog
@@ -39,6 +38,7 @@ from bot.tools.runner import mask_call_secrets
 from slack_sandbox.blockkit.inputs import states
 from tests.approvals.every_leaf import Maker, Sample, texts
 from tests.messages.cards_support import NOW, REFUND, view
+from tests.messages.fields_support import changed_values
 
 SOURCES = ("program", "server", "python", "form")
 PART = re.compile(r"\(part \d+ of \d+\):$")
@@ -196,7 +196,7 @@ def test_an_edit_shows_and_keeps_every_leaf(source: str, part: int) -> None:
         lost = {path for path in before if path not in after or before[path] != after[path]}
         assert len(lost) <= 1, (stored, text)
         assert after.keys() - before.keys() <= lost, (stored, text)
-        assert len(list_changed_arguments(tool, given, build_readable_arguments(tool, text))) == 1
+        assert len(changed_values(tool, given, build_readable_arguments(tool, text))) == 1
         assert explain_incomplete_display(tool, text, {}, before=stored) in ("", TOO_MUCH)
 
 

@@ -20,9 +20,9 @@ from bot.cards.button_codec import (
     encode_button_value,
     encode_dialog_metadata,
 )
-from storage import inbox, outbox
-from storage.models import Call, Delivery
-from storage.states import CallStatus
+from storage import calls, inbox, outbox
+from storage.models import Call, Delivery, Vote
+from storage.states import CallStatus, CallVerb
 from storage.store import Store
 from tests.approvals.world import World, gate_of
 from tests.runs.fakes import ANA, BEN
@@ -108,6 +108,34 @@ def test_a_click_in_time_keeps_it(clockwork: Clockwork, what: str) -> None:
         C.EXPIRED,
         C.EXPIRED,
     ]
+
+
+def approve(clockwork: Clockwork, made: Seeded) -> None:
+    """Ana has approved the first call."""
+    vote = Vote(
+        call_id=made.ids[0],
+        revision=1,
+        person=ANA,
+        verb=CallVerb.APPROVE,
+        digest=made.call().digest,
+        created_at=AT,
+    )
+    with clockwork.store.write() as tx:
+        calls.insert_vote(tx, vote)
+
+
+def test_what_is_to_start_now_is_not_denied(clockwork: Clockwork) -> None:
+    """Approved for that time it goes ahead; not where somebody has clicked, nor without votes."""
+    early, ready, unapproved = (clockwork.falls(starts_at=AT + HOUR) for _ in range(3))
+    for made in (early, ready):
+        approve(clockwork, made)
+    value = encode_button_value(CallTarget(early.ids[0], 1))
+    clockwork.store_click(click("stop", Action.REJECT_NOW, value, ANA, at=AT + HOUR - TICK))
+    clockwork.expiry.expire_due_calls()
+    found = [made.call().status for made in (early, ready, unapproved)]
+    assert found == [C.PENDING, C.APPROVED, C.EXPIRED]
+    assert ready.call().decided_at == AT + HOUR
+    assert clockwork.said(ready) == ""
 
 
 def test_the_first_click_is_what_counts(clockwork: Clockwork) -> None:

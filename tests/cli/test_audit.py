@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from countersign import receipts
 from countersign.cli.commands import main
 from tests.runs.fakes import ANA
 
@@ -102,3 +104,33 @@ def test_the_time_is_for_exports(record: Path, capsys: pytest.CaptureFixture[str
         main(["audit", "verify", "--since", "2026-03-02"])
     assert ended.value.code == 2
     assert "are for `audit export`" in capsys.readouterr().err
+
+
+def test_receipts_are_exported(
+    record: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line for each decided call of that time, which the client verifies; without its tool none,
+    and why.
+    """
+    export = ["audit", "export", "--format", "receipts"]
+    assert main(export) == 0
+    found = capsys.readouterr()
+    assert found.out == ""
+    assert re.search(r"No receipt of \S+\. The tool that this was for is no longer", found.err)
+    own = "from tests.runs.fakes import make_tools\n[note, *_] = make_tools(lambda *_: '')\n"
+    Path("notes_of_ours.py").write_text(own)
+    monkeypatch.syspath_prepend(record.parent)
+    monkeypatch.setenv("COUNTERSIGN_TOOLS", "notes_of_ours")
+    monkeypatch.setenv("COUNTERSIGN_KEY", "k" * 32)  # of what was shown
+    assert main([*export, "--since", "2026-03-02T12:00", "--until", "2026-03-03"]) == 0
+    found = capsys.readouterr()
+    assert found.err == ""
+    [line] = found.out.splitlines()
+    assert main(["receipt", "--keys"]) == 0
+    keys = receipts.read_public_keys(capsys.readouterr().out)
+    [(decision, end)] = receipts.split_receipt_file(line)
+    decided, ended = (receipts.verify_receipt(each or "", keys) for each in (decision, end))
+    receipts.check_end(ended, decided)
+    assert (decided.content["tool"], ended.content["status"]) == ("note", "succeeded")
+    assert main([*export, "--until", "2026-03-02T12:00"]) == 0
+    assert capsys.readouterr().out == ""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from countersign.cli.commands import list_commands, main
+from countersign.cli.commands import list_installed_commands, main
 from storage.sqlite_connections import PRAGMAS
 from tests.local_slack import build_local_slack
 from tests.model_stand_in.planner import StrictPlanner
@@ -63,7 +63,7 @@ def test_what_is_no_command_ends_with_the_usage(
     assert "usage: countersign" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", list(list_commands()))
+@pytest.mark.parametrize("name", list(list_installed_commands()))
 def test_every_command_tells_its_usage(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """--help of every command says what it takes."""
     with pytest.raises(SystemExit) as ended:

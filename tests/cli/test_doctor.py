@@ -168,7 +168,8 @@ def test_what_cannot_be_reached_is_said(environ: dict[str, str]) -> None:
         ("usergroups:read", "", "fail", "usergroups:read"),
         ("", "pins:write", "warn", "pins:write"),
         ("files:read", "", "ok", ""),
-        ("users.profile:read", "", "ok", ""),
+        ("users.profile:read", "", "ok", "without users.profile:read"),
+        ("dnd:read", "", "ok", "without dnd:read"),
     ],
 )
 def test_scopes_are_held_against_the_manifest(

@@ -39,8 +39,8 @@ def test_tools_of_a_package_are_there(
     [
         ("raise RuntimeError('no licence')", "cannot be loaded (RuntimeError: no licence)"),
         ("x = 1", "cannot be loaded (AttributeError"),
-        ("def duty(kit): raise OSError('no board')", "makes no tools (OSError: no board)"),
-        ("def duty(kit): return ['take over']", "makes str, which is no tool"),
+        ("def duty(deps): raise OSError('no board')", "makes no tools (OSError: no board)"),
+        ("def duty(deps): return ['take over']", "makes str, which is no tool"),
     ],
 )
 def test_a_broken_family_stops_the_start_by_its_name(
@@ -59,7 +59,7 @@ def test_two_of_one_name_are_refused(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody takes the place of the bot's own tools by calling themselves so."""
-    code = "def slack(kit): return []"
+    code = "def slack(deps): return []"
     add_package(monkeypatch, tmp_path, "slack_twin", code, {TOOLS: "slack = slack_twin:slack"})
     [found] = check_tools_can_be_built(settings)
     assert found.level is CheckLevel.FAIL

@@ -11,7 +11,7 @@ import pytest
 
 from bot.monitoring.logs import LogFormat, configure_logging
 from bot.policy.evaluation import PolicyError, parse
-from countersign.cli.commands import list_commands, main
+from countersign.cli.commands import list_installed_commands, main
 
 NOBODY = "postgresql://nobody:secret-word@127.0.0.1:1/none"
 POLICY = '[defaults]\napprovers = ["@shop-leads"]\n'
@@ -69,13 +69,13 @@ def is_sentence(said: str) -> bool:
     return bool(said.strip()) and "Traceback" not in said and bare is None
 
 
-@pytest.mark.parametrize("name", list_commands())
+@pytest.mark.parametrize("name", list_installed_commands())
 def test_an_unknown_option_shows_the_usage_of_that_command_alone(
     name: str, typed: Callable[[list[str]], Ended]
 ) -> None:
     """Not that of all twenty-seven."""
     code, said = typed([name, "--no-such-option"])
-    assert code == list_commands()[name].misuse_exit_code
+    assert code == list_installed_commands()[name].misuse_exit_code
     assert said.startswith(f"usage: countersign {name} ")
     assert "{run,serve," not in said
 

@@ -27,6 +27,7 @@ reminders = ["30m"]
 escalation = [{after = "45m", approvers = ["UDAN00001"]}]
 reasons = "reject"
 veto = 2
+run_at = "sat 22:00 Europe/Berlin"
 editable = ["amount", "note"]
 
 [[rule]]
@@ -105,6 +106,7 @@ def test_all_of_a_gate(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> No
     assert "Where: in C0FINANCE; told are " in text
     assert "When: no answer within 4 hours is a no. Reminders after 30 minutes. " in text
     assert "at night only if the deadline is before their morning." in text
+    assert "Starts: at 22:00 on Saturday (Europe/Berlin); what is approved now, " in text
     assert "After 45 minutes without an answer these may decide as well: Dan" in text
     assert "whoever asked may edit amount, note; who edits may not approve" in text
     assert "Not known" not in text

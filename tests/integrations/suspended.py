@@ -94,10 +94,10 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 
-from countersign.adapters.langgraph import Interrupting, going_on
+from countersign.adapters.langgraph import ApprovalMiddleware, get_next_input
 
 graph = StateGraph(MessagesState)
-graph.add_node("tools", ToolNode([deploy], awrap_tool_call=Interrupting().awrap_tool_call))
+graph.add_node("tools", ToolNode([deploy], awrap_tool_call=ApprovalMiddleware().awrap_tool_call))
 graph.add_edge(START, "tools")
 agent = graph.compile(checkpointer=InMemorySaver())
 thread = {"configurable": {"thread_id": "thread 7"}}
@@ -107,7 +107,7 @@ async def main() -> str:
     found = await agent.ainvoke({"messages": [AIMessage("", tool_calls=[call])]}, thread)
     while "__interrupt__" in found:
         await asyncio.sleep(0.1)
-        found = await agent.ainvoke(going_on(await agent.aget_state(thread)), thread)
+        found = await agent.ainvoke(get_next_input(await agent.aget_state(thread)), thread)
     return f"{found['messages'][-1].status}: {found['messages'][-1].text}"
 
 print(asyncio.run(main()))

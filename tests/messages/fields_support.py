@@ -14,6 +14,7 @@ from slack_sdk.models.views import View
 from bot.cards.button_codec import CallTarget
 from bot.cards.edit_form import ParsedEdit, parse_edit_submission, render_edit_dialog
 from bot.cards.field_layout import FieldErrors
+from bot.cards.field_values import list_argument_values
 from bot.tools import Effect, Tool, ToolContext
 from slack_sandbox.blockkit.blocks import check_view
 from slack_sandbox.blockkit.inputs import merge, problems, states
@@ -91,6 +92,14 @@ def tool_for(model: type[BaseModel], title: str = "Change it", **options: Any) -
 def dumped(model: BaseModel) -> dict[str, Any]:
     """The arguments as they are stored."""
     return model.model_dump(mode="json")
+
+
+def changed_values(
+    tool: Tool[Any], before: dict[str, Any], after: dict[str, Any]
+) -> list[tuple[str, str, str]]:
+    """What the card shows as changed: its label, the old text and the new one."""
+    found = list_argument_values(tool, after, before)
+    return [(v.label, v.previous_text, v.text) for v in found if v.previous_text is not None]
 
 
 def view_of(tool: Tool[Any], arguments: dict[str, Any], approve: bool = False) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.cards.action_names import MENU, Action, BlockKind, DialogId
+from bot.cards.action_names import MENU, Action, BlockRole, DialogId
 from bot.cards.button_codec import (
     LOOKS,
     TURNS_HOME,
@@ -253,7 +253,7 @@ def test_stored_ids_fit_into_values() -> None:
 def test_block_ids_tell_kind_and_target() -> None:
     """A block's id changes with what it shows, so that Slack keeps no state of an older one."""
     call = CallTarget("c", 2)
-    assert build_block_id(BlockKind.HEADLINE, call) == "h:c:2"
-    assert build_block_id(BlockKind.VALUES, call, 1) == "v:c:2:1"
-    assert build_block_id(BlockKind.PART, "p") == "part:p"
-    assert len(set(BlockKind.__members__.values())) == len(BlockKind.__members__)
+    assert build_block_id(BlockRole.HEADLINE, call) == "h:c:2"
+    assert build_block_id(BlockRole.VALUES, call, 1) == "v:c:2:1"
+    assert build_block_id(BlockRole.PART, "p") == "part:p"
+    assert len(set(BlockRole.__members__.values())) == len(BlockRole.__members__)

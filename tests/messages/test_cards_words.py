@@ -9,7 +9,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.cards import delegation_dialog, notices, passkey_views, sentences, signing, slack_text
+from bot.cards import (
+    decided_call,
+    delegation_dialog,
+    notices,
+    passkey_views,
+    sentences,
+    signing,
+    slack_text,
+)
 from bot.cards.answers import (
     greeting_text,
     help_text,
@@ -88,6 +96,9 @@ SAID = {
     "viewers_note": ({"UANA00001": AT, "UCLEO0001": AT},),
     "asked_by_sentence": ("UBEN00001", ["UANA00001", "UDAN00001"]),
     "nobody_decided_in_time_line": ([EVIL], AT, "UBEN00001"),
+    "approved_for_later_line": (EVIL, AT, "UANA00001", "UBEN00001"),
+    "approved_for_later_sentence": (replace(REFUND, effect=EVIL, starts_at=AT),),
+    "outcome_sentence": (replace(REFUND, status=CallStatus.APPROVED, effect=EVIL),),
     "request_cancelled_line": ("UBEN00001", EVIL),
     "run_failed_notice": (EVIL,),
     "too_few_approvers_after_edit_reply": (2,),
@@ -102,7 +113,7 @@ SAID = {
     "call_done_notice": (EVIL, EVIL),
     "call_failed_notice": (EVIL, EVIL),
     "call_outcome_unknown_notice": (EVIL,),
-    "call_handed_over_notice": (EVIL,),
+    "outcome_not_reported_notice": (EVIL,),
     "call_not_done_notice": (EVIL, EVIL),
     "no_approver_asked_notice": (EVIL,),
     "policy_forbids_sentence": (EVIL,),
@@ -144,7 +155,7 @@ SAID = {
 }
 
 
-MODULES = [notices, sentences, signing, passkey_views, delegation_dialog]
+MODULES = [notices, sentences, signing, passkey_views, delegation_dialog, decided_call]
 SENTENCES = {
     name: each
     for module in MODULES

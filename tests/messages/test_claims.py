@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bot.cards.answers import CallOutcome
-from bot.cards.claims import do_claims_contradict_record, extract_action_claims
+from bot.cards.claims import detect_action_claims, do_claims_contradict_record
 from storage.states import CallStatus
 
 C = CallStatus
@@ -81,7 +81,7 @@ LOOKED_UP = [
 def test_a_claim_against_what_was_not_done(text: str, status: CallStatus) -> None:
     """Wherever the only call did not certainly succeed, the words contradict the record."""
     assert do_claims_contradict_record(
-        extract_action_claims(text), [CallOutcome(status, "")], whole=False
+        detect_action_claims(text), [CallOutcome(status, "")], whole=False
     )
 
 
@@ -90,35 +90,33 @@ def test_a_claim_against_what_was_not_done(text: str, status: CallStatus) -> Non
 def test_honest_words_beside_what_was_not_done(text: str, status: CallStatus) -> None:
     """What says so itself, or speaks of what is to come, contradicts nothing."""
     assert not do_claims_contradict_record(
-        extract_action_claims(text), [CallOutcome(status, "")], whole=True
+        detect_action_claims(text), [CallOutcome(status, "")], whole=True
     )
 
 
 @pytest.mark.parametrize("text", LOOKED_UP)
 def test_what_was_looked_up_is_no_claim(text: str) -> None:
     """Where nothing was proposed, only what the model says that it did itself is one."""
-    assert not do_claims_contradict_record(extract_action_claims(text), [], whole=True)
-    assert do_claims_contradict_record(extract_action_claims("I have refunded it."), [], whole=True)
+    assert not do_claims_contradict_record(detect_action_claims(text), [], whole=True)
+    assert do_claims_contradict_record(detect_action_claims("I have refunded it."), [], whole=True)
 
 
 @pytest.mark.parametrize("text", CLAIMS)
 def test_a_claim_of_what_was_done(text: str) -> None:
     """What succeeded may be told; of one that did not beside it, the last words have to tell."""
     done, rejected = CallOutcome(C.SUCCEEDED, ""), CallOutcome(C.REJECTED, "")
-    assert not do_claims_contradict_record(extract_action_claims(text), [done], whole=True)
+    assert not do_claims_contradict_record(detect_action_claims(text), [done], whole=True)
     assert not do_claims_contradict_record(
-        extract_action_claims(text), [done, rejected], whole=False
+        detect_action_claims(text), [done, rejected], whole=False
     )
     told = f"{text} The other was rejected."
-    assert not do_claims_contradict_record(
-        extract_action_claims(told), [done, rejected], whole=True
-    )
+    assert not do_claims_contradict_record(detect_action_claims(told), [done, rejected], whole=True)
 
 
 def test_all_is_claimed_and_one_was_rejected() -> None:
     """The last words say nothing of the one that was not done."""
     ended = [CallOutcome(C.SUCCEEDED, ""), CallOutcome(C.REJECTED, "")]
-    assert do_claims_contradict_record(extract_action_claims("Both are done."), ended, whole=True)
+    assert do_claims_contradict_record(detect_action_claims("Both are done."), ended, whole=True)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +134,7 @@ def test_all_is_claimed_and_one_was_rejected() -> None:
 )
 def test_an_approval_is_claimed(text: str) -> None:
     """Somebody is said to have approved."""
-    assert extract_action_claims(text).says_approved
+    assert detect_action_claims(text).says_approved
 
 
 @pytest.mark.parametrize(
@@ -144,10 +142,10 @@ def test_an_approval_is_claimed(text: str) -> None:
 )
 def test_no_approval_is_claimed(text: str) -> None:
     """It is said to be missing, or to come."""
-    assert not extract_action_claims(text).says_approved
+    assert not detect_action_claims(text).says_approved
 
 
 def test_a_long_text_is_read_soon() -> None:
     """Whatever it is made of; a test that hangs fails."""
     for piece in ("is ", "i have ", "approved ", "✅", "ist erledig ", "a.b-c>"):
-        extract_action_claims(piece * 20_000)
+        detect_action_claims(piece * 20_000)

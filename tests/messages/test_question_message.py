@@ -17,9 +17,11 @@ from bot.cards.question_message import (
     render_question_answer_dialog,
     render_question_message,
 )
+from bot.tools.names import SlackIdResolver
 from bot.tools.person_question import AskPerson, build_suggested_answers
 from storage.states import CallStatus
 from tests.messages.cards_support import NOW, accept_message, accept_view, inside
+from tests.runs.fakes import FakeDirectory
 
 EVIL = "<!channel> <@UEVE00001> *now* &"
 FIELD = {"label": "Order", "kind": "number", "suggestion": "1042"}
@@ -85,10 +87,10 @@ def test_a_form_left_as_it_is_needs_its_fields() -> None:
     """What is required and not suggested has to be filled in; suggestions alone may do."""
     both = [FIELD, {"label": "Day", "kind": "date"}]
     asked = question_of(question="What came?", kind="form", fields=both)
-    assert isinstance(parse_question_answer_submission(asked, {}), FieldErrors)
-    assert parse_question_answer_submission(
-        question_of(question="What came?", kind="form", fields=[FIELD]), {}
-    ) == {"a0": "1042"}
+    names = SlackIdResolver(FakeDirectory(), None)
+    assert isinstance(parse_question_answer_submission(asked, {}, names), FieldErrors)
+    one = question_of(question="What came?", kind="form", fields=[FIELD])
+    assert parse_question_answer_submission(one, {}, names) == {"a0": "1042"}
 
 
 def test_only_what_was_corrected_is_told_as_corrected() -> None:
@@ -104,3 +106,17 @@ def test_a_suggestion_of_another_kind_is_refused() -> None:
         build_suggested_answers(
             question_of(question="When was it?", kind="date", suggestion="soon")
         )
+
+
+def test_only_a_chosen_name_mentions_somebody() -> None:
+    """Who was chosen is a mention; the same marks in a text that was written are text."""
+    fields = [{"label": "Who", "kind": "person"}, {"label": "Why"}]
+    asked = question_of(question="Who?", kind="form", fields=fields)
+    given = {"a0": "UDAN00001", "a1": "<@UEVE00001>"}
+    lines = list_readable_answer_values(asked, given)
+    assert lines == (("Who", "<@UDAN00001>", None), ("Why", "<@UEVE00001>", None))
+    shown = view(asked, status=CallStatus.ANSWERED, answered_by="UANA00001", lines=lines)
+    blocks = render_question_message(shown, NOW)[1]
+    accept_message(blocks)
+    named = [each["user_id"] for each in inside(blocks) if each.get("type") == "user"]
+    assert named == ["UANA00001", "UDAN00001"]

@@ -146,12 +146,14 @@ def build_chat_completion(turn: Turn, body: Mapping[str, Any]) -> Item:
     return _set_finish_reason(model_server.build_chat_completion(items, body), turn)
 
 
-def build_chat_chunks(turn: Turn, body: Mapping[str, Any]) -> Iterator[Item]:
+def build_chat_completion_chunks(turn: Turn, body: Mapping[str, Any]) -> Iterator[Item]:
     """Yield all chunks of a streamed Chat Completions answer in order."""
     if failed := as_odd(turn).failed:
         yield build_failure_body(failed)
         return
-    for chunk in model_server.build_chat_chunks(build_output_items(turn, reasoning=False), body):
+    for chunk in model_server.build_chat_completion_chunks(
+        build_output_items(turn, reasoning=False), body
+    ):
         yield _set_finish_reason(chunk, turn)
 
 
@@ -184,7 +186,7 @@ class ModelExchange:
         """Yield the events of the streamed answer."""
         if self.chat is not None:
             # counted as if a message's beginning were told by itself, as the Responses API does
-            for number, chunk in enumerate(build_chat_chunks(turn, self.chat), start=3):
+            for number, chunk in enumerate(build_chat_completion_chunks(turn, self.chat), start=3):
                 said = any(each["delta"] for each in chunk.get("choices") or ())
                 yield StreamEvent(number, model_server.format_event(chunk), said)
             yield StreamEvent(number + 1, model_server.CHAT_END, is_delta=False)

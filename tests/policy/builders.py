@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
+from bot.policy.business_hours import StartTime
 from bot.policy.condition import Condition, ConditionError, Facts, SpendingSum
 from bot.policy.evaluation import PolicyError, parse
 from bot.policy.gates import Approvers, Ask, Escalation, GrantOffer, Stage
@@ -100,6 +101,12 @@ _offers = st.builds(
 )
 _fields = st.lists(st.sampled_from("abc"), unique=True).map(tuple)
 
+starts = st.builds(
+    StartTime,
+    zone=st.sampled_from(["Europe/Berlin", "America/New_York", "Pacific/Chatham"]),
+    minutes=st.integers(0, 24 * 60 - 1),
+    day=st.integers(0, 7),
+)
 asks = st.builds(
     Ask,
     rule=st.sampled_from(["refunds", "*"]),
@@ -107,6 +114,7 @@ asks = st.builds(
     post_to=st.sampled_from(["thread", "approvers", "C1"]),
     deadline=st.sampled_from([60, 600, 3600, 7200]),
     good_for=st.sampled_from([60, 600]),
+    run_at=st.none() | starts,
     self_approval=st.booleans(),
     editors=st.sampled_from(["approvers", "approvers_and_requester", "nobody"]),
     editor_counts=st.booleans(),

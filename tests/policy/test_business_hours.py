@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.policy.business_hours import BusinessHours
+from bot.policy.business_hours import BusinessHours, StartTime, parse_start_time
 from bot.policy.evaluation import parse
 from bot.policy.gates import (
     Approvers,
@@ -23,7 +23,7 @@ from bot.policy.gates import (
     load_gate,
     shorten_deadline,
 )
-from tests.policy.builders import facts, problems
+from tests.policy.builders import facts, problems, starts
 
 BERLIN = BusinessHours(zone="Europe/Berlin", opens=540, closes=1020, days=(1, 2, 3, 4, 5))
 HOUR = 3600
@@ -277,3 +277,48 @@ def test_the_stricter_of_two_clocks() -> None:
     assert fast.model_copy(update={"escalation": ()}).counts_votes_like(
         slow.model_copy(update={"escalation": ()})
     )
+
+
+@pytest.mark.parametrize(
+    ("written", "after", "start"),
+    [
+        ("22:00 Europe/Berlin", "2026-11-20 20:59", "2026-11-20 21:00"),
+        ("22:00 Europe/Berlin", "2026-11-20 21:00", "2026-11-21 21:00"),  # it has begun
+        ("sat 22:00 Europe/Berlin", "2026-11-20 12:00", "2026-11-21 21:00"),
+        ("fri 22:00 Europe/Berlin", "2026-11-20 22:00", "2026-11-27 21:00"),
+        ("02:30 Europe/Berlin", "2026-03-28 12:00", "2026-03-29 01:30"),  # no such hour: 03:30
+        ("02:30 Europe/Berlin", "2026-10-24 12:00", "2026-10-25 00:30"),  # the first of two
+        ("02:30 Europe/Berlin", "2026-10-25 00:30", "2026-10-26 01:30"),
+        ("00:00 Pacific/Chatham", "2026-11-20 10:00", "2026-11-20 10:15"),
+    ],
+)
+def test_the_next_time_to_start(written: str, after: str, start: str) -> None:
+    """In local time, through both changes of the clock."""
+    assert parse_start_time(written).find_next(at(after)) == at(start)
+    assert str(parse_start_time(written)) == written
+
+
+@given(starts, st.datetimes(datetime(2020, 1, 1), datetime(2035, 1, 1), timezones=st.just(UTC)))
+def test_it_is_always_ahead_and_within_days(start: StartTime, now: datetime) -> None:
+    """A day or a week ahead, but for the hour of a changing clock."""
+    ahead = start.find_next(now) - now
+    assert timedelta() < ahead <= timedelta(days=7 if start.day else 1, hours=1)
+
+
+def test_nothing_is_remembered_where_it_has_a_time() -> None:
+    """Neither what a rule offers, nor by verdict "once", nor where an addition sets the time."""
+    who = '[defaults]\napprovers = ["@a"]\n'
+    once = '[[rule]]\nverdict = "once"\n'
+    assert "verdict: would start calls at any time" in str(
+        problems(who + 'run_at = "22:00 UTC"\n' + once)
+    )
+    offering = '[[rule]]\nverdict = "ask"\nremember = [{}]\n'
+    adding = '[[rule]]\nname = "late"\nverdict = "add"\nrun_at = "22:00 UTC"\n'
+    gate = parse(who + offering + adding).get_gate(facts())
+    assert isinstance(gate, Ask)
+    assert (gate.run_at, gate.remember) == (parse_start_time("22:00 UTC"), ())
+    assert load_gate(dump_gate(gate)) == gate
+    everywhere = who + "remember = [{}]\n"
+    gate = parse(everywhere + '[[rule]]\nverdict = "ask"\nrun_at = "22:00 UTC"\n').get_gate(facts())
+    assert isinstance(gate, Ask)
+    assert gate.remember == ()

@@ -56,6 +56,7 @@ def _meets(gate: Ask, people: dict[Any, list[tuple[str, ...]]]) -> list[Ballot]:
 def _strictness(gate: Ask) -> Any:
     """All that says how strict a gate is, without the order and the words."""
     skipped = {"stages", "rule", "post_to", "reminders", "escalation", "remember", "editable"}
+    skipped |= {"run_at"}  # of two times neither is stricter: the one of now counts
     sets = (
         set(gate.escalation),
         set(gate.remember),
@@ -135,6 +136,7 @@ def test_every_term_is_the_stricter_one(shown: Ask, now: Ask) -> None:
         assert both.deadline <= each.deadline
         assert both.good_for <= each.good_for
         assert both.veto <= each.veto
+        assert both.run_at or not each.run_at
         assert both.self_approval <= each.self_approval
         assert both.editor_counts <= each.editor_counts
         assert EDITORS.index(both.editors) <= EDITORS.index(each.editors)

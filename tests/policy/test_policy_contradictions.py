@@ -24,6 +24,12 @@ WHO = '[defaults]\napprovers = ["@shop-leads"]\n'
         ("quorum = 5\nsilent = ['U04']", "quorum: takes more different people than are named"),
         ("silent = ['channel']", "silent: name people and groups only"),
         ("silent = []", "silent: nobody could decide"),
+        *(
+            (f"run_at = {wrong!r}", f"run_at: {wrong!r} is no time to start")
+            for wrong in ("22:00", "24:00 Europe/Berlin", "22:00  UTC", "Sat 22:00 UTC", "9:00 UTC")
+        ),
+        ("run_at = '22:00 Berlin'", "run_at: 'Berlin' is no time zone"),
+        ("remember = [{}]\nrun_at = '22:00 UTC'", "remember: would start calls at any time"),
         ("veto = 0", "veto: write a larger number"),
         ("veto = 4", "veto: takes 4 rejections, more than there are people"),
         ('reminders = "10m"', "reminders: write a list"),

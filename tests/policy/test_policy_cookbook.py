@@ -28,6 +28,7 @@ EFFECTS = {
     "query": "read",
     "change": "destructive",
     "deploy": "write",
+    "migrate_orders": "write",
     "delete_rows": "destructive",
     "invite": "write",
     "post_message": "write",
@@ -72,9 +73,9 @@ def who(gate: Allow | Ask | Deny) -> Approvers:
     return gate.approvers
 
 
-def test_there_are_fifteen() -> None:
-    """The cookbook has fifteen policies, and each has its own test below, named like it."""
-    assert len(RECIPES) == 15
+def test_there_are_sixteen() -> None:
+    """The cookbook has sixteen policies, and each has its own test below, named like it."""
+    assert len(RECIPES) == 16
     tests = [name for name in globals() if name.startswith("test_")]
     for title in RECIPES:
         start = f"test_{title.lower().replace(' ', '_')}"
@@ -295,6 +296,15 @@ def test_a_freeze_at_the_end_of_the_year() -> None:
         assert who(gate(tool, now=over)).groups == ("platform",)
         assert gate(tool, now=None).verdict == ("deny" if tool == "cancel_order" else "ask")
     assert gate("look_up_order", now=frozen).verdict == "allow"
+
+
+def test_a_migration_at_night() -> None:
+    """Two approve it by day, and it starts at ten; who is on call need not wait."""
+    asked = judge("A migration at night")("migrate_orders")
+    assert isinstance(asked, Ask)
+    assert (who(asked).groups, asked.required_approvers) == (("platform",), 2)
+    assert str(asked.run_at) == "22:00 Europe/Berlin"
+    assert asked.break_glass == Approvers(groups=("on-call",))
 
 
 def test_deployments_by_service() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bot.policy.business_hours import StartTime
 from bot.policy.condition_values import Facts
 from bot.policy.evaluation import parse
 from bot.policy.gates import Approvers, Ask, Escalation, GrantOffer, Stage
@@ -30,13 +31,13 @@ def test_every_option_of_a_gate() -> None:
         tool = "x"
         verdict = "ask"
         stages = [
-          {approvers = ["U01", "@ops"], quorum = 2},
-          {approvers = ["channel", "requester", "W02"]},
+          {approvers = ["U01", "@ops"], quorum = 2}, {approvers = ["channel", "requester", "W02"]},
         ]
         veto = 3
         post_to = "#ops"
         deadline = "2h"
         good_for = "10m"
+        run_at = "sat 22:05 Europe/Berlin"
         reminders = ["1h", "30m", "60m"]
         urgent = true
         escalation = [{after = "90m", approvers = ["@late"]}, {after = "45m", approvers = ["U04"]}]
@@ -44,8 +45,7 @@ def test_every_option_of_a_gate() -> None:
         editors = "nobody"
         editor_counts = true
         editable = ["amount", "note"]
-        reasons = "always"
-        """
+        reasons = "always" """
     )
     assert gate == Ask(
         rule="everything",
@@ -57,6 +57,7 @@ def test_every_option_of_a_gate() -> None:
         post_to="#ops",
         deadline=7200,
         good_for=600,
+        run_at=StartTime(zone="Europe/Berlin", minutes=22 * 60 + 5, day=6),
         reminders=(1800, 3600),
         urgent=True,
         escalation=(

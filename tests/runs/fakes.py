@@ -14,7 +14,7 @@ from bot.clock import Clock
 from bot.config.settings import Settings
 from bot.core import Core
 from bot.identity import Identity
-from bot.policy.authority import Authority, Group, LookupFailedError, Person
+from bot.policy.authority import Authority, Group, LookupFailedError, Person, QuietHours
 from bot.policy.evaluation import CurrentPolicy, parse
 from bot.tools import Effect, Registry, Tool, ToolContext, tool
 from bot.tools.agents import agent_tool
@@ -82,6 +82,10 @@ class FakeDirectory:
     def find_people_by_name(self, name: str) -> dict[str, str]:
         """The same."""
         return {user: each.name for user, each in self.known.items() if each.name == name}
+
+    def find_quiet_hours(self, users: Collection[str]) -> dict[str, QuietHours]:
+        """Nobody has any."""
+        return {}
 
     def find_group(self, handle: str) -> Group | None:
         """The same."""

@@ -158,6 +158,14 @@ def test_policy_now_asks_others(harness: LoopHarness) -> None:
     assert (refused, [vote.person for vote in harness.votes(call.id, 2)]) == ([ANA], [CLEO])
 
 
+def test_policy_now_names_a_time(harness: LoopHarness) -> None:
+    """What was approved to run at once is asked again, as it would start at another time."""
+    at = 'approvers = ["@shop-leads"]\nrun_at = "22:00 Europe/Berlin"\n'
+    harness.core.policy.policy = parse(f'{POLICY}[[rule]]\ntool = "note"\nverdict = "ask"\n{at}')
+    call = worked(harness)
+    assert (call.status, call.revision, harness.effects[call.id]) == (C.PENDING, 2, 0)
+
+
 @pytest.mark.parametrize(
     "asks",
     [

@@ -55,7 +55,7 @@ def at_an_address(server: MCPServer) -> Iterator[str]:
         thread.join(30)
 
 
-class Kit:
+class ServerTools:
     """The accepted tools of one server, called as the bot calls them."""
 
     def __init__(self, folder: Path, server: Server, accept: Server | None = None) -> None:

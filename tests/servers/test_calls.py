@@ -13,21 +13,21 @@ import pytest
 from bot.mcp.server_file import read_accepted_tools, write_accepted_tools
 from bot.tools import Effect
 from bot.tools.runner import LostToolAnswer, ToolRefusal, ToolSuccess
-from tests.servers.support import Kit, until
+from tests.servers.support import ServerTools, until
 
 
-def test_a_call_goes_to_the_server_as_it_was_given(kit: Kit) -> None:
+def test_a_call_goes_to_the_server_as_it_was_given(shared: ServerTools) -> None:
     """Its values come back as values, and its text as text."""
-    done = kit.run("send", parcel={"to": "Ana"})
+    done = shared.run("send", parcel={"to": "Ana"})
     assert isinstance(done, ToolSuccess)
     assert json.loads(done.output) == {"sent": "Ana", "number": 7}
-    assert kit.noted("parcels")[-1] == "Ana 500 False"
-    assert kit.run("stock", item="tea") == ToolSuccess("3 of tea", "3 of tea")
+    assert shared.noted("parcels")[-1] == "Ana 500 False"
+    assert shared.run("stock", item="tea") == ToolSuccess("3 of tea", "3 of tea")
 
 
-def test_pictures_and_links_are_named(kit: Kit) -> None:
+def test_pictures_and_links_are_named(shared: ServerTools) -> None:
     """What the model cannot be given as text is named, with its kind and size."""
-    shown = kit.run("show")
+    shown = shared.run("show")
     assert isinstance(shown, ToolSuccess)
     assert shown.output.splitlines() == [
         "A picture:",
@@ -36,49 +36,49 @@ def test_pictures_and_links_are_named(kit: Kit) -> None:
     ]
 
 
-def test_a_failure_is_told_in_the_servers_words(kit: Kit) -> None:
+def test_a_failure_is_told_in_the_servers_words(shared: ServerTools) -> None:
     """What the server calls an error is one."""
-    failed = kit.run("fail")
+    failed = shared.run("fail")
     assert isinstance(failed, ToolRefusal)
     assert "no van today" in failed.message
 
 
-def test_many_calls_share_one_connection(kit: Kit) -> None:
+def test_many_calls_share_one_connection(shared: ServerTools) -> None:
     """Calls at the same time go over the connection that is there."""
-    before = len(kit.noted("starts"))
+    before = len(shared.noted("starts"))
     with ThreadPoolExecutor(4) as pool:
-        done = list(pool.map(lambda item: kit.run("stock", item=item), ["a", "bb", "ccc"]))
+        done = list(pool.map(lambda item: shared.run("stock", item=item), ["a", "bb", "ccc"]))
     assert [each.output for each in done if isinstance(each, ToolSuccess)] == [
         "1 of a",
         "2 of bb",
         "3 of ccc",
     ]
-    assert len(kit.noted("starts")) - before <= 1
+    assert len(shared.noted("starts")) - before <= 1
 
 
-def test_a_servers_hints_count_only_where_it_is_trusted(own: Kit) -> None:
+def test_a_servers_hints_count_only_where_it_is_trusted(own: ServerTools) -> None:
     """An untrusted server's tools are destructive, whatever it says of them."""
-    kit = own
-    assert {each.does for each in kit.tools.values()} == {Effect.DESTRUCTIVE}
-    assert not any(each.idempotent for each in kit.tools.values())
-    trusted = kit.server.model_copy(update={"trusted": True})
-    kit.file = type(kit.file)(kit.file.path, (trusted,))
-    kit.read()
-    assert kit.tools["depot_stock"].does is Effect.READ
-    assert kit.tools["depot_send"].does is Effect.DESTRUCTIVE
+    shared = own
+    assert {each.does for each in shared.tools.values()} == {Effect.DESTRUCTIVE}
+    assert not any(each.idempotent for each in shared.tools.values())
+    trusted = shared.server.model_copy(update={"trusted": True})
+    shared.file = type(shared.file)(shared.file.path, (trusted,))
+    shared.read()
+    assert shared.tools["depot_stock"].does is Effect.READ
+    assert shared.tools["depot_send"].does is Effect.DESTRUCTIVE
 
 
-def test_the_sentence_names_what_a_call_is_made_with(kit: Kit) -> None:
+def test_the_sentence_names_what_a_call_is_made_with(shared: ServerTools) -> None:
     """The title, and the plain values that are always there."""
-    tool = kit.tools["depot_stock"]
+    tool = shared.tools["depot_stock"]
     args = tool.arguments.model_validate({"item": "tea"})
     assert (tool.title, tool.effect_sentence(args)) == ("Stock", "Stock at depot: item tea")
-    assert kit.tools["depot_send"].title == "Send a parcel"
+    assert shared.tools["depot_send"].title == "Send a parcel"
 
 
 @pytest.mark.long
 def test_a_server_sees_no_variable_but_its_own(
-    process: Kit, monkeypatch: pytest.MonkeyPatch
+    process: ServerTools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing of the bot's environment but where programs are, and whose; none of its secrets."""
     monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-secret")
@@ -90,7 +90,7 @@ def test_a_server_sees_no_variable_but_its_own(
     assert names - {"LC_CTYPE", "PWD", "SHLVL", "_"} <= given
 
 
-def test_a_changed_tool_is_switched_off(own: Kit, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_changed_tool_is_switched_off(own: ServerTools, caplog: pytest.LogCaptureFixture) -> None:
     """A server that says something else of a tool loses it, at once and for this tool only; the
     operator is told, and it comes back with what was accepted.
     """
@@ -108,7 +108,7 @@ def test_a_changed_tool_is_switched_off(own: Kit, caplog: pytest.LogCaptureFixtu
     until(tool.is_available)
 
 
-def test_a_tool_that_was_not_accepted_is_not_there(own: Kit) -> None:
+def test_a_tool_that_was_not_accepted_is_not_there(own: ServerTools) -> None:
     """Nothing is used that nobody looked at."""
     accepted = read_accepted_tools(own.file.accepted_tools_path)["depot"]
     write_accepted_tools(own.file.accepted_tools_path, {"depot": {"stock": accepted["stock"]}})
@@ -120,7 +120,7 @@ def test_a_tool_that_was_not_accepted_is_not_there(own: Kit) -> None:
 
 
 @pytest.mark.long
-def test_a_server_that_ended_is_begun_anew(process: Kit) -> None:
+def test_a_server_that_ended_is_begun_anew(process: ServerTools) -> None:
     """One that goes away under a call leaves it open what became of that; the next call is served
     by a new life of it.
     """
@@ -131,7 +131,7 @@ def test_a_server_that_ended_is_begun_anew(process: Kit) -> None:
     assert len(process.noted("starts")) == starts + 1
 
 
-def test_a_call_that_takes_too_long_is_cancelled_at_the_server(own: Kit) -> None:
+def test_a_call_that_takes_too_long_is_cancelled_at_the_server(own: ServerTools) -> None:
     """Its end is not known, and the server is told to stop."""
     short = own.server.model_copy(update={"timeout": 1.0})
     own.file = type(own.file)(own.file.path, (short,))
@@ -142,7 +142,7 @@ def test_a_call_that_takes_too_long_is_cancelled_at_the_server(own: Kit) -> None
     until(lambda: own.noted("cancelled"))
 
 
-def test_a_server_that_is_down_fails_its_own_calls(own: Kit) -> None:
+def test_a_server_that_is_down_fails_its_own_calls(own: ServerTools) -> None:
     """Its tools are there as they were accepted; each call says in a sentence that it cannot be
     reached, and nobody waits for the pause between two tries.
     """
@@ -160,7 +160,7 @@ def test_a_server_that_is_down_fails_its_own_calls(own: Kit) -> None:
 
 
 @pytest.mark.long
-def test_nothing_of_a_server_is_left_behind(process: Kit) -> None:
+def test_nothing_of_a_server_is_left_behind(process: ServerTools) -> None:
     """Its process ends with the loop of the tools."""
     process.run("stock", item="tea")
     number = int(process.noted("starts")[-1])

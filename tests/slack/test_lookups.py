@@ -12,6 +12,7 @@ from slack_sdk.errors import SlackApiError
 
 from bot.policy.authority import LookupFailedError, LookupPendingError
 from bot.signals import Signals
+from bot.slack import lookups
 from bot.slack.client import SlackClient, build_read_only_slack_client
 from bot.slack.directory import FEW, SlackDirectory
 from bot.slack.lookups import LookupCache, LookupKind
@@ -274,3 +275,34 @@ def test_a_name_that_is_missing_is_looked_for_in_a_new_list(
     with pytest.raises(ValueError, match="nobody called @zed"):
         names.resolve_id(PERSON, "@zed")
     assert calls(slack, "users.list") == 2
+
+
+def test_pauses_are_looked_up_with_the_scope_alone(
+    slack: Sandbox, client: SlackClient, directory: SlackDirectory
+) -> None:
+    """One call tells them for some people, none is made for a crowd or without the scope."""
+    slack.person("ana").set_do_not_disturb(hours="00:00-23:59")
+    some = ["UANA00001", "UBEN00001"]
+    assert directory.find_quiet_hours(some) == {}
+    granted = SlackDirectory(client, slack.clock, scopes=["dnd:read"])
+    assert granted.find_quiet_hours([f"U{n}" for n in range(51)]) == {}
+    assert calls(slack, "dnd.teamInfo") == 0
+    for _ in range(3):
+        assert [*granted.find_quiet_hours(some)] == ["UANA00001"]
+    assert granted.find_quiet_hours(["UNOBODY01"]) == {}
+    assert calls(slack, "dnd.teamInfo") == 2
+    granted.close()
+
+
+def test_the_oldest_answers_are_forgotten(
+    slack: Sandbox, directory: SlackDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that what is remembered does not grow with what was ever asked."""
+    monkeypatch.setattr(lookups, "MOST_ANSWERS", 2)
+    for user in ("UANA00001", "UBEN00001", "UCLEO0001"):
+        directory.find_person(user)
+    before = calls(slack, "users.info")
+    directory.find_person("UCLEO0001")
+    assert calls(slack, "users.info") == before
+    directory.find_person("UANA00001")
+    assert calls(slack, "users.info") == before + 1

@@ -190,7 +190,7 @@ class Slack(WebClient):
         super().__init__("xoxb-1")
         self.log, self.told = log, threading.Event()
 
-    def get_last_post_number(self, channel: str, thread_ts: str) -> int:
+    def get_last_post_sequence_number(self, channel: str, thread_ts: str) -> int:
         """The bot has posted nowhere yet."""
         return 0
 

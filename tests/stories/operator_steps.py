@@ -29,6 +29,13 @@ tool = "wipe"
 verdict = "ask"
 quorum = 2
 approvers = ["@shop-leads"]
+break_glass = ["{ANA}"]
+
+[[rule]]
+tool = "put"
+verdict = "ask"
+approvers = ["UDAN00001"]
+break_glass = ["{ANA}"]
 
 [[rule]]
 tool = "ask_person"

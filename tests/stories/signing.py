@@ -18,7 +18,7 @@ from storage.passkeys import Passkey, SigningLink
 from tests.authenticator import Authenticator
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import elements, words
-from tests.stories.steps import arrived, press
+from tests.stories.steps import arrived, ask, press
 
 ADDRESS = {"COUNTERSIGN_URL": "https://approve.example.com"}
 PEOPLE = {"ana": "UANA00001", "ben": "UBEN00001", "cleo": "UCLEO0001", "dan": "UDAN00001"}
@@ -75,6 +75,12 @@ def links_of(harness: Harness, who: str, part: str = LINK) -> list[str]:
         for element in elements(message)
         if str(element.get("url", "")).startswith(part)
     ]
+
+
+def asked(harness: Harness, text: str, tool: str = "note") -> tuple[str, dict[str, Any]]:
+    """Ben asks for something that has to be signed; returns the thread and the card."""
+    thread = ask(harness, (tool, {"text": text}))
+    return thread, harness.card(SUPPORT, thread)
 
 
 def ask_to_sign(

@@ -45,7 +45,7 @@ def head_office(args: Errand, context: ToolContext) -> str:
     effect="{task}",
     prompt="You write notes, once you may.",
     tools=("note",),
-    asks=True,
+    needs_approval=True,
 )
 def careful_desk(args: Errand, context: ToolContext) -> str:
     """Writes notes, and people are asked before it begins."""

@@ -107,6 +107,30 @@ def test_what_cannot_be_undone_is_asked_twice(
     assert not fakes.ran
 
 
+def test_glass_is_broken_from_the_chat(harness: Harness, fakes: FakeTools, typist: Typist) -> None:
+    """With words only, and where it cannot be undone with a second yes."""
+    wait = harness.slack.wait
+    thread = ask(harness, ("wipe", {"text": "typed and urgent"}))
+    waits(harness, thread)
+    typist.type("/pending")
+    typist.reads(wait, "/break-glass 1 why")
+    typist.type("/break-glass 1 the shop is down, nobody answers")
+    typist.reads(wait, "Run this without approval? Wipe “typed and urgent” This cannot be undone.")
+    typist.reads(wait, "Run it? (yes / no):")
+    assert statuses(harness, thread) == [C.PENDING]
+    typist.type("yes")
+    typist.reads(wait, "Run without approval: Wipe “typed and urgent”")
+    harness.said(SUPPORT, thread, "That is all.")
+    assert fakes.did("wipe", "typed and urgent") == 1
+    waits(harness, ask(harness, ("wipe", {"text": "no words"})))
+    typist.type("/pending")
+    typist.reads(wait, "/break-glass 2 why")
+    typist.type("/break-glass 2")
+    typist.reads(wait, "Run it? (yes / no):")
+    typist.type("yes")
+    typist.reads(wait, "Say why it cannot wait: /break-glass 2 …")
+
+
 def test_a_plan_is_sent_back_from_the_chat(harness: Harness, typist: Typist) -> None:
     """With words only; and what is done in Slack alone says where."""
     wait = harness.slack.wait

@@ -13,6 +13,7 @@ from bot.tools import Effect, Tool, ToolContext, ToolError, tool
 from bot.tools.described import build_argument_model
 from bot.tools.names import ChannelId, PersonId
 from storage.record import Revision
+from tests.stories.asked_people import outcome, question
 from tests.stories.forms import form, root
 from tests.stories.harness import FINANCE, GENERAL, SUPPORT, Harness
 from tests.stories.messages import leaves, words
@@ -190,3 +191,58 @@ def test_a_form_has_the_same_menus(world: Harness) -> None:
     card = world.card(SUPPORT, thread)
     assert "Stops: none" in words(card)
     assert f"({DAN})" not in words(card)
+
+
+def test_a_question_has_the_same_menus(world: Harness) -> None:
+    """What is suggested by name is chosen at first; the answer is a mention, to the agent too."""
+    fields = [
+        {"label": "Driver", "kind": "person", "suggestion": "@dan"},
+        {"label": "Depot", "kind": "channel", "suggestion": "#general"},
+        {"label": "Helper", "kind": "person", "optional": True},
+    ]
+    thread = ask(world, question(question="Who drives?", to="@ana", kind="form", fields=fields))
+    asked = world.card(SUPPORT, thread, "ana", "answer")
+    found = inputs(open_modal(world, "ana", SUPPORT, asked, "answer"))
+    assert [each["type"] for each in found.values()] == [
+        "users_select",
+        "conversations_select",
+        "users_select",
+    ]
+    assert (found["a0"]["initial_user"], found["a1"]["initial_conversation"]) == (DAN, GENERAL)
+    ana = world.person("ana")
+    theirs = {"f:a1": {"v": {"selected_conversation": FINANCE}}}
+    # who asked cannot see it
+    assert ana.submit(theirs)["errors"]["f:a1"].startswith("There is no channel")
+    chosen = {
+        "f:a0": {"v": {"selected_user": CLEO}},
+        "f:a1": {"v": {"selected_conversation": GENERAL}},
+    }
+    assert ana.submit(chosen)["outcome"] == "closed"
+    said = outcome(world, "ANSWERED")
+    assert f'Driver: "<@{CLEO}>" (corrected; you had suggested "<@{DAN}>")' in said
+    assert f'Depot: "<#{GENERAL}>"' in said
+    world.said(SUPPORT, thread, "That is all.")
+    drawn = leaves(now_at(world, SUPPORT, asked["ts"])["blocks"])
+    assert {"type": "channel", "channel_id": GENERAL} in drawn
+    assert [each["user_id"] for each in drawn if each["type"] == "user"][1:] == [CLEO, DAN]
+
+
+def test_one_name_is_asked_for(world: Harness) -> None:
+    """A question of one field, whose suggestion nobody has: the model hears it, and asks again."""
+    wrong = question(question="Who has the key?", kind="person", suggestion="@nobody-here")
+    thread = ask(world, wrong, answer="I ask again.")
+    assert "There is nobody called @nobody-here" in outcome(world, "nobody-here")
+    world.said(SUPPORT, thread, "I ask again.")
+    thread = ask(world, question(question="Which room is free?", kind="channel"))
+    asked = world.card(SUPPORT, thread, "ben", "answer")
+    [element] = inputs(open_modal(world, "ben", SUPPORT, asked, "answer")).values()
+    assert element["type"] == "conversations_select"
+    ben = world.person("ben")
+    world.slack.faults.fail("conversations.info", "fatal_error", times=20)
+    assert (
+        ben.submit({"f:a0": {"v": {"selected_conversation": "C0RANDOM"}}})["outcome"] == "updated"
+    )
+    world.slack.faults.clear()
+    assert "could not check with Slack" in on_top(world, "ben")
+    assert ben.submit({"f:a0": {"v": {"selected_conversation": "C0RANDOM"}}})["outcome"] == "closed"
+    assert '"<#C0RANDOM>"' in outcome(world, "ANSWERED")

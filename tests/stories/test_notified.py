@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from bot.demo.model_server import Turn
+from bot.policy.business_hours import parse_start_time
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.forms import request
@@ -39,6 +40,7 @@ MENTION = re.compile(r"<(?:@|!subteam\^)([A-Z0-9]+)|\"(?:user|usergroup)_id\": \
 POSTS = ("chat.postMessage", "chat.startStream", "chat.appendStream", "chat.stopStream")
 QUORUM = '[defaults]\napprovers = ["@shop-leads"]\nquorum = 2\n'
 EDITOR = '[defaults]\napprovers = ["@shop-leads"]\neditor_counts = true\n'
+LATER = '[defaults]\napprovers = ["@shop-leads"]\nrun_at = "22:00 Europe/Berlin"\n'
 Story = Callable[[Harness], str]
 
 
@@ -117,6 +119,15 @@ def of_two(harness: Harness) -> str:
     return thread
 
 
+def approved_for_later(harness: Harness) -> str:
+    """By Ana; it starts at ten in the evening."""
+    thread = ask(harness, note())
+    vote(harness, "ana", harness.card(SUPPORT, thread))
+    now = harness.clock.now()
+    later(harness, int((parse_start_time("22:00 Europe/Berlin").find_next(now) - now).seconds) + 1)
+    return thread
+
+
 def two_plans(harness: Harness) -> str:
     """The second is asked once the first has run, so that its outcome is told before."""
     harness.planner.script(Turn(calls=[note(1)]), Turn(calls=[note(2)]), Turn(text="That is all."))
@@ -150,6 +161,7 @@ TABLE: dict[str, tuple[str, Story, dict[str, int], int]] = {
     "approved": ("", refunded, {BEN: 1, LEADS: 1}, 2),
     "failed": ("", failed, {BEN: 1, LEADS: 1}, 2),
     "approved by two": (QUORUM, of_two, {BEN: 1, LEADS: 1}, 2),
+    "approved for later": (LATER, approved_for_later, {BEN: 2, LEADS: 1}, 3),
     "edited": ("", edited, {BEN: 2, LEADS: 1}, 3),
     "edited and approved": (EDITOR, edited_and_approved, {BEN: 2, LEADS: 1}, 3),
     "a plan": ("", plan_at_once, {BEN: 1, LEADS: 1}, 2),

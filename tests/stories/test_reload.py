@@ -24,7 +24,9 @@ ALLOWS = f'{ASKS}[[rule]]\ntool = "note"\nverdict = "allow"\n'
 STRICTER = f'{ALLOWS}[[rule]]\ntool = "note"\nverdict = "deny"\nreason = "Closed."\n'
 
 
-@tool(title="Look into the books", effect="Look for “{text}”", does=Effect.READ, asks=True)
+@tool(
+    title="Look into the books", effect="Look for “{text}”", does=Effect.READ, needs_approval=True
+)
 def ledger(args: Note, _context: ToolContext) -> str:
     """Reads more than is allowed unasked."""
     return args.text

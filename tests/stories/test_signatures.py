@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import Any
 
 import pytest
-import rfc8785
-from webauthn import verify_authentication_response
-from webauthn.helpers import base64url_to_bytes
 
-from bot.approvals.receipts import NoReceiptError, ReceiptWriter
 from bot.approvals.signatures import (
     build_page_delivery,
     compute_challenge,
     parse_credential,
 )
-from client.tests.test_signed_votes import MAKERS
-from countersign import receipts
 from storage.models import Vote
 from storage.passkeys import VoteSignature
 from storage.states import CallStatus, CallVerb
@@ -33,6 +25,7 @@ from tests.stories.signing import (
     PEOPLE,
     add_passkey,
     ask_to_sign,
+    asked,
     find_link,
     forget_passkeys,
     give_passkey,
@@ -96,12 +89,6 @@ def without_passkeys(harness: Harness) -> Iterator[None]:
     """No story has the passkeys of another."""
     yield
     forget_passkeys(harness)
-
-
-def asked(harness: Harness, text: str, tool: str = "note") -> tuple[str, dict[str, Any]]:
-    """Ben asks for something that has to be signed; returns the thread and the card."""
-    thread = ask(harness, (tool, {"text": text}))
-    return thread, harness.card(SUPPORT, thread)
 
 
 def votes_on(harness: Harness, thread: str) -> list[Vote]:
@@ -471,77 +458,3 @@ def test_nobody_can_sign_without_an_address(own_harness: Callable[..., Harness])
     press(harness, "ana", SUPPORT, card, "approve")
     told(harness, "ana", SUPPORT, thread, "COUNTERSIGN_URL is not set")
     assert statuses(harness, thread) == [C.PENDING]
-
-
-def receipt_of(harness: Harness, thread: str) -> tuple[receipts.Receipt, str]:
-    """The receipt of the thread's only call, checked, and its text."""
-    core, [call] = harness.app.core, harness.calls_in(thread)
-    writer = ReceiptWriter(core.key, core.tools)
-    with core.store.read() as tx:
-        text = json.dumps(writer.write_receipts(tx, call)["decision"])
-    keys = receipts.read_public_keys(json.dumps(writer.build_public_keys()))
-    return receipts.verify_receipt(text, keys), text
-
-
-@pytest.mark.parametrize("kind", MAKERS)
-def test_the_receipt_has_the_signature(harness: Harness, kind: str) -> None:
-    """The client checks it alone, and so does another implementation of WebAuthn."""
-    key = give_passkey(harness, "ana", Authenticator(key=MAKERS[kind]()))
-    thread, card = asked(harness, f"receipt of {kind}")
-    assert sign_card(harness, "ana", card, key).is_done
-    harness.said(SUPPORT, thread, "That is all.")
-    receipt, text = receipt_of(harness, thread)
-    receipts.check_approval(receipt, tool="note", passkeys=True, now=harness.clock.now())
-    [vote] = receipt.content["votes"]
-    signed = vote["passkey"]
-    canonical = rfc8785.dumps(signed["statement"])
-    names = ("clientDataJSON", "authenticatorData", "signature")
-    seen = verify_authentication_response(
-        credential={
-            "id": key.credential_id,
-            "rawId": key.credential_id,
-            "type": "public-key",
-            "response": {name: signed[name] for name in names},
-        },
-        expected_challenge=hashlib.sha256(canonical).digest(),
-        expected_rp_id=signed["rpId"],
-        expected_origin=ADDRESS["COUNTERSIGN_URL"],
-        credential_public_key=base64url_to_bytes(key.public_key),
-        credential_current_sign_count=0,
-        require_user_verification=True,
-    )
-    assert seen.user_verified
-    assert signed["statement"]["digest"] == receipt.subject
-    assert len(text) < 4500, len(text)
-
-
-def test_a_receipt_outlives_a_change_of_keys(own_harness: Callable[..., Harness]) -> None:
-    """What was signed under the older key is still what the receipt is about."""
-    old, new = "o" * 40, "n" * 40
-    harness = own_harness(FakeTools().tools, POLICY, COUNTERSIGN_KEY=old, **SETTINGS)
-    key = give_passkey(harness, "ana")
-    thread, card = asked(harness, "older key")
-    assert sign_card(harness, "ana", card, key).is_done
-    harness.said(SUPPORT, thread, "That is all.")
-    before, _ = receipt_of(harness, thread)
-    harness.extra["COUNTERSIGN_KEY"] = f"{new},{old}"
-    harness.restart()
-    after, _ = receipt_of(harness, thread)
-    assert (after.subject, after.key_id != before.key_id) == (before.subject, True)
-
-
-def test_a_signature_that_is_gone_leaves_no_receipt(harness: Harness) -> None:
-    """A vote that says it is signed is shown with its signature or not at all."""
-    key = give_passkey(harness, "ana")
-    thread, card = asked(harness, "gone")
-    assert sign_card(harness, "ana", card, key).is_done
-    harness.said(SUPPORT, thread, "That is all.")
-    [call] = harness.calls_in(thread)
-    with harness.app.core.store.write() as tx:
-        for statement in harness.app.core.store.database.list_drop_trigger_statements():
-            tx.exec_driver_sql(statement)
-        tx.exec_driver_sql(f"DELETE FROM signature WHERE call_id = '{call.id}'")
-        for statement in harness.app.core.store.database.list_create_trigger_statements():
-            tx.exec_driver_sql(statement)
-    with pytest.raises(NoReceiptError, match="signature of a vote is no longer"):
-        receipt_of(harness, thread)

@@ -28,7 +28,7 @@ from tests.stories.operator_steps import (
 )
 from tests.stories.steps import arrived, ask, noted, open_modal, statuses, typed, vote
 
-ODD = b'{"wish": "sell", "target": "x:1", "words": ""}'
+ODD = b'{"kind": "sell", "target": "x:1", "words": ""}'
 __all__ = ["at_the_machine", "world"]
 
 
@@ -130,9 +130,10 @@ def test_what_is_masked_is_approved_in_slack(
     code, said = command(capsys, "show", call.id)
     assert code == 0
     assert "abcdefghijklmnopqrst12345" not in said
-    code, said = command(capsys, "approve", f"{call.id}:1")
-    assert (code, statuses(harness, thread)) == (1, [CallStatus.PENDING])
-    assert "Approve it in Slack: Review shows all of it" in said
+    for how in ((), ("--break-glass", "the key has leaked")):
+        code, said = command(capsys, "approve", f"{call.id}:1", *how)
+        assert (code, statuses(harness, thread)) == (1, [CallStatus.PENDING])
+        assert "Approve it in Slack: Review shows all of it" in said
     assert command(capsys, "reject", f"{call.id}:1", "--reason", "no keys")[0] == 0
 
 
@@ -182,10 +183,10 @@ def test_unknown_ids_are_told(harness: Harness, capsys: pytest.CaptureFixture[st
 
 
 def test_the_door_is_for_its_owner_only(harness: Harness) -> None:
-    """Nobody else may open the socket; what is no wish of ours is refused, and does no harm."""
+    """Nobody else may open the socket; what is no command of ours is refused, and does no harm."""
     path = bot_socket(harness)
     assert path.stat().st_mode & 0o777 == 0o600
-    for odd in (b"{}", b"approve", ODD, b"[]", b'{"wish": "say", "values": {"x": 1}}'):
+    for odd in (b"{}", b"approve", ODD, b"[]", b'{"kind": "say", "values": {"x": 1}}'):
         status, said = posted(path, "/v1/terminal", odd)
         assert (status, said["status"]) in ((400, 400), (422, 422))
     answer = send_command(path, OperatorCommand(CommandKind.APPROVE, "x:1"))

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from bot.cli.bot_connection import send_command
+from bot.terminal.terminal_messages import AllowedAction, CommandKind, OperatorCommand
+from storage.backend import socket_path
 from storage.states import CallStatus, RunStatus
 from tests.stories.asked_people import outcome, question
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
+from tests.stories.messages import words
 from tests.stories.operator_steps import (
     ANA,
     at_the_machine,
@@ -130,6 +134,43 @@ def test_a_plan_with_something_masked_is_approved_in_slack(
     assert statuses(harness, thread) == [C.PENDING, C.PENDING]
 
 
+def test_the_operator_breaks_the_glass(
+    harness: Harness, fakes: FakeTools, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where the policy names them, with a reason, alone; others are asked to look at it."""
+    thread = ask(harness, ("wipe", {"text": "the queue"}))
+    wanted = waits(harness, thread)
+    for why in ("", "   ", "now"):
+        code, said = command(capsys, "approve", wanted, "--break-glass", why)
+        assert (code, "at least 10 characters" in said) == (1, True)
+    why = "the queue is full and nobody answers"
+    assert command(capsys, "approve", wanted, "--break-glass", why) == (
+        0,
+        "Run without approval: Wipe “the queue”\nOthers are asked to look at it.\n",
+    )
+    harness.said(SUPPORT, thread, "That is all.")
+    assert (statuses(harness, thread), fakes.did("wipe", "the queue")) == ([C.SUCCEEDED], 1)
+    assert why in words(harness.said(SUPPORT, thread, "please look at what"))
+    [call] = harness.calls_in(thread)
+    [data] = noted(harness, call.run_id, "call.approved")
+    assert (data["vote"], data["surface"]) == ("break_glass", "terminal")
+    assert command(capsys, "approve", wanted, "--break-glass", why)[0] == 1
+    thread = ask(harness, ("note", {"text": "not named"}))
+    code, said = command(capsys, "approve", waits(harness, thread), "--break-glass", why)
+    assert (code, "You can’t run this without approval" in said) == (1, True)
+    assert statuses(harness, thread) == [C.PENDING]
+
+
+def test_what_waits_for_others_is_not_pending(harness: Harness) -> None:
+    """Whoever may only break its glass has a call not listed; asked about it, they are told."""
+    socket = socket_path(harness.app.core.store.path)
+    wanted = waits(harness, ask(harness, ("put", {"text": "for Dan"})))
+    [call] = send_command(socket, OperatorCommand(CommandKind.LOOK, wanted)).calls
+    assert call.may == (AllowedAction.BREAK_GLASS,)
+    pending = send_command(socket, OperatorCommand(CommandKind.PENDING)).calls
+    assert wanted not in [each.id for each in pending]
+
+
 def test_a_question_is_answered_there(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
     """What does not fit is told; the answer reaches the agent, as that of who was asked."""
     asked = question(question="How many came broken?", kind="number", to=ANA)
@@ -146,6 +187,18 @@ def test_a_question_is_answered_there(harness: Harness, capsys: pytest.CaptureFi
     assert statuses(harness, thread) == [C.ANSWERED]
     code, said = command(capsys, "answer", wanted, "4")
     assert code == 1
+
+
+def test_a_name_is_typed_there(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
+    """A person is named as in a request; who is not there is refused before anything is sent."""
+    thread = ask(harness, question(question="Who takes over?", kind="person", to=ANA))
+    harness.slack.wait(lambda: harness.calls_in(thread))
+    [call] = harness.calls_in(thread)
+    code, said = command(capsys, "answer", f"{call.id}:1", "@nobody-here")
+    assert (code, "There is nobody called @nobody-here" in said) == (1, True)
+    assert command(capsys, "answer", f"{call.id}:1", "@dan")[0] == 0
+    assert '"<@UDAN00001>"' in outcome(harness, "ANSWERED")
+    assert "UDAN00001" in command(capsys, "show", call.id)[1]
 
 
 def test_who_cannot_say_declines(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
@@ -228,6 +281,8 @@ def test_only_who_asked_cancels(harness: Harness, capsys: pytest.CaptureFixture[
         ("answer", "x:1"),
         ("answer", "x:1", "yes", "--decline"),
         ("approve", "x:1", "--plan", "--note", "fine"),
+        ("approve", "x:1", "--plan", "--break-glass", "it is on fire"),
+        ("approve", "x:1", "--note", "fine", "--break-glass", "it is on fire"),
     ],
 )
 def test_what_is_typed_wrong_ends_with_the_usage(

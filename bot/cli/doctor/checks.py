@@ -112,7 +112,7 @@ def _check_server_tools(
 
 
 def build_tools_without_slack(settings: Settings) -> Registry:
-    """Return the tools that these settings turn on; raises ToolsError."""
+    """Return the tools that these settings turn on, unable to call Slack; raises ToolsError."""
     return build_tool_registry(settings, None, FailingSlackDirectory("Slack is not asked here"))
 
 

@@ -251,11 +251,11 @@ class TooManyRowsError(ToolError):
         super().__init__(f"it touches {touched} rows, and at most {most:,} may change at once")
 
 
-def check_row_limit(changes: Sequence[Change], most: int) -> None:
-    """Raise TooManyRowsError when the changes together touch more than `most` rows."""
+def check_row_limit(changes: Sequence[Change], limit: int) -> None:
+    """Raise TooManyRowsError when the changes together touch more than `limit` rows."""
     total = sum(each.total for each in changes)
-    if total > most:
-        raise TooManyRowsError(most, total)
+    if total > limit:
+        raise TooManyRowsError(limit, total)
 
 
 def list_inserted_columns(statement: Statement) -> frozenset[str]:

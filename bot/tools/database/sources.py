@@ -37,7 +37,7 @@ def list_role_rights_errors(
 ) -> Iterator[tuple[str, ExcessiveRoleRightsError]]:
     """Yield each database whose role has too many rights, by name, with the error.
 
-    A database that cannot be opened is logged.
+    A database that cannot be opened is logged. `own`: see `build_sources`.
     """
     for name, source in build_sources(databases, own).items():
         try:

@@ -199,7 +199,7 @@ def _build_query_tool(sources: Sources, check: StatementCheckFunction) -> Tool[A
         effect="Read from the database {database}",
         step=lambda args: f"reading from the database {args.database}",
         does=Effect.READ,
-        asks=True,
+        needs_approval=True,
         preview=preview,
         timeout=_compute_tool_timeout(sources),
     )

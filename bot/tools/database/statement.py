@@ -43,14 +43,14 @@ _BEGINS = {
 }
 
 
-def refused_verb_sentence(word: str, wanted: str) -> str:
-    """Return why no statement may begin with `word` (lower case); `wanted`: what may be run."""
+def refused_verb_sentence(word: str, allowed: str) -> str:
+    """Return why no statement may begin with `word` (lower case); `allowed`: what may be run."""
     why = _BEGINS.get(word, "")
-    return f"{word.upper()[:30]} is not run" + (f": {why}" if why else f"; only {wanted} is")
+    return f"{word.upper()[:30]} is not run" + (f": {why}" if why else f"; only {allowed} is")
 
 
 def lexing_error_sentence(rest: str) -> str:
-    """Return why the text of a statement may not continue with `rest`."""
+    """Return why the text of an SQL statement may not continue with `rest`."""
     for start, why in (
         ("--", "comments are not allowed"),
         ("/*", "comments are not allowed"),

@@ -1,6 +1,6 @@
 """BeeAI adapter: the agent's run ends while people decide, and its messages are kept.
 
-agent = RequirementAgent(llm=…, tools=[tool(deploy)], requirements=[Approval(deploy)])
+agent = RequirementAgent(llm=…, tools=[tool(deploy)], requirements=[ApprovalRequirement(deploy)])
 """
 
 from __future__ import annotations
@@ -60,27 +60,27 @@ class KeptRun:
 
 
 async def run_agent(
-    agent: RequirementAgent, said: str | list[dict[str, Any]], *, run: str
+    agent: RequirementAgent, task_or_messages: str | list[dict[str, Any]], *, run: str
 ) -> RequirementAgentOutput | KeptRun:
     """Run an agent, or continue a stopped run from its messages.
 
-    `said`: the task, or the `KeptRun.messages`. `run`: a name for the work, the same each time. The
-    model is not asked again for the calls it wanted before.
+    `task_or_messages`: the task, or `KeptRun.messages`. `run`: a name for the work, the same each
+    time. The model is not asked again for the calls it wanted before.
     """
     with asking(run=run), suspend_undecided_calls(CallSuspension(run)):
-        if isinstance(said, str):
-            return await _run_keeping_messages(agent, said)
-        *before, last = (BY_ROLE[each["role"]](each["content"]) for each in said)
+        if isinstance(task_or_messages, str):
+            return await _run_keeping_messages(agent, task_or_messages)
+        *before, last = (BY_ROLE[each["role"]](each["content"]) for each in task_or_messages)
         results = [await _run_waiting_call(agent, each) for each in last.get_tool_calls()]
         known = [each for each in results if each is not None]
         if len(known) < len(results):
-            return KeptRun(said)
+            return KeptRun(task_or_messages)
         agent.memory.reset()
         await agent.memory.add_many([*before, last, *known])
         return await _run_keeping_messages(agent, [])
 
 
-class Approval(Requirement[Any]):
+class ApprovalRequirement(Requirement[Any]):
     """A requirement that has people approve the calls of decorated functions before they run."""
 
     name = "countersign"

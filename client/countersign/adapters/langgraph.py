@@ -1,6 +1,6 @@
 """LangGraph adapter: an undecided call interrupts its graph, which the checkpointer keeps.
 
-agent = create_agent(model, tools=[deploy], middleware=[Interrupting()], checkpointer=saver)
+agent = create_agent(model, tools=[deploy], middleware=[ApprovalMiddleware()], checkpointer=saver)
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OURS = "countersign"  # in what an interrupt says
 NOT_DONE = "error"  # the status of an answer
 
 
-class Interrupting(AgentMiddleware):
+class ApprovalMiddleware(AgentMiddleware):
     """Middleware that makes decorated functions interrupt the graph instead of waiting.
 
     Other tools run as usual. The two methods also serve a `ToolNode` as `wrap_tool_call` and
@@ -48,18 +48,18 @@ class Interrupting(AgentMiddleware):
             return _build_error_message(request, error)
 
 
-def going_on(snapshot: StateSnapshot, wanted: Any = None) -> Any:
+def get_next_input(snapshot: StateSnapshot, first_input: Any = None) -> Any:
     """Return the input for the next invocation of the graph, according to its saved state.
 
     `snapshot`: `graph.get_state(thread)`. If the graph waits for people: a command to check again,
     which is harmless, since an undecided call interrupts again. If a process died at work: None, to
-    go on. If nothing is left to do: `wanted`, the input to begin with.
+    go on. If nothing is left to do: `first_input`, the input to begin with.
     """
     interrupts = snapshot.interrupts
     ours = [each.id for each in interrupts if isinstance(each.value, dict) and OURS in each.value]
     if ours:
         return Command(resume=dict.fromkeys(ours, True))
-    return None if snapshot.next else wanted
+    return None if snapshot.next else first_input
 
 
 def _build_suspension(request: Any) -> CallSuspension:

@@ -44,7 +44,7 @@ def as_tool(function: Callable[..., Any]) -> FunctionTool:
     return replace(made, on_invoke_tool=invoke)
 
 
-def going_on(state: RunState[Any, Any], *functions: Callable[..., Any]) -> bool:
+def enter_decisions(state: RunState[Any, Any], *functions: Callable[..., Any]) -> bool:
     """Ask about each call that interrupted a run, and enter people's decisions in its state.
 
     `functions`: the decorated functions among its tools. Returns True if a call is decided, so that

@@ -1,6 +1,6 @@
 """Pydantic AI adapter: an undecided call ends the run with `DeferredToolRequests`.
 
-agent = Agent(model, toolsets=[Deferring(FunctionToolset([deploy]))],
+agent = Agent(model, toolsets=[ApprovalToolset(FunctionToolset([deploy]))],
               output_type=[str, DeferredToolRequests])
 """
 
@@ -30,7 +30,7 @@ except ImportError as error:
 OURS = "countersign"  # in what is kept of a call
 
 
-class Deferring(WrapperToolset[Any]):
+class ApprovalToolset(WrapperToolset[Any]):
     """A toolset whose decorated functions defer their calls instead of waiting.
 
     A call is identified by the conversation, which the messages name, and by its own id.
@@ -50,7 +50,7 @@ class Deferring(WrapperToolset[Any]):
             raise ToolFailed(context.describe_call_error(error)) from error
 
 
-def going_on(
+def get_decisions(
     requests: DeferredToolRequests, client: Countersign | None = None
 ) -> DeferredToolResults | None:
     """Return people's decisions for the next run; None if one is still undecided.

@@ -32,6 +32,7 @@ from countersign.cli.console import (
     print_error,
     print_line,
 )
+from countersign.cli.verify import add_approval_options
 from countersign.client import Countersign
 from countersign.decorated import humanize_identifier as name_in_words
 from countersign.durations import format_duration
@@ -245,10 +246,10 @@ class CommandTemplate:
         ]
 
 
-def run_command(words: Sequence[str], values: Mapping[str, Any]) -> int:
+def run_approved_command(words: Sequence[str], values: Mapping[str, Any]) -> int:
     """Run a command to its end, and return its exit code; -15 if signal 15 ended it.
 
-    Raises OSError and ValueError if the command cannot be started.
+    Its environment has the `values` as JSON. Raises OSError and ValueError if it cannot be started.
     """
     environment = {**os.environ, ALL: json.dumps(values)}
     child = subprocess.Popen(words, env=environment)  # noqa: S603 # what people have approved
@@ -326,18 +327,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="go on only if the receipt holds, by the installation's public keys in this file",
     )
-    parser.add_argument(
-        "--approvers",
-        type=int,
-        default=1,
-        metavar="N",
-        help="with --verify: so many people at least",
-    )
-    parser.add_argument(
-        "--passkeys",
-        action="store_true",
-        help="with --verify: count only approvals that are signed with a passkey",
-    )
+    add_approval_options(parser, "with --verify: ")
     add_request_options(parser, "30m")
     parser.set_defaults(behind=None)
     parser.epilog = (
@@ -428,7 +418,7 @@ def _run_job_command(command: CommandTemplate, values: dict[str, Any]) -> tuple[
         return None, f"It was not started: there is no value {error.args[0]}"
     print_progress(f"Approved; running {shlex.join(words)}")
     try:
-        code = run_command(words, values)
+        code = run_approved_command(words, values)
     except (OSError, ValueError) as error:
         return None, f"It could not be started ({error})"
     return code, f"It ended with exit code {code}" if code >= 0 else f"Signal {-code} ended it"

@@ -24,8 +24,8 @@ from countersign.version import VERSION
 GROUP = "countersign.commands"
 
 
-class Command(Protocol):
-    """The interface of a command's module."""
+class CommandModule(Protocol):
+    """What the module of a command has to define."""
 
     def add_arguments(self, parser: argparse.ArgumentParser, /) -> None:
         """Add the command's own options."""
@@ -56,11 +56,11 @@ class CommandEntry:
     # the exit code whatever keeps it from its end, where its caller takes others for a yes
     failure_exit_code: int | None = None
 
-    def load(self) -> Command:
+    def load(self) -> CommandModule:
         """Import the command's module and return the command."""
         module, _, name = self.module.partition(":")
         found = importlib.import_module(module)
-        return cast(Command, getattr(found, name) if name else found)
+        return cast(CommandModule, getattr(found, name) if name else found)
 
 
 class CommandGroup(Protocol):
@@ -110,7 +110,7 @@ def load_command_groups() -> tuple[CommandGroup, ...]:
     return tuple(each.load() for each in entry_points(group=GROUP))
 
 
-def list_commands() -> dict[str, CommandEntry]:
+def list_installed_commands() -> dict[str, CommandEntry]:
     """Return every command that is installed, those of other distributions first."""
     tables = [*(group.COMMANDS for group in load_command_groups()), COMMANDS]
     return {name: entry for table in tables for name, entry in table.items()}
@@ -136,7 +136,7 @@ class CommandLineParser(argparse.ArgumentParser):
 
 
 def build_parser(
-    loaded: Mapping[str, Command], commands: Mapping[str, CommandEntry]
+    loaded: Mapping[str, CommandModule], commands: Mapping[str, CommandEntry]
 ) -> CommandLineParser:
     """Build the parser of these commands, with the options of those in `loaded`."""
     parser = CommandLineParser(
@@ -193,7 +193,7 @@ def _parse_command_line(words: list[str]) -> ParsedCommandLine:
     first = next((each for each in words if not each.startswith("-")), "")
     if first in COMMANDS:  # what other distributions have brought is not even looked for
         return ParsedCommandLine(words, first, COMMANDS)
-    commands = list_commands()
+    commands = list_installed_commands()
     return ParsedCommandLine(
         words, next((each for each in words if each in commands), ""), commands
     )

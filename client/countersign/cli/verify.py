@@ -44,13 +44,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="the arguments that are to run, as a JSON object",
     )
+    add_approval_options(parser)
+
+
+def add_approval_options(parser: argparse.ArgumentParser, of: str = "") -> None:
+    """Add how many people have to have approved, and how; `of`: with which option that counts."""
     parser.add_argument(
-        "--approvers", type=int, default=1, metavar="N", help="how many people at least (1)"
+        "--approvers", type=int, default=1, metavar="N", help=f"{of}how many people at least (1)"
     )
     parser.add_argument(
         "--passkeys",
         action="store_true",
-        help="count only approvals that are signed with a passkey",
+        help=f"{of}count only approvals that are signed with a passkey",
     )
 
 

@@ -254,7 +254,7 @@ async def _accept_any_result(_name: str, _result: Any) -> None:
     """Accept any result, in place of the SDK's check."""
 
 
-async def list_tools(client: Client) -> list[Tool]:
+async def list_server_tools(client: Client) -> list[Tool]:
     """Return all tools that a server has now.
 
     Raises ToolListTooLongError, and what the connection raises.
@@ -415,7 +415,7 @@ class ServerConnection:
             session, client = await self._get_open_session()
             try:
                 with anyio.fail_after(LIST_SECONDS):
-                    found = await list_tools(client)
+                    found = await list_server_tools(client)
             except ToolListTooLongError as error:
                 raise ServerNotReachedError(str(error)) from None
             except Exception as error:  # noqa: BLE001 # nothing was sent that does anything

@@ -125,10 +125,10 @@ class OpenHostCalls:
         self._known: OrderedDict[str, HostCall] = OrderedDict()
 
     def find_or_add_host_call(
-        self, what: str | OwnAction, arguments: Mapping[str, Any]
+        self, action: str | OwnAction, arguments: Mapping[str, Any]
     ) -> HostCall:
         """Return the kept call equal to this one, a new one if there is none."""
-        asked = what if isinstance(what, str) else what.to_json()
+        asked = action if isinstance(action, str) else action.to_json()
         name = json.dumps([*self._of, asked, arguments], sort_keys=True)
         run = f"mcp {hashlib.sha256(name.encode()).hexdigest()}"
         found = self._known.setdefault(run, HostCall(run))
@@ -137,9 +137,9 @@ class OpenHostCalls:
         return found
 
     def _forget_oldest(self, newest: HostCall) -> None:
-        """Forget the oldest wishes above the limit for which no host waits.
+        """Forget the oldest calls above the limit for which no host waits.
 
-        The request of a forgotten wish is found again while it is open.
+        The request of a forgotten call is found again while it is open.
         """
         left = len(self._known) - MOST_KNOWN
         for each in [*self._known.values()] if left > 0 else ():
@@ -148,44 +148,44 @@ class OpenHostCalls:
                 left -= 1
 
     @contextmanager
-    def forget_call_when_answered(self, wish: HostCall) -> Iterator[None]:
+    def forget_call_when_answered(self, call: HostCall) -> Iterator[None]:
         """Forget the host's call once this block ends with a result or an error for the host.
 
-        The same call is a new wish then. The wish is kept on StillPendingError, and if the host has
+        Made again, the call is a new one. It is kept on StillPendingError, and if the host has
         given up.
         """
-        wish.waiting_hosts += 1
+        call.waiting_hosts += 1
         try:
             yield
         except StillPendingError:
             raise
         except Exception:
-            self._forget_call(wish)
+            self._forget_call(call)
             raise
         finally:
-            wish.waiting_hosts -= 1
-        self._forget_call(wish)
+            call.waiting_hosts -= 1
+        self._forget_call(call)
 
-    def _forget_call(self, wish: HostCall) -> None:
-        if self._known.get(wish.run) is wish:
-            del self._known[wish.run]
+    def _forget_call(self, call: HostCall) -> None:
+        if self._known.get(call.run) is call:
+            del self._known[call.run]
 
-    async def get_or_create_request(self, wish: HostCall, ask: Callable[[], Request]) -> Request:
+    async def get_or_create_request(self, call: HostCall, ask: Callable[[], Request]) -> Request:
         """Return the call's request in its current state; call `ask` for one if there is none.
 
         A request that has ended is still returned if a host waited for it in the last 600 seconds.
         `ask` also finds an open request that an earlier life of this process has made.
         """
-        async with wish.ask_lock:  # of the same call twice at once, one asks
+        async with call.ask_lock:  # of the same call twice at once, one asks
             found: Request | None = None
-            if wish.request_id:
-                found = await run_in_thread(partial(self._countersign.get_request, wish.request_id))
-                if found.has_ended and time.monotonic() - wish.last_waited_at > KEPT:
-                    found, wish.is_done, wish.result = None, False, None
+            if call.request_id:
+                found = await run_in_thread(partial(self._countersign.get_request, call.request_id))
+                if found.has_ended and time.monotonic() - call.last_waited_at > KEPT:
+                    found, call.is_done, call.result = None, False, None
             if found is None:
                 found = await run_in_thread(ask)
-                wish.request_id = found.id
-            wish.last_waited_at = time.monotonic()
+                call.request_id = found.id
+            call.last_waited_at = time.monotonic()
             return found
 
 
@@ -232,27 +232,27 @@ class HeldCallRunner:
         action: OwnAction,
         arguments: dict[str, Any],
         run: Callable[[dict[str, Any]], Awaitable[HeldOutcome[T]]],
-        told: ProgressSender,
+        progress: ProgressSender,
     ) -> T:
         """Ask, wait, run the call with the approved arguments, and return the result for the host.
 
-        `told` gets progress messages for the host. `run` raises NotRunError if it did nothing, and
+        `progress` gets messages for the host. `run` raises NotRunError if it did nothing, and
         OutcomeUnknownError, as which any other exception counts, if nobody knows how the call
         ended. Raises StillPendingError and CountersignError; nothing has run unless that is an
         OutcomeUnknownError.
         """
-        wish = self.host_calls.find_or_add_host_call(action, arguments)
-        around = {**self.around, "run": wish.run}
+        call = self.host_calls.find_or_add_host_call(action, arguments)
+        around = {**self.around, "run": call.run}
         ask = partial(self.countersign.open_request, action, arguments, **around)
-        patience = RequestWaiter(self.countersign, self.hold, told)
-        with self.host_calls.forget_call_when_answered(wish):
-            request = await self.host_calls.get_or_create_request(wish, ask)
+        patience = RequestWaiter(self.countersign, self.hold, progress)
+        with self.host_calls.forget_call_when_answered(call):
+            request = await self.host_calls.get_or_create_request(call, ask)
             request = await patience.wait_for_decision(request)
-            async with wish.claim_lock:  # of the same call twice at once, one runs, both hear of it
-                if not wish.is_done:
-                    wish.result = await self._claim_and_run(request, run)
-                    wish.is_done = True
-        found: T = wish.result
+            async with call.claim_lock:  # of the same call twice at once, one runs, both hear of it
+                if not call.is_done:
+                    call.result = await self._claim_and_run(request, run)
+                    call.is_done = True
+        found: T = call.result
         return found
 
     async def _claim_and_run(
@@ -384,13 +384,13 @@ class ProxyOwnTools:
 
     async def _ask_person(self, given: Mapping[str, Any], told: ProgressSender) -> str:
         question = {name: value for name, value in given.items() if value is not None}
-        held, wishes = self._held_calls, self._held_calls.host_calls
-        wish = wishes.find_or_add_host_call(ASK, question)
-        around = {**held.around, "run": wish.run}
+        held, host_calls = self._held_calls, self._held_calls.host_calls
+        call = host_calls.find_or_add_host_call(ASK, question)
+        around = {**held.around, "run": call.run}
         ask = partial(held.countersign.open_question, question, **around)
         patience = RequestWaiter(held.countersign, held.hold, told)
-        with wishes.forget_call_when_answered(wish):
-            request = await wishes.get_or_create_request(wish, ask)
+        with host_calls.forget_call_when_answered(call):
+            request = await host_calls.get_or_create_request(call, ask)
             request = await patience.wait_for_request_end(
                 request, "waits for an answer", NOBODY_YET
             )

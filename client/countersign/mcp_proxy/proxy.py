@@ -359,7 +359,7 @@ SERVER_ENDS_WITHIN = 0.4  # seconds that the server has at each step of being en
 
 
 def run_proxy_process(
-    made: Callable[[], ServerConnection],
+    build_connection: Callable[[], ServerConnection],
     held_calls: HeldCallRunner,
     name: str,
     prefix: str,
@@ -367,15 +367,15 @@ def run_proxy_process(
 ) -> NoReturn:
     """Serve on stdin and stdout until the host goes away or a signal comes, then end the process.
 
-    `made` makes the connection to the server behind. Raises ServerNotReachedError if that server
-    cannot be reached at the start.
+    `build_connection` returns the connection to the server behind. Raises ServerNotReachedError if
+    that server cannot be reached at the start.
     """
     sdk = logging.getLogger("mcp")  # it logs tracebacks of what a server says
     sdk.addHandler(logging.NullHandler())
     sdk.propagate = False
 
     async def work() -> None:
-        behind = made()
+        behind = build_connection()
         async with create_task_group() as both:
             both.start_soon(_exit_on_signal, behind)
             await serve_host(behind, held_calls, name, prefix, trusted)

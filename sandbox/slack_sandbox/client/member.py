@@ -20,6 +20,8 @@ from slack_sandbox.workspace.state import World
 
 MOST_OF_STATUS = 100  # characters
 _EMOJI = re.compile(r":[a-z0-9_+'-]{1,100}(::skin-tone-[2-6])?:")
+_TIME = r"([01][0-9]|2[0-3]):([0-5][0-9])"
+_HOURS = re.compile(rf"{_TIME}-{_TIME}")
 
 
 class Member:
@@ -190,6 +192,26 @@ class Member:
             self.person.status_expiration = until if emoji or text else 0
             self.person.updated = int(self._world.now())
             events.user_changed(self._world, self.id)
+            self._world.touch()
+
+    def set_do_not_disturb(self, until: int = 0, hours: str = "") -> None:
+        """Pause one's notifications `until` then (Unix seconds), or in the `hours` of every day.
+
+        `hours`: "22:00-07:00" in one's time zone. Neither clears both. ValueError for what Slack's
+        client does not take.
+        """
+        with self._world.lock:
+            now, found = int(self._world.now()), _HOURS.fullmatch(hours)
+            if until and until <= now:
+                raise ValueError("a pause ends in the future")
+            if hours and not found:
+                raise ValueError(f"{hours!r} are no hours; write them as 22:00-07:00")
+            at = [int(part) for part in found.groups()] if found else []
+            quiet = (at[0] * 60 + at[1], at[2] * 60 + at[3]) if at else None
+            if quiet and quiet[0] == quiet[1]:
+                raise ValueError("the hours end at another time than they begin")
+            self.person.paused = (now, until) if until else None
+            self.person.quiet_hours = quiet
             self._world.touch()
 
     def set_manager(self, *names: str) -> None:

@@ -204,6 +204,10 @@ ACTIONS: Mapping[str, tuple[Fields, Action]] = {
         {"emoji?": str, "text?": str, "until?": int},
         _plainly(lambda actor: actor.set_status),
     ),
+    "do_not_disturb": (
+        {"until?": int, "hours?": str},
+        _plainly(lambda actor: actor.set_do_not_disturb),
+    ),
     "click": ({**MESSAGE, **ELEMENT, **CHOSEN}, _click),
     "view/click": ({**_VIEW, **ELEMENT, **CHOSEN}, _view_click),
     "view/submit": ({**_VIEW, "state?": dict}, _view_submit),

@@ -156,6 +156,7 @@ _THINGS: dict[str, str] = {
 
 _PEOPLE: dict[str, str] = {
     "bots.info": "bot_not_found",
+    "dnd.teamInfo": "no_users_provided user_not_visible",
     "team.info": "team_not_found",
     "usergroups.create": _GROUP
     + "missing_subteam_name name_already_exists handle_already_exists bad_handle forbidden_handle "

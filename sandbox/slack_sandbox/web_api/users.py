@@ -1,4 +1,4 @@
-"""Who is who: auth.test, users.*, bots.info, team.info, emoji.list.
+"""Who is who: auth.test, users.*, dnd.teamInfo, bots.info, team.info, emoji.list.
 
 Called with the world's lock held.
 """
@@ -111,6 +111,30 @@ def presence(world: World, args: Args) -> Json:
     return {"presence": "away" if away else "active"}
 
 
+MOST_USERS = 50  # of one dnd.teamInfo
+
+
+def do_not_disturb(world: World, args: Args) -> Json:
+    """dnd.teamInfo: until when people get no notifications; pausing them is told as such hours."""
+    users = args.names("users")
+    if len(users) > MOST_USERS:
+        raise SlackError("invalid_arguments")
+    found = {}
+    for user in users:
+        try:
+            person = world.by_id.get(_visible(world, args, user, "user_not_visible"))
+        except SlackError:
+            raise SlackError("user_not_visible") from None
+        hours = person.do_not_disturb(world.now()) if person else None
+        start, end = hours or (1, 1)
+        found[user] = {
+            "dnd_enabled": hours is not None,
+            "next_dnd_start_ts": start,
+            "next_dnd_end_ts": end,
+        }
+    return {"users": found}
+
+
 def set_presence(world: World, args: Args) -> Json:
     """users.setPresence of the bot."""
     wanted = args.text("presence")
@@ -165,6 +189,7 @@ def team_info(world: World, args: Args) -> Json:
 METHODS = {
     "auth.test": auth_test,
     "auth.revoke": auth_revoke,
+    "dnd.teamInfo": do_not_disturb,
     "emoji.list": emoji_list,
     "users.getPresence": presence,
     "users.lookupByEmail": users_by_email,

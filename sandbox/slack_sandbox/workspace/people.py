@@ -17,6 +17,7 @@ TEAM_NAMES = {TEAM: ("Sandbox Coffee", "sandbox"), OTHER_TEAM: ("Other Company",
 BOT_USER = "UBOT00001"  # of the first app, which the default workspace has in its channels
 MANAGER_FIELD = "Xf0MANAGER"  # a custom profile field that names people
 PROFILE_FIELDS = {MANAGER_FIELD: "Manager"}  # its label, by id
+DAY = 86_400  # seconds
 EPOCH = 1_700_000_000  # when the workspace was made, Unix seconds
 
 
@@ -43,11 +44,25 @@ class Person:
     status_text: str = ""
     status_expiration: int = 0  # Unix seconds; 0 for never
     fields: dict[str, str] = field(default_factory=dict)  # of PROFILE_FIELDS, by id
+    paused: tuple[int, int] | None = None  # notifications, from and until when in Unix seconds
+    quiet_hours: tuple[int, int] | None = None  # of each day in their zone, as minutes of the day
 
     def lapse(self, now: float) -> None:
         """End a status whose time is over."""
         if 0 < self.status_expiration <= now:
             self.status_emoji, self.status_text, self.status_expiration = "", "", 0
+
+    def do_not_disturb(self, now: float) -> tuple[int, int] | None:
+        """Return from and until when they get no notifications, now or next; None for never."""
+        if self.paused and self.paused[1] > now:
+            return self.paused
+        if self.quiet_hours is None:
+            return None
+        begins, ends = (60 * minute for minute in self.quiet_hours)
+        long = (ends - begins) % DAY
+        midnight = int(now + self.tz_offset) // DAY * DAY - self.tz_offset
+        starts = (midnight + day * DAY + begins for day in (-1, 0, 1))
+        return next((start, start + long) for start in starts if start + long > now)
 
 
 @dataclass(slots=True)

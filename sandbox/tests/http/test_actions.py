@@ -116,6 +116,18 @@ def test_each_act_of_a_member_is_seen_afterwards(harness: BoltHarness) -> None:
     assert "C0PARTNER" not in [c["id"] for c in state(harness, "dan")["channels"]]
 
 
+def test_a_person_pauses_their_notifications(harness: BoltHarness) -> None:
+    """Until some time or in hours of every day; what is no time says so."""
+    person = harness.sandbox.person("ana").person
+    until = int(harness.sandbox.world.now()) + 600
+    assert do(harness, "do_not_disturb", until=until, hours="22:00-07:30")["ok"]
+    assert person.paused
+    assert (person.paused[1], person.quiet_hours) == (until, (1320, 450))
+    assert "write them as" in do(harness, "do_not_disturb", hours="at night")["message"]
+    assert do(harness, "do_not_disturb") == {"ok": True}
+    assert (person.paused, person.quiet_hours) == (None, None)
+
+
 def test_a_person_renames_an_agents_session(harness: BoltHarness) -> None:
     """A person renames an agent's session, and the app hears of it.
 

@@ -29,6 +29,7 @@ NOT_HERE = {
 NOT_IN_REFERENCE = {
     "api.test": "Slack has it; the scrape holds 81 methods of about 300",
     "apps.uninstall": "Slack has it, not in the scrape",
+    "dnd.teamInfo": "Slack has it, not in the scrape",
     "emoji.list": "Slack has it, not in the scrape",
     "usergroups.disable": "Slack has it, not in the scrape",
     "usergroups.enable": "Slack has it, not in the scrape",
@@ -91,6 +92,7 @@ CAUGHT = {
         "msg_blocks_too_long",
         "too_many_attachments",
     },
+    "dnd.teamInfo": {"user_not_found"},  # user_not_visible
 }
 
 

@@ -90,7 +90,7 @@ CREATE TABLE call (
 	note TEXT NOT NULL,
 	created_at BIGINT NOT NULL,
 	decided_at BIGINT,
-	finished_at BIGINT, assignee VARCHAR DEFAULT '' NOT NULL, assigned_by VARCHAR DEFAULT '' NOT NULL, look_due_at BIGINT,
+	finished_at BIGINT, assignee VARCHAR DEFAULT '' NOT NULL, assigned_by VARCHAR DEFAULT '' NOT NULL, look_due_at BIGINT, starts_at BIGINT,
 	PRIMARY KEY (id),
 	FOREIGN KEY(plan_id) REFERENCES "plan" (id),
 	FOREIGN KEY(run_id) REFERENCES run (id)
@@ -405,7 +405,7 @@ CREATE INDEX ix_call_decided ON call (decided_at)
 ;
 CREATE INDEX ix_call_digest ON call (digest)
 ;
-CREATE INDEX ix_call_due ON call (status, deadline, asked_at)
+CREATE INDEX ix_call_due ON call (status, deadline, asked_at, starts_at)
 ;
 CREATE INDEX ix_call_look ON call (look_due_at) WHERE look_due_at IS NOT NULL
 ;

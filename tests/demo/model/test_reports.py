@@ -68,6 +68,10 @@ TOLD: dict[str, tuple[str, str]] = {
     "SLACK_SILENT": (outputs.SLACK_SILENT, "was refused: Slack could not be asked who"),
     "NAMES_UNKNOWN": (outputs.NAMES_UNKNOWN, "was refused: Slack could not be asked which"),
     "WAITS": (outputs.WAITS, "waits for people: people have not decided this yet"),
+    "APPROVED_FOR_LATER": (
+        outputs.APPROVED_FOR_LATER,
+        "waits for people: people have approved this, and it starts later",
+    ),
     "APPROVED_AND_WAITS": (outputs.APPROVED_AND_WAITS, "waits for people: this is approved and"),
     "BESIDE": (outputs.BESIDE, "was refused: other calls of this request wait for people"),
     "failed_output": (

@@ -131,7 +131,7 @@ def test_through_the_executor(world: World) -> None:
     with ThreadPoolExecutor(1) as pool:
         ended = run_tool(tool, args, context(expects="rows=7"), portal=lambda: None, executor=pool)  # type: ignore[arg-type,return-value] # never called
     assert isinstance(ended, StaleToolCall)
-    assert (tool.does, tool.idempotent, world.tools["query"].asks) == (
+    assert (tool.does, tool.idempotent, world.tools["query"].needs_approval) == (
         Effect.DESTRUCTIVE,
         False,
         True,
