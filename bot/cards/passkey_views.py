@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from bot.cards import block_kit, button_codec
-from bot.cards.action_names import Action, BlockKind, DialogId, InputBlockId
+from bot.cards.action_names import Action, BlockRole, DialogId, InputBlockId
 from bot.cards.slack_text import format_local_time, sanitise_for_mrkdwn, user_mention
 
 MOST = 20  # passkeys shown of one person
@@ -104,7 +104,7 @@ def render_new_passkey_notice(text: str, passkey: str) -> list[block_kit.Json]:
     )
     return [
         block_kit.section_block("added", block_kit.mrkdwn(text)),
-        block_kit.actions_block(button_codec.build_block_id(BlockKind.PASSKEY, target), [button]),
+        block_kit.actions_block(button_codec.build_block_id(BlockRole.PASSKEY, target), [button]),
     ]
 
 
@@ -155,21 +155,21 @@ def passkey_line(each: PasskeyView) -> str:
 
 def render_passkeys(found: Sequence[PasskeyView]) -> list[block_kit.Json]:
     """Build the page of Home that lists a person's passkeys, each with its buttons."""
-    blocks = [block_kit.header_block(f"{BlockKind.PASSKEY}:title", "Your passkeys")]
+    blocks = [block_kit.header_block(f"{BlockRole.PASSKEY}:title", "Your passkeys")]
     for each in found[:MOST]:
         target = button_codec.PasskeyTarget(each.id)
-        block_id = button_codec.build_block_id(BlockKind.PASSKEY, target)
+        block_id = button_codec.build_block_id(BlockRole.PASSKEY, target)
         blocks += [
             block_kit.section_block(block_id, block_kit.mrkdwn(passkey_line(each))),
             block_kit.actions_block(f"{block_id}:buttons", _build_buttons(target)),
         ]
     if not found:
         text = "You have none. Some decisions here have to be signed with one."
-        blocks.append(block_kit.section_block(f"{BlockKind.PASSKEY}:none", block_kit.mrkdwn(text)))
+        blocks.append(block_kit.section_block(f"{BlockRole.PASSKEY}:none", block_kit.mrkdwn(text)))
     more = len(found) - MOST
     small = f"and {more} more, shown once you have revoked some.\n" if more > 0 else ""
     lost = block_kit.mrkdwn(f"{small}{LOST_TEXT}")
-    return [*blocks, block_kit.context_block(f"{BlockKind.PASSKEY}:lost", [lost])]
+    return [*blocks, block_kit.context_block(f"{BlockRole.PASSKEY}:lost", [lost])]
 
 
 def _build_buttons(target: button_codec.PasskeyTarget) -> list[block_kit.Json]:

@@ -453,11 +453,9 @@ def build_named_people(
     return found
 
 
-def build_passkey_terms(
-    written: PasskeysEntry | None, problems: FileProblems
-) -> gates.PasskeyTerms:
+def build_passkey_terms(said: PasskeysEntry | None, problems: FileProblems) -> gates.PasskeyTerms:
     """Return which passkeys count, as a file says it or by default."""
-    said = written or PasskeysEntry()
+    said = said or PasskeysEntry()
     if bool(said.models) != ("-----BEGIN CERTIFICATE-----" in said.roots):
         wrong = "only the maker of an authenticator can say of which model it is; name models and"
         problems.add(("passkeys", "models"), f"{wrong} roots, their makers' certificates (PEM)")
