@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from base64 import urlsafe_b64decode
+from collections.abc import Callable
 from typing import Any
 
 import cbor2
@@ -21,8 +22,16 @@ ENROL = f"{ADDRESS['COUNTERSIGN_URL']}/passkeys/"
 ATTESTED = 0x40  # flag: there is a new key
 
 
+Attest = Callable[[bytes], dict[str, Any]]  # what a maker says of this, as an attestation statement
+
+
 def make_credential(
-    key: Authenticator, challenge: bytes, *, name: str = "", aaguid: str = AAGUID
+    key: Authenticator,
+    challenge: bytes,
+    *,
+    name: str = "",
+    aaguid: str = AAGUID,
+    attest: Attest | None = None,
 ) -> dict[str, Any]:
     """What `navigator.credentials.create` returns, as its `toJSON` has it, and the typed name."""
     client = {
@@ -35,7 +44,10 @@ def make_credential(
     data = hashlib.sha256(key.rp_id.encode()).digest() + bytes([key.flags | ATTESTED])
     data += key.count.to_bytes(4, "big") + bytes.fromhex(aaguid.replace("-", ""))
     data += len(raw).to_bytes(2, "big") + raw + cose
-    made = cbor2.dumps({"fmt": "none", "attStmt": {}, "authData": data})
+    said = json.dumps(client).encode()
+    statement = attest(data + hashlib.sha256(said).digest()) if attest else {}
+    fmt = "packed" if attest else "none"
+    made = cbor2.dumps({"fmt": fmt, "attStmt": statement, "authData": data})
     return {
         "id": key.credential_id,
         "rawId": key.credential_id,
@@ -43,7 +55,7 @@ def make_credential(
         "clientExtensionResults": {},
         "name": name,
         "response": {
-            "clientDataJSON": encode(json.dumps(client).encode()),
+            "clientDataJSON": encode(said),
             "attestationObject": encode(made),
             "transports": ["internal"],
         },
