@@ -137,7 +137,7 @@ def build_passkey_view(
     """Return a passkey as people see it, with whether it counts."""
     return passkey_views.PasskeyView(
         id=row.id,
-        name=row.name,
+        name=row.name or "a passkey",  # it was forgotten, with its person's words
         model=passkey_views.describe_model(row.aaguid, attested=row.attested),
         added_at=row.created_at,
         last_used_at=row.last_used_at,

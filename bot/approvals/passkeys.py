@@ -186,11 +186,10 @@ class PasskeyEnroller:
                 reply_privately(tx, delivery, refusal)
             else:
                 link = self.links.issue_enrolment_link(tx, self.authority.team, person, at)
-                place = delivery.channel or person
                 queue_links(
                     tx,
                     f"private:{delivery.seq}",
-                    channel=place,
+                    channel=delivery.channel or person,
                     thread_ts=delivery.thread_ts,
                     person=person,
                     text=passkey_views.ADD_REPLY,
@@ -206,24 +205,21 @@ class PasskeyEnroller:
         found = self._check_enrolment(link, posted["credential"], at)
         told = _build_new_passkey(found, self.authority) if isinstance(found, Passkey) else None
         with self.store.write() as tx:
-            if isinstance(found, Passkey) and not passkeys.add_passkey(tx, found):
-                found = EnrolmentRefusal("known", passkey_views.KNOWN_REPLY)
-            if isinstance(found, EnrolmentRefusal) or link is None or told is None:
-                assert isinstance(found, EnrolmentRefusal)
-                data = {"why": found.why}
+            if link and told and isinstance(found, Passkey) and passkeys.add_passkey(tx, found):
+                passkeys.use_signing_link(tx, link, at)
+                _queue_new_passkey_notice(tx, found, told[0])
+                answer, note = passkey_views.ADDED_REPLY, "passkey added"
+                if found.counts_from is None:
+                    _ask_others(tx, found, *told)
+                    answer = passkey_views.WAITS_REPLY
+            else:
+                known = EnrolmentRefusal("known", passkey_views.KNOWN_REPLY)
+                refusal = known if isinstance(found, Passkey) else found
+                answer, data = refusal.sentence, {"why": refusal.why}
+                note = f"refused: {refusal.why}"
                 trail.record_event(tx, "passkey.refused", at=at, actor=delivery.user, data=data)
-                reply_privately(tx, delivery, found.sentence)
-                inbox.mark_delivery_done(tx, delivery, f"refused: {found.why}")
-                return
-            passkeys.use_signing_link(tx, link, at)
-            counts = found.counts_from is not None
-            _queue_new_passkey_notice(tx, found, told)
-            if not counts:
-                _ask_others(tx, found, *told)
-            reply_privately(
-                tx, delivery, passkey_views.ADDED_REPLY if counts else passkey_views.WAITS_REPLY
-            )
-            inbox.mark_delivery_done(tx, delivery, "passkey added")
+            reply_privately(tx, delivery, answer)
+            inbox.mark_delivery_done(tx, delivery, note)
 
     def _check_enrolment(
         self, link: SigningLink | None, credential: Mapping[str, Any], at: datetime
@@ -252,12 +248,10 @@ def _build_new_passkey(row: Passkey, authority: Authority) -> tuple[NewPasskey, 
     return NewPasskey.model_validate(said, context=names), names.names_by_id
 
 
-def _queue_new_passkey_notice(
-    tx: Transaction, row: Passkey, told: tuple[NewPasskey, Mapping[str, str]]
-) -> None:
+def _queue_new_passkey_notice(tx: Transaction, row: Passkey, told: NewPasskey) -> None:
     """Tell the person in a direct message that they have a new passkey, and how to revoke it."""
     text = passkey_views.new_passkey_notice(
-        row.name, told[0].model, row.created_at, told[0].fingerprint, row.counts_from is not None
+        row.name, told.model, row.created_at, told.fingerprint, row.counts_from is not None
     )
     blocks = passkey_views.render_new_passkey_notice(text, row.id)
     body = outbox.dump_message_body({"text": text, "blocks": blocks})

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from sqlalchemy import update
+from sqlmodel import col
 
 from bot.approvals.signatures import compute_challenge
 from storage.models import Audit
-from storage.passkeys import Passkey
+from storage.passkeys import Passkey, SigningLink
 from storage.states import CallStatus
 from tests.authenticator import PRESENT, Authenticator
 from tests.stories.enrolling import (
@@ -273,6 +275,17 @@ def test_a_link_makes_passkeys_of_its_person_alone(harness: Harness) -> None:
     assert not [each for each in passkeys_of(harness, "ana") if each.name == "Mixed"]
     assert make_passkey(harness, theirs, key, "Whoever’s").is_done
     last_message(harness, "cleo", "A new passkey was added for you", "Whoever’s")
+
+
+def test_another_workspaces_link_adds_nothing(harness: Harness) -> None:
+    """What was made for somebody elsewhere is refused, though the link is one of the record's."""
+    link = ask_for_link(harness, "ana")
+    where = col(SigningLink.hash) == link.hash
+    with harness.app.core.store.write() as tx:
+        tx.execute(update(SigningLink).where(where).values(team="TELSEWHERE"))
+    outcome = make_passkey(harness, link, Authenticator(), "Elsewhere")
+    assert not outcome.is_done
+    assert not [each for each in passkeys_of(harness, "ana") if each.name == "Elsewhere"]
 
 
 @pytest.mark.parametrize(
