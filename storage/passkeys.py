@@ -10,17 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Index,
-    UniqueConstraint,
-    and_,
-    bindparam,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import BigInteger, Column, Index, UniqueConstraint, bindparam, or_, select, update
 from sqlmodel import Field, col
 
 from storage import columns, states, trail
@@ -125,7 +115,7 @@ _USED = (
         col(Passkey.revoked_at).is_(None),
         or_(  # one that does not count says 0 for ever
             col(Passkey.sign_count) < bindparam("count_"),
-            and_(col(Passkey.sign_count) == bindparam("count_"), col(Passkey.sign_count) == 0),
+            (col(Passkey.sign_count) == bindparam("count_")) & (col(Passkey.sign_count) == 0),
         ),
     )
     .values(
