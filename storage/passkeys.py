@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from hashlib import sha256
 from typing import Any
 
 from sqlalchemy import BigInteger, Column, Index, UniqueConstraint, bindparam, or_, select, update
@@ -227,9 +228,14 @@ def use_signing_link(tx: Transaction, row: SigningLink, at: datetime) -> bool:
     return tx.execute(_USE, {"hash_": row.hash, "at_": at}).rowcount == 1
 
 
-def store_signature(tx: Transaction, row: VoteSignature) -> None:
-    """Store the signature of a vote; the vote itself is stored beside it."""
+def store_signature(tx: Transaction, row: VoteSignature, run_id: str) -> None:
+    """Store the signature of a vote, with its audit row; the vote itself is stored beside it."""
     insert_row(tx, row)
+    data = {"passkey": row.passkey_id, "statement": sha256(row.statement.encode()).hexdigest()}
+    at, actor, call_id = row.created_at, row.person, row.call_id
+    trail.record_event(
+        tx, "call.signed", at=at, actor=actor, run_id=run_id, call_id=call_id, data=data
+    )
 
 
 def map_signatures_by_vote(

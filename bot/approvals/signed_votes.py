@@ -51,9 +51,9 @@ class SignedDecision:
             == self.link.statement
         )
 
-    def store_evidence(self, tx: Transaction, at: datetime) -> None:
+    def store_evidence(self, tx: Transaction, call: Call, at: datetime) -> None:
         """Store the signature of the vote that was cast with it; the link and counter are used."""
-        passkeys.store_signature(tx, self.evidence)
+        passkeys.store_signature(tx, self.evidence, call.run_id)
         if not (
             passkeys.use_signing_link(tx, self.link, at)
             and passkeys.record_passkey_use(
