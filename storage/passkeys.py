@@ -16,7 +16,6 @@ from sqlalchemy import (
     Column,
     Index,
     UniqueConstraint,
-    and_,
     bindparam,
     func,
     or_,
@@ -138,7 +137,7 @@ _USED = (
         col(Passkey.revoked_at).is_(None),
         or_(  # one that does not count says 0 for ever
             col(Passkey.sign_count) < bindparam("count_"),
-            and_(col(Passkey.sign_count) == bindparam("count_"), col(Passkey.sign_count) == 0),
+            (col(Passkey.sign_count) == bindparam("count_")) & (col(Passkey.sign_count) == 0),
         ),
     )
     .values(
@@ -267,9 +266,14 @@ def use_signing_link(tx: Transaction, row: SigningLink, at: datetime) -> bool:
     return tx.execute(_USE, {"hash_": row.hash, "at_": at}).rowcount == 1
 
 
-def store_signature(tx: Transaction, row: VoteSignature) -> None:
-    """Store the signature of a vote; the vote itself is stored beside it."""
+def store_signature(tx: Transaction, row: VoteSignature, run_id: str) -> None:
+    """Store the signature of a vote, with its audit row; the vote itself is stored beside it."""
     insert_row(tx, row)
+    data = {"passkey": row.passkey_id, "statement": sha256(row.statement.encode()).hexdigest()}
+    at, actor, call_id = row.created_at, row.person, row.call_id
+    trail.record_event(
+        tx, "call.signed", at=at, actor=actor, run_id=run_id, call_id=call_id, data=data
+    )
 
 
 def count_signatures(tx: Transaction, passkey_id: str) -> int:

@@ -299,7 +299,7 @@ _COMPLAINTS = COMPLAINTS | {
     "date_type": "write a date, as 2026-12-25",
     "too_short": "name at least one",
     "too_long": "there are too many; name fewer",
-    "string_pattern_mismatch": "write plain text: up to 60 characters for a name, 300 for a reason",
+    "string_pattern_mismatch": "write plain text: a name of up to 60, a reason of 300, an AAGUID",
 }
 _MISSING = {
     "verdict": 'is missing; write "allow", "deny", "ask", "once" or "add"',
