@@ -83,7 +83,7 @@ def _of_passkeys(world: World) -> Iterator[str]:
     links = [each for each in world.all(SigningLink) if each.kind is SigningLinkKind.ENROL]
     used = [each for each in links if each.used_at is not None]
     told = [each for each in world.all(Audit) if each.event.startswith("passkey.")]
-    events = Counter((each.event, json.loads(each.data)["passkey"]) for each in told)
+    events = Counter((each.event, json.loads(each.data).get("passkey")) for each in told)
     added = [passkey for event, passkey in events.elements() if event == "passkey.added"]
     if used and (len(used), len(added)) != (1, 1):
         yield f"{len(used)} links have added {len(added)} passkeys"
