@@ -11,17 +11,7 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Index,
-    UniqueConstraint,
-    bindparam,
-    func,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import BigInteger, Column, Index, UniqueConstraint, bindparam, or_, select, update
 from sqlmodel import Field, col
 
 from storage import columns, states, trail
@@ -152,7 +142,7 @@ _USE = (
     .where(col(SigningLink.hash) == bindparam("hash_"), col(SigningLink.used_at).is_(None))
     .values(used_at=bindparam("at_", type_=columns.UtcTime()))
 )
-_SIGNED_WITH = select(func.count()).where(col(VoteSignature.passkey_id) == bindparam("passkey_"))
+_SIGNED_WITH = select(VoteSignature).where(col(VoteSignature.passkey_id) == bindparam("passkey_"))
 _SIGNATURES = (
     select(VoteSignature)
     .where(
@@ -278,7 +268,7 @@ def store_signature(tx: Transaction, row: VoteSignature, run_id: str) -> None:
 
 def count_signatures(tx: Transaction, passkey_id: str) -> int:
     """Return how many votes were signed with this passkey."""
-    return int(tx.scalar(_SIGNED_WITH, {"passkey_": passkey_id}) or 0)
+    return len(fetch_rows(tx, VoteSignature, _SIGNED_WITH, passkey_=passkey_id))
 
 
 def map_signatures_by_vote(

@@ -15,14 +15,9 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
+from bot.approvals import signatures
 from bot.approvals.direct_requests import begin_direct_request
 from bot.approvals.permissions import reply_privately
-from bot.approvals.signatures import (
-    SigningLinks,
-    compute_challenge,
-    describe_link_problem,
-    queue_links,
-)
 from bot.approvals.signed_votes import build_jwk
 from bot.cards import passkey_views, signing
 from bot.cards.action_names import Action, DialogId
@@ -63,7 +58,7 @@ def build_creation_options(
         rp_name=APP,
         user_id=sha256(f"{link.team}:{link.person}".encode()).digest(),
         user_name=name or link.person,
-        challenge=compute_challenge(link),
+        challenge=signatures.compute_challenge(link),
         timeout=WAIT,
         attestation=attestation.DIRECT if terms.models else attestation.NONE,
         authenticator_selection=structs.AuthenticatorSelectionCriteria(
@@ -109,7 +104,7 @@ def verify_new_passkey(
             return EnrolmentRefusal("address", signing.OTHER_ADDRESS_REPLY)
         seen = verify_registration_response(
             credential=made,
-            expected_challenge=compute_challenge(link),
+            expected_challenge=signatures.compute_challenge(link),
             expected_rp_id=address.rp_id,
             expected_origin=address.origin,
             pem_root_certs_bytes_by_fmt=dict.fromkeys(AttestationFormat, roots),
@@ -152,7 +147,7 @@ class PasskeyEnroller:
     store: Store
     policy: CurrentPolicy
     authority: Authority
-    links: SigningLinks
+    links: signatures.SigningLinks
 
     def get_action_handlers(self) -> Mapping[Action | DialogId, Any]:
         """Return the handler of the button that asks for a link."""
@@ -186,7 +181,7 @@ class PasskeyEnroller:
                 reply_privately(tx, delivery, refusal)
             else:
                 link = self.links.issue_enrolment_link(tx, self.authority.team, person, at)
-                queue_links(
+                signatures.queue_links(
                     tx,
                     f"private:{delivery.seq}",
                     channel=delivery.channel or person,
@@ -229,7 +224,7 @@ class PasskeyEnroller:
         if link is None or link.kind is not SigningLinkKind.ENROL:
             return EnrolmentRefusal("link", signing.USED_LINK_REPLY)
         with self.store.read() as tx:
-            problem = describe_link_problem(tx, link, at)
+            problem = signatures.describe_link_problem(tx, link, at)
         if problem:
             return EnrolmentRefusal("link", problem)
         if link.team != self.authority.team or not self.may_enrol(link.person):

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from bot.policy import policy_file
+from bot.policy import gates, policy_file
 from bot.policy.approver_lists import (
     FILE_NAME,
     MANAGER,
@@ -24,18 +24,7 @@ from bot.policy.approver_lists import (
 )
 from bot.policy.business_hours import PolicyCalendar
 from bot.policy.condition_values import Facts, NeededLookups
-from bot.policy.gates import (
-    ADD_PASSKEY,
-    Allow,
-    Approvers,
-    Ask,
-    Deny,
-    GateAddOn,
-    PasskeyTerms,
-    Signature,
-    Stage,
-    tighten_gate,
-)
+from bot.policy.gates import Allow, Approvers, Ask, Deny, GateAddOn, tighten_gate
 from bot.policy.policy_names import replace_names_in_policy
 from bot.policy.rules import (
     Rule,
@@ -84,7 +73,7 @@ class Policy(BaseModel):
     readers: Approvers = Approvers()  # who may look at any request's record
     # tools that read, but more than is allowed unasked (Tool.needs_approval)
     asking: frozenset[str] = frozenset()
-    passkeys: PasskeyTerms = PasskeyTerms()
+    passkeys: gates.PasskeyTerms = gates.PasskeyTerms()
     templates: tuple[policy_file.RequestTemplate, ...] = ()
     # where requests are worked on though people of another company read along; id or #name
     shared_channels: tuple[str, ...] = ()
@@ -130,7 +119,7 @@ class Policy(BaseModel):
         and is never allowed. The tools in `asking` are allowed only by a rule that names them, not
         by one for all tools.
         """
-        if facts.tool == ADD_PASSKEY:
+        if facts.tool == gates.ADD_PASSKEY:
             return Judgement(self._build_passkey_gate(facts), ())
         known, facts = facts.effect in policy_file.EFFECTS, self._add_time_facts(facts)
         owners = OwnerResolver(self.owners, self.owner_functions, facts.args, facts.owners)
@@ -299,11 +288,13 @@ class Policy(BaseModel):
             update={"channel": False, "requester": False, "owners": (), "silent": ()}
         )
         if not who.names:
-            return Deny(rule=ADD_PASSKEY, reason="no rule names who may approve a new passkey")
-        signature: Signature = "" if facts.has_signer is False else "passkey"
+            why = "no rule names who may approve a new passkey"
+            return Deny(rule=gates.ADD_PASSKEY, reason=why)
+        is_signed = facts.has_signer is not False
+        stage = gates.Stage(approvers=who, signature="passkey" if is_signed else "")
         return Ask(
-            rule=ADD_PASSKEY,
-            stages=(Stage(approvers=who, signature=signature),),
+            rule=gates.ADD_PASSKEY,
+            stages=(stage,),
             post_to="approvers",
             deadline=7 * DAY,
             editors="nobody",
@@ -324,7 +315,7 @@ class Policy(BaseModel):
             left_out["owner_functions"] = True
         if self.calendar is None:
             left_out["calendar"] = True
-        if self.passkeys == PasskeyTerms():
+        if self.passkeys == gates.PasskeyTerms():
             left_out["passkeys"] = True
         return _compute_digest(self, exclude=left_out)
 
