@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tests.runs.fakes import ANA, BEN, CLEO, DAN
+
 _BASE = '[defaults]\napprovers = ["@shop-leads"]\ndeadline = "1h"\n'
 _FREE = '\n[[rule]]\ntool = "free"\nverdict = "allow"\n'
+ALONE = (ANA, BEN, CLEO)
+_TWO = "quorum = 2\n"
 _NOTE = '\n[[rule]]\ntool = "note"\n'
 
 
@@ -19,11 +23,24 @@ class Terms:
     allows: tuple[str, ...] = ("free", "peek", "ask_person", "desk")
     denies: tuple[str, ...] = ()
     remembers: tuple[str, ...] = ()
+    alone: tuple[str, ...] = ()  # who runs it without approval
 
 
 POLICIES = (
     Terms("one", _BASE + _FREE),
-    Terms("two", _BASE + "quorum = 2\n" + _FREE, quorum=2),
+    Terms("two", _BASE + _TWO + _FREE, quorum=2),
+    Terms(
+        "glass",
+        _BASE + _TWO + f'reminders = ["10m"]\nbreak_glass = {list(ALONE)}\n' + _FREE,
+        quorum=2,
+        alone=ALONE,
+    ),
+    Terms(
+        "other glass",
+        _BASE + _TWO + f'break_glass = ["{DAN}"]\n' + _FREE,
+        quorum=2,
+        alone=(DAN,),
+    ),
     Terms("editor", _BASE + "editor_counts = true\n" + _FREE),
     Terms(
         "open",
