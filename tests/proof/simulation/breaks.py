@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 from unittest.mock import patch
 
 from bot.approvals import call_gates, deadlines, permissions
 from bot.policy import tally as tallying
 from bot.policy.authority import Authority, Permission
+from bot.policy.business_hours import StartTime
 from bot.policy.gates import load_gate
 from bot.runs import turns, worker
 from bot.runs.executor import CallExecutor
 from bot.slack.sender import MessageSender
-from storage import decisions, inbox, moves, schedule
+from storage import calls, decisions, inbox, moves, schedule
 from storage.states import VoteOutcome
 
 Break = Callable[[], Any]  # returns what puts it in place while it is entered
@@ -43,6 +45,16 @@ def anybody_may_break_the_glass() -> Any:
 def who_ran_it_may_look() -> Any:
     """Whoever ran a call without approval may look at it, if they could have approved it."""
     return patch.object(permissions, "find_break_glass_vote", lambda _votes: None)
+
+
+def what_is_approved_for_later_starts_at_once() -> Any:
+    """The time that the policy names is not waited for."""
+    return patch.object(StartTime, "find_next", lambda _self, after: after + timedelta(seconds=1))
+
+
+def nobody_can_stop_it() -> Any:
+    """A rejection of what is approved for later does not count any more."""
+    return patch.object(calls, "is_scheduled", lambda _call: False)
 
 
 def nobody_is_asked_to_look() -> Any:
@@ -139,6 +151,8 @@ BREAKS: tuple[Break, ...] = (
     anybody_may_approve,
     anybody_may_break_the_glass,
     who_ran_it_may_look,
+    what_is_approved_for_later_starts_at_once,
+    nobody_can_stop_it,
     nobody_is_asked_to_look,
     policy_is_not_asked_again,
     deadlines_fall_first,

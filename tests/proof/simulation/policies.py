@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from tests.runs.fakes import ANA, BEN, CLEO, DAN
 
@@ -24,6 +25,7 @@ class Terms:
     denies: tuple[str, ...] = ()
     remembers: tuple[str, ...] = ()
     alone: tuple[str, ...] = ()  # who runs it without approval
+    starts: timedelta | None = None  # how long after midnight, in UTC, what is approved starts
 
 
 POLICIES = (
@@ -40,6 +42,13 @@ POLICIES = (
         _BASE + _TWO + f'break_glass = ["{DAN}"]\n' + _FREE,
         quorum=2,
         alone=(DAN,),
+    ),
+    Terms("later", _BASE + 'run_at = "14:30 UTC"\n' + _FREE, starts=timedelta(hours=14.5)),
+    Terms(
+        "glass, later",
+        _BASE + f'run_at = "13:00 UTC"\nbreak_glass = {list(ALONE)}\n' + _FREE,
+        alone=ALONE,
+        starts=timedelta(hours=13),
     ),
     Terms("editor", _BASE + "editor_counts = true\n" + _FREE),
     Terms(

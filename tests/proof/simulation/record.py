@@ -132,13 +132,13 @@ class Record:
         if to == "approved":
             stands.may_run = True
         elif to == "running":
-            self._started(call, stands, policy)
+            self._started(call, stands, policy, now)
         elif to == "pending":
             stands.may_run = False
         elif event == "call.expired":
             self._expired(call, now)
 
-    def _started(self, call: str, stands: Stands, policy: str) -> None:
+    def _started(self, call: str, stands: Stands, policy: str, now: datetime) -> None:
         """Check that it was approved for this start, by enough people, as it is shown."""
         self.expect(stands.may_run, f"{call} starts a second time on one approval")
         stands.may_run, stands.starts = False, stands.starts + 1
@@ -177,6 +177,15 @@ class Record:
         people = {v["for_person"] or v["person"] for v in given if v["verb"] == "approve"}
         # once something was rejected, those who could reject it are asked about what is allowed
         quorum = 1 if stands.tool in terms.allows and gate.get("would_allow") else terms.quorum
+        again = self.one(
+            "SELECT count(*) FROM audit WHERE call_id = ? AND event = 'call.unknown'", call
+        )
+        if terms.starts and json.loads(row["gate"]).get("run_at") and not again[0]:
+            last = EPOCH + timedelta(microseconds=max(vote["created_at"] for vote in given))
+            midnight = last.replace(hour=0, minute=0, second=0, microsecond=0)
+            start = midnight + terms.starts
+            start += timedelta(days=1) if start <= last else timedelta()
+            self.expect(now >= start, f"{call} starts at {now}, approved at {last}")
         enough = len(people) >= quorum
         self.expect(enough, f"{call} {stands.tool} starts with {people}, under {terms.name}")
 
