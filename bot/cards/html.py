@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from functools import partial
 
 from bot.cards import slack_text
 from bot.cards.block_kit import Json
 
 # what is pressed, chosen or typed into says nothing about the call
-_INTERACTIVE = frozenset({"actions", "context_actions", "input"})
+_INTERACTIVE = frozenset({"actions", "input"})
 _TAGS = {
     "rich_text_section": "p",
     "rich_text_quote": "blockquote",
@@ -45,30 +46,47 @@ def render_blocks_as_html(blocks: Iterable[Json], find_name: NameFinder) -> str:
     People, groups and channels are shown by name, links with the address they lead to, and times in
     UTC. Raises UnknownBlockError.
     """
-    drawn = (_render_block(each, find_name) for each in blocks if each["type"] not in _INTERACTIVE)
-    return "\n".join(drawn)
+    shown = (each for each in blocks if each["type"] not in _INTERACTIVE)
+    return "\n".join(_render(each, find_name) for each in shown)
 
 
-def _render_block(block: Json, find_name: NameFinder) -> str:
-    match block["type"]:
-        case "header":
-            return _element("h2", _render_text(block["text"], find_name))
-        case "section" if "fields" not in block:
-            return _element("p", _render_text(block["text"], find_name))
-        case "section" if "text" not in block:
-            return _render_text_group("fields", block["fields"], find_name)
-        case "context":
-            return _render_text_group("small", block["elements"], find_name)
-        case "divider":
+def _render(thing: Json, find_name: NameFinder) -> str:
+    """Draw a block, or a part of one."""
+    draw = partial(_render, find_name=find_name)
+    match thing:
+        case {"type": "divider"}:
             return "<hr>"
-        case "rich_text":
-            return "".join(_render_rich_element(each, find_name) for each in block["elements"])
-    raise UnknownBlockError(f"a block {block['type']!r}")
-
-
-def _render_text_group(name: str, texts: Sequence[Json], find_name: NameFinder) -> str:
-    inner = "".join(_element("p", _render_text(each, find_name)) for each in texts)
-    return f'<div class="{name}">{inner}</div>'
+        case {"type": "header", "text": text}:
+            return _element("h2", draw(text))
+        case {"type": "section", "text": text} if "fields" not in thing:
+            return _element("p", draw(text))
+        case {"type": "section", "fields": texts} if "text" not in thing:
+            return f'<div class="fields">{_join("p", map(draw, texts))}</div>'
+        case {"type": "context", "elements": texts}:
+            return f'<div class="small">{_join("p", map(draw, texts))}</div>'
+        case {"type": "rich_text", "elements": parts}:
+            return "".join(map(draw, parts))
+        case {"type": "rich_text_list", "elements": lines}:
+            return f"<ul>{_join('li', map(draw, lines))}</ul>"
+        case {"type": named, "elements": leaves} if named in _TAGS:
+            return _element(_TAGS[named], "".join(map(draw, leaves)))
+        case {"type": "plain_text", "text": text}:
+            return _escape(text)
+        case {"type": "mrkdwn", "text": text}:
+            return _render_mrkdwn(text, find_name)
+        case {"type": "text", "text": text}:
+            tags = [tag for style, tag in _STYLES if thing.get("style", {}).get(style)]
+            opened, closed = (f"<{each}>" for each in tags), (f"</{each}>" for each in tags[::-1])
+            return "".join([*opened, _escape(text), *closed])
+        case {"type": "user", "user_id": person}:
+            return _render_name("@", person, find_name)
+        case {"type": "channel", "channel_id": channel}:
+            return _render_name("#", channel, find_name)
+        case {"type": "date", "timestamp": at, "fallback": words}:
+            return _render_time(at, words)
+        case {"type": "link", "url": url}:
+            return _render_link(url, thing.get("text", ""))
+    raise UnknownBlockError(f"{thing['type']!r} cannot be drawn")
 
 
 def _element(tag: str, inner: str) -> str:
@@ -77,14 +95,8 @@ def _element(tag: str, inner: str) -> str:
     return f'<{tag} dir="auto">{first}{inner}</{tag}>'
 
 
-def _render_text(text: Json, find_name: NameFinder) -> str:
-    """Draw a text object: plain text as it is, mrkdwn as Slack formats it."""
-    match text["type"]:
-        case "plain_text":
-            return _escape(text["text"])
-        case "mrkdwn":
-            return _render_mrkdwn(text["text"], find_name)
-    raise UnknownBlockError(f"a text {text['type']!r}")
+def _join(tag: str, parts: Iterable[str]) -> str:
+    return "".join(_element(tag, each) for each in parts)
 
 
 def _render_mrkdwn(text: str, find_name: NameFinder) -> str:
@@ -139,33 +151,3 @@ def _render_link(url: str, label: str) -> str:
         return f"{seen} ({target})" if label else target
     link = f'<a href="{target}" rel="noreferrer noopener" target="_blank">{seen or target}</a>'
     return link if label in ("", url) else f"{link} ({target})"
-
-
-def _render_rich_element(element: Json, find_name: NameFinder) -> str:
-    if element["type"] == "rich_text_list":
-        lines = (_render_rich_element(each, find_name) for each in element["elements"])
-        return f"<ul>{''.join(f'<li>{each}</li>' for each in lines)}</ul>"
-    if element["type"] not in _TAGS:
-        raise UnknownBlockError(f"an element {element['type']!r}")
-    inner = "".join(_render_leaf(each, find_name) for each in element["elements"])
-    return _element(_TAGS[element["type"]], inner)
-
-
-def _render_leaf(leaf: Json, find_name: NameFinder) -> str:
-    match leaf["type"]:
-        case "text":
-            drawn = _escape(leaf["text"])
-        case "user":
-            drawn = _render_name("@", leaf["user_id"], find_name)
-        case "channel":
-            drawn = _render_name("#", leaf["channel_id"], find_name)
-        case "date":
-            drawn = _render_time(leaf["timestamp"], leaf["fallback"])
-        case "link":
-            drawn = _render_link(leaf["url"], leaf.get("text", ""))
-        case unknown:
-            raise UnknownBlockError(f"a part {unknown!r}")
-    for style, tag in _STYLES:
-        if leaf.get("style", {}).get(style):
-            drawn = f"<{tag}>{drawn}</{tag}>"
-    return drawn
