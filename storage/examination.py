@@ -14,6 +14,7 @@ from sqlmodel import col
 from storage import trail
 from storage.digest import AuditChainSealer, AuditHead
 from storage.models import PURGED, Audit, Call, Revision, Run, Vote
+from storage.passkeys import VoteSignature
 from storage.personal_data import FORGOTTEN
 from storage.transaction import Transaction, fetch_rows
 
@@ -39,7 +40,7 @@ class _AuditClaims:
     """What the audit says about the other tables."""
 
     status: dict[str, str] = field(default_factory=dict)  # of calls and runs, by id
-    votes: Counter[tuple[str, int, str, str]] = field(default_factory=Counter)
+    votes: Counter[tuple[str, int, str, str, str]] = field(default_factory=Counter)
     # of arguments, by revision: the seal, and the id of its key
     sealed: dict[tuple[str, int], tuple[str, str]] = field(default_factory=dict)
     purged: dict[str, datetime] = field(default_factory=dict)  # requests, with when
@@ -108,7 +109,8 @@ def _collect_claims(row: Audit, data: dict[str, Any], said: _AuditClaims) -> Non
     if "sealed" in data and "revision" in data:
         said.sealed[row.call_id, data["revision"]] = (data["sealed"], row.key_id)
     if "vote" in data:
-        said.votes[row.call_id, data["revision"], row.actor, data["vote"]] += 1
+        signed = data.get("passkey", "")
+        said.votes[row.call_id, data["revision"], row.actor, data["vote"], signed] += 1
 
 
 def _compare_with_head_file(
@@ -143,8 +145,11 @@ def _compare_rows(tx: Transaction, found: ExaminationResult, said: _AuditClaims)
                 found.add_problem(f"{name} {key} is {status}, and the audit does not say so")
     for key in said.status:
         found.add_problem(f"the audit speaks of {key}, which is not there")
-    columns = (Vote.call_id, Vote.revision, Vote.person, Vote.verb)
-    votes = Counter(tx.execute(select(*map(col, columns))))
+    names = ("call_id", "revision", "person", "verb", "passkey_id")
+    votes = Counter(tx.execute(select(*(col(getattr(Vote, name)) for name in names))))
+    kept = Counter(tx.execute(select(*(col(getattr(VoteSignature, name)) for name in names))))
+    for vote in Counter({each: n for each, n in votes.items() if each[4]}) - kept:
+        found.add_problem(f"the signature of {vote[2]}'s vote on call {vote[0]} is not there")
     for vote in votes - said.votes:
         found.add_problem(f"the audit knows nothing of {vote[2]}'s vote on call {vote[0]}")
     for vote in said.votes - votes:

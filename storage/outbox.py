@@ -181,12 +181,16 @@ def queue_private_message(
     person: str,
     text: str,
     mrkdwn: bool = False,
+    **more: Any,
 ) -> None:
-    """Add a message that only `person` sees; `mrkdwn`: whether its text is formatted."""
+    """Add a message that only `person` sees; `mrkdwn`: whether its text is formatted.
+
+    `more`: of its body, as the drawing needs it.
+    """
     row = Message(
         key=key, kind=MessageKind.PRIVATE, channel=channel, thread_ts=thread_ts, recipient=person
     )
-    row.body = dump_message_body({"text": text, "mrkdwn": mrkdwn})
+    row.body = dump_message_body({"text": text, "mrkdwn": mrkdwn, **more})
     queue_message(tx, row)
 
 

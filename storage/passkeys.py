@@ -8,19 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from hashlib import sha256
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Index,
-    UniqueConstraint,
-    and_,
-    bindparam,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import BigInteger, Column, Index, UniqueConstraint, bindparam, or_, select, update
 from sqlmodel import Field, col
 
 from storage import columns, states, trail
@@ -125,7 +116,7 @@ _USED = (
         col(Passkey.revoked_at).is_(None),
         or_(  # one that does not count says 0 for ever
             col(Passkey.sign_count) < bindparam("count_"),
-            and_(col(Passkey.sign_count) == bindparam("count_"), col(Passkey.sign_count) == 0),
+            (col(Passkey.sign_count) == bindparam("count_")) & (col(Passkey.sign_count) == 0),
         ),
     )
     .values(
@@ -237,9 +228,14 @@ def use_signing_link(tx: Transaction, row: SigningLink, at: datetime) -> bool:
     return tx.execute(_USE, {"hash_": row.hash, "at_": at}).rowcount == 1
 
 
-def store_signature(tx: Transaction, row: VoteSignature) -> None:
-    """Store the signature of a vote; the vote itself is stored beside it."""
+def store_signature(tx: Transaction, row: VoteSignature, run_id: str) -> None:
+    """Store the signature of a vote, with its audit row; the vote itself is stored beside it."""
     insert_row(tx, row)
+    data = {"passkey": row.passkey_id, "statement": sha256(row.statement.encode()).hexdigest()}
+    at, actor, call_id = row.created_at, row.person, row.call_id
+    trail.record_event(
+        tx, "call.signed", at=at, actor=actor, run_id=run_id, call_id=call_id, data=data
+    )
 
 
 def map_signatures_by_vote(

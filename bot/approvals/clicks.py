@@ -12,14 +12,9 @@ from typing import Any
 from bot.approvals.edits import Edit, EditHandler, ForbiddenEdit, UnchangedEdit
 from bot.approvals.permissions import DeliverySettler
 from bot.approvals.votes import VoteHandler
-from bot.cards import button_codec, sentences
+from bot.cards import button_codec, review_dialog, sentences
 from bot.cards.action_names import Action, DialogId
 from bot.cards.field_layout import FieldErrors
-from bot.cards.review_dialog import (
-    parse_approval_submission,
-    parse_entered_words,
-    parse_rejection_reason,
-)
 from bot.policy.authority import Authority
 from storage.record import Delivery
 from storage.states import CallVerb, DeliveryKind
@@ -116,12 +111,12 @@ class ClickDispatcher:
     ) -> None:
         match dialog:
             case button_codec.DialogSubject(DialogId.REVIEW, button_codec.CallTarget() as target):
-                note, chosen = parse_approval_submission(state)
+                note, chosen = review_dialog.parse_approval_submission(state)
                 self._votes.cast_votes(delivery, [target], CallVerb.APPROVE, note, remember=chosen)
             case button_codec.DialogSubject(
                 DialogId.REJECT, button_codec.CallTarget() | button_codec.CardTarget() as target
             ):
-                reason = parse_rejection_reason(state)
+                reason = review_dialog.parse_rejection_reason(state)
                 if not isinstance(reason, str):
                     self._replies.settle_silently(delivery, "invalid reason")
                 elif isinstance(target, button_codec.CardTarget):
@@ -132,7 +127,7 @@ class ClickDispatcher:
                 (DialogId.BREAK_GLASS | DialogId.OBJECT) as name,
                 button_codec.CallTarget() as target,
             ):
-                words = parse_entered_words(state)
+                words = review_dialog.parse_entered_words(state)
                 self._votes.cast_votes(delivery, [target], CallVerb(name), words)
             case button_codec.DialogSubject(DialogId.EDIT, button_codec.CallTarget() as target):
                 self._handle_edit(delivery, target, state)

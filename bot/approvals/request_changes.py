@@ -171,7 +171,7 @@ class RequestActionHandler:
         if not isinstance(outcome, decisions.AppliedDecision):
             return self._permissions.too_late_sentence(outcome, delivery.user)
         if signed:
-            signed.store_evidence(tx, delivery.received_at)
+            signed.store_evidence(tx, call, delivery.received_at)
         return signing.SIGNED_REPLY if signed else ""
 
     def cancel_request(self, delivery: Delivery, run_id: str) -> None:

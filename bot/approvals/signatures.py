@@ -22,20 +22,11 @@ from bot.cards import signing
 from bot.config.connection_settings import PageAddress, parse_page_address
 from bot.policy.gates import Ask, PasskeyTerms
 from countersign import receipts
-from storage import calls, inbox, outbox, passkeys, runs
+from storage import calls, inbox, outbox, passkeys, runs, states
 from storage.digest import canonical_json
 from storage.passkeys import Passkey, SigningLink
-from storage.record import Call, Delivery, Message, Transaction
-from storage.states import (
-    CallStatus,
-    CallVerb,
-    DeliveryKind,
-    DeliveryStatus,
-    MessageKind,
-    SigningLinkKind,
-    Surface,
-    UnknownCallResolution,
-)
+from storage.record import Call, Delivery, Transaction
+from storage.states import CallVerb, SigningLinkKind, Surface, UnknownCallResolution
 
 LIFETIMES = {
     SigningLinkKind.SIGN: timedelta(minutes=5),
@@ -57,56 +48,34 @@ def needs_signature(gate: Ask, verb: Decider, stages: Iterable[int]) -> bool:
 # What is signed.
 
 
-@dataclass(frozen=True, slots=True)
-class VoteStatement:
-    """What a person signs, in the order of its names: one decision about one call."""
-
-    approver: str
-    call: str
-    digest: str  # SHA-256 of what may run, the subject of the receipt
-    expires: str
-    gate: str  # SHA-256 of the gate that was shown
-    issued: str
-    nonce: str  # of the link
-    revision: int
-    right: str  # by whose right, where it is not their own
-    verb: str
-    workspace: str
-
-
 def build_statement(
-    tx: Transaction,
-    key: bytes,
-    call: Call,
-    verb: Decider,
-    person: str,
-    giver: str,
-    *,
-    nonce: str,
-    issued: datetime,
+    tx: Transaction, key: bytes, call: Call, link: SigningLink, giver: str, nonce: str
 ) -> str:
-    """Return the canonical JSON of what this person signs for the call as it is now."""
+    """Return the canonical JSON of what the link's person signs for the call as it is now.
+
+    `giver`: by whose right, "" for their own.
+    """
     run, current = runs.find_run(tx, call.run_id), calls.find_revision(tx, call.id, call.revision)
     assert run is not None
     assert current is not None
-    again = verb is UnknownCallResolution.AGAIN  # it approves the next revision, which is the same
+    again = link.verb == UnknownCallResolution.AGAIN  # approves the next revision, which is equal
     revision = call.revision + again
     number = compute_receipt_nonce(key, call, revision)
-    subject = receipts.compute_subject_digest(call.tool, json.loads(current.arguments), number)
-    said = VoteStatement(
-        approver=person,
-        call=call.id,
-        digest=subject,
-        expires=(issued + LIFETIMES[SigningLinkKind.SIGN]).isoformat(),
-        gate=sha256(call.gate.encode()).hexdigest(),
-        issued=issued.isoformat(),
-        nonce=nonce,
-        revision=revision,
-        right=giver,
-        verb=CallVerb.APPROVE if again else verb,
-        workspace=run.team,
-    )
-    return canonical_json(asdict(said))
+    said = {
+        "workspace": run.team,
+        "call": call.id,
+        "revision": revision,
+        # of what may run: the subject of the receipt
+        "digest": receipts.compute_subject_digest(call.tool, json.loads(current.arguments), number),
+        "gate": sha256(call.gate.encode()).hexdigest(),
+        "verb": CallVerb.APPROVE if again else link.verb,
+        "approver": link.person,
+        "right": giver,
+        "nonce": nonce,
+        "issued": link.issued_at.isoformat(),
+        "expires": link.expires_at.isoformat(),
+    }
+    return canonical_json(said)
 
 
 def compute_challenge(link: SigningLink) -> bytes:
@@ -166,50 +135,44 @@ class SigningLinks:
         """Store a link by which this person may add a passkey, and return its button."""
         nonce = secrets.token_hex(16)
         said = {"enrol": person, "issued": at.isoformat(), "nonce": nonce, "workspace": team}
-        kind, text = SigningLinkKind.ENROL, canonical_json(said)
-        self._store(tx, kind, nonce, team=team, person=person, statement=text, issued_at=at)
+        link = self._build_link(SigningLinkKind.ENROL, nonce, team, person, at)
+        link.statement = canonical_json(said)
+        passkeys.store_signing_link(tx, link)
         about = "A passkey is the fingerprint, face or PIN of one of your devices."
-        return signing.LinkButton(kind, nonce, "Add a passkey", about)
+        return signing.LinkButton(link.kind, nonce, "Add a passkey", about)
 
     def issue_signing_link(
         self,
         tx: Transaction,
+        delivery: Delivery,
         call: Call,
-        verb: Decider,
-        person: str,
         giver: str,
-        *,
+        verb: Decider,
         reason: str,
         effect: str,
-        at: datetime,
     ) -> signing.LinkButton:
-        """Store a link by which this person may sign that decision, and return its button."""
-        nonce, kind = secrets.token_hex(16), SigningLinkKind.SIGN
-        run = runs.find_run(tx, call.run_id)
-        text = build_statement(tx, self.key, call, verb, person, giver, nonce=nonce, issued=at)
-        self._store(
-            tx,
-            kind,
-            nonce,
-            team=run.team if run else "",
-            person=person,
-            call_id=call.id,
-            revision=call.revision,
-            verb=verb,
-            reason=reason,
-            statement=text,
-            issued_at=at,
-        )
-        return signing.LinkButton(kind, nonce, "Open and sign", effect)
+        """Store a link by which who clicked may sign that decision, and return its button.
 
-    def _store(self, tx: Transaction, kind: SigningLinkKind, nonce: str, **columns: Any) -> None:
-        row = SigningLink(
+        `giver`: by whose right, "" for their own.
+        """
+        nonce, at = secrets.token_hex(16), delivery.received_at
+        link = self._build_link(SigningLinkKind.SIGN, nonce, delivery.team, delivery.user, at)
+        link.call_id, link.revision, link.verb, link.reason = call.id, call.revision, verb, reason
+        link.statement = build_statement(tx, self.key, call, link, giver, nonce)
+        passkeys.store_signing_link(tx, link)
+        return signing.LinkButton(link.kind, nonce, "Open and sign", effect)
+
+    def _build_link(
+        self, kind: SigningLinkKind, nonce: str, team: str, person: str, at: datetime
+    ) -> SigningLink:
+        return SigningLink(
             hash=hash_token(self._build_token(kind, nonce)),
             kind=kind,
-            expires_at=columns["issued_at"] + LIFETIMES[kind],
-            **columns,
+            team=team,
+            person=person,
+            issued_at=at,
+            expires_at=at + LIFETIMES[kind],
         )
-        passkeys.store_signing_link(tx, row)
 
 
 def queue_links(
@@ -223,18 +186,9 @@ def queue_links(
     buttons: Sequence[signing.LinkButton],
 ) -> None:
     """Add a message that only `person` sees, with a button for each of the links."""
-    body = {"text": text, "mrkdwn": True, "links": [asdict(each) for each in buttons]}
-    outbox.queue_message(
-        tx,
-        Message(
-            key=key,
-            kind=MessageKind.PRIVATE,
-            channel=channel,
-            thread_ts=thread_ts,
-            recipient=person,
-            body=outbox.dump_message_body(body),
-        ),
-    )
+    place = {"channel": channel, "thread_ts": thread_ts, "person": person}
+    links = [asdict(each) for each in buttons]
+    outbox.queue_private_message(tx, key, **place, text=text, mrkdwn=True, links=links)
 
 
 # What the page posts, and what becomes of it.
@@ -282,7 +236,7 @@ def build_page_delivery(link: SigningLink, credential: Mapping[str, Any]) -> Del
     said = {"link": link.hash, "call": link.call_id, "credential": dict(credential)}
     return Delivery(
         key=f"sign:{link.hash}",
-        kind=DeliveryKind.SIGNATURE if signs else DeliveryKind.ENROLMENT,
+        kind=states.DeliveryKind.SIGNATURE if signs else states.DeliveryKind.ENROLMENT,
         team=link.team,
         user=link.person,
         surface=Surface.PAGE,
@@ -301,7 +255,7 @@ def describe_link_problem(tx: Transaction, link: SigningLink, at: datetime) -> s
     call = calls.find_call(tx, link.call_id)
     if call is not None and call.revision == link.revision:
         again = link.verb == UnknownCallResolution.AGAIN
-        if call.status is not (CallStatus.UNKNOWN if again else CallStatus.PENDING):
+        if call.status is not (states.CallStatus.UNKNOWN if again else states.CallStatus.PENDING):
             return signing.DECIDED_SINCE_REPLY
         if call.deadline is None or at < call.deadline:
             return ""
@@ -323,7 +277,7 @@ def find_outcome(tx: Transaction, link: SigningLink) -> PageOutcome:
     found = inbox.find_delivery(tx, f"sign:{link.hash}")
     if found is None:
         return PageOutcome(is_stored=False)
-    if found.status is DeliveryStatus.NEW:
+    if found.status is states.DeliveryStatus.NEW:
         return PageOutcome(is_stored=True)
     text = found.answer or signing.FAILED_PAGE_REPLY
     return PageOutcome(True, True, link.used_at is not None, text)

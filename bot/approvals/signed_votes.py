@@ -10,22 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+from bot.approvals import signatures
 from bot.approvals.call_state import describe_call_effect
-from bot.approvals.permissions import (
-    PermissionChecker,
-    record_refused_action,
-    reply_privately,
-)
-from bot.approvals.signatures import (
-    Decider,
-    SigningLinks,
-    build_statement,
-    compute_challenge,
-    list_signing_passkeys,
-    queue_links,
-)
+from bot.approvals.permissions import PermissionChecker, record_refused_action, reply_privately
+from bot.approvals.signatures import Decider, SigningLinks
 from bot.cards import signing
 from bot.cards.button_codec import CallTarget
 from bot.policy.authority import Denial, LookupFailedError
@@ -55,14 +45,15 @@ class SignedDecision:
 
     def fits_call(self, tx: Transaction, key: bytes, call: Call, giver: str) -> bool:
         """Return whether the call, and the right to decide, are still what the person signed."""
-        verb, at = _read_verb(self.link), self.link.issued_at
         nonce = json.loads(self.link.statement)["nonce"]
-        now = build_statement(tx, key, call, verb, self.link.person, giver, nonce=nonce, issued=at)
-        return now == self.link.statement
+        return (
+            signatures.build_statement(tx, key, call, self.link, giver, nonce)
+            == self.link.statement
+        )
 
-    def store_evidence(self, tx: Transaction, at: datetime) -> None:
+    def store_evidence(self, tx: Transaction, call: Call, at: datetime) -> None:
         """Store the signature of the vote that was cast with it; the link and counter are used."""
-        passkeys.store_signature(tx, self.evidence)
+        passkeys.store_signature(tx, self.evidence, call.run_id)
         if not (
             passkeys.use_signing_link(tx, self.link, at)
             and passkeys.record_passkey_use(
@@ -112,19 +103,19 @@ class SignatureRequester:
         at, person, team = delivery.received_at, delivery.user, delivery.team
         terms = self.policy.policy.passkeys
         text, buttons = signing.SIGN_REPLY, []
-        if list_signing_passkeys(tx, team, person, terms, at):
+        if signatures.list_signing_passkeys(tx, team, person, terms, at):
+            issue = self.links.issue_signing_link
             for call, giver in wanted:
                 effect = describe_call_effect(self.tools, tx, call)
-                issued = self.links.issue_signing_link(
-                    tx, call, verb, person, giver, reason=reason, effect=effect, at=at
-                )
-                buttons.append(issued)
-        elif any(each.counts_from is None for each in _list_own(tx, team, person)):
+                buttons.append(issue(tx, delivery, call, giver, verb, reason, effect))
+        elif any(
+            each.counts_from is None for each in passkeys.list_passkeys_of_person(tx, team, person)
+        ):
             return signing.NOT_COUNTED_YET_REPLY
         else:
             text = signing.ENROL_FIRST_REPLY
             buttons.append(self.links.issue_enrolment_link(tx, team, person, at))
-        queue_links(
+        signatures.queue_links(
             tx,
             f"sign:{delivery.seq}",
             channel=delivery.channel or person,
@@ -136,24 +127,7 @@ class SignatureRequester:
         return ""
 
 
-_list_own = passkeys.list_passkeys_of_person
-
-
 # Deciding what was signed.
-
-
-class SignedVoteCaster(Protocol):
-    """Casts a signed vote, and settles its delivery."""
-
-    def __call__(
-        self,
-        delivery: Delivery,
-        targets: list[CallTarget],
-        verb: CallVerb,
-        reason: str,
-        *,
-        signed: SignedDecision,
-    ) -> None: ...
 
 
 class SignatureHandler:
@@ -164,8 +138,8 @@ class SignatureHandler:
         store: Store,
         permissions: PermissionChecker,
         requester: SignatureRequester,
-        cast: SignedVoteCaster,
-        run_again: Callable[[Delivery, CallTarget, UnknownCallResolution, SignedDecision], None],
+        cast: Callable[..., None],
+        run_again: Callable[..., None],
     ) -> None:
         """`cast` and `run_again` decide as for a click, once the signature is found to fit."""
         self._store = store
@@ -190,7 +164,7 @@ class SignatureHandler:
             return
         target, verb = CallTarget(link.call_id, link.revision), _read_verb(link)
         if verb is AGAIN:
-            self._run_again(delivery, target, AGAIN, found)
+            self._run_again(delivery, target, AGAIN, signed=found)
         else:
             self._cast(delivery, [target], CallVerb(verb), link.reason, signed=found)
 
@@ -226,23 +200,21 @@ class SignatureHandler:
         self, credential: Mapping[str, Any], link: SigningLink, passkey: Passkey, at: datetime
     ) -> SignedDecision | SignatureRefusal:
         """Return the decision if the authenticator has signed it here, for this link alone."""
-        from webauthn import verify_authentication_response
-        from webauthn.helpers import base64url_to_bytes
-        from webauthn.helpers import parse_authentication_credential_json as parse
+        from webauthn import helpers, verify_authentication_response
 
         address = self._links.address
         if address is None:
             return SignatureRefusal("address", signing.OTHER_ADDRESS_REPLY)
         try:
-            said = parse(dict(credential))
+            said = helpers.parse_authentication_credential_json(dict(credential))
             if not _is_signed_at(said, address.origin, passkey.rp_id):
                 return SignatureRefusal("address", signing.OTHER_ADDRESS_REPLY)
             seen = verify_authentication_response(
                 credential=said,
-                expected_challenge=compute_challenge(link),
+                expected_challenge=signatures.compute_challenge(link),
                 expected_rp_id=passkey.rp_id,
                 expected_origin=address.origin,
-                credential_public_key=base64url_to_bytes(passkey.public_key),
+                credential_public_key=helpers.base64url_to_bytes(passkey.public_key),
                 credential_current_sign_count=0,  # a counter that went back is more than a mistake
             )
         except Exception:  # noqa: BLE001 - what the library cannot read is no signature
@@ -327,21 +299,16 @@ def build_jwk(public_key: str) -> dict[str, str]:
     it signs could not be checked.
     """
     from webauthn import helpers
-    from webauthn.helpers.decode_credential_public_key import (
-        DecodedEC2PublicKey,
-        DecodedOKPPublicKey,
-        DecodedRSAPublicKey,
-    )
 
-    key = helpers.decode_credential_public_key(helpers.base64url_to_bytes(public_key))
+    key: Any = helpers.decode_credential_public_key(helpers.base64url_to_bytes(public_key))
     encode = helpers.bytes_to_base64url
-    match key:
-        case DecodedEC2PublicKey(alg=-7, crv=1, x=x, y=y):
-            return {"crv": "P-256", "kty": "EC", "x": encode(x), "y": encode(y)}
-        case DecodedOKPPublicKey(alg=-8, crv=6, x=x):
-            return {"crv": "Ed25519", "kty": "OKP", "x": encode(x)}
-        case DecodedRSAPublicKey(alg=-257, n=n, e=e):
-            return {"e": encode(e), "kty": "RSA", "n": encode(n)}
+    match key.alg, getattr(key, "crv", None):
+        case -7, 1:
+            return {"crv": "P-256", "kty": "EC", "x": encode(key.x), "y": encode(key.y)}
+        case -8, 6:
+            return {"crv": "Ed25519", "kty": "OKP", "x": encode(key.x)}
+        case -257, None:
+            return {"e": encode(key.e), "kty": "RSA", "n": encode(key.n)}
     raise ValueError("the passkey's algorithm is none of ES256, RS256 and Ed25519")
 
 

@@ -346,7 +346,7 @@ class VoteHandler:
                 return decisions.StaleRevision(found.call)
         outcome = _cast_vote(tx, delivery, target, verb, reason, admission, signed)
         if signed and isinstance(outcome, decisions.AppliedDecision):
-            signed.store_evidence(tx, at)
+            signed.store_evidence(tx, outcome.call, at)
         return outcome
 
 

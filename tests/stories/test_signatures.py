@@ -13,6 +13,7 @@ from bot.approvals.signatures import (
     compute_challenge,
     parse_credential,
 )
+from storage.examination import examine_audit_and_rows
 from storage.models import Vote
 from storage.passkeys import VoteSignature
 from storage.states import CallStatus, CallVerb
@@ -129,6 +130,10 @@ def test_a_click_alone_is_no_vote_and_a_signature_is(harness: Harness, fakes: Fa
     assert signature.statement == link.statement
     [data] = noted(harness, call.run_id, "call.approved")
     assert (data["passkey"], data["surface"]) == (mine.id, "page")
+    [data] = noted(harness, call.run_id, "call.signed")
+    assert data["statement"] == compute_challenge(link).hex()
+    with harness.app.core.store.read() as tx:
+        assert not examine_audit_and_rows(tx, tx.chain, None, has_note=False).problems
 
 
 def test_a_signature_counts_once(harness: Harness, fakes: FakeTools) -> None:

@@ -14,6 +14,7 @@ from webauthn.helpers import base64url_to_bytes
 from bot.approvals.receipts import NoReceiptError, ReceiptWriter
 from client.tests.test_signed_votes import MAKERS
 from countersign import receipts
+from storage.examination import examine_audit_and_rows
 from tests.authenticator import Authenticator
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
@@ -102,5 +103,8 @@ def test_a_signature_that_is_gone_leaves_no_receipt(harness: Harness) -> None:
         tx.exec_driver_sql(f"DELETE FROM signature WHERE call_id = '{call.id}'")
         for statement in harness.app.core.store.database.list_create_trigger_statements():
             tx.exec_driver_sql(statement)
+    with harness.app.core.store.read() as tx:
+        [problem] = examine_audit_and_rows(tx, tx.chain, None, has_note=False).problems
+    assert problem == f"the signature of UANA00001's vote on call {call.id} is not there"
     with pytest.raises(NoReceiptError, match="signature of a vote is no longer"):
         receipt_of(harness, thread)

@@ -15,7 +15,8 @@ from sqlmodel import col
 
 from slack_sandbox.server import Sandbox
 from storage.examination import examine_audit_and_rows
-from storage.models import Audit, Call, Delivery, Message, Run
+from storage.models import Audit, Call, Delivery, Message, Run, Vote
+from storage.passkeys import SigningLink, VoteSignature
 from storage.states import DRAWN, CallStatus, DeliveryStatus, MessageStatus
 from storage.store import Store
 from storage.trail import AuditHeadFile, audit_head_file_path
@@ -56,9 +57,21 @@ def violations(story: Story, world: World) -> list[str]:
     store = world.store()
     try:
         found = [*_of_effects(story, world), *of_slack(world), *of_the_record(store, world)]
+        found += _of_signatures(world)
     finally:
         store.close()
     return found
+
+
+def _of_signatures(world: World) -> Iterator[str]:
+    """Each signed vote has its signature and used up one link, and no other signature is there."""
+    votes = {(v.call_id, v.revision, v.person, v.verb) for v in world.all(Vote) if v.passkey_id}
+    kept = [(s.call_id, s.revision, s.person, s.verb) for s in world.all(VoteSignature)]
+    used = [each for each in world.all(SigningLink) if each.used_at is not None]
+    if sorted(votes) != sorted(kept) or len(used) != len(kept):
+        yield f"{len(votes)} signed votes have {len(kept)} signatures by {len(used)} links"
+    if "signature" in world.policy and any(not v.passkey_id for v in world.all(Vote)):
+        yield "a vote was cast that nobody has signed"
 
 
 def _of_effects(story: Story, world: World) -> Iterator[str]:

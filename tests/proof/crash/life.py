@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
@@ -43,7 +44,7 @@ LATE = (
         "bot.mcp.server_connection",
         "bot.terminal.terminal",
     ),
-    *("storage.sqlite", "tzdata"),
+    *("storage.sqlite", "tzdata", "webauthn"),
 )
 FORKS.set_forkserver_preload(
     [*PRELOADED, *LATE, "tests.proof.crash.life", "tests.proof.crash.warm"]
@@ -100,6 +101,10 @@ class Life:
     def advance(self, seconds: float) -> None:
         """Move its clock."""
         self._ask("advance", seconds)
+
+    def do(self, what: Callable[..., Any], *given: Any) -> Any:
+        """Have it call this with its app and what is given; returns what came of it."""
+        return self._ask("do", what, *given)
 
     def stop(self) -> tuple[list[Step], bool]:
         """End it in an orderly way; return its steps, and whether it was struck."""
@@ -158,6 +163,8 @@ def _live(orders: Orders, line: Connection) -> None:
                 case ("advance", seconds):
                     clock.advance(seconds)
                     line.send(("", None))
+                case ("do", what, *given):
+                    line.send(("", what(app, *given)))
                 case ("stop",):
                     app.stop()
                     line.send(("", (steps.found, steps.struck)))

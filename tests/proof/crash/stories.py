@@ -19,6 +19,7 @@ from tests.proof.crash.minds import (
 from tests.proof.crash.outside import Change, Wait
 from tests.proof.crash.people import Act, Fill, Hear, Press, Say
 from tests.proof.crash.program import asks_claims_reports
+from tests.proof.crash.signing import Sign
 from tests.stories.steps import typed
 
 POLICY = """
@@ -49,6 +50,12 @@ approvers = ["@shop-leads"]
 tool = "note"
 verdict = "ask"
 remember = [{}]
+"""
+SIGNED = """
+[defaults]
+approvers = ["UANA00001", "UCLEO0001"]
+quorum = 2
+signature = "passkey"
 """
 STRICTER = """
 [defaults]
@@ -163,6 +170,14 @@ STORIES = (
         GLASS,
         may={"at once": 1},
         allowed=frozenset({"UANA00001"}),
+    ),
+    Story(
+        "signed by two",
+        proposes(_note("signed")),
+        lambda: [_say(), Sign("ana"), Sign("cleo"), Hear(ANSWER)],
+        SIGNED,
+        may={"signed": 1},
+        needs=2,
     ),
     Story(
         "plan whose second step fails",

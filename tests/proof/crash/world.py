@@ -187,6 +187,7 @@ class World:
                 "COUNTERSIGN_POLICY": str(self.folder / "policy.toml"),
                 "COUNTERSIGN_MODEL_BACKOFF": "0.05",
                 "COUNTERSIGN_LEASE": LEASE,
+                "COUNTERSIGN_URL": "https://approve.example.com",
                 **self._listening(),
             },
             self.policy,
