@@ -113,7 +113,8 @@ class ReceiptWriter:
         arguments = json.loads(shown.revision.arguments)
         until = call_state.find_approval_expiry(call)
         granted = call_state.find_grant_author_id(tx, call)
-        signed = map_signatures_by_vote(tx, call.id, call.revision)
+        is_signed = any(vote.passkey_id for vote in shown.votes)
+        signed = map_signatures_by_vote(tx, call.id, call.revision) if is_signed else {}
         decided: Json = {
             "tool": call.tool,
             "effect": call_state.describe_revision_effect(self._tools, call, shown.revision),

@@ -298,7 +298,7 @@ _COMPLAINTS = COMPLAINTS | {
     "date_type": "write a date, as 2026-12-25",
     "too_short": "name at least one",
     "too_long": "there are too many; name fewer",
-    "string_pattern_mismatch": "write plain text: up to 60 characters for a name, 300 for a reason",
+    "string_pattern_mismatch": "write plain text: a name of up to 60, a reason of 300, an AAGUID",
 }
 _MISSING = {
     "verdict": 'is missing; write "allow", "deny", "ask", "once" or "add"',
@@ -456,11 +456,9 @@ def build_passkey_terms(
     written: PasskeysEntry | None, problems: FileProblems
 ) -> gates.PasskeyTerms:
     """Return which passkeys count, as a file says it or by default."""
-    found = (written or PasskeysEntry()).model_dump(exclude={"alarm"})
-    alarm = written.alarm if written else None
-    return gates.PasskeyTerms(
-        **found, alarm=build_named_people(alarm, ("passkeys", "alarm"), problems)
-    )
+    entry = written or PasskeysEntry()
+    alarm = build_named_people(entry.alarm, ("passkeys", "alarm"), problems)
+    return gates.PasskeyTerms(**entry.model_dump(exclude={"alarm"}), alarm=alarm)
 
 
 # Requests that a policy prepares for people: a tool, with some of its fields fixed.
