@@ -291,7 +291,7 @@ def _assemble_app(
         slack_clients=(posting, reading),
         planner=planner,
         tool_pool=tool_pool,
-        endpoints=InboundConnections(core, bolt, reading),
+        endpoints=InboundConnections(core, bolt, reading, listeners, naming),
     )
 
 
@@ -420,16 +420,25 @@ def build_listeners(
 # How Slack's deliveries and programs' requests come in: by Socket Mode, by HTTP, or by both.
 
 NOT_INSTALLED = (
-    "COUNTERSIGN_HTTP and `countersign serve` need {0}: pip install 'countersign-bot[serve]'"
+    "COUNTERSIGN_HTTP, passkeys and `countersign serve` need {0}: "
+    "pip install 'countersign-bot[serve]'"
 )
 
 
 class InboundConnections:
     """The connections on which input arrives (Slack, HTTP); one per process."""
 
-    def __init__(self, core: Core, bolt: BoltApp, slack: SlackClient) -> None:
-        """`bolt` has the listeners; `slack` is asked whether the bot's token is still good."""
+    def __init__(
+        self,
+        core: Core,
+        bolt: BoltApp,
+        slack: SlackClient,
+        listeners: SlackListeners,
+        names: Directory,
+    ) -> None:
+        """`slack` is asked whether the bot's token is still good; `names` for people's names."""
         self._core, self._bolt, self._slack = core, bolt, slack
+        self._listeners, self._names = listeners, names
         self.socket: SocketModeConnection | None = None
         self.web: HttpServices | None = None
 
@@ -442,8 +451,9 @@ class InboundConnections:
         core, settings = self._core, self._core.settings
         own = {core.identity.user, core.identity.bot} - {""}
         over_http = settings.transport is Transport.HTTP
-        if settings.http is not None or over_http:
+        if settings.http is not None or over_http or self._needs_signing_pages():
             self.web = self._build_http_side()
+            self.web.add_signing_pages(self._listeners.store_delivery, self._names)
             if over_http:
                 self.web.add_slack_endpoint(self._bolt, own)
         if not over_http:
@@ -454,6 +464,11 @@ class InboundConnections:
             )
         if self.web is not None:
             self.web.start()
+
+    def _needs_signing_pages(self) -> bool:
+        """Return whether the policy asks for signatures, and people can sign here."""
+        asks = any(each.wants_signature for each in self._core.policy.policy.asks())
+        return asks and not self._core.build_signing_links().describe_problem()
 
     def _build_http_side(self) -> HttpServices:
         """Return the HTTP side, which listens already; raise StartupError if it cannot."""

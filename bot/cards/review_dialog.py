@@ -86,17 +86,17 @@ def render_send_back_dialog(target: CallTarget, *, title: str) -> block_kit.Json
     )
 
 
-def render_break_glass_dialog(call: CallView) -> block_kit.Json:
+def render_break_glass_dialog(call: CallView, *, asked: str = "") -> block_kit.Json:
     """Build the dialog to run a call without approval: all of the call, and a required reason.
 
-    It can be submitted only if all of the call fits.
+    `asked`: mrkdwn that says who asked. It can be submitted only if all of the call fits.
     """
     note = block_kit.mrkdwn(
         "🚨 *This runs at once, and nobody has approved it.* Your name and your reason stand on "
         "the card, and those who could have approved it are asked to look at it afterwards."
     )
     why = "Why can’t it wait?"
-    blocks = _render_review_blocks(call)
+    blocks = _render_review_blocks(call, asked)
     blocks.insert(1, block_kit.section_block("alone", note))
     blocks.append(
         block_kit.build_input_block(InputBlockId.WORDS, why, block_kit.build_text_input())

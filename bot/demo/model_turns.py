@@ -244,7 +244,7 @@ FEEDBACK = re.compile(r'Their feedback, quoted: "(.*)"', re.S)
 ANSWER = re.compile(r'Quoted: > "(.*)"$')
 LONGEST = 4_000  # characters of a request
 SHORT, MOST_LINES = 80, 20  # characters of a line, and lines, of a summary
-MOST_OF_REASON = 500  # characters that an approver is told
+CORRECTED = "This corrects what I proposed before."  # said to the approver
 
 
 @dataclass
@@ -485,7 +485,8 @@ def _build_corrected_turn(talk: Conversation, tools: dict[str, Values]) -> Turn:
     calls = []
     for made in again:
         values = {key: value for key, value in named.items() if key in made.arguments}
-        if why := made.arguments.get(REASON_FIELD):
-            values[REASON_FIELD] = f"{why} Then: “{talk.request}”."[:MOST_OF_REASON]
+        if REASON_FIELD in made.arguments:
+            why = str(made.arguments[REASON_FIELD]).removesuffix(CORRECTED).strip()
+            values[REASON_FIELD] = f"{why} {CORRECTED}".strip()
         calls.append((made.name, {**made.arguments, **values}))
     return Turn(calls=calls)

@@ -64,6 +64,13 @@ REASONS = {
     "goodwill": r"goodwill|sorry|gesture",
 }
 
+OWN_WORDS = {  # for the approver
+    "damaged": "Something in the order was damaged.",
+    "wrong_item": "Something in the order was wrong.",
+    "late": "The order came late.",
+    "goodwill": "It is a gesture of goodwill.",
+}
+
 
 @dataclass(frozen=True)
 class RequestedCall:
@@ -154,10 +161,8 @@ def _complete_call(name: str, values: Values, schema: Values, order: str) -> Req
         reason = why or f"As asked: {order}"
         values = values | {"reason": f"{reason[:1].upper()}{reason[1:]}"[:300]}
     values = {key: value for key, value in values.items() if key in known}
-    if REASON_FIELD in known:
-        said = " ".join((why or order).split())
-        quoted = f"“{said if len(said) < 400 else said[:400] + '…'}”."
-        values[REASON_FIELD] = f"{'The request says' if why else 'I was asked'}: {quoted}"
+    if REASON_FIELD in known:  # in words of its own: the card quotes the request already
+        values[REASON_FIELD] = OWN_WORDS.get(values.get("reason", ""), "")
     missing = [key for key in schema.get("required", []) if key not in {*values, REASON_FIELD}]
     return RequestedCall(name, values, tuple(missing))
 

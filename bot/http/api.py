@@ -55,8 +55,8 @@ TOO_LATE = "Countersign did not answer in time."
 NO_PATH = f"There is nothing at this address. The hook is POST {CLAUDE_CODE}."
 UNREADABLE = "The request could not be read."
 _WORDS = ("hook", "claude")  # in an address that was mistyped
-# below these stand random ids, which may hold such a word; Slack and MCP hosts are no coding agents
-_OTHERS = ("/v1/requests", "/v1/questions", "/slack", "/mcp")
+# below these stand random ids, which may hold such a word; none of these are coding agents
+_OTHERS = ("/v1/requests", "/v1/questions", "/slack", "/mcp", "/sign", "/passkeys")
 
 
 def is_hook_request(method: str, path: str) -> bool:

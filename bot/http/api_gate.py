@@ -102,6 +102,7 @@ class ApiWithDescribedProblems(FastAPI):
 QUIET = 128  # connections that say nothing; of more, those that have been quiet longest are closed
 SLACK = 256  # deliveries of Slack's, or what looks like them
 PAGES = 64  # what machines ask without a key, and paths that are not there
+SIGNING = 64  # of people who sign, or add a passkey
 KEYED = 320  # requests with a good key; 200 of them may wait for people
 HOSTS = 96  # requests of MCP hosts
 
@@ -299,7 +300,7 @@ class ApiKeyMiddleware:
         return body
 
 
-async def read_request_body(receive: Receive) -> bytes:
+async def read_request_body(receive: Receive, most: int = MOST) -> bytes:
     """Return the whole body; raises ProblemError if it is too long, too slow or cut off."""
     found = bytearray()
     try:
@@ -309,8 +310,8 @@ async def read_request_body(receive: Receive) -> bytes:
                 if message["type"] != "http.request":
                     raise ProblemError(HTTPStatus.BAD_REQUEST, "The body ended too early.")
                 found += message.get("body", b"")
-                if len(found) > MOST:
-                    raise _build_too_long_problem()
+                if len(found) > most:
+                    raise _build_too_long_problem(most)
                 if not message.get("more_body", False):
                     return bytes(found)
     except TimeoutError:
@@ -319,10 +320,10 @@ async def read_request_body(receive: Receive) -> bytes:
         ) from None
 
 
-def _build_too_long_problem() -> ProblemError:
+def _build_too_long_problem(most: int = MOST) -> ProblemError:
     return ProblemError(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-        f"A body may have at most {MOST:,} bytes.",
+        f"A body may have at most {most:,} bytes.",
         about="limits",
     )
 

@@ -22,17 +22,21 @@ from bot.config.connection_settings import ListeningAddress
 from bot.http.api import HookDenialMiddleware, build_api_app
 from bot.http.api_bodies import ProblemError
 from bot.http.api_gate import PAGES as PAGES_ROOM
+from bot.http.api_gate import SIGNING as SIGNING_ROOM
 from bot.http.api_gate import SLACK as SLACK_ROOM
 from bot.http.api_gate import ApiKeyChecker, ConcurrentRequestLimitMiddleware
 from bot.http.ask_route import ProgramRequestService
 from bot.http.server import WebServer
+from bot.http.signing_pages import SigningPages
 from bot.http.slack_endpoint import SignatureChecker, SlackEndpoint
 from bot.http.webhooks import WebhookNotifier
 from bot.monitoring.exporters import METRICS, missing_extra_text
 from bot.monitoring.health_checks import OK, CachedCheck, check_writable
 from bot.monitoring.spans import Tracer
+from bot.policy.authority import Directory
 from bot.signals import Signal
 from bot.slack.client import SlackClient, is_token_refused
+from storage.record import Delivery
 
 if TYPE_CHECKING:
     from bot.core import Core
@@ -103,12 +107,13 @@ def build_web_app(
     door: SlackEndpoint | None,
     api: ASGIApp | None = None,
     hosts: ASGIApp | None = None,
+    signing: Sequence[Route] = (),
 ) -> ASGIApp:
     """Return the app for these pages, Slack's endpoint, the API and the MCP endpoint.
 
     `door` is None where Slack's deliveries do not come by HTTP. The API and the MCP endpoint
-    require keys and limit requests themselves; Slack's deliveries have a limit of their own, and
-    all other requests another.
+    require keys and limit requests themselves; Slack's deliveries and `signing`, the pages where
+    people sign, each have a limit of their own, and all other requests another.
     """
     turns = CapacityLimiter(ASKING)
     pages_alone = [
@@ -122,6 +127,9 @@ def build_web_app(
         routes.append(_build_mount(API, api))
     if hosts is not None:
         routes.append(Route(HOSTS, hosts))
+    if signing:
+        limited = ConcurrentRequestLimitMiddleware(_build_starlette(signing), SIGNING_ROOM)
+        routes += [Route(path, limited) for path in dict.fromkeys(each.path for each in signing)]
     app = _build_starlette(routes)
     app.router.default = ConcurrentRequestLimitMiddleware(_build_starlette(pages_alone), PAGES_ROOM)
     return HookDenialMiddleware(LengthHeaderMiddleware(app))
@@ -255,6 +263,7 @@ class HttpServices:
         self._core = core
         self._shut = False
         self._door: SlackEndpoint | None = None
+        self._signing: list[Route] = []
         self.health = HealthPages(
             core.signals.work,
             core.settings.tick,
@@ -283,14 +292,23 @@ class HttpServices:
         signatures = SignatureChecker(secret, core.clock)
         self._door = SlackEndpoint(bolt, signatures, core.signals.arrivals, own_ids)
 
+    def add_signing_pages(self, keep: Callable[[Delivery], None], names: Directory) -> None:
+        """Let people sign and add passkeys, if they can here; to be called before `start`.
+
+        `keep` stores a delivery and wakes the loop; `names` looks names up for a moment.
+        """
+        links = self._core.build_signing_links()
+        if links.address is not None and not links.describe_problem():
+            pages = SigningPages(self._core, links, links.address, keep, names, self.is_stopping)
+            self._signing = pages.list_routes()
+
     def start(self) -> None:
         """Begin to answer requests and to notify webhooks."""
         core = self._core
         callers = ApiKeyChecker(core.store, core.clock, core.identity.team)
         api = build_api_app(core.store, callers, self._asking, self.is_stopping)
-        self._server.start(
-            build_web_app(self._list_pages(), self._door, api, self._build_mcp_endpoint())
-        )
+        hosts = self._build_mcp_endpoint()
+        self._server.start(build_web_app(self._list_pages(), self._door, api, hosts, self._signing))
         self._teller.start()
 
     def _build_mcp_endpoint(self) -> ASGIApp | None:

@@ -54,7 +54,7 @@ def add_names_to_mentions(directory: Directory, text: str) -> str:
     """Add the name to each mention in a text (`<@U1>` becomes `<@U1|Ana Ruiz>`) if it is known."""
 
     def name(match: re.Match[str]) -> str:
-        found = _find_display_name(directory, match[1])
+        found = find_display_name(directory, match[1])
         return f"<@{match[1]}|{found}>" if found else match[0]
 
     return _MENTION.sub(name, text)
@@ -78,7 +78,7 @@ def replace_other_mentions(directory: Directory, blocks: Any, notified: Collecti
         return blocks
     user = blocks.get("user_id")
     if blocks.get("type") == "user" and user not in notified:
-        name = sanitise_as_plain_text(_find_display_name(directory, str(user)), LONGEST_NAME)
+        name = sanitise_as_plain_text(find_display_name(directory, str(user)), LONGEST_NAME)
         named = {key: each for key, each in blocks.items() if key != "user_id"}
         return {**named, "type": "text", "text": name} if name else blocks
     named = {key: replace_other_mentions(directory, each, notified) for key, each in blocks.items()}
@@ -99,7 +99,7 @@ def replace_other_mentions_in_text(
             return match[0]
         if match["group"]:
             return "a user group"
-        found = _find_display_name(directory, match["user"])
+        found = find_display_name(directory, match["user"])
         return sanitise_for_mrkdwn(found, LONGEST_NAME) if found else match[0]
 
     return _NOTIFYING.sub(name, text)
@@ -122,7 +122,7 @@ def replace_mentions_in_plain_text(directory: Directory, blocks: Any) -> Any:
         return blocks
 
     def name(mention: re.Match[str]) -> str:
-        found = _find_display_name(directory, mention[1])
+        found = find_display_name(directory, mention[1])
         return f"@{found}" if found else mention[0]
 
     named = {key: replace_mentions_in_plain_text(directory, each) for key, each in blocks.items()}
@@ -131,9 +131,12 @@ def replace_mentions_in_plain_text(directory: Directory, blocks: Any) -> Any:
     return named
 
 
-def _find_display_name(directory: Directory, person: str) -> str:
+def find_display_name(directory: Directory, name_id: str) -> str:
+    """Return the name of a person or of a public channel; "" if it is not known now."""
     try:
-        found = directory.find_person(person)
+        if name_id.startswith(("C", "G")):
+            return directory.find_public_channel_name(name_id)
+        found = directory.find_person(name_id)
     except LookupFailedError:
         return ""
     return re.sub(r"[<>|]", "", found.name) if found else ""

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.demo.model_server import Turn
-from bot.demo.model_turns import plan_turn
+from bot.demo.model_turns import CORRECTED, plan_turn
+from bot.demo.order_phrases import OWN_WORDS
 from tests.demo.model.tools import READS, WRITES, offered
 
 Calls = list[tuple[str, dict[str, Any]]]
@@ -37,7 +38,7 @@ def called(answer: Turn) -> Calls:
         values = dict(arguments)
         if name in WRITES:
             why = values.pop("reason_for_approver")
-            assert why.startswith(("I was asked: “", "The request says: “"))
+            assert why in ("", *OWN_WORDS.values(), CORRECTED) or why.endswith(f". {CORRECTED}")
         (READS | WRITES)[name].model_validate(values)
         found.append((name, values))
     return found

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from bot.agent import outputs
+from bot.demo.model_turns import CORRECTED
 from tests.demo.model.test_phrases import called, cancel, refund, said, turn
 
 SUPERSEDED = (
@@ -29,7 +30,7 @@ def made(name: str, arguments: str, output: str, call_id: str = "call_1") -> lis
 def refunded(output: str) -> list[dict[str, Any]]:
     """A refund of 40.00 that was asked for, and what became of it."""
     arguments = '{"order_id": 1042, "amount": "40.00", "reason": "damaged"'
-    arguments += ', "reason_for_approver": "I was asked: “x”."}'
+    arguments += ', "reason_for_approver": "It came late."}'
     return [said("Refund 40 EUR of order 1042"), *made("refund_order", arguments, output)]
 
 
@@ -279,7 +280,7 @@ def test_what_was_sent_back_is_changed() -> None:
     assert "Tell me what to change, and I propose it anew." in turn(*items).text
     again = turn(*items, said("make it 30 EUR"))
     assert called(again) == [refund(1042, "30.00", "damaged")]
-    assert "I was asked: “x”. Then: “make it 30 EUR”" in str(again.calls)
+    assert f"It came late. {CORRECTED}'" in str(again.calls)
 
 
 def test_what_was_sent_back_with_a_value_is_changed_at_once() -> None:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 from unittest.mock import patch
 
-from bot.approvals import call_gates, deadlines
+from bot.approvals import call_gates, deadlines, permissions
 from bot.policy import tally as tallying
 from bot.policy.authority import Authority, Permission
+from bot.policy.business_hours import StartTime
 from bot.policy.gates import load_gate
 from bot.runs import turns, worker
 from bot.runs.executor import CallExecutor
 from bot.slack.sender import MessageSender
-from storage import decisions, inbox, moves
+from storage import calls, decisions, inbox, moves, schedule
 from storage.states import VoteOutcome
 
 Break = Callable[[], Any]  # returns what puts it in place while it is entered
@@ -35,10 +37,35 @@ def anybody_may_approve() -> Any:
     return patch.object(Authority, "may_approve", lambda *_, **__: Permission(why="named"))
 
 
+def anybody_may_break_the_glass() -> Any:
+    """Whom the policy names for it is not looked at."""
+    return patch.object(Authority, "may_break_glass", lambda *_, **__: Permission(why="named"))
+
+
+def who_ran_it_may_look() -> Any:
+    """Whoever ran a call without approval may look at it, if they could have approved it."""
+    return patch.object(permissions, "find_break_glass_vote", lambda _votes: None)
+
+
+def what_is_approved_for_later_starts_at_once() -> Any:
+    """The time that the policy names is not waited for."""
+    return patch.object(StartTime, "find_next", lambda _self, after: after + timedelta(seconds=1))
+
+
+def nobody_can_stop_it() -> Any:
+    """A rejection of what is approved for later does not count any more."""
+    return patch.object(calls, "is_scheduled", lambda _call: False)
+
+
+def nobody_is_asked_to_look() -> Any:
+    """What ran without approval is forgotten."""
+    return patch.object(schedule, "list_calls_to_look_at", lambda _tx, _now: [])
+
+
 def policy_is_not_asked_again() -> Any:
     """What was shown runs under whatever policy there is by now."""
 
-    def within(_tx: Any, _sources: Any, _run: Any, _tool: Any, _facts: Any, *, call: Any) -> Any:
+    def within(*_: Any, call: Any, **__: Any) -> Any:
         return load_gate(call.gate)
 
     return patch.object(call_gates, "compute_gate_in_transaction", within)
@@ -93,9 +120,11 @@ def one_vote_is_enough() -> Any:
 
 def outputs_stand_where_they_came() -> Any:
     """An output that came late stands behind what was said meanwhile."""
-    return patch.object(
-        turns, "pair_calls_with_outputs", lambda found, _meanwhile: list(found.items)
-    )
+
+    def pair(found: Any, seal: str = "", **_: Any) -> Any:
+        return found.list_items_for_model(seal)
+
+    return patch.object(turns, "pair_calls_with_outputs", pair)
 
 
 def a_run_may_wait_for_nobody() -> Any:
@@ -120,6 +149,11 @@ def messages_are_settled_when_read() -> Any:
 BREAKS: tuple[Break, ...] = (
     the_requester_may_approve,
     anybody_may_approve,
+    anybody_may_break_the_glass,
+    who_ran_it_may_look,
+    what_is_approved_for_later_starts_at_once,
+    nobody_can_stop_it,
+    nobody_is_asked_to_look,
     policy_is_not_asked_again,
     deadlines_fall_first,
     lost_posts_are_not_looked_for,

@@ -33,6 +33,7 @@ def all_is_well(world: World) -> None:
     every_request_was_heard(world)
     every_message_stands_as_wanted(world)
     nobody_is_offered_what_is_over(world)
+    what_ran_without_approval_is_looked_at(world)
     store: Store = world.processes[0].store
     with Store.read(store) as tx:
         assert find_first_broken_row(tx) is None, "the chain is broken"
@@ -139,3 +140,23 @@ def nobody_is_offered_what_is_over(world: World) -> None:
             assert not live, f"{post.key or post.ts} still offers {action} {value}"
             if isinstance(meant, Click) and isinstance(meant.target, CallTarget):
                 assert meant.target.call in world.record.calls
+
+
+def what_ran_without_approval_is_looked_at(world: World) -> None:
+    """Somebody has looked, or people were asked to and will be again; about nothing else."""
+    record = world.record
+    for call in record.all("SELECT * FROM call"):
+        votes = record.all(
+            "SELECT verb FROM vote WHERE call_id = ? AND revision = ?", call["id"], call["revision"]
+        )
+        verbs = {vote["verb"] for vote in votes}
+        looked = bool(verbs & {"look", "object"})
+        due = call["look_due_at"] is not None
+        assert not due or "break_glass" in verbs, f"{call['id']} is to be looked at for nothing"
+        ran = "break_glass" in verbs and call["status"] in ("succeeded", "failed", "unknown")
+        assert not ran or looked != due, f"{call['id']}: looked at {looked}, to be looked at {due}"
+        told = record.all(
+            "SELECT data FROM audit WHERE call_id = ? AND event = 'call.told'", call["id"]
+        )
+        asked = any(json.loads(each["data"])["what"] == "look" for each in told)
+        assert not ran or looked or asked, f"nobody was asked to look at {call['id']}"

@@ -44,6 +44,9 @@ WEIGHTS = {
     Action.CANCEL_RUN: 1,
     Action.WITHDRAW: 1,
     Action.REJECT_NOW: 3,
+    Action.BREAK_GLASS: 20,
+    Action.LOOKED_AT: 40,
+    Action.OBJECT: 20,
 }
 DIALOGS = {
     Action.REVIEW: DialogId.REVIEW,
@@ -52,6 +55,8 @@ DIALOGS = {
     Action.REJECT_ALL: DialogId.REJECT,
     Action.SEND_BACK: DialogId.SEND_BACK,
     Action.ANSWER: DialogId.ANSWER,
+    Action.BREAK_GLASS: DialogId.BREAK_GLASS,
+    Action.OBJECT: DialogId.OBJECT,
 }
 
 
@@ -180,6 +185,8 @@ class People:
                 if self._random.random() < 0.6:
                     state["remember"] = {"offer": {"selected_option": {"value": choose("01")}}}
                 return state
+            case DialogId.BREAK_GLASS:
+                return {"words": {"text": {"value": choose((*["the shop is down"] * 3, "now"))}}}
             case DialogId.ANSWER:
                 return {"f:a0": {"v": {"value": choose(("seven", ""))}}}
             case _:

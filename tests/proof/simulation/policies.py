@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
+
+from tests.runs.fakes import ANA, BEN, CLEO, DAN
 
 _BASE = '[defaults]\napprovers = ["@shop-leads"]\ndeadline = "1h"\n'
 _FREE = '\n[[rule]]\ntool = "free"\nverdict = "allow"\n'
+ALONE = (ANA, BEN, CLEO)
+_TWO = "quorum = 2\n"
 _NOTE = '\n[[rule]]\ntool = "note"\n'
 
 
@@ -19,11 +24,32 @@ class Terms:
     allows: tuple[str, ...] = ("free", "peek", "ask_person", "desk")
     denies: tuple[str, ...] = ()
     remembers: tuple[str, ...] = ()
+    alone: tuple[str, ...] = ()  # who runs it without approval
+    starts: timedelta | None = None  # how long after midnight, in UTC, what is approved starts
 
 
 POLICIES = (
     Terms("one", _BASE + _FREE),
-    Terms("two", _BASE + "quorum = 2\n" + _FREE, quorum=2),
+    Terms("two", _BASE + _TWO + _FREE, quorum=2),
+    Terms(
+        "glass",
+        _BASE + _TWO + f'reminders = ["10m"]\nbreak_glass = {list(ALONE)}\n' + _FREE,
+        quorum=2,
+        alone=ALONE,
+    ),
+    Terms(
+        "other glass",
+        _BASE + _TWO + f'break_glass = ["{DAN}"]\n' + _FREE,
+        quorum=2,
+        alone=(DAN,),
+    ),
+    Terms("later", _BASE + 'run_at = "14:30 UTC"\n' + _FREE, starts=timedelta(hours=14.5)),
+    Terms(
+        "glass, later",
+        _BASE + f'run_at = "13:00 UTC"\nbreak_glass = {list(ALONE)}\n' + _FREE,
+        alone=ALONE,
+        starts=timedelta(hours=13),
+    ),
     Terms("editor", _BASE + "editor_counts = true\n" + _FREE),
     Terms(
         "open",

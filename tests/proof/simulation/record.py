@@ -132,13 +132,13 @@ class Record:
         if to == "approved":
             stands.may_run = True
         elif to == "running":
-            self._started(call, stands, policy)
+            self._started(call, stands, policy, now)
         elif to == "pending":
             stands.may_run = False
         elif event == "call.expired":
             self._expired(call, now)
 
-    def _started(self, call: str, stands: Stands, policy: str) -> None:
+    def _started(self, call: str, stands: Stands, policy: str, now: datetime) -> None:
         """Check that it was approved for this start, by enough people, as it is shown."""
         self.expect(stands.may_run, f"{call} starts a second time on one approval")
         stands.may_run, stands.starts = False, stands.starts + 1
@@ -168,9 +168,24 @@ class Record:
         if row["grant_id"]:
             self._granted(row, terms)
             return
-        people = {v["for_person"] or v["person"] for v in votes if v["digest"] == row["digest"]}
+        given = [vote for vote in votes if vote["digest"] == row["digest"]]
+        alone = [vote["person"] for vote in given if vote["verb"] == "break_glass"]
+        if alone:
+            held = set(alone) <= set(terms.alone)
+            self.expect(held, f"{call} starts without approval by {alone}, under {terms.name}")
+            return
+        people = {v["for_person"] or v["person"] for v in given if v["verb"] == "approve"}
         # once something was rejected, those who could reject it are asked about what is allowed
         quorum = 1 if stands.tool in terms.allows and gate.get("would_allow") else terms.quorum
+        again = self.one(
+            "SELECT count(*) FROM audit WHERE call_id = ? AND event = 'call.unknown'", call
+        )
+        if terms.starts and json.loads(row["gate"]).get("run_at") and not again[0]:
+            last = EPOCH + timedelta(microseconds=max(vote["created_at"] for vote in given))
+            midnight = last.replace(hour=0, minute=0, second=0, microsecond=0)
+            start = midnight + terms.starts
+            start += timedelta(days=1) if start <= last else timedelta()
+            self.expect(now >= start, f"{call} starts at {now}, approved at {last}")
         enough = len(people) >= quorum
         self.expect(enough, f"{call} {stands.tool} starts with {people}, under {terms.name}")
 
@@ -199,17 +214,44 @@ class Record:
         if gate["verdict"] == "allow":  # to run again what asked nobody: who asked for it may
             self.expect(person == run["requester"], f"{about}, who has not asked for it")
             return
+        if vote["verb"] == "break_glass":
+            named = (gate.get("break_glass") or {}).get("users", ())
+            self.expect(person in named, f"{about}, whom nobody has named")
+            self.expect(len(vote["reason"]) > 9, f"{about} for no reason")
+            self._shown_in_time(vote, call, about)
+            return
         self.expect(self._directory.led(person, at), f"{about}, who may not")
         if vote["verb"] == "reject":
             return
+        if vote["verb"] in ("look", "object"):
+            self._looked(vote, call, about)
         self.expect(person != run["requester"], f"{about}, who asked for it")
-        self.expect(vote["digest"] == call["digest"], f"{about} is of another digest")
-        self.expect(vote["revision"] == call["revision"], f"{about} is of another revision")
-        if call["status"] != "unknown" and call["deadline"] is not None:
-            self.expect(vote["created_at"] < call["deadline"], f"{about} after the deadline")
+        self._shown_in_time(vote, call, about)
         authors = self.all("SELECT author FROM revision WHERE call_id = ?", call["id"])
         edited = person in {each["author"] for each in authors}
         self.expect(not edited or gate.get("editor_counts"), f"{about}, who has edited it")
+
+    def _shown_in_time(self, vote: Row, call: Row, about: str) -> None:
+        """Check that it is a vote on what is shown, before the deadline if there is one yet."""
+        self.expect(vote["digest"] == call["digest"], f"{about} is of another digest")
+        self.expect(vote["revision"] == call["revision"], f"{about} is of another revision")
+        open_ = call["status"] != "unknown" and vote["verb"] not in ("look", "object")
+        if open_ and call["deadline"] is not None:
+            self.expect(vote["created_at"] < call["deadline"], f"{about} after the deadline")
+
+    def _looked(self, vote: Row, call: Row, about: str) -> None:
+        """Check that somebody else looked, once, at what goes ahead without approval."""
+        others = self.all(
+            "SELECT * FROM vote WHERE call_id = ? AND revision = ? AND seq < ?",
+            call["id"],
+            call["revision"],
+            vote["seq"],
+        )
+        alone = [each["person"] for each in others if each["verb"] == "break_glass"]
+        self.expect(alone, f"{about}, which was approved")
+        self.expect(vote["person"] not in alone, f"{about}, who ran it")
+        first = not any(each["verb"] in ("look", "object") for each in others)
+        self.expect(first, f"{about}, at which somebody had looked")
 
     def _expired(self, call: str, now: datetime) -> None:
         """Check that its deadline has passed, and that no click in time is undecided."""

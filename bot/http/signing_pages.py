@@ -1,0 +1,263 @@
+"""The pages on which people sign with a passkey, or add one; opening a page changes nothing.
+
+A page is behind a private link. What the authenticator answers is stored as a delivery, which the
+loop decides like a click; the page then asks what became of it.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from hashlib import sha256
+from html import escape
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anyio import CapacityLimiter, to_thread
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from bot.approvals import signatures
+from bot.approvals.call_views import build_call_view_for_approvers
+from bot.approvals.card_views import describe_people_in_review
+from bot.approvals.passkeys import build_creation_options
+from bot.cards import block_kit, review_dialog, slack_text
+from bot.cards.html import NameFinder, render_blocks_as_html
+from bot.config.connection_settings import PageAddress
+from bot.http import api_bodies, api_gate
+from bot.policy.authority import Directory
+from bot.slack.directory import find_display_name, format_field_error
+from storage import calls, runs
+from storage.passkeys import Passkey, SigningLink
+from storage.record import Delivery, Transaction
+from storage.states import CallVerb, SigningLinkKind, UnknownCallResolution
+
+if TYPE_CHECKING:
+    from bot.core import Core
+
+AT_ONCE = 8  # links looked up at once; others wait for their turn
+MOST = 16_384  # bytes of what is posted
+BUTTONS: dict[str, str] = {
+    CallVerb.APPROVE: "Sign and approve",
+    CallVerb.BREAK_GLASS: "Sign and run at once",
+    UnknownCallResolution.AGAIN: "Sign and run it again",
+}
+ADD = "Add a passkey"
+EXACTLY = "Your passkey signs exactly what stands here."
+AGAIN = "It started once, and nobody knows whether it finished. This runs it once more."
+NEW_KEY = (
+    "Your device keeps the key and asks for your face, finger or PIN, now and each time you sign. "
+    "Countersign gets its public half alone."
+)
+NO_LINK = "There is no such link, or it is gone. Press the button in Slack again for a new one."
+DECIDING = "What you signed is being decided. Load this page again in a moment, or look in Slack."
+NOT_FROM_PAGE = "This was not sent by the page that the link opens, so nothing has changed."
+NOT_READABLE = "What your device answered could not be read, so nothing has changed."
+STOPPING = "Countersign is being restarted, so nothing has changed. Try again in a minute."
+
+# HTML: one page for all, with what it loads in itself, and nothing else allowed.
+
+_PAGE, _FORM, _STYLE, _SCRIPT = (
+    Path(__file__).with_name("pages").joinpath(name).read_text("utf-8")
+    for name in ("page.html", "form.html", "page.css", "page.js")
+)
+
+
+def _hash_source(text: str) -> str:
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+
+HEADERS = {
+    "Content-Security-Policy": f"default-src 'none'; script-src {_hash_source(_SCRIPT)}; "
+    f"style-src {_hash_source(_STYLE)}; img-src data:; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'",
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Permissions-Policy": "publickey-credentials-get=(self), publickey-credentials-create=(self)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PasskeyQuestion:
+    """What a page shows, and what it then asks of the reader's authenticator."""
+
+    title: str
+    lead: str  # a plain sentence below the title
+    blocks: list[block_kit.Json]  # what is signed; none for a new passkey, which may be named
+    button: str  # "" where it cannot be shown in full
+    options: str  # JSON for navigator.credentials, with bytes as base64url
+
+
+def render_page(title: str, shown: str = "", form: str = "") -> str:
+    """Return a page; `title` is all that one says which asks nothing, the rest is HTML."""
+    return _PAGE.format(title=escape(title), shown=shown, form=form, style=_STYLE, script=_SCRIPT)
+
+
+def render_question_page(
+    asked: PasskeyQuestion, until: datetime, now: datetime, find_name: NameFinder
+) -> str:
+    """Return the page that shows what is asked, with its one button; its link works `until`."""
+    shown = '<label>Name it, so that you know it again<input maxlength="60"></label>'
+    if asked.blocks:
+        card = render_blocks_as_html(asked.blocks, find_name)
+        shown = f'<section class="card" aria-label="What you sign">{card}</section>'
+    words = f"The link is yours alone, and works until {slack_text.format_local_time(until)}."
+    foot = block_kit.context_block("until", [block_kit.mrkdwn(words)])
+    form = _FORM.format(
+        act="get" if asked.blocks else "create",
+        options=escape(asked.options),
+        seconds=max(0, int((until - now).total_seconds())),
+        button=escape(asked.button),
+        kind="danger" if asked.button == BUTTONS[CallVerb.BREAK_GLASS] else "",
+        until=render_blocks_as_html([foot], find_name),
+    )
+    lead = f'<p class="lead">{escape(asked.lead)}</p>'
+    return render_page(asked.title, lead + shown, form if asked.button else "")
+
+
+class SigningPages:
+    """The pages of one process; they need no API key, as each link is one person's, for a while."""
+
+    def __init__(
+        self,
+        core: Core,
+        links: signatures.SigningLinks,
+        address: PageAddress,
+        keep: Callable[[Delivery], None],
+        names: Directory,
+        is_stopping: Callable[[], bool],
+    ) -> None:
+        """`keep` stores a delivery and wakes the loop; `names` looks names up for a moment."""
+        self._core, self._links, self._address = core, links, address
+        self._keep, self._names, self._is_stopping = keep, names, is_stopping
+        self._turns = CapacityLimiter(AT_ONCE)
+
+    def list_routes(self) -> list[Route]:
+        """Return the routes to sign and to add a passkey: the page, its post and its outcome."""
+        acts = (("", "GET", self._show), ("", "POST", self._take), ("/outcome", "GET", self._tell))
+        return [
+            Route(f"/{path}/{{token}}{end}", partial(self._handle, act), methods=[method])
+            for path in signatures.PATHS.values()
+            for end, method, act in acts
+        ]
+
+    async def _handle(self, act: Callable[[str, bytes], Response], request: Request) -> Response:
+        try:
+            body = await self._read_body(request) if request.method == "POST" else b""
+            token = request.path_params["token"]
+            return await to_thread.run_sync(act, token, body, limiter=self._turns)
+        except api_bodies.ProblemError as error:
+            return JSONResponse({"detail": error.problem.detail}, error.status, HEADERS)
+
+    async def _read_body(self, request: Request) -> bytes:
+        """Return what the page posted; raises ProblemError for what another page may have sent."""
+        if self._is_stopping():
+            raise api_bodies.build_retry_later_problem(HTTPStatus.SERVICE_UNAVAILABLE, STOPPING, 5)
+        sent = request.headers
+        site, origin = sent.getlist("sec-fetch-site"), sent.getlist("origin")
+        if origin != [self._address.origin] or site not in ([], ["same-origin"]):
+            raise api_bodies.ProblemError(HTTPStatus.FORBIDDEN, NOT_FROM_PAGE)
+        body = await api_gate.read_request_body(request.receive, MOST)
+        api_gate.check_json_body(body, sent)
+        return body
+
+    def _show(self, token: str, _body: bytes) -> Response:
+        """Show the page of a link, or say why it cannot be used. Changes nothing."""
+        core, now = self._core, self._core.clock.now()
+        with core.store.read() as tx:
+            link = self._links.find_link(tx, token)
+        if link is None:
+            return HTMLResponse(render_page(NO_LINK), HTTPStatus.NOT_FOUND, HEADERS)
+        known = find_display_name(self._names, link.person) or link.person
+        with core.store.read() as tx:
+            outcome = signatures.find_outcome(tx, link)
+            problem = signatures.describe_link_problem(tx, link, now)
+            if outcome.is_stored:
+                problem = outcome.text or DECIDING
+            name = slack_text.sanitise_as_plain_text(known, 80)
+            asked = None if problem else self._build_question(tx, link, name, now)
+        if asked is None:
+            page = render_page(format_field_error(self._names, problem or NO_LINK))
+            return HTMLResponse(page, HTTPStatus.GONE, HEADERS)
+        find_name = partial(find_display_name, self._names)
+        page = render_question_page(asked, link.expires_at, now, find_name)
+        return HTMLResponse(page, headers=HEADERS)
+
+    def _take(self, token: str, body: bytes) -> Response:
+        """Store what the authenticator answered, and commit it before answering; once."""
+        with self._core.store.read() as tx:
+            link, now = self._links.find_link(tx, token), self._core.clock.now()
+            is_stored = link is not None and signatures.find_outcome(tx, link).is_stored
+            problem = signatures.describe_link_problem(tx, link, now) if link else ""
+        if link is None or is_stored:  # another tab was first, and its outcome is this one's
+            return self._tell(token, body)
+        if problem:
+            sentence = format_field_error(self._names, problem)
+            raise api_bodies.ProblemError(HTTPStatus.GONE, sentence)
+        credential = signatures.parse_credential(link.kind, body)
+        if credential is None:
+            raise api_bodies.ProblemError(HTTPStatus.BAD_REQUEST, NOT_READABLE)
+        self._keep(signatures.build_page_delivery(link, credential))
+        return JSONResponse({}, HTTPStatus.ACCEPTED, HEADERS)
+
+    def _tell(self, token: str, _body: bytes) -> Response:
+        """Say what became of what was posted: 202 while it is being decided."""
+        with self._core.store.read() as tx:
+            link = self._links.find_link(tx, token)
+            outcome = signatures.find_outcome(tx, link) if link else None
+        if outcome is None or not outcome.is_stored:
+            raise api_bodies.ProblemError(HTTPStatus.NOT_FOUND, NO_LINK)
+        status = HTTPStatus.OK if outcome.is_decided else HTTPStatus.ACCEPTED
+        said = {"detail": format_field_error(self._names, outcome.text)}
+        return JSONResponse(said, status, HEADERS)
+
+    def _build_question(
+        self, tx: Transaction, link: SigningLink, name: str, now: datetime
+    ) -> PasskeyQuestion | None:
+        """Return what the page of this link asks, from the rows as they are; None if they lack."""
+        terms = self._core.policy.policy.passkeys
+        if link.kind is SigningLinkKind.ENROL:
+            options = build_creation_options(tx, link, name, self._address, terms)
+            return PasskeyQuestion(f"{ADD} for {name}", NEW_KEY, [], ADD, options)
+        shown = calls.find_call_with_revision(tx, link.call_id)
+        run = runs.find_run(tx, shown.call.run_id) if shown else None
+        if shown is None or run is None:
+            return None
+        whole = build_call_view_for_approvers(self._core.tools, tx, shown)
+        asked, who = describe_people_in_review(tx, run, shown.call, now)
+        if link.verb == CallVerb.BREAK_GLASS:
+            view = review_dialog.render_break_glass_dialog(whole, asked=asked)
+        else:
+            view = review_dialog.render_review_dialog(whole, asked=asked, approvers=who)
+        if link.reason:
+            words = slack_text.sanitise_as_plain_text(link.reason, block_kit.MAX_WORDS)
+            own = block_kit.context_block("own", [block_kit.plain_text(f"You say: “{words}”")])
+            view["blocks"].append(own)
+        usable = signatures.list_signing_passkeys(tx, link.team, link.person, terms, now)
+        options = _build_request_options(link, self._address, usable)
+        lead = AGAIN if link.verb == UnknownCallResolution.AGAIN else EXACTLY
+        button = BUTTONS[link.verb] if "submit" in view else ""
+        return PasskeyQuestion(f"Sign as {name}", lead, view["blocks"], button, options)
+
+
+def _build_request_options(link: SigningLink, address: PageAddress, usable: list[Passkey]) -> str:
+    """Return what a browser is asked to sign: PublicKeyCredentialRequestOptions, as JSON."""
+    challenge = urlsafe_b64encode(signatures.compute_challenge(link)).decode().rstrip("=")
+    allowed = [
+        {
+            "type": "public-key",
+            "id": each.credential_id,
+            "transports": list(filter(None, each.transports.split(","))),
+        }
+        for each in usable
+    ]
+    asked = {"challenge": challenge, "rpId": address.rp_id, "allowCredentials": allowed}
+    return json.dumps(asked | {"userVerification": "required"})

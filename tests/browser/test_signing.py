@@ -1,0 +1,317 @@
+"""Signing on the page in Chromium, whose virtual authenticator has what a phone or a laptop has."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.common.virtual_authenticator import (
+    Credential,
+    Protocol,
+    Transport,
+    VirtualAuthenticatorOptions,
+)
+from webauthn.helpers import base64url_to_bytes
+
+from bot.cards import signing
+from sandbox.tests.page.axe import findings
+from sandbox.tests.page.tab import Tab
+from storage import calls
+from storage.models import Delivery
+from storage.states import CallStatus, DeliveryKind
+from tests.authenticator import Authenticator
+from tests.stories.harness import Harness
+from tests.stories.signing import PEOPLE, add_passkey, passkeys_of
+from tests.web import signing as steps
+
+pytestmark = [pytest.mark.browser, pytest.mark.long]
+BUTTON, SAID = "footer button", "[role=status]"
+LOOKS = [("light", 390), ("dark", 390), ("light", 320), ("light", 1280), ("dark", 1280)]
+# whether each of these is wholly above the other, and on the screen
+ABOVE = """const [upper, lower] = [...arguments].map((css) => document.querySelector(css));
+return upper.getBoundingClientRect().bottom <= lower.getBoundingClientRect().top + 1;"""
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
+    """The whole product, with a policy that asks for signatures, where people add keys alone."""
+    world = steps.build_signing_harness(tmp_path_factory.mktemp("signing"))
+    yield world
+    world.close()
+
+
+@pytest.fixture
+def tab(driver: Any) -> Iterator[Tab]:
+    """A phone's tab, with an authenticator that knows the person before it."""
+    options = VirtualAuthenticatorOptions(
+        protocol=Protocol.CTAP2,
+        transport=Transport.INTERNAL,
+        has_resident_key=True,
+        has_user_verification=True,
+        is_user_verified=True,
+    )
+    driver.add_virtual_authenticator(options)
+    tab = Tab(driver)
+    look(tab, "light", 390)
+    complaints(tab)
+    yield tab
+    driver.get("about:blank")
+    driver.remove_virtual_authenticator()
+    driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def look(tab: Tab, theme: str, width: int, height: int = 844) -> None:
+    """Have the page seen so: a phone's screen up to 600 pixels, a laptop's above."""
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+    tab.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    theme_ = {"name": "prefers-color-scheme", "value": theme}
+    tab.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [theme_]})
+
+
+def said(tab: Tab, text: str) -> str:
+    """What the page says of what was done, once it has this text."""
+    tab.wait(lambda: text in tab.text(SAID), text)
+    return tab.text(SAID)
+
+
+def give_passkey(world: Harness, tab: Tab) -> None:
+    """Have this authenticator know a passkey of Ana's, which counts."""
+    key = Authenticator(rp_id="localhost")
+    add_passkey(world, "ana", key)
+    form = serialization.Encoding.DER, serialization.PrivateFormat.PKCS8
+    secret = key.key.private_bytes(*form, serialization.NoEncryption())
+    name = base64url_to_bytes(key.credential_id)
+    tab.driver.add_credential(
+        Credential.create_resident_credential(name, key.rp_id, b"ana", secret, key.count)
+    )
+
+
+def complaints(tab: Tab) -> list[Any]:
+    """What the browser has to say against the page since it was last asked."""
+    return list(tab.driver.get_log("browser"))  # type: ignore[no-untyped-call]  # as the package has it
+
+
+def call_in(world: Harness, thread: str) -> Any:
+    """The last call of a thread."""
+    return world.calls_in(thread)[-1]
+
+
+def test_a_passkey_is_added_and_signs(world: Harness, tab: Tab) -> None:
+    """Ana has none: Approve leads her to add one; then it leads to the page where she signs."""
+    thread = steps.ask_for(world)
+    tab.driver.get(steps.press_approve(world, thread))
+    assert tab.text("h1") == "Add a passkey for Ana Ruiz"
+    tab.type("input", "Ana’s phone")
+    tab.one("input").send_keys(Keys.ENTER)
+    tab.gone(BUTTON)
+    [*_, key] = passkeys_of(world, "ana")
+    assert (key.name, key.rp_id) == ("Ana’s phone", "localhost")
+    tab.driver.get(steps.press_approve(world, thread))
+    assert tab.text("h1") == "Sign as Ana Ruiz"
+    assert "Refund 40.00 EUR of order 1042" in tab.text(".card")
+    assert "@Ben Okafor" in tab.text(".card")
+    assert call_in(world, thread).status is CallStatus.PENDING
+    tab.press(BUTTON)
+    said(tab, signing.SIGNED_REPLY)
+    assert tab.all(BUTTON) == []
+    world.settle()
+    call = call_in(world, thread)
+    assert call.status is CallStatus.SUCCEEDED
+    with world.app.core.store.read() as tx:
+        [vote] = calls.list_votes_on_revision(tx, call.id, call.revision)
+    assert (vote.person, vote.passkey_id) == (PEOPLE["ana"], key.id)
+    assert complaints(tab) == []
+    tab.driver.refresh()
+    assert signing.SIGNED_REPLY in tab.text("h1")
+
+
+def test_cancel_and_try_again(world: Harness, tab: Tab) -> None:
+    """The device does not confirm that it is her: nothing changes, and the link works again."""
+    give_passkey(world, tab)
+    thread = steps.ask_for(world, steps.NOTE)
+    tab.driver.get(steps.press_approve(world, thread))
+    tab.driver.set_user_verified(False)
+    tab.press(BUTTON)
+    said(tab, "or has no passkey of yours")
+    tab.has_focus("button")
+    assert posted(world, thread) == []
+    tab.driver.set_user_verified(True)
+    tab.focused().send_keys(Keys.ENTER)
+    said(tab, signing.SIGNED_REPLY)
+    assert len(posted(world, thread)) == 1
+
+
+def posted(world: Harness, thread: str) -> list[Delivery]:
+    """What was posted for the call of a thread."""
+    found = world.all(Delivery, Delivery.kind == DeliveryKind.SIGNATURE)
+    call = call_in(world, thread).id
+    return [each for each in found if json.loads(each.body)["call"] == call]
+
+
+def test_no_passkey_of_hers_on_this_device(world: Harness, tab: Tab) -> None:
+    """The authenticator knows none of her passkeys: it says so, and nothing is posted."""
+    give_passkey(world, tab)
+    thread = steps.ask_for(world, steps.NOTE)
+    tab.driver.remove_all_credentials()
+    tab.driver.get(steps.press_approve(world, thread))
+    tab.press(BUTTON)
+    said(tab, "did not confirm it")
+    assert posted(world, thread) == []
+
+
+def test_at_another_address_nothing_is_signed(world: Harness, tab: Tab) -> None:
+    """The same page at 127.0.0.1: the browser gives out no signature for another name."""
+    give_passkey(world, tab)
+    thread = steps.ask_for(world, steps.NOTE)
+    url = steps.press_approve(world, thread)
+    tab.driver.get(url.replace("localhost", "127.0.0.1"))
+    tab.press(BUTTON)
+    said(tab, "don’t work at this address")
+    assert posted(world, thread) == []
+    assert tab.all(BUTTON) == []
+
+
+def test_two_tabs_are_one_vote(world: Harness, tab: Tab) -> None:
+    """Both show the page; the first that signs is decided, the second tells how that went."""
+    give_passkey(world, tab)
+    thread = steps.ask_for(world, steps.NOTE)
+    url = steps.press_approve(world, thread)
+    tab.driver.get(url)
+    first = tab.driver.current_window_handle
+    # the authenticator is of one tab: what is posted twice is what counts here
+    posted_twice = tab.driver.execute_async_script(
+        """const [done] = arguments;
+        const send = window.fetch;
+        window.fetch = async (...args) => {
+          const answer = await send(...args);
+          if (args[1]?.method === "POST") window.second = (await send(...args)).status;
+          return answer;
+        };
+        document.querySelector("button").click();
+        const wait = setInterval(() => {
+          if (!document.querySelector("button")) { clearInterval(wait); done(window.second); }
+        }, 50);"""
+    )
+    assert posted_twice in (200, 202)
+    assert tab.driver.current_window_handle == first
+    said(tab, signing.SIGNED_REPLY)
+    assert len(posted(world, thread)) == 1
+    tab.driver.switch_to.new_window("tab")
+    tab.driver.get(url)
+    assert signing.SIGNED_REPLY in tab.text("h1")
+    tab.driver.close()
+    tab.driver.switch_to.window(first)
+
+
+def test_five_minutes_later(world: Harness, tab: Tab) -> None:
+    """The page was open all the while: what is signed then is refused, in a sentence."""
+    give_passkey(world, tab)
+    thread = steps.ask_for(world, steps.NOTE)
+    url = steps.press_approve(world, thread)
+    tab.driver.get(url)
+    world.clock.advance(301)
+    tab.press(BUTTON)
+    said(tab, signing.EXPIRED_LINK_REPLY)
+    assert tab.all(BUTTON) == []
+    tab.driver.refresh()
+    assert tab.text("h1") == signing.EXPIRED_LINK_REPLY
+    assert call_in(world, thread).status is CallStatus.PENDING
+    assert posted(world, thread) == []
+
+
+def test_a_page_left_open_says_when_its_link_expires(world: Harness, tab: Tab) -> None:
+    """The button goes when the time is over, before anybody presses it."""
+    give_passkey(world, tab)
+    url = steps.press_approve(world, steps.ask_for(world, steps.NOTE))
+    world.clock.advance(299)
+    tab.driver.get(url)
+    said(tab, "The link has expired, so nothing has changed")
+    assert tab.all(BUTTON) == []
+
+
+def test_a_bot_that_follows_the_link_changes_nothing(world: Harness, tab: Tab) -> None:
+    """Slack's preview and a scanner were there first: the person signs all the same."""
+    give_passkey(world, tab)
+    url = steps.press_approve(world, steps.ask_for(world, steps.NOTE))
+    for method in ("GET", "HEAD", "GET", "OPTIONS"):
+        steps.fetch(url, method, User_Agent="Slackbot-LinkExpanding 1.0")
+    tab.driver.get(url)
+    tab.press(BUTTON)
+    said(tab, signing.SIGNED_REPLY)
+
+
+def test_without_script_or_passkeys_the_page_says_so(world: Harness, tab: Tab) -> None:
+    """The call is shown, there is no button, and a sentence says why."""
+    give_passkey(world, tab)
+    url = steps.press_approve(world, steps.ask_for(world, steps.NOTE))
+    tab.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    tab.driver.get(url)
+    tab.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+    assert "needs JavaScript" in tab.text("noscript")
+    assert tab.all(BUTTON) == []
+    gone = {"source": "delete window.PublicKeyCredential"}
+    added = tab.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", gone)
+    tab.driver.get(url)
+    tab.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
+    said(tab, "This browser can’t use passkeys")
+    assert tab.all(BUTTON) == []
+
+
+def test_a_failed_connection_may_be_tried_again(world: Harness, tab: Tab) -> None:
+    """What was signed is sent again, without another look at the person."""
+    give_passkey(world, tab)
+    thread = steps.ask_for(world, steps.NOTE)
+    tab.driver.get(steps.press_approve(world, thread))
+    offline = {"offline": True, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+    tab.driver.execute_cdp_cmd("Network.enable", {})
+    tab.driver.execute_cdp_cmd("Network.emulateNetworkConditions", offline)
+    tab.press(BUTTON)
+    said(tab, "It could not be sent")
+    tab.driver.execute_cdp_cmd("Network.emulateNetworkConditions", offline | {"offline": False})
+    tab.driver.set_user_verified(False)
+    tab.press(BUTTON)
+    said(tab, signing.SIGNED_REPLY)
+    complaints(tab)
+
+
+@pytest.mark.parametrize(("theme", "width"), LOOKS)
+def test_the_page_fits_a_phone_and_is_accessible(
+    world: Harness, tab: Tab, theme: str, width: int
+) -> None:
+    """The effect and the button are there without scrolling, and nothing lies below the button."""
+    give_passkey(world, tab)
+    look(tab, theme, width)
+    url = steps.press_approve(world, steps.ask_for(world, steps.NOTE))
+    tab.driver.get(url)
+    assert tab.driver.execute_script(ABOVE, ".card", "footer")
+    box = tab.one(BUTTON).rect
+    assert box["y"] + box["height"] <= 844
+    assert box["height"] >= 44
+    assert findings(tab) == []  # type: ignore[arg-type]  # it is asked for its driver alone
+    thread = steps.ask_for(world, ("note", {"text": "very long " * 200}))
+    look(tab, theme, width, 400)
+    tab.driver.get(steps.press_approve(world, thread))
+    assert "There is more" in tab.text(".more")
+    tab.driver.execute_script("scrollTo(0, document.body.scrollHeight)")
+    tab.gone(".more")
+    assert tab.driver.execute_script(ABOVE, ".card", "footer")
+    width_now = tab.driver.execute_script("return document.documentElement.scrollWidth")
+    assert width_now <= width
+    tab.driver.get(steps.issue_enrolment_link(world))
+    assert findings(tab) == []  # type: ignore[arg-type]  # as above
+
+
+def test_the_keyboard_alone(world: Harness, tab: Tab) -> None:
+    """Tab leads to the button, Enter presses it, and what comes of it is announced."""
+    give_passkey(world, tab)
+    tab.driver.get(steps.press_approve(world, steps.ask_for(world, steps.NOTE)))
+    tab.keys(Keys.TAB)
+    tab.has_focus("button")
+    tab.keys(Keys.ENTER)
+    said(tab, signing.SIGNED_REPLY)
+    assert tab.one(SAID).get_attribute("role") == "status"

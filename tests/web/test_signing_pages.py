@@ -1,0 +1,299 @@
+"""The pages on which people sign, as a browser, a bot and an attacker ask for them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from webauthn.helpers import base64url_to_bytes
+
+from bot import app
+from bot.cards import signing
+from bot.cards.action_names import Action
+from bot.config.connection_settings import ListeningAddress
+from bot.http import signing_pages
+from storage.models import Audit, Call, Delivery
+from storage.states import CallStatus, DeliveryKind
+from tests.authenticator import Authenticator
+from tests.stories.harness import POLICY, SUPPORT, Harness
+from tests.stories.over_http import free_port
+from tests.stories.signing import add_passkey
+from tests.stories.steps import arrived, open_modal, press, typed
+from tests.web import signing as steps
+
+NOBODYS = "A" * 43
+# looks like an authenticator's answer, and is nobody's signature
+CREDENTIAL = {
+    "id": "AAAA",
+    "rawId": "AAAA",
+    "type": "public-key",
+    "response": {"clientDataJSON": "e30", "authenticatorData": "AAAA", "signature": "AAAA"},
+    "name": "",
+}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
+    """The whole product with a policy that asks for signatures."""
+    world = steps.build_signing_harness(tmp_path_factory.mktemp("signing"))
+    yield world
+    world.close()
+
+
+def rows(world: Harness) -> list[str]:
+    """All that may change by a decision."""
+    tables = (Audit, Call, Delivery)
+    return [repr(each) for table in tables for each in world.all(table)]
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_opening_a_link_changes_nothing(world: Harness, method: str) -> None:
+    """Slack's preview, a scanner and the person see the page, as often as they like."""
+    for url in (
+        steps.issue_link(world, steps.ask_for(world)),
+        steps.issue_enrolment_link(world),
+    ):
+        before = rows(world)
+        for agent in ("Slackbot-LinkExpanding 1.0", "Mozilla/5.0", "Mozilla/5.0"):
+            answer, text = steps.fetch(url, method, User_Agent=agent)
+            assert answer.status == 200
+            assert ("Ana Ruiz" in text) is (method == "GET")
+            outcome, _ = steps.fetch(f"{url}/outcome", method)
+            assert outcome.status == 404
+        assert rows(world) == before
+
+
+def test_the_page_shows_all_of_the_call(world: Harness) -> None:
+    """What would happen, the values, who asked, until when; no script of others in it."""
+    evil = '</script><script>alert(1)</script> & "<!here>'
+    thread = steps.ask_for(world, ("cancel_order", {"order_id": "1043", "reason": evil}))
+    answer, text = steps.fetch(steps.issue_link(world, thread, "cleo"))
+    assert "Sign as Cleo Martin" in text
+    assert "Cancel order 1043" in text
+    assert "This cannot be undone." in text
+    assert "&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt; &amp; " in text
+    assert "alert(1)</script>" not in text
+    assert "<bdi>@Ben Okafor</bdi>" in text
+    assert "Decide by <time datetime=" in text
+    assert "Sign and approve" in text
+    assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+
+
+def test_the_page_loads_nothing_and_stays_alone(world: Harness) -> None:
+    """The policy names the hash of what stands in the page, and allows nothing else."""
+    answer, text = steps.fetch(steps.issue_enrolment_link(world))
+    rules = dict(
+        each.strip().split(" ", 1) for each in answer.headers["Content-Security-Policy"].split(";")
+    )
+    for name, tag in (("script-src", "script"), ("style-src", "style")):
+        [inner] = re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(inner.encode()).digest()).decode()
+        assert rules[name] == f"'sha256-{digest}'"
+    for name in ("default-src", "frame-ancestors", "form-action", "base-uri"):
+        assert rules[name] == "'none'"
+    assert "http" not in re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL)
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert answer.headers["Referrer-Policy"] == "no-referrer"
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert "publickey-credentials-get=(self)" in answer.headers["Permissions-Policy"]
+    assert not re.search(r' (?:on\w+|style)="', text)
+
+
+@pytest.mark.parametrize("path", ["/sign", "/passkeys"])
+@pytest.mark.parametrize("token", [NOBODYS, "x", "%00", "hook-claude", "é", "a" * 4_000])
+def test_there_is_no_such_link(world: Harness, path: str, token: str) -> None:
+    """A token that nobody was given leads nowhere, whatever is in it."""
+    url = f"{world.app.core.settings.url}{path}/{quote(token, safe='%')}"
+    answer, text = steps.fetch(url)
+    assert (answer.status, html.escape(signing_pages.NO_LINK) in text) == (404, True)
+    assert steps.post(url, CREDENTIAL) == (404, {"detail": signing_pages.NO_LINK})
+    assert steps.fetch(f"{url}/outcome")[0].status == 404
+    assert steps.fetch(url, "PUT")[0].status == 405
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Origin": ""},
+        {"Origin": "http://localhost"},
+        {"Sec_Fetch_Site": "cross-site"},
+        {"Sec_Fetch_Site": "same-site"},
+        {"Sec_Fetch_Site": "none"},
+    ],
+)
+def test_another_page_cannot_post(world: Harness, headers: dict[str, str]) -> None:
+    """What a page of another address sends is refused, and the link still works."""
+    url = steps.issue_link(world, steps.ask_for(world))
+    assert steps.post(url, CREDENTIAL, **headers) == (403, {"detail": signing_pages.NOT_FROM_PAGE})
+    assert steps.fetch(url)[0].status == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status"),
+    [
+        (b"x" * 16_385, {}, 413),
+        (json.dumps(CREDENTIAL | {"more": "x" * 16_384}).encode(), {}, 413),
+        (b"not json", {}, 400),
+        (b"[]", {}, 400),
+        (b'{"id": "a", "id": "b"}', {}, 400),
+        (json.dumps(CREDENTIAL | {"response": {}}).encode(), {}, 400),
+        (json.dumps(CREDENTIAL | {"id": 1}).encode(), {}, 400),
+        (b"", {}, 400),
+        (json.dumps(CREDENTIAL).encode(), {"Content_Type": "text/plain"}, 415),
+        (json.dumps(CREDENTIAL).encode(), {"Content_Encoding": "gzip"}, 415),
+    ],
+)
+def test_what_cannot_be_read_is_refused(
+    world: Harness, body: bytes, headers: dict[str, str], status: int
+) -> None:
+    """It is too long, or not what an authenticator answers; the link still works."""
+    url = steps.issue_link(world, steps.ask_for(world))
+    found, said = steps.post(url, body, **headers)
+    assert found == status, said
+    assert said["detail"]
+    assert steps.fetch(url)[0].status == 200
+
+
+def test_what_a_browser_signs_counts(world: Harness) -> None:
+    """The page says what to sign and with which keys; what it posts is stored, then decided."""
+    origin = world.app.core.settings.url
+    key = Authenticator(rp_id="localhost", origin=str(origin))
+    add_passkey(world, "ana", key, transports="internal,hybrid")
+    thread = steps.ask_for(world, steps.NOTE)
+    url = steps.press_approve(world, thread)
+    _, page = steps.fetch(url)
+    [asked] = re.findall(r'data-options="([^"]*)"', page)
+    options = json.loads(html.unescape(asked))
+    assert (options["rpId"], options["userVerification"]) == ("localhost", "required")
+    assert {
+        "type": "public-key",
+        "id": key.credential_id,
+        "transports": ["internal", "hybrid"],
+    } in options["allowCredentials"]
+    signed = key.sign(base64url_to_bytes(options["challenge"]))
+    assert steps.post(url, signed | {"name": ""})[0] == 202
+    assert any(each.kind is DeliveryKind.SIGNATURE for each in world.all(Delivery))
+    world.slack.wait(lambda: steps.fetch(f"{url}/outcome")[0].status == 200)
+    assert steps.post(url, signed)[1]["detail"] == signing.SIGNED_REPLY
+    world.settle()
+    [call] = world.calls_in(thread)
+    assert call.status is CallStatus.SUCCEEDED
+
+
+def test_what_is_posted_is_decided_once(world: Harness) -> None:
+    """It is stored before it is answered; the same again, or something else, changes nothing."""
+    thread = steps.ask_for(world)
+    url = steps.issue_link(world, thread)
+    assert steps.post(url, CREDENTIAL)[0] == 202
+    again = steps.post(url, CREDENTIAL | {"id": "BBBB", "rawId": "BBBB"})
+    assert again[0] in (200, 202)
+    world.settle()
+    found = [each for each in world.all(Delivery) if each.key.startswith("sign:")]
+    assert (
+        len([each for each in found if json.loads(each.body)["call"] == call_id(world, thread)])
+        == 1
+    )
+    answer, text = steps.fetch(f"{url}/outcome")
+    assert answer.status == 200
+    said = json.loads(text)["detail"]
+    assert said == signing.UNKNOWN_PASSKEY_REPLY
+    answer, text = steps.fetch(url)
+    assert answer.status == 410
+    assert said in text
+    assert "<button" not in text
+    assert world.calls_in(thread)[-1].status is CallStatus.PENDING
+
+
+def call_id(world: Harness, thread: str) -> str:
+    """The id of the last call of a thread."""
+    return str(world.calls_in(thread)[-1].id)
+
+
+def test_a_link_expires(world: Harness) -> None:
+    """After five minutes the page says so, and nothing that is posted counts."""
+    url = steps.issue_link(world, steps.ask_for(world))
+    world.clock.advance(300)
+    refused(url, signing.EXPIRED_LINK_REPLY)
+
+
+def test_what_is_decided_meanwhile_cannot_be_signed(world: Harness) -> None:
+    """The page says that it is too late, and has no button."""
+    thread = steps.ask_for(world)
+    url = steps.issue_link(world, thread)
+    press(world, "ana", SUPPORT, world.card(SUPPORT, thread), Action.REJECT_NOW)
+    arrived(world)
+    refused(url, signing.DECIDED_SINCE_REPLY)
+
+
+def test_what_is_revised_meanwhile_cannot_be_signed(world: Harness) -> None:
+    """The page says that it has changed, and shows neither the old values nor the new ones."""
+    thread = steps.ask_for(world)
+    url = steps.issue_link(world, thread)
+    open_modal(world, "cleo", SUPPORT, world.card(SUPPORT, thread, "cleo"), Action.EDIT)
+    world.person("cleo").submit(typed(amount="41.00"))
+    arrived(world)
+    assert "41.00" not in refused(url, signing.CHANGED_SINCE_REPLY)
+
+
+def refused(url: str, sentence: str) -> str:
+    """Fail unless the page says this and no more, and what is posted is refused; the page."""
+    answer, text = steps.fetch(url)
+    assert (answer.status, html.escape(sentence) in text) == (410, True)
+    assert "<button" not in text
+    assert steps.post(url, CREDENTIAL) == (410, {"detail": sentence})
+    assert steps.fetch(f"{url}/outcome")[0].status == 404
+    return text
+
+
+def test_a_stopping_process_stores_nothing(world: Harness, monkeypatch: Any) -> None:
+    """The page asks to try again, and keeps what was signed."""
+    url = steps.issue_link(world, steps.ask_for(world))
+    web = world.app.endpoints.web
+    assert web is not None
+    monkeypatch.setattr(web, "_shut", True)
+    assert steps.post(url, CREDENTIAL) == (503, {"detail": signing_pages.STOPPING})
+    monkeypatch.undo()
+    assert steps.post(url, CREDENTIAL)[0] == 202
+
+
+def test_without_an_address_there_is_no_page(tmp_path: Path) -> None:
+    """The paths are not there."""
+    world = steps.build_signing_harness(tmp_path, POLICY.read_text("utf-8"), COUNTERSIGN_URL="")
+    try:
+        web = world.app.endpoints.web
+        assert web is not None
+        answer, _ = steps.fetch(f"{web.url}/sign/{NOBODYS}")
+        assert answer.status == 404
+        assert "Content-Security-Policy" not in answer.headers
+    finally:
+        world.close()
+
+
+@pytest.mark.parametrize("asks", [True, False])
+def test_run_listens_where_people_have_to_sign(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asks: bool
+) -> None:
+    """Without COUNTERSIGN_HTTP it takes the usual address, only if the policy asks for it."""
+    usual = ListeningAddress("127.0.0.1", free_port())
+    monkeypatch.setattr(app, "USUAL", usual)
+    policy = steps.SIGNED if asks else POLICY.read_text("utf-8")
+    world = steps.build_signing_harness(tmp_path, policy, COUNTERSIGN_HTTP="")
+    try:
+        web = world.app.endpoints.web
+        assert (web is not None) is asks
+        if web is not None:
+            assert web.url == f"http://127.0.0.1:{usual.port}"
+            answer, text = steps.fetch(f"{web.url}/sign/{NOBODYS}")
+            assert (answer.status, signing_pages.NO_LINK in text) == (404, True)
+    finally:
+        world.close()
