@@ -68,9 +68,9 @@ LOST_TEXT = (
 def describe_model(aaguid: str, attested: bool) -> str:
     """Return which model an authenticator is of, or says it is of, in words."""
     if not aaguid.strip("0-"):
-        return "model not told"
+        return "unknown model"
     name = MODELS.get(aaguid, f"model {aaguid}")
-    return f"{name}, as its maker confirms" if attested else name
+    return f"{name}, {'confirmed by its maker' if attested else 'as it says itself'}"
 
 
 def choose_passkey_name(aaguid: str, at: datetime) -> str:

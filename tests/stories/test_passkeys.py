@@ -90,7 +90,7 @@ def test_a_passkey_counts_once_another_approver_has_approved_it(
     theirs = words(card_of(harness, "cleo", "Ana’s phone"))
     fingerprint = mine.split("Fingerprint: `")[1].split("`")[0]
     assert fingerprint in theirs
-    assert "model not told" in theirs
+    assert "unknown model" in theirs
     assert not counts(harness, row)
     harness.person("ana").open_home()
     wait(harness, "ana", "Passkeys")

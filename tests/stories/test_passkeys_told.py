@@ -46,7 +46,7 @@ def test_they_are_listed_and_revoked(harness: Harness, capsys: pytest.CaptureFix
     [mine] = [each for each in passkeys_of(harness, "ana") if not each.revoked_at]
     code, said = command(capsys, "passkeys", "list")
     assert code == 0, said
-    for part in ("Ana Ruiz", mine.id, "ana's phone (model not told): counts", "last used never"):
+    for part in ("Ana Ruiz", mine.id, "ana's phone (unknown model): counts", "last used never"):
         assert part in said
     assert "nobody approved it" in said
     code, said = command(capsys, "passkeys", "revoke", mine.id)
