@@ -117,7 +117,7 @@ def test_where_people_sign(written: str, url: str | None, origin: str, rp_id: st
     ],
 )
 def test_where_nobody_can_sign(environ: dict[str, str], written: str, why: str) -> None:
-    """Browsers would refuse; the bot starts all the same, for the variable is also the programs'."""
+    """Browsers would refuse; the bot starts all the same, as the variable is also the programs'."""
     with pytest.raises(ValueError, match=why):
         parse_page_address(written)
     assert Settings.load(environ | {"COUNTERSIGN_URL": written}).url == written
