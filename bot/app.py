@@ -59,6 +59,7 @@ from bot.slack.directory import SlackDirectory, add_names_to_mentions, start_cli
 from bot.slack.home import PATIENCE, HomeTabPublisher, ReaderHomeBuilder
 from bot.slack.listeners import LOOK_UP, SlackListeners, build_bolt_app
 from bot.slack.pace import ChannelOwnership
+from bot.slack.passkey_dialog import PasskeyDialogFamily
 from bot.slack.posting import MessageRenderer, OutboxSlackCalls, UnconfirmedPostSearch
 from bot.slack.presence import PROMPTS, SlackStatusSender
 from bot.slack.slash_commands import SlashCommandHandler
@@ -390,6 +391,7 @@ def build_listeners(
     store, clock, signals, team = core.store, core.clock, core.signals, core.identity.team
     asking = core.copy_with_directory(hurried)
     may, edits = asking.build_permission_checker(), asking.build_edit_handler()
+    views = asking.build_person_view_factory()
     answers = request_dialogs.AnswerDialogFamily(
         AnswerHandler(store, asking.authority), clock, hurried
     )
@@ -399,9 +401,8 @@ def build_listeners(
         CallDialogFamily(store, clock, core.tools, hurried, may, edits, access, hand_overs),
         request_dialogs.RequestDialogFamily(asking.store, asking.forms()),
         answers,
-        request_dialogs.DelegationDialogFamily(
-            asking.build_person_view_factory().build_delegation_manager()
-        ),
+        request_dialogs.DelegationDialogFamily(views.build_delegation_manager()),
+        PasskeyDialogFamily(views.build_passkey_manager()),
     )
     return SlackListeners(
         store,

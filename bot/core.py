@@ -25,6 +25,7 @@ from bot.approvals.form_catalog import list_template_problems
 from bot.approvals.form_requests import FormRequestStarter, FormServiceFactory
 from bot.approvals.grants import GrantManager
 from bot.approvals.hand_overs import HandOverHandler
+from bot.approvals.passkeys import PasskeyEnroller
 from bot.approvals.permissions import DeliverySettler, PermissionChecker
 from bot.approvals.person_views import PersonViewFactory
 from bot.approvals.question_answers import AnswerHandler, ReplyAnswerHandler
@@ -129,9 +130,12 @@ class Core:
         signed = SignatureHandler(
             self.store, permissions, signatures, votes.cast_votes, requests.resolve_unknown_call
         )
+        enroller, views = self.build_passkey_enroller(), self.build_person_view_factory()
         handlers = (
             AnswerHandler(self.store, self.authority),
-            self.build_person_view_factory().build_delegation_manager(),
+            views.build_delegation_manager(),
+            enroller,
+            views.build_passkey_manager(),
             PlanChangeHandler(replies, self.tools, permissions, self.settings.max_rounds),
             requests,
             PreviewRowsSender(self.store, access),
@@ -145,8 +149,15 @@ class Core:
             self.build_edit_handler(),
             replies,
             acts | {DialogId.REQUEST: FormRequestStarter(self.forms()).start_request},
-            {DeliveryKind.SIGNATURE: signed.handle_signature},
+            {
+                DeliveryKind.SIGNATURE: signed.handle_signature,
+                DeliveryKind.ENROLMENT: enroller.handle_enrolment,
+            },
         )
+
+    def build_passkey_enroller(self) -> PasskeyEnroller:
+        """Return what sends links to add passkeys, and adds what comes back."""
+        return PasskeyEnroller(self.store, self.policy, self.authority, self.build_signing_links())
 
     def build_signing_links(self) -> SigningLinks:
         """Return what issues private links to the page where people sign."""
@@ -174,6 +185,7 @@ class Core:
             self.build_permission_checker(),
             self.policy,
             self.build_grant_manager(),
+            self.build_passkey_enroller(),
         )
 
     def build_intake(
@@ -300,6 +312,7 @@ class Core:
             keep,
             add_names,
             ProgramRequests(self.forms(), self.signals),
+            self.build_person_view_factory().build_passkey_manager(),
         )
         return create_surfaces(host)
 

@@ -14,6 +14,7 @@ from bot.config.settings import Settings
 from bot.tools import Registry, Tool, ToolError
 from bot.tools.agents import check_sub_agent_tools
 from bot.tools.handed_over import load_action_tool
+from bot.tools.passkey_approval import add_passkey
 from bot.tools.person_question import ASK_PERSON
 from bot.tools.slack_lookup import CachedDirectory
 from bot.tools.slack_tools import build_slack_tools
@@ -66,7 +67,9 @@ def build_tool_registry(
     entry point that cannot be used, for tools that cannot be registered, and for a tool to be left
     out that does not exist.
     """
-    registry = Registry(find_action_tool=load_action_tool)
+    registry = Registry(
+        internal_tools={add_passkey.name: add_passkey}, find_action_tool=load_action_tool
+    )
     try:
         _add_tools(registry, settings, posting, directory, extra)
     except EntryPointError as error:  # it says itself where it comes from

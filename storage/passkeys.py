@@ -15,7 +15,7 @@ from sqlalchemy import BigInteger, Column, Index, UniqueConstraint, bindparam, o
 from sqlmodel import Field, col
 
 from storage import columns, states, trail
-from storage.models import new_id
+from storage.models import Delivery, Run, new_id
 from storage.transaction import (
     Transaction,
     fetch_first_row,
@@ -49,6 +49,12 @@ class Passkey(columns.Row, table=True):
     last_used_at: datetime | None = columns.time_column(nullable=True)
     revoked_at: datetime | None = columns.time_column(nullable=True)
     revoked_by: str = ""  # Slack user id, or system where it may have been cloned
+
+    @property
+    def fingerprint(self) -> str:
+        """The SHA-256 of its public key in groups of four letters, for people to compare."""
+        text = sha256(self.public_key.encode()).hexdigest()
+        return " ".join(text[at : at + 4] for at in range(0, len(text), 4))
 
     def counts_at(self, at: datetime, days: int) -> bool:
         """Return whether it counts at that moment; `days`: for so long, 0: for ever."""
@@ -106,6 +112,11 @@ class VoteSignature(columns.Row, table=True):
 _GET = select(Passkey).where(col(Passkey.id) == bindparam("id_"))
 _BY_CREDENTIAL = select(Passkey).where(col(Passkey.credential_id) == bindparam("credential_"))
 _BY_CALL = select(Passkey).where(col(Passkey.call_id) == bindparam("call_"))
+_REQUEST = (
+    select(Run)
+    .join(Delivery, col(Delivery.run_id) == col(Run.id))
+    .where(col(Delivery.key) == bindparam("key_"))
+)
 _OF_TEAM = (col(Passkey.team) == bindparam("team_"), col(Passkey.revoked_at).is_(None))
 _USABLE = select(Passkey).where(*_OF_TEAM).order_by(col(Passkey.created_at), col(Passkey.id))
 _OF_PERSON = _USABLE.where(col(Passkey.person) == bindparam("person_"))
@@ -131,6 +142,7 @@ _USE = (
     .where(col(SigningLink.hash) == bindparam("hash_"), col(SigningLink.used_at).is_(None))
     .values(used_at=bindparam("at_", type_=columns.UtcTime()))
 )
+_SIGNED_WITH = select(VoteSignature).where(col(VoteSignature.passkey_id) == bindparam("passkey_"))
 _SIGNATURES = (
     select(VoteSignature)
     .where(
@@ -154,6 +166,22 @@ def add_passkey(tx: Transaction, row: Passkey) -> bool:
 def find_passkey(tx: Transaction, passkey_id: str) -> Passkey | None:
     """Return the passkey with that id, or None."""
     return fetch_first_row(tx, Passkey, _GET, id_=passkey_id)
+
+
+def build_request_key(row: Passkey) -> str:
+    """Return the key of the delivery by which others are asked to approve this passkey."""
+    return f"passkey:{row.id}"
+
+
+def find_request(tx: Transaction, row: Passkey) -> Run | None:
+    """Return the request in which others approve this passkey; None where nobody is asked."""
+    return fetch_first_row(tx, Run, _REQUEST, key_=build_request_key(row))
+
+
+def is_waiting(tx: Transaction, row: Passkey) -> bool:
+    """Return whether others have yet to approve this passkey, and are asked."""
+    request = None if row.counts_from or row.revoked_at else find_request(tx, row)
+    return request is not None and request.status in states.RUN_OPEN
 
 
 def find_passkey_by_credential(tx: Transaction, credential_id: str) -> Passkey | None:
@@ -183,8 +211,8 @@ def update_passkey(
     *,
     at: datetime,
     actor: str,
+    changed: Mapping[str, Any],
     why: str = "",
-    **changed: Any,
 ) -> bool:
     """Change columns of a passkey, with its audit row; False if it is revoked.
 
@@ -192,7 +220,7 @@ def update_passkey(
     counts ("passkey.counts"). `why`: for the audit.
     """
     where = (col(Passkey.id) == row.id, col(Passkey.revoked_at).is_(None))
-    if tx.execute(update(Passkey).where(*where).values(**changed)).rowcount != 1:
+    if tx.execute(update(Passkey).where(*where).values(dict(changed))).rowcount != 1:
         return False
     data = {"passkey": row.id, "person": row.person, **({"why": why} if why else {})}
     trail.record_event(tx, event, at=at, actor=actor, data=data)
@@ -202,7 +230,7 @@ def update_passkey(
 def revoke_passkey(tx: Transaction, row: Passkey, by: str, at: datetime, why: str = "") -> bool:
     """Revoke a passkey from `at` on; False if it was revoked before. `why`: for the audit."""
     ended = {"revoked_at": at, "revoked_by": by}
-    return update_passkey(tx, row, "passkey.revoked", at=at, actor=by, why=why, **ended)
+    return update_passkey(tx, row, "passkey.revoked", at=at, actor=by, why=why, changed=ended)
 
 
 def record_passkey_use(
@@ -236,6 +264,11 @@ def store_signature(tx: Transaction, row: VoteSignature, run_id: str) -> None:
     trail.record_event(
         tx, "call.signed", at=at, actor=actor, run_id=run_id, call_id=call_id, data=data
     )
+
+
+def count_signatures(tx: Transaction, passkey_id: str) -> int:
+    """Return how many votes were signed with this passkey."""
+    return len(fetch_rows(tx, VoteSignature, _SIGNED_WITH, passkey_=passkey_id))
 
 
 def map_signatures_by_vote(

@@ -20,12 +20,13 @@ from pydantic import BaseModel
 
 from bot.approvals.call_state import get_approval_lifetime, load_preview
 from bot.approvals.channel_mode import get_strictest_channel_mode, restrict_gate_by_channel_mode
+from bot.approvals.signatures import list_people_who_can_sign
 from bot.clock import Clock
 from bot.policy.approver_lists import MANAGER, read_owned_value
-from bot.policy.authority import Directory, LookupFailedError
+from bot.policy.authority import Authority, Directory, LookupFailedError
 from bot.policy.condition_values import Facts, NeededLookups, SlackId, SpendingSum
 from bot.policy.evaluation import CurrentPolicy
-from bot.policy.gates import Allow, Ask, Deny, load_gate, shorten_deadline
+from bot.policy.gates import ADD_PASSKEY, Allow, Ask, Deny, load_gate, shorten_deadline
 from bot.tools import Effect, Preview, Tool
 from bot.tools.arguments import dump_arguments, normalise_and_reveal_secrets
 from countersign.durations import format_duration
@@ -65,6 +66,9 @@ def load_policy_facts(
         tool, run.requester, run.origin_channel, values, sources.clock.now(), run.client
     )
     facts = look_up_policy_facts(sources, plain)
+    if tool.name == ADD_PASSKEY:
+        found = _look_up_or_none(partial(_has_signer, sources, run.team, facts))
+        facts = replace(facts, has_signer=found)
     compared = any(each.same for each in get_lookups_needed_by_rules(sources.policy, tool).spent)
     return replace(facts, arguments=dump_arguments(args)) if compared else facts
 
@@ -113,6 +117,22 @@ def look_up_policy_facts(sources: PolicyFactSources, facts: Facts) -> Facts:
         for field, value in ((e, read_owned_value(about, e)) for e in needs.owners)
     }
     return replace(facts, groups=groups, channels=channels, people=people, owners=owners)
+
+
+def _has_signer(sources: PolicyFactSources, team: str, facts: Facts) -> bool:
+    """Return whether somebody else who may approve this passkey can sign that approval.
+
+    Raises LookupFailedError.
+    """
+    gate, terms = sources.policy.policy.get_gate(facts), sources.policy.policy.passkeys
+    if not isinstance(gate, Ask):
+        return False
+    with sources.store.read() as tx:
+        able = list_people_who_can_sign(tx, team, terms, sources.clock.now())
+    who, authority = gate.stages[0].approvers, Authority(sources.directory, team)
+    named = authority.list_named_people(who, requester=facts.requester, channel="")
+    others = sorted((named & able) - {facts.requester})
+    return any(authority.is_active_colleague(each) for each in others)
 
 
 def get_lookups_needed_by_rules(current: CurrentPolicy, tool: Tool[Any]) -> NeededLookups:

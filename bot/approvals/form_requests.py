@@ -11,7 +11,7 @@ from typing import Any
 
 from bot.approvals.call_gates import PolicyFactSources, compute_gate
 from bot.approvals.call_state import build_tool_context
-from bot.approvals.channel_mode import get_strictest_channel_mode
+from bot.approvals.direct_requests import begin_direct_request
 from bot.approvals.form_catalog import FormCatalog, RequestChannelChecker
 from bot.approvals.permissions import DeliverySettler
 from bot.cards import request_form, sentences
@@ -24,7 +24,7 @@ from bot.tools import Registry, Tool, ToolError
 from bot.tools.arguments import dump_arguments
 from bot.tools.names import SlackIdResolver
 from bot.tools.preview import PreviewRunner
-from storage import inbox, moves, outbox
+from storage import inbox
 from storage.record import Call, Delivery, Run
 from storage.states import CallStatus, RunSource
 
@@ -241,12 +241,5 @@ class FormRequestStarter:
             updated_at=now,
         )
         with self._store.write() as tx:
-            if not inbox.is_delivery_still_new(tx, delivery):
-                return
-            moves.insert_run(tx, run, at=now)
-            inbox.hold_message_until_next_turn(tx, delivery, run.id, asked_in=asked_in)
-            mode = get_strictest_channel_mode(tx, run)
-            text, blocks = request_form.render_request_root_message(
-                delivery.user, entry.effect_sentence, setting.link, mode
-            )
-            outbox.queue_thread_root_message(tx, run, text, blocks)
+            if inbox.is_delivery_still_new(tx, delivery):
+                begin_direct_request(tx, run, delivery, entry.effect_sentence, setting.link)

@@ -1,20 +1,44 @@
-"""Passkeys of people: how one is added, approved by others, renamed and revoked.
+"""How people add passkeys: the private link, what their authenticator says, and who approves it.
 
-The `webauthn` library is imported where an authenticator is spoken to, so that an installation
-whose policy asks for no signatures does without it.
+A new one counts once others have approved it, by a call that the bot proposes in its person's name
+(`bot.tools.passkey_approval`), or at once where the policy says so. The `webauthn` library is
+loaded once somebody adds one.
 """
 
 from __future__ import annotations
 
-import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from typing import Any
 
+from bot.approvals import signatures
+from bot.approvals.direct_requests import begin_direct_request
+from bot.approvals.permissions import reply_privately
+from bot.approvals.signed_votes import build_jwk
+from bot.cards import passkey_views, signing
+from bot.cards.action_names import Action, DialogId
+from bot.cards.button_codec import Click, DialogSubject
 from bot.config.connection_settings import PageAddress
-from bot.policy.gates import PasskeyTerms
-from storage import passkeys
-from storage.passkeys import SigningLink
-from storage.record import Transaction
+from bot.policy.authority import Authority
+from bot.policy.evaluation import CurrentPolicy
+from bot.policy.gates import ADD_PASSKEY, PasskeyTerms
+from bot.tools.names import SlackIdResolver
+from bot.tools.passkey_approval import NewPasskey, add_passkey
+from storage import inbox, outbox, passkeys, trail
+from storage.passkeys import Passkey, SigningLink
+from storage.record import Delivery, Message, Run, Store, Transaction
+from storage.states import DeliveryKind, MessageKind, RunSource, SigningLinkKind
 
 APP = "Countersign"  # as a browser's dialog names who asks for a passkey
+WAIT = 300_000  # milliseconds that a browser waits for the authenticator
+_CERTIFICATE = re.compile("-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
+
+
+# The page: what a browser is asked to make, and whether what it made is that.
 
 
 def build_creation_options(
@@ -28,19 +52,15 @@ def build_creation_options(
     import webauthn
     from webauthn.helpers import structs
 
-    here = passkeys.list_passkeys_of_person(tx, link.team, link.person)
-    direct, none = (
-        structs.AttestationConveyancePreference.DIRECT,
-        structs.AttestationConveyancePreference.NONE,
-    )
+    attestation = structs.AttestationConveyancePreference
     options = webauthn.generate_registration_options(
         rp_id=address.rp_id,
         rp_name=APP,
-        user_id=hashlib.sha256(f"{link.team}:{link.person}".encode()).digest(),
+        user_id=sha256(f"{link.team}:{link.person}".encode()).digest(),
         user_name=name or link.person,
-        challenge=hashlib.sha256(link.statement.encode()).digest(),
-        timeout=300_000,
-        attestation=direct if terms.models else none,
+        challenge=signatures.compute_challenge(link),
+        timeout=WAIT,
+        attestation=attestation.DIRECT if terms.models else attestation.NONE,
         authenticator_selection=structs.AuthenticatorSelectionCriteria(
             resident_key=structs.ResidentKeyRequirement.PREFERRED,
             user_verification=structs.UserVerificationRequirement.REQUIRED,
@@ -49,7 +69,215 @@ def build_creation_options(
             structs.PublicKeyCredentialDescriptor(
                 id=webauthn.base64url_to_bytes(each.credential_id)
             )
-            for each in here
+            for each in passkeys.list_passkeys_of_person(tx, link.team, link.person)
+            # what does not count any more can be added anew
+            if each.counts_at(link.issued_at, terms.days) or passkeys.is_waiting(tx, each)
         ],
     )
     return webauthn.options_to_json(options)
+
+
+@dataclass(frozen=True, slots=True)
+class EnrolmentRefusal:
+    """Why a passkey was not added."""
+
+    why: str  # for the record
+    sentence: str
+
+
+def verify_new_passkey(
+    credential: Mapping[str, Any],
+    link: SigningLink,
+    address: PageAddress,
+    terms: PasskeyTerms,
+    at: datetime,
+) -> Passkey | EnrolmentRefusal:
+    """Return the passkey that an authenticator has made here for this link alone, or why not."""
+    from webauthn import helpers, verify_registration_response
+    from webauthn.helpers.structs import AttestationFormat
+
+    roots = [each.encode() for each in _CERTIFICATE.findall(terms.roots)]
+    try:
+        made = helpers.parse_registration_credential_json(dict(credential))
+        client = helpers.parse_client_data_json(made.response.client_data_json)
+        if client.origin != address.origin or client.cross_origin:
+            return EnrolmentRefusal("address", signing.OTHER_ADDRESS_REPLY)
+        seen = verify_registration_response(
+            credential=made,
+            expected_challenge=signatures.compute_challenge(link),
+            expected_rp_id=address.rp_id,
+            expected_origin=address.origin,
+            pem_root_certs_bytes_by_fmt=dict.fromkeys(AttestationFormat, roots),
+        )
+        statement = helpers.parse_attestation_object(seen.attestation_object).att_stmt
+        public_key = helpers.bytes_to_base64url(seen.credential_public_key)
+        build_jwk(public_key)  # receipts have to be able to show it
+    except Exception:  # noqa: BLE001 - what the library cannot read or believe is no passkey
+        return EnrolmentRefusal("attestation", passkey_views.NOT_UNDERSTOOD_REPLY)
+    if not seen.user_verified:
+        return EnrolmentRefusal("unverified", signing.UNVERIFIED_PERSON_REPLY)
+    attested = bool(roots and statement.x5c)  # else it says so itself, or whoever plays one
+    if not terms.allows_model(seen.aaguid, attested=attested):
+        return EnrolmentRefusal("model", passkey_views.WRONG_MODEL_REPLY)
+    name = credential["name"] or passkey_views.choose_passkey_name(seen.aaguid, at)
+    return Passkey(
+        team=link.team,
+        person=link.person,
+        credential_id=helpers.bytes_to_base64url(seen.credential_id),
+        public_key=public_key,
+        sign_count=seen.sign_count,
+        aaguid=seen.aaguid,
+        attested=attested,
+        rp_id=address.rp_id,
+        name=name,
+        transports=",".join(credential["response"].get("transports", ())),
+        backed_up=seen.credential_backed_up,
+        created_at=at,
+        counts_from=at if terms.enrol == "self" else None,
+    )
+
+
+# The people: a link for who asks for one, and the passkey that comes back.
+
+
+@dataclass(frozen=True, slots=True)
+class PasskeyEnroller:
+    """Sends links to add passkeys, and adds what comes back; holds no state of its own."""
+
+    store: Store
+    policy: CurrentPolicy
+    authority: Authority
+    links: signatures.SigningLinks
+
+    def get_action_handlers(self) -> Mapping[Action | DialogId, Any]:
+        """Return the handler of the button that asks for a link."""
+        return {Action.ADD_PASSKEY: self.send_enrolment_link}
+
+    def may_enrol(self, person: str) -> bool:
+        """Return whether this person may decide anything that has to be signed.
+
+        Looks people up; raises LookupFailedError.
+        """
+        who = self.policy.policy.list_signers(alone=True)
+        varies = who.channel or who.requester or bool(who.owners)
+        if not (varies or who.names) or not self.authority.is_active_colleague(person):
+            return False
+        if varies:  # whoever is in some channel, or owns something
+            return True
+        named = self.authority.list_named_people(who, requester="", channel="")
+        return person in named or person in self.authority.list_delegates(named)
+
+    def send_enrolment_link(
+        self, delivery: Delivery, _asked: Click | DialogSubject, _payload: dict[str, Any]
+    ) -> None:
+        """Send the person who clicked a private link to add a passkey, and settle the delivery."""
+        person, at = delivery.user, delivery.received_at
+        why = self.links.describe_problem()
+        refusal = signing.not_set_up_reply(why) if why else ""
+        if not self.may_enrol(person):
+            refusal = passkey_views.NOT_A_SIGNER_REPLY
+        with self.store.write() as tx:
+            if refusal:
+                reply_privately(tx, delivery, refusal)
+            else:
+                link = self.links.issue_enrolment_link(tx, self.authority.team, person, at)
+                signatures.queue_links(
+                    tx,
+                    f"private:{delivery.seq}",
+                    channel=delivery.channel or person,
+                    thread_ts=delivery.thread_ts,
+                    person=person,
+                    text=passkey_views.ADD_REPLY,
+                    buttons=[link],
+                )
+            inbox.mark_delivery_done(tx, delivery, "no link" if refusal else "link sent")
+
+    def handle_enrolment(self, delivery: Delivery) -> None:
+        """Add the passkey that an authenticator has made, tell its person, and ask others."""
+        posted, at = json.loads(delivery.body), delivery.received_at
+        with self.store.read() as tx:
+            link = passkeys.find_signing_link(tx, posted["link"])
+        found = self._check_enrolment(link, posted["credential"], at)
+        told = _build_new_passkey(found, self.authority) if isinstance(found, Passkey) else None
+        with self.store.write() as tx:
+            if link and told and isinstance(found, Passkey) and passkeys.add_passkey(tx, found):
+                passkeys.use_signing_link(tx, link, at)
+                _queue_new_passkey_notice(tx, found, told[0])
+                answer, note = passkey_views.ADDED_REPLY, "passkey added"
+                if found.counts_from is None:
+                    _ask_others(tx, found, *told)
+                    answer = passkey_views.WAITS_REPLY
+            else:
+                known = EnrolmentRefusal("known", passkey_views.KNOWN_REPLY)
+                refusal = known if isinstance(found, Passkey) else found
+                answer, data = refusal.sentence, {"why": refusal.why}
+                note = f"refused: {refusal.why}"
+                trail.record_event(tx, "passkey.refused", at=at, actor=delivery.user, data=data)
+            reply_privately(tx, delivery, answer)
+            inbox.mark_delivery_done(tx, delivery, note)
+
+    def _check_enrolment(
+        self, link: SigningLink | None, credential: Mapping[str, Any], at: datetime
+    ) -> Passkey | EnrolmentRefusal:
+        """Return the new passkey, not stored yet, or why it is not added. Looks people up."""
+        address, why = self.links.address, self.links.describe_problem()
+        if link is None or link.kind is not SigningLinkKind.ENROL:
+            return EnrolmentRefusal("link", signing.USED_LINK_REPLY)
+        with self.store.read() as tx:
+            problem = signatures.describe_link_problem(tx, link, at)
+        if problem:
+            return EnrolmentRefusal("link", problem)
+        if link.team != self.authority.team or not self.may_enrol(link.person):
+            return EnrolmentRefusal("not_a_signer", passkey_views.NOT_A_SIGNER_REPLY)
+        if address is None or why:
+            return EnrolmentRefusal("not_set_up", signing.not_set_up_reply(why))
+        return verify_new_passkey(credential, link, address, self.policy.policy.passkeys, at)
+
+
+def _build_new_passkey(row: Passkey, authority: Authority) -> tuple[NewPasskey, Mapping[str, str]]:
+    """Return what approvers of a new passkey are shown, and the names of people in it."""
+    names = SlackIdResolver(authority.directory, row.person)
+    model = passkey_views.describe_model(row.aaguid, attested=row.attested)
+    said = {"person": row.person, "passkey": row.name, "model": model}
+    said["fingerprint"] = row.fingerprint
+    return NewPasskey.model_validate(said, context=names), names.names_by_id
+
+
+def _queue_new_passkey_notice(tx: Transaction, row: Passkey, told: NewPasskey) -> None:
+    """Tell the person in a direct message that they have a new passkey, and how to revoke it."""
+    text = passkey_views.new_passkey_notice(
+        row.name, told.model, row.created_at, told.fingerprint, row.counts_from is not None
+    )
+    blocks = passkey_views.render_new_passkey_notice(text, row.id)
+    body = outbox.dump_message_body({"text": text, "blocks": blocks})
+    key = f"passkey-added:{row.id}"
+    outbox.queue_message(
+        tx, Message(key=key, kind=MessageKind.NOTICE, channel=row.person, body=body)
+    )
+
+
+def _ask_others(tx: Transaction, row: Passkey, told: NewPasskey, names: Mapping[str, str]) -> None:
+    """Begin the request in which others approve a new passkey, in its person's name."""
+    at, person = row.created_at, row.person
+    run = Run(
+        team=row.team,
+        channel=person,
+        thread_ts="",
+        requester=person,
+        source=RunSource.FORM,
+        created_at=at,
+        updated_at=at,
+    )
+    asked = {"tool": ADD_PASSKEY, "arguments": told.model_dump(mode="json"), "why": ""}
+    delivery = Delivery(
+        key=passkeys.build_request_key(row),
+        kind=DeliveryKind.PROGRAM,
+        team=row.team,
+        user=person,
+        body=json.dumps(asked),
+        received_at=at,
+    )
+    inbox.insert_delivery(tx, delivery)
+    stored = inbox.find_delivery(tx, delivery.key)
+    assert stored is not None
+    begin_direct_request(tx, run, stored, add_passkey.effect_sentence(told, names))

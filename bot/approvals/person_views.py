@@ -11,6 +11,8 @@ from bot.approvals.call_state import describe_call_effect
 from bot.approvals.card_routing import filter_people_still_away
 from bot.approvals.delegation import DelegationManager
 from bot.approvals.grants import GrantManager
+from bot.approvals.passkey_manager import PasskeyManager
+from bot.approvals.passkeys import PasskeyEnroller
 from bot.approvals.permissions import PermissionChecker
 from bot.approvals.person_questions import get_asking_server_name, list_questions_for_person
 from bot.cards import home_tab
@@ -41,6 +43,8 @@ class HomeViewBuilder:
     lister: request_overview.ListEntryBuilder
     grants: GrantManager
     delegations: DelegationManager
+    enroller: PasskeyEnroller
+    passkeys: PasskeyManager
 
     def build_home_view(self, person: str, shows: HomeTabTarget) -> home_tab.HomeView | None:
         """Return what this page of a person's Home tab shows; None if they are not a full member.
@@ -62,7 +66,15 @@ class HomeViewBuilder:
                 first = home_tab.HomeView(self.bot, replace(shows, page=0))
                 view = self._add_waiting_calls(first, person, home_tab.WAITING)
                 view = self._add_requests(view, person, home_tab.REQUESTS)
-                return self._add_decisions_and_grants(replace(view, pages=1), person)
+                view = self._add_decisions_and_grants(replace(view, pages=1), person)
+                return replace(view, signs=self.enroller.may_enrol(person))
+            case HomeTabPart.PASSKEYS:
+                return home_tab.HomeView(
+                    self.bot,
+                    shows,
+                    signs=self.enroller.may_enrol(person),
+                    passkeys=self.passkeys.list_passkeys(person, self.grants.clock.now()),
+                )
 
     def _add_waiting_calls(
         self, view: home_tab.HomeView, person: str, most: int
@@ -194,6 +206,11 @@ class PersonViewFactory:
     permissions: PermissionChecker
     policy: CurrentPolicy
     grants: GrantManager
+    enroller: PasskeyEnroller
+
+    def build_passkey_manager(self) -> PasskeyManager:
+        """Return the object that lists, renames and revokes passkeys."""
+        return PasskeyManager(self.grants.store, self.policy, self.permissions)
 
     def build_delegation_manager(self) -> DelegationManager:
         """Return the object that gives, ends and lists delegations."""
@@ -218,6 +235,8 @@ class PersonViewFactory:
             lister=self._build_entry_builder(),
             grants=self.grants,
             delegations=self.build_delegation_manager(),
+            enroller=self.enroller,
+            passkeys=self.build_passkey_manager(),
         )
 
     def _build_call_finder(self) -> request_overview.DecidableCallFinder:

@@ -294,3 +294,11 @@ def list_signing_passkeys(
         if each.counts_at(at, terms.days)
         and terms.allows_model(each.aaguid, attested=each.attested)
     ]
+
+
+def list_people_who_can_sign(
+    tx: Transaction, team: str, terms: PasskeyTerms, at: datetime
+) -> frozenset[str]:
+    """Return everybody who has a passkey that counts at that moment, whether or not they left."""
+    people = {each.person for each in passkeys.list_passkeys_of_team(tx, team)}
+    return frozenset(each for each in people if list_signing_passkeys(tx, team, each, terms, at))

@@ -117,7 +117,8 @@ class SignatureRequester:
                 more = bool(whole and whole.masked_pieces)
                 self.access.record_call_shown(tx, call, person, Action.OPEN_PAGE, more=more)
         elif any(
-            each.counts_from is None for each in passkeys.list_passkeys_of_person(tx, team, person)
+            passkeys.is_waiting(tx, each)
+            for each in passkeys.list_passkeys_of_person(tx, team, person)
         ):
             return signing.NOT_COUNTED_YET_REPLY
         else:

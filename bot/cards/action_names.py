@@ -42,6 +42,11 @@ class Action(StrEnum):
     HOME_NEXT = "home_next"  # the next page
     HOME_CHANNEL = "home_channel"  # only what was asked in the channel that was chosen
     HOME_ANYWHERE = "home_anywhere"  # what was asked in any channel again
+    HOME_PASSKEYS = "home_passkeys"  # their passkeys
+    ADD_PASSKEY = "add_passkey"  # get a private link to add one
+    RENAME_PASSKEY = "rename_passkey"  # open the dialog that names one
+    REVOKE_PASSKEY = "revoke_passkey"  # nothing can be signed with it any more
+    DISOWN_PASSKEY = "disown_passkey"  # the same, as somebody else has added it
     DELEGATE = "delegate"  # open the dialog in which somebody has another decide for them
     END_DELEGATION = "end_delegation"  # nobody decides for them any more
     FEEDBACK = "feedback"  # thumbs up or down for an answer
@@ -78,6 +83,7 @@ class DialogId(StrEnum):
     ANSWER = "answer"
     DELEGATE = "delegate"
     HAND_OVER = "hand_over_call"
+    RENAME_PASSKEY = "rename_passkey"
 
 
 class ShortcutId(StrEnum):
@@ -125,6 +131,7 @@ class BlockRole(StrEnum):
     ANSWERS = "ks"  # the buttons that answer a question
     OVERVIEW = "ov"  # the parts of what `/approvals` shows
     DELEGATION = "del"  # that somebody decides for another
+    PASSKEY = "pk"  # a person's passkey
     HOME_CHANNEL = "homec"  # where Home is narrowed to a channel: the page that it shows
     HOME = "home"  # the parts of the Home tab; its calls and requests are named as on cards
 

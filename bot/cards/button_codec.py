@@ -83,12 +83,20 @@ class DelegationTarget:
     delegation: str
 
 
+@dataclass(frozen=True, slots=True)
+class PasskeyTarget:
+    """One passkey of a person."""
+
+    passkey: str
+
+
 class HomeTabPart(StrEnum):
     """The part of the Home tab that is shown."""
 
     ALL = "all"  # the first of everything
     WAITING = "waiting"
     MINE = "mine"
+    PASSKEYS = "passkeys"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +124,7 @@ Target = (
     | FormContext
     | FormTarget
     | DelegationTarget
+    | PasskeyTarget
     | HomeTabTarget
     | NoTarget
 )
@@ -160,6 +169,7 @@ OPENS_DIALOG = frozenset(
         Action.ASK_AGAIN,
         Action.ANSWER,
         Action.DELEGATE,
+        Action.RENAME_PASSKEY,
     }
 )
 # what only shows something to who clicks: answered at once, and not stored
@@ -178,12 +188,14 @@ TURNS_HOME = frozenset(  # what only has the Home tab show something else; not s
         Action.HOME_ALL,
         Action.HOME_WAITING,
         Action.HOME_MINE,
+        Action.HOME_PASSKEYS,
         Action.HOME_BEFORE,
         Action.HOME_NEXT,
         Action.HOME_CHANNEL,
         Action.HOME_ANYWHERE,
     }
 )
+_OF_PASSKEY = (Action.RENAME_PASSKEY, Action.REVOKE_PASSKEY, Action.DISOWN_PASSKEY)
 _ABOUT: Mapping[Action, type[Target]] = {
     **dict.fromkeys(Action, CallTarget),  # but for these
     Action.APPROVE_ALL: CardTarget,
@@ -197,6 +209,8 @@ _ABOUT: Mapping[Action, type[Target]] = {
     Action.LOOK_SHOW: RunTarget,
     **dict.fromkeys(TURNS_HOME, HomeTabTarget),
     Action.DELEGATE: NoTarget,
+    Action.ADD_PASSKEY: NoTarget,
+    **dict.fromkeys(_OF_PASSKEY, PasskeyTarget),
     Action.OPEN_PAGE: NoTarget,
     Action.END_DELEGATION: DelegationTarget,
 }
@@ -223,6 +237,7 @@ _FORMS: Mapping[type[Target], tuple[str, Callable[..., Target]]] = {
         lambda kind, name: FormTarget(FormSource(kind), name),
     ),
     DelegationTarget: (_ID, DelegationTarget),
+    PasskeyTarget: (_ID, PasskeyTarget),
     HomeTabTarget: (
         f"({'|'.join(HomeTabPart)}):(0|[1-9][0-9]{{0,2}})(?::([A-Z0-9]{{1,40}}))?",
         lambda part, page, channel: HomeTabTarget(HomeTabPart(part), int(page), channel or ""),
@@ -252,8 +267,8 @@ def encode_button_value(about: Target | Click) -> str:
             return f"{kind}:{name}"
         case ModelAnswerRating(run, good):
             return f"{_GOOD if good else _BAD}:{run}"
-        case DelegationTarget(delegation):
-            return delegation
+        case DelegationTarget(name) | PasskeyTarget(name):
+            return name
         case HomeTabTarget(part, page, channel):
             return f"{part}:{page}:{channel}" if channel else f"{part}:{page}"
         case NoTarget():
@@ -325,7 +340,9 @@ def encode_dialog_metadata(subject: DialogSubject) -> str:
                 **asdict(target.form_context),
             }
             return json.dumps(made, ensure_ascii=False)
-        case DialogSubject(DialogId.DELEGATE, NoTarget() as target):
+        case DialogSubject(DialogId.DELEGATE, NoTarget() as target) | DialogSubject(
+            DialogId.RENAME_PASSKEY, PasskeyTarget() as target
+        ):
             return json.dumps({"target": encode_button_value(target)})
     raise ValueError(f"no {subject.dialog} dialog is about a {type(subject.target).__name__}")
 
@@ -349,6 +366,8 @@ def decode_dialog_subject(view: Mapping[str, Any]) -> DialogSubject | MalformedV
             target = _decode_target(CallTarget, value)
         case DialogId.DELEGATE if isinstance(value, str):
             target = _decode_target(NoTarget, value)
+        case DialogId.RENAME_PASSKEY if isinstance(value, str):
+            target = _decode_target(PasskeyTarget, value)
         case DialogId.REJECT if isinstance(value, str):
             kind, _, rest = value.partition(":")
             kinds: dict[str, type[Target]] = {_CALL: CallTarget, _PLAN: CardTarget}

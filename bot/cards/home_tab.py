@@ -15,6 +15,7 @@ from bot.cards.call_pieces import irreversibility_warning
 from bot.cards.decided_call import render_look_buttons
 from bot.cards.delegation_dialog import DelegationView, render_delegate_button, render_delegation
 from bot.cards.notices import away_approvers_note, through_program_suffix
+from bot.cards.passkey_views import PasskeyView, render_passkeys
 from bot.cards.sentences import MEMBERS_ONLY_REPLY
 from bot.tools import EffectSource
 from storage.states import RunStatus
@@ -81,6 +82,8 @@ class HomeView:
     delegations: tuple[DelegationView, ...] = ()  # who decides for whom, the first to end first
     remembered: tuple[SavedApprovalView, ...] = ()  # the first to end first
     more_remembered: int = 0
+    signs: bool = False  # some of what they may decide has to be signed
+    passkeys: tuple[PasskeyView, ...] = ()  # the oldest first
     findings: str = ""  # mrkdwn: what stands out in the decisions, for the policy's readers
 
 
@@ -109,7 +112,7 @@ def _render_home_blocks(view: HomeView) -> list[block_kit.Json]:
     parts = _render_shown_parts(view)
     filled = [part for part in parts if part]
     waits = view.questions or view.waiting
-    is_new = not (waits or view.requests or view.decided or view.remembered)
+    is_new = not (waits or view.requests or view.decided or view.remembered or view.signs)
     if is_new and not view.delegations and view.shows == button_codec.HOME:
         return [*(block for part in filled for block in part), _render_welcome(view)]
     if not parts[0]:
@@ -123,14 +126,15 @@ def _render_home_blocks(view: HomeView) -> list[block_kit.Json]:
             ],
         )
     narrowing = [_render_channel_filter(view.shows)]
-    blocks = [_render_tools(view.shows), *(narrowing if view.shows.channel else [])]
+    blocks = [_render_tools(view), *(narrowing if view.shows.channel else [])]
     for number, part in enumerate(filled):
         blocks += [
             *([block_kit.divider_block(_build_home_block_id("divider", number))] if number else []),
             *part,
         ]
     end = [block_kit.divider_block(_build_home_block_id("end")), *narrowing]
-    return [*blocks, *_render_page_buttons(view), *([] if view.shows.channel else end)]
+    is_narrow = view.shows.channel or view.shows.part is button_codec.HomeTabPart.PASSKEYS
+    return [*blocks, *_render_page_buttons(view), *([] if is_narrow else end)]
 
 
 def _render_shown_parts(view: HomeView) -> list[list[block_kit.Json]]:
@@ -139,6 +143,8 @@ def _render_shown_parts(view: HomeView) -> list[list[block_kit.Json]]:
             return [_render_waiting_part(view)]
         case button_codec.HomeTabPart.MINE:
             return [_render_requests_part(view)]
+        case button_codec.HomeTabPart.PASSKEYS:
+            return [render_passkeys(view.passkeys)]
         case button_codec.HomeTabPart.ALL:
             return [
                 _render_waiting_part(view),
@@ -157,14 +163,25 @@ def _nothing_here_sentence(shows: button_codec.HomeTabTarget) -> str:
     return f"☕ Nothing waits for you{place}."
 
 
-def _render_tools(shows: button_codec.HomeTabTarget) -> block_kit.Json:
-    """Build the one row of buttons at the top: back from a list, ask for something, delegate."""
+def _render_tools(view: HomeView) -> block_kit.Json:
+    """Build the one row of buttons at the top: back from a list, ask for something, delegate.
+
+    And passkeys, for who signs with one.
+    """
+    shows, parts = view.shows, button_codec.HomeTabPart
     back = block_kit.button(
         Action.HOME_ALL, "← All", button_codec.HomeTabTarget(channel=shows.channel)
     )
     ask = block_kit.button(Action.REQUEST, "Ask for something…", button_codec.FormContext())
-    is_list = shows.part is not button_codec.HomeTabPart.ALL
-    found = [*([back] if is_list else []), ask, render_delegate_button()]
+    add = block_kit.button(Action.ADD_PASSKEY, "Add a passkey", button_codec.NoTarget())
+    keys = block_kit.button(
+        Action.HOME_PASSKEYS, "Passkeys", button_codec.HomeTabTarget(parts.PASSKEYS)
+    )
+    found = [*([] if shows.part is parts.ALL else [back])]
+    if shows.part is parts.PASSKEYS:
+        found += [add] if view.signs else []
+    else:
+        found += [ask, render_delegate_button(), *([keys] if view.signs or view.passkeys else [])]
     return block_kit.actions_block(_build_home_block_id("tools"), found)
 
 

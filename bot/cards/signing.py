@@ -31,10 +31,10 @@ FAILED_PAGE_REPLY = (
     "Something went wrong here, and nothing was signed or added. Please tell whoever runs this app."
 )
 EXPIRED_LINK_REPLY = (
-    "This link has expired, so nothing was signed. Press the button on the card again to get "
+    "This link has expired, so nothing was signed or added. Press the button in Slack again to get "
     "another one."
 )
-USED_LINK_REPLY = "This link was used already. Press the button on the card to get another one."
+USED_LINK_REPLY = "This link was used already. Press the button in Slack to get another one."
 DECIDED_SINCE_REPLY = (
     "This has been decided in the meantime, so there is nothing to sign any more. The card shows "
     "how."
@@ -63,8 +63,8 @@ OTHER_ADDRESS_REPLY = (
     "and sign there; if you did, tell whoever runs this app."
 )
 UNVERIFIED_PERSON_REPLY = (
-    "Your device did not check that it is you, by fingerprint, face or PIN, so nothing was signed. "
-    "Turn that on for this passkey, and try again."
+    "Your device did not check that it is you, by fingerprint, face or PIN, so nothing was signed "
+    "or added. Turn that on, and try again."
 )
 WRONG_SIGNATURE_REPLY = (
     "The signature does not fit what was to be signed, so it does not count. Press the button on "

@@ -427,13 +427,17 @@ class SetupInspector:
         return frozenset(lines)
 
     def _run_all_checks(self) -> Iterator[check.CheckResult]:
+        from bot.checks.passkey_checks import check_signing_setup
+
         policy = self._policy.policy
         yield from self._run_slack_checks(self._client)
         yield from check_policy_rules(self._tools, policy)
+        yield from check_signing_setup(self._settings, policy)
         yield from check_freezes_and_business_hours(policy, self._clock.now())
 
     def _run_slack_checks(self, client: WebClient) -> Iterator[check.CheckResult]:
         """Yield the checks for which Slack has to be asked."""
+        from bot.checks.passkey_checks import check_signers
         from bot.checks.people_checks import (
             check_names_used_in_policy,
             check_operator,
@@ -451,6 +455,7 @@ class SetupInspector:
             yield from check_card_channels(policy, found.workspace)
             usual = count_requests_by_rule(self._store, self._clock.now())
             yield from check_names_used_in_policy(policy, found.workspace, usual)
+            yield from check_signers(policy, found.workspace, self._store, self._clock.now())
             yield from check_operator(settings, policy, found.workspace)
         finally:
             found.workspace.directory.close()

@@ -19,6 +19,9 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "key": CommandEntry(
         "bot.cli.key", "keys by which programs ask over HTTP: new, renew, list, revoke"
     ),
+    "passkeys": CommandEntry(
+        "bot.cli.passkeys", "the passkeys that people sign with: list, revoke"
+    ),
     "demo": CommandEntry(
         "bot.cli.service:DEMO",
         "a local Slack, a local planner and the bot, in one process",

@@ -63,6 +63,7 @@ def _run_check(arguments: argparse.Namespace) -> int:
     # only now: what they import takes a moment, and the other words do without
     from bot.checks.check import build_ok_result
     from bot.checks.inspection import check_freezes_and_business_hours
+    from bot.checks.passkey_checks import check_signing_setup
     from bot.cli.doctor.checks import check_rules_against_tools, check_tools_can_be_built
     from bot.cli.doctor.doctor import print_checks
 
@@ -81,6 +82,7 @@ def _run_check(arguments: argparse.Namespace) -> int:
         build_ok_result("policy", text),
         *check_tools_can_be_built(core.settings),
         *check_rules_against_tools(core.settings, policy),
+        *check_signing_setup(core.settings, policy),
         *check_freezes_and_business_hours(policy, core.clock.now()),
     )
     return print_checks(iter(checks), print_line)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import calendar
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol
@@ -16,6 +17,7 @@ from pydantic import BaseModel
 
 from bot.approvals import call_gates, card_routing, grants
 from bot.approvals.call_checks import UsageLimits
+from bot.approvals.signatures import list_people_who_can_sign
 from bot.cards import notices
 from bot.cards.sentences import ICONS
 from bot.cards.slack_text import format_in_utc
@@ -117,7 +119,8 @@ class GateDescriber:
                 for e in stage.approvers.silent
             ]
         )
-        return f"{many} of {self._describe_approvers(stage.approvers.notified)}{also}{now}"
+        signed = ", signed with a passkey" if stage.signature else ""
+        return f"{many} of {self._describe_approvers(stage.approvers.notified)}{also}{signed}{now}"
 
     def _describe_approvers(self, who: Approvers) -> str:
         """Return the approvers as the policy names them."""
@@ -347,6 +350,7 @@ def explain_call(
     if isinstance(gate, Ask):
         lines += _describe_grant_or_limit(grounds, words, run, tool, args, gate) if sums else []
         lines += ["", *GateDescriber(grounds, words, run, tool, gate).describe_gate()]
+        lines += _describe_signers(grounds, words, run, gate) if sums else []
     return lines + _describe_unknown_facts(facts, grounds, tool, words)
 
 
@@ -398,6 +402,25 @@ def _describe_grant_or_limit(
         yield f"★ Yet it runs without asking: {by} had this remembered, until {until}, {uses}."
     elif reached:
         yield f"⚠ Just now nobody would be asked: {words.quote_text(reached.note)}."
+
+
+def _describe_signers(
+    grounds: ExplanationSources, words: MentionStyle, run: Run, gate: Ask
+) -> Iterator[str]:
+    """Yield who of those who have to sign has a passkey that counts; nothing if nobody has to."""
+    signed = [at for at, stage in enumerate(gate.stages) if stage.signature]
+    sources, who = grounds.sources, gate.get_approvers_of_stages(signed, timedelta())
+    if not signed or (who.channel and not run.channel):
+        return
+    terms, now = sources.policy.policy.passkeys, sources.clock.now()
+    with sources.store.read() as tx:
+        signers = list_people_who_can_sign(tx, run.team, terms, now)
+    with suppress(LookupFailedError):  # said above
+        able = grounds.authority.list_able_approvers(
+            gate, who, requester=run.requester, channel=run.channel
+        )
+        names = [words.format_person(each) for each in sorted(able & signers)][:MOST_NAMES]
+        yield f"Can sign now: {', '.join(names) or 'nobody, as no passkey of theirs counts'}."
 
 
 def describe_judgement(judged: Judgement, words: MentionStyle) -> list[str]:

@@ -102,6 +102,7 @@ class SocketApiServer:
             ("POST /keys", self.create_key),
             ("POST /keys/renew", self.renew_key),
             ("POST /keys/revoke", self.revoke_key),
+            ("POST /passkeys/revoke", self.revoke_passkey),
             ("POST /forget", self.erase_data_of_person),
             ("POST /terminal", self.handle_operator_command),
             ("GET /chats/{run_id}", self.stream_chat_events),
@@ -123,6 +124,16 @@ class SocketApiServer:
         """Revoke all keys of the program of that name, or the one key with that id."""
         await self._run_on_thread(lambda: self._keys.revoke_key(name))
         return {}
+
+    async def revoke_passkey(self, id: Name) -> dict[str, Any]:
+        """Revoke the passkey with that id, and tell its person and whom the policy names."""
+        actor, now = self._host.settings.operator or "system", self._host.clock.now()
+        row = await self._run_on_thread(
+            lambda: self._host.passkeys.revoke_for_operator(id, actor, now)
+        )
+        if row is None:
+            raise ProblemError(HTTPStatus.NOT_FOUND, "There is no passkey with that id to revoke.")
+        return {"person": row.person, "name": row.name}
 
     async def erase_data_of_person(self, person: Name) -> dict[str, Any]:
         """Erase the stored texts of what a person asked and wrote; return what was erased."""

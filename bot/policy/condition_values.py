@@ -66,6 +66,7 @@ class Facts:
     # field -> the owners of its value by a function: user ids and @handles
     owners: Mapping[str, tuple[str, ...] | None] | None = None
     spent: Mapping[SpendingSum, Decimal | None] | None = None
+    has_signer: bool | None = None  # whether anybody else can sign, where a passkey is added
     arguments: str = ""  # `args` as canonical JSON, where a sum compares them with those of others
 
 

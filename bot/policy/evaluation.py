@@ -8,12 +8,13 @@ import hashlib
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from types import MappingProxyType
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from bot.policy import policy_file
+from bot.policy import gates, policy_file
 from bot.policy.approver_lists import (
     FILE_NAME,
     MANAGER,
@@ -23,7 +24,7 @@ from bot.policy.approver_lists import (
 )
 from bot.policy.business_hours import PolicyCalendar
 from bot.policy.condition_values import Facts, NeededLookups
-from bot.policy.gates import Allow, Approvers, Ask, Deny, GateAddOn, PasskeyTerms, tighten_gate
+from bot.policy.gates import Allow, Approvers, Ask, Deny, GateAddOn, tighten_gate
 from bot.policy.policy_names import replace_names_in_policy
 from bot.policy.rules import (
     Rule,
@@ -35,6 +36,7 @@ from bot.policy.rules import (
     parse_cached_condition,
 )
 from bot.toml_file import FileProblems, parse_strict_json
+from countersign.durations import DAY
 
 # of a policy, beside what its rules mean
 _NO_MEANING = ("source", "asking", "tools", "lines", "templates", "shared_channels")
@@ -71,7 +73,7 @@ class Policy(BaseModel):
     readers: Approvers = Approvers()  # who may look at any request's record
     # tools that read, but more than is allowed unasked (Tool.needs_approval)
     asking: frozenset[str] = frozenset()
-    passkeys: PasskeyTerms = PasskeyTerms()
+    passkeys: gates.PasskeyTerms = gates.PasskeyTerms()
     templates: tuple[policy_file.RequestTemplate, ...] = ()
     # where requests are worked on though people of another company read along; id or #name
     shared_channels: tuple[str, ...] = ()
@@ -117,6 +119,8 @@ class Policy(BaseModel):
         and is never allowed. The tools in `asking` are allowed only by a rule that names them, not
         by one for all tools.
         """
+        if facts.tool == gates.ADD_PASSKEY:
+            return Judgement(self._build_passkey_gate(facts), ())
         known, facts = facts.effect in policy_file.EFFECTS, self._add_time_facts(facts)
         owners = OwnerResolver(self.owners, self.owner_functions, facts.args, facts.owners)
         tried: list[RuleTrial] = []
@@ -260,6 +264,43 @@ class Policy(BaseModel):
             asks += [found] if isinstance(found, Ask) else []
         return asks
 
+    def list_signers(self, *, alone: bool = False) -> Approvers:
+        """Return everybody who may decide anything that has to be signed; nobody if nothing has.
+
+        Whoever decides because of a channel, a request or an argument stands there as such.
+        `alone`: also who may break glass.
+        """
+        adds = any(isinstance(each.gate, GateAddOn) and each.gate.signature for each in self.rules)
+        found = Approvers()
+        for gate in (each for each in self.asks() if adds or each.wants_signature):
+            found |= gate.get_approvers_of_stages(
+                range(len(gate.stages)), timedelta(seconds=gate.deadline)
+            )
+            found |= gate.break_glass if alone and gate.break_glass else Approvers()
+        return found
+
+    def _build_passkey_gate(self, facts: Facts) -> Ask | Deny:
+        """Return the gate of a new passkey: others who decide what is signed, whatever rules say.
+
+        They sign, too, as soon as one of them can.
+        """
+        who = self.list_signers().model_copy(
+            update={"channel": False, "requester": False, "owners": (), "silent": ()}
+        )
+        if not who.names:
+            why = "no rule names who may approve a new passkey"
+            return Deny(rule=gates.ADD_PASSKEY, reason=why)
+        is_signed = facts.has_signer is not False
+        stage = gates.Stage(approvers=who, signature="passkey" if is_signed else "")
+        return Ask(
+            rule=gates.ADD_PASSKEY,
+            stages=(stage,),
+            post_to="approvers",
+            deadline=7 * DAY,
+            editors="nobody",
+            reminders=(DAY,),
+        )
+
     @property
     def digest(self) -> str:
         """Return the SHA-256 (hex) of what the rules mean; comments and layout do not change it."""
@@ -274,7 +315,7 @@ class Policy(BaseModel):
             left_out["owner_functions"] = True
         if self.calendar is None:
             left_out["calendar"] = True
-        if self.passkeys == PasskeyTerms():
+        if self.passkeys == gates.PasskeyTerms():
             left_out["passkeys"] = True
         return _compute_digest(self, exclude=left_out)
 

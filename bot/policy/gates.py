@@ -19,6 +19,7 @@ Editors = Literal["approvers", "approvers_and_requester", "nobody"]
 AfterRejection = Literal["ask", "allow"]
 Reasons = Literal["never", "approve", "reject", "always"]
 Signature = Literal["", "passkey"]  # what an approval has to be signed with; "": nothing
+ADD_PASSKEY = "add_passkey"  # the tool by which others let a person's passkey count
 GOOD_FOR = 86_400  # seconds from an approval until what it is for starts, unless a rule says so
 
 
@@ -98,6 +99,8 @@ class PasskeyTerms(_FrozenModel):
 
     enrol: Literal["countersigned", "self"] = "countersigned"  # who lets a new one count
     models: tuple[str, ...] = ()  # AAGUIDs of the authenticators that count; none: any
+    # the certificates (PEM) of the makers who may say of which model an authenticator is
+    roots: str = Field("", exclude_if=lambda text: not text)
     days: int = 365  # for so long one counts; 0: for ever
     alarm: Approvers = Approvers()  # who is told of a passkey that may have been stolen
 

@@ -258,6 +258,7 @@ class PasskeysEntry(_StrictModel):
 
     enrol: Literal["countersigned", "self"] = "countersigned"
     models: list[Annotated[str, StringConstraints(pattern=_AAGUID)]] = []
+    roots: Annotated[str, StringConstraints(max_length=100_000)] = ""
     days: Annotated[int, Field(ge=0, le=3650)] = 365
     alarm: approver_lists.ApproverList | None = None
 
@@ -452,13 +453,14 @@ def build_named_people(
     return found
 
 
-def build_passkey_terms(
-    written: PasskeysEntry | None, problems: FileProblems
-) -> gates.PasskeyTerms:
+def build_passkey_terms(said: PasskeysEntry | None, problems: FileProblems) -> gates.PasskeyTerms:
     """Return which passkeys count, as a file says it or by default."""
-    entry = written or PasskeysEntry()
-    alarm = build_named_people(entry.alarm, ("passkeys", "alarm"), problems)
-    return gates.PasskeyTerms(**entry.model_dump(exclude={"alarm"}), alarm=alarm)
+    said = said or PasskeysEntry()
+    if bool(said.models) != ("-----BEGIN CERTIFICATE-----" in said.roots):
+        wrong = "only the maker of an authenticator can say of which model it is; name models and"
+        problems.add(("passkeys", "models"), f"{wrong} roots, their makers' certificates (PEM)")
+    alarm = build_named_people(said.alarm, ("passkeys", "alarm"), problems)
+    return gates.PasskeyTerms(**said.model_dump(exclude={"alarm"}), alarm=alarm)
 
 
 # Requests that a policy prepares for people: a tool, with some of its fields fixed.

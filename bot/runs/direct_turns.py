@@ -28,7 +28,7 @@ from bot.runs.results import post_outcome_unless_posted
 from bot.signals import Signals
 from storage import calls, inbox, moves, outbox, runs
 from storage.record import Call, Delivery, Plan, Run
-from storage.states import DeliveryKind, RunStatus
+from storage.states import DeliveryKind, RunSource, RunStatus
 
 NOT_NOW = "Slack could not be asked for the names in your form just now."
 
@@ -93,7 +93,7 @@ class DirectCallTurnTaker:
     def _read_request(self, run: Run, delivery: Delivery) -> DirectCall | FieldErrors | FormRefusal:
         if delivery.kind is DeliveryKind.PROGRAM:
             asked = json.loads(delivery.body)
-            birth: dict[str, Any] = {"program": True}
+            birth: dict[str, Any] = {"program": True} if run.source is RunSource.PROGRAM else {}
             birth |= {"client": run.client} if run.client else {}
             return DirectCall(
                 asked["tool"],

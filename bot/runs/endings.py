@@ -6,11 +6,12 @@ stricter, or the tool found that it would do something else than was shown, and 
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -18,13 +19,13 @@ from pydantic import BaseModel
 from bot.agent import outputs
 from bot.approvals import call_gates, call_state
 from bot.approvals.card_routing import remove_calls_from_cards
-from bot.policy.gates import Ask, Deny, combine_gates, dump_gate, load_gate
+from bot.policy.gates import ADD_PASSKEY, Ask, Deny, combine_gates, dump_gate, load_gate
 from bot.runs.results import is_answer_to_come, post_call_outcome, post_table
 from bot.runs.sub_agent_runs import hand_call_to_sub_agent
 from bot.signals import Signals
 from bot.tools import Effect, Registry, ToolError, runner
 from bot.tools.preview import PreviewRunner
-from storage import call_history, calls, decisions, endings, moves, runs, trail
+from storage import call_history, calls, decisions, endings, moves, passkeys, runs, trail
 from storage.record import Call, Run, Transaction, retry_until_stored
 from storage.states import CallStatus, CallVerb, RunStatus
 
@@ -32,6 +33,7 @@ log = logging.getLogger("countersign.endings")
 C = CallStatus
 # how long people have to say what became of a call that no gate gives a deadline
 UNKNOWN_WAIT = timedelta(hours=1)
+NO_PASSKEY = "the passkey was revoked before it counted"
 RunWithCalls = tuple[Run, list[Call]]  # a run of this worker, and the calls of its open plan
 T = TypeVar("T")
 
@@ -275,6 +277,8 @@ class CallOutcomeStore:
                 else:
                     why = "the request was cancelled before the sub-agent had begun"
                     end(C.FAILED, outputs.failed_output(f"{why}."), why)
+            case runner.ToolSuccess() if not _let_approved_passkey_count(tx, run, shown, now):
+                end(C.FAILED, outputs.failed_output(f"{NO_PASSKEY}."), NO_PASSKEY)
             case runner.ToolSuccess(output=text, summary=summary):
                 end(C.SUCCEEDED, outputs.succeeded_output(ran, text), summary)
             case call_gates.ReapprovalRequest() as renewal:
@@ -330,6 +334,24 @@ class CallOutcomeStore:
             call_id=call.id,
             data={"outcome": outcome},
         )
+
+
+def _let_approved_passkey_count(
+    tx: Transaction, run: Run, shown: calls.CallWithVotes, at: datetime
+) -> bool:
+    """Let the passkey count that this call has approved; False if it can no longer.
+
+    True for calls that are about none.
+    """
+    if shown.call.tool != ADD_PASSKEY or shown.call.action:
+        return True
+    told = json.loads(shown.revision.arguments)
+    changed = {"counts_from": at, "call_id": shown.call.id}
+    return any(
+        passkeys.update_passkey(tx, row, "passkey.counts", at=at, actor="worker", changed=changed)
+        for row in passkeys.list_passkeys_of_person(tx, run.team, run.requester)
+        if (told["person"], told["fingerprint"]) == (row.person, row.fingerprint)
+    )
 
 
 def _describe_approval(shown: calls.CallWithVotes) -> str:

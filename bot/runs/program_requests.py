@@ -12,11 +12,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from bot.agent import outputs
-from bot.approvals.channel_mode import get_strictest_channel_mode
+from bot.approvals.direct_requests import begin_direct_request
 from bot.approvals.form_requests import FormServiceFactory
 from bot.approvals.receipts import NoReceiptError, ReceiptWriter
 from bot.cards.notices import request_cancelled_line
-from bot.cards.request_form import render_request_root_message
 from bot.runs import program_calls
 from bot.runs.endings import CallOutcomeStore
 from bot.signals import Signals
@@ -26,7 +25,7 @@ from bot.tools.handed_over import (
     check_effect_sentence_length,
     load_action_tool,
 )
-from storage import calls, endings, inbox, moves, outbox, programs, runs
+from storage import calls, endings, inbox, outbox, programs, runs
 from storage.masking import mask_secrets
 from storage.record import Delivery, Run, Transaction, new_id
 from storage.states import CALL_FINAL, CallStatus, DeliveryKind, RunSource
@@ -245,11 +244,7 @@ class ProgramRequests:
                 return _get_run_id_of_same_request(tx, stored, asked, key), False
             if key:  # counted here, so that of many at once no more are let through
                 _check_rate_limit(tx, key, now)
-            moves.insert_run(tx, run, at=now)
-            inbox.hold_message_until_next_turn(tx, stored, run.id)
-            mode = get_strictest_channel_mode(tx, run)
-            text, blocks = render_request_root_message(run.requester, effect, "", mode, run.client)
-            outbox.queue_thread_root_message(tx, run, text, blocks)
+            begin_direct_request(tx, run, stored, effect)
         return run.id, True
 
 

@@ -47,7 +47,7 @@ from bot.tools.person_question import AskPerson
 from bot.tools.preview import PreviewRunner
 from storage.grants import Grant
 from storage.record import Call, Run, Transaction
-from storage.states import CallStatus
+from storage.states import MODELLED, CallStatus
 
 
 class ProposalPreparer:
@@ -129,7 +129,7 @@ class ProposalPreparer:
     ) -> None:
         """Validate one call, apply policy to it, and sign the result. Raises CallRefusedError."""
         call = prepared.call
-        tool = _get_proposed_tool(tools, call)
+        tool = _get_proposed_tool(tools, run, call)
         names = SlackIdResolver(self.sources.directory, run.requester)
         args, call.reason = parse_arguments_and_reason(tool, proposed.arguments, names)
         call.names, arguments = json.dumps(names.names_by_id), dump_arguments(args)
@@ -242,9 +242,13 @@ class ProposalPreparer:
             raise CallRefusedError(outputs.not_showable_output(why), why.rstrip("."), tell=True)
 
 
-def _get_proposed_tool(tools: Registry, call: Call) -> Tool[Any]:
-    """Return the tool that the call names; raises CallRefusedError if it is not among `tools`."""
-    tool = tools.find_tool_of_call(call)
+def _get_proposed_tool(tools: Registry, run: Run, call: Call) -> Tool[Any]:
+    """Return the tool that the call names; raises CallRefusedError if it is not among `tools`.
+
+    A model gets none that the bot alone proposes.
+    """
+    by_model = run.source in MODELLED
+    tool = tools.get(call.tool) if by_model else tools.find_tool_of_call(call)
     if tool is None:
         why = outputs.unknown_tool_output(call.tool, (each.name for each in tools))
         raise CallRefusedError(why, "there is no such tool")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -62,7 +62,8 @@ class AgentRoleLoader:
         self._tools = tools
         self._max_depth = max_depth
         alone = {each.name: each for each in tools if each.agent is None}
-        self._first = AgentRole(prompt.INSTRUCTIONS, tools if max_depth else Registry(alone))
+        own = tools if max_depth else replace(tools, tools=alone)
+        self._first = AgentRole(prompt.INSTRUCTIONS, own)
 
     def load_role(self, run: Run) -> AgentRole:
         """Return a run's role; raises PlannerError if its sub-agent no longer exists."""

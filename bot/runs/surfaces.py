@@ -17,6 +17,7 @@ from storage.record import Delivery, Store
 
 if TYPE_CHECKING:  # it names them, and is imported by what makes them
     from bot.approvals.edits import EditHandler
+    from bot.approvals.passkey_manager import PasskeyManager
     from bot.approvals.permissions import PermissionChecker
     from bot.clock import Clock
     from bot.config.settings import Settings
@@ -46,6 +47,7 @@ class Host:
     keep: Callable[[Delivery], None]  # stores what somebody did, and wakes the loop
     add_names: Callable[[str], str]  # writes names into the mentions of a text
     programs: ProgramRequests  # puts a call before people, in the name of a colleague
+    passkeys: PasskeyManager  # lists and revokes people's passkeys
 
 
 class SurfacePort(Protocol):

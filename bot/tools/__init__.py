@@ -382,12 +382,14 @@ class Registry:
     tools: dict[str, Tool[Any]] = field(default_factory=dict)
     # those that are left out; policies may still name them
     excluded_tools: dict[str, Tool[Any]] = field(default_factory=dict)
+    # those whose calls the bot alone proposes: found for stored calls, and never offered
+    internal_tools: dict[str, Tool[Any]] = field(default_factory=dict)
     find_action_tool: Callable[[str], Tool[Any] | None] = lambda _: None  # of an action: its tool
 
     def add(self, *tools: Tool[Any]) -> None:
         """Register tools; ValueError when a name is taken or not [a-z0-9_]{1,64}."""
         for each in tools:
-            if each.name in self.tools:
+            if each.name in self.tools or each.name in self.internal_tools:
                 raise ValueError(f"two tools are named {each.name}")
             if not re.fullmatch(r"[A-Za-z0-9_]{1,64}", each.name):
                 raise ValueError(f"tool name {each.name!r} is not [A-Za-z0-9_]{{1,64}}")
@@ -400,7 +402,9 @@ class Registry:
 
     def find_tool_of_call(self, call: Call) -> Tool[Any] | None:
         """Return the tool of a stored call, or of its handed-over action; None if there is none."""
-        return self.find_action_tool(call.action) if call.action else self.get(call.tool)
+        if call.action:
+            return self.find_action_tool(call.action)
+        return self.get(call.tool) or self.internal_tools.get(call.tool)
 
     def get_call_tool_even_if_off(self, call: Call) -> Tool[Any]:
         """Return a stored call's tool even if it was just switched off; KeyError if unknown."""

@@ -27,6 +27,7 @@ from bot.cards.button_codec import (
     MalformedValue,
     ModelAnswerRating,
     NoTarget,
+    PasskeyTarget,
     RunTarget,
     Target,
     add_thread_to_metadata,
@@ -63,6 +64,7 @@ ABOUT: dict[DialogId, st.SearchStrategy[Any]] = {
     DialogId.PICK: SETTINGS,
     DialogId.REQUEST: FILLED,
     DialogId.DELEGATE: st.just(NoTarget()),
+    DialogId.RENAME_PASSKEY: st.builds(PasskeyTarget, IDS),
 }
 
 
@@ -72,13 +74,15 @@ def targets(action: Action) -> st.SearchStrategy[Any]:
         return CARDS
     if action in {Action.CANCEL_RUN, Action.RETRY, Action.LOOK_SHOW}:
         return RUNS
-    if action in LOOKS or action in (Action.DELEGATE, Action.OPEN_PAGE):
+    if action in LOOKS or action in (Action.DELEGATE, Action.OPEN_PAGE, Action.ADD_PASSKEY):
         return st.just(NoTarget())
     if action in TURNS_HOME:
         channels = st.sampled_from(["", "C0SUPPORT"])
         return st.builds(HomeTabTarget, st.sampled_from(HomeTabPart), st.integers(0, 999), channels)
     if action is Action.END_DELEGATION:
         return st.builds(DelegationTarget, IDS)
+    if action.endswith("_passkey"):
+        return st.builds(PasskeyTarget, IDS)
     return OTHERS.get(action, CALLS)
 
 

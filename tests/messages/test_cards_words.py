@@ -9,7 +9,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.cards import decided_call, delegation_dialog, notices, sentences, signing, slack_text
+from bot.cards import (
+    decided_call,
+    delegation_dialog,
+    notices,
+    passkey_views,
+    sentences,
+    signing,
+    slack_text,
+)
 from bot.cards.answers import (
     greeting_text,
     help_text,
@@ -134,12 +142,20 @@ SAID = {
     "other_persons_link_reply": ("UANA00001",),
     "not_set_up_reply": (EVIL,),
     "cloned_passkey_notice": ("UANA00001", EVIL),
+    "describe_model": ("ee882879-721c-4913-9775-3dfcce97072a", True),
+    "choose_passkey_name": ("ee882879-721c-4913-9775-3dfcce97072a", AT),
+    "new_passkey_notice": (EVIL, EVIL, AT, "0a1b 2c3d", False),
+    "disowned_passkey_notice": ("UANA00001", EVIL, 2),
+    "revoked_passkey_notice": ("UANA00001", EVIL),
+    "passkey_withdrawn_line": (EVIL,),
+    "passkey_line": (passkey_views.PasskeyView("k", EVIL, EVIL, AT, None, "counts"),),
+    "parse_passkey_name": ({"words": {"text": {"value": "Ana’s phone"}}},),
     "tool_status_text": (EVIL, ""),
     "tool_step_label": ("", EVIL),
 }
 
 
-MODULES = [notices, sentences, signing, delegation_dialog, decided_call]
+MODULES = [notices, sentences, signing, passkey_views, delegation_dialog, decided_call]
 SENTENCES = {
     name: each
     for module in MODULES

@@ -15,6 +15,7 @@ from countersign.cli.commands import main
 from countersign.cli.process import exit_if_stopping
 from slack_sandbox.server import Sandbox
 from storage.models import Call, Run
+from storage.passkeys import Passkey
 from storage.transaction import fetch_rows
 from tests.model_stand_in.planner import StrictPlanner
 from tests.records import settings_of, store_of
@@ -121,7 +122,7 @@ class BotProcess:
         lines = path.read_text().splitlines() if path.exists() else []
         return lines[self._before.get("effects", 0) :]
 
-    def rows(self, model: type[Call] | type[Run]) -> list[object]:
+    def rows(self, model: type[Call | Run | Passkey]) -> list[object]:
         """Rows of its database, read from outside."""
         store = store_of(self.folder / "countersign.db")
         try:

@@ -13,11 +13,12 @@ from typing import Any, Protocol
 from sqlalchemy import select
 from sqlmodel import col
 
+from bot.policy.gates import ADD_PASSKEY
 from slack_sandbox.server import Sandbox
 from storage.examination import examine_audit_and_rows
 from storage.models import Audit, Call, Delivery, Message, Run, Vote
-from storage.passkeys import SigningLink, VoteSignature
-from storage.states import DRAWN, CallStatus, DeliveryStatus, MessageStatus
+from storage.passkeys import Passkey, SigningLink, VoteSignature
+from storage.states import DRAWN, CallStatus, DeliveryStatus, MessageStatus, SigningLinkKind
 from storage.store import Store
 from storage.trail import AuditHeadFile, audit_head_file_path
 from storage.transaction import fetch_rows
@@ -57,7 +58,7 @@ def violations(story: Story, world: World) -> list[str]:
     store = world.store()
     try:
         found = [*_of_effects(story, world), *of_slack(world), *of_the_record(store, world)]
-        found += _of_signatures(world)
+        found += [*_of_signatures(world), *_of_passkeys(world)]
     finally:
         store.close()
     return found
@@ -67,11 +68,30 @@ def _of_signatures(world: World) -> Iterator[str]:
     """Each signed vote has its signature and used up one link, and no other signature is there."""
     votes = {(v.call_id, v.revision, v.person, v.verb) for v in world.all(Vote) if v.passkey_id}
     kept = [(s.call_id, s.revision, s.person, s.verb) for s in world.all(VoteSignature)]
-    used = [each for each in world.all(SigningLink) if each.used_at is not None]
+    links = [each for each in world.all(SigningLink) if each.used_at is not None]
+    used = [each for each in links if each.kind is SigningLinkKind.SIGN]
     if sorted(votes) != sorted(kept) or len(used) != len(kept):
         yield f"{len(votes)} signed votes have {len(kept)} signatures by {len(used)} links"
-    if "signature" in world.policy and any(not v.passkey_id for v in world.all(Vote)):
+    plain = {each.id for each in world.all(Call) if each.tool == ADD_PASSKEY}  # of the first one
+    unsigned = [v for v in world.all(Vote) if not v.passkey_id and v.call_id not in plain]
+    if "signature" in world.policy and unsigned:
         yield "a vote was cast that nobody has signed"
+
+
+def _of_passkeys(world: World) -> Iterator[str]:
+    """Each link that was used has added one passkey, which counts once by a call that has run."""
+    links = [each for each in world.all(SigningLink) if each.kind is SigningLinkKind.ENROL]
+    used = [each for each in links if each.used_at is not None]
+    told = [each for each in world.all(Audit) if each.event.startswith("passkey.")]
+    events = Counter((each.event, json.loads(each.data).get("passkey")) for each in told)
+    added = [passkey for event, passkey in events.elements() if event == "passkey.added"]
+    if used and (len(used), len(added)) != (1, 1):
+        yield f"{len(used)} links have added {len(added)} passkeys"
+    done = {each.id for each in world.all(Call) if each.status is CallStatus.SUCCEEDED}
+    for row in world.all(Passkey):
+        times = events["passkey.counts", row.id]
+        if row.call_id and (times != 1 or row.call_id not in done):
+            yield f"passkey {row.id} counts by a call that has not run, or {times} times"
 
 
 def _of_effects(story: Story, world: World) -> Iterator[str]:

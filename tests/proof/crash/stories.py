@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bot.config.connection_settings import Transport
+from tests.proof.crash.enrolling import Countersign, Enrol
 from tests.proof.crash.minds import (
     ANSWER,
     ASIDE,
@@ -178,6 +179,12 @@ STORIES = (
         SIGNED,
         may={"signed": 1},
         needs=2,
+    ),
+    Story(
+        "a passkey that another approves",
+        proposes(_note("signed")),
+        lambda: [Enrol("ana"), Countersign("cleo", "ana")],
+        SIGNED,
     ),
     Story(
         "plan whose second step fails",

@@ -1,0 +1,196 @@
+"""A person's passkeys as Home shows them, and what is said about adding and losing one. Pure.
+
+What is said about signing with one stands in `signing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from bot.cards import block_kit, button_codec
+from bot.cards.action_names import Action, BlockRole, DialogId, InputBlockId
+from bot.cards.slack_text import format_local_time, sanitise_for_mrkdwn, user_mention
+
+MOST = 20  # passkeys shown of one person
+NAME = 60  # characters
+# who makes the authenticators of which model, as far as most people have one of these
+MODELS: Mapping[str, str] = {
+    "fbfc3007-154e-4ecc-8c0b-6e020557d7bd": "iCloud Keychain",
+    "ea9b8d66-4d01-1d21-3ce4-b6b48cb575d4": "Google Password Manager",
+    "adce0002-35bc-c60a-648b-0b25f1f05503": "Chrome on a Mac",
+    "08987058-cadc-4b81-b6e1-30de50dcbe96": "Windows Hello",
+    "9ddd1817-af5a-4672-a2b9-3e3dd95000a9": "Windows Hello",
+    "6028b017-b1d4-4c02-b4b3-afcdafc96bb2": "Windows Hello",
+    "bada5566-a7aa-401f-bd96-45619a55120d": "1Password",
+    "d548826e-79b4-db40-a3d8-11116f7e8349": "Bitwarden",
+    "531126d6-e717-415c-9320-3d9aa6981239": "Dashlane",
+    "ee882879-721c-4913-9775-3dfcce97072a": "YubiKey 5",
+    "2fc0579f-8113-47ea-b116-bb5a8db9202a": "YubiKey 5 NFC",
+}
+ADD_REPLY = (
+    "Add a passkey by this private link. It works for half an hour, on the device whose "
+    "fingerprint, face or PIN you want to approve with. Pass it to nobody."
+)
+NOT_A_SIGNER_REPLY = (
+    "You need no passkey: nothing that you may decide has to be signed. If you think that this is "
+    "wrong, ask whoever looks after the policy."
+)
+ADDED_REPLY = "Your passkey is added, and you can approve with it from now on. Close this page."
+WAITS_REPLY = (
+    "Your passkey is added. Others approve it first, and I tell you in Slack once you can use it. "
+    "Close this page."
+)
+NOT_UNDERSTOOD_REPLY = (
+    "Your device’s answer could not be checked, so no passkey was added. Press Add a passkey on "
+    "my Home tab and try again; if that does not help, tell whoever runs this app."
+)
+KNOWN_REPLY = "This passkey was added before, so nothing was changed."
+WRONG_MODEL_REPLY = (
+    "Only certain models of security keys may be used here, and this device did not prove to be "
+    "one of them. No passkey was added. Ask whoever runs this app which ones they are."
+)
+REVOKED_REPLY = "Revoked: nothing can be signed with this passkey any more."
+DISOWNED_REPLY = (
+    "I have revoked this passkey: nothing can be signed with it any more. If you did not add it, "
+    "somebody else may be using your Slack account: sign out of all sessions in Slack’s settings, "
+    "and tell security."
+)
+ENDED_REPLY = "This passkey was revoked already."
+LOST_TEXT = (
+    "Lost your device? Revoke its passkey here and add a new one. If it was your last, that works "
+    "the same way."
+)
+
+
+def describe_model(aaguid: str, attested: bool) -> str:
+    """Return which model an authenticator is of, or says it is of, in words."""
+    if not aaguid.strip("0-"):
+        return "model not told"
+    name = MODELS.get(aaguid, f"model {aaguid}")
+    return f"{name}, as its maker confirms" if attested else name
+
+
+def choose_passkey_name(aaguid: str, at: datetime) -> str:
+    """Return a name for a passkey that its person has not named."""
+    return f"{MODELS.get(aaguid, 'Passkey')}, {at:%d %B %Y}"
+
+
+def new_passkey_notice(name: str, model: str, at: datetime, fingerprint: str, counts: bool) -> str:
+    """Return the message to a person that a passkey was added in their name."""
+    then = (
+        "You can approve with it from now on."
+        if counts
+        else "It does not count yet: others are asked to approve it. They see the same "
+        "fingerprint of its public key, so you can compare it with them."
+    )
+    return (
+        f"🔑 A new passkey was added for you: “{sanitise_for_mrkdwn(name, NAME)}” "
+        f"({sanitise_for_mrkdwn(model)}), {format_local_time(at)}. {then}\n"
+        f"Fingerprint: `{fingerprint}`\nIf that wasn’t you, say so now: it is revoked at once."
+    )
+
+
+def render_new_passkey_notice(text: str, passkey: str) -> list[block_kit.Json]:
+    """Build that message with the button by which the person disowns the passkey."""
+    target = button_codec.PasskeyTarget(passkey)
+    ask = block_kit.confirmation_dialog(
+        "Was that not you?", "I revoke this passkey at once, and tell security.", "Revoke it"
+    )
+    button = block_kit.button(
+        Action.DISOWN_PASSKEY, "That wasn’t me", target, style="danger", confirm=ask
+    )
+    return [
+        block_kit.section_block("added", block_kit.mrkdwn(text)),
+        block_kit.actions_block(button_codec.build_block_id(BlockRole.PASSKEY, target), [button]),
+    ]
+
+
+def disowned_passkey_notice(person: str, name: str, signed: int) -> str:
+    """Return the alarm that somebody did not add a passkey of theirs; `signed`: votes with it."""
+    votes = f"{signed} decision{'s' if signed > 1 else ''}"
+    done = f"It has signed {votes}: please look at them" if signed else "It has signed nothing"
+    return (
+        f"🚨 {user_mention(person)} says that a passkey in their name, "
+        f"“{sanitise_for_mrkdwn(name, NAME)}”, is not theirs. I have revoked it. {done}. Somebody "
+        "may be using their Slack account: end its sessions."
+    )
+
+
+def revoked_passkey_notice(person: str, name: str) -> str:
+    """Return the alarm that the operator has revoked a person's passkey."""
+    return (
+        f"🔑 The passkey “{sanitise_for_mrkdwn(name, NAME)}” of {user_mention(person)} was revoked "
+        "by whoever runs this app: nothing can be signed with it any more."
+    )
+
+
+def passkey_withdrawn_line(name: str) -> str:
+    """Return the line in a thread that others need not approve the passkey any more."""
+    return f"The passkey “{sanitise_for_mrkdwn(name, NAME)}” was revoked, so this is cancelled."
+
+
+@dataclass(frozen=True, slots=True)
+class PasskeyView:
+    """One passkey as its person sees it."""
+
+    id: str
+    name: str
+    model: str  # in words
+    added_at: datetime
+    last_used_at: datetime | None
+    state: str  # "counts", "waits for others to approve it", …
+
+
+def passkey_line(each: PasskeyView) -> str:
+    """Return one passkey in two lines of mrkdwn."""
+    used = format_local_time(each.last_used_at) if each.last_used_at else "never"
+    return (
+        f"🔑 *{sanitise_for_mrkdwn(each.name, NAME)}* ({sanitise_for_mrkdwn(each.model)}): "
+        f"{each.state}\nAdded {format_local_time(each.added_at)}, last used {used}"
+    )
+
+
+def render_passkeys(found: Sequence[PasskeyView]) -> list[block_kit.Json]:
+    """Build the page of Home that lists a person's passkeys, each with its buttons."""
+    blocks = [block_kit.header_block(f"{BlockRole.PASSKEY}:title", "Your passkeys")]
+    for each in found[:MOST]:
+        target = button_codec.PasskeyTarget(each.id)
+        block_id = button_codec.build_block_id(BlockRole.PASSKEY, target)
+        blocks += [
+            block_kit.section_block(block_id, block_kit.mrkdwn(passkey_line(each))),
+            block_kit.actions_block(f"{block_id}:buttons", _build_buttons(target)),
+        ]
+    if not found:
+        text = "You have none. Some decisions here have to be signed with one."
+        blocks.append(block_kit.section_block(f"{BlockRole.PASSKEY}:none", block_kit.mrkdwn(text)))
+    more = len(found) - MOST
+    small = f"and {more} more, shown once you have revoked some.\n" if more > 0 else ""
+    lost = block_kit.mrkdwn(f"{small}{LOST_TEXT}")
+    return [*blocks, block_kit.context_block(f"{BlockRole.PASSKEY}:lost", [lost])]
+
+
+def _build_buttons(target: button_codec.PasskeyTarget) -> list[block_kit.Json]:
+    ask = block_kit.confirmation_dialog(
+        "Revoke this passkey?", "Nothing can be signed with it any more.", "Revoke"
+    )
+    return [
+        block_kit.button(Action.RENAME_PASSKEY, "Rename…", target),
+        block_kit.button(Action.REVOKE_PASSKEY, "Revoke", target, confirm=ask),
+    ]
+
+
+def render_rename_dialog(passkey: str, name: str) -> block_kit.Json:
+    """Build the dialog in which a person names their passkey; `name`: the one it has."""
+    text = {**block_kit.build_text_input(), "max_length": NAME, "min_length": 1}
+    text |= {"multiline": False} | ({"initial_value": name} if name else {})
+    about = button_codec.DialogSubject(DialogId.RENAME_PASSKEY, button_codec.PasskeyTarget(passkey))
+    blocks = [block_kit.build_input_block(InputBlockId.WORDS, "Name", text)]
+    return block_kit.dialog_view(about, "Rename a passkey", blocks, submit="Save", close="Back")
+
+
+def parse_passkey_name(state_values: Mapping[str, Any]) -> str:
+    """Return the name that was entered in that dialog, on one line; "" for none."""
+    return " ".join(block_kit.get_entered_text(state_values, InputBlockId.WORDS).split())[:NAME]

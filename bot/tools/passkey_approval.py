@@ -1,0 +1,42 @@
+"""The tool whose calls have others approve a person's new passkey. Nobody but the bot proposes it:
+neither the model, nor a form, nor a program. Pure.
+
+It does nothing by itself: once it has been approved and has run, the passkey counts
+(`bot.approvals.passkeys.let_passkey_count`, in the transaction that stores its outcome).
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, Field
+
+from bot.policy.gates import ADD_PASSKEY
+from bot.tools import Effect, ToolContext, tool
+from bot.tools.names import PersonId
+
+
+class NewPasskey(BaseModel):
+    """A passkey as its approvers are shown it."""
+
+    person: PersonId = Field(title="Whose")
+    passkey: str = Field(title="Name", max_length=60)
+    model: str = Field(title="Authenticator", max_length=100)
+    fingerprint: str = Field(title="Fingerprint of its public key (SHA-256)", max_length=100)
+
+
+def _describe_outcome(args: NewPasskey, _result: object) -> str:
+    return f"The passkey “{args.passkey}” counts from now on"
+
+
+@tool(
+    name=ADD_PASSKEY,
+    title="Let a new passkey count",
+    effect="Let {person} approve with the new passkey “{passkey}”",
+    does=Effect.WRITE,
+    risk="high",
+    idempotent=True,
+    editable=set(),
+    outcome=_describe_outcome,
+)
+def add_passkey(args: NewPasskey, context: ToolContext) -> str:
+    """Let a new passkey of this person count, once others have made sure that it is theirs."""
+    return f"{context.requester} may approve with the passkey {args.passkey}."

@@ -1,0 +1,121 @@
+"""Which models of authenticators count: those whose makers have signed for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
+
+from bot.approvals.passkeys import EnrolmentRefusal, verify_new_passkey
+from bot.approvals.signatures import compute_challenge
+from bot.config.connection_settings import parse_page_address
+from bot.policy.gates import PasskeyTerms
+from storage.passkeys import Passkey, SigningLink
+from storage.states import SigningLinkKind
+from tests.authenticator import Authenticator
+from tests.stories.enrolling import make_credential
+
+AT = datetime.now(UTC)
+ADDRESS = parse_page_address("https://approve.example.com")
+MODEL, OTHER = "2fc0579f-8113-47ea-b116-bb5a8db9202a", "ee882879-721c-4913-9775-3dfcce97072a"
+
+
+class Maker:
+    """A maker of authenticators: its root, and the key in the devices of one batch."""
+
+    def __init__(self, name: str) -> None:
+        self.root_key, self.key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+        self.root = _certificate(name, self.root_key, name, self.root_key)
+        self.leaf = _certificate(f"{name} device", self.key, name, self.root_key)
+
+    @property
+    def pem(self) -> str:
+        """Its root, as a policy has it."""
+        return self.root.public_bytes(Encoding.PEM).decode()
+
+    def attest(self, what: bytes) -> dict[str, Any]:
+        """What one of its devices says of a new key."""
+        signature = self.key.sign(what, ec.ECDSA(hashes.SHA256()))
+        return {"alg": -7, "sig": signature, "x5c": [self.leaf.public_bytes(Encoding.DER)]}
+
+
+def _certificate(
+    name: str, key: ec.EllipticCurvePrivateKey, issuer: str, by: ec.EllipticCurvePrivateKey
+) -> x509.Certificate:
+    def named(text: str) -> x509.Name:
+        return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+    made = x509.CertificateBuilder().subject_name(named(name)).issuer_name(named(issuer))
+    made = made.public_key(key.public_key()).serial_number(x509.random_serial_number())
+    made = made.not_valid_before(AT - timedelta(days=1)).not_valid_after(AT + timedelta(days=9))
+    is_root = x509.BasicConstraints(ca=key is by, path_length=None)
+    return made.add_extension(is_root, critical=True).sign(by, hashes.SHA256())
+
+
+def attest_self(key: Authenticator) -> Callable[[bytes], dict[str, Any]]:
+    """What a device says of itself, with no maker."""
+    assert isinstance(key.key, ec.EllipticCurvePrivateKey)
+    own = key.key
+    return lambda what: {"alg": -7, "sig": own.sign(what, ec.ECDSA(hashes.SHA256()))}
+
+
+def test_a_model_is_what_its_maker_signed() -> None:
+    """A device of a named model is attested; any other is refused, and any that only says so."""
+    maker, stranger, key = Maker("Maker"), Maker("Maker"), Authenticator()
+    terms = PasskeyTerms(models=(MODEL,), roots=maker.pem + Maker("Another").pem)
+
+    def added(aaguid: str, attest: Callable[[bytes], dict[str, Any]] | None) -> Any:
+        made = make_credential(key, compute_challenge(LINK), aaguid=aaguid, attest=attest)
+        return verify_new_passkey(made, LINK, ADDRESS, terms, AT)
+
+    found = added(MODEL, maker.attest)
+    assert isinstance(found, Passkey)
+    assert (found.aaguid, found.attested, found.counts_from) == (MODEL, True, None)
+    assert terms.allows_model(found.aaguid, attested=found.attested)
+    refused = [
+        added(OTHER, maker.attest),
+        added(MODEL, None),
+        added(MODEL, attest_self(key)),
+        added(MODEL, stranger.attest),
+    ]
+    assert [each.why for each in refused] == ["model", "model", "model", "attestation"]
+
+
+@pytest.mark.parametrize("enrol", ["self", "countersigned"])
+def test_any_authenticator_is_taken_where_no_model_is_named(enrol: Any) -> None:
+    """Its model is what it says itself, and is not taken for its maker's word."""
+    key = Authenticator()
+    made = make_credential(key, compute_challenge(LINK), aaguid=MODEL, attest=attest_self(key))
+    found = verify_new_passkey(made, LINK, ADDRESS, PasskeyTerms(enrol=enrol), AT)
+    assert isinstance(found, Passkey)
+    assert (found.aaguid, found.attested) == (MODEL, False)
+    assert (found.counts_from == AT) == (enrol == "self")
+    assert found.name.startswith("YubiKey 5 NFC, ")
+
+
+def test_nonsense_is_refused() -> None:
+    """Whatever cannot be read is no passkey, and raises nothing."""
+    made = make_credential(Authenticator(), compute_challenge(LINK))
+    for part in ("clientDataJSON", "attestationObject"):
+        for text in ("", "A", "AAAA", "____"):
+            odd = {**made, "response": {**made["response"], part: text}}
+            found = verify_new_passkey(odd, LINK, ADDRESS, PasskeyTerms(), AT)
+            assert isinstance(found, EnrolmentRefusal)
+
+
+LINK = SigningLink(
+    hash="h",
+    kind=SigningLinkKind.ENROL,
+    team="T",
+    person="UANA00001",
+    statement='{"enrol":"UANA00001"}',
+    issued_at=AT,
+    expires_at=AT + timedelta(minutes=30),
+)

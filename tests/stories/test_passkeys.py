@@ -1,0 +1,358 @@
+"""Passkeys: who adds one, who lets it count, and how one is lost, disowned and revoked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import update
+from sqlmodel import col
+
+from bot.approvals.signatures import compute_challenge
+from storage.models import Audit
+from storage.passkeys import Passkey, SigningLink
+from storage.states import CallStatus
+from tests.authenticator import PRESENT, Authenticator
+from tests.stories.enrolling import (
+    ENROL,
+    ask_for_link,
+    card_of,
+    enrol,
+    last_message,
+    make_credential,
+    make_passkey,
+    press_own,
+)
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.messages import action_ids, words
+from tests.stories.signing import (
+    ADDRESS,
+    PEOPLE,
+    ask_to_sign,
+    find_link,
+    forget_passkeys,
+    links_of,
+    passkeys_of,
+    post,
+    sign,
+    sign_card,
+)
+from tests.stories.steps import arrived, ask, later, now_at, press, statuses, told
+from tests.stories.test_home import wait
+
+DAY = 86_400
+SETTINGS = ADDRESS
+POLICY = """
+[passkeys]
+days = 30
+alarm = ["UDAN00001"]
+
+[defaults]
+approvers = ["UANA00001", "UCLEO0001"]
+deadline = "1h"
+signature = "passkey"
+
+[[rule]]
+tool = "add_*"
+verdict = "allow"
+"""
+HERE = ADDRESS["COUNTERSIGN_URL"]
+COUNTS, WAITS = "): counts", "waits for others to approve it"
+
+
+@pytest.fixture(autouse=True)
+def without_passkeys(harness: Harness) -> Iterator[None]:
+    """No story has the passkeys of another."""
+    yield
+    forget_passkeys(harness)
+
+
+def counts(harness: Harness, row: Passkey) -> bool:
+    """Whether this passkey counts by now."""
+    [now] = harness.all(Passkey, Passkey.id == row.id)
+    return bool(now.counts_at(harness.app.core.clock.now(), 30))
+
+
+def approve(harness: Harness, who: str, name: str) -> None:
+    """Approve the passkey of that name by a plain click."""
+    press_own(harness, who, card_of(harness, who, name), "approve")
+
+
+def test_a_passkey_counts_once_another_approver_has_approved_it(
+    harness: Harness, fakes: FakeTools
+) -> None:
+    """The first of an installation: Ana adds it, is told, and Cleo approves it by a click. Then
+    Ana signs with it.
+    """
+    key, row = enrol(harness, "ana", "Ana’s phone")
+    mine = words(last_message(harness, "ana", "A new passkey was added for you"))
+    theirs = words(card_of(harness, "cleo", "Ana’s phone"))
+    fingerprint = mine.split("Fingerprint: `")[1].split("`")[0]
+    assert fingerprint in theirs
+    assert "model not told" in theirs
+    assert not counts(harness, row)
+    harness.person("ana").open_home()
+    wait(harness, "ana", "Passkeys")
+    harness.person("ana").click_home("home_passkeys")
+    wait(harness, "ana", "Ana’s phone", WAITS)
+    thread = ask(harness, ("note", {"text": "signed"}))
+    press(harness, "ana", SUPPORT, harness.card(SUPPORT, thread), "approve")
+    told(harness, "ana", SUPPORT, thread, "others have to approve it first")
+    approve(harness, "cleo", "Ana’s phone")
+    wait(harness, "ana", COUNTS)
+    assert counts(harness, row)
+    last_message(harness, "ana", "counts from now on")
+    assert sign_card(harness, "ana", harness.card(SUPPORT, thread), key).is_done
+    harness.said(SUPPORT, thread, "That is all.")
+    assert fakes.did("note", "signed") == 1
+
+
+def test_the_next_one_is_approved_with_a_signature(harness: Harness) -> None:
+    """Once somebody can sign, a click alone lets no passkey count; and nobody lets their own."""
+    key, row = enrol(harness, "ana")
+    approve(harness, "cleo", "ana’s phone")
+    assert counts(harness, row)
+    _, other = enrol(harness, "cleo")
+    card = card_of(harness, "ana", "cleo’s phone")
+    before = len(links_of(harness, "ana"))
+    press_own(harness, "ana", card, "approve")
+    assert not counts(harness, other)
+    harness.slack.wait(lambda: len(links_of(harness, "ana")) > before)
+    assert sign(harness, find_link(harness, links_of(harness, "ana")[-1]), key).is_done
+    arrived(harness)
+    assert counts(harness, other)
+
+
+def test_nobody_approves_their_own(harness: Harness) -> None:
+    """The card goes to others, and a click of its own person on it would not count."""
+    _, row = enrol(harness, "ana")
+    cleo = harness.person("cleo")
+    card = card_of(harness, "cleo", "ana’s phone")
+    assert not [m for m in harness.person("ana").everything(SUPPORT) if "ana’s phone" in words(m)]
+    press(harness, "ana", cleo.dm_channel, card, "approve")
+    arrived(harness)
+    assert not counts(harness, row)
+
+
+@pytest.mark.parametrize("end", ["rejected", "expired"])
+def test_one_that_is_not_approved_never_counts(harness: Harness, end: str) -> None:
+    """Its person is told, cannot sign with it, and may add another."""
+    key, row = enrol(harness, "ana", f"Ana’s {end}")
+    card = card_of(harness, "cleo", f"Ana’s {end}")
+    if end == "rejected":
+        cleo = harness.person("cleo")
+        press(harness, "cleo", cleo.dm_channel, card, "reject")
+        harness.slack.wait(cleo.view)
+        options = next(
+            b["element"]["options"] for b in cleo.view()["blocks"] if b.get("block_id") == "reason"
+        )
+        cleo.submit({"reason": {"preset": {"selected_option": options[0]}}})
+        arrived(harness)
+    else:
+        later(harness, 7 * DAY + 60)
+    harness.settle()
+    harness.person("ana").open_home()
+    harness.slack.wait(lambda: "home_passkeys" in str(harness.person("ana").home()))
+    harness.person("ana").click_home("home_passkeys")
+    wait(harness, "ana", "nobody approved it")
+    assert not counts(harness, row)
+    thread = ask(harness, ("note", {"text": f"{end} key"}))
+    link = ask_for_link_by_voting(harness, "ana", thread)
+    assert link.startswith(ENROL)
+    assert key.credential_id == row.credential_id
+
+
+def ask_for_link_by_voting(harness: Harness, who: str, thread: str) -> str:
+    """Press Approve without a passkey that counts; returns the link that is sent."""
+    before = len(links_of(harness, who, HERE))
+    press(harness, who, SUPPORT, harness.card(SUPPORT, thread), "approve")
+    harness.slack.wait(lambda: len(links_of(harness, who, HERE)) > before)
+    return links_of(harness, who, HERE)[-1]
+
+
+def test_who_did_not_add_it_says_so(harness: Harness) -> None:
+    """That wasn't me: it is revoked at once, nobody approves it any more, and security is told."""
+    key, row = enrol(harness, "ana", "A stranger’s phone")
+    card = card_of(harness, "cleo", "A stranger’s phone")
+    message = last_message(harness, "ana", "A new passkey was added", "A stranger’s phone")
+    press_own(harness, "ana", message, "disown_passkey")
+    last_message(harness, "dan", "is not theirs", "It has signed nothing")
+    last_message(harness, "ana", "I have revoked this passkey")
+    cleo = harness.person("cleo")
+    harness.slack.wait(
+        lambda: "approve" not in action_ids(now_at(harness, cleo.dm_channel, card["ts"], "cleo"))
+    )
+    press(harness, "cleo", cleo.dm_channel, card, "approve")
+    arrived(harness)
+    assert not counts(harness, row)
+    press_own(harness, "ana", message, "disown_passkey")
+    last_message(harness, "ana", "was revoked already")
+    assert len([m for m in all_of(harness, "dan") if "A stranger’s phone" in words(m)]) == 1
+    assert key.credential_id == row.credential_id
+
+
+def all_of(harness: Harness, who: str) -> list[dict[str, object]]:
+    """All direct messages of this person."""
+    seen = harness.person(who)
+    return list(seen.everything(seen.dm_channel))
+
+
+def test_a_stolen_slack_session_gains_no_signature(harness: Harness, fakes: FakeTools) -> None:
+    """Whoever clicks as Ana in Slack can press everything, and add a passkey of their own: Ana is
+    told of it, others are asked about it, and nothing that has to be signed is approved.
+    """
+    ana, own = enrol(harness, "ana", "Ana’s own")
+    approve(harness, "cleo", "Ana’s own")
+    thread = ask(harness, ("note", {"text": "stolen"}))
+    card = harness.card(SUPPORT, thread)
+    link = ask_to_sign(harness, "ana", card)
+    thief = Authenticator()
+    assert not sign(harness, link, thief).is_done
+    enrolled = make_passkey(harness, ask_for_link(harness, "ana"), thief, "Ana’s other phone")
+    assert enrolled.is_done
+    outcome = sign_card(harness, "ana", card, thief)
+    assert "does not count yet" in outcome.text
+    stolen = passkeys_of(harness, "ana")[-1]
+    press(harness, "ana", harness.person("cleo").dm_channel, card, "approve")
+    arrived(harness)
+    last_message(harness, "ana", "A new passkey was added for you", "Ana’s other phone")
+    assert card_of(harness, "cleo", "Ana’s other phone")
+    assert (counts(harness, own), counts(harness, stolen)) == (True, False)
+    assert statuses(harness, thread) == [CallStatus.PENDING]
+    assert not fakes.did("note", "stolen")
+    assert ana.count == 0
+
+
+def test_home_renames_and_revokes(harness: Harness, fakes: FakeTools) -> None:
+    """A passkey has the name that its person gives it; a revoked one signs nothing."""
+    key, row = enrol(harness, "ana", "Old name")
+    approve(harness, "cleo", "Old name")
+    ana = harness.person("ana")
+    ana.open_home()
+    wait(harness, "ana", "home_passkeys")
+    ana.click_home("home_passkeys")
+    wait(harness, "ana", "Old name", COUNTS)
+    ana.click_home("rename_passkey")
+    view = harness.slack.wait(ana.view)
+    assert "Old name" in str(view)
+    assert ana.submit({"words": {"text": {"value": "  New \n name "}}})["outcome"] == "closed"
+    wait(harness, "ana", "New name", without="Old name")
+    thread = ask(harness, ("note", {"text": "revoked key"}))
+    link = ask_to_sign(harness, "ana", harness.card(SUPPORT, thread))
+    ana.click_home("revoke_passkey")
+    arrived(harness)
+    wait(harness, "ana", "You have none", without="New name")
+    outcome = sign(harness, link, key)
+    assert "was revoked" in outcome.text
+    assert not fakes.did("note", "revoked key")
+    events = [each.event for each in harness.all(Audit) if row.id in each.data]
+    assert events == ["passkey.added", "passkey.counts", "passkey.renamed", "passkey.revoked"]
+
+
+def test_a_link_works_once(harness: Harness) -> None:
+    """What was posted twice is one passkey; another one needs another link."""
+    link = ask_for_link(harness, "ana")
+    key = Authenticator()
+    credential = make_credential(key, compute_challenge(link), name="Once")
+    assert post(harness, link, credential).is_done
+    assert post(harness, link, credential).is_done
+    other = make_credential(Authenticator(), compute_challenge(link), name="Twice")
+    assert post(harness, link, other).is_done
+    assert [each.name for each in passkeys_of(harness, "ana") if not each.revoked_at] == ["Once"]
+    again = make_passkey(harness, ask_for_link(harness, "ana"), key, "The same")
+    assert (again.is_done, "added before" in again.text) == (False, True)
+
+
+def test_a_link_makes_passkeys_of_its_person_alone(harness: Harness) -> None:
+    """Whoever opens Ana's link adds a passkey of hers, of which she is told; what was made for
+    another link is none.
+    """
+    mine, theirs = ask_for_link(harness, "ana"), ask_for_link(harness, "cleo")
+    key = Authenticator()
+    outcome = post(harness, mine, make_credential(key, compute_challenge(theirs), name="Mixed"))
+    assert not outcome.is_done
+    assert not [each for each in passkeys_of(harness, "ana") if each.name == "Mixed"]
+    assert make_passkey(harness, theirs, key, "Whoever’s").is_done
+    last_message(harness, "cleo", "A new passkey was added for you", "Whoever’s")
+
+
+def test_another_workspaces_link_adds_nothing(harness: Harness) -> None:
+    """What was made for somebody elsewhere is refused, though the link is one of the record's."""
+    link = ask_for_link(harness, "ana")
+    where = col(SigningLink.hash) == link.hash
+    with harness.app.core.store.write() as tx:
+        tx.execute(update(SigningLink).where(where).values(team="TELSEWHERE"))
+    outcome = make_passkey(harness, link, Authenticator(), "Elsewhere")
+    assert not outcome.is_done
+    assert not [each for each in passkeys_of(harness, "ana") if each.name == "Elsewhere"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "part"),
+    [
+        ({"flags": PRESENT}, "did not check that it is you"),
+        ({"origin": "https://approve.example.org"}, "another address"),
+        ({"cross_origin": True}, "another address"),
+        ({"rp_id": "example.com"}, "could not be checked"),
+    ],
+)
+def test_what_no_passkey_is_made_of(
+    harness: Harness, changed: dict[str, object], part: str
+) -> None:
+    """Another site or page, or a person who was not verified: nothing is added, and it says so."""
+    key = Authenticator(**changed)  # type: ignore[arg-type] # the fields' types differ
+    outcome = make_passkey(harness, ask_for_link(harness, "ana"), key, "Odd")
+    assert (outcome.is_done, part in outcome.text) == (False, True)
+    assert not [each for each in passkeys_of(harness, "ana") if each.name == "Odd"]
+
+
+def test_a_link_expires(harness: Harness) -> None:
+    """After half an hour it adds nothing."""
+    link = ask_for_link(harness, "ana")
+    later(harness, 1801)
+    outcome = make_passkey(harness, link, Authenticator(), "Late")
+    assert (outcome.is_done, "has expired" in outcome.text) == (False, True)
+
+
+def test_who_signs_nothing_needs_none(harness: Harness) -> None:
+    """Ben may decide nothing: his Home offers none, and an old button says so."""
+    ben = harness.person("ben")
+    thread = ask(harness, ("note", {"text": "ben asks"}))
+    harness.card(SUPPORT, thread)
+    ben.open_home()
+    wait(harness, "ben", "ben asks", without="home_passkeys")
+    assert not harness.app.core.build_passkey_enroller().may_enrol(PEOPLE["ben"])
+
+
+def test_who_left_signs_nothing(harness: Harness) -> None:
+    """A deactivated person's link adds nothing, though it was sent before."""
+    link = ask_for_link(harness, "ana")
+    try:
+        harness.slack.people["ana"].deleted = True
+        harness.clock.advance(61)
+        outcome = make_passkey(harness, link, Authenticator(), "Gone")
+        assert not outcome.is_done
+    finally:
+        harness.slack.people["ana"].deleted = False
+        harness.clock.advance(61)
+
+
+def test_a_lost_phone_is_replaced(harness: Harness, fakes: FakeTools) -> None:
+    """The last passkey is revoked; a new one, approved by others, signs again."""
+    _, row = enrol(harness, "ana", "Lost")
+    approve(harness, "cleo", "Lost")
+    ana = harness.person("ana")
+    ana.open_home()
+    wait(harness, "ana", "home_passkeys")
+    ana.click_home("home_passkeys")
+    wait(harness, "ana", "Lost your device?", COUNTS)
+    ana.click_home("revoke_passkey")
+    arrived(harness)
+    key, _ = enrol(harness, "ana", "Found")
+    approve(harness, "cleo", "Found")
+    thread = ask(harness, ("note", {"text": "found again"}))
+    assert sign_card(harness, "ana", harness.card(SUPPORT, thread), key).is_done
+    harness.said(SUPPORT, thread, "That is all.")
+    assert fakes.did("note", "found again") == 1
+    assert not counts(harness, row)

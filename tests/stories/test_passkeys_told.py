@@ -1,0 +1,103 @@
+"""What the operator is told of passkeys, and does: the command, `explain`, `doctor`, the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from tests.authenticator import Authenticator
+from tests.stories.enrolling import enrol, last_message
+from tests.stories.harness import Harness
+from tests.stories.messages import words
+from tests.stories.operator_steps import command, environment, with_tools
+from tests.stories.signing import ADDRESS, add_passkey, forget_passkeys, give_passkey, passkeys_of
+
+SETTINGS = ADDRESS
+POLICY = """
+[passkeys]
+days = 30
+alarm = ["UDAN00001"]
+
+[defaults]
+approvers = ["UANA00001", "UCLEO0001"]
+deadline = "1h"
+signature = "passkey"
+"""
+
+
+@pytest.fixture(autouse=True)
+def at_the_machine(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The command is typed where the bot runs, with its settings; no story leaves a passkey."""
+    with_tools(harness.folder)
+    monkeypatch.chdir(harness.folder)
+    for name, value in {**environment(harness), **ADDRESS}.items():
+        monkeypatch.setenv(name, value)
+    yield
+    forget_passkeys(harness)
+
+
+def test_they_are_listed_and_revoked(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
+    """The list says whose each is, and whether it counts; who loses one is told, and security."""
+    assert "There are no passkeys" in command(capsys, "passkeys", "list")[1]
+    give_passkey(harness, "ana")
+    add_passkey(harness, "cleo", Authenticator(), counts_from=None)
+    [mine] = [each for each in passkeys_of(harness, "ana") if not each.revoked_at]
+    code, said = command(capsys, "passkeys", "list")
+    assert code == 0, said
+    for part in ("Ana Ruiz", mine.id, "ana's phone (model not told): counts", "last used never"):
+        assert part in said
+    assert "nobody approved it" in said
+    code, said = command(capsys, "passkeys", "revoke", mine.id)
+    assert (code, "is revoked" in said) == (0, True), said
+    last_message(harness, "ana", "was revoked", "ana's phone")
+    last_message(harness, "dan", "was revoked", "ana's phone")
+    assert mine.id not in command(capsys, "passkeys", "list")[1]
+    code, said = command(capsys, "passkeys", "revoke", mine.id)
+    assert (code, "no passkey with that id" in said) == (1, True)
+    with pytest.raises(SystemExit):
+        command(capsys, "passkeys", "revoke")
+
+
+def test_who_left_is_listed_so(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
+    """Their passkeys count for nothing, and stay until somebody revokes them."""
+    give_passkey(harness, "ana")
+    try:
+        harness.slack.people["ana"].deleted = True
+        assert "is no longer here" in command(capsys, "passkeys", "list")[1]
+    finally:
+        harness.slack.people["ana"].deleted = False
+        harness.clock.advance(61)
+
+
+def test_a_call_is_explained(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
+    """Who has to sign, and who of them could."""
+    asked = ("explain", "note", "text=tulips", "--as", "@ben", "--in", "C0SUPPORT")
+    said = command(capsys, *asked)[1]
+    assert "signed with a passkey" in said
+    assert "Can sign now: nobody, as no passkey of theirs counts." in said
+    before = harness.clock.now() - timedelta(days=1)  # the command's clock is the machine's
+    add_passkey(harness, "cleo", Authenticator(), created_at=before, counts_from=before)
+    assert "Can sign now: Cleo Marti" in command(capsys, *asked)[1]
+
+
+def test_the_setup_says_who_cannot_sign(harness: Harness) -> None:
+    """A working bot logs that nobody of a rule's approvers can sign, until one can."""
+    harness.app.start_inspection()
+    look = harness.app.inspection
+    assert look is not None
+    found = "\n".join(map(str, look.find_setup_problems()))
+    assert "takes 1 signed with a passkey, and nobody of them can sign" in found
+    assert "Ana Ruiz, Cleo" in found
+    give_passkey(harness, "ana")
+    assert "can sign" not in "\n".join(map(str, look.find_setup_problems()))
+
+
+def test_everybody_can_read_what_is_asked(harness: Harness) -> None:
+    """The message about a new passkey has words of its person as text, whatever they are."""
+    name = "<!channel> *free* <https://evil.example|phone>"
+    enrol(harness, "ana", name)
+    message = last_message(harness, "ana", "A new passkey was added")
+    assert "<!channel>" not in words(message)
+    assert "<https://evil" not in words(message)
