@@ -30,7 +30,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from bot.tools.described import checking
-from bot.tools.names import ID_KEYWORD, IdAnnotation, SlackIdKind
+from bot.tools.names import ID_KEYWORD, SlackIdKind, build_id_validator
 from storage.digest import SAFE_INTEGER
 
 SchemaError = checking.UnfitSchemaError
@@ -376,7 +376,7 @@ class _ModelBuilder:
         if isinstance(kind, str) and kind in _PLAIN and not _has_alternatives(found):
             named = next((each for each in SlackIdKind if each == found.get(ID_KEYWORD)), None)
             if kind == "string" and named:
-                return Annotated[str, IdAnnotation(named)]
+                return Annotated[str, build_id_validator(named)]
             return _PLAIN[kind]
         if depth >= DEEPEST:
             return Json
