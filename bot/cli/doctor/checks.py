@@ -63,7 +63,8 @@ def check_mcp_servers(settings: Settings) -> Iterator[CheckResult]:
     if file is None:
         return
     try:
-        from bot.mcp.server_connection import ServerUnreachableError, fetch_tool_definitions
+        from bot.mcp.server_connection import fetch_tool_definitions
+        from countersign.mcp_client.connection import ServerNotReachedError
     except ModuleNotFoundError:
         remedy = "pip install 'countersign-bot[mcp]'"
         yield build_failure_result("servers", "mcp is missing", remedy)
@@ -77,7 +78,7 @@ def check_mcp_servers(settings: Settings) -> Iterator[CheckResult]:
     for server in file.servers:
         try:
             offered = fetch_tool_definitions(server)
-        except ServerUnreachableError as error:
+        except ServerNotReachedError as error:
             text = f"it cannot be reached ({escape_control_characters(str(error))})"
             remedy = "Its calls fail until it can"
             yield build_warning_result(f"server {server.name}", text, remedy)
