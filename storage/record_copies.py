@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Table, delete, select
-from sqlmodel import Field, SQLModel, col
+from sqlalchemy import Table, delete
+from sqlmodel import Field, SQLModel
 
 from storage import columns
 from storage.delegations import Delegation as Delegation
@@ -20,7 +20,7 @@ from storage.digest import AuditChainSealer, AuditHead
 from storage.inbox import GreetedPerson as GreetedPerson
 from storage.programs import ProgramApiKey as ProgramApiKey
 from storage.replicas import ChannelSender, Pause, Replica
-from storage.transaction import Transaction, fetch_first_row, insert_row, wrap_driver_error
+from storage.transaction import Transaction, insert_row, wrap_driver_error
 from storage.transcripts import AttachedFile as AttachedFile
 from storage.webhooks import Webhook as Webhook
 
@@ -72,12 +72,9 @@ class CopyNote(columns.Row, table=True):
         return ", ".join(odd)
 
 
-_FIRST = select(CopyNote).order_by(col(CopyNote.seq)).limit(1)
-
-
 def find_copy_note(tx: Transaction) -> CopyNote | None:
     """Return the record's copy note; None if it is not a copy."""
-    return fetch_first_row(tx, CopyNote, _FIRST)
+    return tx.find_row(CopyNote, order_by="seq")
 
 
 def replace_copy_note(tx: Transaction, row: CopyNote) -> None:
