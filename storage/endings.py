@@ -251,16 +251,12 @@ def withdraw_call(
 
 def send_back_plan(
     tx: Transaction, run: Run, person: str, feedback: str, *, at: datetime, words: EndedCallOutputs
-) -> int:
-    """Supersede the run's calls that have not started, with the person's feedback for the model.
-
-    Returns how many calls ended.
-    """
+) -> None:
+    """Supersede the run's calls that have not started, with the person's feedback for the model."""
     output = words.plan_sent_back_output(person, feedback)
-    ended = _end_open_calls(tx, run, C.SUPERSEDED, at=at, actor=person, output=output, words=words)
+    _end_open_calls(tx, run, C.SUPERSEDED, at=at, actor=person, output=output, words=words)
     runs.update_run_counters(tx, run, rounds=run.rounds + 1)
     moves.resume_run_if_unblocked(tx, run.id, at=at, actor=person)
-    return ended
 
 
 def store_person_answer(

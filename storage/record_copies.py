@@ -20,7 +20,7 @@ from storage.digest import AuditChainSealer, AuditHead
 from storage.inbox import GreetedPerson as GreetedPerson
 from storage.programs import ProgramApiKey as ProgramApiKey
 from storage.replicas import ChannelSender, Pause, Replica
-from storage.transaction import Transaction, insert_row, wrap_driver_error
+from storage.transaction import Transaction, insert_row, replace_nul_characters, wrap_driver_error
 from storage.transcripts import AttachedFile as AttachedFile
 from storage.webhooks import Webhook as Webhook
 
@@ -101,7 +101,6 @@ def _compute_seal(row: CopyNote, chain: AuditChainSealer) -> str:
 
 SOME = 5000  # rows that are read at once
 PATIENCE = "10min"  # until a server ends a transaction in which nothing happens
-NUL, INSTEAD = "\x00", "\N{REPLACEMENT CHARACTER}"  # PostgreSQL takes no text that holds the first
 # what a record says of itself, and what processes tell one another
 _APART = {str(each.__tablename__) for each in (CopyNote, ChannelSender, Pause, Replica)}
 
@@ -190,14 +189,9 @@ def _insert_rows(tx: Transaction, table: Table, rows: Iterable[Sequence[Any]]) -
         sql = f"COPY {into} FROM STDIN"
         with tx.raw.cursor() as cursor, cursor.copy(sql) as copy:
             for row in rows:
-                copy.write_row([_replace_nul_characters(each) for each in row])
+                copy.write_row([*map(replace_nul_characters, row)])
     except base as error:
         raise wrap_driver_error(error, tx.dialect, sql, ()) from error
-
-
-def _replace_nul_characters(value: Any) -> Any:
-    """Return the value with NUL characters replaced; only free text can contain them."""
-    return value.replace(NUL, INSTEAD) if isinstance(value, str) and NUL in value else value
 
 
 def _advance_sequences(tx: Transaction) -> None:

@@ -223,21 +223,6 @@ class Transaction:
     See `storage.store.Store.read` and `write`.
     """
 
-    __slots__ = (
-        "_before",
-        "_changes",
-        "_give_back",
-        "_trace",
-        "appended",
-        "chain",
-        "dialect",
-        "durable",
-        "head",
-        "raw",
-        "ready",
-        "writes",
-    )
-
     def __init__(
         self,
         connection: Any,
@@ -382,6 +367,11 @@ class Transaction:
     def _run_and_fetch(self, sql: str, values: Any) -> tuple[list[Row], int]:
         cursor = self.raw.execute(sql, values)
         return cursor.fetchall(), cursor.rowcount  # no rows for what returns none
+
+
+def replace_nul_characters(value: Any) -> Any:
+    """Return the value with NUL characters replaced: PostgreSQL cannot store them in text."""
+    return value.replace("\0", "\N{REPLACEMENT CHARACTER}") if isinstance(value, str) else value
 
 
 def fetch_rows(
