@@ -14,7 +14,7 @@ from sqlalchemy import bindparam, func, select
 from sqlmodel import col
 
 from storage import moves, trail
-from storage.models import Message, Run
+from storage.models import Delivery, Message, Run
 from storage.states import MESSAGE_OPEN, IllegalStatusChangeError, MessageKind, MessageStatus
 from storage.transaction import Transaction, fetch_first_row, fetch_readable_rows
 
@@ -184,6 +184,25 @@ def queue_private_message(
 def mark_cards_for_redraw(tx: Transaction, plan_id: str) -> None:
     """Mark all cards of this plan, and its request's reaction, to be redrawn, even failed ones."""
     moves.mark_cards_for_redraw(tx, plan_id)
+
+
+def queue_private_reply(
+    tx: Transaction, delivery: Delivery, text: str, *, key: str = "", mrkdwn: bool = False
+) -> None:
+    """Add a message that only the delivery's author sees, where it came from.
+
+    `key`: of the message, if it is not the reply to the delivery. `mrkdwn`: as
+    `queue_private_message` has it.
+    """
+    queue_private_message(
+        tx,
+        key or f"private:{delivery.seq}",
+        channel=delivery.channel or delivery.user,
+        thread_ts=delivery.thread_ts,
+        person=delivery.user,
+        text=text,
+        mrkdwn=mrkdwn,
+    )
 
 
 def record_revisions_shown_on_card(

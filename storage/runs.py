@@ -304,16 +304,16 @@ def store_edited_message_text(tx: Transaction, run: Run, ts: str, text: str | No
     tx.update_rows(Run, {"id": run.id}, reworded=json.dumps(now))
 
 
-def add_turn_to_counters(
-    tx: Transaction, run: Run, *, tokens: int, calls: int, cards: int
-) -> Run | None:
-    """Add a turn to a run that is RUNNING under its fence; return the row, None otherwise.
+def add_turn_to_counters(tx: Transaction, run: Run, *, tokens: int, calls: int, cards: bool) -> Run:
+    """Count a turn of the run and return the run; StaleFenceError if it was taken away.
 
-    A sub-agent's turn also counts for its request.
+    A sub-agent's turn also counts for its request. `cards`: people are asked.
     """
-    used = {"tokens_": tokens, "calls_": calls, "cards_": cards}
+    used = {"tokens_": tokens, "calls_": calls, "cards_": int(cards)}
     counted = fetch_first_row(tx, Run, _COUNT_TURN, id_=run.id, fence_=run.fence, **used)
-    if counted is not None and counted.parent_call:  # one budget for all of its request
+    if counted is None:
+        raise moves.StaleFenceError(run.id)
+    if counted.parent_call:  # one budget for all of its request
         tx.execute(_COUNT_IN_ROOT, {"id_": counted.root_id, **used})
     return counted
 

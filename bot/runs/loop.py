@@ -226,14 +226,8 @@ class MainLoop:
                 inbox.count_failed_delivery_attempt(tx, delivery, why, limit=limit)
                 and delivery.user
             ):
-                outbox.queue_private_message(
-                    tx,
-                    f"broken:{delivery.seq}",
-                    channel=delivery.channel or delivery.user,
-                    thread_ts=delivery.thread_ts,
-                    person=delivery.user,
-                    text=event_handling_failed_reply(known),
-                )
+                text = event_handling_failed_reply(known)
+                outbox.queue_private_reply(tx, delivery, text, key=f"broken:{delivery.seq}")
         wait = timedelta(seconds=min(30, 0.5 * 2 ** min(delivery.attempts, 6)))
         self._not_before[delivery.seq] = self._clock.now() + wait
         self._alarm.schedule_wake(wait, f"retry:{delivery.seq}")
