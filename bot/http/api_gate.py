@@ -181,6 +181,8 @@ class ApiKeyChecker:
 
     def check_not_revoked(self, key: programs.ProgramApiKey) -> None:
         """Raise ProblemError if a key has been revoked since it was authenticated."""
+        if key.is_bot_account:
+            return  # it cannot be
         with self._store.read() as tx:
             now = programs.find_api_key(tx, key.id)
         if now is None or now.revoked_at:
@@ -192,8 +194,10 @@ class ApiKeyChecker:
         """Raise ProblemError if the key has made all the requests that it may make in an hour.
 
         A request repeated with the same `idempotency` is not counted again; with `while_open`, only
-        if the earlier one has not ended.
+        if the earlier one has not ended. The bot's own account has no limit.
         """
+        if key.is_bot_account:
+            return
         now = self._clock.now()
         with self._store.read() as tx:
             asked = programs.has_request_with_idempotency_key

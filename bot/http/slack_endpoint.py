@@ -102,12 +102,6 @@ class SignatureChecker:
             if signature in self._seen:
                 self._seen[signature] = self._seen[signature][0], SignedRequestStatus.ACKNOWLEDGED
 
-    @property
-    def remembered_signature_count(self) -> int:
-        """Return how many signatures are remembered."""
-        with self._lock:
-            return len(self._seen)
-
     def forget_signature(self, signature: str) -> None:
         """Forget a signature, so that its request, which failed, may be sent again."""
         with self._lock:
