@@ -333,10 +333,7 @@ def _build_too_long_problem() -> ProblemError:
 
 def check_json_body(body: bytes, headers: Headers) -> None:
     """Raise ProblemError unless the body is uncompressed, unambiguous JSON without U+0000."""
-    if (
-        headers.get("content-encoding", "identity") != "identity"
-        or _get_media_type(headers) != JSON
-    ):
+    if headers.get("content-encoding", "identity") != "identity" or get_media_type(headers) != JSON:
         raise ProblemError(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"The body must be {JSON}, without compression."
         )
@@ -350,7 +347,8 @@ def check_json_body(body: bytes, headers: Headers) -> None:
         raise ProblemError(HTTPStatus.BAD_REQUEST, "The body contains the character U+0000.")
 
 
-def _get_media_type(headers: Headers) -> str:
+def get_media_type(headers: Headers) -> str:
+    """Return the type of a request's body in lower case, without parameters; "" for none."""
     return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
