@@ -14,7 +14,7 @@ from typing import Any
 from bot.cards.slack_text import show_hidden_characters
 from bot.cli.read_only_core import parse_time_option
 from bot.config.settings import Settings
-from countersign.cli.console import DOTENV, UsageError, print_error, print_line
+from countersign.cli.console import DOTENV, UsageError, print_error, print_line, print_lines
 from storage import record_copies, trail
 from storage.digest import AuditChainSealer, key_file_path, read_key_file
 from storage.examination import examine_audit_and_rows
@@ -140,8 +140,7 @@ def _export_rows(
 ) -> int:
     """Print the rows from that time as they are read: a long record takes no more memory."""
     with store.read() as tx:
-        for line in write(trail.iterate_audit_rows_between(tx, since, until)):
-            print_line(line)
+        print_lines(write(trail.iterate_audit_rows_between(tx, since, until)))
     return 0
 
 

@@ -7,7 +7,7 @@ import json
 import os
 
 from bot.approvals.receipts import NoReceiptError, ReceiptWriter
-from bot.cli.read_only_core import open_core_or_print_error
+from bot.cli.read_only_core import open_core
 from bot.config.settings import Settings
 from bot.signing_key import get_signing_key
 from countersign.cli.console import DOTENV, UsageError, print_error, print_line
@@ -27,9 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print a line of JSON for each decided call; returns the exit code, 1 if there is none."""
     if bool(arguments.id) == arguments.keys:
         raise UsageError("give the id of a request or a call, or --keys")
-    core = open_core_or_print_error("The record cannot be read")
-    if isinstance(core, int):
-        return core
+    core = open_core("The record cannot be read")
     try:
         key = get_signing_key(Settings.load(os.environ, DOTENV, reading=True))
     except (KeyFileError, OSError) as error:

@@ -16,13 +16,13 @@ from typing import Any
 
 from bot.cards import slack_text
 from bot.cards.notices import through_program_suffix
-from bot.cli.read_only_core import PlainMentionStyle, ReadOnlyCore, open_core_or_print_error
+from bot.cli.read_only_core import PlainMentionStyle, ReadOnlyCore, open_core
 from bot.policy.authority import LookupFailedError
 from bot.policy.gates import Approvers
 from bot.terminal import request_reports
 from bot.tools.slack_lookup import CachedDirectory
 from countersign.cli.commands import CommandFunctions
-from countersign.cli.console import print_error, print_line
+from countersign.cli.console import print_error, print_line, print_lines
 from countersign.durations import format_rough_duration
 from storage.calls import AGENT, FORM
 from storage.states import CallStatus
@@ -63,10 +63,8 @@ def run_with_read_only_core(see: Callable[[ReadOnlyCore, PlainMentionStyle], int
 
     Works beside the bot, and without Slack: people are shown by their ids then.
     """
-    found = open_core_or_print_error("The record cannot be read")
-    return (
-        found if isinstance(found, int) else see(found, NamedChannelMentionStyle(found.directory))
-    )
+    found = open_core("The record cannot be read")
+    return see(found, NamedChannelMentionStyle(found.directory))
 
 
 def format_json(value: Any) -> str:
@@ -116,8 +114,7 @@ def run_pending(arguments: argparse.Namespace) -> int:
             print_line(format_json(listed))
             return 0
         for each in listed:
-            for line in _format_waiting_call(each, words, now):
-                print_line(line)
+            print_lines(_format_waiting_call(each, words, now))
         if not listed:
             print_line("Nothing waits.")
         return 0
@@ -184,12 +181,10 @@ def run_show(arguments: argparse.Namespace) -> int:
         if arguments.json:
             print_line(format_json(told))
             return 0
-        for line in _format_request(told, words):
-            print_line(line)
+        print_lines(_format_request(told, words))
         for call in told.calls:
             print_line("")
-            for line in _format_call(call, words, told):
-                print_line(line)
+            print_lines(_format_call(call, words, told))
         return 0
 
     return run_with_read_only_core(see)

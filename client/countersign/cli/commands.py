@@ -14,7 +14,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, Protocol, cast
 
-from countersign.cli.console import UsageError, print_error, print_line
+from countersign.cli.console import CommandError, UsageError, print_error, print_line
 from countersign.cli.process import (
     install_stop_handlers,
     interrupt_once_on,
@@ -234,6 +234,9 @@ def _run_reporting_errors(typed: ParsedCommandLine) -> int:
     except BrokenPipeError:  # whoever reads has had enough, as `head` has
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return NOT_READ
+    except CommandError as error:
+        print_error(error)
+        return error.exit_code
     except Exception as error:
         said = (group.describe_error(error) for group in load_command_groups())
         text = next(filter(None, said), None)
