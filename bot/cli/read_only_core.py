@@ -25,7 +25,6 @@ from bot.clock import Clock, SystemClock
 from bot.config.settings import Settings, SettingsError
 from bot.config.startup import read_policy
 from bot.explain.explanation import ExplanationSources
-from bot.identity import Identity
 from bot.policy.authority import Authority, Directory, LookupFailedError
 from bot.policy.evaluation import CurrentPolicy, PolicyError
 from bot.slack.directory import SlackDirectory
@@ -207,9 +206,9 @@ def _build_core(
     client = build_retrying_client(settings) if asks_slack else None
     store = ReadOnlyStore(settings.database_url)
     no_record = "it is not asked" if directory else store.describe_read_problem()
-    identity, no_slack = _look_up_identity(client) if client else (None, "Slack is not configured")
-    if identity is None:
-        identity = Identity("" if no_record else _find_only_team(store), "", "")
+    team, no_slack = _ask_for_team(client) if client else ("", "Slack is not configured")
+    if no_slack and not no_record:
+        team = _find_only_team(store)
     if client and not no_slack:
         directory = SlackDirectory(client, clock)
     directory = directory or FailingSlackDirectory(no_slack)
@@ -223,19 +222,18 @@ def _build_core(
         tools=tools,
         directory=directory,
         policy=CurrentPolicy(written),
-        authority=Authority(directory, identity.team),
+        authority=Authority(directory, team),
         slack_problem=no_slack,
         record_problem=no_record,
     )
 
 
-def _look_up_identity(client: WebClient) -> tuple[Identity | None, str]:
-    """Return who the bot is and ""; None and the reason if Slack does not tell."""
+def _ask_for_team(client: WebClient) -> tuple[str, str]:
+    """Return the id of the bot's workspace and ""; "" and the reason if Slack does not tell."""
     try:
-        me = client.auth_test()
+        return str(client.auth_test()["team_id"]), ""
     except (SlackApiError, *UNREACHABLE) as error:
-        return None, describe_slack_failure(error)
-    return Identity.from_auth_test(me.get), ""
+        return "", describe_slack_failure(error)
 
 
 def _find_only_team(store: ReadOnlyStore) -> str:

@@ -125,7 +125,7 @@ def run_pending(arguments: argparse.Namespace) -> int:
 def _format_waiting_call(
     each: request_reports.WaitingCallReport, words: PlainMentionStyle, now: datetime
 ) -> Iterator[str]:
-    yield f"{each.id}  {slack_text.show_hidden_characters(' '.join(each.effect.split()))}"
+    yield f"{each.id}  {words.quote_text(each.effect)}"
     until = "starts" if each.starts_at else "decide by"
     due = (
         f"; {until} {slack_text.format_in_utc(each.deadline)} "
@@ -210,7 +210,7 @@ def _describe_due_time(call: request_reports.CallReport, at: datetime) -> str:
 def _format_call(
     call: request_reports.CallReport, words: PlainMentionStyle, of: request_reports.RequestReport
 ) -> Iterator[str]:
-    yield f"{call.id}  {_format_on_one_line(call.effect)}: {call.status}"
+    yield f"{call.id}  {words.quote_text(call.effect)}: {call.status}"
     for label, text in call.arguments.items():
         yield from _format_labelled_text(label, text)
     yield from _format_labelled_text("Preview", call.preview)
@@ -227,13 +227,13 @@ def _format_call(
     for each in call.revisions:
         writers = _PROGRAMS if of.client else _WRITERS
         by = writers.get(each.author) or words.format_person(each.author)
-        effect = f": {_format_on_one_line(each.effect)}" if len(call.revisions) > 1 else ""
+        effect = f": {words.quote_text(each.effect)}" if len(call.revisions) > 1 else ""
         yield (
             f"    Revision {each.number} by {by}, {slack_text.format_in_utc(each.at)}, "
             f"#{each.digest[:8]}{effect}"
         )
     for vote in call.votes:
-        said = f": “{_format_on_one_line(vote.words)}”" if vote.words else ""
+        said = f": “{words.quote_text(vote.words)}”" if vote.words else ""
         by = (
             f" for {words.format_person(vote.represented_person)}"
             if vote.represented_person
@@ -267,10 +267,6 @@ def _format_labelled_text(label: str, text: str) -> Iterator[str]:
     elif lines:
         yield f"    {slack_text.show_hidden_characters(label)}:"
         yield from (f"        {line}" for line in lines)
-
-
-def _format_on_one_line(text: str) -> str:
-    return slack_text.show_hidden_characters(" ".join(text.split()))
 
 
 SHOW = CommandFunctions(add_show_arguments, run_show)
