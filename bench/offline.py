@@ -32,7 +32,7 @@ from bot.policy.authority import Authority
 from bot.policy.evaluation import CurrentPolicy, parse
 from bot.runs.worker import RunWorker
 from bot.slack.listeners import parse_delivery
-from bot.slack.pace import BotTokenStatus, ChannelPacer, SingleProcessChannelOwnership
+from bot.slack.pace import BotTokenStatus, ChannelOwnership, ChannelPacer
 from bot.slack.posting import MessageRenderer, OutboxMemory, OutboxSlackCalls, UnconfirmedPostSearch
 from bot.slack.sender import MessageSender
 from bot.slack.thread import SlackThreadReader
@@ -131,7 +131,7 @@ class Bench:
             renderer=MessageRenderer(store, self.clock, self.core.tools, people),
             posting=OutboxSlackCalls(store, client),
             search=UnconfirmedPostSearch(store, self.clock, BOT, client),
-            channels=SingleProcessChannelOwnership(),
+            channels=ChannelOwnership(),
         )
 
     def post(self) -> None:

@@ -122,7 +122,9 @@ class Core:
         """Return the handler of clicks and dialogs; `ended` is called with each cancelled run."""
         permissions, grants = self.build_permission_checker(), self.build_grant_manager()
         ended, replies = self._wrap_ended_callback(ended), DeliverySettler(self.store)
-        signatures = SignatureRequester(self.build_signing_links(), self.policy, self.tools)
+        access = DialogAccessChecker(self.store, self.clock, permissions)
+        links = self.build_signing_links()
+        signatures = SignatureRequester(links, self.policy, self.tools, access)
         votes = VoteHandler(permissions, grants, signatures)
         requests = RequestActionHandler(replies, permissions, signatures, ended)
         signed = SignatureHandler(
@@ -136,7 +138,7 @@ class Core:
             views.build_passkey_manager(),
             PlanChangeHandler(replies, self.tools, permissions, self.settings.max_rounds),
             requests,
-            PreviewRowsSender(self.store, DialogAccessChecker(self.store, self.clock, permissions)),
+            PreviewRowsSender(self.store, access),
             HandOverHandler(replies, self.tools, self.authority, permissions),
             grants,
         )

@@ -6,13 +6,13 @@ import json
 import os
 import shutil
 import sqlite3
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from sqlalchemy import make_url
 from sqlalchemy.exc import DBAPIError
@@ -22,6 +22,7 @@ from storage import schema as schema_upgrade
 from storage.columns import copy_row_with_changes
 from storage.digest import AuditChainSealer, AuditHead, format_signing_key, parse_signing_key
 from storage.examination import ExaminationResult, examine_audit_and_rows
+from storage.sqlite import sync_to_disk
 from storage.sqlite_connections import WAIT, is_foreign_file
 from storage.store import ReadOnlyStore, Store, describe_unusable_schema, find_schema_revision
 from storage.transaction import Transaction
@@ -36,11 +37,9 @@ def _working_folder_prefix(path: Path) -> str:
 @contextmanager
 def temporary_folder_beside(path: Path) -> Iterator[Path]:
     """Yield a temporary folder beside `path` that only its owner can enter; then delete it."""
-    folder = Path(tempfile.mkdtemp(prefix=_working_folder_prefix(path), dir=path.parent))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    prefix = _working_folder_prefix(path)
+    with TemporaryDirectory(prefix=prefix, dir=path.parent, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
 
 
 def delete_leftover_folders(path: Path) -> None:
@@ -59,15 +58,6 @@ def merge_wal_and_check_integrity(database: Path) -> str:
     if found != "ok":
         return str(found)
     return f"a row of {broken[0]} refers to one that is not there" if broken else ""
-
-
-def sync_to_disk(path: Path) -> None:
-    """Return once this file, or the file names in this folder, are on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def move_file_without_overwriting(new: Path, path: Path) -> None:

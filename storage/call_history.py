@@ -12,9 +12,9 @@ from typing import Any
 from sqlalchemy import bindparam, case, func, select
 from sqlmodel import col
 
-from storage import models
+from storage import calls, models
 from storage.calls import IN_REQUEST
-from storage.models import Attempt, Call, Item, Message, PersonAnswer, Plan, Revision, Run, Vote
+from storage.models import Attempt, Call, Item, Message, Plan, Revision, Run, Vote
 from storage.states import LOOKS, CallStatus, CallVerb, MessageKind, MessageStatus
 from storage.transaction import Transaction, fetch_first_row, fetch_rows, insert_row
 
@@ -123,10 +123,6 @@ def insert_possible_effect(tx: Transaction, call: Call, at: datetime) -> None:
 
 # All revisions and votes of a call, and the messages in its request's thread. Reads only.
 
-_CALL: Any = bindparam("call_")
-_REVISIONS = select(Revision).where(col(Revision.call_id) == _CALL).order_by(col(Revision.number))
-_VOTES = select(Vote).where(col(Vote.call_id) == _CALL).order_by(col(Vote.seq))
-_DECLINED = select(col(PersonAnswer.declined)).where(col(PersonAnswer.call_id) == _CALL)
 _SAID = (
     select(Message)
     .where(
@@ -138,14 +134,12 @@ _SAID = (
 )
 
 
-def list_revisions(tx: Transaction, call_id: str) -> list[Revision]:
-    """Return every revision of a call, oldest first."""
-    return fetch_rows(tx, Revision, _REVISIONS, call_=call_id)
+list_revisions = calls.list_revisions
 
 
 def list_votes_on_all_revisions(tx: Transaction, call_id: str) -> list[Vote]:
     """Return every vote on any revision of a call, oldest first."""
-    return fetch_rows(tx, Vote, _VOTES, call_=call_id)
+    return tx.list_rows(Vote, order_by="seq", call_id=call_id)
 
 
 def list_request_answers_and_notices(tx: Transaction, root_id: str) -> list[Message]:
@@ -155,16 +149,14 @@ def list_request_answers_and_notices(tx: Transaction, root_id: str) -> list[Mess
 
 def was_question_declined(tx: Transaction, call: Call) -> bool:
     """Return whether the call is a question that the person asked could not answer."""
-    return call.status is CallStatus.ANSWERED and bool(tx.scalar(_DECLINED, {"call_": call.id}))
+    answer = calls.find_person_answer(tx, call.id)
+    return call.status is CallStatus.ANSWERED and answer is not None and answer.declined
 
 
 _SINCE = (
     select(Call)
     .where(col(Call.created_at) >= bindparam("since_"))
     .order_by(col(Call.created_at), col(Call.id))
-)
-_ARGUMENTS = select(col(Revision.arguments)).where(
-    col(Revision.call_id) == bindparam("call_"), col(Revision.number) == bindparam("number_")
 )
 _ITEMS = select(col(Item.body)).where(col(Item.run_id) == bindparam("run_")).order_by(col(Item.seq))
 _ONE = (Call.id, Call.plan_id, Call.position, Call.status, Call.created_at)
@@ -220,8 +212,8 @@ def count_calls_by_gate_since(tx: Transaction, moment: datetime) -> list[tuple[s
 
 def find_current_arguments(tx: Transaction, call: Call) -> str | None:
     """Return the call's current arguments (canonical JSON); None if it was refused without any."""
-    found: str | None = tx.scalar(_ARGUMENTS, {"call_": call.id, "number_": call.revision})
-    return found
+    found = calls.find_revision(tx, call.id, call.revision)
+    return found.arguments if found else None
 
 
 def find_proposed_arguments(tx: Transaction, call: Call) -> str | None:

@@ -15,7 +15,7 @@ from storage import calls, moves, outbox, sub_agents, trail, transcripts
 from storage.grants import Grant
 from storage.models import Delivery, Message, ModeSwitch, Run
 from storage.states import CallStatus, ChannelMode, RunStatus
-from storage.transaction import Transaction, fetch_first_row, fetch_rows, insert_row
+from storage.transaction import Transaction, fetch_first_row, insert_row
 
 # The modes of channels: what was switched, when and by whom; the newest counts.
 
@@ -104,8 +104,7 @@ def change_channel_id(tx: Transaction, team: str, old: str, new: str, *, at: dat
     A run whose worker is at a model turn is handed back, because that worker would write to the old
     id. The arguments of calls are left as they were voted on.
     """
-    here = (col(Run.team) == team, col(Run.channel) == old)
-    found = fetch_rows(tx, Run, select(Run).where(*here))
+    found = tx.list_rows(Run, team=team, channel=old)
     before, after = f"msg:{team}:{old}:", f"msg:{team}:{new}:"
     for model in (Run, Grant, Delivery):
         here = (col(model.team) == team, col(model.channel) == old)
@@ -113,11 +112,10 @@ def change_channel_id(tx: Transaction, team: str, old: str, new: str, *, at: dat
         if model is Delivery:
             columns["key"] = func.replace(col(Delivery.key), before, after)
         tx.execute(update(model).where(*here).values(columns))
-    origin = (col(Run.team) == team, col(Run.asked_in) == old)
-    tx.execute(update(Run).where(*origin).values(asked_in=new))
+    tx.update_rows(Run, {"team": team, "asked_in": old}, asked_in=new)
     transcripts.change_channel_id_of_files(tx, team, old, new)
     copy_mode_to_channel_id(tx, team, old, new, at=at)
-    tx.execute(update(Message).where(col(Message.channel) == old).values(channel=new))
+    tx.update_rows(Message, {"channel": old}, channel=new)
     for run in found:
         if run.status is RunStatus.RUNNING and not _has_running_call(tx, run):
             why = {"why": "its channel has another id"}
@@ -148,7 +146,7 @@ def move_request_out_of_channel(tx: Transaction, run: Run, *, at: datetime) -> b
     why = {"why": "its channel is shared"}
     for each in found:
         columns = {"channel": run.requester, "thread_ts": ""}
-        tx.execute(update(Run).where(col(Run.id) == each.id).values(**columns))
+        tx.update_rows(Run, {"id": each.id}, **columns)
         if each.status is not RunStatus.READY:
             moves.change_run_status(tx, each, RunStatus.READY, at=at, actor="system", data=why)
     data = {"from": run.channel}

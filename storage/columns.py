@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import cache
@@ -173,13 +173,23 @@ def _get_column_defaults(
     return constant, tuple(made)  # type: ignore[arg-type]  # none of our factories takes the data
 
 
+def build_conditions(
+    model: type[SQLModel], names: Iterable[str], unset: Collection[str] = ()
+) -> list[ColumnElement[bool]]:
+    """Return the conditions that each of these columns has the value `name_`; none if `unset`."""
+    found = ((name, col(getattr(model, name))) for name in names)
+    return [
+        column.is_(None) if name in unset else column == bindparam(f"{name}_")
+        for name, column in found
+    ]
+
+
 def build_thread_conditions(model: type[SQLModel], *more: str) -> list[ColumnElement[bool]]:
     """Return the conditions for a row of the thread `team_`, `channel_`, `thread_ts_`.
 
     `more`: other columns that are given in the same way.
     """
-    names = ("team", "channel", "thread_ts", *more)
-    return [col(getattr(model, name)) == bindparam(f"{name}_") for name in names]
+    return build_conditions(model, ("team", "channel", "thread_ts", *more))
 
 
 def get_column_values(row: SQLModel) -> dict[str, Any]:

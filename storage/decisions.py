@@ -185,6 +185,7 @@ def apply_vote(
     if verb == CallVerb.APPROVE and not {stage, *also} & set(weigh(before).open_stages):
         return StaleRevision(call)
     row = _build_vote(call, person, verb, giver, at, passkey_id)
+    row.revision = revision  # as it was clicked, so that the record itself says what was meant
     row.stage, row.also, row.reason = stage, ",".join(map(str, also)), reason
     calls.insert_vote(tx, row)
     why = {"counts_as": counts_as} | ({} if surface is Surface.SLACK else {"surface": surface})

@@ -13,7 +13,7 @@ from sqlmodel import Field, col
 
 from storage import columns, trail
 from storage.models import new_id
-from storage.transaction import Transaction, fetch_first_row, fetch_rows, insert_row
+from storage.transaction import Transaction, fetch_rows, insert_row
 
 
 class Delegation(columns.Row, table=True):
@@ -60,7 +60,6 @@ _ABOUT = (
     .order_by(col(Delegation.until))
 )
 _UNSHOWN = _ALL.where(col(Delegation.shown_at).is_(None))
-_GET = select(Delegation).where(col(Delegation.id) == bindparam("id_"))
 
 
 def give_delegation(tx: Transaction, row: Delegation) -> None:
@@ -112,7 +111,7 @@ def mark_delegate_shown_waiting_calls(tx: Transaction, delegation_id: str, at: d
 
 def find_delegation(tx: Transaction, delegation_id: str) -> Delegation | None:
     """Return the delegation with that id, or None."""
-    return fetch_first_row(tx, Delegation, _GET, id_=delegation_id)
+    return tx.find_row(Delegation, id=delegation_id)
 
 
 def revoke_delegation(tx: Transaction, delegation_id: str, person: str, at: datetime) -> bool:

@@ -11,9 +11,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import update
-from sqlmodel import col
-
 from storage import calls, inbox, moves, outbox, runs, sub_agents, trail
 from storage.decisions import (
     AppliedDecision,
@@ -40,12 +37,8 @@ def expire_call_if_overdue(
     if call.deadline is None or call.deadline > at or not calls.is_waiting_for_people(call):
         return False
     if call.status is C.UNKNOWN:
-        where = (
-            col(Call.id) == call.id,
-            col(Call.status) == C.UNKNOWN,
-            col(Call.deadline) == call.deadline,
-        )
-        if tx.execute(update(Call).where(*where).values(deadline=None)).rowcount != 1:
+        held = {"id": call.id, "status": C.UNKNOWN, "deadline": call.deadline}
+        if tx.update_rows(Call, held, deadline=None) != 1:
             return False
         trail.record_event(tx, "call.given_up", at=at, actor="clock", call=call)
         moves.mark_plan_changed(tx, call.plan_id, call.id)
@@ -118,9 +111,13 @@ def _end_open_calls(
                 tx, call, target, at=at, actor=actor, output=said, decided_at=at, finished_at=at
             )
         elif call.status is C.UNKNOWN and call.deadline is not None:
-            tx.execute(update(Call).where(col(Call.id) == call.id).values(deadline=None))
-            moves.mark_plan_changed(tx, call.plan_id, call.id)
+            _stop_asking_for_outcome(tx, call)
     return ended
+
+
+def _stop_asking_for_outcome(tx: Transaction, call: Call) -> None:
+    tx.update_rows(Call, {"id": call.id}, deadline=None)
+    moves.mark_plan_changed(tx, call.plan_id, call.id)
 
 
 def cancel_run(
@@ -156,8 +153,7 @@ def close_plans_of_ended_run(tx: Transaction, run: Run, *, at: datetime) -> None
     """Append a cancelled run's call outputs to the transcript once none of its calls is running."""
     for call in _list_calls_of_open_plans(tx, run):
         if call.status is C.UNKNOWN:  # nobody is asked about a request that is over
-            tx.execute(update(Call).where(col(Call.id) == call.id).values(deadline=None))
-            moves.mark_plan_changed(tx, call.plan_id, call.id)
+            _stop_asking_for_outcome(tx, call)
     for plan in calls.list_open_plans(tx, run.id):
         runs.close_plan_if_all_final(tx, run, calls.list_calls_of_plan(tx, plan.id), at=at)
 
@@ -255,16 +251,12 @@ def withdraw_call(
 
 def send_back_plan(
     tx: Transaction, run: Run, person: str, feedback: str, *, at: datetime, words: EndedCallOutputs
-) -> int:
-    """Supersede the run's calls that have not started, with the person's feedback for the model.
-
-    Returns how many calls ended.
-    """
+) -> None:
+    """Supersede the run's calls that have not started, with the person's feedback for the model."""
     output = words.plan_sent_back_output(person, feedback)
-    ended = _end_open_calls(tx, run, C.SUPERSEDED, at=at, actor=person, output=output, words=words)
+    _end_open_calls(tx, run, C.SUPERSEDED, at=at, actor=person, output=output, words=words)
     runs.update_run_counters(tx, run, rounds=run.rounds + 1)
     moves.resume_run_if_unblocked(tx, run.id, at=at, actor=person)
-    return ended
 
 
 def store_person_answer(

@@ -16,7 +16,7 @@ from sqlmodel import Field, col
 
 from storage import columns, trail
 from storage.models import Call, Run, new_id
-from storage.transaction import Transaction, fetch_first_row, fetch_rows, insert_row
+from storage.transaction import Transaction, fetch_rows, insert_row
 
 
 class Grant(columns.Row, table=True):
@@ -57,7 +57,6 @@ _USABLE = (
     )
     .order_by(col(Grant.until))
 )
-_GET = select(Grant).where(col(Grant.id) == bindparam("id_"))
 
 
 def give_grant(tx: Transaction, grant: Grant, *, run_id: str) -> None:
@@ -107,7 +106,7 @@ def _is_same_json(one: object, other: object) -> bool:
 
 def find_grant(tx: Transaction, grant_id: str) -> Grant | None:
     """Return the grant with that id, or None."""
-    return fetch_first_row(tx, Grant, _GET, id_=grant_id)
+    return tx.find_row(Grant, id=grant_id)
 
 
 def use_grant(tx: Transaction, grant_id: str, at: datetime, call: Call) -> bool:
@@ -127,9 +126,8 @@ def use_grant(tx: Transaction, grant_id: str, at: datetime, call: Call) -> bool:
 
 def revoke_grant(tx: Transaction, grant_id: str, person: str, at: datetime) -> bool:
     """Revoke a grant; False if it does not exist or was revoked before."""
-    where = (col(Grant.id) == grant_id, col(Grant.revoked_at).is_(None))
-    revoked = update(Grant).where(*where).values(revoked_at=at, revoked_by=person)
-    if tx.execute(revoked).rowcount != 1:
+    held = {"id": grant_id, "revoked_at": None}
+    if tx.update_rows(Grant, held, revoked_at=at, revoked_by=person) != 1:
         return False
     trail.record_event(tx, "grant.revoked", at=at, actor=person, data={"grant": grant_id})
     return True

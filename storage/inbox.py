@@ -9,21 +9,16 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import bindparam, func, select, update
+from sqlalchemy import bindparam, select, update
 from sqlmodel import Field, col
 
 from storage import columns, moves
 from storage.models import Delivery, Run
 from storage.states import DeliveryKind, DeliveryStatus
 from storage.store import Store, is_temporary_database_error
-from storage.transaction import (
-    Transaction,
-    fetch_first_row,
-    fetch_readable_rows,
-    fetch_rows,
-    insert_row_if_absent,
-)
+from storage.transaction import Transaction, fetch_readable_rows, insert_row_if_absent
 
 # The inbox: deliveries from Slack, stored before they are acknowledged, and their status.
 
@@ -39,43 +34,11 @@ _NEW = (
     select(Delivery).where(col(Delivery.status) == DeliveryStatus.NEW).order_by(col(Delivery.seq))
 )
 _UNSETTLED = select(Delivery).where(col(Delivery.status).in_(_UNREAD)).order_by(col(Delivery.seq))
-_HELD = (
-    select(Delivery)
-    .where(
-        col(Delivery.status) == DeliveryStatus.HELD, col(Delivery.run_id) == bindparam("run_id_")
-    )
-    .order_by(col(Delivery.seq))
-)
-_STATUS = select(col(Delivery.status)).where(col(Delivery.seq) == bindparam("seq_"))
-_REQUEST = (
-    select(col(Delivery.key))
-    .where(col(Delivery.run_id) == bindparam("run_id_"), col(Delivery.kind) == DeliveryKind.MESSAGE)
-    .order_by(col(Delivery.seq))
-    .limit(1)
-)
-_FIRST = select(func.min(col(Delivery.seq))).where(col(Delivery.run_id) == bindparam("run_id_"))
-_ASKED_IN = (
-    select(col(Delivery.channel), col(Delivery.thread_ts))
-    .where(col(Delivery.run_id) == bindparam("run_id_"))
-    .order_by(col(Delivery.seq))
-    .limit(1)
-)
-_FAILED = (
-    update(Delivery)
-    .where(col(Delivery.seq) == bindparam("seq_"))
-    .values(attempts=bindparam("attempts"), note=bindparam("note"))
-)
 _REWORDED = (
     update(Delivery)
     .where(col(Delivery.seq) == bindparam("seq_"), col(Delivery.status).in_(_UNREAD))
     .values(body=bindparam("body_"))
 )
-_ANSWERED = (
-    update(Delivery)
-    .where(col(Delivery.seq) == bindparam("seq_"))
-    .values(answer=bindparam("answer"))
-)
-_BY_KEY = select(Delivery).where(col(Delivery.key) == bindparam("key_"))
 _NEWEST_TAKEN = (
     select(col(Delivery.key))
     .join(Run, col(Run.id) == col(Delivery.run_id))
@@ -101,7 +64,7 @@ def list_new_deliveries(tx: Transaction) -> list[Delivery]:
 
 def is_delivery_still_new(tx: Transaction, delivery: Delivery) -> bool:
     """Return whether the delivery's status in the database is still NEW."""
-    return bool(tx.scalar(_STATUS, {"seq_": delivery.seq}) == DeliveryStatus.NEW)
+    return tx.find_row(Delivery, seq=delivery.seq, status=DeliveryStatus.NEW) is not None
 
 
 def list_new_and_held_deliveries(tx: Transaction) -> list[Delivery]:
@@ -111,7 +74,8 @@ def list_new_and_held_deliveries(tx: Transaction) -> list[Delivery]:
 
 def list_messages_held_for_run(tx: Transaction, run_id: str) -> list[Delivery]:
     """Return the messages that wait for the run's next model turn, in order."""
-    return fetch_rows(tx, Delivery, _HELD, run_id_=run_id)
+    held = {"run_id": run_id, "status": DeliveryStatus.HELD}
+    return tx.list_rows(Delivery, order_by="seq", **held)
 
 
 def mark_delivery_done(tx: Transaction, delivery: Delivery, note: str) -> None:
@@ -119,9 +83,7 @@ def mark_delivery_done(tx: Transaction, delivery: Delivery, note: str) -> None:
 
     Raises DeliveryAlreadyHandledError if its status has changed meanwhile.
     """
-    _raise_if_already_handled(
-        moves.change_delivery_status(tx, delivery, DeliveryStatus.DONE, note=note), delivery
-    )
+    _change_status_or_raise(tx, delivery, DeliveryStatus.DONE, note=note)
 
 
 def mark_message_in_transcript(tx: Transaction, delivery: Delivery) -> bool:
@@ -135,7 +97,7 @@ def mark_message_in_transcript(tx: Transaction, delivery: Delivery) -> bool:
 
 def store_delivery_answer(tx: Transaction, delivery: Delivery, text: str) -> None:
     """Store the answer to a delivery that came from another surface than Slack."""
-    tx.execute(_ANSWERED, {"seq_": delivery.seq, "answer": text})
+    tx.update_rows(Delivery, {"seq": delivery.seq}, answer=text)
 
 
 def finish_delivery_and_erase_body(tx: Transaction, delivery: Delivery, note: str) -> None:
@@ -143,10 +105,7 @@ def finish_delivery_and_erase_body(tx: Transaction, delivery: Delivery, note: st
 
     Raises DeliveryAlreadyHandledError if its status has changed meanwhile.
     """
-    _raise_if_already_handled(
-        moves.change_delivery_status(tx, delivery, DeliveryStatus.DONE, note=note, body="{}"),
-        delivery,
-    )
+    _change_status_or_raise(tx, delivery, DeliveryStatus.DONE, note=note, body="{}")
 
 
 def replace_body_of_unread_message(tx: Transaction, delivery: Delivery, body: str) -> None:
@@ -162,12 +121,13 @@ def hold_message_until_next_turn(
     Raises DeliveryAlreadyHandledError if its status has changed meanwhile.
     """
     place = {"channel": asked_in} if asked_in else {}
-    moved = moves.change_delivery_status(tx, delivery, DeliveryStatus.HELD, run_id=run_id, **place)
-    _raise_if_already_handled(moved, delivery)
+    _change_status_or_raise(tx, delivery, DeliveryStatus.HELD, run_id=run_id, **place)
 
 
-def _raise_if_already_handled(moved: bool, delivery: Delivery) -> None:
-    if not moved:
+def _change_status_or_raise(
+    tx: Transaction, delivery: Delivery, target: DeliveryStatus, **columns: Any
+) -> None:
+    if not moves.change_delivery_status(tx, delivery, target, **columns):
         raise DeliveryAlreadyHandledError(delivery.key)
 
 
@@ -182,7 +142,7 @@ def count_failed_delivery_attempt(
     if delivery.attempts + 1 >= limit:
         moves.change_delivery_status(tx, delivery, DeliveryStatus.BROKEN, **failed)
         return True
-    tx.execute(_FAILED, {"seq_": delivery.seq, **failed})
+    tx.update_rows(Delivery, {"seq": delivery.seq}, **failed)
     return False
 
 
@@ -200,8 +160,8 @@ def get_newest_transcript_message_ts(tx: Transaction, run: Run, delivery: Delive
 
 def get_request_message_ts(tx: Transaction, run_id: str) -> str:
     """Return the Slack ts of the message that started a run, or ""."""
-    key: str | None = tx.scalar(_REQUEST, {"run_id_": run_id})
-    return key.rsplit(":", 1)[1] if key else ""
+    found = tx.find_row(Delivery, order_by="seq", run_id=run_id, kind=DeliveryKind.MESSAGE)
+    return found.key.rsplit(":", 1)[1] if found else ""
 
 
 def find_first_delivery_thread(tx: Transaction, run_id: str) -> tuple[str, str] | None:
@@ -209,13 +169,14 @@ def find_first_delivery_thread(tx: Transaction, run_id: str) -> tuple[str, str] 
 
     The run itself may go on in another place.
     """
-    found = tx.execute(_ASKED_IN, {"run_id_": run_id})
-    return (str(found[0][0]), str(found[0][1])) if found else None
+    found = tx.find_row(Delivery, order_by="seq", run_id=run_id)
+    return (found.channel, found.thread_ts) if found else None
 
 
 def is_first_delivery_of_run(tx: Transaction, delivery: Delivery) -> bool:
     """Return whether this delivery is the one that started its run."""
-    return bool(tx.scalar(_FIRST, {"run_id_": delivery.run_id}) == delivery.seq)
+    first = tx.find_row(Delivery, order_by="seq", run_id=delivery.run_id or "")
+    return first is not None and first.seq == delivery.seq
 
 
 def has_delivery(tx: Transaction, key: str) -> bool:
@@ -225,7 +186,7 @@ def has_delivery(tx: Transaction, key: str) -> bool:
 
 def find_delivery(tx: Transaction, key: str) -> Delivery | None:
     """Return the delivery with that key, or None."""
-    return fetch_first_row(tx, Delivery, _BY_KEY, key_=key)
+    return tx.find_row(Delivery, key=key)
 
 
 @dataclass(slots=True)

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from functools import cache
 from typing import Any
 
-from sqlalchemy import Update, bindparam, case, or_, select, update
+from sqlalchemy import bindparam, case, or_, select, update
 from sqlmodel import col
 
 from storage import trail
@@ -71,8 +70,8 @@ _KEEP = (
 
 def renew_lease(tx: Transaction, run_id: str, fence: int, lease_until: datetime) -> bool:
     """Extend a running run's lease; False if the fence has changed or the run is not running."""
-    where = (col(Run.id) == run_id, col(Run.fence) == fence, col(Run.status) == RunStatus.RUNNING)
-    return tx.execute(update(Run).where(*where).values(lease_until=lease_until)).rowcount == 1
+    held = {"id": run_id, "fence": fence, "status": RunStatus.RUNNING}
+    return tx.update_rows(Run, held, lease_until=lease_until) == 1
 
 
 def extend_lease_even_if_cancelled(tx: Transaction, run_id: str, until: datetime) -> None:
@@ -177,19 +176,6 @@ _ASKED_IN_THREAD = (
     .order_by(col(Run.created_at).desc())
     .limit(1)
 )
-RowWithStatus = Call | Run | Message | Delivery
-
-
-@cache
-def build_update_if_unchanged(
-    model: type[RowWithStatus], held: tuple[str, ...], columns: tuple[str, ...]
-) -> Update:
-    """Return an UPDATE that sets `columns` only where the `held` columns have given values.
-
-    The names in `held` end with "_". Built once for each combination.
-    """
-    where = [col(getattr(model, name[:-1])) == bindparam(name) for name in held]
-    return update(model).where(*where).values({name: bindparam(name) for name in columns})
 
 
 class StaleFenceError(Exception):
@@ -214,11 +200,10 @@ def change_call_status(
     once.
     """
     require_allowed_status_change(CALL_MOVES, row.status, target)
-    held = {"id_": row.id, "status_": row.status, "revision_": row.revision}
+    held = {"id": row.id, "status": row.status, "revision": row.revision}
     if row.action and target in (CallStatus.PENDING, CallStatus.APPROVED):
         columns |= {"claimant": "", "held_until": None}  # it is to be claimed anew
-    swap = build_update_if_unchanged(Call, tuple(held), ("status", *columns))
-    if tx.execute(swap, {**held, "status": target, **columns}).rowcount != 1:
+    if tx.update_rows(Call, held, status=target, **columns) != 1:
         return False
     told = {"from": row.status, "to": target, "tool": row.tool, "revision": row.revision}
     told |= data or {}
@@ -269,12 +254,11 @@ def change_run_status(
     With `fence`, only if the run still has that fence.
     """
     require_allowed_status_change(RUN_MOVES, row.status, target)
-    held = {"id_": row.id, "status_": row.status} | ({} if fence is None else {"fence_": fence})
+    held = {"id": row.id, "status": row.status} | ({} if fence is None else {"fence": fence})
     columns |= {"status": target, "updated_at": at}
     if target not in (RunStatus.RUNNING, RunStatus.CANCELLED):  # a call of it may still run
         columns.setdefault("lease_until", None)
-    swap = build_update_if_unchanged(Run, tuple(held), tuple(columns))
-    if tx.execute(swap, {**held, **columns}).rowcount != 1:
+    if tx.update_rows(Run, held, **columns) != 1:
         return False
     details = {"from": row.status, "to": target, **(data or {})}
     trail.record_event(tx, f"run.{target}", at=at, actor=actor, run_id=row.id, data=details)
@@ -370,7 +354,7 @@ def change_message_status(
 
 def give_up_stream(tx: Transaction, row: Message, target: MessageStatus) -> bool:
     """Give up a stream that has no message in Slack; False if Slack has begun it by now."""
-    return _update_status_if_unchanged(tx, row, target, {"error": "the stream never began"}, ts_="")
+    return _update_status_if_unchanged(tx, row, target, {"error": "the stream never began"}, ts="")
 
 
 def record_message_version_in_slack(
@@ -405,7 +389,7 @@ def change_delivery_status_if_unedited(
     tx: Transaction, row: Delivery, target: DeliveryStatus, **columns: Any
 ) -> bool:
     """Change a delivery's status, but only if its body is the same as when `row` was read."""
-    return _update_status_if_unchanged(tx, row, target, columns, body_=row.body)
+    return _update_status_if_unchanged(tx, row, target, columns, body=row.body)
 
 
 def _update_status_if_unchanged(
@@ -421,6 +405,5 @@ def _update_status_if_unchanged(
     """
     moves: dict[Any, Any] = MESSAGE_MOVES if isinstance(row, Message) else DELIVERY_MOVES
     require_allowed_status_change(moves, row.status, target)
-    held = {"seq_": row.seq, "status_": row.status, **also}
-    swap = build_update_if_unchanged(type(row), tuple(held), ("status", *columns))
-    return tx.execute(swap, {**held, "status": target, **columns}).rowcount == 1
+    held = {"seq": row.seq, "status": row.status, **also}
+    return tx.update_rows(type(row), held, status=target, **columns) == 1

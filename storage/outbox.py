@@ -14,9 +14,9 @@ from sqlalchemy import bindparam, func, select
 from sqlmodel import col
 
 from storage import moves, trail
-from storage.models import Message, Run
+from storage.models import Delivery, Message, Run
 from storage.states import MESSAGE_OPEN, IllegalStatusChangeError, MessageKind, MessageStatus
-from storage.transaction import Transaction, fetch_first_row, fetch_readable_rows, fetch_rows
+from storage.transaction import Transaction, fetch_first_row, fetch_readable_rows
 
 QUESTION = "question"  # in the body of a card: it shows a question to people
 NOTIFIED = "notified"  # in the body of a message: ids of whom a mention in it notifies
@@ -33,7 +33,6 @@ _CHANNELS = (
     .order_by(col(Message.seq))
 )
 _NEXT_DUE = select(func.min(col(Message.due_at))).where(_UNSENT)
-_STATUS = select(col(Message.status)).where(col(Message.seq) == bindparam("seq_"))
 _NEWEST = select(func.max(col(Message.seq)))
 _UNPOSTED = select(col(Message.seq)).where(
     col(Message.run_id) == bindparam("run_"),
@@ -41,8 +40,6 @@ _UNPOSTED = select(col(Message.seq)).where(
     col(Message.status).in_((MessageStatus.PENDING, MessageStatus.SENDING)),
     col(Message.kind) != MessageKind.MARK,
 )
-_BY_KEY = select(Message).where(col(Message.key) == bindparam("key_"))
-_BY_TS = select(Message).where(col(Message.ts) == bindparam("ts_")).limit(1)
 _ASKED_THERE = (  # or what one of its messages begins
     col(Message.run_id).in_(
         select(col(Run.id))
@@ -66,12 +63,6 @@ _CARD_IN = (
     .where(*_ASKED_THERE, col(Message.kind) == MessageKind.CARD)
     .order_by(col(Message.seq).desc())
     .limit(1)
-)
-_CARDS = select(Message).where(
-    col(Message.plan_id) == bindparam("plan_id_"), col(Message.kind) == MessageKind.CARD
-)
-_COPIES = select(Message).where(
-    col(Message.plan_id) == bindparam("plan_id_"), col(Message.kind) == MessageKind.COPY
 )
 
 
@@ -199,6 +190,25 @@ def mark_cards_for_redraw(tx: Transaction, plan_id: str) -> None:
     moves.mark_cards_for_redraw(tx, plan_id)
 
 
+def queue_private_reply(
+    tx: Transaction, delivery: Delivery, text: str, *, key: str = "", mrkdwn: bool = False
+) -> None:
+    """Add a message that only the delivery's author sees, where it came from.
+
+    `key`: of the message, if it is not the reply to the delivery. `mrkdwn`: as
+    `queue_private_message` has it.
+    """
+    queue_private_message(
+        tx,
+        key or f"private:{delivery.seq}",
+        channel=delivery.channel or delivery.user,
+        thread_ts=delivery.thread_ts,
+        person=delivery.user,
+        text=text,
+        mrkdwn=mrkdwn,
+    )
+
+
 def record_revisions_shown_on_card(
     tx: Transaction, row: Message, *, ts: str, revisions: Mapping[str, int], at: datetime
 ) -> None:
@@ -262,28 +272,27 @@ def update_message(tx: Transaction, row: Message, **columns: Any) -> None:
     """Update columns of one message; raises IllegalStatusChangeError for its status."""
     if "status" in columns:
         raise IllegalStatusChangeError("a message's status is moved by storage.moves")
-    change = moves.build_update_if_unchanged(Message, ("seq_",), tuple(columns))
-    tx.execute(change, {"seq_": row.seq, **columns})
+    tx.update_rows(Message, {"seq": row.seq}, **columns)
 
 
 def find_message_by_key(tx: Transaction, key: str) -> Message | None:
     """Return the message with that key; None if there is none."""
-    return fetch_first_row(tx, Message, _BY_KEY, key_=key)
+    return tx.find_row(Message, key=key)
 
 
 def was_posted_by_bot(tx: Transaction, ts: str) -> bool:
     """Return whether the bot posted the message with that Slack timestamp."""
-    return fetch_first_row(tx, Message, _BY_TS, ts_=ts) is not None
+    return tx.find_row(Message, ts=ts) is not None
 
 
 def list_cards_of_plan(tx: Transaction, plan_id: str) -> list[Message]:
     """Return all cards of a plan (kind CARD): every part, in every channel."""
-    return fetch_rows(tx, Message, _CARDS, plan_id_=plan_id)
+    return tx.list_rows(Message, plan_id=plan_id, kind=MessageKind.CARD)
 
 
 def list_card_copies(tx: Transaction, plan_id: str) -> list[Message]:
     """Return the copies of a plan's cards that its requester sees when the cards are elsewhere."""
-    return fetch_rows(tx, Message, _COPIES, plan_id_=plan_id)
+    return tx.list_rows(Message, plan_id=plan_id, kind=MessageKind.COPY)
 
 
 def list_call_ids_on_card(tx: Transaction, plan_id: str, card: int) -> list[str]:
@@ -291,12 +300,7 @@ def list_call_ids_on_card(tx: Transaction, plan_id: str, card: int) -> list[str]
 
     Empty if the message is not a card of that plan.
     """
-    where = (
-        col(Message.seq) == card,
-        col(Message.plan_id) == plan_id,
-        col(Message.kind) == MessageKind.CARD,
-    )
-    found = fetch_first_row(tx, Message, select(Message).where(*where))
+    found = tx.find_row(Message, seq=card, plan_id=plan_id, kind=MessageKind.CARD)
     ids: list[str] = parse_message_body(found)["calls"] if found else []
     return ids
 
@@ -348,7 +352,7 @@ def withdraw_open_streams(tx: Transaction, run_id: str) -> bool:
 
 def is_stream_open(tx: Transaction, row: Message) -> bool:
     """Return whether this stream is still open."""
-    return bool(tx.scalar(_STATUS, {"seq_": row.seq}) == MessageStatus.STREAMING)
+    return tx.find_row(Message, seq=row.seq, status=MessageStatus.STREAMING) is not None
 
 
 def close_given_up_stream(tx: Transaction, row: Message) -> bool:

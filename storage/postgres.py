@@ -24,15 +24,19 @@ from storage.backend import Backend
 from storage.digest import AuditChainSealer, KeyFileError
 from storage.migrations import SchemaError
 from storage.models import APPEND_ONLY, DELETED, EMPTIED
-from storage.transaction import Row, Trace, Transaction, wrap_driver_error
+from storage.transaction import (
+    Row,
+    Trace,
+    Transaction,
+    replace_nul_characters,
+    wrap_driver_error,
+)
 
 # A transaction on PostgreSQL. Whether it was committed is known even if the connection broke.
 
 
 class PostgresTransaction(Transaction):
     """A transaction on PostgreSQL."""
-
-    __slots__ = ("_changed", "_session", "_was_committed")
 
     def __init__(
         self,
@@ -82,7 +86,7 @@ class PostgresTransaction(Transaction):
             try:
                 found, many = self._session.run_statement(sql, values)
             except psycopg.DataError:
-                cleaned = _replace_nul_characters(values)
+                cleaned = [*map(replace_nul_characters, values)]
                 if cleaned == values:
                     raise
                 found, many = self._session.run_statement(sql, cleaned)
@@ -102,14 +106,6 @@ class PostgresTransaction(Transaction):
                 raise
             if self._trace is not None:
                 self._trace.after_commit(self)
-
-
-def _replace_nul_characters(values: list[Any]) -> list[Any]:
-    """Return the values with NUL characters replaced: PostgreSQL cannot store them in text."""
-    return [
-        each.replace("\0", "\N{REPLACEMENT CHARACTER}") if isinstance(each, str) else each
-        for each in values
-    ]
 
 
 # Triggers that make the append-only tables refuse update, delete and truncate.

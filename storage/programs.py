@@ -89,7 +89,6 @@ def build_bot_account_key(team: str) -> ProgramApiKey:
     )
 
 
-_GET = select(ProgramApiKey).where(col(ProgramApiKey.id) == bindparam("id_"))
 _EVERY = select(ProgramApiKey).order_by(col(ProgramApiKey.made_at), col(ProgramApiKey.id))
 _OF_THAT_TIME = (
     select(ProgramApiKey)
@@ -138,7 +137,7 @@ def store_api_key(tx: Transaction, row: ProgramApiKey, by: str, *, beside: bool 
 
 def find_api_key(tx: Transaction, key_id: str) -> ProgramApiKey | None:
     """Return the key with that id, revoked or not; None if there is none."""
-    return fetch_first_row(tx, ProgramApiKey, _GET, id_=key_id)
+    return tx.find_row(ProgramApiKey, id=key_id)
 
 
 def find_current_api_key(tx: Transaction, team: str, name: str) -> ProgramApiKey | None:
@@ -162,8 +161,7 @@ def revoke_api_keys(tx: Transaction, team: str, name: str, by: str, *, at: datet
     found = [one] if one is not None and one.team == team and one.revoked_at is None else []
     found = found or fetch_rows(tx, ProgramApiKey, _NAMED, team_=team, name_=name)
     for each in found:
-        mine = (col(ProgramApiKey.id) == each.id, col(ProgramApiKey.revoked_at).is_(None))
-        tx.execute(update(ProgramApiKey).where(*mine).values(revoked_at=at))
+        tx.update_rows(ProgramApiKey, {"id": each.id, "revoked_at": None}, revoked_at=at)
         trail.record_event(
             tx, "key.revoked", at=at, actor=by, data={"key": each.id, "name": each.name}
         )
@@ -183,12 +181,6 @@ _CLAIM = (
         col(Call.claimant) == "",
     )
     .values(claimant=bindparam("claimant"))
-)
-_RENEW = (
-    update(Call)
-    .where(col(Call.id) == bindparam("id_"), col(Call.status) == CallStatus.RUNNING)
-    .where(col(Call.claimant) == bindparam("claimant_"))
-    .values(held_until=bindparam("held_until"))
 )
 _HELD = (col(Call.status) == CallStatus.RUNNING, col(Call.held_until).is_not(None))
 _LAPSED = select(Call).where(*_HELD, col(Call.held_until) <= bindparam("now_"))
@@ -211,8 +203,8 @@ def claim_call(tx: Transaction, call: Call, claimant: str, *, at: datetime, acto
 
 def renew_claim(tx: Transaction, call: Call, lease: timedelta, *, at: datetime) -> bool:
     """Extend a claimed call's lease to `at + lease`; False if the call is no longer running."""
-    given = {"id_": call.id, "claimant_": call.claimant, "held_until": at + lease}
-    return tx.execute(_RENEW, given).rowcount == 1
+    held = {"id": call.id, "status": CallStatus.RUNNING, "claimant": call.claimant}
+    return tx.update_rows(Call, held, held_until=at + lease) == 1
 
 
 def list_calls_with_lapsed_claim(tx: Transaction, now: datetime) -> list[Call]:
@@ -237,12 +229,6 @@ _ASKED = (
     .limit(1)
     .offset(bindparam("earlier_"))
 )
-_BEGAN_WITH = (
-    select(Delivery)
-    .where(col(Delivery.run_id) == bindparam("run_"), col(Delivery.kind) == DeliveryKind.PROGRAM)
-    .order_by(col(Delivery.seq))
-    .limit(1)
-)
 _OF_CLIENT = (
     select(Run)
     .where(
@@ -256,9 +242,6 @@ _OF_CLIENT = (
     )
     .order_by(col(Run.created_at).desc(), col(Run.id).desc())
     .limit(bindparam("most_"))
-)
-_LET_GO = (
-    update(Delivery).where(col(Delivery.seq) == bindparam("seq_")).values(key=bindparam("free_"))
 )
 _MARK = (
     select(col(Run.status), col(Call.status), col(Call.revision))
@@ -291,7 +274,7 @@ def free_delivery_key_of_ended_request(tx: Transaction, name: str) -> None:
     """
     found = inbox.find_delivery(tx, name)
     if found is not None and _is_request_over(tx, found.run_id):
-        tx.execute(_LET_GO, {"seq_": found.seq, "free_": f"{name} {found.seq}"})
+        tx.update_rows(Delivery, {"seq": found.seq}, key=f"{name} {found.seq}")
 
 
 def _is_request_over(tx: Transaction, run_id: str | None) -> bool:
@@ -314,7 +297,7 @@ def find_request_by_idempotency_key(
 
 def find_first_program_delivery(tx: Transaction, run_id: str) -> Delivery | None:
     """Return the delivery with which a program started this request; None if no program did."""
-    return fetch_first_row(tx, Delivery, _BEGAN_WITH, run_=run_id)
+    return tx.find_row(Delivery, order_by="seq", run_id=run_id, kind=DeliveryKind.PROGRAM)
 
 
 def is_request_of_key(tx: Transaction, run: Run, key: ProgramApiKey) -> bool:

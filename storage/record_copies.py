@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Table, delete, select
-from sqlmodel import Field, SQLModel, col
+from sqlalchemy import Table, delete
+from sqlmodel import Field, SQLModel
 
 from storage import columns
 from storage.delegations import Delegation as Delegation
@@ -21,7 +21,7 @@ from storage.inbox import GreetedPerson as GreetedPerson
 from storage.passkeys import Passkey as Passkey
 from storage.programs import ProgramApiKey as ProgramApiKey
 from storage.replicas import ChannelSender, Pause, Replica
-from storage.transaction import Transaction, fetch_first_row, insert_row, wrap_driver_error
+from storage.transaction import Transaction, insert_row, replace_nul_characters, wrap_driver_error
 from storage.transcripts import AttachedFile as AttachedFile
 from storage.webhooks import Webhook as Webhook
 
@@ -73,12 +73,9 @@ class CopyNote(columns.Row, table=True):
         return ", ".join(odd)
 
 
-_FIRST = select(CopyNote).order_by(col(CopyNote.seq)).limit(1)
-
-
 def find_copy_note(tx: Transaction) -> CopyNote | None:
     """Return the record's copy note; None if it is not a copy."""
-    return fetch_first_row(tx, CopyNote, _FIRST)
+    return tx.find_row(CopyNote, order_by="seq")
 
 
 def replace_copy_note(tx: Transaction, row: CopyNote) -> None:
@@ -105,7 +102,6 @@ def _compute_seal(row: CopyNote, chain: AuditChainSealer) -> str:
 
 SOME = 5000  # rows that are read at once
 PATIENCE = "10min"  # until a server ends a transaction in which nothing happens
-NUL, INSTEAD = "\x00", "\N{REPLACEMENT CHARACTER}"  # PostgreSQL takes no text that holds the first
 # what a record says of itself, and what processes tell one another
 _APART = {str(each.__tablename__) for each in (CopyNote, ChannelSender, Pause, Replica)}
 
@@ -194,14 +190,9 @@ def _insert_rows(tx: Transaction, table: Table, rows: Iterable[Sequence[Any]]) -
         sql = f"COPY {into} FROM STDIN"
         with tx.raw.cursor() as cursor, cursor.copy(sql) as copy:
             for row in rows:
-                copy.write_row([_replace_nul_characters(each) for each in row])
+                copy.write_row([*map(replace_nul_characters, row)])
     except base as error:
         raise wrap_driver_error(error, tx.dialect, sql, ()) from error
-
-
-def _replace_nul_characters(value: Any) -> Any:
-    """Return the value with NUL characters replaced; only free text can contain them."""
-    return value.replace(NUL, INSTEAD) if isinstance(value, str) and NUL in value else value
 
 
 def _advance_sequences(tx: Transaction) -> None:

@@ -14,7 +14,7 @@ from sqlmodel import col
 from storage import calls, runs, sub_agents
 from storage.models import Call, Message, Run, Vote
 from storage.states import CallStatus
-from storage.transaction import Transaction, fetch_first_row, fetch_readable_rows, fetch_rows
+from storage.transaction import Transaction, fetch_readable_rows, fetch_rows
 
 # Queries for the Home tab: a workspace's waiting calls, one person's recent requests.
 
@@ -26,13 +26,10 @@ _WAITING = (
     .order_by(col(Call.deadline))
     .limit(bindparam("most_"))
 )
-_HOME_MINE = (
-    col(Run.team) == bindparam("team_"),
-    col(Run.requester) == bindparam("person_"),
-    col(Run.parent_call) == "",
-)
-# else SQLite may look through everybody's requests in it
-_HOME_CHANNEL = col(Run.channel).concat("")
+_MINE = (col(Run.team) == bindparam("team_"), col(Run.requester) == bindparam("person_"))
+_HOME_MINE = (*_MINE, col(Run.parent_call) == "")
+# without the text behind it SQLite may look through everybody's requests in the channel
+_IN_CHANNEL = bindparam("channel_") == col(Run.channel).concat("")
 
 
 def _build_recent_requests_query(*where: ColumnElement[bool]) -> Select[Any]:
@@ -50,7 +47,7 @@ def _build_recent_requests_query(*where: ColumnElement[bool]) -> Select[Any]:
 
 
 _OF_LATE = _build_recent_requests_query(*_HOME_MINE)
-_OF_LATE_IN = _build_recent_requests_query(*_HOME_MINE, bindparam("channel_") == _HOME_CHANNEL)
+_OF_LATE_IN = _build_recent_requests_query(*_HOME_MINE, _IN_CHANNEL)
 
 
 def list_waiting_calls(
@@ -92,7 +89,6 @@ _DECIDED = (
     .order_by(col(Call.decided_at).desc())
     .limit(bindparam("most_"))
 )
-_MINE = (col(Run.team) == bindparam("team_"), col(Run.requester) == bindparam("person_"))
 # once a request is over, nothing of it is decided after its last move; until then there may be
 _MINE_OPEN = and_(*_MINE, col(Run.status).in_(calls.UNFINISHED))
 _MOVED = (
@@ -114,8 +110,6 @@ _HAS_VOTED = exists().where(
 )
 _LATER = col(Call.decided_at) >= bindparam("at_least_")
 _SAME_TEAM = bindparam("team_") == _TEAM
-_CHANNEL = col(Run.channel).concat("")  # the same for everybody's requests in a channel
-_IN_CHANNEL = bindparam("channel_") == _CHANNEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +149,6 @@ _SEARCHES = (
     ),
 )
 _SEARCHES_IN = tuple(each.limit_to_channel() for each in _SEARCHES)
-_AT = select(Message).where(
-    col(Message.ts) == bindparam("ts_"), col(Message.channel) == bindparam("channel_")
-)
 PAGE = 500  # calls read at a time
 _DECIDED_BETWEEN = (
     select(Call)
@@ -235,7 +226,7 @@ def find_request_of_message(
     tx: Transaction, team: str, channel: str, ts: str, thread_ts: str
 ) -> Run | None:
     """Return the request that a message belongs to: the one it is about, else any in its thread."""
-    message = fetch_first_row(tx, Message, _AT, ts_=ts, channel_=channel)
+    message = tx.find_row(Message, ts=ts, channel=channel)
     run = runs.find_run(tx, message.run_id) if message and message.run_id else None
     run = run or runs.find_newest_run_in_thread(tx, team, channel, thread_ts)
     return sub_agents.get_root_run(tx, run) if run is not None and run.team == team else None

@@ -153,7 +153,6 @@ def find_earlier_approval_ask_time(
     return found
 
 
-_GET = select(Run).where(col(Run.id) == bindparam("id_"))
 _READY = (
     select(col(Run.id))
     .where(col(Run.status) == RunStatus.READY, col(Run.thread_ts) != "")
@@ -226,7 +225,7 @@ _COUNT_TURN = (
 
 def find_run(tx: Transaction, run_id: str) -> Run | None:
     """Return the run with that id, or None."""
-    return fetch_first_row(tx, Run, _GET, id_=run_id)
+    return tx.find_row(Run, id=run_id)
 
 
 def is_requester_of_run(tx: Transaction, run_id: str, person: str) -> bool:
@@ -295,28 +294,26 @@ def list_open_and_failed_runs(tx: Transaction) -> list[Run]:
 
 def update_run_counters(tx: Transaction, run: Run, **columns: int) -> None:
     """Set counter columns of a run (turns, calls, cards, tokens, rounds)."""
-    change = moves.build_update_if_unchanged(Run, ("id_",), tuple(columns))
-    tx.execute(change, {"id_": run.id, **columns})
+    tx.update_rows(Run, {"id": run.id}, **columns)
 
 
 def store_edited_message_text(tx: Transaction, run: Run, ts: str, text: str | None) -> None:
     """Store the new text of an edited message of the run; None removes it (the original counts)."""
     now = {key: words for key, words in json.loads(run.reworded).items() if key != ts}
     now |= {} if text is None else {ts: text}
-    change = moves.build_update_if_unchanged(Run, ("id_",), ("reworded",))
-    tx.execute(change, {"id_": run.id, "reworded": json.dumps(now)})
+    tx.update_rows(Run, {"id": run.id}, reworded=json.dumps(now))
 
 
-def add_turn_to_counters(
-    tx: Transaction, run: Run, *, tokens: int, calls: int, cards: int
-) -> Run | None:
-    """Add a turn to a run that is RUNNING under its fence; return the row, None otherwise.
+def add_turn_to_counters(tx: Transaction, run: Run, *, tokens: int, calls: int, cards: bool) -> Run:
+    """Count a turn of the run and return the run; StaleFenceError if it was taken away.
 
-    A sub-agent's turn also counts for its request.
+    A sub-agent's turn also counts for its request. `cards`: people are asked.
     """
-    used = {"tokens_": tokens, "calls_": calls, "cards_": cards}
+    used = {"tokens_": tokens, "calls_": calls, "cards_": int(cards)}
     counted = fetch_first_row(tx, Run, _COUNT_TURN, id_=run.id, fence_=run.fence, **used)
-    if counted is not None and counted.parent_call:  # one budget for all of its request
+    if counted is None:
+        raise moves.StaleFenceError(run.id)
+    if counted.parent_call:  # one budget for all of its request
         tx.execute(_COUNT_IN_ROOT, {"id_": counted.root_id, **used})
     return counted
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import ColumnElement, bindparam, func, select, update
+from sqlalchemy import bindparam, func, select
 from sqlmodel import col
 
 from storage.models import Call, Delivery, Message, Run
@@ -125,31 +126,26 @@ def mark_people_asked_to_look(
     tx: Transaction, call: Call, *, moments: int, look_due_at: datetime | None
 ) -> bool:
     """Record that people were asked to look at a call; False if it has changed meanwhile."""
-    where = (col(Call.id) == call.id, col(Call.look_due_at) == call.look_due_at)
+    held = {"id": call.id, "look_due_at": call.look_due_at}
     columns = {"told_moments": moments, "look_due_at": look_due_at}
-    return tx.execute(update(Call).where(*where).values(**columns)).rowcount == 1
+    return tx.update_rows(Call, held, **columns) == 1
 
 
-def _is_still_pending(call: Call) -> tuple[ColumnElement[bool], ...]:
-    same = col(Call.id) == call.id, col(Call.revision) == call.revision
-    return *same, col(Call.status) == CallStatus.PENDING
+def _build_pending_revision_key(call: Call) -> dict[str, Any]:
+    return {"id": call.id, "revision": call.revision, "status": CallStatus.PENDING}
 
 
 def mark_people_notified(
     tx: Transaction, call: Call, *, stage: int, moments: int, next_at: datetime | None
 ) -> bool:
     """Record that people were notified about a call; False if it has changed meanwhile."""
-    where = (
-        *_is_still_pending(call),
-        col(Call.told_moments) == call.told_moments,
-        col(Call.told_stage) == call.told_stage,
-    )
+    told = {"told_stage": call.told_stage, "told_moments": call.told_moments}
+    held = _build_pending_revision_key(call) | told
     columns = {"told_stage": stage, "told_moments": moments, "next_at": next_at}
-    return tx.execute(update(Call).where(*where).values(**columns)).rowcount == 1
+    return tx.update_rows(Call, held, **columns) == 1
 
 
 def assign_call(tx: Transaction, call: Call, assignee: str, by: str) -> bool:
     """Record that a person hands a pending call over; False if it has changed meanwhile."""
-    change = update(Call).where(*_is_still_pending(call))
-    change = change.values(assignee=assignee, assigned_by=by)
-    return tx.execute(change).rowcount == 1
+    held = _build_pending_revision_key(call)
+    return tx.update_rows(Call, held, assignee=assignee, assigned_by=by) == 1

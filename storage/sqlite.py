@@ -22,6 +22,7 @@ from storage.backend import Backend
 from storage.digest import AuditChainSealer, key_file_path, load_or_create_signing_key
 from storage.migrations import SchemaError
 from storage.models import APPEND_ONLY, DELETED, EMPTIED
+from storage.sqlite_connections import read_pragma
 from storage.trail import AuditHeadFile, audit_head_file_path
 from storage.transaction import Trace, Transaction, wrap_driver_error
 
@@ -42,9 +43,9 @@ def vacuum_some_pages(raw: sqlite3.Connection, spare: float) -> bool:
 
     `spare`: the share of the file's pages that may stay free.
     """
-    if _read_pragma(raw, "auto_vacuum") != INCREMENTAL:
+    if read_pragma(raw, "auto_vacuum") != INCREMENTAL:
         return False
-    too_many = _read_pragma(raw, "freelist_count") - int(spare * _read_pragma(raw, "page_count"))
+    too_many = read_pragma(raw, "freelist_count") - int(spare * read_pragma(raw, "page_count"))
     if too_many > 0:
         for _ in range(min(too_many, STEP)):  # the driver steps a statement without columns once
             raw.execute("PRAGMA incremental_vacuum(1)")
@@ -53,7 +54,7 @@ def vacuum_some_pages(raw: sqlite3.Connection, spare: float) -> bool:
 
 def run_checkpoint(raw: sqlite3.Connection) -> None:
     """Move the write-ahead log into the file and empty it, unless a reader needs it for longer."""
-    waits = _read_pragma(raw, "busy_timeout")
+    waits = read_pragma(raw, "busy_timeout")
     raw.execute(f"PRAGMA busy_timeout={SOON}")
     raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     raw.execute(f"PRAGMA busy_timeout={waits}")
@@ -64,9 +65,8 @@ def vacuum_file(raw: sqlite3.Connection, path: Path) -> str:
 
     If the disk has no room for a second copy, free pages are returned step by step instead.
     """
-    size = _read_pragma(raw, "page_size") * (
-        _read_pragma(raw, "page_count") - _read_pragma(raw, "freelist_count")
-    )
+    pages = read_pragma(raw, "page_count") - read_pragma(raw, "freelist_count")
+    size = read_pragma(raw, "page_size") * pages
     needed = 2 * size  # SQLite writes all of it aside first, and then into the log
     free = shutil.disk_usage(path.parent).free
     if free < needed:
@@ -90,11 +90,6 @@ def _vacuum_in_steps(raw: sqlite3.Connection) -> None:
         raw.execute("BEGIN IMMEDIATE")
         more = vacuum_some_pages(raw, 0.0)
         raw.execute("COMMIT")
-
-
-def _read_pragma(raw: sqlite3.Connection, name: str) -> int:
-    with closing(raw.execute(f"PRAGMA {name}")) as found:
-        return int(found.fetchone()[0])
 
 
 ConnectionMaker = Callable[[URL], sqlite_connections.SyncSwitchConnection]
@@ -121,8 +116,6 @@ class SqliteTransaction(Transaction):
 
     The contents of other commits are made public only after `sync`, which checks as well.
     """
-
-    __slots__ = ("file",)
 
     file: sqlite_connections.OpenFileGuard | None
 
@@ -351,7 +344,8 @@ class SqliteFile(Backend):
         """Return once the log is on the disk; DBAPIError if the open file was replaced."""
         if self._open_database_file is not None:
             self._run_file_check(self._open_database_file.check_before_commit)
-        sync_write_ahead_log(self._file)
+        with suppress(FileNotFoundError):  # written back into the database, which SQLite waited for
+            sync_to_disk(Path(f"{self._file}-wal"))  # SQLite's locks are on other files
 
     def close(self) -> None:
         """Close the connections and release the lock."""
@@ -410,17 +404,13 @@ def lock_database(path: Path) -> IO[Any]:
     return handle
 
 
-def sync_write_ahead_log(path: Path) -> None:
-    """Return once everything committed to the database at `path` is on the disk."""
+def sync_to_disk(path: Path) -> None:
+    """Return once this file, or the file names in this folder, are on the disk."""
+    handle = os.open(path, os.O_RDONLY)
     try:
-        # SQLite's locks are on other files, so closing this one drops none
-        log = os.open(f"{path}-wal", os.O_RDONLY)
-    except FileNotFoundError:  # written back into the database, which SQLite did wait for
-        return
-    try:
-        os.fsync(log)
+        os.fsync(handle)
     finally:
-        os.close(log)
+        os.close(handle)
 
 
 def copy_database(engine: Engine, target: Path) -> None:

@@ -110,10 +110,7 @@ def has_foreign_content(database: sqlite3.Connection) -> bool:
         tables = {str(name) for (name,) in found}
     except UnicodeDecodeError:  # SQLite's own complaint names what is not a name
         raise sqlite3.DatabaseError("its schema is damaged") from None
-    marks = [
-        _read_pragma_value(database, f"PRAGMA {each}")
-        for each in ("application_id", "user_version")
-    ]
+    marks = [read_pragma(database, each) for each in ("application_id", "user_version")]
     return any(marks) or (bool(tables) and not tables >= OURS)
 
 
@@ -283,8 +280,8 @@ class OpenFileGuard:
             with closing(sqlite3.connect(uri, uri=True, timeout=WAIT)) as alone:
                 if has_foreign_content(alone):
                     raise LostFileError(f"{changed} by the database of another application")
-                pages = _read_pragma_value(alone, "PRAGMA page_count")
-                pages *= _read_pragma_value(alone, "PRAGMA page_size")
+                pages = read_pragma(alone, "page_count")
+                pages *= read_pragma(alone, "page_size")
                 head = alone.execute(LAST).fetchone() if _has_audit_table(alone) else None
             there = self._kept.execute(AT, head[:1]).fetchone() if head else None
         except LostFileError:
@@ -302,15 +299,17 @@ class OpenFileGuard:
         """Check a log that has become shorter: it must still hold all frames that SQLite counts."""
         try:
             _, frames, _ = self._kept.execute("PRAGMA wal_checkpoint").fetchone()
-            page = _read_pragma_value(self._kept, "PRAGMA page_size")
+            page = read_pragma(self._kept, "page_size")
         except sqlite3.Error as error:
             raise LostFileError(f"{self._names[1]} was cut short ({error})") from None
         if frames * (page + 24) > length:  # a page stands there with a head of its own
             raise LostFileError(f"{self._names[1]} was cut short")
 
 
-def _read_pragma_value(database: sqlite3.Connection, pragma: str) -> int:
-    return int(database.execute(pragma).fetchone()[0])
+def read_pragma(database: sqlite3.Connection, name: str) -> int:
+    """Return the value of a pragma that is a number."""
+    with closing(database.execute(f"PRAGMA {name}")) as found:
+        return int(found.fetchone()[0])
 
 
 def _has_audit_table(database: sqlite3.Connection) -> bool:

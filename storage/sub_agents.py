@@ -65,11 +65,11 @@ def end_call_of_sub_agent(
 
 
 C = CallStatus
-_GET = select(Run).where(col(Run.id) == bindparam("id_"))
-_BELOW = col(Run.root_id) == bindparam("root_"), col(Run.parent_call) == bindparam("call_")
-_OF_CALL = select(Run).where(*_BELOW, col(Run.source) == RunSource.RUN)
 _ASKING = select(Run).where(
-    *_BELOW, col(Run.source) == RunSource.SERVER, col(Run.status).in_(RUN_OPEN)
+    col(Run.root_id) == bindparam("root_"),
+    col(Run.parent_call) == bindparam("call_"),
+    col(Run.source) == RunSource.SERVER,
+    col(Run.status).in_(RUN_OPEN),
 )
 _PARENT = (
     select(Run)
@@ -101,12 +101,13 @@ class NonReadingSubAgentCall(NamedTuple):
 
 def get_root_run(tx: Transaction, run: Run) -> Run:
     """Return the request's first run: this run, or the one that started its sub-agents."""
-    return (fetch_first_row(tx, Run, _GET, id_=run.root_id) if run.parent_call else None) or run
+    return (runs.find_run(tx, run.root_id) if run.parent_call else None) or run
 
 
 def find_sub_agent_run(tx: Transaction, root_id: str, call_id: str) -> Run | None:
     """Return the sub-agent's run that works or worked on this call; None for any other call."""
-    return fetch_first_row(tx, Run, _OF_CALL, root_=root_id, call_=call_id)
+    held = {"root_id": root_id, "parent_call": call_id, "source": RunSource.RUN}
+    return tx.find_row(Run, **held)
 
 
 def list_open_elicitation_runs(tx: Transaction, root_id: str, call_id: str) -> list[Run]:

@@ -14,14 +14,14 @@ from importlib import import_module
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sqlalchemy import Executable, Insert, Select, UpdateBase, insert, select
+from sqlalchemy import Executable, Insert, Select, UpdateBase, bindparam, insert, select, update
 from sqlalchemy.engine import Dialect
 from sqlalchemy.exc import DBAPIError, StatementError
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.types import TypeEngine
 from sqlmodel import SQLModel
 
-from storage.columns import get_column_values
+from storage.columns import build_conditions, get_column_values
 
 if TYPE_CHECKING:
     from storage.audit_log import AuditLine
@@ -180,6 +180,7 @@ def wrap_driver_error(error: Exception, dialect: Dialect, sql: str, parameters: 
 
 log = logging.getLogger("countersign.store")
 M = TypeVar("M", bound=SQLModel)
+Names = tuple[str, ...]  # of columns
 NONSENSE = (ValueError, TypeError, LookupError)  # what reading a broken row raises
 
 
@@ -221,21 +222,6 @@ class Transaction:
 
     See `storage.store.Store.read` and `write`.
     """
-
-    __slots__ = (
-        "_before",
-        "_changes",
-        "_give_back",
-        "_trace",
-        "appended",
-        "chain",
-        "dialect",
-        "durable",
-        "head",
-        "raw",
-        "ready",
-        "writes",
-    )
 
     def __init__(
         self,
@@ -315,6 +301,24 @@ class Transaction:
         """Return the first column of each of the statement's rows."""
         return self.execute(statement, parameters).scalars()
 
+    def list_rows(self, model: type[M], *, order_by: str = "", **held: Any) -> list[M]:
+        """Return the rows whose columns have these values, None for one that is not set."""
+        statement = _build_select(model, tuple(held), _list_unset(held), order_by, only_first=False)
+        return fetch_rows(self, model, statement, **_name_held_values(held))
+
+    def find_row(self, model: type[M], *, order_by: str = "", **held: Any) -> M | None:
+        """Return the first row whose columns have these values, or None."""
+        statement = _build_select(model, tuple(held), _list_unset(held), order_by, only_first=True)
+        return fetch_first_row(self, model, statement, **_name_held_values(held))
+
+    def update_rows(self, model: type[SQLModel], held: Mapping[str, Any], **columns: Any) -> int:
+        """Set `columns` of the rows whose columns have the values in `held`; return their number.
+
+        A status is changed by `storage.moves` alone.
+        """
+        statement = _build_update(model, tuple(held), _list_unset(held), tuple(columns))
+        return self.execute(statement, _name_held_values(held) | columns).rowcount
+
     def exec_driver_sql(self, sql: str, parameters: Sequence[Any] = ()) -> StatementResult:
         """Run an SQL text in the driver's own parameter style."""
         rows, rowcount = self._run_traced(sql, parameters)
@@ -365,6 +369,11 @@ class Transaction:
         return cursor.fetchall(), cursor.rowcount  # no rows for what returns none
 
 
+def replace_nul_characters(value: Any) -> Any:
+    """Return the value with NUL characters replaced: PostgreSQL cannot store them in text."""
+    return value.replace("\0", "\N{REPLACEMENT CHARACTER}") if isinstance(value, str) else value
+
+
 def fetch_rows(
     tx: Transaction, model: type[M], statement: Select[Any] | UpdateBase, **parameters: Any
 ) -> list[M]:
@@ -406,6 +415,29 @@ def fetch_first_row(
     """Return the first row that `fetch_rows` would, or None; it adds no LIMIT to the statement."""
     found = fetch_rows(tx, model, statement, **parameters)
     return found[0] if found else None
+
+
+def _list_unset(held: Mapping[str, Any]) -> Names:
+    return tuple(name for name, value in held.items() if value is None)
+
+
+def _name_held_values(held: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{name}_": value for name, value in held.items()}
+
+
+@cache
+def _build_select(
+    model: type[SQLModel], names: Names, unset: Names, order_by: str, *, only_first: bool
+) -> Select[Any]:
+    statement = select(model).where(*build_conditions(model, names, unset))
+    statement = statement.order_by(getattr(model, order_by)) if order_by else statement
+    return statement.limit(1) if only_first else statement
+
+
+@cache
+def _build_update(model: type[SQLModel], names: Names, unset: Names, columns: Names) -> UpdateBase:
+    values: dict[str, Any] = {name: bindparam(name) for name in columns}
+    return update(model).where(*build_conditions(model, names, unset)).values(values)
 
 
 @cache

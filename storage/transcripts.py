@@ -20,7 +20,7 @@ from sqlmodel import Field, col
 from storage import columns, trail
 from storage.models import PURGED, Call, Item, Run, new_id
 from storage.states import CallStatus
-from storage.transaction import Transaction, fetch_first_row, fetch_rows, insert_row
+from storage.transaction import Transaction, fetch_rows, insert_row
 
 # Files that people attached to messages for the model: kept once, and sent with every later
 # turn.
@@ -55,7 +55,6 @@ class AttachedFile(columns.Row, table=True):
     created_at: datetime = columns.time_column()
 
 
-_BY_ID = select(AttachedFile).where(col(AttachedFile.id) == bindparam("id_"))
 _IS_GIVEN = col(AttachedFile.withheld) == WithheldReason.NO
 _OF_MESSAGE = (
     select(AttachedFile)
@@ -70,16 +69,6 @@ _SIZE = (
         _IS_GIVEN,
         col(AttachedFile.media) != TEXT,
     )
-)
-_WITHHELD = (
-    update(AttachedFile)
-    .where(col(AttachedFile.id) == bindparam("id_"), _IS_GIVEN)
-    .values(withheld=bindparam("why"), data="")
-)
-_READ = (
-    update(AttachedFile)
-    .where(col(AttachedFile.id) == bindparam("id_"), col(AttachedFile.read_at).is_(None))
-    .values(read_at=bindparam("at_"))
 )
 
 
@@ -102,7 +91,7 @@ def sum_attached_file_bytes(tx: Transaction, run: Run) -> int:
 
 def list_files_by_id(tx: Transaction, ids: Iterable[str]) -> list[AttachedFile]:
     """Return the files with these ids, including withheld ones; unknown ids are left out."""
-    each = (fetch_first_row(tx, AttachedFile, _BY_ID, id_=one) for one in ids)
+    each = (tx.find_row(AttachedFile, id=one) for one in ids)
     return [file for file in each if file is not None]
 
 
@@ -116,14 +105,15 @@ def withhold_file(
 ) -> None:
     """Stop sending a file to the model and erase its contents; its row stays."""
     tx.overwrite_erased_data()
-    if tx.execute(_WITHHELD, {"id_": file.id, "why": why}).rowcount:
+    held = {"id": file.id, "withheld": WithheldReason.NO}
+    if tx.update_rows(AttachedFile, held, withheld=why, data=""):
         _record_file_event(tx, f"file.{why}", file, at, actor)
 
 
 def mark_file_accepted(tx: Transaction, file: AttachedFile, at: datetime) -> None:
     """Record when the model's server first accepted the file; doing so again changes nothing."""
     tx.overwrite_erased_data()  # a row that grows is written elsewhere
-    tx.execute(_READ, {"id_": file.id, "at_": at})
+    tx.update_rows(AttachedFile, {"id": file.id, "read_at": None}, read_at=at)
 
 
 def change_channel_id_of_files(tx: Transaction, team: str, old: str, new: str) -> None:

@@ -128,19 +128,6 @@ _BEGUN = (
     )
     .values(attempts=bindparam("attempts"), due_at=bindparam("due_at"))
 )
-_TOLD = (
-    update(Webhook)
-    .where(col(Webhook.id) == bindparam("id_"))
-    .values(told_at=bindparam("told_at"), due_at=None, error="")
-)
-_FAILED = (
-    update(Webhook).where(col(Webhook.id) == bindparam("id_")).values(error=bindparam("error"))
-)
-_GIVEN_UP = (
-    update(Webhook)
-    .where(col(Webhook.id) == bindparam("id_"))
-    .values(due_at=None, error=bindparam("error"))
-)
 
 
 def register_request_for_webhooks(
@@ -191,8 +178,8 @@ def make_webhook_due(tx: Transaction, found: UnstoredWebhook, *, at: datetime) -
     Repeating it changes nothing.
     """
     if found.about == AFTER_ALL:
-        mine = (col(Webhook.run_id) == found.run_id, col(Webhook.waits).is_(True))
-        tx.execute(update(Webhook).where(*mine).values(waits=False, made_at=at, due_at=at))
+        held = {"run_id": found.run_id, "waits": True}
+        tx.update_rows(Webhook, held, waits=False, made_at=at, due_at=at)
         return
     row = Webhook(**found._asdict(), made_at=at, due_at=at)
     insert_row_if_absent(tx, row, _SAME)
@@ -222,14 +209,14 @@ def begin_webhook_attempt(tx: Transaction, row: Webhook, *, at: datetime) -> boo
 
 def mark_webhook_delivered(tx: Transaction, row: Webhook, *, at: datetime) -> None:
     """Record that the program's address has accepted the webhook."""
-    tx.execute(_TOLD, {"id_": row.id, "told_at": at})
+    tx.update_rows(Webhook, {"id": row.id}, told_at=at, due_at=None, error="")
 
 
 def record_failed_webhook_attempt(tx: Transaction, row: Webhook, why: str) -> None:
     """Record that an attempt failed; the webhook is tried again when it is due."""
-    tx.execute(_FAILED, {"id_": row.id, "error": why[:200]})
+    tx.update_rows(Webhook, {"id": row.id}, error=why[:200])
 
 
 def give_up_webhook(tx: Transaction, row: Webhook, why: str) -> None:
     """Record that the webhook is not tried any more, and why."""
-    tx.execute(_GIVEN_UP, {"id_": row.id, "error": why[:200]})
+    tx.update_rows(Webhook, {"id": row.id}, due_at=None, error=why[:200])

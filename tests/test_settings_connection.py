@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.config.connection_settings import Transport
+from bot.config.connection_settings import Transport, parse_page_address
 from bot.config.settings import Settings, SettingsError
 
 SECRET = "s3cr3t"
@@ -78,3 +78,46 @@ def test_what_is_no_address_or_secret(environ: dict[str, str], name: str, value:
     [problem] = caught.value.problems
     assert problem.startswith(f"{name}: it is ")
     assert SECRET not in problem
+
+
+@pytest.mark.parametrize(
+    ("written", "url", "origin", "rp_id"),
+    [
+        (
+            "https://a.example.com",
+            "https://a.example.com",
+            "https://a.example.com",
+            "a.example.com",
+        ),
+        ("https://A.example.com:443/x/", "https://a.example.com/x", "https://a.example.com", None),
+        ("https://a.example.com:8443", None, "https://a.example.com:8443", "a.example.com"),
+        ("http://localhost:8080", "http://localhost:8080", "http://localhost:8080", "localhost"),
+    ],
+)
+def test_where_people_sign(written: str, url: str | None, origin: str, rp_id: str | None) -> None:
+    """Its origin as browsers say it, and the host name that passkeys are for."""
+    found = parse_page_address(written)
+    assert (found.origin, found.url) == (origin, url or origin)
+    assert found.rp_id == (rp_id or "a.example.com")
+
+
+@pytest.mark.parametrize(
+    ("written", "why"),
+    [
+        ("http://a.example.com", "over https"),
+        ("http://127.0.0.1:8080", "over https"),
+        ("unix:/srv/bot/countersign.db.socket", "over https"),
+        ("https://127.0.0.1", "for names"),
+        ("https://[::1]:8443", "for names"),
+        ("https://a_b.example.com", "for names"),
+        ("https://ana@a.example.com", "alone"),
+        ("https://a.example.com?x=1", "alone"),
+        ("https://a.example.com:x", "not an address"),
+        ("https://[::1", "not an address"),
+    ],
+)
+def test_where_nobody_can_sign(environ: dict[str, str], written: str, why: str) -> None:
+    """Browsers would refuse, and the bot starts all the same: programs use the variable, too."""
+    with pytest.raises(ValueError, match=why):
+        parse_page_address(written)
+    assert Settings.load(environ | {"COUNTERSIGN_URL": written}).url == written

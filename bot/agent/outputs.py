@@ -256,12 +256,15 @@ def withdrawn_output() -> str:
     )
 
 
-def stopped_sub_agent_output(why: str, done: Sequence[tuple[str, str, str]]) -> str:
+def stopped_sub_agent_output(why: str, done: Sequence[prompt.RecordedCall]) -> str:
     """Return the output of a call whose sub-agent was stopped.
 
     `why`: the reason, or the output of the call that ended it; `done`: the sub-agent's calls.
     """
-    return prompt.sub_agent_stopped_output(why, done)
+    words = (each for each in ("SENT BACK", "SUPERSEDED") if why.startswith(each))
+    word = next(words, "CANCELLED")
+    done_sentence = prompt.recorded_calls_sentence(done)
+    return f"{word}: the sub-agent was stopped before it had an answer. {done_sentence}"
 
 
 def failed_sub_agent_output() -> str:

@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from bot.approvals import signatures
 from bot.approvals.call_state import describe_call_effect
+from bot.approvals.call_views import build_call_view_for_approvers
+from bot.approvals.dialog_access import DialogAccessChecker
 from bot.approvals.permissions import PermissionChecker, record_refused_action, reply_privately
 from bot.approvals.signatures import Decider, SigningLinks
 from bot.cards import signing
+from bot.cards.action_names import Action
 from bot.cards.button_codec import CallTarget
 from bot.policy.authority import Denial, LookupFailedError
 from bot.policy.evaluation import CurrentPolicy
@@ -82,6 +85,7 @@ class SignatureRequester:
     links: SigningLinks
     policy: CurrentPolicy
     tools: Registry
+    access: DialogAccessChecker  # which records whom the page shows all of a call
 
     def request_signatures(
         self,
@@ -108,6 +112,10 @@ class SignatureRequester:
             for call, giver in wanted:
                 effect = describe_call_effect(self.tools, tx, call)
                 buttons.append(issue(tx, delivery, call, giver, verb, reason, effect))
+                shown = calls.find_call_with_revision(tx, call.id)
+                whole = build_call_view_for_approvers(self.tools, tx, shown) if shown else None
+                more = bool(whole and whole.masked_pieces)
+                self.access.record_call_shown(tx, call, person, Action.OPEN_PAGE, more=more)
         elif any(
             passkeys.is_waiting(tx, each)
             for each in passkeys.list_passkeys_of_person(tx, team, person)

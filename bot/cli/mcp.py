@@ -49,7 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
         known = ", ".join(each.name for each in file.servers) or "none"
         raise console.UsageError(f"there is no server {arguments.server!r}; there are: {known}")
     try:
-        from bot.mcp.server_connection import ServerUnreachableError, fetch_tool_definitions
+        from bot.mcp.server_connection import fetch_tool_definitions
+        from countersign.mcp_client.connection import ServerNotReachedError
     except ModuleNotFoundError as error:
         if error.name not in ("mcp", "mcp_types"):
             raise
@@ -63,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     for server in chosen:
         try:
             done.append(_accept_tools(file, server, fetch_tool_definitions(server), agree))
-        except ServerUnreachableError as error:
+        except ServerNotReachedError as error:
             console.print_error(
                 f"{server.name} cannot be reached: {console.escape_control_characters(str(error))}."
             )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -55,7 +56,7 @@ WELCOME = (
 PEOPLE = {  # what each may do by the demo's policy
     "ben": "asks for things.",
     "ana": "may approve, edit or reject what others ask for.",
-    "cleo": "may, too, and alone decides on cancellations, in #finance-approvals.",
+    "cleo": "may, too, and alone decides on cancellations, in #finance-approvals, with a passkey.",
     "dan": "asks for things, too.",
 }
 
@@ -250,6 +251,7 @@ def start_demo(
     app = build(settings, sandbox.clock, read_policy(settings.policy_path))
     stack.callback(app.stop)
     app.start()
+    _offer_software_keys(app, sandbox)
     record, lacking = settings.database_path, _describe_missing_requirement(app, settings)
     web = None if lacking else app.endpoints.web
     if has_past:
@@ -265,6 +267,22 @@ def start_demo(
         model = {"OPENAI_BASE_URL": planner.url, "OPENAI_API_KEY": "offline"} if planner else {}
         first_days.write_terminal_shell_file(folder, record, {"COUNTERSIGN_URL": web.url, **model})
     return Demo(sandbox, planner, settings, app, lacking)
+
+
+def _offer_software_keys(app: App, sandbox: Sandbox) -> None:
+    """Give the demo's people passkeys in software, where its policy asks for signatures."""
+    core, web = app.core, app.endpoints.web
+    address = core.build_signing_links().address
+    if (
+        web is not None
+        and address is not None
+        and any(each.wants_signature for each in core.policy.policy.asks())
+    ):
+        from bot.demo.software_keys import SoftwareKeys  # only now: it comes with `passkeys`
+
+        keys = SoftwareKeys(address)
+        keys.add_passkeys(core, [sandbox.world.people[each].id for each in PEOPLE])
+        web.offer_software_keys(keys)
 
 
 def find_policy_file(environ: Mapping[str, str]) -> Path:
@@ -292,7 +310,14 @@ def choose_http_address(port: int | None) -> str:
         import_module("bot.http.http_side")
     except ModuleNotFoundError:
         return ""
-    return f"{USUAL.host}:{0 if port == 0 else first_free(USUAL.port)}"
+    return f"{USUAL.host}:{_find_any_free_port() if port == 0 else first_free(USUAL.port)}"
+
+
+def _find_any_free_port() -> int:
+    """Return a port that nobody listens to now: the addresses of pages have to be known before."""
+    with socket.socket() as probe:
+        probe.bind((USUAL.host, 0))
+        return int(probe.getsockname()[1])
 
 
 def write_demo_settings(
@@ -325,6 +350,7 @@ def write_demo_settings(
         "COUNTERSIGN_DATABASES": str(databases),
         "COUNTERSIGN_TOOLS": environ.get("COUNTERSIGN_TOOLS", ""),
         "COUNTERSIGN_HTTP": http,
+        "COUNTERSIGN_URL": f"http://localhost:{http.rpartition(':')[2]}" if http else "",
         "COUNTERSIGN_SERVERS": str(Path(servers).absolute()) if servers else "",
         "COUNTERSIGN_OPERATOR": environ.get("COUNTERSIGN_OPERATOR", OPERATOR),
     }

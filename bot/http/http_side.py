@@ -27,7 +27,7 @@ from bot.http.api_gate import SLACK as SLACK_ROOM
 from bot.http.api_gate import ApiKeyChecker, ConcurrentRequestLimitMiddleware
 from bot.http.ask_route import ProgramRequestService
 from bot.http.server import WebServer
-from bot.http.signing_pages import SigningPages
+from bot.http.signing_pages import SigningPages, SoftwareKeys
 from bot.http.slack_endpoint import SignatureChecker, SlackEndpoint
 from bot.http.webhooks import WebhookNotifier
 from bot.monitoring.exporters import METRICS, missing_extra_text
@@ -263,7 +263,7 @@ class HttpServices:
         self._core = core
         self._shut = False
         self._door: SlackEndpoint | None = None
-        self._signing: list[Route] = []
+        self._signing: SigningPages | None = None
         self.health = HealthPages(
             core.signals.work,
             core.settings.tick,
@@ -299,8 +299,13 @@ class HttpServices:
         """
         links = self._core.build_signing_links()
         if links.address is not None and not links.describe_problem():
-            pages = SigningPages(self._core, links, links.address, keep, names, self.is_stopping)
-            self._signing = pages.list_routes()
+            stopping = self.is_stopping
+            self._signing = SigningPages(self._core, links, links.address, keep, names, stopping)
+
+    def offer_software_keys(self, keys: SoftwareKeys) -> None:
+        """Let people sign with keys in software, too; to be called after `start`."""
+        if self._signing:
+            self._signing.offer_software_keys(keys)
 
     def start(self) -> None:
         """Begin to answer requests and to notify webhooks."""
@@ -308,7 +313,8 @@ class HttpServices:
         callers = ApiKeyChecker(core.store, core.clock, core.identity.team)
         api = build_api_app(core.store, callers, self._asking, self.is_stopping)
         hosts = self._build_mcp_endpoint()
-        self._server.start(build_web_app(self._list_pages(), self._door, api, hosts, self._signing))
+        signing = self._signing.list_routes() if self._signing else []
+        self._server.start(build_web_app(self._list_pages(), self._door, api, hosts, signing))
         self._teller.start()
 
     def _build_mcp_endpoint(self) -> ASGIApp | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode, urlsafe_b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -16,7 +16,7 @@ from hashlib import sha256
 from html import escape
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
@@ -55,11 +55,21 @@ NEW_KEY = (
     "Your device keeps the key and asks for your face, finger or PIN, now and each time you sign. "
     "Countersign gets its public half alone."
 )
+SOFTWARE = "{} with the demo’s software key"
+NOT_HERE = "There is no software key here that may sign this, so nothing has changed."
 NO_LINK = "There is no such link, or it is gone. Press the button in Slack again for a new one."
 DECIDING = "What you signed is being decided. Load this page again in a moment, or look in Slack."
 NOT_FROM_PAGE = "This was not sent by the page that the link opens, so nothing has changed."
 NOT_READABLE = "What your device answered could not be read, so nothing has changed."
 STOPPING = "Countersign is being restarted, so nothing has changed. Try again in a minute."
+
+
+class SoftwareKeys(Protocol):
+    """Keys in software, for people whose browser has no authenticator: in the demo alone."""
+
+    def has_key(self, credential_id: str) -> bool: ...
+    def answer(self, options: Mapping[str, Any]) -> dict[str, Any] | None: ...
+
 
 # HTML: one page for all, with what it loads in itself, and nothing else allowed.
 
@@ -94,6 +104,7 @@ class PasskeyQuestion:
     blocks: list[block_kit.Json]  # what is signed; none for a new passkey, which may be named
     button: str  # "" where it cannot be shown in full
     options: str  # JSON for navigator.credentials, with bytes as base64url
+    in_software: str = ""  # "also" or "only": whether a key in software may do it, too
 
 
 def render_page(title: str, shown: str = "", form: str = "") -> str:
@@ -111,8 +122,13 @@ def render_question_page(
         shown = f'<section class="card" aria-label="What you sign">{card}</section>'
     words = f"The link is yours alone, and works until {slack_text.format_local_time(until)}."
     foot = block_kit.context_block("until", [block_kit.mrkdwn(words)])
+    act = "get" if asked.blocks else "create"
+    kind = "software" if asked.in_software == "only" else "software second"
+    label = SOFTWARE.format("Sign" if asked.blocks else "Go on")
+    software = f'<button type="button" class="{kind}" hidden>{label}</button>'
     form = _FORM.format(
-        act="get" if asked.blocks else "create",
+        act="" if asked.in_software == "only" else act,
+        software=software if asked.in_software else "",
         options=escape(asked.options),
         seconds=max(0, int((until - now).total_seconds())),
         button=escape(asked.button),
@@ -139,6 +155,11 @@ class SigningPages:
         self._core, self._links, self._address = core, links, address
         self._keep, self._names, self._is_stopping = keep, names, is_stopping
         self._turns = CapacityLimiter(AT_ONCE)
+        self._software: SoftwareKeys | None = None
+
+    def offer_software_keys(self, keys: SoftwareKeys) -> None:
+        """Let the pages sign with these keys, too; as soon as the server has started."""
+        self._software = keys
 
     def list_routes(self) -> list[Route]:
         """Return the routes to sign and to add a passkey: the page, its post and its outcome."""
@@ -202,11 +223,22 @@ class SigningPages:
         if problem:
             sentence = format_field_error(self._names, problem)
             raise api_bodies.ProblemError(HTTPStatus.GONE, sentence)
+        if self._software and json.loads(body).get("software"):
+            body = self._answer_in_software(self._software, link, body)
         credential = signatures.parse_credential(link.kind, body)
         if credential is None:
             raise api_bodies.ProblemError(HTTPStatus.BAD_REQUEST, NOT_READABLE)
         self._keep(signatures.build_page_delivery(link, credential))
         return JSONResponse({}, HTTPStatus.ACCEPTED, HEADERS)
+
+    def _answer_in_software(self, keys: SoftwareKeys, link: SigningLink, body: bytes) -> bytes:
+        """Return what the browser would have posted with a key in software; raises ProblemError."""
+        with self._core.store.read() as tx:
+            asked = self._build_question(tx, link, link.person, self._core.clock.now())
+        found = keys.answer(json.loads(asked.options)) if asked else None
+        if found is None:
+            raise api_bodies.ProblemError(HTTPStatus.CONFLICT, NOT_HERE)
+        return json.dumps(found | {"name": str(json.loads(body).get("name", ""))}).encode()
 
     def _tell(self, token: str, _body: bytes) -> Response:
         """Say what became of what was posted: 202 while it is being decided."""
@@ -226,7 +258,8 @@ class SigningPages:
         terms = self._core.policy.policy.passkeys
         if link.kind is SigningLinkKind.ENROL:
             options = build_creation_options(tx, link, name, self._address, terms)
-            return PasskeyQuestion(f"{ADD} for {name}", NEW_KEY, [], ADD, options)
+            also = "also" if self._software else ""
+            return PasskeyQuestion(f"{ADD} for {name}", NEW_KEY, [], ADD, options, also)
         shown = calls.find_call_with_revision(tx, link.call_id)
         run = runs.find_run(tx, shown.call.run_id) if shown else None
         if shown is None or run is None:
@@ -245,7 +278,10 @@ class SigningPages:
         options = _build_request_options(link, self._address, usable)
         lead = AGAIN if link.verb == UnknownCallResolution.AGAIN else EXACTLY
         button = BUTTONS[link.verb] if "submit" in view else ""
-        return PasskeyQuestion(f"Sign as {name}", lead, view["blocks"], button, options)
+        software, keys = "", self._software
+        if keys and (held := sum(keys.has_key(each.credential_id) for each in usable)):
+            software = "only" if held == len(usable) else "also"
+        return PasskeyQuestion(f"Sign as {name}", lead, view["blocks"], button, options, software)
 
 
 def _build_request_options(link: SigningLink, address: PageAddress, usable: list[Passkey]) -> str:

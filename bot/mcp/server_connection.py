@@ -54,14 +54,10 @@ def build_server_address(server: Server) -> Address:
 # Looking up the tools a server offers now, on a connection of its own: for commands.
 
 
-class ServerUnreachableError(Exception):
-    """Raised if a server cannot be reached; the text says why."""
-
-
 def fetch_tool_definitions(server: Server) -> dict[str, ToolDefinition]:
     """Return the tools that a server has now, by the server's names; connects only for this.
 
-    Raises ServerUnreachableError.
+    Raises ServerNotReachedError.
     """
     return anyio.run(_look_up_definitions_async, server)
 
@@ -75,8 +71,6 @@ async def _look_up_definitions_async(server: Server) -> dict[str, ToolDefinition
     )
     try:
         return build_tool_definitions(await connection.list_current_tools())
-    except ServerNotReachedError as error:
-        raise ServerUnreachableError(str(error)) from error
     finally:
         await connection.close()
 

@@ -30,14 +30,11 @@ def load_server_tools(file: server_file.ServerFile) -> list[Tool[Any]]:
     """Return the accepted tools of all servers, without connecting to any.
 
     Tools that cannot be used are left out and logged. Raises ValueError if the package `mcp` is
-    missing, or the file of accepted tools cannot be read.
+    missing; AcceptedToolsFileError.
     """
     if importlib.util.find_spec("mcp") is None:
         raise ValueError("MCP servers need mcp: pip install 'countersign-bot[mcp]'")
-    try:
-        accepted = server_file.read_accepted_tools(file.accepted_tools_path)
-    except server_file.AcceptedToolsFileError as error:
-        raise ValueError(str(error)) from error
+    accepted = server_file.read_accepted_tools(file.accepted_tools_path)
     found = (_build_tools(server, accepted.get(server.name, {})) for server in file.servers)
     return [tool for tools in found for tool in tools]
 

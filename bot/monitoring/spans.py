@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar, Token
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -47,48 +48,24 @@ class Incident(StrEnum):
     LATE = "late"  # no job had a request taken up in time, and the loop did
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Span:
     """One piece of work with its duration; made by `Tracer.start_span`, used in a `with`."""
 
-    __slots__ = (
-        "_began",
-        "_token",
-        "_tracer",
-        "about",
-        "amounts",
-        "begun_at",
-        "call_id",
-        "end",
-        "number",
-        "run_id",
-        "seconds",
-        "since",
-        "within",
-        "work",
-    )
-
-    def __init__(
-        self,
-        tracer: Tracer,
-        work: WorkKind,
-        about: str,
-        run_id: str,
-        call_id: str,
-        since: datetime | None,
-    ) -> None:
-        """`about`: which one of its kind: a tool's name, a Slack method.
-
-        `since`: when the work began to wait for being done; None if that is not measured.
-        """
-        self._tracer, self.work, self.about = tracer, work, about
-        self.run_id, self.call_id, self.since = run_id, call_id, since
-        self.within: Span | None = None
-        self.end = ""  # how it ended, where that is not well: a code or a kind, never words
-        self.amounts: dict[str, int] = {}
-        self.begun_at: datetime
-        self.seconds = 0.0
-        self.number = 0  # its number in a trace, once one is needed
-        self._token: Token[Span | None]
+    _tracer: Tracer
+    work: WorkKind
+    about: str  # which one of its kind: a tool's name, a Slack method
+    run_id: str
+    call_id: str
+    since: datetime | None  # when it began to wait for being done; None: that is not measured
+    within: Span | None = None
+    end: str = ""  # how it ended, where that is not well: a code or a kind, never words
+    amounts: dict[str, int] = field(default_factory=dict)
+    begun_at: datetime = field(init=False)
+    seconds: float = 0.0
+    number: int = 0  # its number in a trace, once one is needed
+    _began: float = field(init=False)
+    _token: Token[Span | None] = field(init=False)
 
     def __enter__(self) -> Span:
         self.within = _CURRENT.get()

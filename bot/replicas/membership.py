@@ -14,10 +14,10 @@ from bot.clock import Clock, ForwardOnlyClock
 from bot.config.settings import Settings
 from bot.config.startup import StartupError
 from bot.replicas.shared_clock import DatabaseClock
-from bot.runs.worker_pool import Advance, NoOtherProcesses, WorkerPool
+from bot.runs.worker_pool import Advance, OtherProcesses, WorkerPool
 from bot.signals import Signals
 from bot.slack.client import RateLimitPauses
-from bot.slack.pace import ChannelOwnership, SingleProcessChannelOwnership
+from bot.slack.pace import ChannelOwnership
 from storage import replicas
 from storage.record import Delivery, Store
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 # The stand-in for `Replicas` in a process that is alone with its database.
 
 
-class SingleProcess(NoOtherProcesses):
+class SingleProcess(OtherProcesses):
     """The counterpart of `ReplicaProcess` for a process that is alone with its database."""
 
     def __init__(self, workers: WorkerPool) -> None:
         """Keep the workers, and send to every channel."""
         self.workers = workers
-        self.channels: ChannelOwnership = SingleProcessChannelOwnership()
+        self.channels = ChannelOwnership()
 
     def start(self) -> None:
         """Do nothing: there are no other replicas."""

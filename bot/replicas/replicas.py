@@ -18,8 +18,9 @@ from bot.clock import monotonic_seconds
 from bot.config.settings import Settings
 from bot.replicas.jobs import RunJobQueue
 from bot.replicas.shared_clock import DatabaseClock
-from bot.runs.worker_pool import WorkerPool
+from bot.runs.worker_pool import OtherProcesses, WorkerPool
 from bot.signals import Signals
+from bot.slack.pace import ChannelOwnership
 from storage import moves, replicas, runs, trail
 from storage.postgres_session import ON_THE_LINE
 from storage.record import Delivery, Store, Transaction, new_id
@@ -67,10 +68,10 @@ LONG = 60.0  # seconds after which a replica that is no more is forgotten
 Pauses = Callable[[replicas.PauseEnds], None]
 
 
-class ReplicaProcess:
+class ReplicaProcess(OtherProcesses):
     """This process as one of several replicas on a database: its threads and their queries."""
 
-    job_pickup_timeout: timedelta | None = QUEUED
+    job_pickup_timeout = QUEUED
 
     def __init__(
         self,
@@ -214,7 +215,7 @@ class ReplicaProcess:
         if last is not None and last != self._last:
             self._signals.work.notify()
             self._signals.outbox.notify()  # Home shows it
-        self.channels.release_idle_channels(tx, used=set())
+        self.channels.release_idle_channels(tx)
         self._beats += 1
         if self._beats % TIDY == 0:
             replicas.delete_dead_replicas_and_pauses(
@@ -324,7 +325,7 @@ class HeartbeatSender:
 KEPT = 30.0  # seconds that a channel is kept where nothing is sent
 
 
-class ReplicaChannelOwnership:
+class ReplicaChannelOwnership(ChannelOwnership):
     """The channel queues that this replica holds; one per process, any thread."""
 
     def __init__(
@@ -370,11 +371,11 @@ class ReplicaChannelOwnership:
         with self._lock:
             self._mine.clear()
 
-    def release_idle_channels(self, tx: Transaction, *, used: set[str]) -> None:
-        """Give up the channels that had nothing to send for KEPT seconds, except `used`."""
+    def release_idle_channels(self, tx: Transaction) -> None:
+        """Give up the channels that had nothing to send for KEPT seconds."""
         before = monotonic_seconds() - KEPT
         with self._lock:
-            idle = [each for each, last in self._mine.items() if last < before and each not in used]
+            idle = [each for each, last in self._mine.items() if last < before]
             for channel in idle:
                 del self._mine[channel]
         for channel in idle:

@@ -143,7 +143,7 @@ class DirectCallTurnTaker:
         waits = plans.should_wait_for_people(prepared)
         with self._store.write(durable=False) as tx:
             asks = plans.needs_approval_or_answer(prepared)
-            held = plans.add_turn_to_counters(tx, run, tokens=0, calls=len(prepared), cards=asks)
+            held = runs.add_turn_to_counters(tx, run, tokens=0, calls=len(prepared), cards=asks)
             effect = self._effect_text(prepared)
             runs.append_transcript_item(
                 tx, held, prompt.build_form_request_item(run.requester, effect), at=now

@@ -60,7 +60,7 @@ class CallOutcomeStore:
 
     def build_reapproval_or_refusal(
         self, run: Run, call: Call, args: BaseModel, why: str
-    ) -> call_gates.ReapprovalRequest | runner.ToolRefusal:
+    ) -> call_gates.ReapprovalRequest | runner.ToolFailure:
         """Return how to ask again about a call whose tool did nothing (`why`), or the refusal.
 
         Refused if policy forbids the call now, if nobody had to be asked, or if it would fail.
@@ -69,20 +69,20 @@ class CallOutcomeStore:
         shown = load_gate(call.gate)
         now = call_gates.compute_gate(self._sources, run, tool, args, call=call)
         if isinstance(now, Deny):
-            return runner.ToolRefusal(
+            return runner.ToolFailure(
                 f"{why} Nothing was done, and policy now forbids it: {now.reason}"
             )
         gate = now if isinstance(now, Ask) else shown  # people who were asked once are asked again
         if isinstance(now, Ask) and isinstance(shown, Ask):
             gate = combine_gates(shown, now)
         if not isinstance(gate, Ask):
-            return runner.ToolRefusal(f"{why} Nothing was done.")
+            return runner.ToolFailure(f"{why} Nothing was done.")
         context = call_state.build_tool_context(run, call, self._clock.now())
         try:
             seen = self._previews.run_preview(tool, args, context)
             seen = call_gates.allow_full_preview_in_thread(self._sources, run, seen)
         except ToolError as error:
-            return runner.ToolRefusal(f"{why} {error}")
+            return runner.ToolFailure(f"{why} {error}")
         return call_gates.ReapprovalRequest(gate, seen, why, "worker")
 
     def ask_people_again(
@@ -285,12 +285,10 @@ class CallOutcomeStore:
                 if not going_on or not self.ask_people_again(tx, run, call, renewal):
                     output = outputs.cannot_ask_again_output(renewal.reason, ran)
                     end(C.FAILED, output, renewal.reason)
-            case runner.ToolRefusal(message, certain=False) | runner.ToolFailure(
-                message, certain=False
-            ):
+            case runner.ToolFailure(message, certain=False):
                 call_history.insert_possible_effect(tx, call, now)
                 end(C.FAILED, outputs.failed_midway_output(message, ran), message)
-            case runner.ToolRefusal(message) | runner.ToolFailure(message):
+            case runner.ToolFailure(message):
                 end(C.FAILED, outputs.failed_output(message, ran), message)
             case runner.LostToolAnswer(message=message) if reads:
                 end(C.FAILED, outputs.failed_output(message), message)

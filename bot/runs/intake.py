@@ -126,7 +126,8 @@ class MessageIntake:
         if not (addressed or self._is_own_request_continued(delivery, event, is_shared=is_shared)):
             return self._refuse_unaddressed_message(delivery, event, is_shared=is_shared)
         if not self._authority.is_active_colleague(delivery.user):
-            self._tell_author_privately(delivery, sentences.MEMBERS_ONLY_REPLY)
+            with self._store.write() as tx:
+                outbox.queue_private_reply(tx, delivery, sentences.MEMBERS_ONLY_REPLY)
             return "not a colleague"
         if self._reject_if_too_late(delivery, event):
             return "too old to begin"
@@ -144,7 +145,7 @@ class MessageIntake:
                 inbox.finish_delivery_and_erase_body(tx, delivery, "a question about approvals")
                 return None
             if refusal := self._refuse_words(tx, delivery, run, event, addressed=addressed):
-                self._send_private_message(tx, delivery, refusal)
+                outbox.queue_private_reply(tx, delivery, refusal)
                 inbox.mark_delivery_done(tx, delivery, "words decide nothing")
                 return None
             made = self._act_on_message(tx, delivery, run, text, in_private=closed)
@@ -204,7 +205,7 @@ class MessageIntake:
             refusal = self._refuse_bystander(tx, delivery, run, text)
             if not refusal:
                 return "not addressed to the bot"
-            self._send_private_message(tx, delivery, refusal)
+            outbox.queue_private_reply(tx, delivery, refusal)
         return "words decide nothing"
 
     def _refuse_bystander(
@@ -240,7 +241,7 @@ class MessageIntake:
             run = None  # it goes on by itself, beside what is said here
         if run is not None and runs.is_run_open(run) and run.requester != delivery.user:
             busy = sentences.thread_is_busy_reply(run.requester)
-            self._send_private_message(tx, delivery, busy)
+            outbox.queue_private_reply(tx, delivery, busy)
             inbox.mark_delivery_done(tx, delivery, "someone else's thread is busy")
             return None
         if is_only_cancellation(text):
@@ -259,7 +260,7 @@ class MessageIntake:
         if run and _cancel_and_announce(tx, run, at=self._clock.now(), actor=delivery.user):
             self._over.append(run)
         else:
-            self._send_private_message(tx, delivery, sentences.NOTHING_TO_CANCEL_REPLY)
+            outbox.queue_private_reply(tx, delivery, sentences.NOTHING_TO_CANCEL_REPLY)
         inbox.mark_delivery_done(tx, delivery, "cancel")
 
     def _handle_event(self, delivery: Delivery, event: dict[str, Any]) -> str | None:
@@ -308,9 +309,7 @@ class MessageIntake:
                 tx, delivery.team, delivery.user, at=self._clock.now()
             )
             if fresh:
-                text = greeting_text(
-                    self._bot_user, self._list_tool_titles_and_effects(), has_model=self._has_model
-                )
+                text = self._build_greeting()
                 key = f"greeting:{delivery.team}:{delivery.user}"
                 outbox.queue_text_line(tx, key, event["channel"], "", text)
             inbox.mark_delivery_done(tx, delivery, "greeted" if fresh else "known already")
@@ -325,7 +324,7 @@ class MessageIntake:
             if run is None or run.status not in RUN_OPEN:
                 return "nothing to stop"
             if run.requester != delivery.user:
-                self._send_private_message(
+                outbox.queue_private_reply(
                     tx, delivery, sentences.cancel_not_allowed_reply(run.requester), mrkdwn=True
                 )
                 return "not the requester's stop"
@@ -337,15 +336,16 @@ class MessageIntake:
     def _greet_once(self, tx: Transaction, delivery: Delivery) -> None:
         """Explain the bot privately to a person who makes their first request."""
         if inbox.mark_person_greeted(tx, delivery.team, delivery.user, at=self._clock.now()):
-            text = greeting_text(
-                self._bot_user, self._list_tool_titles_and_effects(), has_model=self._has_model
-            )
-            self._send_private_message(tx, delivery, text, mrkdwn=True)
+            outbox.queue_private_reply(tx, delivery, self._build_greeting(), mrkdwn=True)
+
+    def _build_greeting(self) -> str:
+        tools = self._list_tool_titles_and_effects()
+        return greeting_text(self._bot_user, tools, has_model=self._has_model)
 
     def _post_help(self, tx: Transaction, delivery: Delivery, *, in_private: bool) -> None:
         text = help_text(self._list_tool_titles_and_effects(), has_model=self._has_model)
         if in_private:
-            self._send_private_message(tx, delivery, text, mrkdwn=True)
+            outbox.queue_private_reply(tx, delivery, text, mrkdwn=True)
             return
         outbox.queue_text_line(
             tx, f"help:{delivery.seq}", delivery.channel, delivery.thread_ts, text
@@ -353,23 +353,6 @@ class MessageIntake:
 
     def _list_tool_titles_and_effects(self) -> list[tuple[str, str]]:
         return [(tool.title, tool.declared_effect) for tool in self._tools]
-
-    def _send_private_message(
-        self, tx: Transaction, delivery: Delivery, text: str, *, mrkdwn: bool = False
-    ) -> None:
-        outbox.queue_private_message(
-            tx,
-            f"private:{delivery.seq}",
-            channel=delivery.channel,
-            thread_ts=delivery.thread_ts,
-            person=delivery.user,
-            text=text,
-            mrkdwn=mrkdwn,
-        )
-
-    def _tell_author_privately(self, delivery: Delivery, text: str) -> None:
-        with self._store.write() as tx:
-            self._send_private_message(tx, delivery, text)
 
 
 def _has_bot_been_asked_first(tx: Transaction, delivery: Delivery) -> bool:
@@ -386,8 +369,6 @@ def _cancel_and_announce(tx: Transaction, run: Run, *, at: datetime, actor: str)
     outbox.queue_notice(tx, run, f"cancelled:{run.id}", line)
     return True
 
-
-# Intake of messages to the agent that a person types elsewhere than in Slack.
 
 # Passing messages to the agent, in the open run or in a new one.
 

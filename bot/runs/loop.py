@@ -19,7 +19,7 @@ from bot.clock import Clock
 from bot.config.settings import Settings
 from bot.monitoring.spans import Incident, WorkKind
 from bot.policy.authority import LookupFailedError, LookupPendingError, TokenRefusedError
-from bot.runs.worker_pool import NoOtherProcesses, OtherProcesses, WorkerPool
+from bot.runs.worker_pool import OtherProcesses, WorkerPool
 from bot.signals import Alarm, PendingLookups, Signals
 from storage import endings, inbox, moves, outbox, programs, runs, schedule
 from storage.record import Delivery, Store
@@ -75,7 +75,7 @@ class MainLoop:
         self._not_before: dict[int | None, datetime] = {}
         self._waiting = PendingLookups()  # deliveries whose look-ups are on their way
         self._workers = workers
-        self._others = others or NoOtherProcesses()
+        self._others = others or OtherProcesses()
         self._own = signals.own_delivery_keys
         self._alarm = Alarm(self.wake)
         self.busy = False
@@ -226,14 +226,8 @@ class MainLoop:
                 inbox.count_failed_delivery_attempt(tx, delivery, why, limit=limit)
                 and delivery.user
             ):
-                outbox.queue_private_message(
-                    tx,
-                    f"broken:{delivery.seq}",
-                    channel=delivery.channel or delivery.user,
-                    thread_ts=delivery.thread_ts,
-                    person=delivery.user,
-                    text=event_handling_failed_reply(known),
-                )
+                text = event_handling_failed_reply(known)
+                outbox.queue_private_reply(tx, delivery, text, key=f"broken:{delivery.seq}")
         wait = timedelta(seconds=min(30, 0.5 * 2 ** min(delivery.attempts, 6)))
         self._not_before[delivery.seq] = self._clock.now() + wait
         self._alarm.schedule_wake(wait, f"retry:{delivery.seq}")

@@ -89,14 +89,6 @@ def store_plan(
             calls.insert_revision(tx, each.revision)
 
 
-def add_turn_to_counters(tx: Transaction, run: Run, *, tokens: int, calls: int, cards: bool) -> Run:
-    """Count a turn of the run and return the run; StaleFenceError if it was taken away."""
-    held = runs.add_turn_to_counters(tx, run, tokens=tokens, calls=calls, cards=int(cards))
-    if held is None:
-        raise moves.StaleFenceError(run.id)
-    return held
-
-
 def post_plan_cards(
     tx: Transaction, run: Run, plan_id: str, prepared: Sequence[PreparedCall]
 ) -> None:
@@ -206,36 +198,32 @@ class MissingCardPoster:
                 if calls.is_waiting_for_people(c) and c.id not in on_cards
             ]
         for call in missing:
-            gate = load_gate(call.gate)
-            if call.status is C.UNKNOWN:
-                with self.sources.store.write() as tx:
-                    runs.get_run_with_fence(tx, run.id, run.fence)
-                    outbox.queue_message(
-                        tx, card_routing.build_card_of_allowed_call(run, plan_id, call)
-                    )
-                continue
-            assert isinstance(gate, Ask)
-            with self.sources.store.read() as tx:
-                editors = calls.list_editors(tx, call.id)
-            try:
-                place = card_routing.resolve_card_place(self.authority, run, gate, editors)
-            except CallRefusedError as error:
-                with self.sources.store.write() as tx:
-                    runs.get_run_with_fence(tx, run.id, run.fence)
-                    at = self.sources.clock.now()
-                    moves.change_call_status(
-                        tx,
-                        call,
-                        C.INVALIDATED,
-                        at=at,
-                        actor="policy",
-                        output=error.output,
-                        note=error.note,
-                    )
-                continue
+            found = None if call.status is C.UNKNOWN else self._find_place_or_refusal(run, call)
             with self.sources.store.write() as tx:
                 runs.get_run_with_fence(tx, run.id, run.fence)
-                card_routing.queue_cards(
-                    tx, run, plan_id, [card_routing.CallWithCardPlace(call, gate, place)]
-                )
-                card_routing.queue_status_emoji(tx, run, plan_id)
+                match found:
+                    case None:
+                        card = card_routing.build_card_of_allowed_call(run, plan_id, call)
+                        outbox.queue_message(tx, card)
+                    case CallRefusedError(output=output, note=note):
+                        at, actor = self.sources.clock.now(), "policy"
+                        moves.change_call_status(
+                            tx, call, C.INVALIDATED, at=at, actor=actor, output=output, note=note
+                        )
+                    case place:
+                        card_routing.queue_cards(tx, run, plan_id, [place])
+                        card_routing.queue_status_emoji(tx, run, plan_id)
+
+    def _find_place_or_refusal(
+        self, run: Run, call: Call
+    ) -> card_routing.CallWithCardPlace | CallRefusedError:
+        """Return where the call's card belongs, or why nobody can be asked. May ask Slack."""
+        gate = load_gate(call.gate)
+        assert isinstance(gate, Ask)
+        with self.sources.store.read() as tx:
+            editors = calls.list_editors(tx, call.id)
+        try:
+            place = card_routing.resolve_card_place(self.authority, run, gate, editors)
+        except CallRefusedError as error:
+            return error
+        return card_routing.CallWithCardPlace(call, gate, place)

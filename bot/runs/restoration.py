@@ -95,14 +95,8 @@ class RestoredRecordSettler:
         for delivery in inbox.list_new_and_held_deliveries(tx):
             inbox.mark_delivery_done(tx, delivery, "the record was put back from an older copy")
             if delivery.user:
-                outbox.queue_private_message(
-                    tx,
-                    f"restored:{delivery.key}",
-                    channel=delivery.channel or delivery.user,
-                    thread_ts=delivery.thread_ts,
-                    person=delivery.user,
-                    text=restored_backup_notice(),
-                )
+                text, key = restored_backup_notice(), f"restored:{delivery.key}"
+                outbox.queue_private_reply(tx, delivery, text, key=key)
         grants.revoke_all_grants(tx, now)
         # sub-agents before those who wait for them
         found = sorted(

@@ -244,7 +244,7 @@ class ModelTurnTaker:
         cards: bool = False,
     ) -> Run:
         """Store the turn's items and count the turn; StaleFenceError if the run was taken away."""
-        held = plans.add_turn_to_counters(tx, run, tokens=result.tokens, calls=calls, cards=cards)
+        held = runs.add_turn_to_counters(tx, run, tokens=result.tokens, calls=calls, cards=cards)
         for item in result.items:
             runs.append_transcript_item(tx, held, item, at=self._clock.now())
         return held

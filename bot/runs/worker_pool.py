@@ -11,7 +11,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Protocol
 
 from bot.signals import Signals
 from storage.record import Delivery
@@ -288,35 +287,22 @@ class FairQueue:
 # Whether this process is alone on its database, or others use it as well.
 
 
-class OtherProcesses(Protocol):
-    """What the loop needs to know about other processes on the database."""
+class OtherProcesses:
+    """What the loop needs to know about other processes on the database: here there are none.
 
-    @property
-    def job_pickup_timeout(self) -> timedelta | None:
-        """Return how long READY runs are left to jobs; None: the loop hands them out at once."""
-        ...
+    A subclass answers for a process that shares the database.
+    """
+
+    # how long READY runs are left to jobs; None: the loop hands them out at once
+    job_pickup_timeout: timedelta | None = None
 
     def is_handled_by_other_replica(self, delivery: Delivery, now: datetime) -> bool:
         """Return whether another process, which stored the delivery, is processing it."""
-        ...
+        return False
 
     def may_reclaim_lapsed_runs(self) -> bool:
         """Return whether a lapsed lease means that its holder is dead.
 
         False if no process could renew leases for a while.
         """
-        ...
-
-
-class NoOtherProcesses:
-    """The answers for a process that is alone on its database."""
-
-    job_pickup_timeout = None
-
-    def is_handled_by_other_replica(self, delivery: Delivery, now: datetime) -> bool:
-        """Return False: there is no other process."""
-        return False
-
-    def may_reclaim_lapsed_runs(self) -> bool:
-        """Return True: a run that is not worked on here is worked on nowhere."""
         return True

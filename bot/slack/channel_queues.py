@@ -44,7 +44,7 @@ class Outbox:
         self._memory = OutboxMemory(clock)
         self._pace = pace.ChannelPacer(clock, posting.client.base_url)
         self._access = pace.BotTokenStatus(clock, posting.client.auth_test)
-        self._channels = channels or pace.SingleProcessChannelOwnership()
+        self._channels = channels or pace.ChannelOwnership()
         self._viewers = renderer.viewers
         self._sender = MessageSender(
             store,

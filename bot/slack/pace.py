@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
 from urllib.parse import urlsplit
 
 from bot.clock import Clock
@@ -25,30 +24,21 @@ class ChannelTakenError(Exception):
     """Raised when another process now sends to the channel."""
 
 
-class ChannelOwnership(Protocol):
-    """A protocol that gives each channel one sender among all processes; any thread."""
+class ChannelOwnership:
+    """The channels that this process sends to, any thread; it is alone, and sends to all of them.
+
+    A subclass gives each channel one sender among several processes.
+    """
 
     def claim_channels(self, channels: set[str]) -> set[str]:
         """Return those of the channels that this process sends to, after taking the free ones.
 
         The processes that send to the others are notified that there is something to send.
         """
-        ...
-
-    def is_channel_owned(self, channel: str) -> bool:
-        """Return whether this process still sends to the channel; call it right before sending."""
-        ...
-
-
-class SingleProcessChannelOwnership:
-    """The channels of a process that is alone: it sends to all of them."""
-
-    def claim_channels(self, channels: set[str]) -> set[str]:
-        """Return all of the channels."""
         return channels
 
     def is_channel_owned(self, channel: str) -> bool:
-        """Return True."""
+        """Return whether this process still sends to the channel; call it right before sending."""
         return True
 
 

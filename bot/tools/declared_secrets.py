@@ -13,25 +13,25 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
-from urllib.parse import quote, quote_plus, unquote
+from urllib.parse import quote, quote_plus
 
-import re2  # type: ignore[import-untyped] # ships no types
 from pydantic import BaseModel, Secret, SecretBytes, SecretStr
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
 from pydantic_core import core_schema, to_jsonable_python
 
+from bot.tools.registration import (
+    UnfitSchemaError,
+    compile_re2_pattern,
+    get_referenced_schema,
+)
+from storage.masking import MASK, ValuePath
+
 MOST_LOOKS = 100_000  # at parts of the schema, for all values of one call
 _EVERY = ("allOf", "anyOf", "oneOf")  # alternatives of the same value
 _EITHER = ("if", "then", "else")
-_MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-_LISTS = (*_EVERY, "prefixItems")
-_SINGLE = (*_EITHER, "items", "contains", "additionalProperties")
 _TYPES = (SecretStr, SecretBytes, Secret)
 Node = Mapping[str, Any]
-ValuePath = tuple[str | int, ...]  # as in storage.masking
-MASK = "••••••••"  # the same as there
-_ESCAPED = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-fA-F]{4})")  # as RE2 does not write it
 _MANY, _QUOTES = re.compile(r"\\\\"), re.compile("['\"]")  # a back-slash in a pattern · quotes
 
 
@@ -60,14 +60,10 @@ class _SecretSchema:
         return found
 
     def _resolve_reference(self, reference: str) -> Any:
-        found: Any = self.root
-        for step in reference[1:].split("/")[1:]:
-            key = unquote(step).replace("~1", "/").replace("~0", "~")
-            try:
-                found = found[int(key)] if isinstance(found, list) else found[key]
-            except (LookupError, ValueError, TypeError):  # it leads nowhere
-                return None
-        return found
+        try:
+            return get_referenced_schema(self.root, reference)
+        except (LookupError, ValueError, TypeError):  # it leads nowhere
+            return None
 
     def list_child_nodes(self, nodes: Iterable[Node], step: str | int) -> list[Any]:
         """Return the schema nodes for the value at this key or list position."""
@@ -97,11 +93,9 @@ def _list_property_nodes(node: Node, key: str) -> Iterator[Any]:
 
 def _may_match_pattern(pattern: str, key: str) -> bool:
     """Whether a key may match this pattern; also true where RE2 cannot check the pattern."""
-    options = re2.Options()
-    options.log_errors = False
     try:
-        return bool(re2.compile(_ESCAPED.sub(r"\1\\x{\2}", pattern), options).search(key))
-    except re2.error:
+        return bool(compile_re2_pattern(pattern).search(key))
+    except UnfitSchemaError:
         return True
 
 
@@ -123,22 +117,9 @@ def _is_marked_secret(node: Node) -> bool:
 
 def _has_secret_mark(node: Any) -> bool:
     """Whether a schema node, or any node within it, declares a value secret."""
-    if not isinstance(node, Mapping):
-        return False
-    return (
-        _is_marked_secret(node)
-        or any(_has_secret_mark(part) for key in _MAPS for part in _values_or_empty(node.get(key)))
-        or any(_has_secret_mark(part) for key in _LISTS for part in _items_or_empty(node.get(key)))
-        or any(_has_secret_mark(node.get(key)) for key in _SINGLE)
-    )
-
-
-def _values_or_empty(found: Any) -> Iterable[Any]:
-    return found.values() if isinstance(found, Mapping) else ()
-
-
-def _items_or_empty(found: Any) -> Iterable[Any]:
-    return found if isinstance(found, list) else ()
+    if isinstance(node, Mapping):
+        return _is_marked_secret(node) or any(map(_has_secret_mark, node.values()))
+    return isinstance(node, list) and any(map(_has_secret_mark, node))
 
 
 class _SecretMarkingGenerator(GenerateJsonSchema):
@@ -220,20 +201,19 @@ def may_path_hold_secrets(model: type[BaseModel], keys: tuple[str, ...]) -> bool
 
 
 def _can_reach_secret_mark(described: _SecretSchema, nodes: dict[int, Node]) -> bool:
-    seen = dict(nodes)
-    left = list(nodes.values())
+    seen: dict[int, Any] = {}
+    left: list[Any] = list(nodes.values())
     while left:
         node = left.pop()
-        if _is_marked_secret(node):
-            return True
-        parts = [part for key in _MAPS[:2] for part in _values_or_empty(node.get(key))]
-        parts += _items_or_empty(node.get("prefixItems"))
-        parts += [node.get(key) for key in ("items", "contains", "additionalProperties")]
-        fresh = {
-            n: each for n, each in described.list_equivalent_nodes(parts).items() if n not in seen
-        }
-        seen |= fresh
-        left += fresh.values()
+        if id(node) in seen:
+            continue
+        seen[id(node)] = node
+        if isinstance(node, Mapping):
+            if _is_marked_secret(node):
+                return True
+            left += (*node.values(), *described.list_equivalent_nodes([node]).values())
+        elif isinstance(node, list):
+            left += node
     return False
 
 

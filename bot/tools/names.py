@@ -13,10 +13,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
-from pydantic_core import CoreSchema, core_schema
+from pydantic import AfterValidator, Field, ValidationInfo
 
 from bot.policy.condition_values import SlackId
 
@@ -126,38 +125,37 @@ class SlackIdResolver:
         return found.id
 
 
-@dataclass(frozen=True, slots=True)
-class IdAnnotation:
-    """An annotation for a text that holds an id; a SlackIdResolver finds it for a name."""
+def build_id_validator(kind: SlackIdKind) -> AfterValidator:
+    """Return the validator of a text that holds an id; a SlackIdResolver finds it for a name."""
 
-    kind: SlackIdKind
-
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
-        return core_schema.with_info_after_validator_function(self._resolve_value, handler(source))
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return {**handler(schema), ID_KEYWORD: self.kind.value}
-
-    def _resolve_value(self, value: str, info: ValidationInfo) -> SlackId:
+    def resolve_value(value: str, info: ValidationInfo) -> SlackId:
         names = info.context
         return SlackId(
-            names.resolve_id(self.kind, value) if isinstance(names, SlackIdResolver) else value
+            names.resolve_id(kind, value) if isinstance(names, SlackIdResolver) else value
         )
+
+    return AfterValidator(resolve_value)
 
 
 _TEXT = {"min_length": 1, "max_length": 100}
 ChannelId = Annotated[
     str,
-    Field(**_TEXT, description="#name or the channel's id."),
-    IdAnnotation(SlackIdKind.CHANNEL),
+    Field(
+        **_TEXT, description="#name or the channel's id.", json_schema_extra={ID_KEYWORD: "channel"}
+    ),
+    build_id_validator(SlackIdKind.CHANNEL),
 ]
 PersonId = Annotated[
-    str, Field(**_TEXT, description="@handle, full name or id."), IdAnnotation(SlackIdKind.PERSON)
+    str,
+    Field(
+        **_TEXT, description="@handle, full name or id.", json_schema_extra={ID_KEYWORD: "person"}
+    ),
+    build_id_validator(SlackIdKind.PERSON),
 ]
 GroupId = Annotated[
-    str, Field(**_TEXT, description="@handle or the group's id."), IdAnnotation(SlackIdKind.GROUP)
+    str,
+    Field(
+        **_TEXT, description="@handle or the group's id.", json_schema_extra={ID_KEYWORD: "group"}
+    ),
+    build_id_validator(SlackIdKind.GROUP),
 ]

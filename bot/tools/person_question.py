@@ -16,7 +16,6 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     Field,
-    GetCoreSchemaHandler,
     StringConstraints,
     TypeAdapter,
     ValidationError,
@@ -24,7 +23,7 @@ from pydantic import (
     create_model,
     model_validator,
 )
-from pydantic_core import CoreSchema, PydanticKnownError, core_schema, to_jsonable_python
+from pydantic_core import PydanticKnownError, to_jsonable_python
 
 from bot.policy.condition_values import SlackId
 from bot.policy.gates import Approvers
@@ -34,27 +33,15 @@ from bot.tools.names import ChannelId, PersonId, SlackIdKind, SlackIdResolver
 # Who a question is for: a written name becomes a person's id or a user group's handle.
 
 
-class _AddresseeAnnotation:
-    """An annotation for a text field that names a person or a user group."""
-
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
-        return core_schema.with_info_after_validator_function(self._resolve_value, handler(source))
-
-    def _resolve_value(self, value: str, info: ValidationInfo) -> str:
-        names = info.context
-        if isinstance(names, SlackIdResolver):
-            return _resolve_person_or_group(names, value.strip())
-        return value if value.startswith("@") else SlackId(value)
-
-
-def _resolve_person_or_group(names: SlackIdResolver, wanted: str) -> str:
+def _resolve_addressee(value: str, info: ValidationInfo) -> str:
     """Return the id of a person, or a group's handle with its @.
 
     Raises ValueError where the name is unknown, or means a person and a group; and what
     `SlackIdResolver` raises.
     """
+    names, wanted = info.context, value.strip()
+    if not isinstance(names, SlackIdResolver):
+        return value if value.startswith("@") else SlackId(value)
     handle = wanted.removeprefix("@")
     if names.directory.find_group(handle) is None:
         return SlackId(names.resolve_id(SlackIdKind.PERSON, wanted))
@@ -71,7 +58,7 @@ Addressee = Annotated[
         description="@handle, full name or id of a person, or the @handle of a user group; "
         "left out: the requester.",
     ),
-    _AddresseeAnnotation(),
+    AfterValidator(_resolve_addressee),
 ]
 
 

@@ -1,19 +1,23 @@
 """Checks that a tool definition is usable: its function, fields, sentences and preview.
 
-Each check raises TypeError or ValueError with the tool's name and what is wrong.
+Each check raises TypeError or ValueError with the tool's name and what is wrong. Also has what
+all readers of JSON Schemas share: references, patterns, and the schemas within a schema.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from string import Formatter
 from typing import Any, get_type_hints
+from urllib.parse import unquote
 
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import core_schema
+
+from bot.policy.condition_values import UnknownValueError, compile_pattern
 
 # The JSON Schema of a tool as the language model gets it: without what only people's forms need
 # and without empty words. Arguments are validated by the argument model, not by this schema.
@@ -25,13 +29,47 @@ _MOST_DIGITS = 15  # that a JSON number keeps exactly everywhere
 _SETS = {"d": "0-9", "w": "A-Za-z0-9_", "s": " \\t\\n\\r"}
 _PLAIN_IN_BRACKETS = frozenset("./+*?()$|{}")
 _ESCAPE_OR_BRACKET = re.compile(r"\\(.)|[\[\]]", re.DOTALL)
-_MAPS = ("properties", "$defs", "patternProperties")
+# keywords whose value has schemas by name, in a list, or is one
+_MAPS = ("properties", "$defs", "patternProperties", "dependentSchemas")
 _LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
-_SINGLE = ("items", "additionalProperties", "not")
+_CONDITIONS = ("not", "if", "then", "else")
+_SINGLE = ("items", "additionalProperties", "propertyNames", "contains", *_CONDITIONS)
 # what providers refuse at the top; validation still keeps to it
 _NOT_AT_TOP = ("description", "$ref", "anyOf", "oneOf", "allOf", "not", "if", "then", "else")
 
 Schema = dict[str, Any]
+Path = tuple[str, ...]
+_ESCAPED = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-fA-F]{4})")  # as RE2 does not write it
+
+
+class UnfitSchemaError(ValueError):
+    """Raised for a schema that cannot be used for arguments; the message says why."""
+
+
+def parse_schema_reference(reference: str) -> Path:
+    """Return a reference within the schema as the keys that lead to its target from the top."""
+    steps = reference[1:].split("/")[1:]
+    return tuple(unquote(each).replace("~1", "/").replace("~0", "~") for each in steps)
+
+
+def get_referenced_schema(root: Mapping[str, Any], reference: str) -> Any:
+    """Return the part of the schema that a checked reference points to."""
+    found: Any = root
+    for step in parse_schema_reference(reference):
+        found = found[int(step)] if isinstance(found, list) else found[step]
+    return found
+
+
+def compile_re2_pattern(text: str) -> Any:
+    """Return a pattern from a schema, compiled with RE2, which searches in bounded time.
+
+    Raises UnfitSchemaError.
+    """
+    try:
+        return compile_pattern(_ESCAPED.sub(r"\1\\x{\2}", text))
+    except UnknownValueError:
+        why = "is none that can be checked in bounded time"
+        raise UnfitSchemaError(f"The pattern {text[:100]} {why}.") from None
 
 
 def build_tool_schema(model: type[BaseModel]) -> Schema:
@@ -82,15 +120,7 @@ def _shorten_schema(schema: Any) -> Any:
             del kept[key]
     if isinstance(kept.get("pattern"), str):
         kept["pattern"] = _expand_pattern_shorthands(kept["pattern"])
-    for key in _MAPS:
-        if key in kept:
-            kept[key] = {name: _shorten_schema(each) for name, each in kept[key].items()}
-    for key in _LISTS:
-        if key in kept:
-            kept[key] = [_shorten_schema(each) for each in kept[key]]
-    for key in _SINGLE:
-        if key in kept:
-            kept[key] = _shorten_schema(kept[key])
+    kept = replace_inner_schemas(kept, lambda each, _: _shorten_schema(each))
     if "properties" in kept:
         titles = {name: each.get("title", "") for name, each in schema["properties"].items()}
         for name, each in kept["properties"].items():
@@ -98,6 +128,22 @@ def _shorten_schema(schema: Any) -> Any:
                 _remove_null_default(each), name, titles[name]
             )
     return kept
+
+
+def replace_inner_schemas(schema: Schema, replacement: Callable[[Any, Path], Any]) -> Schema:
+    """Return the schema with each schema directly within it replaced.
+
+    `replacement` is called with the schema and the keys that lead to it.
+    """
+    made = dict(schema)
+    for key, part in schema.items():
+        if key in _MAPS and isinstance(part, dict):
+            made[key] = {name: replacement(each, (key, name)) for name, each in part.items()}
+        elif key in _LISTS and isinstance(part, list):
+            made[key] = [replacement(each, (key, str(at))) for at, each in enumerate(part)]
+        elif key in _SINGLE and isinstance(part, dict):
+            made[key] = replacement(part, (key,))
+    return made
 
 
 def _expand_pattern_shorthands(pattern: str) -> str:

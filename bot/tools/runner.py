@@ -84,14 +84,6 @@ class ToolSuccess:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolRefusal:
-    """The tool refused the call; nothing was done, unless `certain` is false."""
-
-    message: str
-    certain: bool = True  # nothing can have changed
-
-
-@dataclass(frozen=True, slots=True)
 class StaleToolCall:
     """The tool did nothing because what people were shown no longer holds."""
 
@@ -100,10 +92,10 @@ class StaleToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolFailure:
-    """The tool failed; if not `certain`, something may have changed."""
+    """The tool refused the call, or failed; if not `certain`, something may have changed."""
 
     message: str
-    certain: bool  # nothing can have changed
+    certain: bool = True  # nothing can have changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +113,7 @@ class ToolTimeout:
     message: str
 
 
-FinishedToolOutcome = ToolSuccess | ToolRefusal | StaleToolCall | ToolFailure | LostToolAnswer
+FinishedToolOutcome = ToolSuccess | StaleToolCall | ToolFailure | LostToolAnswer
 ToolOutcome = FinishedToolOutcome | ToolTimeout
 
 
@@ -145,7 +137,7 @@ def run_tool(
         # what it logs on its thread is about this call, too
         future = executor.submit(copy_context().run, _call_function, tool, args, context, portal)
     except RuntimeError:  # the executor was shut down
-        return ToolFailure("The bot is stopping; the tool was not started.", certain=True)
+        return ToolFailure("The bot is stopping; the tool was not started.")
     deadline, patience = time.monotonic() + tool.timeout, min(beat, FIRST_BEAT)
     while not future.done():
         left = deadline - time.monotonic()
@@ -163,20 +155,17 @@ def build_tool_outcome(
 ) -> FinishedToolOutcome:
     """Return how a finished call ended; also used for the late result of a ToolTimeout."""
     if future.cancelled():  # an executor cancels only what it has not begun
-        return ToolFailure("The bot is stopping; the tool was not started.", certain=True)
+        return ToolFailure("The bot is stopping; the tool was not started.")
     error = future.exception()
     if error is None:
         return _build_success(tool, args, future.result())
     message = format_masked_error(tool, args, error)
     if isinstance(error, ToolError):
         certain = tool.does is Effect.READ or not isinstance(error, BrokeOffError)
-        return (
-            StaleToolCall(message)
-            if isinstance(error, ChangedError)
-            else ToolRefusal(message, certain)
-        )
+        is_stale = isinstance(error, ChangedError)
+        return StaleToolCall(message) if is_stale else ToolFailure(message, certain)
     if tool.does is Effect.READ:
-        return ToolFailure(message, certain=True)
+        return ToolFailure(message)
     return (
         LostToolAnswer(message) if _was_answer_lost(error) else ToolFailure(message, certain=False)
     )
@@ -237,8 +226,7 @@ async def await_result(result: Awaitable[Any]) -> Any:
 def _handle_timeout(tool: Tool[Any], future: Future[Any]) -> ToolOutcome:
     if future.cancel():
         return ToolFailure(
-            f"The tool found no free worker within {tool.timeout:g} seconds; nothing was done.",
-            certain=True,
+            f"The tool found no free worker within {tool.timeout:g} seconds; nothing was done."
         )
     return ToolTimeout(future, f"The tool did not end within {tool.timeout:g} seconds.")
 

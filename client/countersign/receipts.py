@@ -294,6 +294,14 @@ def check_approval(
         raise ReceiptError("The approval is too old.")
 
 
+def get_decision_time(receipt: Receipt) -> datetime:
+    """Return when the call was decided; raises ReceiptError if the receipt does not say so."""
+    found = _parse_time(receipt.content.get("decidedAt"))
+    if found is None:
+        raise ReceiptError("The receipt does not say when it was decided.")
+    return found
+
+
 def list_approvers(receipt: Receipt, *, passkeys: bool = False) -> list[str]:
     """Return the ids of the people whose approval counts, in the order in which they gave it.
 

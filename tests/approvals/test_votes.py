@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import select, update
 from sqlmodel import col
 
+from bot.approvals.dialog_access import DialogAccessChecker
 from bot.approvals.signed_votes import SignatureRequester
 from bot.approvals.votes import VoteAdmission, VoteHandler, VoteRefusal
 from bot.cards import notices, sentences
@@ -56,11 +57,10 @@ class Booth:
     def __init__(self, store: Store) -> None:
         self.world = World(store, OFFERS)
         self.store, core = store, self.world.core
-        self.votes = VoteHandler(
-            core.build_permission_checker(),
-            core.build_grant_manager(),
-            SignatureRequester(core.build_signing_links(), core.policy, core.tools),
-        )
+        permissions, links = core.build_permission_checker(), core.build_signing_links()
+        access = DialogAccessChecker(store, core.clock, permissions)
+        signed = SignatureRequester(links, core.policy, core.tools, access)
+        self.votes = VoteHandler(permissions, core.build_grant_manager(), signed)
         self.delivery = Delivery(key="", kind="action", team="", user="")
 
     def click(self, person: str) -> Delivery:

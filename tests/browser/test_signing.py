@@ -297,6 +297,7 @@ def test_the_page_fits_a_phone_and_is_accessible(
     look(tab, theme, width, 400)
     tab.driver.get(steps.press_approve(world, thread))
     assert "There is more" in tab.text(".more")
+    assert tab.one(BUTTON).rect["y"] + tab.one(BUTTON).rect["height"] <= 400
     tab.driver.execute_script("scrollTo(0, document.body.scrollHeight)")
     tab.gone(".more")
     assert tab.driver.execute_script(ABOVE, ".card", "footer")

@@ -127,10 +127,18 @@ def test_receipts_are_exported(
     assert found.err == ""
     [line] = found.out.splitlines()
     assert main(["receipt", "--keys"]) == 0
-    keys = receipts.read_public_keys(capsys.readouterr().out)
+    public = json.loads(capsys.readouterr().out)
+    keys = receipts.read_public_keys(json.dumps(public))
     [(decision, end)] = receipts.split_receipt_file(line)
     decided, ended = (receipts.verify_receipt(each or "", keys) for each in (decision, end))
     receipts.check_end(ended, decided)
     assert (decided.content["tool"], ended.content["status"]) == ("note", "succeeded")
+    for name, text in (("r", line), ("keys", json.dumps(public))):
+        Path(name).write_text(text)
+    assert main(["verify", "r", "--key", "keys"]) == 1  # it is too old to be run by
+    assert main(["verify", "r", "--key", "keys", "--record"]) == 0
+    assert "Approved by UANA00001 on 2026-03-02T12:00" in capsys.readouterr().out
+    assert main(["verify", "r", "--key", "keys", "--record", "--passkeys"]) == 1
+    capsys.readouterr()
     assert main([*export, "--until", "2026-03-02T12:00"]) == 0
     assert capsys.readouterr().out == ""

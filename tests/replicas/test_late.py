@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from bot.monitoring.spans import Exporter, Incident, Tracer
-from bot.runs.worker_pool import NoOtherProcesses, WorkerPool
+from bot.runs.worker_pool import OtherProcesses, WorkerPool
 from tests.runs.harness import LoopHarness
 
 
-class Jobs(NoOtherProcesses):
+class Jobs(OtherProcesses):
     """Requests are left to those who hear of them by a job."""
 
     job_pickup_timeout = timedelta(seconds=5)

@@ -13,7 +13,7 @@ from bot.cards.button_codec import (
     encode_button_value,
     encode_dialog_metadata,
 )
-from bot.runs.worker_pool import NoOtherProcesses, WorkerPool
+from bot.runs.worker_pool import OtherProcesses, WorkerPool
 from storage.models import Delivery
 from storage.states import CallStatus, DeliveryKind
 from tests.runs.fakes import ANA, CLEO
@@ -21,7 +21,7 @@ from tests.runs.harness import LoopHarness
 from tests.storage.builders import click, submission
 
 
-class OneOther(NoOtherProcesses):
+class OneOther(OtherProcesses):
     """Another replica, which has stored every dialog that was submitted."""
 
     is_alive = True

@@ -12,7 +12,7 @@ import pytest
 
 from bot.mcp.server_file import read_accepted_tools, write_accepted_tools
 from bot.tools import Effect
-from bot.tools.runner import LostToolAnswer, ToolRefusal, ToolSuccess
+from bot.tools.runner import LostToolAnswer, ToolFailure, ToolSuccess
 from tests.servers.support import ServerTools, until
 
 
@@ -39,7 +39,8 @@ def test_pictures_and_links_are_named(shared: ServerTools) -> None:
 def test_a_failure_is_told_in_the_servers_words(shared: ServerTools) -> None:
     """What the server calls an error is one."""
     failed = shared.run("fail")
-    assert isinstance(failed, ToolRefusal)
+    assert isinstance(failed, ToolFailure)
+    assert not failed.certain
     assert "no van today" in failed.message
 
 
@@ -101,7 +102,8 @@ def test_a_changed_tool_is_switched_off(own: ServerTools, caplog: pytest.LogCapt
         until(lambda: not tool.is_available())
     assert "has changed its tool stock since that was accepted" in caplog.text
     refused = own.run("stock", item="tea")
-    assert isinstance(refused, ToolRefusal)
+    assert isinstance(refused, ToolFailure)
+    assert refused.certain
     assert "switched off until its operator accepts it again" in refused.message
     assert isinstance(own.run("send", parcel={"to": "Ana"}), ToolSuccess)
     own.run("rewrite", text="How many there are.")
@@ -150,12 +152,14 @@ def test_a_server_that_is_down_fails_its_own_calls(own: ServerTools) -> None:
     own.file = type(own.file)(own.file.path, (gone,))
     own.read()
     refused = own.run("stock", item="tea")
-    assert isinstance(refused, ToolRefusal)
+    assert isinstance(refused, ToolFailure)
+    assert refused.certain
     assert "depot cannot be reached now (there is no /nowhere/depot). Nothing was done" in str(
         refused
     )
     again = own.run("stock", item="tea")
-    assert isinstance(again, ToolRefusal)
+    assert isinstance(again, ToolFailure)
+    assert again.certain
     assert "it is tried again in" in again.message
 
 

@@ -14,7 +14,6 @@ from bot.slack.pace import (
     BotTokenStatus,
     ChannelOwnership,
     ChannelPacer,
-    SingleProcessChannelOwnership,
 )
 from bot.slack.posting import MessageRenderer, OutboxMemory, OutboxSlackCalls, UnconfirmedPostSearch
 from bot.slack.sender import MessageSender
@@ -60,7 +59,7 @@ class PostOffice:
             renderer=self.renderer,
             posting=self.posting,
             search=self.search,
-            channels=channels or SingleProcessChannelOwnership(),
+            channels=channels or ChannelOwnership(),
         )
         self._seen = len(slack.requests)
 

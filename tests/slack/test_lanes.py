@@ -9,7 +9,7 @@ import pytest
 
 from bot.clock import SystemClock
 from bot.slack.channel_queues import Outbox
-from bot.slack.pace import ChannelOwnership, SingleProcessChannelOwnership
+from bot.slack.pace import ChannelOwnership
 from storage.models import Message
 from storage.states import MessageStatus
 from tests.slack.post_office import SUPPORT, PostOffice
@@ -90,7 +90,7 @@ def test_nothing_overtakes_what_has_to_wait(office: PostOffice, begin: Begin) ->
     assert float(office.now(first).ts) < float(office.now(second).ts)
 
 
-class Lent(SingleProcessChannelOwnership):
+class Lent(ChannelOwnership):
     """Another process sends to some of the channels, or takes them just before."""
 
     def __init__(self, others: set[str], taken: set[str]) -> None:

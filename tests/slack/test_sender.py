@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bot.slack.pace import SingleProcessChannelOwnership
+from bot.slack.pace import ChannelOwnership
 from bot.slack.posting import SlackPost
 from slack_sandbox.web_api.faults import When
 from storage import moves, outbox
@@ -373,7 +373,7 @@ def test_what_stands_and_could_not_be_stored(office: PostOffice) -> None:
     assert office.memory.find_post(row.seq) is None
 
 
-class Elsewhere(SingleProcessChannelOwnership):
+class Elsewhere(ChannelOwnership):
     """Another process sends by now."""
 
     def is_channel_owned(self, channel: str) -> bool:

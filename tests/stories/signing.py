@@ -20,7 +20,8 @@ from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import elements, words
 from tests.stories.steps import arrived, ask, press
 
-ADDRESS = {"COUNTERSIGN_URL": "https://approve.example.com"}
+# the pages are at any port, which a proxy would be before
+ADDRESS = {"COUNTERSIGN_URL": "https://approve.example.com", "COUNTERSIGN_HTTP": "127.0.0.1:0"}
 PEOPLE = {"ana": "UANA00001", "ben": "UBEN00001", "cleo": "UCLEO0001", "dan": "UDAN00001"}
 LINK = f"{ADDRESS['COUNTERSIGN_URL']}/sign/"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 import rfc8785
@@ -14,16 +15,22 @@ from webauthn.helpers import base64url_to_bytes
 from bot.approvals.receipts import NoReceiptError, ReceiptWriter
 from client.tests.test_signed_votes import MAKERS
 from countersign import receipts
+from storage.delegations import Delegation, give_delegation
 from storage.examination import examine_audit_and_rows
+from storage.states import CallStatus
 from tests.authenticator import Authenticator
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.signing import (
     ADDRESS,
+    PEOPLE,
+    ask_to_sign,
     asked,
     give_passkey,
+    sign,
     sign_card,
 )
+from tests.stories.steps import statuses
 
 SETTINGS = ADDRESS
 POLICY = """
@@ -108,3 +115,27 @@ def test_a_signature_that_is_gone_leaves_no_receipt(harness: Harness) -> None:
     assert problem == f"the signature of UANA00001's vote on call {call.id} is not there"
     with pytest.raises(NoReceiptError, match="signature of a vote is no longer"):
         receipt_of(harness, thread)
+
+
+def test_by_whose_right_is_signed_as_well(own_harness: Callable[..., Harness]) -> None:
+    """Dan signs for Ana, who signs herself meanwhile: his signature is not one for Cleo."""
+    harness = own_harness(FakeTools().tools, POLICY + "quorum = 2\n", **SETTINGS)
+    core, ana, dan = harness.app.core, give_passkey(harness, "ana"), give_passkey(harness, "dan")
+    at = core.clock.now()
+    with core.store.write() as tx:
+        for number, who in enumerate(("ana", "cleo")):
+            row = Delegation(team=core.identity.team, giver=PEOPLE[who], delegate=PEOPLE["dan"])
+            row.given_at, row.until = at + timedelta(microseconds=number), at + timedelta(days=1)
+            give_delegation(tx, row)
+    thread, card = asked(harness, "for whom")
+    link = ask_to_sign(harness, "dan", card)
+    assert json.loads(link.statement)["right"] == PEOPLE["ana"]
+    assert sign_card(harness, "ana", card, ana).is_done
+    late = sign(harness, link, dan)
+    assert (late.is_done, "has changed since" in late.text) == (False, True)
+    assert statuses(harness, thread) == [CallStatus.PENDING]
+    assert sign_card(harness, "dan", card, dan).is_done
+    harness.said(SUPPORT, thread, "That is all.")
+    receipt, _ = receipt_of(harness, thread)
+    receipts.check_approval(receipt, approvers=2, passkeys=True, now=core.clock.now())
+    assert receipts.list_approvers(receipt) == [PEOPLE["ana"], PEOPLE["cleo"]]

@@ -15,17 +15,17 @@ from bot.tools.preview import PreviewRunner
 from tests.tools import context
 
 
+class Shelf(BaseModel):
+    """Where it goes."""
+
+    room: str
+
+
 class Move(BaseModel):
     """Arguments with a part of their own."""
 
     book: str
     to: Shelf
-
-
-class Shelf(BaseModel):
-    """Where it goes."""
-
-    room: str
 
 
 class Other(BaseModel):

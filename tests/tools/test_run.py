@@ -21,7 +21,6 @@ from bot.tools.runner import (
     LostToolAnswer,
     ToolFailure,
     ToolOutcome,
-    ToolRefusal,
     ToolSuccess,
     ToolTimeout,
     build_tool_outcome,
@@ -41,8 +40,8 @@ class TestErrors:
         """ToolError means that nothing was done, whatever it came from."""
         error = ToolError("There is no order 7.")
         error.__cause__ = ConnectionResetError()
-        assert run(making(error), executor) == ToolRefusal("There is no order 7.")
-        assert run(making(error, Effect.READ), executor) == ToolRefusal("There is no order 7.")
+        assert run(making(error), executor) == ToolFailure("There is no order 7.")
+        assert run(making(error, Effect.READ), executor) == ToolFailure("There is no order 7.")
 
     def test_a_write_that_raises_has_failed(self, executor: ThreadPoolExecutor) -> None:
         """An exception of the tool's own is a failure, told with its name, on one line."""
@@ -107,7 +106,8 @@ class TestErrors:
     def test_long_messages_are_bounded(self, executor: ThreadPoolExecutor) -> None:
         """A page of error text does not fill the transcript."""
         refused = run(making(ToolError("no " * 5000)), executor)
-        assert isinstance(refused, ToolRefusal)
+        assert isinstance(refused, ToolFailure)
+        assert refused.certain
         assert len(refused.message) == 1000
 
 
@@ -211,7 +211,7 @@ class TestAsync:
 
             return run(attempt, executor, portal=lambda: portal)
 
-        assert raising(ToolError("no")) == ToolRefusal("no")
+        assert raising(ToolError("no")) == ToolFailure("no")
         assert raising(ConnectionResetError("gone")) == LostToolAnswer("ConnectionResetError: gone")
         assert isinstance(raising(SystemExit(1)), ToolFailure)
         assert raising(ValueError("after that")) == ToolFailure(

@@ -12,7 +12,7 @@ from bot.slack.client import SlackClient
 from bot.slack.directory import SlackDirectory
 from bot.slack_codes import FINAL, MISSING_SCOPE, PASSING, TOKEN, UNKNOWN
 from bot.tools.names import SlackIdResolver
-from bot.tools.runner import LostToolAnswer, ToolRefusal
+from bot.tools.runner import LostToolAnswer, ToolFailure
 from bot.tools.slack_tools import build_slack_tools
 from slack_sandbox.server import Sandbox
 from tests.slack.odd_server import OddServer
@@ -68,10 +68,11 @@ def test_an_odd_answer_leaves_it_open(
     tools = {tool.name: tool for tool in build_slack_tools(split, directory)}
     for name, (_, values) in WRITES.items():
         found = outcome(tools[name], values)
-        assert isinstance(found, ToolRefusal if odd.status == 429 else LostToolAnswer), (
+        assert isinstance(found, ToolFailure if odd.status == 429 else LostToolAnswer), (
             name,
             found,
         )
+        assert getattr(found, "certain", True)
     assert odd.asked == len(WRITES)
 
 
@@ -83,4 +84,5 @@ def test_every_code_is_certain_or_not(slack: Sandbox, chat: Tools, name: str) ->
     for code in sorted(CERTAIN | UNKNOWN | {"a_code_of_next_year"}):
         slack.faults.fail(method, code)
         found = outcome(chat[name], values)
-        assert isinstance(found, ToolRefusal if code in CERTAIN else LostToolAnswer), (code, found)
+        assert isinstance(found, ToolFailure if code in CERTAIN else LostToolAnswer), (code, found)
+        assert getattr(found, "certain", True), (code, found)

@@ -14,7 +14,7 @@ from slack_sdk import WebClient
 
 from bot.slack.directory import SlackDirectory
 from bot.tools import ToolError
-from bot.tools.runner import LostToolAnswer, ToolRefusal
+from bot.tools.runner import LostToolAnswer, ToolFailure
 from bot.tools.slack_lookup import SENTENCES, STEMS
 from bot.tools.slack_tools import EVENT_TYPE, build_slack_tools
 from slack_sandbox.server import Sandbox
@@ -141,16 +141,16 @@ class TestWhatSlackAnswers:
     ) -> None:
         """Where Slack says no, nothing happened and the model hears why."""
         slack.faults.fail("chat.postMessage", code)
-        assert outcome(chat["post_message"], self.values) == ToolRefusal(words)
+        assert outcome(chat["post_message"], self.values) == ToolFailure(words)
 
     def test_too_many_requests(self, slack: Sandbox, chat: Tools) -> None:
         """Slack's 429 is a refusal as well, with the time to wait."""
         slack.faults.rate_limit("chat.postMessage", 7)
-        assert outcome(chat["post_message"], self.values) == ToolRefusal(
+        assert outcome(chat["post_message"], self.values) == ToolFailure(
             "Slack asks to slow down; try again in 7 seconds."
         )
         slack.faults.status("chat.postMessage", 429)
-        assert outcome(chat["post_message"], self.values) == ToolRefusal(
+        assert outcome(chat["post_message"], self.values) == ToolFailure(
             "Slack asks to slow down; try again in some seconds."
         )
 
@@ -193,7 +193,9 @@ class TestWhatSlackAnswers:
         """Before the post nothing has happened: a failed look-up of the channel refuses."""
         NAMING.set(None)
         slack.faults.drop("conversations.info")
-        assert isinstance(outcome(chat["post_message"], self.values), ToolRefusal)
+        refused = outcome(chat["post_message"], self.values)
+        assert isinstance(refused, ToolFailure)
+        assert refused.certain
         assert posted(slack, "#general") == []
 
     def test_a_missing_permission_is_named(self) -> None:
@@ -208,7 +210,7 @@ class TestWhatSlackAnswers:
                 tool.name: tool
                 for tool in build_slack_tools(client, SlackDirectory(client, slack.clock))
             }
-            assert outcome(found["post_message"], self.values) == ToolRefusal(
+            assert outcome(found["post_message"], self.values) == ToolFailure(
                 "The bot lacks the Slack permission chat:write."
             )
 

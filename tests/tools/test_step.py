@@ -24,7 +24,6 @@ from bot.tools.runner import (
     StaleToolCall,
     ToolFailure,
     ToolOutcome,
-    ToolRefusal,
     ToolSuccess,
     ToolTimeout,
     build_tool_step,
@@ -90,7 +89,7 @@ def test_a_step_that_cannot_be_said_is_no_tool() -> None:
     ("outcome", "does", "end"),
     [
         (ToolSuccess("", ""), Effect.WRITE, ToolStepOutcome.DONE),
-        (ToolRefusal("no"), Effect.WRITE, ToolStepOutcome.FAILED),
+        (ToolFailure("no"), Effect.WRITE, ToolStepOutcome.FAILED),
         (ToolFailure("boom", certain=False), Effect.WRITE, ToolStepOutcome.FAILED),
         (StaleToolCall("other"), Effect.WRITE, ToolStepOutcome.NOT_DONE),
         (LostToolAnswer("dead"), Effect.WRITE, ToolStepOutcome.UNKNOWN),

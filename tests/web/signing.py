@@ -9,7 +9,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from bot.config.connection_settings import Transport
-from storage.states import CallVerb
+from storage.models import Delivery
+from storage.states import CallVerb, DeliveryKind
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import POLICY, SUPPORT, Harness
 from tests.stories.over_http import free_port
@@ -55,12 +56,13 @@ def press_approve(world: Harness, thread: str, who: str = "ana") -> str:
 def issue_link(world: Harness, thread: str, who: str = "ana", verb: Any = CallVerb.APPROVE) -> str:
     """The address of a link to sign for the last call of a thread, as the bot makes one."""
     [*_, call] = world.calls_in(thread)
-    core, at = world.app.core, world.clock.now()
+    core, team = world.app.core, world.app.core.identity.team
+    kind, at = DeliveryKind.ACTION, world.clock.now()
+    click = Delivery(key="", kind=kind, team=team, user=PEOPLE[who], received_at=at)
+    links = core.build_signing_links()
     with core.store.write() as tx:
-        made = core.build_signing_links().issue_signing_link(
-            tx, call, verb, PEOPLE[who], "", reason="", effect="", at=at
-        )
-    return str(core.build_signing_links().build_url(made.kind, made.nonce))
+        made = links.issue_signing_link(tx, click, call, "", verb, reason="", effect="")
+    return links.build_url(made.kind, made.nonce)
 
 
 def issue_enrolment_link(world: Harness, who: str = "ana") -> str:
@@ -68,7 +70,7 @@ def issue_enrolment_link(world: Harness, who: str = "ana") -> str:
     core, at, team = world.app.core, world.clock.now(), world.app.core.identity.team
     with core.store.write() as tx:
         made = core.build_signing_links().issue_enrolment_link(tx, team, PEOPLE[who], at)
-    return str(core.build_signing_links().build_url(made.kind, made.nonce))
+    return core.build_signing_links().build_url(made.kind, made.nonce)
 
 
 def fetch(

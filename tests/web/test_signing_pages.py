@@ -25,7 +25,7 @@ from storage.states import CallStatus, DeliveryKind
 from tests.authenticator import Authenticator
 from tests.stories.harness import POLICY, SUPPORT, Harness
 from tests.stories.over_http import free_port
-from tests.stories.signing import add_passkey
+from tests.stories.signing import PEOPLE, add_passkey, links_of
 from tests.stories.steps import arrived, open_modal, press, typed
 from tests.web import signing as steps
 
@@ -85,6 +85,25 @@ def test_the_page_shows_all_of_the_call(world: Harness) -> None:
     assert "Decide by <time datetime=" in text
     assert "Sign and approve" in text
     assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+
+
+def test_who_is_shown_all_of_a_call_is_on_record(world: Harness) -> None:
+    """The link shows more than the card does, so the audit says who was given it."""
+    add_passkey(world, "ana", Authenticator(rp_id="localhost"))
+    secret = "the login is password=hunter2-hunter2"
+    thread = steps.ask_for(world, ("note", {"text": secret}))
+    card = world.card(SUPPORT, thread, having="review")
+    before = len(links_of(world, "ana", "http://localhost"))
+    open_modal(world, "ana", SUPPORT, card, Action.REVIEW)
+    assert world.person("ana").submit()["outcome"] == "closed"
+    world.slack.wait(lambda: len(links_of(world, "ana", "http://localhost")) > before)
+    _, text = steps.fetch(links_of(world, "ana", "http://localhost")[-1])
+    assert secret in html.unescape(text)
+    assert "This access is logged." in text
+    [call] = world.calls_in(thread)
+    found = world.all(Audit, Audit.call_id == call.id, Audit.event == "call.revealed")
+    assert [json.loads(each.data)["dialog"] for each in found] == ["review", "open_page"]
+    assert {each.actor for each in found} == {PEOPLE["ana"]}
 
 
 def test_the_page_loads_nothing_and_stays_alone(world: Harness) -> None:

@@ -23,6 +23,8 @@
   const form = document.querySelector("footer");
   if (!form) return;
   const [button, said, more] = ["button", "[role=status]", ".more"].map((each) => form.querySelector(each));
+  const software = form.querySelector(".software"); // in the demo, where a browser may have no authenticator
+  const all = [button, software].filter(Boolean);
   const name = document.querySelector("input");
   const url = location.pathname;
   let credential = null; // what the authenticator answered, until it is taken
@@ -54,14 +56,15 @@
     return { id, rawId: encode(rawId), type, response: { ...Object.fromEntries(found), transports } };
   }
 
-  const wait = (words) => { said.textContent = words; button.disabled = true; };
-  const offer = (words) => { said.textContent = words; button.disabled = false; button.focus(); };
-  const end = (words) => { said.textContent = words; button.remove(); more.remove(); form.classList.add("over"); };
+  const wait = (words) => { said.textContent = words; all.forEach((each) => { each.disabled = true; }); };
+  const offer = (words) => { said.textContent = words; all.forEach((each) => { each.disabled = false; }); all[0].focus(); };
+  const end = (words) => { said.textContent = words; all.forEach((each) => each.remove()); more.remove(); form.classList.add("over"); };
 
-  async function press() {
+  async function press({ currentTarget }) {
     try {
       wait(WORDS.asking);
-      credential ??= writeCredential(await navigator.credentials[form.dataset.act]({ publicKey: readOptions() }));
+      if (currentTarget === software) credential = { software: true };
+      else credential ??= writeCredential(await navigator.credentials[form.dataset.act]({ publicKey: readOptions() }));
     } catch (error) {
       return (error.name === "SecurityError" ? end : offer)(WORDS[error.name] ?? WORDS.failed);
     }
@@ -86,10 +89,13 @@
     return end(WORDS.slow);
   }
 
-  if (!window.PublicKeyCredential) return end(WORDS.blind);
-  button.hidden = false;
-  button.addEventListener("click", press);
-  name?.addEventListener("keydown", (event) => event.key === "Enter" && button.click());
-  setTimeout(() => button.disabled || end(WORDS.late), form.dataset.seconds * 1000);
+  if (!window.PublicKeyCredential && !software) return end(WORDS.blind);
+  if (!window.PublicKeyCredential || !form.dataset.act) all.shift().remove();
+  for (const each of all) {
+    each.hidden = false;
+    each.addEventListener("click", press);
+  }
+  name?.addEventListener("keydown", (event) => event.key === "Enter" && all[0].click());
+  setTimeout(() => all[0].disabled || end(WORDS.late), form.dataset.seconds * 1000);
   new IntersectionObserver(([seen]) => { more.hidden = seen.isIntersecting; }).observe(document.querySelector(".end"));
 })();

@@ -98,15 +98,6 @@ class Catalog:
             if each.name.lower() == table.lower()
         )
 
-    def copy_with_comments_and_constraints(
-        self, told: Mapping[str, tuple[str, tuple[str, ...]]]
-    ) -> Catalog:
-        """Return a copy with these comments and CHECK constraints, given by folded table name."""
-        known = dict(self.tables)
-        for name, (comment, checks) in told.items():
-            known[name] = replace(known[name], comment=comment, checks=checks)
-        return replace(self, tables=known)
-
     def describe_table(self, table: Relation, *, brief: bool = False) -> str:
         """Return one line about a table: its kind and columns, with keys and secret ones marked.
 
@@ -191,21 +182,21 @@ def reflect_tables(
     return tables
 
 
-def read_comments_and_check_constraints(
-    connection: Connection, schema: str | None, names: list[str]
-) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Return the comment ("" for none) and the CHECK constraints of each of these tables."""
-    inspector, chosen = inspect(connection), _build_reflection_filter(schema, names)
-    checks = inspector.get_multi_check_constraints(**chosen)
-    can_comment = inspector.dialect.supports_comments
-    comments: Mapping[Any, Any] = inspector.get_multi_table_comment(**chosen) if can_comment else {}
-    return {
-        name: (
-            str((comments.get((schema, name)) or {}).get("text") or ""),
-            tuple(str(each["sqltext"]) for each in checks.get((schema, name)) or ()),
-        )
-        for name in names
-    }
+def add_comments_and_check_constraints(connection: Connection, catalog: Catalog) -> Catalog:
+    """Return the catalog with each table's comment and CHECK constraints."""
+    inspector, tables = inspect(connection), dict(catalog.tables)
+    for schema in {each.schema for each in tables.values()}:
+        own = {key: each for key, each in tables.items() if each.schema == schema}
+        chosen = _build_reflection_filter(schema or None, {each.name for each in own.values()})
+        found: Any = inspector.get_multi_check_constraints(**chosen)
+        can_comment = inspector.dialect.supports_comments
+        comments: Any = inspector.get_multi_table_comment(**chosen) if can_comment else {}
+        for key, each in own.items():
+            place = (schema or None, each.name)
+            comment = str((comments.get(place) or {}).get("text") or "")
+            checks = tuple(str(check["sqltext"]) for check in found.get(place) or ())
+            tables[key] = replace(each, comment=comment, checks=checks)
+    return replace(catalog, tables=tables)
 
 
 def _build_reflection_filter(schema: str | None, names: Any) -> Any:

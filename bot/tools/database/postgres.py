@@ -26,7 +26,6 @@ from bot.tools.database.catalog import (
     Catalog,
     Relation,
     quote_name,
-    read_comments_and_check_constraints,
     reflect_tables,
 )
 from bot.tools.database.config import Database
@@ -100,14 +99,6 @@ class PostgresSession(session.Session):
             ahead = "" if schema == schemas[0] else f"{schema.lower()}."
             tables |= {f"{ahead}{each.name}": replace(each, schema=schema) for each in found}
         return Catalog("postgres", schemas, tables)
-
-    def copy_with_comments_and_constraints(self, catalog: Catalog) -> Catalog:
-        told: dict[str, tuple[str, tuple[str, ...]]] = {}
-        for schema in self.database.schemas:
-            own = {each.name: key for key, each in catalog.tables.items() if each.schema == schema}
-            found = read_comments_and_check_constraints(self.connection, schema, list(own))
-            told |= {own[name]: each for name, each in found.items()}
-        return catalog.copy_with_comments_and_constraints(told)
 
     def _is_countersign_database(self, found: Catalog) -> bool:
         """Whether any schema holds Countersign's own tables, even if the role may not read them."""

@@ -9,6 +9,7 @@ RETURNING gives, others by which transaction wrote them (xmin) or ended them (xm
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -26,6 +27,8 @@ from bot.tools.database.statement import Statement
 # each, and which columns may be read.
 
 RawConnection = psycopg.Connection[Any]
+# how many rows of a table the server has added, changed and deleted; one changed twice counts twice
+WriteCounts = Counter[str]
 _COUNTS = """
     SELECT relid, schemaname, n_tup_ins, n_tup_upd, n_tup_del
     FROM pg_catalog.pg_stat_xact_all_tables
@@ -49,31 +52,6 @@ _LOCKS = """
     SELECT count(*) FROM pg_catalog.pg_locks
     WHERE pid = pg_catalog.pg_backend_pid() AND locktype = 'relation'
         AND mode NOT IN ('AccessShareLock', 'RowShareLock', 'RowExclusiveLock')"""
-
-
-@dataclass(frozen=True, slots=True)
-class WriteCounts:
-    """How many rows of a table the server has added, changed and deleted."""
-
-    added: int
-    changed: int
-    deleted: int
-
-    @property
-    def total(self) -> int:
-        """The sum of all three; a row that was changed twice counts twice."""
-        return self.added + self.changed + self.deleted
-
-    def add(self, other: WriteCounts, times: int = 1) -> WriteCounts:
-        """Return the sum of these counts and the `other` ones; minus those with `times` -1."""
-        return WriteCounts(
-            self.added + times * other.added,
-            self.changed + times * other.changed,
-            self.deleted + times * other.deleted,
-        )
-
-
-NONE = WriteCounts(0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +115,9 @@ class TouchedTableReader:
         if any(schema in ("pg_catalog", "information_schema") for _, schema, *_ in rows):
             raise ToolError("it changes more than rows, which cannot be watched")
         counts: dict[int, WriteCounts] = {}
-        for oid, _, *numbers in rows:
-            own = self._family[0] if oid in self._family else oid
-            counts[own] = WriteCounts(*numbers).add(counts.get(own, NONE))
+        for oid, _, added, changed, deleted in rows:
+            own = counts.setdefault(self._family[0] if oid in self._family else oid, Counter())
+            own.update(added=added, changed=changed, deleted=deleted)
         if self.query(_LOCKS)[0][0]:
             raise ToolError("it locks or alters whole tables, which cannot be watched")
         return counts
@@ -290,12 +268,10 @@ class ChangeTrialRunner:
         trial = TrialRunResult()
         self._run_statement(run, trial)
         self._raw.execute("SET CONSTRAINTS ALL IMMEDIATE")  # nothing is left for COMMIT
-        counts = {
-            oid: count.add(earlier.get(oid, NONE), times=-1)
-            for oid, count in self._tables.count_writes().items()
-        }
-        trial.counts = {oid: count for oid, count in counts.items() if count.total}
-        touched = sum(each.total for each in trial.counts.values())
+        counts = self._tables.count_writes().items()
+        made = {oid: count - earlier.get(oid, Counter()) for oid, count in counts}
+        trial.counts = {oid: count for oid, count in made.items() if count}
+        touched = sum(each.total() for each in trial.counts.values())
         if touched > row_changes.compute_row_event_limit(most):
             raise row_changes.TooManyRowsError(most)
         for oid, found in self._tables.load_tables(list(trial.counts)).items():
@@ -318,7 +294,7 @@ class ChangeTrialRunner:
 
     def _has_key_of_every_row(self, trial: TrialRunResult) -> bool:
         """Whether the returned keys identify all rows of the statement's table."""
-        total = trial.counts.get(self._target.oid, NONE).total
+        total = trial.counts.get(self._target.oid, Counter[str]()).total()
         return trial.returned == total == len(set(trial.keys))
 
     def _can_read_rows(self, found: ReadableTable, trial: TrialRunResult) -> bool:
@@ -367,7 +343,7 @@ class ChangeTrialRunner:
             if found is self._target and self._has_key_of_every_row(once):
                 rows = self._read_rows_by_key(found, once.keys)
                 self._before[oid] = [("", row) for row in rows]
-                if len(rows) == once.counts[oid].changed + once.counts[oid].deleted:
+                if len(rows) == once.counts[oid]["changed"] + once.counts[oid]["deleted"]:
                     continue  # else keys were changed, and what was before has others
             if found.all_readable:
                 self._before[oid] = self._read_replaced_rows(found, most)
@@ -406,12 +382,12 @@ class ChangeTrialRunner:
                 ((name,),) = self._tables.query("SELECT %s::oid::regclass::text", (oid,))
                 tables.append(
                     row_changes.TableRowChanges(
-                        name, (), (), (), (), count.total, "may not be read"
+                        name, (), (), (), (), count.total(), "may not be read"
                     )
                 )
             elif oid not in trial.after:
                 why = "only counted" if found.all_readable else "may not be read as a whole"
-                tables.append(found.build_table_row_changes((), counted=count.total, why=why))
+                tables.append(found.build_table_row_changes((), counted=count.total(), why=why))
             else:
                 left = last.remaining_places.get(oid, set())
                 before = [row for place, row in self._before.get(oid, []) if place not in left]
@@ -447,8 +423,8 @@ def _pair_rows_by_key(
 
     Raises UnpredictableRowsError where they are not as many as the server has counted.
     """
-    if len(after) - len(before) != count.added - count.deleted or (
-        len(after) > count.added + count.changed
+    if len(after) - len(before) != count["added"] - count["deleted"] or (
+        len(after) > count["added"] + count["changed"]
     ):
         raise row_changes.UnpredictableRowsError
     shape = found.build_table_row_changes(())
@@ -456,7 +432,7 @@ def _pair_rows_by_key(
     rows = [row_changes.RowChange(row, later.pop(shape.get_row_key(row), None)) for row in before]
     added = list(later.values()) if found.key else after
     gone = any(each.after is None for each in rows)
-    loose = bool(gone and added and count.changed)
+    loose = bool(gone and added and count["changed"])
     return found.build_table_row_changes(
         [*rows, *(row_changes.RowChange(None, row) for row in added)], loose=loose
     )

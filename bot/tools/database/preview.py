@@ -15,7 +15,7 @@ from typing import Any
 
 from bot.tools import Preview, Table, ToolError
 from bot.tools.database import row_changes
-from bot.tools.database.secrets import get_target_table, list_assigned_columns
+from bot.tools.database.secrets import get_target_table
 from bot.tools.database.session import Session
 from bot.tools.database.statement import Statement
 from bot.tools.tables import format_row_count
@@ -323,7 +323,7 @@ def preview_change(session: Session, statements: Sequence[Statement]) -> Preview
         StatementChange(
             each.text,
             each.verb,
-            frozenset(one.name.lower() for one in list_assigned_columns(each)),
+            each.assigned_columns,
             change,
         )
         for each, change in zip(statements, changes, strict=True)

@@ -258,13 +258,6 @@ def check_row_limit(changes: Sequence[Change], limit: int) -> None:
         raise TooManyRowsError(limit, total)
 
 
-def list_inserted_columns(statement: Statement) -> frozenset[str]:
-    """Return the folded names of the columns that an INSERT names."""
-    tree = statement.tree
-    named = isinstance(tree, exp.Insert) and isinstance(tree.this, exp.Schema)
-    return frozenset(each.name.lower() for each in (tree.this.expressions if named else ()))
-
-
 def list_nondeterministic_columns(statement: Statement) -> frozenset[str]:
     """Return the folded names of columns set to what differs in every run, such as now()."""
     tree = statement.changing_node

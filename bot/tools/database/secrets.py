@@ -61,28 +61,13 @@ def _check_no_secret_guessing(statement: Statement, table: Relation, catalog: Ca
                 f"{which} of {table.name} is secret and in no two rows alike: add one row, with "
                 "VALUES, in a statement"
             )
-    named = {each.name.lower() for each in list_assigned_columns(statement)}
+    named = statement.assigned_columns
     inserts = isinstance(statement.changing_node, exp.Insert)
     for own, parent, column in table.references:
         if catalog.is_secret(parent, column) and (own.lower() in named or (inserts and not named)):
             raise StatementError(
                 f"{table.name}.{own} can only be what {parent}.{column} is, and that is secret"
             )
-
-
-def list_assigned_columns(statement: Statement) -> list[exp.Identifier]:
-    """Return the columns that an UPDATE sets or an INSERT names, as written; [] for all else."""
-    change = statement.changing_node
-    if isinstance(change, exp.Update):
-        return [
-            column.this
-            for each in change.expressions
-            for column in each.this.find_all(exp.Column)
-            if isinstance(column.this, exp.Identifier)
-        ]
-    if isinstance(change, exp.Insert) and isinstance(change.this, exp.Schema):
-        return [each for each in change.this.expressions if isinstance(each, exp.Identifier)]
-    return []
 
 
 def mark_secret_columns(catalog: Catalog, database: Database) -> Catalog:

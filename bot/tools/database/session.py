@@ -74,10 +74,6 @@ class Session(ABC):
         return set(found.tables) >= OWN_TABLES
 
     @abstractmethod
-    def copy_with_comments_and_constraints(self, catalog: Catalog) -> Catalog:
-        """Return the catalog with each table's comment and CHECK constraints."""
-
-    @abstractmethod
     def _read_catalog(self) -> Catalog:
         """Return the catalog as the database has it now."""
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Protocol
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from bot.tools import ChangedError, Code, Effect, Preview, Table, Tool, ToolContext, ToolError, tool
+from bot.tools.database.catalog import add_comments_and_check_constraints
 from bot.tools.database.preview import (
     applied_change_sentence,
     build_change_result,
@@ -323,7 +324,7 @@ def _describe_database(source: Source, named: str) -> str:
     )
     try:
         with source.open(writes=False) as session:
-            catalog = session.copy_with_comments_and_constraints(session.catalog)
+            catalog = add_comments_and_check_constraints(session.connection, session.catalog)
     except ToolError as error:
         return f"{head}\n  cannot be used now: {error}"
     found = sorted(

@@ -20,7 +20,6 @@ from bot.tools.database.catalog import (
     Catalog,
     Relation,
     quote_name,
-    read_comments_and_check_constraints,
     reflect_tables,
 )
 from bot.tools.database.config import Database
@@ -280,13 +279,6 @@ class SqliteSession(session.Session):
         )
         found = Catalog("sqlite", ("main",), {each.name.lower(): each for each in tables})
         return mark_secret_columns(found, self.database)
-
-    def copy_with_comments_and_constraints(self, catalog: Catalog) -> Catalog:
-        named = [each.name for each in catalog.tables.values() if each.kind == "table"]
-        found = read_comments_and_check_constraints(self.connection, None, named)
-        return catalog.copy_with_comments_and_constraints(
-            {name.lower(): each for name, each in found.items()}
-        )
 
     def _can_list_columns(self, name: str) -> bool:
         """Whether SQLite can list the columns of a table or view.

@@ -164,7 +164,9 @@ def run_changes_tracking_rows(
         _build_run_period_until_now(start),
         statements,
         lambda change, statement: mark_generated_row_numbers(
-            change, highest, row_changes.list_inserted_columns(statement)
+            change,
+            highest,
+            statement.assigned_columns if statement.verb == "insert" else frozenset(),
         ),
     )
 

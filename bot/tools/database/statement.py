@@ -226,6 +226,16 @@ class Statement:
         return named if isinstance(named, exp.Table) else None
 
     @cached_property
+    def assigned_columns(self) -> frozenset[str]:
+        """The folded names of the columns that an UPDATE sets or an INSERT names."""
+        change, named = self.changing_node, list[exp.Expr]()
+        if isinstance(change, exp.Update):
+            named = [one for each in change.expressions for one in each.this.find_all(exp.Column)]
+        elif isinstance(change, exp.Insert) and isinstance(change.this, exp.Schema):
+            named = change.this.expressions
+        return frozenset(each.name.lower() for each in named)
+
+    @cached_property
     def explain_options(self) -> str | None:
         """The options of an EXPLAIN ("(FORMAT JSON)", often ""); None if it is no EXPLAIN."""
         if self.tokens[0].word != "explain":

@@ -30,10 +30,11 @@ from pydantic import (
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from bot.tools.described import checking
-from bot.tools.names import ID_KEYWORD, IdAnnotation, SlackIdKind
+from bot.tools.names import ID_KEYWORD, SlackIdKind, build_id_validator
+from bot.tools.registration import Schema, UnfitSchemaError, get_referenced_schema
 from storage.digest import SAFE_INTEGER
 
-SchemaError = checking.UnfitSchemaError
+SchemaError = UnfitSchemaError
 
 # The base class of all argument models made of a schema. A model dumps exactly the values that
 # it was given, and none that were not.
@@ -45,8 +46,8 @@ MOST_CELLS = 500_000  # fields of all objects of one value: each takes room, als
 class ObjectSchemaOutline:
     """The fields and schemas of one object in a JSON Schema."""
 
-    schema: checking.Schema  # as those who call the tool are given it
-    form: checking.Schema  # the same by the names of its fields, as forms read it
+    schema: Schema  # as those who call the tool are given it
+    form: Schema  # the same by the names of its fields, as forms read it
     names: Mapping[str, str]  # the field of each key
     never_null: frozenset[str]  # keys and fields for which null says that nothing is given
     may_have_extra_keys: bool  # keys beside these
@@ -72,7 +73,7 @@ class SchemaBasedArguments(BaseModel):
         return cls._outline.may_have_extra_keys
 
     @classmethod
-    def model_json_schema(cls, *args: Any, **options: Any) -> checking.Schema:
+    def model_json_schema(cls, *args: Any, **options: Any) -> Schema:
         """Return the schema this model was made from; with `by_alias=False`, the one for forms."""
         by_alias = args[0] if args else options.get("by_alias", True)
         return copy.deepcopy(cls._outline.schema if by_alias else cls._outline.form)
@@ -179,7 +180,7 @@ _DEEPEST = 20  # alternatives within one another
 _NULL = {"type": "null"}
 
 
-def resolve_references(node: Any, root: checking.Schema) -> checking.Schema:
+def resolve_references(node: Any, root: Schema) -> Schema:
     """Return a schema node with its references and `allOf` parts merged into it.
 
     Raises SchemaError for a reference that leads to itself.
@@ -187,21 +188,21 @@ def resolve_references(node: Any, root: checking.Schema) -> checking.Schema:
     return _follow_references(node, root, [_MOST_FOLLOWED])
 
 
-def _follow_references(node: Any, root: checking.Schema, left: list[int]) -> checking.Schema:
+def _follow_references(node: Any, root: Schema, left: list[int]) -> Schema:
     left[0] -= 1
     if left[0] < 0:
         raise SchemaError("A reference in the schema leads to itself, or to too many others.")
     if not isinstance(node, dict):
         return {}
     found = {key: each for key, each in node.items() if key not in ("$ref", "allOf")}
-    parts = [checking.get_referenced_schema(root, node["$ref"])] if "$ref" in node else []
+    parts = [get_referenced_schema(root, node["$ref"])] if "$ref" in node else []
     parts += node["allOf"] if isinstance(node.get("allOf"), list) else []
     for each in parts:
         found = _merge_schemas(found, _follow_references(each, root, left))
     return found
 
 
-def _merge_schemas(one: checking.Schema, other: checking.Schema) -> checking.Schema:
+def _merge_schemas(one: Schema, other: Schema) -> Schema:
     """Return both schemas as one; where both have a keyword, the first one's counts."""
     made = {**other, **one}
     if "properties" in one and "properties" in other:
@@ -211,9 +212,7 @@ def _merge_schemas(one: checking.Schema, other: checking.Schema) -> checking.Sch
     return made
 
 
-def split_null_from_schema(
-    node: Any, root: checking.Schema, depth: int = 0
-) -> tuple[checking.Schema, bool]:
+def split_null_from_schema(node: Any, root: Schema, depth: int = 0) -> tuple[Schema, bool]:
     """Return the schema of a value other than null, and whether null is allowed as well.
 
     Raises SchemaError for a reference that leads to itself.
@@ -240,19 +239,19 @@ def split_null_from_schema(
     return found, nullable
 
 
-def is_object_schema(found: checking.Schema) -> bool:
+def is_object_schema(found: Schema) -> bool:
     """Return whether the schema describes an object with named properties."""
     return found.get("type", "object") == "object" and isinstance(found.get("properties"), dict)
 
 
-def schema_allows_extra_keys(found: checking.Schema) -> bool:
+def schema_allows_extra_keys(found: Schema) -> bool:
     """Return whether an object accepts unnamed keys: if its schema says so, or names none."""
     if "additionalProperties" in found:
         return found["additionalProperties"] is not False
     return "patternProperties" in found or "properties" not in found
 
 
-def build_form_schema(node: Any, root: checking.Schema, *, optional: bool) -> checking.Schema:
+def build_form_schema(node: Any, root: Schema, *, optional: bool) -> Schema:
     """Return a value's schema as a form needs it, with null allowed if the value is `optional`."""
     found, nullable = split_null_from_schema(node, root)
     if isinstance(found.get("items"), dict):
@@ -302,13 +301,13 @@ def _build_cached_model(text: str, name: str) -> type[BaseModel]:
 class _ModelBuilder:
     """Makes the models of one schema, one for each different object."""
 
-    def __init__(self, whole: checking.Schema, checker: checking.SchemaChecker) -> None:
+    def __init__(self, whole: Schema, checker: checking.SchemaChecker) -> None:
         self._whole, self._checker = whole, checker
         self._models: dict[str, type[SchemaBasedArguments] | None] = {}
         self._left = MOST_INNER
 
     def build_model(
-        self, found: checking.Schema, said: checking.Schema, name: str, depth: int
+        self, found: Schema, said: Schema, name: str, depth: int
     ) -> type[SchemaBasedArguments]:
         """Return the model of an object; `found` is its schema merged, `said` as written."""
         properties, required = found["properties"], set(found.get("required", ()))
@@ -343,16 +342,14 @@ class _ModelBuilder:
         )
         return made
 
-    def _build_top_schema(self, top: checking.Schema, free: bool) -> checking.Schema:
+    def _build_top_schema(self, top: Schema, free: bool) -> Schema:
         """Return the whole schema with the object's properties at the top level."""
         required = {"required": top["required"]} if top.get("required") else {}
         shown = {"type": "object", "properties": top["properties"], **required}
         more = {} if free else {"additionalProperties": False}
         return {**self._whole, **shown, **more}
 
-    def _build_field(
-        self, key: str, called: str, part: checking.Schema, required: bool, depth: int
-    ) -> Any:
+    def _build_field(self, key: str, called: str, part: Schema, required: bool, depth: int) -> Any:
         found, nullable = split_null_from_schema(part, self._whole)
         type_ = self._build_type(found, called, depth)
         description = found.get("description")
@@ -365,7 +362,7 @@ class _ModelBuilder:
             return (type_ | None if nullable else type_, Field(**told))
         return (type_ | None, Field(default_factory=_return_none, **told))
 
-    def _build_type(self, found: checking.Schema, name: str, depth: int) -> Any:
+    def _build_type(self, found: Schema, name: str, depth: int) -> Any:
         choices = [found["const"]] if "const" in found else found.get("enum")
         if choices:
             plain = all(isinstance(each, str | int) for each in choices[:MOST_CHOICES])
@@ -376,7 +373,7 @@ class _ModelBuilder:
         if isinstance(kind, str) and kind in _PLAIN and not _has_alternatives(found):
             named = next((each for each in SlackIdKind if each == found.get(ID_KEYWORD)), None)
             if kind == "string" and named:
-                return Annotated[str, IdAnnotation(named)]
+                return Annotated[str, build_id_validator(named)]
             return _PLAIN[kind]
         if depth >= DEEPEST:
             return Json
@@ -388,7 +385,7 @@ class _ModelBuilder:
             return self._build_inner_model(found, name, depth)
         return Json
 
-    def _build_inner_model(self, found: checking.Schema, name: str, depth: int) -> Any:
+    def _build_inner_model(self, found: Schema, name: str, depth: int) -> Any:
         """Return the model of an inner object; any JSON for one that contains itself."""
         if self._left < 0:
             return Json
@@ -406,7 +403,7 @@ def _return_none() -> None:
     """Return None, the default of a field that was not given."""
 
 
-def _has_alternatives(found: checking.Schema) -> bool:
+def _has_alternatives(found: Schema) -> bool:
     return any(key in found for key in ("anyOf", "oneOf"))
 
 

@@ -15,12 +15,19 @@ from functools import cache, partial
 from itertools import chain, islice
 from time import thread_time
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from bot.policy.condition_values import UnknownValueError, compile_pattern
+from bot.tools.registration import (
+    Path,
+    Schema,
+    UnfitSchemaError,
+    compile_re2_pattern,
+    parse_schema_reference,
+    replace_inner_schemas,
+)
 
 if TYPE_CHECKING:
     import jsonschema
@@ -45,14 +52,8 @@ def allow_longer_schema_checks() -> Iterator[None]:
 
 
 # Converts a JSON Schema to draft 2020-12, and checks its size and depth. Pure.
-Schema = dict[str, Any]
-Path = tuple[str, ...]
 MOST_CHARACTERS = 100_000
 DEEPEST = 20  # schemas within one another
-_MAPS = ("properties", "$defs", "patternProperties", "dependentSchemas")
-_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
-_CONDITIONS = ("not", "if", "then", "else")
-_SINGLE = ("items", "additionalProperties", "propertyNames", "contains", *_CONDITIONS)
 # of drafts and of programs: nothing that a value could break
 _LEFT_OUT = ("$schema", "$comment", "$anchor", "$vocabulary")
 _REFUSED = {
@@ -61,11 +62,6 @@ _REFUSED = {
     "unevaluatedProperties": "what can take endless time to check",
     "unevaluatedItems": "what can take endless time to check",
 }
-_ESCAPED = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-fA-F]{4})")
-
-
-class UnfitSchemaError(ValueError):
-    """Raised for a schema that cannot be used for arguments; the message says why."""
 
 
 def dump_schema(schema: Mapping[str, Any]) -> str:
@@ -102,32 +98,6 @@ def normalise_schema(text: str) -> Schema:
     return made
 
 
-def parse_schema_reference(reference: str) -> Path:
-    """Return a reference within the schema as the keys that lead to its target from the top."""
-    steps = reference[1:].split("/")[1:]
-    return tuple(unquote(each).replace("~1", "/").replace("~0", "~") for each in steps)
-
-
-def get_referenced_schema(root: Schema, reference: str) -> Any:
-    """Return the part of the schema that a checked reference points to."""
-    found: Any = root
-    for step in parse_schema_reference(reference):
-        found = found[int(step)] if isinstance(found, list) else found[step]
-    return found
-
-
-def compile_re2_pattern(text: str) -> Any:
-    """Return a pattern from a schema, compiled with RE2, which searches in bounded time.
-
-    Raises UnfitSchemaError.
-    """
-    try:
-        return compile_pattern(_ESCAPED.sub(r"\1\\x{\2}", text))
-    except UnknownValueError:
-        why = "is none that can be checked in bounded time"
-        raise UnfitSchemaError(f"The pattern {text[:100]} {why}.") from None
-
-
 class _SchemaNormaliser:
     """Reads one schema, and collects the paths of its parts and its references."""
 
@@ -147,22 +117,9 @@ class _SchemaNormaliser:
         known = {key: each for key, each in node.items() if key not in _LEFT_OUT}
         kept = _replace_old_keywords(known)
         self._check_node(kept, depth)
-        for key in _MAPS:
-            if isinstance(kept.get(key), dict):
-                kept[key] = {
-                    name: self.normalise_node(each, (*path, key, name), depth + 1)
-                    for name, each in kept[key].items()
-                }
-        for key in _LISTS:
-            if isinstance(kept.get(key), list):
-                kept[key] = [
-                    self.normalise_node(each, (*path, key, str(index)), depth + 1)
-                    for index, each in enumerate(kept[key])
-                ]
-        for key in _SINGLE:
-            if isinstance(kept.get(key), dict):
-                kept[key] = self.normalise_node(kept[key], (*path, key), depth + 1)
-        return kept
+        return replace_inner_schemas(
+            kept, lambda each, steps: self.normalise_node(each, (*path, *steps), depth + 1)
+        )
 
     def _check_node(self, node: Schema, depth: int) -> None:
         for key, what in _REFUSED.items():

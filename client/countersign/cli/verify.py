@@ -44,6 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="the arguments that are to run, as a JSON object",
     )
+    parser.add_argument(
+        "--record",
+        action="store_true",
+        help="as an auditor: whatever was decided, and however long ago; one receipt in each line",
+    )
     add_approval_options(parser)
 
 
@@ -98,16 +103,17 @@ def _verify_decision(
 ) -> None:
     """Check one decision, and how it ended, and print both in a line each."""
     receipt = receipts.verify_receipt(decision, keys)
+    content, decided = receipt.content, str(receipt.content.get("decision"))
     now = datetime.now(UTC)  # noqa: TID251 - a command of a moment, without a clock of its own
-    receipts.check_approval(
-        receipt,
-        tool=wanted.tool,
-        arguments=given,
-        approvers=wanted.approvers,
-        passkeys=wanted.passkeys,
-        now=now,
-    )
-    content = receipt.content
+    if decided == "approved" or not wanted.record:
+        receipts.check_approval(
+            receipt,
+            tool=wanted.tool,
+            arguments=given,
+            approvers=wanted.approvers,
+            passkeys=wanted.passkeys,
+            now=receipts.get_decision_time(receipt) if wanted.record else now,
+        )
     signers = receipts.list_approvers(receipt, passkeys=True)
     found = [
         f"{each} (signed with a passkey)" if each in signers else each
@@ -115,8 +121,10 @@ def _verify_decision(
     ]
     who = " and ".join(found) or "nobody, as policy or a grant allows it"
     effect = escape_control_characters(str(content.get("effect")))
-    print_line(f"Approved by {who} on {content.get('decidedAt')}: {effect}")
-    print_line(f"Good until {content.get('goodUntil')}, signed with key {receipt.key_id}")
+    what = f"Approved by {who}" if decided == "approved" else decided.capitalize()
+    until = f"Good until {content['goodUntil']}, signed" if content.get("goodUntil") else "Signed"
+    print_line(f"{escape_control_characters(what)} on {content.get('decidedAt')}: {effect}")
+    print_line(f"{until} with key {receipt.key_id}")
     if end is not None:
         ended = receipts.verify_receipt(end, keys)
         receipts.check_end(ended, receipt)

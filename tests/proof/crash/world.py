@@ -201,7 +201,8 @@ class World:
 
     def _listening(self) -> dict[str, str]:
         if not self.address:
-            return {}
+            signs = "passkey" in self.policy  # then the bot has a page, at any port
+            return {"COUNTERSIGN_HTTP": "127.0.0.1:0"} if signs else {}
         secret = self.slack.world.app.signing_secret
         return {"SLACK_SIGNING_SECRET": secret, "COUNTERSIGN_HTTP": self.address}
 

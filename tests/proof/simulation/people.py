@@ -44,9 +44,9 @@ WEIGHTS = {
     Action.CANCEL_RUN: 1,
     Action.WITHDRAW: 1,
     Action.REJECT_NOW: 3,
-    Action.BREAK_GLASS: 20,
-    Action.LOOKED_AT: 40,
-    Action.OBJECT: 20,
+    Action.BREAK_GLASS: 60,
+    Action.LOOKED_AT: 200,
+    Action.OBJECT: 100,
 }
 DIALOGS = {
     Action.REVIEW: DialogId.REVIEW,

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from bot.tools import ToolError
-from bot.tools.runner import LostToolAnswer, ToolRefusal, run_tool
+from bot.tools.runner import LostToolAnswer, ToolFailure, run_tool
 from tests.postgres_server import Server
 from tests.tools import context
 from tests.tools.database.harness import World, described
@@ -251,5 +251,6 @@ def test_a_commit_that_is_refused(pg: World) -> None:
             {"database": "shop", "sql": "INSERT INTO line (order_id, sku) VALUES (77, 'x')"}
         )
         ended = run_tool(tool, args, context(), portal=lambda: None, executor=pool)  # type: ignore[arg-type,return-value] # never called
-    assert isinstance(ended, ToolRefusal)
+    assert isinstance(ended, ToolFailure)
+    assert ended.certain
     assert "violates foreign key constraint" in ended.message

@@ -1,0 +1,56 @@
+"""The demo shows a signature: a cancellation is signed with its software key, and has a receipt."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from sqlmodel import col, select
+
+from bot.app import build
+from bot.demo.demo import start_demo
+from countersign.cli.commands import main
+from storage.models import Vote
+from storage.transaction import fetch_rows
+from tests.model_stand_in.planner import StrictPlanner
+from tests.stories.messages import action_ids, elements, value_of
+from tests.web.signing import fetch, post
+
+
+def test_a_cancellation_is_signed_and_verified(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Approve, open, sign: three clicks without an authenticator; the terminal checks the rest."""
+    with ExitStack() as stack:
+        demo = start_demo(stack, tmp_path, 0, {}, build, StrictPlanner)
+        slack, cleo = demo.sandbox, demo.sandbox.person("cleo")
+        slack.person("ben").say("C0SUPPORT", f"<@{slack.bot_user_id}> cancel order 1043")
+
+        def waiting() -> dict[str, object] | None:
+            found = [m for m in cleo.everything("C0FINANCE") if "approve" in action_ids(m)]
+            return found[-1] if found else None
+
+        card = slack.wait(waiting)
+        cleo.click("C0FINANCE", card["ts"], "approve", value=value_of(card, "approve"), seen=card)
+
+        def linked() -> str:
+            seen = [each for m in cleo.everything("C0FINANCE") for each in elements(m)]
+            return next((e["url"] for e in seen if "/sign/" in str(e.get("url", ""))), "")
+
+        url = str(slack.wait(linked))
+        _, page = fetch(url)
+        assert "Sign with the demo’s software key" in page
+        assert "Cancel order 1043" in page
+        assert post(url, {"software": True, "name": ""}) == (202, {})
+        slack.wait(lambda: "Signed." in fetch(f"{url}/outcome")[1])
+        demo.app.wait_until_idle()
+        with demo.app.core.store.read() as tx:
+            [vote] = fetch_rows(tx, Vote, select(Vote).where(col(Vote.passkey_id) != ""))
+    monkeypatch.chdir(tmp_path)
+    for wanted, file in ((vote.call_id, "receipt.json"), ("--keys", "keys")):
+        assert main(["receipt", wanted]) == 0
+        Path(file).write_text(capsys.readouterr().out)
+    line = ["verify", "receipt.json", "--key", "keys", "--tool", "cancel_order", "--passkeys"]
+    assert main([*line, "--approvers", "1"]) == 0
+    assert "UCLEO0001" in capsys.readouterr().out
