@@ -15,10 +15,10 @@ from bot.cards.slack_text import show_hidden_characters
 from bot.cli.read_only_core import parse_time_option
 from bot.cli.receipt import export_receipts
 from bot.config.settings import Settings
-from countersign.cli.console import DOTENV, UsageError, print_error, print_line
+from countersign.cli.console import DOTENV, UsageError, print_error, print_line, print_lines
 from storage import record_copies, trail
 from storage.digest import AuditChainSealer, key_file_path, read_key_file
-from storage.examination import examine_audit_and_rows
+from storage.examination import ExaminationResult, examine_audit_and_rows
 from storage.record import Audit, ReadOnlyStore
 
 COLUMNS = (
@@ -101,14 +101,21 @@ def _verify_record(settings: Settings, store: ReadOnlyStore) -> int:
         print_line(
             "Note: no file beside it says how far it had come: compare the last seal with a copy's."
         )
+    print_examination(found, chain.key_id)
+    if found.problems:
+        return 1
+    print_line(f"The last is sealed {found.head.hash}")
+    return 0
+
+
+def print_examination(found: ExaminationResult, key: str, when: str = "") -> None:
+    """Print what an examination of the whole record found, under the key with this id."""
     for each in found.remarks:
         print_line(f"Note: {each}.")
     for each in found.problems:
-        print_error(f"NOT SOUND: {each}.")
+        print_error(f"NOT SOUND{when}: {each}.")
     if not found.problems:
-        print_line(f"Sound: {found.head.seq} rows under the key {chain.key_id}.")
-        print_line(f"The last is sealed {found.head.hash}")
-    return 1 if found.problems else 0
+        print_line(f"Sound: {found.head.seq} rows under the key {key}.")
 
 
 def _print_history(store: ReadOnlyStore, wanted: str) -> int:
@@ -145,8 +152,7 @@ def _export_rows(
 ) -> int:
     """Print the rows from that time as they are read: a long record takes no more memory."""
     with store.read() as tx:
-        for line in write(trail.iterate_audit_rows_between(tx, since, until)):
-            print_line(line)
+        print_lines(write(trail.iterate_audit_rows_between(tx, since, until)))
     return 0
 
 

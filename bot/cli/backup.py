@@ -15,6 +15,7 @@ from pathlib import Path
 from sqlalchemy.exc import DBAPIError
 
 from bot import __version__
+from bot.cli.audit import print_examination
 from bot.clock import SystemClock
 from bot.config.settings import Settings
 from bot.signing_key import get_signing_key, open_store
@@ -22,14 +23,14 @@ from countersign.cli.commands import CommandFunctions
 from countersign.cli.console import DOTENV, print_error, print_line
 from storage import backups, digest
 from storage.backend import is_postgres_url
-from storage.examination import ExaminationResult
 from storage.migrations import SchemaError
 from storage.record import ReadOnlyStore, Store
 from storage.record_copies import UnreadableRowsError
 from storage.sqlite import lock_database
 
-# What the backup commands share: the key in use, and how much a record holds.
+# What the backup commands share: how much a record holds.
 
+WRITTEN = ", as it was when it was written"
 _TOLD = (  # of which tables, and what a row of each is called
     ("run", "request", "requests"),
     ("call", "call", "calls"),
@@ -42,16 +43,6 @@ def format_row_counts(counts: Mapping[str, int]) -> str:
     return ", ".join(
         f"{counts[name]} {one if counts[name] == 1 else many}" for name, one, many in _TOLD
     )
-
-
-def print_record_examination(found: ExaminationResult, key: str) -> None:
-    """Print what an examination of the whole record found, under the key with this id."""
-    for each in found.remarks:
-        print_line(f"Note: {each}.")
-    for each in found.problems:
-        print_error(f"NOT SOUND, as it was when it was written: {each}.")
-    if not found.problems:
-        print_line(f"Sound: {found.head.seq} rows under the key {key}.")
 
 
 def add_backup_arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,7 +77,7 @@ def run_backup(arguments: argparse.Namespace) -> int:
         except backups.BackupError as error:
             return print_error(f"Nothing was backed up: {error}.")
     print_line(f"Backed up to {path}: {format_row_counts(made.row_counts)}; {made.size:,} bytes.")
-    print_record_examination(made.examination, digest.compute_key_id(key))
+    print_examination(made.examination, digest.compute_key_id(key), WRITTEN)
     if arguments.with_key:
         print_line("The key is in it: whoever reads this file can forge the record.")
     else:
@@ -174,7 +165,7 @@ def _print_restore_result(made: backups.Backup, lost: str, key: str, aside: obje
     if lost:
         print_line(f"Note: the key {lost} is lost, so nobody can tell what was changed in it.")
     else:
-        print_record_examination(made.examination, key)
+        print_examination(made.examination, key, WRITTEN)
     if aside:
         print_line(f"What was there before is kept as {aside}.")
     print_line("Start the bot: what waited or ran is asked again, under new buttons.")
@@ -273,7 +264,7 @@ def _print_move_result(
     what = "It was there already" if moved.was_already_there else "All of the record is there"
     print_line(f"{what}, in {name}: {format_row_counts(moved.row_counts)}.")
     if not moved.was_already_there:
-        print_record_examination(moved.examination, key)
+        print_examination(moved.examination, key, WRITTEN)
     kept = (
         "what it is now"
         if settings.key

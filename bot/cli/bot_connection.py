@@ -16,7 +16,13 @@ from urllib.parse import quote
 
 from bot.config.settings import Settings
 from bot.terminal import terminal_messages
-from countersign.cli.console import DOTENV, escape_control_characters, print_error, print_line
+from countersign.cli.console import (
+    DOTENV,
+    CommandError,
+    escape_control_characters,
+    print_error,
+    print_line,
+)
 from countersign.wire import UnixConnection
 from storage.backend import socket_path
 
@@ -26,7 +32,7 @@ SILENT = "The bot does not answer; `countersign show` tells what becomes of it."
 CUT_OFF = "The bot closed the line without an answer; its log says why."
 
 
-class BotUnreachableError(Exception):
+class BotUnreachableError(CommandError):
     """Raised when the bot cannot be reached; the message says what to do."""
 
 
@@ -37,12 +43,9 @@ class BotRefusedError(ValueError):
 def send_command_and_print(command: terminal_messages.OperatorCommand) -> int:
     """Send a message to the bot and print the answer; returns the exit code, 1 if it had no effect.
 
-    Raises SettingsError.
+    Raises BotUnreachableError and SettingsError.
     """
-    try:
-        answer = send_command(get_bot_socket_path(), command)
-    except BotUnreachableError as error:
-        return print_error(error)
+    answer = send_command(get_bot_socket_path(), command)
     if not answer.counted:
         return print_error(escape_control_characters(answer.sentence))
     print_line(escape_control_characters(answer.sentence))

@@ -15,7 +15,7 @@ from time import monotonic
 from bot.cli import bot_connection, chat_painter
 from bot.cli.chat_acts import CallNumbers, ChatCommands
 from bot.terminal import terminal_messages
-from countersign.cli.console import escape_control_characters, print_error, print_line
+from countersign.cli.console import escape_control_characters, print_line
 from storage.states import RUN_OPEN, RunStatus
 
 # The bot's events of one chat, each taken once, even if the bot was away in between.
@@ -371,15 +371,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the chat until Ctrl-D or /quit; returns the exit code."""
-    try:
-        conversation = Conversation(
-            bot_connection.get_bot_socket_path(),
-            build_painter(plain=arguments.plain),
-            arguments.go_on,
-        )
-        return conversation.run_chat()
-    except bot_connection.BotUnreachableError as error:
-        return print_error(error)
+    bot, painter = bot_connection.get_bot_socket_path(), build_painter(plain=arguments.plain)
+    return Conversation(bot, painter, arguments.go_on).run_chat()
 
 
 def build_painter(*, plain: bool) -> chat_painter.Painter:

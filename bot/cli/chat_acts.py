@@ -127,21 +127,32 @@ class ChatCommands:
             )
 
     def _list_pending_calls(self) -> None:
-        answer = self._ask(
-            terminal_messages.OperatorCommand(terminal_messages.CommandKind.PENDING), False
-        )
-        for each in answer.calls:
-            self._painter.draw_call(self._numbers.assign_number(each), each)
+        answer = self._draw_calls(terminal_messages.CommandKind.PENDING)
         if answer.counted and not answer.calls:
             self._painter.draw_program_sentence("Nothing waits for you.")
 
     def _show_call(self, rest: str) -> None:
-        if (call := self._find_call(rest, "/show 1")) is None:
-            return
-        for each in self._ask(
-            terminal_messages.OperatorCommand(terminal_messages.CommandKind.LOOK, call.id), False
-        ).calls:
+        if (call := self._find_call(rest, "/show 1")) is not None:
+            self._draw_calls(terminal_messages.CommandKind.LOOK, call.id)
+
+    def _draw_calls(
+        self, kind: terminal_messages.CommandKind, target: str = ""
+    ) -> terminal_messages.CommandResult:
+        """Ask the bot for calls, and draw them."""
+        answer = self._ask(terminal_messages.OperatorCommand(kind, target), False)
+        for each in answer.calls:
             self._painter.draw_call(self._numbers.assign_number(each), each)
+        return answer
+
+    def _send(
+        self,
+        kind: terminal_messages.CommandKind,
+        target: str,
+        words: str = "",
+        values: Mapping[str, str] | None = None,
+    ) -> None:
+        """Send the bot a command; what came of it is drawn."""
+        self._ask(terminal_messages.OperatorCommand(kind, target, words, values or {}), True)
 
     def _send_about_call(
         self, name: str, kind: terminal_messages.CommandKind, needs: str, rest: str
@@ -153,7 +164,7 @@ class ChatCommands:
         if needs and not words.strip():
             self._painter.draw_program_sentence(f"Say {needs}: {name} {number or 1} …")
             return
-        self._ask(terminal_messages.OperatorCommand(kind, call.id, words.strip()), True)
+        self._send(kind, call.id, words.strip())
 
     def _let_call_run(self, name: str, wish: str, needs: str, rest: str) -> None:
         """Approve a call, or run it without approval, once that is confirmed where it has to be."""
@@ -182,12 +193,7 @@ class ChatCommands:
         if not (final or unsure) or self._confirm(
             call_pieces.build_joint_approval_confirmation(final, len(plan), unsure=unsure)
         ):
-            self._ask(
-                terminal_messages.OperatorCommand(
-                    terminal_messages.CommandKind.APPROVE_PLAN, call.plan
-                ),
-                True,
-            )
+            self._send(terminal_messages.CommandKind.APPROVE_PLAN, call.plan)
 
     def _confirm(self, sure: call_pieces.ApprovalConfirmation) -> bool:
         self._painter.draw_program_sentence(f"{sure.title}\n{sure.text}")
@@ -202,12 +208,7 @@ class ChatCommands:
             return
         values = ask_for_field_values(call.fields, self._line, self._painter)
         if values:
-            self._ask(
-                terminal_messages.OperatorCommand(
-                    terminal_messages.CommandKind.EDIT, call.id, values=values
-                ),
-                True,
-            )
+            self._send(terminal_messages.CommandKind.EDIT, call.id, values=values)
         elif values is not None:
             self._painter.draw_program_sentence("Nothing is changed.")
 
@@ -215,20 +216,10 @@ class ChatCommands:
         number, _, words = rest.partition(" ")
         if (call := self._find_call(number, "/answer 1 words")) is None:
             return
-        if words.strip() and len(call.fields) == 1:
-            self._ask(
-                terminal_messages.OperatorCommand(
-                    terminal_messages.CommandKind.ANSWER, call.id, words.strip()
-                ),
-                True,
-            )
-        elif values := ask_for_field_values(call.fields, self._line, self._painter):
-            self._ask(
-                terminal_messages.OperatorCommand(
-                    terminal_messages.CommandKind.ANSWER, call.id, values=values
-                ),
-                True,
-            )
+        words = words.strip() if len(call.fields) == 1 else ""
+        values = None if words else ask_for_field_values(call.fields, self._line, self._painter)
+        if words or values:
+            self._send(terminal_messages.CommandKind.ANSWER, call.id, words, values)
 
     def _find_call(self, number: str, example: str) -> terminal_messages.TerminalCall | None:
         found = self._numbers.find_call(number)

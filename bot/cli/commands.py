@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bot import version
+from bot.version import describe_version as describe_version
 from countersign.cli.commands import CommandEntry
 
 COMMANDS: Mapping[str, CommandEntry] = {
@@ -121,8 +121,3 @@ def describe_error(error: Exception) -> str | None:
             what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
             return f"Countersign cannot start: {what}; see `countersign doctor`."
     return None
-
-
-def describe_version() -> str:
-    """Return the version with its commit."""
-    return version.describe_version()

@@ -8,9 +8,10 @@ import argparse
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import timedelta
+from typing import TypeVar
 
 from bot.checks.slack import build_retrying_client
 from bot.cli.bot_connection import BotRefusedError, BotUnreachableError, post_to_bot
@@ -24,16 +25,24 @@ from bot.slack.directory import SlackDirectory
 from bot.tools.names import SlackIdKind, SlackIdResolver
 from bot.upkeep import purge_old_requests
 from countersign.cli.commands import CommandFunctions
-from countersign.cli.console import DOTENV, UsageError, print_error, print_line
+from countersign.cli.console import (
+    DOTENV,
+    CommandError,
+    UsageError,
+    print_error,
+    print_line,
+    print_lines,
+)
 from storage import personal_data
 from storage.backend import socket_path
-from storage.record import ReadOnlyStore, Store
+from storage.record import ReadOnlyStore, Store, Transaction
 from storage.sqlite import AlreadyRunningError
 
 # `countersign export`: all that the record holds of one person, as JSON.
 
 # The person whose data `export` or `forget` is about.
 
+T = TypeVar("T")
 _ID = re.compile(r"[UW][A-Z0-9]{2,30}")
 
 
@@ -56,6 +65,22 @@ def resolve_person_id(settings: Settings, named: str) -> str:
         raise ValueError(f"{error}: give the id, U…") from None
 
 
+def _read_about_person(
+    named: str, read: Callable[[Transaction, str], T]
+) -> tuple[Settings, str, T]:
+    """Return the settings, the person's id, and what `read` finds of them; raises CommandError."""
+    settings = Settings.load(os.environ, DOTENV, reading=True)
+    try:
+        person = resolve_person_id(settings, named)
+    except ValueError as error:
+        raise CommandError(f"Nothing was done: {error}") from None
+    with closing(ReadOnlyStore(settings.database_url)) as store:
+        if trouble := store.describe_read_problem():
+            raise CommandError(f"The record cannot be read: {trouble}.")
+        with store.read() as tx:
+            return settings, person, read(tx, person)
+
+
 def add_export_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the person argument."""
     parser.add_argument("person", metavar="@PERSON", help="a @handle, or a Slack user id (U…)")
@@ -66,16 +91,7 @@ def run_export(arguments: argparse.Namespace) -> int:
 
     Works beside the bot.
     """
-    settings = Settings.load(os.environ, DOTENV, reading=True)
-    try:
-        person = resolve_person_id(settings, arguments.person)
-    except ValueError as error:
-        return print_error(f"Nothing was exported: {error}")
-    with closing(ReadOnlyStore(settings.database_url)) as store:
-        if trouble := store.describe_read_problem():
-            return print_error(f"The record cannot be read: {trouble}.")
-        with store.read() as tx:
-            found = personal_data.export_personal_data(tx, person)
+    _, person, found = _read_about_person(arguments.person, personal_data.export_personal_data)
     about = {"person": person, "at": SystemClock().now().isoformat()}
     print_line(json.dumps(about | found, ensure_ascii=False, indent=2))
     return 0
@@ -97,26 +113,17 @@ def add_forget_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_forget(arguments: argparse.Namespace) -> int:
     """List what would be erased, or erase it; returns the exit code, 1 if something is left."""
-    settings = Settings.load(os.environ, DOTENV, reading=True)
-    try:
-        person = resolve_person_id(settings, arguments.person)
-    except ValueError as error:
-        return print_error(f"Nothing was done: {error}")
-    with closing(ReadOnlyStore(settings.database_url)) as store:
-        if trouble := store.describe_read_problem():
-            return print_error(f"The record cannot be read: {trouble}.")
-        with store.read() as tx:
-            found = personal_data.find_requests_of_person(tx, person)
+    settings, person, found = _read_about_person(
+        arguments.person, personal_data.find_requests_of_person
+    )
     if not arguments.yes:
-        for line in _format_erasure_preview(person, found):
-            print_line(line)
+        print_lines(_format_erasure_preview(person, found))
         return 0
     try:
         done = _erase_person(settings, person)
     except (BotUnreachableError, BotRefusedError) as error:
         return print_error(f"Not all was done; do it again. {error}")
-    for line in _format_erasure_result(person, done):
-        print_line(line)
+    print_lines(_format_erasure_result(person, done))
     return 1 if done.open_requests else 0
 
 

@@ -87,12 +87,9 @@ def run_edit(arguments: argparse.Namespace) -> int:
         return bot_connection.send_command_and_print(
             OperatorCommand(CommandKind.EDIT, arguments.id, values=values)
         )
-    try:
-        found = bot_connection.send_command(
-            bot_connection.get_bot_socket_path(), OperatorCommand(CommandKind.LOOK, arguments.id)
-        )
-    except bot_connection.BotUnreachableError as error:
-        return console.print_error(error)
+    found = bot_connection.send_command(
+        bot_connection.get_bot_socket_path(), OperatorCommand(CommandKind.LOOK, arguments.id)
+    )
     if not found.calls:
         return console.print_error(found.sentence)
     if not found.calls[0].fields:

@@ -15,7 +15,7 @@ from bot.explain.replay import FixedClock
 from bot.explain.typed_call import TypedCallError, parse_typed_call
 from bot.policy.authority import Directory, LookupFailedError
 from bot.tools.slack_lookup import CachedDirectory
-from countersign.cli.console import DOTENV, print_error, print_line
+from countersign.cli.console import DOTENV, print_error, print_lines
 from storage.models import Run
 
 _PERSON = re.compile(r"[UW][A-Z0-9]{2,30}|@.{1,80}")
@@ -49,8 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
         _check_person_and_channel(arguments)
         clock = FixedClock(arguments.at) if arguments.at else SystemClock()
         found = read_only_core.build_read_only_core(os.environ, DOTENV, arguments.policy, clock)
-        words = [arguments.tool, *arguments.values]
-        tool, args = parse_typed_call(found.tools, words, found.directory, None)
+        typed = [arguments.tool, *arguments.values]
+        tool, args = parse_typed_call(found.tools, typed, found.directory, None)
         arguments.person = _resolve_person_id(found.directory, arguments.person)
         channel = _resolve_channel_id(found.directory, arguments.channel)
     except TypedCallError as error:
@@ -66,19 +66,11 @@ def run(arguments: argparse.Namespace) -> int:
         updated_at=now,
     )
     readable = not found.record_problem and bool(found.authority.team)
-    for line in explain_call(
-        found.explanation_sources,
-        read_only_core.PlainMentionStyle(found.directory),
-        request,
-        tool,
-        args,
-        sums=readable,
-    ):
-        print_line(line)
-    for line in _format_unread_notes(
-        found, arguments, bool(get_lookups_needed_by_rules(found.policy, tool).spent)
-    ):
-        print_line(line)
+    words = read_only_core.PlainMentionStyle(found.directory)
+    sources = found.explanation_sources
+    print_lines(explain_call(sources, words, request, tool, args, sums=readable))
+    sums = bool(get_lookups_needed_by_rules(found.policy, tool).spent)
+    print_lines(_format_unread_notes(found, arguments, sums))
     return 0
 
 

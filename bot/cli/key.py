@@ -72,8 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise console.UsageError("`key new` needs --for and --tools")
     settings = Settings.load(os.environ, console.DOTENV, reading=True)
     try:
-        for line in _change_keys(arguments, socket_path(settings.database_path)):
-            console.print_line(line)
+        console.print_lines(_change_keys(arguments, socket_path(settings.database_path)))
     except BotUnreachableError as error:
         return console.print_error(f"The bot has to run for that. {error}")
     except BotRefusedError as error:

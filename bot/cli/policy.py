@@ -19,7 +19,7 @@ from bot.explain.suggestions import PolicySuggester, render_suggestions
 from bot.explain.typed_call import TypedCallError
 from bot.policy.evaluation import load_policy_content
 from bot.toml_file import FileProblems, unreadable_file_sentence
-from countersign.cli.console import DOTENV, UsageError, print_error, print_line
+from countersign.cli.console import DOTENV, UsageError, print_error, print_line, print_lines
 from storage import call_history
 
 
@@ -50,8 +50,7 @@ def _run_test(arguments: argparse.Namespace) -> int:
     for index, case, lines in results:
         place = f" ({path}:{problems.get_line(('case', index))})" if lines else ""
         print_line(f"{'WRONG' if lines else 'ok   '} {case.name}{place}")
-        for line in lines:
-            print_line(f"      {line}")
+        print_lines(f"      {line}" for line in lines)
     wrong = sum(bool(lines) for *_, lines in results)
     policy = core.policy.policy
     print_line(f"{len(results) - wrong} ok, {wrong} wrong; {policy.source}, {policy.digest[:8]}")
@@ -68,13 +67,9 @@ def _run_check(arguments: argparse.Namespace) -> int:
     from bot.cli.doctor.doctor import print_checks
 
     nobody = read_only_core.FailingSlackDirectory("a policy is checked without Slack")
-    try:
-        core = read_only_core.build_read_only_core(
-            os.environ, DOTENV, arguments.policy, SystemClock(), nobody
-        )
-    except TypedCallError as error:
-        print_error(error)
-        return read_only_core.BAD_INPUT
+    core = read_only_core.build_read_only_core(
+        os.environ, DOTENV, arguments.policy, SystemClock(), nobody
+    )
     policy = core.policy.policy
     text = f"{policy.source}: {len(policy.rules)} rules, digest {policy.digest[:8]}"
 
@@ -90,17 +85,13 @@ def _run_check(arguments: argparse.Namespace) -> int:
 
 def _run_replay(arguments: argparse.Namespace) -> int:
     """Replay a policy over the recorded calls, and print the result; returns the exit code."""
-    found = read_only_core.open_core_or_print_error("There is nothing to replay", arguments.policy)
-    if isinstance(found, int):
-        return found
+    found = read_only_core.open_core("There is nothing to replay", arguments.policy)
     since = found.clock.now() - (arguments.since or timedelta(days=30))
     written = found.policy.policy.model_copy(update={"asking": frozenset()})
     print_line(f"{written.source}, digest {written.digest[:8]}")
     words = read_only_core.PlainMentionStyle(found.directory)
-    for line in PolicyReplay(found.sources, found.authority, found.tools, words).build_report_lines(
-        since
-    ):
-        print_line(line)
+    replay = PolicyReplay(found.sources, found.authority, found.tools, words)
+    print_lines(replay.build_report_lines(since))
     print_line("")
     print_line(
         f"{found.slack_problem}: nobody and nothing was looked up."
@@ -113,9 +104,7 @@ def _run_replay(arguments: argparse.Namespace) -> int:
 
 def _run_suggest(arguments: argparse.Namespace) -> int:
     """Print the rules that the recorded decisions suggest; returns the exit code."""
-    found = read_only_core.open_core_or_print_error("There is nothing to suggest", arguments.policy)
-    if isinstance(found, int):
-        return found
+    found = read_only_core.open_core("There is nothing to suggest", arguments.policy)
     until = found.clock.now() + timedelta(seconds=1)
     since = until - (arguments.since or timedelta(days=90))
     with found.store.read() as tx:
@@ -130,8 +119,7 @@ def _run_suggest(arguments: argparse.Namespace) -> int:
     print_line("# Nothing is applied. Try them with `countersign policy check` and `policy test`.")
     if found.slack_problem:
         print_line(f"# {found.slack_problem}: nobody and nothing was looked up.")
-    for line in render_suggestions(written, suggester):
-        print_line(line)
+    print_lines(render_suggestions(written, suggester))
     return 0
 
 

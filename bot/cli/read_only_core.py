@@ -25,15 +25,13 @@ from bot.clock import Clock, SystemClock
 from bot.config.settings import Settings, SettingsError
 from bot.config.startup import read_policy
 from bot.explain.explanation import ExplanationSources
-from bot.explain.typed_call import TypedCallError
-from bot.identity import Identity
 from bot.policy.authority import Authority, Directory, LookupFailedError
 from bot.policy.evaluation import CurrentPolicy, PolicyError
 from bot.slack.directory import SlackDirectory
 from bot.toolbox import ToolsError, build_tool_registry
 from bot.tools import Registry
 from bot.tools.slack_lookup import CachedDirectory
-from countersign.cli.console import DOTENV, print_error
+from countersign.cli.console import DOTENV, CommandError
 from countersign.durations import DAY, parse_duration
 from storage.record import ReadOnlyStore
 from storage.store import list_recorded_teams
@@ -154,18 +152,15 @@ class ReadOnlyCore:
         return ExplanationSources(self.sources, self.authority, limits)
 
 
-def open_core_or_print_error(what: str, policy: Path | None = None) -> ReadOnlyCore | int:
+def open_core(what: str, policy: Path | None = None) -> ReadOnlyCore:
     """Return a core that can read the record, with the settings of the environment.
 
-    If it cannot be made or cannot read the record, says so, and returns the exit code.
-    `what`: the beginning of the sentence about an unreadable record.
+    `what`: the beginning of the sentence about an unreadable record. Raises CommandError.
     """
-    try:
-        found = build_read_only_core(os.environ, DOTENV, policy, SystemClock())
-    except TypedCallError as error:
-        print_error(error)
-        return BAD_INPUT
-    return print_error(f"{what}: {found.record_problem}.") if found.record_problem else found
+    found = build_read_only_core(os.environ, DOTENV, policy, SystemClock())
+    if found.record_problem:
+        raise CommandError(f"{what}: {found.record_problem}.")
+    return found
 
 
 def build_read_only_core(
@@ -179,16 +174,16 @@ def build_read_only_core(
 
     With a `directory` that one is asked, and neither Slack nor the record is.
 
-    Raises MistypedError for settings, a policy or tools that cannot be used.
+    Raises CommandError for settings, a policy or tools that cannot be used.
     """
     # what is not known is said where it matters
     logging.getLogger("countersign").addHandler(logging.NullHandler())
     try:
         return _build_core(environ, dotenv_path, policy, clock, directory)
     except (PolicyError, SettingsError) as error:
-        raise TypedCallError("; ".join(error.problems)) from None
+        raise CommandError("; ".join(error.problems), BAD_INPUT) from None
     except ToolsError as error:
-        raise TypedCallError(str(error)) from None
+        raise CommandError(error, BAD_INPUT) from None
 
 
 def _build_core(
@@ -211,9 +206,9 @@ def _build_core(
     client = build_retrying_client(settings) if asks_slack else None
     store = ReadOnlyStore(settings.database_url)
     no_record = "it is not asked" if directory else store.describe_read_problem()
-    identity, no_slack = _look_up_identity(client) if client else (None, "Slack is not configured")
-    if identity is None:
-        identity = Identity("" if no_record else _find_only_team(store), "", "")
+    team, no_slack = _ask_for_team(client) if client else ("", "Slack is not configured")
+    if no_slack and not no_record:
+        team = _find_only_team(store)
     if client and not no_slack:
         directory = SlackDirectory(client, clock)
     directory = directory or FailingSlackDirectory(no_slack)
@@ -227,19 +222,18 @@ def _build_core(
         tools=tools,
         directory=directory,
         policy=CurrentPolicy(written),
-        authority=Authority(directory, identity.team),
+        authority=Authority(directory, team),
         slack_problem=no_slack,
         record_problem=no_record,
     )
 
 
-def _look_up_identity(client: WebClient) -> tuple[Identity | None, str]:
-    """Return who the bot is and ""; None and the reason if Slack does not tell."""
+def _ask_for_team(client: WebClient) -> tuple[str, str]:
+    """Return the id of the bot's workspace and ""; "" and the reason if Slack does not tell."""
     try:
-        me = client.auth_test()
+        return str(client.auth_test()["team_id"]), ""
     except (SlackApiError, *UNREACHABLE) as error:
-        return None, describe_slack_failure(error)
-    return Identity.from_auth_test(me.get), ""
+        return "", describe_slack_failure(error)
 
 
 def _find_only_team(store: ReadOnlyStore) -> str:

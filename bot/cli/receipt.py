@@ -8,10 +8,10 @@ import os
 from datetime import datetime
 
 from bot.approvals.receipts import NoReceiptError, ReceiptWriter
-from bot.cli.read_only_core import ReadOnlyCore, open_core_or_print_error
+from bot.cli.read_only_core import ReadOnlyCore, open_core
 from bot.config.settings import Settings
 from bot.signing_key import get_signing_key
-from countersign.cli.console import DOTENV, UsageError, print_error, print_line
+from countersign.cli.console import DOTENV, CommandError, UsageError, print_error, print_line
 from storage import calls, request_lists
 from storage.digest import KeyFileError
 
@@ -28,10 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print a line of JSON for each decided call; returns the exit code, 1 if there is none."""
     if bool(arguments.id) == arguments.keys:
         raise UsageError("give the id of a request or a call, or --keys")
-    opened = _open_record_for_signing()
-    if isinstance(opened, int):
-        return opened
-    core, writer = opened
+    core, writer = _open_record_for_signing()
     if arguments.keys:
         print_line(json.dumps(writer.build_public_keys()))
         return 0
@@ -51,13 +48,10 @@ def run(arguments: argparse.Namespace) -> int:
 def export_receipts(since: datetime, until: datetime) -> int:
     """Print the receipts of the calls decided in that time, a line each, in order.
 
-    A call that has none is named on standard error with the reason. Returns the exit code, 1 if the
-    record cannot be read.
+    A call that has none is named on standard error with the reason. Returns the exit code; raises
+    CommandError if the record cannot be read.
     """
-    opened = _open_record_for_signing()
-    if isinstance(opened, int):
-        return opened
-    core, writer = opened
+    core, writer = _open_record_for_signing()
     with core.store.read() as tx:
         for call in request_lists.iterate_calls_decided_between(tx, since, until):
             try:
@@ -67,13 +61,11 @@ def export_receipts(since: datetime, until: datetime) -> int:
     return 0
 
 
-def _open_record_for_signing() -> tuple[ReadOnlyCore, ReceiptWriter] | int:
-    """Return what reads the record and what signs receipts; after an error the exit code."""
-    core = open_core_or_print_error("The record cannot be read")
-    if isinstance(core, int):
-        return core
+def _open_record_for_signing() -> tuple[ReadOnlyCore, ReceiptWriter]:
+    """Return what reads the record and what signs receipts; raises CommandError."""
+    core = open_core("The record cannot be read")
     try:
         key = get_signing_key(Settings.load(os.environ, DOTENV, reading=True))
     except (KeyFileError, OSError) as error:
-        return print_error(f"Without its key nothing can be signed: {error}.")
+        raise CommandError(f"Without its key nothing can be signed: {error}.") from error
     return core, ReceiptWriter(key, core.tools)

@@ -12,7 +12,7 @@ from bot.cli import read_only_core
 from bot.cli.request_views import add_json_option, format_json
 from bot.explain.report import Report, compute_report, render_report_lines
 from bot.explain.rule_report import compute_rule_report, render_rule_report_lines
-from countersign.cli.console import print_error, print_line, print_missing_package
+from countersign.cli.console import print_error, print_line, print_lines, print_missing_package
 from storage import call_history
 
 
@@ -42,9 +42,7 @@ def _parse_png_path(text: str) -> Path:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the report, and draw the picture if one is wanted; returns the exit code."""
-    found = read_only_core.open_core_or_print_error("There is nothing to report")
-    if isinstance(found, int):
-        return found
+    found = read_only_core.open_core("There is nothing to report")
     team = found.authority.team
     if not team:
         return print_error(
@@ -61,11 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_line(format_json(asdict(computed) | asdict(rules)))
     else:
-        for line in (
-            *render_report_lines(computed, words),
-            *render_rule_report_lines(rules, words),
-        ):
-            print_line(line)
+        print_lines(render_report_lines(computed, words))
+        print_lines(render_rule_report_lines(rules, words))
     if arguments.picture is None:
         return 0
     titles = {name: tool.title for name, tool in found.tools.tools.items()}

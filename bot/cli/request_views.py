@@ -16,13 +16,13 @@ from typing import Any
 
 from bot.cards import slack_text
 from bot.cards.notices import through_program_suffix
-from bot.cli.read_only_core import PlainMentionStyle, ReadOnlyCore, open_core_or_print_error
+from bot.cli.read_only_core import PlainMentionStyle, ReadOnlyCore, open_core
 from bot.policy.authority import LookupFailedError
 from bot.policy.gates import Approvers
 from bot.terminal import request_reports
 from bot.tools.slack_lookup import CachedDirectory
 from countersign.cli.commands import CommandFunctions
-from countersign.cli.console import print_error, print_line
+from countersign.cli.console import print_error, print_line, print_lines
 from countersign.durations import format_rough_duration
 from storage.calls import AGENT, FORM
 from storage.states import CallStatus
@@ -63,10 +63,8 @@ def run_with_read_only_core(see: Callable[[ReadOnlyCore, PlainMentionStyle], int
 
     Works beside the bot, and without Slack: people are shown by their ids then.
     """
-    found = open_core_or_print_error("The record cannot be read")
-    return (
-        found if isinstance(found, int) else see(found, NamedChannelMentionStyle(found.directory))
-    )
+    found = open_core("The record cannot be read")
+    return see(found, NamedChannelMentionStyle(found.directory))
 
 
 def format_json(value: Any) -> str:
@@ -116,8 +114,7 @@ def run_pending(arguments: argparse.Namespace) -> int:
             print_line(format_json(listed))
             return 0
         for each in listed:
-            for line in _format_waiting_call(each, words, now):
-                print_line(line)
+            print_lines(_format_waiting_call(each, words, now))
         if not listed:
             print_line("Nothing waits.")
         return 0
@@ -128,7 +125,7 @@ def run_pending(arguments: argparse.Namespace) -> int:
 def _format_waiting_call(
     each: request_reports.WaitingCallReport, words: PlainMentionStyle, now: datetime
 ) -> Iterator[str]:
-    yield f"{each.id}  {slack_text.show_hidden_characters(' '.join(each.effect.split()))}"
+    yield f"{each.id}  {words.quote_text(each.effect)}"
     until = "starts" if each.starts_at else "decide by"
     due = (
         f"; {until} {slack_text.format_in_utc(each.deadline)} "
@@ -184,12 +181,10 @@ def run_show(arguments: argparse.Namespace) -> int:
         if arguments.json:
             print_line(format_json(told))
             return 0
-        for line in _format_request(told, words):
-            print_line(line)
+        print_lines(_format_request(told, words))
         for call in told.calls:
             print_line("")
-            for line in _format_call(call, words, told):
-                print_line(line)
+            print_lines(_format_call(call, words, told))
         return 0
 
     return run_with_read_only_core(see)
@@ -215,7 +210,7 @@ def _describe_due_time(call: request_reports.CallReport, at: datetime) -> str:
 def _format_call(
     call: request_reports.CallReport, words: PlainMentionStyle, of: request_reports.RequestReport
 ) -> Iterator[str]:
-    yield f"{call.id}  {_format_on_one_line(call.effect)}: {call.status}"
+    yield f"{call.id}  {words.quote_text(call.effect)}: {call.status}"
     for label, text in call.arguments.items():
         yield from _format_labelled_text(label, text)
     yield from _format_labelled_text("Preview", call.preview)
@@ -232,13 +227,13 @@ def _format_call(
     for each in call.revisions:
         writers = _PROGRAMS if of.client else _WRITERS
         by = writers.get(each.author) or words.format_person(each.author)
-        effect = f": {_format_on_one_line(each.effect)}" if len(call.revisions) > 1 else ""
+        effect = f": {words.quote_text(each.effect)}" if len(call.revisions) > 1 else ""
         yield (
             f"    Revision {each.number} by {by}, {slack_text.format_in_utc(each.at)}, "
             f"#{each.digest[:8]}{effect}"
         )
     for vote in call.votes:
-        said = f": “{_format_on_one_line(vote.words)}”" if vote.words else ""
+        said = f": “{words.quote_text(vote.words)}”" if vote.words else ""
         by = (
             f" for {words.format_person(vote.represented_person)}"
             if vote.represented_person
@@ -272,10 +267,6 @@ def _format_labelled_text(label: str, text: str) -> Iterator[str]:
     elif lines:
         yield f"    {slack_text.show_hidden_characters(label)}:"
         yield from (f"        {line}" for line in lines)
-
-
-def _format_on_one_line(text: str) -> str:
-    return slack_text.show_hidden_characters(" ".join(text.split()))
 
 
 SHOW = CommandFunctions(add_show_arguments, run_show)

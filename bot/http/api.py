@@ -27,6 +27,7 @@ from bot.http.api_gate import ApiKeyMiddleware, ApiWithDescribedProblems, Key
 from bot.http.api_routes import ApiRoutes
 from bot.http.ask_route import RequestWatcher
 from countersign.durations import parse_duration
+from countersign.request import RequestStatus
 from storage.record import Store
 from storage.store import is_temporary_database_error
 
@@ -222,9 +223,9 @@ def _get_answer_timeout(scope: Scope) -> float:
 
 KEPT = 15  # seconds between two signs of life on a line that waits
 QUIET = 900  # seconds that a tool may take before people are asked how it ended
-ASKED = (api_bodies.ShownStatus.PREPARING, api_bodies.ShownStatus.PENDING)
-OPEN = (*ASKED, api_bodies.ShownStatus.APPROVED)
-MAY = (api_bodies.ShownStatus.APPROVED, api_bodies.ShownStatus.RUNNING)
+ASKED = (RequestStatus.PREPARING, RequestStatus.PENDING)
+OPEN = (*ASKED, RequestStatus.APPROVED)
+MAY = (RequestStatus.APPROVED, RequestStatus.RUNNING)
 NOT_HEARD = "Claude Code does not say how it went."
 STOPPED = "Countersign was stopped while people decided; ask again in a minute."
 _WAIT = re.compile(r"wait=(\d{1,4})", re.ASCII)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
-from enum import StrEnum
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
+from countersign.request import RequestStatus
 from storage.states import CallStatus
 
 if TYPE_CHECKING:
@@ -101,25 +101,6 @@ def build_retry_later_problem(
 
 
 JsonObject = dict[str, Any]
-
-
-class ShownStatus(StrEnum):
-    """Where a request stands, as programs are told it."""
-
-    PREPARING = "preparing"  # nobody has been asked yet
-    PENDING = "pending"  # people are asked
-    APPROVED = "approved"  # it may run; a handed-over call may be claimed
-    REJECTED = "rejected"  # a person said no
-    EXPIRED = "expired"  # nobody decided in time
-    CANCELLED = "cancelled"  # it was taken back
-    REFUSED = "refused"  # the policy forbids it, or it could not be asked
-    INVALIDATED = "invalidated"  # the tool is no longer what was shown
-    SUPERSEDED = "superseded"  # something else is asked in its place
-    RUNNING = "running"  # it is being executed; a handed-over call has been claimed
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    UNKNOWN = "unknown"  # it began, and nobody knows how it ended; people may say
-    ANSWERED = "answered"  # a question: somebody answered
 
 
 Line = Annotated[str, Field(max_length=200)]
@@ -278,7 +259,7 @@ class RequestShown(BaseModel):
     model_config = ConfigDict(title="Request")
 
     id: str
-    status: ShownStatus
+    status: RequestStatus
     tool: str = Field(description="The tool, or the action's name.")
     title: str
     effect: str = Field(description="What it does, in a sentence, with the arguments as they are.")
@@ -360,6 +341,6 @@ def should_program_keep_waiting(request: RequestShown) -> bool:
 
     A handed-over call that is approved waits for the program; any other runs by itself.
     """
-    if request.status is ShownStatus.APPROVED:
+    if request.status is RequestStatus.APPROVED:
         return not request.handed_over
-    return request.status in (ShownStatus.PREPARING, ShownStatus.PENDING, ShownStatus.RUNNING)
+    return request.status in (RequestStatus.PREPARING, RequestStatus.PENDING, RequestStatus.RUNNING)

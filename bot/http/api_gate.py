@@ -182,6 +182,8 @@ class ApiKeyChecker:
 
     def check_not_revoked(self, key: programs.ProgramApiKey) -> None:
         """Raise ProblemError if a key has been revoked since it was authenticated."""
+        if key.is_bot_account:
+            return  # it cannot be
         with self._store.read() as tx:
             now = programs.find_api_key(tx, key.id)
         if now is None or now.revoked_at:
@@ -193,8 +195,10 @@ class ApiKeyChecker:
         """Raise ProblemError if the key has made all the requests that it may make in an hour.
 
         A request repeated with the same `idempotency` is not counted again; with `while_open`, only
-        if the earlier one has not ended.
+        if the earlier one has not ended. The bot's own account has no limit.
         """
+        if key.is_bot_account:
+            return
         now = self._clock.now()
         with self._store.read() as tx:
             asked = programs.has_request_with_idempotency_key
@@ -330,10 +334,7 @@ def _build_too_long_problem(most: int = MOST) -> ProblemError:
 
 def check_json_body(body: bytes, headers: Headers) -> None:
     """Raise ProblemError unless the body is uncompressed, unambiguous JSON without U+0000."""
-    if (
-        headers.get("content-encoding", "identity") != "identity"
-        or _get_media_type(headers) != JSON
-    ):
+    if headers.get("content-encoding", "identity") != "identity" or get_media_type(headers) != JSON:
         raise ProblemError(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"The body must be {JSON}, without compression."
         )
@@ -347,7 +348,8 @@ def check_json_body(body: bytes, headers: Headers) -> None:
         raise ProblemError(HTTPStatus.BAD_REQUEST, "The body contains the character U+0000.")
 
 
-def _get_media_type(headers: Headers) -> str:
+def get_media_type(headers: Headers) -> str:
+    """Return the type of a request's body in lower case, without parameters; "" for none."""
     return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 

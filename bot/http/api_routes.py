@@ -14,6 +14,7 @@ from fastapi import APIRouter, Body, Header, Path, Query, Request, Response
 
 from bot.http import api_bodies
 from bot.http.api_gate import Key, build_openapi_problem_responses
+from countersign.request import RequestStatus
 from storage.programs import ProgramApiKey
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ class ApiRoutes:
         self,
         key: Key,
         status: Annotated[
-            list[api_bodies.ShownStatus] | None,
+            list[RequestStatus] | None,
             Query(description="Only those; may be given several times."),
         ] = None,
         limit: Annotated[int, Query(ge=1, le=100, description="So many at most.")] = 50,

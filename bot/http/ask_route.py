@@ -28,6 +28,7 @@ from bot.tools import Effect
 from bot.tools.handed_over import HandedOverAction, HandedOverActionError
 from bot.tools.names import SlackIdKind, SlackIdResolver
 from bot.tools.person_question import ASK_PERSON
+from countersign.request import RequestStatus
 from storage import programs as program_requests
 from storage import runs, webhooks
 from storage.record import Store
@@ -221,7 +222,7 @@ class ProgramRequestService:
         self,
         key: ProgramApiKey,
         after: str,
-        statuses: Collection[api_bodies.ShownStatus],
+        statuses: Collection[RequestStatus],
         most: int,
     ) -> api_bodies.RequestsShown:
         """Return at most `most` requests of this key, newest first, that have one of `statuses`.
@@ -294,7 +295,7 @@ class ProgramRequestService:
         asked = self.get_request(key, run_id)
         is_taken_back = asked.cancel()
         found = api_bodies.build_request_shown(asked.load_status())
-        if not is_taken_back and found.status is not api_bodies.ShownStatus.CANCELLED:
+        if not is_taken_back and found.status is not RequestStatus.CANCELLED:
             why = "It has ended or is being executed, so it cannot be taken back."
             raise api_bodies.ProblemError(HTTPStatus.CONFLICT, why, about="statuses")
         return found

@@ -15,8 +15,13 @@ from typing import Any
 from uuid import uuid4
 
 from bot.cards.field_values import is_same_json
-from bot.http.api_bodies import ActionSent, RequestShown, ShownStatus
-from countersign.request import escape_braces, find_request_error, parse_request
+from bot.http.api_bodies import ActionSent, RequestShown
+from countersign.request import (
+    RequestStatus,
+    escape_braces,
+    find_request_error,
+    parse_request,
+)
 from countersign.schema import infer_schema_from_values
 
 MOST_NAME, MOST_TITLE, MOST_WHY, MOST_SAID = 64, 80, 200, 300  # characters
@@ -174,7 +179,7 @@ def describe_denial(found: RequestShown, *, taken_back: bool) -> str:
 
     `taken_back`: a cancelled one was cancelled because nobody had decided in time.
     """
-    if taken_back and found.status is ShownStatus.CANCELLED:
+    if taken_back and found.status is RequestStatus.CANCELLED:
         return "Nobody approved it in time."
     trouble = find_request_error(parse_request(found.model_dump(mode="json")))
     return str(trouble) if trouble else "It was done before, and is not done again."

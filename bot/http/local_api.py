@@ -48,18 +48,6 @@ class BotAccountKeyChecker(ApiKeyChecker):
             super().get_authenticated_key(headers) if headers else build_bot_account_key(self._team)
         )
 
-    def check_not_revoked(self, key: ProgramApiKey) -> None:
-        """Raise ProblemError if a key was revoked since its check; the account's cannot be."""
-        if not key.is_bot_account:
-            super().check_not_revoked(key)
-
-    def check_hourly_limit(
-        self, key: ProgramApiKey, idempotency: str, *, while_open: bool = False
-    ) -> None:
-        """Raise ProblemError if a key has used up its hour's requests; the account has no limit."""
-        if not key.is_bot_account:
-            super().check_hourly_limit(key, idempotency, while_open=while_open)
-
 
 class SocketApiServer:
     """The server at the bot's socket; one per process, created at the first connection."""

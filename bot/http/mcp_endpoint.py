@@ -11,7 +11,6 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from ipaddress import ip_address
@@ -36,11 +35,12 @@ from countersign.mcp_proxy.held_calls import (
     TOOLS,
     HeldCallRunner,
     ProgressSender,
-    ProxyOwnTools,
-    RequestWaiter,
     StillPendingError,
+    build_progress_sender,
+    build_text_result,
+    call_own_tool,
 )
-from countersign.request import CountersignError, NotAllowed, Request, find_request_error
+from countersign.request import CountersignError, NotAllowed, Request
 
 if TYPE_CHECKING:
     from bot.core import Core
@@ -64,16 +64,6 @@ Context = ServerRequestContext[Any]
 ListTools = Callable[[str], Iterable[types.Tool]]
 
 
-@dataclass(frozen=True, slots=True)
-class _HostSession:
-    """One API key with the channel and requester that it asks for, and its waiting calls."""
-
-    countersign: Countersign
-    request_options: Mapping[str, str]  # channel, requester
-    held_calls: HeldCallRunner
-    people: ProxyOwnTools
-
-
 class McpToolServer:
     """The MCP server's answers to hosts, in one event loop: lists of tools, and calls."""
 
@@ -86,7 +76,7 @@ class McpToolServer:
         self._url = url
         self._is_stopping = is_stopping
         self._listed = listed
-        self._callers: OrderedDict[tuple[str, ...], _HostSession] = OrderedDict()
+        self._callers: OrderedDict[tuple[str, ...], HeldCallRunner] = OrderedDict()
         self._lock = threading.Lock()
 
     def build_server(self) -> Server[Any]:
@@ -102,13 +92,13 @@ class McpToolServer:
         self, context: Context, _: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         found = await to_thread.run_sync(partial(self._listed, _get_api_key(context)))
-        return types.ListToolsResult(tools=[*found, *TOOLS])
+        return types.ListToolsResult(tools=[*found, *TOOLS.values()])
 
     async def _handle_call_tool(
         self, context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         """Answer a call, or tell the host to make it again if this process ends before that."""
-        found = _build_error_result(STOPPING)
+        found = build_text_result(STOPPING, is_error=True)
         async with create_task_group() as both:
 
             async def look() -> None:
@@ -124,31 +114,24 @@ class McpToolServer:
     async def _run_tool_call(
         self, context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        given, told = dict(params.arguments or {}), 0
-
-        async def tell(words: str) -> None:
-            nonlocal told
-            told += 1
-            await context.session.report_progress(float(told), None, f"{params.name} {words}")
-
+        given, tell = dict(params.arguments or {}), build_progress_sender(context, params.name)
         try:
-            caller = self._get_host_session(
+            held_calls = self._get_held_calls(
                 _get_api_key(context), _read_request_options(context, params)
             )
-            if params.name in {each.name for each in TOOLS}:
-                return await caller.people.call(params.name, given, tell)
-            return await _ask_people_for_call(caller, params.name, given, tell)
+            if params.name in TOOLS:
+                return await call_own_tool(held_calls, params.name, given, tell)
+            return await _ask_people_for_call(held_calls, params.name, given, tell)
         except (StillPendingError, CountersignError) as refusal:
-            return _build_error_result(str(refusal))
+            return build_text_result(str(refusal), is_error=True)
 
-    def _get_host_session(self, key: str, around: dict[str, str]) -> _HostSession:
+    def _get_held_calls(self, key: str, around: dict[str, str]) -> HeldCallRunner:
+        """Return the calls that this key has made in this name and place."""
         name = (key, *(around.get(each, "") for each in WHERE))
         with self._lock:
             found = self._callers.pop(name, None)
             if found is None:
-                countersign = Countersign(self._url, key)
-                held = HeldCallRunner(countersign, around, HOLD, PLACE)
-                found = _HostSession(countersign, around, held, ProxyOwnTools(held))
+                found = HeldCallRunner(Countersign(self._url, key), around, HOLD, PLACE)
             self._callers[name] = found
             while len(self._callers) > MOST_KEYS:
                 self._callers.popitem(last=False)
@@ -156,34 +139,23 @@ class McpToolServer:
 
 
 async def _ask_people_for_call(
-    caller: _HostSession, tool: str, given: Mapping[str, Any], told: ProgressSender
+    held_calls: HeldCallRunner, tool: str, given: Mapping[str, Any], told: ProgressSender
 ) -> types.CallToolResult:
     """Ask people for a call of one of the bot's own tools; return its result once it has run."""
     arguments = {name: value for name, value in given.items() if name != WHY}
-    host_calls = caller.held_calls.host_calls
-    call = host_calls.find_or_add_host_call(tool, arguments)
-    around = {**caller.request_options, "run": call.run, "reason": str(given.get(WHY) or "")}
-    ask = partial(caller.countersign.open_request, tool, arguments, **around)
-    with host_calls.forget_call_when_answered(call):
-        request = await host_calls.get_or_create_request(call, ask)
-        patience = RequestWaiter(caller.countersign, HOLD, told)
-        request = await patience.wait_for_request_end(request, "waits for people", NOT_YET)
-        if trouble := find_request_error(request):
-            raise trouble
+    reason = str(given.get(WHY) or "")
+    ask = partial(held_calls.countersign.open_request, tool, arguments, reason=reason)
+    request = await held_calls.ask_until_end(
+        tool, arguments, ask, told, says="waits for people", still=NOT_YET
+    )
     return _build_call_result(request)
-
-
-def _build_error_result(sentence: str) -> types.CallToolResult:
-    content = types.TextContent(type="text", text=sentence)
-    return types.CallToolResult(content=[content], is_error=True)
 
 
 def _build_call_result(request: Request) -> types.CallToolResult:
     is_text = isinstance(request.result, str)
     text = request.result if is_text else json.dumps(request.result, ensure_ascii=False)
     structured = request.result if isinstance(request.result, dict) else None
-    content = types.TextContent(type="text", text=text)
-    return types.CallToolResult(content=[content], structured_content=structured)
+    return build_text_result(text).model_copy(update={"structured_content": structured})
 
 
 def _get_api_key(context: Context) -> str:

@@ -23,10 +23,12 @@ from slack_bolt import App, BoltRequest
 from slack_bolt.adapter.starlette.handler import to_starlette_response
 from slack_sdk.signature import Clock as UnixClock
 from slack_sdk.signature import SignatureVerifier
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 
 from bot.clock import Clock, get_machine_time
+from bot.http.api_gate import JSON, get_media_type
 from bot.signals import UnacknowledgedDeliveries
 from bot.slack.client import is_own_event
 
@@ -102,12 +104,6 @@ class SignatureChecker:
             if signature in self._seen:
                 self._seen[signature] = self._seen[signature][0], SignedRequestStatus.ACKNOWLEDGED
 
-    @property
-    def remembered_signature_count(self) -> int:
-        """Return how many signatures are remembered."""
-        with self._lock:
-            return len(self._seen)
-
     def forget_signature(self, signature: str) -> None:
         """Forget a signature, so that its request, which failed, may be sent again."""
         with self._lock:
@@ -119,7 +115,6 @@ MOST = 2 * 1024 * 1024  # bytes of one body: Slack's views have 250 kB, as forms
 READ = 3.0  # seconds for a body to come; Slack waits no longer for the acknowledgement
 AT_ONCE = 40  # requests that are dealt with at once; others wait for their turn
 FIELDS = 100  # of one form; a slash command has about fifteen
-JSON = "application/json"
 KINDS = (JSON, "application/x-www-form-urlencoded")
 TIMESTAMP, SIGNATURE = "x-slack-request-timestamp", "x-slack-signature"
 ONCE = (TIMESTAMP, SIGNATURE, "content-type", "content-length", "content-encoding")
@@ -179,7 +174,7 @@ class SlackEndpoint:
         headers = request.headers
         if any(len(headers.getlist(each)) > 1 for each in ONCE):
             raise _RequestRefusedError(HTTPStatus.BAD_REQUEST)
-        if _get_media_type(headers.get("content-type", "")) not in KINDS:
+        if get_media_type(headers) not in KINDS:
             raise _RequestRefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
         if headers.get("content-encoding", "identity") != "identity":
             raise _RequestRefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
@@ -219,7 +214,7 @@ class SlackEndpoint:
         with self._arrivals.track_unacknowledged_delivery():
             if not self.is_open:  # closed meanwhile
                 raise _RequestRefusedError(HTTPStatus.SERVICE_UNAVAILABLE)
-            payload = _parse_payload(body, headers["content-type"])
+            payload = _parse_payload(body, get_media_type(Headers(headers)))
             if is_own_event(payload, self._own):
                 return Response()
             if payload.get("type") == LIMITED:
@@ -232,9 +227,9 @@ class SlackEndpoint:
 
 
 def _parse_payload(body: str, kind: str) -> dict[str, Any]:
-    """Return the payload in a body of that content type; refuses what is not an object."""
+    """Return the payload in a body of that media type; refuses what is not an object."""
     try:
-        if _get_media_type(kind) == JSON:
+        if kind == JSON:
             found = json.loads(body)
         else:
             fields = dict(parse_qsl(body, keep_blank_values=True, max_num_fields=FIELDS))
@@ -244,11 +239,6 @@ def _parse_payload(body: str, kind: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise _RequestRefusedError(HTTPStatus.BAD_REQUEST)
     return found
-
-
-def _get_media_type(content_type: str) -> str:
-    """Return the content type in lower case, without parameters."""
-    return content_type.partition(";")[0].strip().lower()
 
 
 async def _read_body(request: Request) -> str:

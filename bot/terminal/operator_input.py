@@ -71,7 +71,7 @@ def build_dialog_submission_delivery(
         ),
         "state": {"values": state},
     }
-    return _build_delivery(DeliveryKind.SUBMISSION, {"view": view}, run, person)
+    return _build_delivery(DeliveryKind.SUBMISSION, {"view": view}, run, run.team, person)
 
 
 def build_click_delivery(
@@ -79,7 +79,7 @@ def build_click_delivery(
 ) -> Delivery:
     """Return the delivery of a button that `person` has clicked."""
     clicked = {"action_id": action, "value": button_codec.encode_button_value(target)}
-    return _build_delivery(DeliveryKind.ACTION, {"actions": [clicked]}, run, person)
+    return _build_delivery(DeliveryKind.ACTION, {"actions": [clicked]}, run, run.team, person)
 
 
 def build_chat_message_delivery(
@@ -87,26 +87,19 @@ def build_chat_message_delivery(
 ) -> Delivery:
     """Return the delivery of a message to the agent, in the thread of `run` or in a new one."""
     event = {"text": words, "ts": f"{at.timestamp():.6f}"}
+    return _build_delivery(DeliveryKind.TYPED, {"event": event}, run, team, person)
+
+
+def _build_delivery(
+    kind: DeliveryKind, body: Mapping[str, Any], run: Run | None, team: str, person: str
+) -> Delivery:
     return Delivery(
         key=f"terminal:{new_id()}",
-        kind=DeliveryKind.TYPED,
+        kind=kind,
         team=team,
         user=person,
         channel=run.channel if run else "",
         thread_ts=run.thread_ts if run else "",
-        body=json.dumps({"event": event}, ensure_ascii=False),
-        surface=Surface.TERMINAL,
-    )
-
-
-def _build_delivery(kind: DeliveryKind, body: Mapping[str, Any], run: Run, person: str) -> Delivery:
-    return Delivery(
-        key=f"terminal:{new_id()}",
-        kind=kind,
-        team=run.team,
-        user=person,
-        channel=run.channel,
-        thread_ts=run.thread_ts,
         body=json.dumps(body, ensure_ascii=False),
         surface=Surface.TERMINAL,
     )

@@ -110,40 +110,53 @@ class Countersign:
 
         Raises NotAllowed, Unreachable, and ValueError or TypeError for arguments that are not JSON.
         """
-        return self._post_request(
-            what, arguments, replace(get_current_circumstances(), **circumstances), deadline
-        )
+        return self._post_call(what, arguments, deadline, circumstances)
 
     def open_request(
         self, what: str | OwnAction, arguments: Mapping[str, Any], **circumstances: str
     ) -> Request:
         """Ask as `request` does, but make a new request if the earlier one of the run has ended."""
-        around = replace(get_current_circumstances(), **circumstances)
-        return self._post_request(what, arguments, around, None, while_open=True)
+        return self._post_call(what, arguments, None, circumstances, while_open=True)
 
-    def _post_request(
+    def _post_call(
         self,
         what: str | OwnAction,
         arguments: Mapping[str, Any],
-        around: RequestCircumstances,
         deadline: Seconds | None,
+        circumstances: Mapping[str, str],
         *,
         while_open: bool = False,
     ) -> Request:
-        own = isinstance(what, OwnAction)
-        body: dict[str, Any] = {
-            **({"action": what.to_json()} if isinstance(what, OwnAction) else {"tool": what}),
-            "arguments": dict(arguments),
-            **_build_origin_fields(around),
-            **({"reason": around.reason} if around.reason else {}),
-            **({"while_open": True} if while_open else {}),
-        }
+        around = replace(get_current_circumstances(), **circumstances)
+        body: dict[str, Any] = {"arguments": dict(arguments)}
+        if isinstance(what, OwnAction):
+            body["action"], named = what.to_json(), f"own {what.name}"
+        else:
+            body["tool"] = named = what
+        if around.reason:
+            body["reason"] = around.reason
         if deadline is not None:
             body["deadline_seconds"] = max(1, round(deadline))
-        name = what.name if isinstance(what, OwnAction) else what
-        named = f"{'own ' if own else ''}{name}{around.call and ' '}{around.call}"
-        key = build_idempotency_key(around.run, named, arguments)
-        return _parse_request_answer(self._wire.post(REQUESTS, body, key=key))
+        named += f" {around.call}" if around.call else ""
+        return self._post(REQUESTS, body, around, named, arguments, while_open=while_open)
+
+    def _post(
+        self,
+        path: str,
+        body: dict[str, Any],
+        around: RequestCircumstances,
+        named: str,
+        asked: Mapping[str, Any],
+        *,
+        while_open: bool,
+    ) -> Request:
+        """Post what is asked; in one run, the same `named` and `asked` are one request."""
+        origin = {"requester": around.requester, "channel": around.channel}
+        body |= {name: text for name, text in origin.items() if text}  # else the key decides
+        if while_open:
+            body["while_open"] = True
+        key = build_idempotency_key(around.run, named, asked)
+        return _parse_request_answer(self._wire.post(path, body, key=key))
 
     def get_request(self, request_id: str, wait: Seconds = 0.0) -> Request:
         """Return a request's current state, after waiting up to `wait` seconds (60 at most).
@@ -151,7 +164,7 @@ class Countersign:
         It waits for a decision, and then for the end of a call that has begun or that Countersign
         runs.
         """
-        return self._get_request_at(REQUESTS, request_id, wait)
+        return self._look(request_id, wait)
 
     def wait(
         self,
@@ -165,21 +178,15 @@ class Countersign:
         `seconds` None: wait as long as it takes. Once `given_up` is set, raises GivenUp within a
         minute.
         """
-        return self._wait_until(REQUESTS, request_id, seconds, given_up, IS_DECIDED)
+        return self._wait_until(request_id, IS_DECIDED, seconds, given_up)
 
     def ended(self, request_id: str, seconds: Seconds | None = None) -> Request:
         """Return the request once it has ended, or in its current state after `seconds`."""
-        return self._wait_until(REQUESTS, request_id, seconds, None, HAS_ENDED)
+        return self._wait_until(request_id, HAS_ENDED, seconds)
 
     def wait_while_running(self, request_id: str) -> Request:
         """Return the request as soon as its status is not RUNNING; wait without a time limit."""
-        return self._wait_until(
-            REQUESTS,
-            request_id,
-            None,
-            None,
-            lambda found: found.status is not RequestStatus.RUNNING,
-        )
+        return self._wait_until(request_id, lambda found: found.status is not RequestStatus.RUNNING)
 
     def claim(
         self, request_id: str, claimant: str = "", *, patience: Seconds = PATIENCE
@@ -256,23 +263,19 @@ class Countersign:
 
         If the same question of the same run has ended, a new one is asked.
         """
-        return self._post_question(
-            question, replace(get_current_circumstances(), **circumstances), while_open=True
-        )
+        return self._post_question(question, circumstances, while_open=True)
 
     def _post_question(
         self,
         question: str | Mapping[str, Any],
-        around: RequestCircumstances,
+        circumstances: Mapping[str, str],
         *,
         while_open: bool = False,
     ) -> Request:
+        around = replace(get_current_circumstances(), **circumstances)
         asked = {"question": question} if isinstance(question, str) else dict(question)
-        body: dict[str, Any] = {"question": asked, **_build_origin_fields(around)}
-        if while_open:
-            body["while_open"] = True
-        key = build_idempotency_key(around.run, "a question", asked)
-        return _parse_request_answer(self._wire.post(QUESTIONS, body, key=key))
+        body = {"question": asked}
+        return self._post(QUESTIONS, body, around, "a question", asked, while_open=while_open)
 
     def send_hook_input(
         self, hook_input: Mapping[str, Any], *, look: Seconds = LONGEST_LOOK, **terms: str
@@ -301,36 +304,24 @@ class Countersign:
         as it takes. Raises Expired if nobody answers in time, Rejected if the person cannot answer,
         NotAllowed and Unreachable.
         """
-        request = self._post_question(
-            question, replace(get_current_circumstances(), **circumstances)
-        )
-        request = self._wait_until(QUESTIONS, request.id, seconds, None, HAS_ENDED)
+        request = self.ended(self._post_question(question, circumstances).id, seconds)
         if not request.is_decided:
             raise Expired("Nobody has answered yet.", request)
         if trouble := find_request_error(request):
             raise trouble
         return request.result
 
-    def _get_request_at(
-        self,
-        where: str,
-        request_id: str,
-        wait: Seconds,
-        patience: Seconds | None = PATIENCE,
-    ) -> Request:
+    def _look(self, request_id: str, wait: Seconds, patience: Seconds | None = PATIENCE) -> Request:
         wait = min(max(wait, 0.0), LONGEST_LOOK)
-        path = f"{where}/{quote(request_id, safe='')}"
-        return _parse_request_answer(
-            self._wire.get(f"{path}?wait={int(wait)}", waits=wait, patience=patience)
-        )
+        path = f"{REQUESTS}/{quote(request_id, safe='')}?wait={int(wait)}"
+        return _parse_request_answer(self._wire.get(path, waits=wait, patience=patience))
 
     def _wait_until(
         self,
-        where: str,
         request_id: str,
-        seconds: Seconds | None,
-        given_up: threading.Event | None,
         enough: Callable[[Request], bool],
+        seconds: Seconds | None = None,
+        given_up: threading.Event | None = None,
     ) -> Request:
         stop, heard_at = given_up or threading.Event(), time.monotonic()
         until = float("inf") if seconds is None else heard_at + seconds
@@ -341,7 +332,7 @@ class Countersign:
             is_first = found is None  # what somebody else runs is only looked at, not waited for
             wait = 0.0 if is_first else min(longest, until - asked_at)
             try:
-                found = self._get_request_at(where, request_id, wait, None)
+                found = self._look(request_id, wait, None)
                 heard_at = time.monotonic()
                 if is_first and not enough(found):
                     continue
@@ -368,12 +359,6 @@ def generate_claimant_id() -> str:
 
 def _build_action_path(request_id: str, act: str) -> str:
     return f"{REQUESTS}/{quote(request_id, safe='')}/{act}"
-
-
-def _build_origin_fields(around: RequestCircumstances) -> dict[str, str]:
-    """Return requester and channel for the API; an empty one is left out, so the key decides."""
-    found = {"requester": around.requester, "channel": around.channel}
-    return {name: text for name, text in found.items() if text}
 
 
 def _parse_request_answer(said: Any) -> Request:

@@ -88,8 +88,12 @@ class ClaimedGatedCall:
                 self._client.claim(self.request.id, self.claimant, patience=self._lease / 2)
 
     def report_outcome(self, *, succeeded: bool, result: Any) -> None:
-        """Report how the call went; a report that fails is logged, and people are asked instead."""
-        said = convert_result_to_json(result) if succeeded else f"{type(result).__name__}: {result}"
+        """Report how the call went; a report that fails is logged, and people are asked instead.
+
+        `result`: any value, or the exception with which the call ended.
+        """
+        failed = isinstance(result, Exception)
+        said = f"{type(result).__name__}: {result}" if failed else convert_result_to_json(result)
         try:
             self._client.report(self.request.id, self.claimant, succeeded=succeeded, result=said)
         except CountersignError as error:

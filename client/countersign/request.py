@@ -15,24 +15,23 @@ class RequestStatus(StrEnum):
 
     PREPARING = "preparing"  # nobody has been asked yet
     PENDING = "pending"  # people decide
-    APPROVED = "approved"
+    APPROVED = "approved"  # it may run; a handed-over call may be claimed
     REJECTED = "rejected"
-    EXPIRED = "expired"
+    EXPIRED = "expired"  # nobody decided in time
     CANCELLED = "cancelled"
-    REFUSED = "refused"  # by policy
-    INVALIDATED = "invalidated"
-    SUPERSEDED = "superseded"
-    RUNNING = "running"  # somebody has taken it
-    ENTRUSTED = "entrusted"  # a sub-agent works on it
+    REFUSED = "refused"  # by policy, or it could not be asked
+    INVALIDATED = "invalidated"  # the tool is no longer what was shown
+    SUPERSEDED = "superseded"  # something else is asked in its place
+    RUNNING = "running"  # it is being executed; a handed-over call has been claimed
     SUCCEEDED = "succeeded"
     FAILED = "failed"
-    UNKNOWN = "unknown"  # it was begun, and nobody knows how it ended
+    UNKNOWN = "unknown"  # it was begun, and nobody knows how it ended; people may say
     ANSWERED = "answered"  # a question
 
 
 S = RequestStatus
 UNDECIDED = frozenset({S.PREPARING, S.PENDING})
-UNENDED = UNDECIDED | {S.APPROVED, S.RUNNING, S.ENTRUSTED, S.UNKNOWN}
+UNENDED = UNDECIDED | {S.APPROVED, S.RUNNING, S.UNKNOWN}
 DECLINED = frozenset({S.REJECTED, S.REFUSED, S.CANCELLED, S.INVALIDATED, S.SUPERSEDED})
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
+import anyio
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -12,6 +14,9 @@ from bot.approvals.receipts import ReceiptWriter
 from countersign import Countersign, NotVerified, countersigned, receipts
 from countersign.cli.ask import ExitCode
 from countersign.cli.commands import main
+from countersign.mcp_proxy.held_calls import HeldCallRunner, HeldOutcome
+from countersign.request import Does, OwnAction
+from countersign.schema import infer_schema_from_values
 from storage.states import CallStatus
 from tests.client.shop import Shop, ended, key_for
 
@@ -36,10 +41,10 @@ def others(tmp_path: Path) -> Path:
     return path
 
 
-def client_of(shop: Shop, keys: Path, approvers: int = 1) -> Countersign:
+def client_of(shop: Shop, keys: Path, approvers: int = 1, name: str = "program") -> Countersign:
     web = shop.harness.app.endpoints.web
     assert web is not None
-    key = key_for(shop.harness, f"verifies-{keys.stem}-{approvers}", "*")
+    key = key_for(shop.harness, f"{name}-{keys.stem}-{approvers}", "*")
     return Countersign(web.url, key, verify=keys, approvers=approvers)
 
 
@@ -82,6 +87,30 @@ def test_too_few_approvers_let_nothing_run(shop: Shop, keys: Path) -> None:
     with pytest.raises(NotVerified, match="1 person has approved it, and 2 are needed"):
         ended(future)
     assert "7.3" not in RAN
+
+
+def test_a_call_of_an_mcp_host_is_checked_as_well(shop: Shop, keys: Path, others: Path) -> None:
+    """`mcp-proxy` with COUNTERSIGN_VERIFY claims as a decorated function does."""
+    schema = infer_schema_from_values({"version": "7.7"})
+    action = OwnAction("deploy", "Deploy", "Deploy {version}", Does.WRITE, schema)
+
+    async def tell(_words: str) -> None: ...
+
+    async def run(arguments: dict[str, str]) -> HeldOutcome[str]:
+        RAN.append(arguments["version"])
+        return HeldOutcome("out", True, "out")
+
+    for path, version in ((keys, "7.7"), (others, "7.8")):
+        held = HeldCallRunner(client_of(shop, path, name="host"), {"channel": "C0SUPPORT"}, 30.0)
+        call = partial(held.run_after_approval, action, {"version": version}, run, tell)
+        future = shop.begin(anyio.run, call)
+        shop.approve(f"Deploy {version}")
+        if path is keys:
+            assert ended(future) == "out"
+        else:
+            with pytest.raises(NotVerified, match="its receipt does not hold"):
+                ended(future)
+        assert (version in RAN) is (path is keys)
 
 
 def test_a_job_checks_before_it_runs_its_command(

@@ -9,7 +9,7 @@ import shutil
 import socket
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from fnmatch import fnmatchcase
 from http import HTTPStatus
@@ -17,7 +17,7 @@ from http.client import HTTPConnection, HTTPException
 from importlib.util import find_spec
 from pathlib import Path
 
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from bot.approvals.form_catalog import list_template_problems
 from bot.checks.check import (
@@ -278,9 +278,7 @@ def _check_shared_database(settings: Settings) -> Iterator[CheckResult]:
         remedy = "Set it, the same for every process"
         yield build_failure_result("key", "COUNTERSIGN_KEY is not set", remedy)
         return
-    key = settings.signing_key or b""
-    for each in unknown_signing_key_sentences(waiting, key, settings.lost_key, store.path):
-        yield build_failure_result("key", each.removeprefix("COUNTERSIGN_KEY: "))
+    yield from _check_waiting_calls(settings, waiting, settings.signing_key or b"", store.path)
 
 
 def _check_new_database_file(path: Path, folder: Path) -> CheckResult:
@@ -341,17 +339,18 @@ def _check_signing_key(settings: Settings, path: Path) -> Iterator[CheckResult]:
         yield build_failure_result("key", str(error), remedy)
         return
     try:
-        with closing(
-            sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=PATIENCE)
-        ) as database:
-            rows = database.execute(
-                "SELECT key_id, count(*) FROM call"
-                " WHERE status IN ('pending', 'approved') GROUP BY key_id"
-            )
-            waiting = {str(key): int(count) for key, count in rows}
-    except sqlite3.Error:  # no database of ours, or one that another look has found damaged
+        with closing(ReadOnlyStore(path)) as store, store.read() as tx:
+            waiting = count_open_calls_by_signing_key(tx)
+    except (SQLAlchemyError, sqlite3.Error):  # none of ours, or another look has found it damaged
         return
-    for each in unknown_signing_key_sentences(waiting, key, settings.lost_key, kept):
+    yield from _check_waiting_calls(settings, waiting, key, kept)
+
+
+def _check_waiting_calls(
+    settings: Settings, waiting: Mapping[str, int], key: bytes, place: Path
+) -> Iterator[CheckResult]:
+    """Yield a failure for each unknown key under which waiting calls were shown."""
+    for each in unknown_signing_key_sentences(waiting, key, settings.lost_key, place):
         yield build_failure_result("key", each.removeprefix("COUNTERSIGN_KEY: "))
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
-import threading
-from typing import Any, NoReturn
+from typing import Any
 
 from countersign.cli.commands import CommandFunctions
 from countersign.cli.console import UsageError, escape_control_characters, print_error
+from countersign.cli.process import interrupt_once_on
 from countersign.client import Countersign
 from countersign.durations import format_duration, parse_duration
 from countersign.gated_call import cancel_unwaited_request
@@ -62,7 +62,7 @@ def wait_for_approval(
     A tool that Countersign runs itself has ended by then. An interrupt (Ctrl-C, SIGTERM) cancels
     the request.
     """
-    interrupt_on_sigterm()
+    interrupt_once_on(signal.SIGTERM)  # a CI runner sends it to a cancelled job
     own = isinstance(what, OwnAction)  # this process does it: it goes on once it is approved
     request = client.request(what, values, deadline=wait, **around)
     try:
@@ -91,22 +91,10 @@ def wait_for_approval(
     return request
 
 
-def interrupt_on_sigterm() -> None:
-    """Make SIGTERM end this process as Ctrl-C does; a CI runner sends it to a cancelled job."""
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, _raise_interrupt)
-
-
 def print_progress(sentence: str) -> None:
     """Print a progress message to the standard error, apart from the result."""
     sys.stderr.write(f"{escape_control_characters(sentence)}\n")
     sys.stderr.flush()
-
-
-def _raise_interrupt(_signal: int, _frame: object) -> NoReturn:
-    """Raise KeyboardInterrupt as Ctrl-C does, and ignore SIGTERM from then on."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    raise KeyboardInterrupt
 
 
 SUCCEEDED, FAILED = "succeeded", "failed"

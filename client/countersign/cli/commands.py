@@ -7,16 +7,19 @@ import importlib
 import os
 import signal
 import sys
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
-from typing import Any, NoReturn, Protocol, cast
+from typing import Any, Protocol, cast
 
-from countersign.cli.console import UsageError, print_error, print_line
-from countersign.cli.process import install_stop_handlers, pause_garbage_collection
+from countersign.cli.console import CommandError, UsageError, print_error, print_line
+from countersign.cli.process import (
+    install_stop_handlers,
+    interrupt_once_on,
+    pause_garbage_collection,
+)
 from countersign.version import VERSION
 
 # The commands that are installed, and the parser made of them.
@@ -205,10 +208,7 @@ def _run_with_failure_exit_code(typed: ParsedCommandLine, broken: int) -> int:
     Its caller takes every other exit code for a yes.
     """
     try:
-        if threading.current_thread() is threading.main_thread():
-            for each in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-                if signal.getsignal(each) is not signal.SIG_IGN:
-                    signal.signal(each, _raise_interrupt_once)
+        interrupt_once_on(signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
         return _run_typed_command(typed)
     except SystemExit:
         raise  # it was typed wrongly
@@ -234,6 +234,9 @@ def _run_reporting_errors(typed: ParsedCommandLine) -> int:
     except BrokenPipeError:  # whoever reads has had enough, as `head` has
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return NOT_READ
+    except CommandError as error:
+        print_error(error)
+        return error.exit_code
     except Exception as error:
         said = (group.describe_error(error) for group in load_command_groups())
         text = next(filter(None, said), None)
@@ -266,10 +269,3 @@ def _run_typed_command(typed: ParsedCommandLine) -> int:
     except UsageError as error:
         own.print_usage(sys.stderr)
         own.exit(typed.misuse_exit_code, f"{own.prog}: error: {error}\n")
-
-
-def _raise_interrupt_once(_signal: int, _frame: object) -> NoReturn:
-    """Raise KeyboardInterrupt on a signal as on Ctrl-C, and ignore all further signals."""
-    for each in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        signal.signal(each, signal.SIG_IGN)
-    raise KeyboardInterrupt

@@ -20,9 +20,23 @@ class UsageError(Exception):
     """
 
 
+class CommandError(Exception):
+    """Raised to end a command with a sentence for people, and an exit code."""
+
+    def __init__(self, sentence: object, exit_code: int = 1) -> None:
+        super().__init__(str(sentence))
+        self.exit_code = exit_code
+
+
 def print_line(line: str) -> None:
     """Print a line of the result and flush, so that a pipe gets it at once."""
     print(line, flush=True)
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print the lines of a result, each as soon as it is there."""
+    for line in lines:
+        print_line(line)
 
 
 def print_error(problem: object) -> int:

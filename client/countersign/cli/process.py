@@ -57,6 +57,23 @@ _timed = threading.Event()
 ENDS = (signal.SIGTERM, signal.SIGINT)
 
 
+def interrupt_once_on(*signals: signal.Signals) -> None:
+    """Have the first of these signals raise KeyboardInterrupt, and ignore all of them after it.
+
+    One that is ignored already stays so. Does nothing except on the main thread.
+    """
+
+    def interrupt(_signal: int, _frame: object) -> NoReturn:
+        for each in heard:
+            signal.signal(each, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    heard = [each for each in signals if signal.getsignal(each) is not signal.SIG_IGN]
+    if threading.current_thread() is threading.main_thread():
+        for each in heard:
+            signal.signal(each, interrupt)
+
+
 def install_stop_handlers() -> None:
     """Install handlers that end the process on the first SIGTERM or Ctrl-C and ignore others."""
     heard = {each for each in ENDS if signal.getsignal(each) is not signal.SIG_IGN}

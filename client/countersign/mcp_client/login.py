@@ -92,11 +92,6 @@ def build_login_path(folder: Path, url: str) -> Path:
     return folder / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.json"
 
 
-def compute_token_expiry(tokens: OAuthToken) -> float | None:
-    """Return the Unix time at which tokens issued just now expire; None if they do not say."""
-    return None if tokens.expires_in is None else time.time() + tokens.expires_in  # noqa: TID251  # a login outlives the process
-
-
 # Where a browser is sent after a login: an address that only this machine can reach.
 
 LOCAL, PATH = "127.0.0.1", "/callback"
@@ -302,25 +297,31 @@ class ServerLogin:
 
     def _reload_from_file(self) -> None:
         """Take over the login from the file if another process has changed the file."""
-        kept, context = self._file.read_if_changed(), self._sdk.context
-        if kept is None:
-            return
-        context.current_tokens, context.client_info = kept.tokens, kept.client
-        context.token_expiry_time = kept.expires_at
-        context.oauth_metadata, context.protected_resource_metadata = kept.server, kept.resource
+        kept = self._file.read_if_changed()
+        if kept is not None:
+            self._use_login(kept)
+
+    def _use_login(self, login: StoredLogin) -> None:
+        context = self._sdk.context
+        context.current_tokens, context.client_info = login.tokens, login.client
+        context.token_expiry_time = login.expires_at
+        context.oauth_metadata, context.protected_resource_metadata = login.server, login.resource
 
     def save_tokens(self, tokens: OAuthToken, provider: OAuthClientProvider | None = None) -> None:
-        """Save tokens that were issued just now; a failure is only logged."""
+        """Use and save tokens that were issued just now; a failure to save is only logged."""
         context = (provider or self._sdk).context
         if context.client_info is None:
             return
+        in_seconds = tokens.expires_in
+        now = time.time()  # noqa: TID251  # a login outlives the process
         login = StoredLogin(
             tokens=tokens,
-            expires_at=compute_token_expiry(tokens),
+            expires_at=None if in_seconds is None else now + in_seconds,
             client=context.client_info,
             server=context.oauth_metadata,
             resource=context.protected_resource_metadata,
         )
+        self._use_login(login)
         try:
             self._file.write(login)
         except OSError as error:
@@ -374,11 +375,6 @@ class ServerLogin:
         if new.new_tokens is None:
             raise NotLoggedInError(f"it answered with HTTP {response.status_code}")
         self.save_tokens(new.new_tokens, provider)
-        context = self._sdk.context
-        context.current_tokens, context.client_info = new.new_tokens, provider.context.client_info
-        context.token_expiry_time = compute_token_expiry(new.new_tokens)
-        context.oauth_metadata = provider.context.oauth_metadata
-        context.protected_resource_metadata = provider.context.protected_resource_metadata
 
 
 class _TokenStorage:

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import httpx2
 from mcp.shared.message import SessionMessage
@@ -116,8 +116,9 @@ class ServerTraffic:
     def note_sent_message(self, item: SessionMessage) -> None:
         """Note a message right before it is sent."""
         message, call = item.message, CURRENT_CALL.get()
-        is_call = isinstance(message, JSONRPCRequest) and message.method == "tools/call"
-        if call is not None and isinstance(message, JSONRPCRequest) and is_call:
+        if not isinstance(message, JSONRPCRequest) or message.method != "tools/call":
+            return
+        if call is not None:
             call.was_sent, call.http_status, call.error, call.answer = True, 0, None, None
             self._calls[str(message.id)] = call
 
@@ -163,8 +164,8 @@ class ServerTraffic:
 
         So nobody waits for an answer that cannot be read.
         """
-        texts = [each.get("input") for each in _list_validation_errors(error)]
-        for each in texts:
+        errors = error.errors(include_url=False) if isinstance(error, ValidationError) else []
+        for each in (found.get("input") for found in errors):
             request = each.get("id") if isinstance(each, dict) else None
             if isinstance(request, str | int):
                 self.note_server_answer(request, each)
@@ -173,59 +174,45 @@ class ServerTraffic:
         return error
 
 
-def _list_validation_errors(error: Exception) -> list[Any]:
-    return [*error.errors(include_url=False)] if isinstance(error, ValidationError) else []
-
-
-class WatchedWriteStream:
-    """The stream to a server, which notes outgoing messages."""
+class _WatchedStream:
+    """A stream to or from a server, on which its messages are noted."""
 
     def __init__(self, stream: Any, wire: ServerTraffic) -> None:
         self._stream, self._wire = stream, wire
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        await self._stream.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._stream.__aexit__(*error)
+
+
+class WatchedWriteStream(_WatchedStream):
+    """The stream to a server, which notes outgoing messages."""
 
     async def send(self, item: SessionMessage) -> None:
         """Note the message, then send it."""
         self._wire.note_sent_message(item)
         await self._stream.send(item)
 
-    async def aclose(self) -> None:
-        """Close the stream."""
-        await self._stream.aclose()
 
-    async def __aenter__(self) -> WatchedWriteStream:
-        await self._stream.__aenter__()
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._stream.__aexit__(*error)
-
-
-class WatchedReadStream:
+class WatchedReadStream(_WatchedStream):
     """The stream from a server process, which notes the server's answers."""
-
-    def __init__(self, stream: Any, wire: ServerTraffic) -> None:
-        self._stream, self._wire = stream, wire
 
     async def receive(self) -> SessionMessage | Exception:
         """Return the next message, noted."""
         return self._note_message(await self._stream.receive())
 
-    async def aclose(self) -> None:
-        """Close the stream."""
-        await self._stream.aclose()
-
-    def __aiter__(self) -> WatchedReadStream:
+    def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> SessionMessage | Exception:
         return self._note_message(await self._stream.__anext__())
-
-    async def __aenter__(self) -> WatchedReadStream:
-        await self._stream.__aenter__()
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._stream.__aexit__(*error)
 
     def _note_message(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
         if isinstance(item, Exception):

@@ -11,15 +11,18 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from typing import Any, Generic, TypeVar
 
 import anyio
 from anyio import to_thread
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
+from mcp.server.context import ServerRequestContext
 from mcp.types import CallToolResult, TextContent, Tool, ToolAnnotations
 
-from countersign.client import Countersign, generate_claimant_id
+from countersign.client import HAS_ENDED, IS_DECIDED, Countersign
+from countersign.gated_call import ClaimedGatedCall
 from countersign.request import (
     CountersignError,
     NotAllowed,
@@ -29,11 +32,10 @@ from countersign.request import (
     find_request_error,
 )
 
-# Holds a call until people have approved it, then runs it once with the approved arguments.
-
-# How a host waits for people: it gets progress messages, and after a while is told to call again.
+# A host gets progress messages while it waits for people, and after a while is told to call again.
 
 LOOK = 10.0  # seconds that one look at a request waits; so often the host hears that it waits
+NOT_DECIDED = "People have not decided yet{link}. Nothing was done."
 ProgressSender = Callable[[str], Awaitable[None]]
 
 
@@ -41,53 +43,14 @@ class StillPendingError(Exception):
     """Raised when a request is still open after the hold time; the message says what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestWaiter:
-    """Waits for people while a host's call is held: for how long, and where progress goes."""
+def build_progress_sender(context: ServerRequestContext[Any], tool: str) -> ProgressSender:
+    """Return a function that sends the host progress messages about its call of this tool."""
+    numbers = count(1)
 
-    countersign: Countersign
-    hold_seconds: float  # seconds until it is told to come back
-    send_progress: ProgressSender
+    async def send(words: str) -> None:
+        await context.session.report_progress(float(next(numbers)), None, f"{tool} {words}")
 
-    async def wait_for_decision(self, request: Request) -> Request:
-        """Return the request once people have decided.
-
-        Raises StillPendingError after `hold_seconds`.
-        """
-        look = self.countersign.get_request
-        still = "People have not decided yet{link}. Nothing was done."
-        says = "waits for people to approve it"
-        return await self._wait_until(request, lambda found: found.is_decided, look, says, still)
-
-    async def wait_for_request_end(self, request: Request, says: str, still: str) -> Request:
-        """Return the request once it has ended.
-
-        `says`: the progress message for the host meanwhile; `still`: what the error says. Raises
-        StillPendingError after `hold_seconds`.
-        """
-        look = self.countersign.ended
-        return await self._wait_until(request, lambda found: found.has_ended, look, says, still)
-
-    async def _wait_until(
-        self,
-        request: Request,
-        is_so: Callable[[Request], bool],
-        look: Callable[[str, float], Request],
-        says: str,
-        still: str,
-    ) -> Request:
-        until = time.monotonic() + self.hold_seconds
-        while not is_so(request):
-            left = until - time.monotonic()
-            if left <= 0:
-                link = f" ({request.link})" if request.link else ""
-                raise StillPendingError(
-                    f"{still.format(link=link)} Make the same call again, with the same arguments, "
-                    "to go on waiting; it is not asked twice."
-                )
-            await self.send_progress(f"{says} {request.link}".strip())
-            request = await run_in_thread(partial(look, request.id, min(LOOK, left)))
-        return request
+    return send
 
 
 async def run_in_thread(work: Callable[[], T]) -> T:
@@ -198,7 +161,6 @@ class OutcomeUnknownError(CountersignError):
 
 
 log = logging.getLogger("countersign.proxy")
-SIGNS_OF_LIFE = 3  # in each lease
 T = TypeVar("T")
 
 
@@ -212,7 +174,7 @@ class HeldOutcome(Generic[T]):
 
 
 class HeldCallRunner:
-    """Holds the tool calls of one proxy until people have decided; for one event loop."""
+    """Holds tool calls until people have decided, then runs each once; for one event loop."""
 
     def __init__(
         self, countersign: Countersign, around: dict[str, str], hold: float, server: str = ""
@@ -242,84 +204,105 @@ class HeldCallRunner:
         OutcomeUnknownError.
         """
         call = self.host_calls.find_or_add_host_call(action, arguments)
-        around = {**self.around, "run": call.run}
-        ask = partial(self.countersign.open_request, action, arguments, **around)
-        patience = RequestWaiter(self.countersign, self.hold, progress)
+        ask = partial(self.countersign.open_request, action, arguments, **self.around, run=call.run)
         with self.host_calls.forget_call_when_answered(call):
             request = await self.host_calls.get_or_create_request(call, ask)
-            request = await patience.wait_for_decision(request)
+            look, says = self.countersign.get_request, "waits for people to approve it"
+            request = await self._wait_until(IS_DECIDED, request, look, progress, says, NOT_DECIDED)
             async with call.claim_lock:  # of the same call twice at once, one runs, both hear of it
                 if not call.is_done:
-                    call.result = await self._claim_and_run(request, run)
+                    call.result = await self._claim_and_run(request, action.name, run)
                     call.is_done = True
         found: T = call.result
         return found
 
+    async def ask_until_end(
+        self,
+        asked: str,
+        arguments: Mapping[str, Any],
+        ask: Callable[..., Request],
+        progress: ProgressSender,
+        *,
+        says: str,
+        still: str,
+    ) -> Request:
+        """Ask, and return the request once it has ended without an error.
+
+        `asked` names what `ask` asks, which takes the circumstances. `says`: the progress message
+        for the host meanwhile; `still`: what the error says. Raises StillPendingError and
+        CountersignError.
+        """
+        call = self.host_calls.find_or_add_host_call(asked, arguments)
+        with self.host_calls.forget_call_when_answered(call):
+            ask = partial(ask, **self.around, run=call.run)
+            request = await self.host_calls.get_or_create_request(call, ask)
+            look = self.countersign.ended
+            request = await self._wait_until(HAS_ENDED, request, look, progress, says, still)
+            if trouble := find_request_error(request):
+                raise trouble
+        return request
+
+    async def _wait_until(
+        self,
+        is_so: Callable[[Request], bool],
+        request: Request,
+        look: Callable[[str, float], Request],
+        progress: ProgressSender,
+        says: str,
+        still: str,
+    ) -> Request:
+        until = time.monotonic() + self.hold
+        while not is_so(request):
+            left = until - time.monotonic()
+            if left <= 0:
+                link = f" ({request.link})" if request.link else ""
+                raise StillPendingError(
+                    f"{still.format(link=link)} Make the same call again, with the same arguments, "
+                    "to go on waiting; it is not asked twice."
+                )
+            await progress(f"{says} {request.link}".strip())
+            request = await run_in_thread(partial(look, request.id, min(LOOK, left)))
+        return request
+
     async def _claim_and_run(
-        self, request: Request, run: Callable[[dict[str, Any]], Awaitable[HeldOutcome[T]]]
+        self,
+        request: Request,
+        tool: str,
+        run: Callable[[dict[str, Any]], Awaitable[HeldOutcome[T]]],
     ) -> T:
         """Claim an approved call, run it and report, to the end even if the host gives up."""
         if trouble := find_request_error(request):
             raise trouble
-        claimant = generate_claimant_id()
         with anyio.CancelScope(shield=True):
-            handout = await run_in_thread(partial(self.countersign.claim, request.id, claimant))
-            async with anyio.create_task_group() as beside:
-                beside.start_soon(self._renew_lease, request.id, claimant, handout.lease)
-                ended = await _run_and_catch_errors(run, handout.arguments)
-                beside.cancel_scope.cancel()
-            if isinstance(ended, HeldOutcome):
-                reported = ended.reported_result
-                await self._report_outcome(request.id, claimant, ended.succeeded, reported)
-            elif isinstance(ended, NotRunError):
-                await self._report_outcome(request.id, claimant, False, str(ended))
-            else:  # nothing is reported: people are asked what became of it
-                log.warning("request %s: %s", request.id, ended)
-        if isinstance(ended, HeldOutcome):
-            return ended.result
-        raise ended
-
-    async def _renew_lease(self, request_id: str, claimant: str, lease: float) -> None:
-        while True:
-            await anyio.sleep(lease / SIGNS_OF_LIFE)
+            taken = await run_in_thread(partial(ClaimedGatedCall, self.countersign, request, tool))
             try:
-                await run_in_thread(partial(self.countersign.claim, request_id, claimant))
-            except CountersignError as error:  # the report will say
-                log.warning("request %s could not be kept: %s", request_id, error)
+                with taken.renew_lease_during_block():
+                    ended = await run(taken.request.arguments)
+            except NotRunError as error:
+                await _report_outcome(taken, False, str(error))
+                raise
+            except OutcomeUnknownError as error:  # people are asked what became of it
+                log.warning("request %s: %s", request.id, error)
+                raise
+            except Exception as error:
+                log.exception("request %s has ended in a way that nobody has foreseen", request.id)
+                raise OutcomeUnknownError(
+                    "The call was begun, and nobody knows how it ended"
+                    f" ({type(error).__name__}). Do not make it again before you know."
+                ) from None
+            await _report_outcome(taken, ended.succeeded, ended.reported_result)
+        return ended.result
 
-    async def _report_outcome(
-        self, request_id: str, claimant: str, worked: bool, said: Any
-    ) -> None:
-        report = partial(
-            self.countersign.report, request_id, claimant, succeeded=worked, result=said
-        )
-        try:
-            await run_in_thread(report)
-        except CountersignError as error:
-            log.warning("request %s was run, and not reported: %s", request_id, error)
 
-
-async def _run_and_catch_errors(
-    run: Callable[[dict[str, Any]], Awaitable[HeldOutcome[T]]], arguments: dict[str, Any]
-) -> HeldOutcome[T] | NotRunError | OutcomeUnknownError:
-    """Return the outcome of the call; an unforeseen exception becomes an OutcomeUnknownError."""
-    try:
-        return await run(arguments)
-    except (NotRunError, OutcomeUnknownError) as error:
-        return error
-    except Exception as error:
-        log.exception("a call has ended in a way that nobody has foreseen")
-        return OutcomeUnknownError(
-            "The call was begun, and nobody knows how it ended"
-            f" ({type(error).__name__}). Do not make it again before you know."
-        )
+async def _report_outcome(taken: ClaimedGatedCall, succeeded: bool, result: Any) -> None:
+    await run_in_thread(partial(taken.report_outcome, succeeded=succeeded, result=result))
 
 
 ASK, APPROVE = "ask_person", "request_approval"
 _MOST_TITLE = 80
 NOBODY_YET = "Nobody has answered yet{link}."
 _HINTS = ToolAnnotations(read_only_hint=True)
-TOOLS = (
+_TOOLS = (
     Tool(
         name=ASK,
         title="Ask a person",
@@ -354,6 +337,7 @@ TOOLS = (
         annotations=_HINTS,
     ),
 )
+TOOLS = {each.name: each for each in _TOOLS}
 _DETAILS = {
     "type": "object",
     "properties": {"details": {"type": "string", "title": "What is to be done", "maxLength": 3000}},
@@ -362,51 +346,47 @@ _DETAILS = {
 }
 
 
-class ProxyOwnTools:
-    """The proxy's own tools `ask_person` and `request_approval`."""
+async def call_own_tool(
+    held_calls: HeldCallRunner, name: str, given: Mapping[str, Any], told: ProgressSender
+) -> CallToolResult:
+    """Call one of the tools that only ask people, and return people's answer.
 
-    def __init__(self, held_calls: HeldCallRunner) -> None:
-        """Ask by the same client, in the same name and as long as `held_calls`."""
-        self._held_calls = held_calls
+    Raises StillPendingError and CountersignError.
+    """
+    validator = Draft202012Validator(TOOLS[name].input_schema)
+    if wrong := best_match(validator.iter_errors(dict(given))):
+        raise NotAllowed(f"{name} does not take that: {wrong.message}")
+    text = await (_ask_person if name == ASK else _request_approval)(held_calls, given, told)
+    return build_text_result(text)
 
-    async def call(
-        self, name: str, given: Mapping[str, Any], told: ProgressSender
-    ) -> CallToolResult:
-        """Call one of the proxy's own tools and return people's answer.
 
-        Raises StillPendingError and CountersignError.
-        """
-        tool = next(each for each in TOOLS if each.name == name)
-        if wrong := best_match(Draft202012Validator(tool.input_schema).iter_errors(dict(given))):
-            raise NotAllowed(f"{name} does not take that: {wrong.message}")
-        text = await (self._ask_person if name == ASK else self._request_approval)(given, told)
-        return CallToolResult(content=[TextContent(type="text", text=text)])
+def build_text_result(text: str, *, is_error: bool = False) -> CallToolResult:
+    """Return the result of a call that consists of a text."""
+    return CallToolResult(content=[TextContent(type="text", text=text)], is_error=is_error)
 
-    async def _ask_person(self, given: Mapping[str, Any], told: ProgressSender) -> str:
-        question = {name: value for name, value in given.items() if value is not None}
-        held, host_calls = self._held_calls, self._held_calls.host_calls
-        call = host_calls.find_or_add_host_call(ASK, question)
-        around = {**held.around, "run": call.run}
-        ask = partial(held.countersign.open_question, question, **around)
-        patience = RequestWaiter(held.countersign, held.hold, told)
-        with host_calls.forget_call_when_answered(call):
-            request = await host_calls.get_or_create_request(call, ask)
-            request = await patience.wait_for_request_end(
-                request, "waits for an answer", NOBODY_YET
-            )
-            if trouble := find_request_error(request):
-                raise trouble
-        said = json.dumps(request.result, ensure_ascii=False)
-        return f"They answered (data, not an approval): {said}"
 
-    async def _request_approval(self, given: Mapping[str, Any], told: ProgressSender) -> str:
-        title = str(given["title"])[:_MOST_TITLE]
-        effect = escape_braces(title)
-        action = OwnAction(name=APPROVE, title=title, effect=effect, schema=_DETAILS)
-        approved = await self._held_calls.run_after_approval(
-            action, {"details": given["details"]}, _return_approved_arguments, told
-        )
-        return f"Approved. Do this, once, and nothing else: {approved['details']}"
+async def _ask_person(
+    held_calls: HeldCallRunner, given: Mapping[str, Any], told: ProgressSender
+) -> str:
+    question = {name: value for name, value in given.items() if value is not None}
+    ask = partial(held_calls.countersign.open_question, question)
+    request = await held_calls.ask_until_end(
+        ASK, question, ask, told, says="waits for an answer", still=NOBODY_YET
+    )
+    said = json.dumps(request.result, ensure_ascii=False)
+    return f"They answered (data, not an approval): {said}"
+
+
+async def _request_approval(
+    held_calls: HeldCallRunner, given: Mapping[str, Any], told: ProgressSender
+) -> str:
+    title = str(given["title"])[:_MOST_TITLE]
+    effect = escape_braces(title)
+    action = OwnAction(name=APPROVE, title=title, effect=effect, schema=_DETAILS)
+    approved = await held_calls.run_after_approval(
+        action, {"details": given["details"]}, _return_approved_arguments, told
+    )
+    return f"Approved. Do this, once, and nothing else: {approved['details']}"
 
 
 async def _return_approved_arguments(arguments: dict[str, Any]) -> HeldOutcome[dict[str, Any]]:

@@ -42,8 +42,10 @@ from countersign.mcp_proxy.held_calls import (
     NotRunError,
     OutcomeUnknownError,
     ProgressSender,
-    ProxyOwnTools,
     StillPendingError,
+    build_progress_sender,
+    build_text_result,
+    call_own_tool,
 )
 from countersign.request import CountersignError, Does, OwnAction, escape_braces
 from countersign.version import VERSION
@@ -211,25 +213,19 @@ class McpProxy:
             if each.name.isprintable()
         ]
         own = {each.name for each in there}  # the server's own of these names go before
-        more = [each for each in TOOLS if each.name not in own]
+        more = [each for each in TOOLS.values() if each.name not in own]
         return types.ListToolsResult(tools=[*there, *more])
 
     async def _handle_call_tool(
         self, context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        given, told = dict(params.arguments or {}), 0
-
-        async def tell(words: str) -> None:
-            nonlocal told
-            told += 1
-            await context.session.report_progress(float(told), None, f"{params.name} {words}")
-
+        given, tell = dict(params.arguments or {}), build_progress_sender(context, params.name)
         try:
             tool = await self._find_tool(params.name)
-            if tool is None and params.name in {each.name for each in TOOLS}:
-                return await ProxyOwnTools(self.held_calls).call(params.name, given, tell)
+            if tool is None and params.name in TOOLS:
+                return await call_own_tool(self.held_calls, params.name, given, tell)
             if tool is None:
-                return _build_error_result(f"There is no tool {params.name!r}.")
+                return build_text_result(f"There is no tool {params.name!r}.", is_error=True)
 
             async def run(arguments: dict[str, Any]) -> HeldOutcome[types.CallToolResult]:
                 return await self._run_tool(tool, arguments, tell)
@@ -238,9 +234,10 @@ class McpProxy:
             action = build_action(shown, self.prefix, self.name, trusted=self.trusted)
             return await self.held_calls.run_after_approval(action, given, run, tell)
         except ServerNotReachedError as error:
-            return _build_error_result(AWAY.format(why=escape_control_characters(str(error))))
+            why = escape_control_characters(str(error))
+            return build_text_result(AWAY.format(why=why), is_error=True)
         except (StillPendingError, CountersignError) as refusal:
-            return _build_error_result(str(refusal))
+            return build_text_result(str(refusal), is_error=True)
 
     async def _run_tool(
         self, tool: types.Tool, arguments: dict[str, Any], tell: ProgressSender
@@ -273,7 +270,7 @@ class McpProxy:
                 return HeldOutcome(told, True, _build_reported_result(outcome.result))
             case sent_calls.FailedOutcome():
                 message = escape_control_characters(outcome.message)
-                told = outcome.result or _build_error_result(message)
+                told = outcome.result or build_text_result(message, is_error=True)
                 return HeldOutcome(told, False, _build_reported_result(told))
             case sent_calls.NotSentOutcome():
                 raise NotRunError(AWAY.format(why=escape_control_characters(outcome.why)))
@@ -291,11 +288,6 @@ class McpProxy:
 def _build_tool_comparison_key(tool: types.Tool) -> tuple[Any, ...]:
     """Return the parts of a tool's definition that must not change between approval and call."""
     return tool.name, tool.title, tool.description, tool.input_schema, tool.annotations
-
-
-def _build_error_result(sentence: str) -> types.CallToolResult:
-    content = types.TextContent(type="text", text=sentence)
-    return types.CallToolResult(content=[content], is_error=True)
 
 
 def _add_remark(remark: str, result: types.CallToolResult) -> types.CallToolResult:

@@ -12,7 +12,8 @@ import pytest
 from standardwebhooks import Webhook as Signature
 
 from bot.clock import SystemClock
-from bot.http.api_bodies import KINDS, ShownStatus
+from bot.http.api_bodies import KINDS
+from countersign.request import RequestStatus
 from tests.pages import ROOT, blocks, section, table
 from tests.stories.harness import Harness
 from tests.stories.steps import vote
@@ -79,7 +80,7 @@ def test_the_page_names_every_status_and_problem() -> None:
     """Its table has each status once, its headings each place that a problem names."""
     cells = re.findall(r"^\| (`[^|]+) \|", section(PAGE, "Statuses"), re.M)
     named = [each for cell in cells for each in re.findall(r"`(\w+)`", cell) if each != "status"]
-    assert sorted(named) == sorted(ShownStatus)
+    assert sorted(named) == sorted(RequestStatus)
     said = "".join(each.read_text("utf-8") for each in (ROOT / "bot" / "http").glob("*.py"))
     headings = re.findall(r"^###? (.+)$", PAGE.read_text("utf-8"), re.M)
     places = {each.lower().replace(" ", "-") for each in headings}
