@@ -5,6 +5,7 @@ A button is one that stands or stood in Slack; what a person does is a delivery,
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
@@ -23,17 +24,21 @@ from bot.cards.button_codec import (
     encode_dialog_metadata,
 )
 from storage.models import Delivery
-from storage.states import DeliveryKind
+from storage.states import DeliveryKind, Surface
+from tests.authenticator import PRESENT, VERIFIED, Authenticator
 from tests.proof.simulation.wire import Post, Slack
 from tests.runs.fakes import ANA, BEN, BOT, CLEO, DAN, EVE, GUS
 from tests.storage.builders import TEAM
 
 Json = dict[str, Any]
+# Ana's counts its signatures: where two come out of order, it looks like a copy
+PASSKEYS = {who: Authenticator(step=int(who == ANA)) for who in (ANA, BEN, CLEO, DAN, EVE, GUS)}
 CLICKERS = (ANA, ANA, ANA, ANA, CLEO, CLEO, CLEO, CLEO, DAN, DAN, BEN, BEN, GUS, EVE)
 ASKERS = (BEN, BEN, DAN, ANA)
 WORDS = ("do it", "again", "do that", "something else", "more", "cancel", "help", "yes", "")
 PLACES = ("C0SUPPORT", "C0SUPPORT", "C0FINANCE")
 NOT_STORED = LOOKS | TURNS_HOME | {Action.FEEDBACK, Action.REQUEST, Action.ASK_AGAIN}
+NOT_STORED |= {Action.OPEN_PAGE}
 RECENT = 16  # messages that people still look at
 WEIGHTS = {
     Action.APPROVE: 14,
@@ -63,9 +68,18 @@ DIALOGS = {
 class People:
     """Everybody in the workspace."""
 
-    def __init__(self, random: Random, slack: Slack, is_open: Callable[[str], bool]) -> None:
-        """`is_open`: whether that call waits for people: such are clicked most."""
+    def __init__(
+        self,
+        random: Random,
+        slack: Slack,
+        is_open: Callable[[str], bool],
+        links: Callable[[], Sequence[Any]],
+    ) -> None:
+        """`is_open`: whether that call waits for people: such are clicked most. `links`: the newest
+        rows of links by which people sign.
+        """
         self._random, self._slack, self._is_open = random, slack, is_open
+        self._links = links
         self._number = 0
         self.threads: list[tuple[str, str, str]] = []  # channel, ts, who began it
         self.said: list[tuple[str, str, str, str]] = []  # channel, ts, thread, who
@@ -77,6 +91,8 @@ class People:
             made = self._say()
         elif chance < 0.14 and self.said:
             made = self._reword()
+        elif chance < 0.4 and (links := self._links()):
+            return [self._sign(self._random.choice(links))]
         else:
             made = self._click()
         if made is None:
@@ -118,6 +134,17 @@ class People:
             event |= {"subtype": "message_changed", "message": now}
         key = f"event:E{self._number}"
         return _delivery(key, DeliveryKind.MESSAGE, "", channel, thread, {"event": event})
+
+    def _sign(self, link: Any) -> Delivery:
+        """Sign on the page; now and then with another's passkey, or one that does not ask who."""
+        chance, person = self._random.random(), link["person"]
+        key = PASSKEYS[person if chance < 0.9 else ANA]
+        key.flags = PRESENT if chance > 0.95 else PRESENT | VERIFIED
+        said = {"link": link["hash"], "call": link["call_id"]}
+        said["credential"] = key.sign(hashlib.sha256(link["statement"].encode()).digest())
+        made = _delivery(f"sign:{link['hash']}", DeliveryKind.SIGNATURE, person, "", "", said)
+        made.team, made.surface = TEAM, Surface.PAGE
+        return made
 
     def _click(self) -> Delivery | None:
         """Click a button of a message as it is, or as it was before."""

@@ -21,6 +21,7 @@ class Terms:
     name: str
     text: str
     quorum: int = 1
+    signed: bool = False  # approvals count only with a passkey's signature
     allows: tuple[str, ...] = ("free", "peek", "ask_person", "desk")
     denies: tuple[str, ...] = ()
     remembers: tuple[str, ...] = ()
@@ -50,6 +51,7 @@ POLICIES = (
         alone=ALONE,
         starts=timedelta(hours=13),
     ),
+    Terms("signed", _BASE + 'signature = "passkey"\n' + _FREE, signed=True),
     Terms("editor", _BASE + "editor_counts = true\n" + _FREE),
     Terms(
         "open",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,15 @@ from bot.slack.channel_queues import Outbox
 from bot.slack.posting import MessageRenderer, OutboxSlackCalls, UnconfirmedPostSearch
 from bot.slack.thread import SlackThreadReader
 from bot.tools import Registry, Tool
-from storage import inbox
+from storage import inbox, passkeys
 from storage.models import Delivery, Run
+from storage.passkeys import Passkey
 from storage.store import Store
 from storage.transaction import Transaction
 from tests.proof.simulation.directory import SimDirectory
 from tests.proof.simulation.fibers import Scheduler
 from tests.proof.simulation.model import SimModel
+from tests.proof.simulation.people import PASSKEYS
 from tests.proof.simulation.waiting import SimPool, signals_of
 from tests.proof.simulation.wire import SimClient, Slack
 from tests.records import new_record
@@ -132,6 +135,7 @@ class Process:
             openai_api_key="k",
             policy_path=policy,
             workers=WORKERS,
+            url="https://approve.example.com",
             **dict.fromkeys(LIMITS, 1000),
         )
         self.store.open(exclusive=alone)
@@ -178,11 +182,23 @@ class Process:
     def start(self) -> None:
         """Take up what an earlier life left, and begin."""
         self.scheduler.building = self
+        self._add_passkeys()
         self.core.build_restored_record_settler().settle_work_if_restored()
         self.loop.reclaim_orphaned_runs()
         self.scheduler.spawn(self, "loop", self.loop.run)
         if self.first:
             self.scheduler.spawn(self, "outbox", self.outbox.run)
+
+    def _add_passkeys(self) -> None:
+        """Everybody has one, from the first life on."""
+        with self.store.write() as tx:
+            for person, key in PASSKEYS.items():
+                if passkeys.find_passkey_by_credential(tx, key.credential_id) is None:
+                    row = Passkey(team=TEAM, person=person, credential_id=key.credential_id)
+                    row.public_key, row.rp_id = key.public_key, key.rp_id
+                    row.created_at = row.counts_from = self.clock.now() - timedelta(hours=1)
+                    row.sign_count = key.count
+                    passkeys.add_passkey(tx, row)
 
     def end(self, *, orderly: bool) -> None:
         """All threads end where they are; the next life has the file."""

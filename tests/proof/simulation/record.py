@@ -169,6 +169,8 @@ class Record:
             self._granted(row, terms)
             return
         given = [vote for vote in votes if vote["digest"] == row["digest"]]
+        if terms.signed:
+            given = [vote for vote in given if vote["passkey_id"]]
         # once something was rejected, those who could reject it are asked about what is allowed
         allowed = stands.tool in terms.allows and gate.get("would_allow")
         alone = [vote["person"] for vote in given if vote["verb"] == "break_glass"]
@@ -211,6 +213,7 @@ class Record:
         self.votes[f"votes {vote['verb']}"] += 1
         about = f"{vote['verb']} of {call['id']} by {person}"
         gate = json.loads(call["gate"])
+        self._signed(vote, gate, about)
         if gate["verdict"] == "allow":  # to run again what asked nobody: who asked for it may
             self.expect(person == run["requester"], f"{about}, who has not asked for it")
             return
@@ -230,6 +233,17 @@ class Record:
         authors = self.all("SELECT author FROM revision WHERE call_id = ?", call["id"])
         edited = person in {each["author"] for each in authors}
         self.expect(not edited or gate.get("editor_counts"), f"{about}, who has edited it")
+
+    def _signed(self, vote: Row, gate: dict[str, Any], about: str) -> None:
+        """Check that it is signed, for exactly this, where its gate asks for that."""
+        wanted = any(stage.get("signature") for stage in gate.get("stages", ()))
+        if vote["verb"] in ("approve", "break_glass"):
+            self.expect(bool(vote["passkey_id"]) >= wanted, f"{about}, which nobody has signed")
+        names = ("call_id", "revision", "person", "verb", "passkey_id")
+        where = " AND ".join(f"{name} = ?" for name in names)
+        found = self.all(f"SELECT * FROM signature WHERE {where}", *(vote[each] for each in names))
+        self.expect(len(found) == bool(vote["passkey_id"]), f"{about} has {len(found)} signatures")
+        self.votes["votes that are signed"] += len(found)
 
     def _shown_in_time(self, vote: Row, call: Row, about: str) -> None:
         """Check that it is a vote on what is shown, before the deadline if there is one yet."""
@@ -260,7 +274,7 @@ class Record:
         self.expect(row["deadline"] <= micros, f"{call} expires before its deadline")
         stored = self.all(
             "SELECT body FROM delivery WHERE status = 'new' AND received_at < ?"
-            " AND kind IN ('action', 'submission')",
+            " AND kind IN ('action', 'submission', 'signature')",
             row["deadline"],
         )
         mine = [each for each in stored if call in each["body"] or row["plan_id"] in each["body"]]

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -70,7 +71,9 @@ class World:
         new_record(self.path)
         self._set_policy(self.random.choice(POLICIES).text)
         self.record = Record(self.path, self.directory, terms)
-        self.people = People(self.random, self.slack, self.record.is_open)
+        newest = "SELECT * FROM signing_link WHERE kind = 'sign' ORDER BY issued_at DESC LIMIT 4"
+        links = partial(self.record.all, newest)
+        self.people = People(self.random, self.slack, self.record.is_open, links)
         self.effects = Effects(self.scheduler, self.record, strict=self.alone)
         self.tools = [*make_tools(self.effects.act), ASK_PERSON]
 
