@@ -35,6 +35,10 @@ LOOKS = [("light", 390), ("dark", 390), ("light", 320), ("light", 1280), ("dark"
 ABOVE = """const [upper, lower] = [...arguments].map((css) => document.querySelector(css));
 return upper.getBoundingClientRect().bottom <= lower.getBoundingClientRect().top + 1;"""
 
+# the height of a screen at which the end of the card is on it, and behind the footer
+BEHIND = """const card = document.querySelector(".card").getBoundingClientRect().bottom;
+return Math.ceil(card + scrollY + document.querySelector("footer").offsetHeight / 2);"""
+
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
@@ -293,6 +297,10 @@ def test_the_page_fits_a_phone_and_is_accessible(
     assert box["y"] + box["height"] <= 844
     assert box["height"] >= 44
     assert findings(tab) == []  # type: ignore[arg-type]  # it is asked for its driver alone
+    inside = tab.driver.execute_script(BEHIND)
+    look(tab, theme, width, inside)
+    tab.driver.get(url)
+    assert tab.wait(lambda: tab.all(".more")), "the end is behind the footer, and nothing says so"
     thread = steps.ask_for(world, ("note", {"text": "very long " * 200}))
     look(tab, theme, width, 400)
     tab.driver.get(steps.press_approve(world, thread))

@@ -7,19 +7,29 @@ import hashlib
 import html
 import json
 import re
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
+from anyio import CapacityLimiter, to_thread
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 from webauthn.helpers import base64url_to_bytes
 
 from bot import app
 from bot.cards import signing
 from bot.cards.action_names import Action
-from bot.config.connection_settings import ListeningAddress
+from bot.config.connection_settings import ListeningAddress, Transport
 from bot.http import signing_pages
+from bot.http.api_gate import SIGNING
+from bot.http.http_side import Page, PageResponse, build_web_app
+from bot.http.server import WebServer
 from storage.models import Audit, Call, Delivery
 from storage.states import CallStatus, DeliveryKind
 from tests.authenticator import Authenticator
@@ -316,3 +326,46 @@ def test_run_listens_where_people_have_to_sign(
             assert (answer.status, signing_pages.NO_LINK in text) == (404, True)
     finally:
         world.close()
+
+
+def test_serve_has_the_pages_too(tmp_path: Path) -> None:
+    """Beside Slack's signed requests, at the same address."""
+    url = {"COUNTERSIGN_URL": "https://approve.example.com/team"}
+    world = Harness(tmp_path, policy=steps.SIGNED, transport=Transport.HTTP, **url)
+    try:
+        web = world.app.endpoints.web
+        assert web is not None
+        link = steps.issue_link(world, steps.ask_for(world))
+        assert link.startswith("https://approve.example.com/team/sign/")
+        here = f"{web.url}/sign/{link.rpartition('/')[2]}"
+        assert "Sign as Ana Ruiz" in steps.fetch(here)[1]
+        assert steps.post(here, CREDENTIAL)[0] == 403
+        assert steps.post(here, CREDENTIAL, Origin="https://approve.example.com")[0] == 202
+    finally:
+        world.close()
+
+
+def test_so_many_are_answered_at_once() -> None:
+    """One more is told to come again, and what machines ask is still answered."""
+    entered, go = threading.Semaphore(0), threading.Event()
+
+    async def slow(_: Request) -> Response:
+        entered.release()
+        await to_thread.run_sync(go.wait, limiter=CapacityLimiter(1))
+        return Response()
+
+    server = WebServer.create_listening_server(ListeningAddress("127.0.0.1", 0))
+    pages = [Page("/healthz", lambda: PageResponse(HTTPStatus.OK, "alive"))]
+    server.start(build_web_app(pages, None, signing=[Route("/sign/{token}", slow)]))
+    try:
+        with ThreadPoolExecutor(SIGNING) as people:
+            first = [people.submit(steps.fetch, f"{server.url}/sign/x") for _ in range(SIGNING)]
+            for _ in first:
+                assert entered.acquire(timeout=10)
+            assert steps.fetch(f"{server.url}/sign/x")[0].status == 503
+            assert steps.fetch(f"{server.url}/healthz")[0].status == 200
+            go.set()
+            assert {each.result()[0].status for each in first} == {200}
+    finally:
+        go.set()
+        server.close()

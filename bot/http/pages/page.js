@@ -97,5 +97,7 @@
   }
   name?.addEventListener("keydown", (event) => event.key === "Enter" && all[0].click());
   setTimeout(() => all[0].disabled || end(WORDS.late), form.dataset.seconds * 1000);
-  new IntersectionObserver(([seen]) => { more.hidden = seen.isIntersecting; }).observe(document.querySelector(".end"));
+  const seen = ([each]) => { more.hidden = each.isIntersecting; };
+  // what lies behind the footer is not seen
+  new IntersectionObserver(seen, { rootMargin: `0px 0px -${form.offsetHeight}px` }).observe(document.querySelector(".end"));
 })();
