@@ -316,9 +316,7 @@ class Shop:
 
         def effect(db: sqlite3.Connection, order: Order) -> Receipt:
             order.check_refund(amount)
-            _insert_payment(
-                db, order_id, "refund", convert_euros_to_cents(amount), at, reason, note
-            )
+            _insert_refund(db, order_id, amount, at, reason, note)
             return {
                 "order_id": order_id,
                 "refunded": f"{amount} EUR",
@@ -354,15 +352,7 @@ class Shop:
             order.check_cancel()
             db.execute("UPDATE orders SET status = 'cancelled' WHERE id = ?", (order_id,))
             if order.refundable_amount:
-                _insert_payment(
-                    db,
-                    order_id,
-                    "refund",
-                    convert_euros_to_cents(order.refundable_amount),
-                    at,
-                    "cancelled",
-                    reason,
-                )
+                _insert_refund(db, order_id, order.refundable_amount, at, "cancelled", reason)
             back = sum(quantity for quantity, _, _ in order.lines) if restock else 0
             for quantity, _, sku in order.lines if restock else ():
                 db.execute("UPDATE product SET stock = stock + ? WHERE sku = ?", (quantity, sku))
@@ -427,16 +417,16 @@ class Shop:
             db.execute("COMMIT")
 
 
-def _insert_payment(
+def _insert_refund(
     db: sqlite3.Connection,
     order_id: int,
-    kind: str,
-    amount: int,
+    amount: Decimal,
     at: datetime,
     reason: str,
     note: str | None,
 ) -> None:
     db.execute(
-        "INSERT INTO payment (order_id, kind, cents, at, reason, note) VALUES (?, ?, ?, ?, ?, ?)",
-        (order_id, kind, amount, at.astimezone(UTC).isoformat(), reason, note),
+        "INSERT INTO payment (order_id, kind, cents, at, reason, note)"
+        " VALUES (?, 'refund', ?, ?, ?, ?)",
+        (order_id, convert_euros_to_cents(amount), at.astimezone(UTC).isoformat(), reason, note),
     )

@@ -10,12 +10,12 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import psycopg
 from psycopg.types.string import TextLoader
 from sqlalchemy import create_engine
-from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 from sqlglot import exp
 
@@ -252,27 +252,17 @@ class PostgresSource:
         Raises ExcessiveRoleRightsError for a role with too many rights.
         """
         seconds = timeout or self.database.timeout
-        try:
-            connection = self._engine.connect()
-            try:
-                raw: Any = connection.connection.driver_connection
-                raw.rollback()  # what SQLAlchemy asked at the start
-                level = psycopg.IsolationLevel
-                raw.read_only = not writes
-                # the rows of a change are told from one snapshot
-                raw.isolation_level = level.REPEATABLE_READ if writes else level.READ_COMMITTED
-                for name in _AS_TEXT:
-                    raw.adapters.register_loader(name, TextLoader)
-                self._configure_transaction(
-                    raw, seconds, lock_timeout or self.database.lock_timeout
-                )
-                yield PostgresSession(self.database, connection, self._announce, raw)
-            finally:
-                session.close_connection(connection)
-        except (psycopg.Error, DBAPIError) as error:  # the second is the first, wrapped
-            raise ToolError(
-                _database_error_sentence(getattr(error, "orig", error), seconds)
-            ) from None
+        sentence = partial(_database_error_sentence, seconds=seconds)
+        with session.open_connection(self._engine, psycopg.Error, sentence) as (connection, raw):
+            raw.rollback()  # what SQLAlchemy asked at the start
+            level = psycopg.IsolationLevel
+            raw.read_only = not writes
+            # the rows of a change are told from one snapshot
+            raw.isolation_level = level.REPEATABLE_READ if writes else level.READ_COMMITTED
+            for name in _AS_TEXT:
+                raw.adapters.register_loader(name, TextLoader)
+            self._configure_transaction(raw, seconds, lock_timeout or self.database.lock_timeout)
+            yield PostgresSession(self.database, connection, self._announce, raw)
 
     def _configure_transaction(
         self, raw: psycopg.Connection[Any], seconds: float, lock_seconds: float

@@ -309,11 +309,18 @@ class ChangeTrialRunner:
         if found is self._target and self._has_key_of_every_row(trial):
             return [("", row) for row in self._read_rows_by_key(found, trial.keys)]
         # our snapshot is older than our number: what bears it or a later one is our own
-        text = f"SELECT {_PLACE}, {found.select_list} FROM {found.source} WHERE {_OURS} "
+        return self._read_rows_with_places(found, _OURS, most)
+
+    def _read_rows_with_places(
+        self, found: ReadableTable, condition: str, most: int
+    ) -> list[tuple[str, row_changes.Row]]:
+        """Return the rows of a table that meet the condition; raises TooManyRowsError."""
+        limit = row_changes.compute_row_event_limit(most)
         rows = self._tables.query(
-            f"{text} ORDER BY ctid LIMIT {row_changes.compute_row_event_limit(most) + 1}"
+            f"SELECT {_PLACE}, {found.select_list} FROM {found.source} "
+            f"WHERE {condition} ORDER BY tableoid, ctid LIMIT {limit + 1}"
         )
-        if len(rows) > row_changes.compute_row_event_limit(most):
+        if len(rows) > limit:
             raise row_changes.TooManyRowsError(most)
         return [(place, tuple(row)) for place, *row in rows]
 
@@ -346,22 +353,10 @@ class ChangeTrialRunner:
                 if len(rows) == once.counts[oid]["changed"] + once.counts[oid]["deleted"]:
                     continue  # else keys were changed, and what was before has others
             if found.all_readable:
-                self._before[oid] = self._read_replaced_rows(found, most)
+                self._before[oid] = self._read_rows_with_places(found, _ENDED, most)
                 if self._later:
                     ours = f"SELECT {_PLACE} FROM {found.source} WHERE {_OURS}"
                     self._earlier[oid] = {place for (place,) in self._tables.query(ours)}
-
-    def _read_replaced_rows(
-        self, found: ReadableTable, most: int
-    ) -> list[tuple[str, row_changes.Row]]:
-        """Return the rows that the first trial replaced, deleted or locked, with their places."""
-        rows = self._tables.query(
-            f"SELECT {_PLACE}, {found.select_list} FROM {found.source} "
-            f"WHERE {_ENDED} ORDER BY tableoid, ctid"
-        )
-        if len(rows) > row_changes.compute_row_event_limit(most):
-            raise row_changes.TooManyRowsError(most)
-        return [(place, tuple(row)) for place, *row in rows]
 
     def _list_remaining_places(self, found: ReadableTable) -> set[str]:
         """Return the places of old rows that still exist, since they were only locked."""

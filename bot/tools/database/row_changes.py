@@ -188,14 +188,9 @@ class TrialTimeSpan:
         )
 
     def _match_time_text(self, text: str) -> ValueAtRun | None:
-        whole, fraction, zone = text[:19], "", text[19:]
-        if zone.startswith("."):
-            fraction = re.match(r"\.\d+", zone)[0]  # type: ignore[index]  # it has one
-            zone = zone[len(fraction) :]
-        micro = timedelta(microseconds=int(fraction[1:].ljust(6, "0") or 0))
         try:
-            read = datetime.fromisoformat(whole + zone) + micro
-        except (ValueError, OverflowError):  # 0000-00-00, say
+            read = datetime.fromisoformat(text)
+        except ValueError:  # 0000-00-00, say
             return None
         at = read if read.tzinfo else read.replace(tzinfo=UTC)
         if self.start <= at <= self.end:

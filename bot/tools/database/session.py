@@ -11,14 +11,15 @@ import logging
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError
 
 from bot.tools import ToolError
 from bot.tools.database.catalog import OWN_TABLES, Catalog
@@ -142,12 +143,26 @@ def mask_quoted_values(message: str) -> str:
     return re.sub(r"""(["']).*\1""", "“…”", message, flags=re.DOTALL)
 
 
-def close_connection(connection: Connection) -> None:
-    """Close a connection; an error in closing is only logged, so that it hides no earlier one."""
+@contextmanager
+def open_connection(
+    engine: Engine, driver_error: type[Exception], error_sentence: Callable[[Any], str]
+) -> Iterator[tuple[Connection, Any]]:
+    """Open a connection for the block, as SQLAlchemy's and as the driver's own.
+
+    Raises each `driver_error` as a ToolError in the words of `error_sentence`. An error in closing
+    is only logged, so that it hides no earlier one.
+    """
     try:
-        connection.close()
-    except Exception:
-        log.warning("closing a database connection failed", exc_info=True)
+        connection = engine.connect()
+        try:
+            yield connection, connection.connection.driver_connection
+        finally:
+            try:
+                connection.close()
+            except Exception:
+                log.warning("closing a database connection failed", exc_info=True)
+    except (driver_error, DBAPIError) as error:  # the second is the first, wrapped
+        raise ToolError(error_sentence(getattr(error, "orig", error))) from None
 
 
 def check_not_countersign_database(path: Path, own: Path | None) -> None:

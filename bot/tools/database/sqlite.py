@@ -7,11 +7,11 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import create_engine
-from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from bot.tools import ToolError
@@ -215,20 +215,12 @@ class SqliteSource:
         engine = create_engine(
             "sqlite+pysqlite://", creator=connect, poolclass=NullPool, hide_parameters=True
         )
-        try:
-            connection = engine.connect()
-            try:
-                raw: Any = connection.connection.driver_connection
-                _configure_transaction(raw, writes, time.monotonic() + seconds)
-                # again, should the name have come to mean another file meanwhile
-                session.check_not_countersign_database(path, self._own)
-                yield SqliteSession(self.database, connection, self._announce, raw)
-            finally:
-                session.close_connection(connection)
-        except (sqlite3.Error, DBAPIError) as error:  # the second is the first, wrapped
-            raise ToolError(
-                _database_error_sentence(getattr(error, "orig", error), seconds)
-            ) from None
+        sentence = partial(_database_error_sentence, seconds=seconds)
+        with session.open_connection(engine, sqlite3.Error, sentence) as (connection, raw):
+            _configure_transaction(raw, writes, time.monotonic() + seconds)
+            # again, should the name have come to mean another file meanwhile
+            session.check_not_countersign_database(path, self._own)
+            yield SqliteSession(self.database, connection, self._announce, raw)
 
 
 def _configure_transaction(raw: sqlite3.Connection, writes: bool, deadline: float) -> None:
