@@ -19,6 +19,7 @@ _TOLD = (  # what of a row's data is told
     *("approved_by", "counts_as", "same_as", "grant", "channel", "thread_ts", "calls"),
 )
 WORD = re.compile(r"[\w.:@#/-]+")  # what needs no quotes
+WHY = ("why", "refused")  # reasons, which may be more than a word of ours
 
 
 class AuditLine(NamedTuple):
@@ -54,7 +55,7 @@ def _select_logged_data(row: AuditLine) -> dict[str, Any]:
     return {
         name: row.data[name]
         for name in _TOLD
-        if name in row.data and not (row.call_id and _is_free_text_reason(name, row.data[name]))
+        if name in row.data and not (row.call_id and is_free_text_reason(name, row.data[name]))
     }
 
 
@@ -79,6 +80,6 @@ def _quote_if_needed(value: Any) -> str:
     return json.dumps(value)
 
 
-def _is_free_text_reason(name: str, value: Any) -> bool:
+def is_free_text_reason(name: str, value: Any) -> bool:
     """Return whether this is a reason in free text, which could hold a tool's arguments."""
-    return name in ("why", "refused") and not WORD.fullmatch(str(value))
+    return name in WHY and not WORD.fullmatch(str(value))

@@ -255,7 +255,7 @@ def send_back_plan(
     """Supersede the run's calls that have not started, with the person's feedback for the model."""
     output = words.plan_sent_back_output(person, feedback)
     _end_open_calls(tx, run, C.SUPERSEDED, at=at, actor=person, output=output, words=words)
-    runs.update_run_counters(tx, run, rounds=run.rounds + 1)
+    tx.update_rows(Run, {"id": run.id}, rounds=run.rounds + 1)
     moves.resume_run_if_unblocked(tx, run.id, at=at, actor=person)
 
 

@@ -70,13 +70,8 @@ class Pause(columns.Row, table=True):
     until: datetime = columns.time_column()
 
 
-_BEATS = select(col(Replica.id), col(Replica.until))
-_LANES = select(col(ChannelSender.channel), col(ChannelSender.replica))
 _MINE = delete(ChannelSender).where(col(ChannelSender.replica) == bindparam("replica_"))
 _GONE = delete(Replica).where(col(Replica.id) == bindparam("replica_"))
-_HOLDER = select(col(ChannelSender.replica)).where(
-    col(ChannelSender.channel) == bindparam("channel_")
-)
 _PAUSES = select(col(Pause.method), col(Pause.channel), col(Pause.until)).where(
     col(Pause.until) > bindparam("now_")
 )
@@ -145,13 +140,14 @@ def delete_dead_replicas_and_pauses(tx: Transaction, now: datetime, dead: Collec
 
 def get_heartbeat_expiry_by_replica(tx: Transaction) -> dict[str, datetime]:
     """Return for each replica until when its latest heartbeat is valid."""
-    return dict(tuple(row) for row in tx.execute(_BEATS))
+    return {each.id: each.until for each in tx.list_rows(Replica)}
 
 
 def get_senders_by_channel(tx: Transaction, dead: Collection[str]) -> dict[str, str]:
     """Return the replica that sends to each channel, without unknown ones and `dead` ones."""
     living = get_heartbeat_expiry_by_replica(tx).keys() - set(dead)
-    return {channel: replica for channel, replica in tx.execute(_LANES) if replica in living}
+    senders = tx.list_rows(ChannelSender)
+    return {each.channel: each.replica for each in senders if each.replica in living}
 
 
 def claim_channel_sending(
@@ -161,8 +157,9 @@ def claim_channel_sending(
 
     `dead`: replicas that the caller has found to be dead.
     """
-    holder = tx.scalar(_HOLDER, {"channel_": channel})
-    instead = holder if holder in dead else replica  # by the time it is taken another may have it
+    held = tx.find_row(ChannelSender, channel=channel)
+    # by the time it is taken another may have it
+    instead = held.replica if held and held.replica in dead else replica
     given = {"channel": channel, "replica": replica, "instead_": instead}
     return tx.execute(_build_channel_queue_upsert(tx.dialect.name), given).rowcount == 1
 

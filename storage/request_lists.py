@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -112,43 +111,27 @@ _LATER = col(Call.decided_at) >= bindparam("at_least_")
 _SAME_TEAM = bindparam("team_") == _TEAM
 
 
-@dataclass(frozen=True, slots=True)
-class _DecidedCallQueries:
-    """The queries for one kind of a person's decisions.
-
-    One finds them among the newest rows, one tells whether there are more, and one finds all since
-    the earliest time that the last wanted one can have.
-    """
-
-    newest_query: Select[Any]
-    has_more_query: Select[Any]
-    all_query: Select[Any]
-
-    def limit_to_channel(self) -> _DecidedCallQueries:
-        """Return the same queries limited to one channel."""
-        return _DecidedCallQueries(
-            self.newest_query.where(_IN_CHANNEL),
-            self.has_more_query,
-            self.all_query.where(_IN_CHANNEL),
-        )
-
-
+# For each kind of a person's decisions: a query that finds them among the newest rows, one that
+# tells whether there are more, and one that finds all since the earliest time that the last wanted
+# one can have.
 _SEARCHES = (
-    _DecidedCallQueries(
+    (
         _DECIDED.where(or_(col(Run.id).in_(_MOVED), _MINE_OPEN)),
         _MOVED.offset(LOOKED_AT).limit(1),
         _DECIDED.where(
             _LATER, or_(and_(*_MINE, col(Run.updated_at) >= bindparam("at_least_")), _MINE_OPEN)
         ),
     ),
-    _DecidedCallQueries(
+    (
         _DECIDED.where(_SAME_TEAM, col(Call.id).in_(_VOTED)),
         _VOTED.offset(LOOKED_AT).limit(1),
         # everybody's, the newest first, until there are enough
         _DECIDED.where(_LATER, _SAME_TEAM, _HAS_VOTED),
     ),
 )
-_SEARCHES_IN = tuple(each.limit_to_channel() for each in _SEARCHES)
+_SEARCHES_IN = tuple(
+    (newest.where(_IN_CHANNEL), more, every.where(_IN_CHANNEL)) for newest, more, every in _SEARCHES
+)
 PAGE = 500  # calls read at a time
 _DECIDED_BETWEEN = (
     select(Call)
@@ -180,14 +163,12 @@ def list_decided_calls_involving_person(
     given: dict[str, Any] = {"team_": team, "person_": person, "since_": since, "most_": most}
     given |= {"channel_": channel} if channel else {}
     found: dict[str, Call] = {}
-    for search in _SEARCHES_IN if channel else _SEARCHES:
-        newest = fetch_readable_rows(tx, Call, col(Call.id), search.newest_query, **given)
-        if tx.execute(search.has_more_query, given):
-            last = newest[-1].decided_at if len(newest) == most else since
-            newest = fetch_readable_rows(
-                tx, Call, col(Call.id), search.all_query, **given, at_least_=last
-            )
-        found |= {call.id: call for call in newest}
+    for newest, has_more, every in _SEARCHES_IN if channel else _SEARCHES:
+        decided = fetch_readable_rows(tx, Call, col(Call.id), newest, **given)
+        if tx.execute(has_more, given):
+            last = decided[-1].decided_at if len(decided) == most else since
+            decided = fetch_readable_rows(tx, Call, col(Call.id), every, **given, at_least_=last)
+        found |= {call.id: call for call in decided}
     return sorted(found.values(), key=lambda each: each.decided_at or since, reverse=True)[:most]
 
 

@@ -292,11 +292,6 @@ def list_open_and_failed_runs(tx: Transaction) -> list[Run]:
     return fetch_readable_rows(tx, Run, col(Run.id), select(Run).where(where))
 
 
-def update_run_counters(tx: Transaction, run: Run, **columns: int) -> None:
-    """Set counter columns of a run (turns, calls, cards, tokens, rounds)."""
-    tx.update_rows(Run, {"id": run.id}, **columns)
-
-
 def store_edited_message_text(tx: Transaction, run: Run, ts: str, text: str | None) -> None:
     """Store the new text of an edited message of the run; None removes it (the original counts)."""
     now = {key: words for key, words in json.loads(run.reworded).items() if key != ts}

@@ -207,14 +207,11 @@ class SqliteFile(Backend):
         left = (Path(f"{self._file}-{each}") for each in ("journal", "wal"))
         if any(each.exists() for each in left) and sqlite_connections.is_foreign_file(self._file):
             raise SchemaError(sqlite_connections.foreign_file_sentence(self.path))
-        connection = sqlite_connections.open_plain_connection(self._url)
-        try:
+        opened = sqlite_connections.open_plain_connection(self._url)
+        with sqlite_connections.close_on_error(opened) as connection:
             if sqlite_connections.has_foreign_content(connection):
                 raise SchemaError(sqlite_connections.foreign_file_sentence(self.path))
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+            return connection
 
     def load_local_signing_key(self) -> bytes:
         """Return the key in the file beside the database, created on first use."""
@@ -224,14 +221,11 @@ class SqliteFile(Backend):
         """Create the file if it does not exist."""
         create_private_file(self._file)
         if not self._file.stat().st_size:
-            connection = sqlite_connections.open_plain_connection(self._url)
-            try:
+            opened = sqlite_connections.open_plain_connection(self._url)
+            with sqlite_connections.close_on_error(opened) as connection:
                 enable_incremental_vacuum(connection)  # before the first page is written
                 sqlite_connections.prepare_connection(connection)
-            except BaseException:
-                connection.close()
-                raise
-            self._idle.append(connection)
+                self._idle.append(connection)
 
     def is_missing_table_error(self, error: Exception) -> bool:
         """Return whether SQLite's error is that a table does not exist."""

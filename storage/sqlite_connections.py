@@ -10,7 +10,8 @@ import logging
 import os
 import sqlite3
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from sqlalchemy import URL, Connection, Engine, event
@@ -56,13 +57,19 @@ def open_plain_connection(url: URL) -> SyncSwitchConnection:
 
 def open_prepared_connection(url: URL) -> SyncSwitchConnection:
     """Return a new connection with the pragmas set."""
-    connection = open_plain_connection(url)
-    try:
+    with close_on_error(open_plain_connection(url)) as connection:
         prepare_connection(connection)
+        return connection
+
+
+@contextmanager
+def close_on_error(connection: SyncSwitchConnection) -> Iterator[SyncSwitchConnection]:
+    """Yield the connection, and close it if the block raises."""
+    try:
+        yield connection
     except BaseException:
         connection.close()
         raise
-    return connection
 
 
 def open_read_only_connection(url: URL) -> SyncSwitchConnection:

@@ -11,7 +11,7 @@ from sqlmodel import col
 from storage import calls, moves, runs
 from storage.models import Call, Run
 from storage.states import RUN_OPEN, CallStatus, RunSource, RunStatus
-from storage.transaction import Transaction, fetch_first_row, fetch_rows
+from storage.transaction import Transaction, fetch_rows
 
 # A call is ENTRUSTED to a sub-agent's run, and that run's end decides the call's outcome.
 
@@ -65,17 +65,6 @@ def end_call_of_sub_agent(
 
 
 C = CallStatus
-_ASKING = select(Run).where(
-    col(Run.root_id) == bindparam("root_"),
-    col(Run.parent_call) == bindparam("call_"),
-    col(Run.source) == RunSource.SERVER,
-    col(Run.status).in_(RUN_OPEN),
-)
-_PARENT = (
-    select(Run)
-    .join(Call, col(Call.run_id) == col(Run.id))
-    .where(col(Call.id) == bindparam("call_"))
-)
 _OPEN_IN_REQUEST = (
     select(Run)
     .where(col(Run.root_id) == bindparam("root_"), col(Run.status).in_(RUN_OPEN))
@@ -112,7 +101,8 @@ def find_sub_agent_run(tx: Transaction, root_id: str, call_id: str) -> Run | Non
 
 def list_open_elicitation_runs(tx: Transaction, root_id: str, call_id: str) -> list[Run]:
     """Return the open runs with which an MCP server asks people questions during this call."""
-    return fetch_rows(tx, Run, _ASKING, root_=root_id, call_=call_id)
+    held = {"root_id": root_id, "parent_call": call_id, "source": RunSource.SERVER}
+    return [run for run in tx.list_rows(Run, **held) if run.status in RUN_OPEN]
 
 
 def list_open_runs_of_request(tx: Transaction, root_id: str) -> list[Run]:
@@ -130,7 +120,7 @@ def list_calls_leading_to_run(tx: Transaction, run: Run) -> list[Call]:
     found: list[Call] = []
     while run.parent_call:
         call = calls.find_call(tx, run.parent_call)
-        parent = fetch_first_row(tx, Run, _PARENT, call_=run.parent_call)
+        parent = runs.find_run(tx, call.run_id) if call else None
         if call is None or parent is None:
             break
         found.append(call)

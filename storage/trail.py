@@ -20,7 +20,7 @@ from sqlalchemy import BindParameter, bindparam, or_, select
 from sqlmodel import col
 
 from storage import digest
-from storage.audit_log import WORD, AuditLine
+from storage.audit_log import WHY, AuditLine, is_free_text_reason
 from storage.masking import ValuePath, mask_secrets_in_json, replace_values_at_paths
 from storage.models import Audit, Call, Revision, Run
 from storage.transaction import Transaction, build_insert, fetch_rows
@@ -83,7 +83,6 @@ def _replace_secret_values(
 # what of a row's data is kept apart, for a purge may empty it: arguments, and people's words
 PAYLOAD = ("arguments", "content")
 REASON = "reason"  # the same, where there is one
-WHY = ("why", "refused")  # the same, where it is more than a word of ours
 SEAL = "payload"  # what the seal over it is called in the data
 PURGE = "run.purged"  # the event of a row about requests that were emptied
 PURGED_RUNS = "runs"  # which, in its data; one of an earlier build is about its own request
@@ -210,9 +209,7 @@ def list_purged_request_ids(row: Audit, data: Mapping[str, Any]) -> list[str]:
 
 def _is_payload_value(name: str, value: Any) -> bool:
     """Return whether this value is stored in the payload: arguments, or free text of people."""
-    if name in WHY:
-        return not WORD.fullmatch(str(value))
-    return name in PAYLOAD or (name == REASON and bool(value))
+    return name in PAYLOAD or (name == REASON and bool(value)) or is_free_text_reason(name, value)
 
 
 def _compute_payload_seal(

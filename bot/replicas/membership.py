@@ -6,7 +6,7 @@ a database file does not need them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from bot.signals import Signals
 from bot.slack.client import RateLimitPauses
 from bot.slack.pace import ChannelOwnership
 from storage import replicas
-from storage.record import Delivery, Store
+from storage.record import Store
 
 if TYPE_CHECKING:
     from bot.replicas.replicas import ReplicaProcess
@@ -101,14 +101,10 @@ def create_replica_or_single_process(
     workers = WorkerPool(advance, settings.workers, signals)
     if not isinstance(clock, DatabaseClock) or pauses is None:
         return SingleProcess(workers)
-    from bot.replicas.replicas import ReplicaProcess, parse_slack_event
-
-    def heed(events: Iterable[Delivery]) -> None:
-        for each in events:
-            handle_event(parse_slack_event(each))
+    from bot.replicas.replicas import ReplicaProcess
 
     found = ReplicaProcess(
-        store, clock, signals, settings, workers, heard=heed, paused=pauses.add_pauses
+        store, clock, signals, settings, workers, heard=handle_event, paused=pauses.add_pauses
     )
     pauses.set_pause_callback(found.share_slack_pause)
     return found

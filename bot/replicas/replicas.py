@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -81,10 +81,10 @@ class ReplicaProcess(OtherProcesses):
         settings: Settings,
         workers: WorkerPool,
         *,
-        heard: Callable[[Iterable[Delivery]], None],
+        heard: Callable[[Mapping[str, Any]], object],
         paused: Pauses,
     ) -> None:
-        """`heard` gets Slack events about people and channels that other replicas stored.
+        """`heard` gets each Slack event about people and channels that another replica stored.
 
         `paused` gets the pauses that Slack asked any replica for, with their ends.
         """
@@ -211,7 +211,8 @@ class ReplicaProcess(OtherProcesses):
         head, newest = trail.get_audit_head(tx).seq, replicas.get_newest_delivery_seq(tx)
         last, self._last = self._last, (head, newest)
         if last is not None and last[1] != newest:
-            self._heard(replicas.list_slack_directory_events_after(tx, last[1]))
+            for each in replicas.list_slack_directory_events_after(tx, last[1]):
+                self._heard(parse_slack_event(each))
         if last is not None and last != self._last:
             self._signals.work.notify()
             self._signals.outbox.notify()  # Home shows it
@@ -452,7 +453,8 @@ class ReplicaNotificationExchange:
             try:
                 with self._connect() as line:
                     line.execute(f"LISTEN {CHANNEL}")
-                    self._call_all_handlers()  # what was told meanwhile
+                    for heard in self._heard.values():  # what was told meanwhile
+                        heard()
                     self._receive_notifications(line)
             except Exception as error:  # noqa: BLE001 - the database, whoever was asking
                 log.warning("the other replicas cannot be heard: %s", error)
@@ -477,10 +479,6 @@ class ReplicaNotificationExchange:
                     return
             if quiet:  # or cut
                 line.execute("SELECT 1")
-
-    def _call_all_handlers(self) -> None:
-        for heard in self._heard.values():
-            heard()
 
     def _close_sending_connection(self) -> None:
         if self._mouth is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -251,32 +251,27 @@ def load_program_request_status(
     run, found = runs.find_run(tx, run_id), calls.list_calls_of_run(tx, run_id)
     if run is None:
         raise KeyError(run_id)
+    status = CallStatus.CANCELLED if run.status is RunStatus.CANCELLED else PREPARING
     link = format_permalink(workspace, run.channel, run.thread_ts)
+    begun = ProgramRequestStatus(run.id, status, run.requester, run.channel, run.created_at, link)
     return (
-        _build_call_status(tx, tools, run, found[0], link)
-        if found
-        else _build_unproposed_status(tx, tools, run, link)
+        _add_call(begun, tx, tools, found[0]) if found else _add_unproposed_call(begun, tx, tools)
     )
 
 
-def _build_unproposed_status(
-    tx: Transaction, tools: Registry, run: Run, link: str
+def _add_unproposed_call(
+    begun: ProgramRequestStatus, tx: Transaction, tools: Registry
 ) -> ProgramRequestStatus:
-    """Return the status of a request whose call is not yet proposed, from its first delivery."""
-    delivery = programs.find_first_program_delivery(tx, run.id)
+    """Return the status with the call that is not yet proposed, from the first delivery."""
+    delivery = programs.find_first_program_delivery(tx, begun.id)
     asked = json.loads(delivery.body) if delivery else {}  # {} also where it was purged
     name, action = asked.get("tool", ""), asked.get("action", "")
     tool = tools.find_action_tool(action) if action else tools.get(name)
     effect, arguments = (
         _describe_effect_and_arguments(tool, asked["arguments"]) if tool and asked else ("", None)
     )
-    return ProgramRequestStatus(
-        run.id,
-        CallStatus.CANCELLED if run.status is RunStatus.CANCELLED else PREPARING,
-        run.requester,
-        run.channel,
-        run.created_at,
-        link,
+    return replace(
+        begun,
         tool=name,
         title=tool.title if tool else name,
         effect=effect,
@@ -302,9 +297,10 @@ def _describe_effect_and_arguments(
         return tool.title, None
 
 
-def _build_call_status(
-    tx: Transaction, tools: Registry, run: Run, call: Call, link: str
+def _add_call(
+    begun: ProgramRequestStatus, tx: Transaction, tools: Registry, call: Call
 ) -> ProgramRequestStatus:
+    """Return the status with the proposed call: how it stands, and who decided it."""
     current = calls.find_revision(tx, call.id, call.revision)
     tool, votes = (
         tools.find_tool_of_call(call),
@@ -314,13 +310,9 @@ def _build_call_status(
     against = [vote for vote in votes if vote.verb is CallVerb.REJECT]
     rejected, alone = call.status is CallStatus.REJECTED, call_state.find_break_glass_vote(votes)
     words = "; ".join(vote.reason for vote in against if vote.reason) if rejected else ""
-    return ProgramRequestStatus(
-        run.id,
-        call.status,
-        run.requester,
-        run.channel,
-        run.created_at,
-        link,
+    return replace(
+        begun,
+        status=call.status,
         tool=call.tool,
         title=tool.title if tool else call.tool,
         effect=call_state.describe_revision_effect(tools, call, current) if current else "",

@@ -41,7 +41,7 @@ class MessageFiles:
     person: str  # Slack user id
     name: str
     files: Sequence[Mapping[str, Any]]  # as Slack tells of them
-    is_earlier: bool = False  # it was there before the words that are heard now
+    item: Item | None = None  # about its words; None if it was there before what is heard now
 
 
 @dataclass(slots=True)
@@ -110,7 +110,7 @@ class AttachedFileReader:
                 if self._stopping.is_set():  # what it could not read is read at the next start
                     raise PlannerError("Countersign is stopping.")
                 parts += self._build_item_parts(run, each, read, room, heard.rows)
-            head = file_items.files_heading(each.person, each.name, before=each.is_earlier)
+            head = file_items.files_heading(each.person, each.name, before=each.item is None)
             heard.items[each.key] = file_items.build_files_item(head, parts)
         return heard
 
@@ -230,8 +230,7 @@ class SlackThreadReader:
         while waiting := self._list_held_messages(run):
             said = self._build_message_items(waiting)
             before = self._read_earlier_messages(run, waiting)
-            posted = [*(each.files for each in said), *before.files]
-            heard = self._files.read_files_of_messages(run, posted, known)
+            heard = self._files.read_files_of_messages(run, [*said, *before.files], known)
             try:
                 self._insert_items(run, waiting, _order_items(said, before, heard), heard)
                 return
@@ -242,8 +241,8 @@ class SlackThreadReader:
         with self._store.read() as tx:
             return inbox.list_messages_held_for_run(tx, run.id)
 
-    def _build_message_items(self, waiting: list[Delivery]) -> list[_MessageItem]:
-        """Return the transcript item and the files of each of these messages."""
+    def _build_message_items(self, waiting: list[Delivery]) -> list[MessageFiles]:
+        """Return these messages with their transcript items and files."""
         found = []
         for each in waiting:
             event = json.loads(each.body)["event"]
@@ -253,8 +252,7 @@ class SlackThreadReader:
             name = self._get_display_name(each.user)
             item = prompt.build_request_item(each.user, name, text, each.received_at)
             key = transcripts.build_message_key(each.team, each.channel, event["ts"])
-            files = MessageFiles(key, each.user, name, event.get("files") or [])
-            found.append(_MessageItem(item, files))
+            found.append(MessageFiles(key, each.user, name, event.get("files") or [], item))
         return found
 
     def _insert_items(
@@ -295,15 +293,15 @@ class SlackThreadReader:
         with self._store.read() as tx:
             since = inbox.get_newest_transcript_message_ts(tx, run, first)
         try:
-            said = self._read_thread(first.channel, thread, since, until, ours)
+            said, left_out = self._read_thread(first.channel, thread, since, until, ours)
         except Exception as error:  # noqa: BLE001 - the request goes on without context
             log.warning("run %s: the thread could not be read: %s", run.id, error)
             unread = [("", "Countersign", "(earlier messages could not be read)")]
             return _EarlierMessages([prompt.build_earlier_messages_item(unread, left_out=0)])
-        authors = [each.get("user", "") for each in said.kept]
+        authors = [each.get("user", "") for each in said]
         lines = [
             (author, self._get_display_name(author), extract_message_text(each, ""))
-            for author, each in zip(authors, said.kept, strict=True)
+            for author, each in zip(authors, said, strict=True)
         ]
         if not lines:
             return _EarlierMessages()
@@ -313,20 +311,20 @@ class SlackThreadReader:
                 author,
                 name,
                 each.get("files") or [],
-                is_earlier=True,
             )
-            for each, (author, name, _) in zip(said.kept, lines, strict=True)
+            for each, (author, name, _) in zip(said, lines, strict=True)
         ]
         # the newest matter most
-        item = _build_bounded_item(lines, prompt.build_earlier_messages_item, said.left_out)
+        item = _build_bounded_item(lines, prompt.build_earlier_messages_item, left_out)
         return _EarlierMessages([item], posted[: -MOST_MESSAGES - 1 : -1])
 
     def _read_thread(
         self, channel: str, thread: str, since: str, until: str, ours: Sequence[str]
-    ) -> _ThreadExcerpt:
+    ) -> tuple[list[dict[str, Any]], int]:
         """Return people's messages between two timestamps: the thread's first and the newest.
 
-        `ours`, the messages being taken in, and those of bots are left out.
+        With them the number of messages between the two. `ours`, the messages being taken in, and
+        those of bots do not count.
         """
         beginning: list[dict[str, Any]] = []
         newest: deque[dict[str, Any]] = deque(maxlen=MOST_MESSAGES - 1)
@@ -349,23 +347,7 @@ class SlackThreadReader:
                 else:
                     newest.append(message)
         kept = [*beginning, *newest]
-        return _ThreadExcerpt(kept, count - len(kept))
-
-
-@dataclass(frozen=True, slots=True)
-class _ThreadExcerpt:
-    """People's messages in a thread: its first one and the newest, in order."""
-
-    kept: Sequence[dict[str, Any]]
-    left_out: int  # messages between the two
-
-
-@dataclass(frozen=True, slots=True)
-class _MessageItem:
-    """A message that is taken in, and its files."""
-
-    item: dict[str, Any]
-    files: MessageFiles
+        return kept, count - len(kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,14 +359,14 @@ class _EarlierMessages:
 
 
 def _order_items(
-    said: list[_MessageItem], before: _EarlierMessages, heard: FileTranscriptItems
+    said: list[MessageFiles], before: _EarlierMessages, heard: FileTranscriptItems
 ) -> list[dict[str, Any]]:
     """Return all items in the model's reading order: files before the message they belong to."""
     items = [*before.items]
     for posted in reversed(before.files):
         items += heard.list_items_of_message(posted)
     for each in said:
-        items += [*heard.list_items_of_message(each.files), each.item]
+        items += [*heard.list_items_of_message(each), *filter(None, [each.item])]
     return items
 
 
