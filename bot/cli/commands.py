@@ -7,85 +7,44 @@ from collections.abc import Mapping
 from bot.version import describe_version as describe_version
 from countersign.cli.commands import CommandEntry
 
-COMMANDS: Mapping[str, CommandEntry] = {
-    "run": CommandEntry(
-        "bot.cli.service:RUN",
-        "the bot, with settings from the environment and .env",
-        is_server=True,
-    ),
-    "serve": CommandEntry(
-        "bot.cli.service:SERVE", "the same, where Slack sends signed HTTP requests", is_server=True
-    ),
-    "key": CommandEntry(
-        "bot.cli.key", "keys by which programs ask over HTTP: new, renew, list, revoke"
-    ),
-    "passkeys": CommandEntry(
-        "bot.cli.passkeys", "the passkeys that people sign with: list, revoke"
-    ),
-    "demo": CommandEntry(
-        "bot.cli.service:DEMO",
-        "a local Slack, a local planner and the bot, in one process",
-        is_server=True,
-    ),
-    "sandbox": CommandEntry(
-        "bot.cli.service:SANDBOX",
-        "the local Slack alone, for any app that honours SLACK_API_URL",
-        is_server=True,
-    ),
-    "doctor": CommandEntry("bot.cli.doctor.doctor", "look at everything a start depends on"),
-    "audit": CommandEntry(
-        "bot.cli.audit", "verify, show or export the record of what was decided and done"
-    ),
-    "chat": CommandEntry(
-        "bot.cli.chat", "ask the agent and decide at the terminal, as the operator"
-    ),
-    "pending": CommandEntry("bot.cli.request_views:PENDING", "what waits for people, and for whom"),
-    "show": CommandEntry("bot.cli.request_views:SHOW", "a request's or a call's whole life"),
-    "approve": CommandEntry(
-        "bot.cli.decisions:APPROVE", "approve a call or a plan, as the operator"
-    ),
-    "reject": CommandEntry("bot.cli.decisions:REJECT", "reject a call, as the operator"),
-    "edit": CommandEntry("bot.cli.decisions:EDIT", "change a call that waits, as the operator"),
-    "answer": CommandEntry("bot.cli.decisions:ANSWER", "answer a question, as the operator"),
-    "resolve": CommandEntry(
-        "bot.cli.decisions:RESOLVE", "say what became of a call that nobody knows the end of"
-    ),
-    "cancel": CommandEntry("bot.cli.decisions:CANCEL", "stop a request of the operator's own"),
-    "receipt": CommandEntry(
-        "bot.cli.receipt", "signed statements of what was decided, for `countersign verify`"
-    ),
-    "report": CommandEntry(
-        "bot.cli.report", "how people decided: how many, how fast, by tool and by approver"
-    ),
-    "purge": CommandEntry(
-        "bot.cli.data_retention:PURGE",
+_SERVERS = ("run", "serve", "demo", "sandbox")  # they go on until Ctrl-C
+_TABLE = (  # the name, where it is in bot.cli, and the help
+    ("run", "service:RUN", "the bot, with settings from the environment and .env"),
+    ("serve", "service:SERVE", "the same, where Slack sends signed HTTP requests"),
+    ("key", "key", "keys by which programs ask over HTTP: new, renew, list, revoke"),
+    ("passkeys", "passkeys", "the passkeys that people sign with: list, revoke"),
+    ("demo", "service:DEMO", "a local Slack, a local planner and the bot, in one process"),
+    ("sandbox", "service:SANDBOX", "the local Slack alone, for any app that honours SLACK_API_URL"),
+    ("doctor", "doctor.doctor", "look at everything a start depends on"),
+    ("audit", "audit", "verify, show or export the record of what was decided and done"),
+    ("chat", "chat", "ask the agent and decide at the terminal, as the operator"),
+    ("pending", "request_views:PENDING", "what waits for people, and for whom"),
+    ("show", "request_views:SHOW", "a request's or a call's whole life"),
+    ("approve", "decisions:APPROVE", "approve a call or a plan, as the operator"),
+    ("reject", "decisions:REJECT", "reject a call, as the operator"),
+    ("edit", "decisions:EDIT", "change a call that waits, as the operator"),
+    ("answer", "decisions:ANSWER", "answer a question, as the operator"),
+    ("resolve", "decisions:RESOLVE", "say what became of a call that nobody knows the end of"),
+    ("cancel", "decisions:CANCEL", "stop a request of the operator's own"),
+    ("receipt", "receipt", "signed statements of what was decided, for `countersign verify`"),
+    ("report", "report", "how people decided: how many, how fast, by tool and by approver"),
+    (
+        "purge",
+        "data_retention:PURGE",
         "empty what was said in requests of long ago; the bot is stopped",
     ),
-    "forget": CommandEntry(
-        "bot.cli.data_retention:FORGET", "empty what one person asked and wrote, beside the bot"
-    ),
-    "export": CommandEntry(
-        "bot.cli.data_retention:EXPORT", "all that is held of one person, as JSON"
-    ),
-    "backup": CommandEntry(
-        "bot.cli.backup:BACKUP", "all of the record in one file, while the bot works"
-    ),
-    "restore": CommandEntry(
-        "bot.cli.backup:RESTORE", "a backup in the place of the record; the bot is stopped"
-    ),
-    "copy-to": CommandEntry(
-        "bot.cli.backup:COPY_TO", "all of the record into PostgreSQL; the bot is stopped"
-    ),
-    "explain": CommandEntry(
-        "bot.cli.explain", "what would become of a call: which rule, who decides, when"
-    ),
-    "mcp": CommandEntry(
-        "bot.cli.mcp", "accept: look at the tools of MCP servers, and say yes to them"
-    ),
-    "policy": CommandEntry(
-        "bot.cli.policy",
-        "test: cases of a file; check: without Slack; replay: recorded calls",
-    ),
+    ("forget", "data_retention:FORGET", "empty what one person asked and wrote, beside the bot"),
+    ("export", "data_retention:EXPORT", "all that is held of one person, as JSON"),
+    ("backup", "backup:BACKUP", "all of the record in one file, while the bot works"),
+    ("restore", "backup:RESTORE", "a backup in the place of the record; the bot is stopped"),
+    ("copy-to", "backup:COPY_TO", "all of the record into PostgreSQL; the bot is stopped"),
+    ("explain", "explain", "what would become of a call: which rule, who decides, when"),
+    ("mcp", "mcp", "accept: look at the tools of MCP servers, and say yes to them"),
+    ("policy", "policy", "test: cases of a file; check: without Slack; replay: recorded calls"),
+)
+COMMANDS: Mapping[str, CommandEntry] = {
+    name: CommandEntry(f"bot.cli.{place}", text, is_server=name in _SERVERS)
+    for name, place, text in _TABLE
 }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from bot.explain.replay import FixedClock
 from bot.explain.typed_call import TypedCallError, parse_typed_call
 from bot.policy.authority import Directory, LookupFailedError
 from bot.tools.slack_lookup import CachedDirectory
-from countersign.cli.console import DOTENV, print_error, print_lines
+from countersign.cli.console import print_error, print_lines
 from storage.models import Run
 
 _PERSON = re.compile(r"[UW][A-Z0-9]{2,30}|@.{1,80}")
@@ -48,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         _check_person_and_channel(arguments)
         clock = FixedClock(arguments.at) if arguments.at else SystemClock()
-        found = read_only_core.build_read_only_core(os.environ, DOTENV, arguments.policy, clock)
+        found = read_only_core.build_read_only_core(arguments.policy, clock)
         typed = [arguments.tool, *arguments.values]
         tool, args = parse_typed_call(found.tools, typed, found.directory, None)
         arguments.person = _resolve_person_id(found.directory, arguments.person)

@@ -5,7 +5,6 @@ on record. Nothing is changed.
 from __future__ import annotations
 
 import argparse
-import os
 from datetime import timedelta
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from bot.explain.suggestions import PolicySuggester, render_suggestions
 from bot.explain.typed_call import TypedCallError
 from bot.policy.evaluation import load_policy_content
 from bot.toml_file import FileProblems, unreadable_file_sentence
-from countersign.cli.console import DOTENV, UsageError, print_error, print_line, print_lines
+from countersign.cli.console import UsageError, print_error, print_line, print_lines
 from storage import call_history
 
 
@@ -29,9 +28,7 @@ def _run_test(arguments: argparse.Namespace) -> int:
     try:
         file, problems = parse_case_file(path.read_text("utf-8"), str(path))
         directory = CaseSlackDirectory(file)
-        core = read_only_core.build_read_only_core(
-            os.environ, DOTENV, arguments.policy, SystemClock(), directory
-        )
+        core = read_only_core.build_read_only_core(arguments.policy, SystemClock(), directory)
         trial = PolicyCaseRunner(file, core, directory)
         results = []
         for index, case in enumerate(file.case):
@@ -67,9 +64,7 @@ def _run_check(arguments: argparse.Namespace) -> int:
     from bot.cli.doctor.doctor import print_checks
 
     nobody = read_only_core.FailingSlackDirectory("a policy is checked without Slack")
-    core = read_only_core.build_read_only_core(
-        os.environ, DOTENV, arguments.policy, SystemClock(), nobody
-    )
+    core = read_only_core.build_read_only_core(arguments.policy, SystemClock(), nobody)
     policy = core.policy.policy
     text = f"{policy.source}: {len(policy.rules)} rules, digest {policy.digest[:8]}"
 

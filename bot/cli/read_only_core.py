@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -157,29 +157,26 @@ def open_core(what: str, policy: Path | None = None) -> ReadOnlyCore:
 
     `what`: the beginning of the sentence about an unreadable record. Raises CommandError.
     """
-    found = build_read_only_core(os.environ, DOTENV, policy, SystemClock())
+    found = build_read_only_core(policy, SystemClock())
     if found.record_problem:
         raise CommandError(f"{what}: {found.record_problem}.")
     return found
 
 
 def build_read_only_core(
-    environ: Mapping[str, str],
-    dotenv_path: Path | None,
-    policy: Path | None,
-    clock: Clock,
-    directory: CachedDirectory | None = None,
+    policy: Path | None, clock: Clock, directory: CachedDirectory | None = None
 ) -> ReadOnlyCore:
-    """Return a read-only core; `policy` is used in place of the policy in force.
+    """Return a read-only core with the settings of the environment.
 
-    With a `directory` that one is asked, and neither Slack nor the record is.
+    `policy` is used in place of the policy in force. With a `directory` that one is asked, and
+    neither Slack nor the record is.
 
     Raises CommandError for settings, a policy or tools that cannot be used.
     """
     # what is not known is said where it matters
     logging.getLogger("countersign").addHandler(logging.NullHandler())
     try:
-        return _build_core(environ, dotenv_path, policy, clock, directory)
+        return _build_core(policy, clock, directory)
     except (PolicyError, SettingsError) as error:
         raise CommandError("; ".join(error.problems), BAD_INPUT) from None
     except ToolsError as error:
@@ -187,21 +184,17 @@ def build_read_only_core(
 
 
 def _build_core(
-    environ: Mapping[str, str],
-    dotenv_path: Path | None,
-    policy: Path | None,
-    clock: Clock,
-    directory: CachedDirectory | None,
+    policy: Path | None, clock: Clock, directory: CachedDirectory | None
 ) -> ReadOnlyCore:
     """Return a core; without a Slack token, nobody is looked up.
 
     Raises SettingsError, PolicyError, and what the tools' modules raise.
     """
-    environ = dict(environ)
+    environ = dict(os.environ)
     if policy is not None:
         environ["COUNTERSIGN_POLICY"] = str(policy)
         read_policy(policy)  # before the settings: its own complaint is the better one
-    settings = Settings.load(environ, dotenv_path, reading=True)
+    settings = Settings.load(environ, DOTENV, reading=True)
     asks_slack = directory is None and bool(settings.slack_bot_token.get_secret_value())
     client = build_retrying_client(settings) if asks_slack else None
     store = ReadOnlyStore(settings.database_url)

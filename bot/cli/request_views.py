@@ -17,6 +17,7 @@ from typing import Any
 from bot.cards import slack_text
 from bot.cards.notices import through_program_suffix
 from bot.cli.read_only_core import PlainMentionStyle, ReadOnlyCore, open_core
+from bot.explain.explanation import describe_approvers
 from bot.policy.authority import LookupFailedError
 from bot.policy.gates import Approvers
 from bot.terminal import request_reports
@@ -89,16 +90,6 @@ def _encode_json_value(value: object) -> object:
     raise TypeError(f"{type(value).__name__} has no JSON")
 
 
-def format_policy_approvers(who: Approvers | None, words: PlainMentionStyle, channel: str) -> str:
-    """Return the approvers that the policy names, people with their names; "nobody" for none."""
-    if who is None:
-        return "nobody"
-    named = [*map(words.format_group, who.groups), *map(words.format_person, who.users)]
-    named += [f"the members of {words.format_channel(channel)}"] if who.channel else []
-    named += ["whoever asked"] if who.requester else []
-    return ", ".join(named) or "nobody"
-
-
 def run_pending(arguments: argparse.Namespace) -> int:
     """Print the calls and questions that wait for people; returns the exit code."""
 
@@ -141,12 +132,12 @@ def _format_waiting_call(
     if each.status is CallStatus.UNKNOWN:
         yield "    nobody knows whether it happened: `countersign resolve` says so, or its card"
         return
+    who = describe_approvers(each.deciders or Approvers(), words, each.channel)
     if each.question:
-        asked = format_policy_approvers(each.deciders, words, each.channel)
-        yield f"    a question, to be answered by {asked}"
+        yield f"    a question, to be answered by {who}"
         return
     many = "" if each.needed == 1 else f"{each.needed} of "
-    yield f"    who decides: {many}{format_policy_approvers(each.deciders, words, each.channel)}"
+    yield f"    who decides: {many}{who}"
     if each.plan:
         yield f"    of plan {each.plan}, of which more waits"
     if each.approved_by:
@@ -221,7 +212,7 @@ def _format_call(
     if call.rule:
         yield f"    Rule: {slack_text.show_hidden_characters(call.rule)}"
     if call.asked_at and call.deciders:
-        yield f"    Who decides: {format_policy_approvers(call.deciders, words, of.channel)}"
+        yield f"    Who decides: {describe_approvers(call.deciders, words, of.channel)}"
     if call.deadline and call.status is CallStatus.PENDING:
         yield f"    {_describe_due_time(call, call.deadline)}"
     for each in call.revisions:

@@ -76,6 +76,17 @@ _REASONS = {
 }
 
 
+def describe_approvers(who: Approvers, words: MentionStyle, channel: str) -> str:
+    """Return approvers as the policy names them, of what is asked in this channel."""
+    found = [*map(words.format_group, who.groups), *map(words.format_person, who.users)]
+    if who.channel:
+        here = words.format_channel(channel) if channel else "the channel where it is asked"
+        found.append(f"the members of {here}")
+    if who.requester:
+        found.append("whoever asked")
+    return ", ".join(found) or "nobody"
+
+
 @dataclass(frozen=True, slots=True)
 class GateDescriber:
     """Describes a gate that asks people, in lines: who decides, where, until when, edits."""
@@ -102,7 +113,7 @@ class GateDescriber:
         yield from self._describe_escalations()
         if who := gate.break_glass:
             now = self._describe_current_approvers(who, own=True)
-            people = self._describe_approvers(who)
+            people = describe_approvers(who, self.words, self.run.channel)
             yield f"May run it without approval, with a reason: {people}{now}"
         yield f"Edits: {self._describe_edits()}"
         for offer in gate.remember:
@@ -120,22 +131,8 @@ class GateDescriber:
             ]
         )
         signed = ", signed with a passkey" if stage.signature else ""
-        return f"{many} of {self._describe_approvers(stage.approvers.notified)}{also}{signed}{now}"
-
-    def _describe_approvers(self, who: Approvers) -> str:
-        """Return the approvers as the policy names them."""
-        words = self.words
-        found = [*map(words.format_group, who.groups), *map(words.format_person, who.users)]
-        if who.channel:
-            here = (
-                words.format_channel(self.run.channel)
-                if self.run.channel
-                else "the channel where it is asked"
-            )
-            found.append(f"the members of {here}")
-        if who.requester:
-            found.append("whoever asked")
-        return ", ".join(found) or "nobody"
+        who = describe_approvers(stage.approvers.notified, self.words, self.run.channel)
+        return f"{many} of {who}{also}{signed}{now}"
 
     def _describe_current_approvers(self, who: Approvers, *, own: bool = False) -> str:
         """Return who of these people could decide now, looked up, in parentheses.
@@ -258,7 +255,7 @@ class GateDescriber:
 
     def _describe_escalations(self) -> Iterator[str]:
         for step in self.gate.escalation:
-            who = self._describe_approvers(step.approvers)
+            who = describe_approvers(step.approvers, self.words, self.run.channel)
             now = self._describe_current_approvers(step.approvers)
             after = format_duration(step.after)
             yield f"After {after} without an answer these may decide as well: {who}{now}"

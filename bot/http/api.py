@@ -354,9 +354,7 @@ class HookRoutes:
     ) -> dict[str, Any]:
         """Return the answer for Claude Code; an approved use is claimed first."""
         if found.status not in MAY:
-            return claude_code.build_hook_deny_answer(
-                claude_code.describe_denial(found, taken_back=True), use.event
-            )
+            return claude_code.build_hook_deny_answer(claude_code.describe_denial(found), use.event)
         who = use.build_claimant_id(key.id)
         claimed = await self._routes.claim(
             key, found.id, api_bodies.ClaimSent(claimant=who, lease_seconds=QUIET)

@@ -174,12 +174,9 @@ def build_hook_deny_answer(why: str, event: HookEventKind = HookEventKind.BEFORE
     return _build_hook_answer({"permissionDecision": "deny", "permissionDecisionReason": said})
 
 
-def describe_denial(found: RequestShown, *, taken_back: bool) -> str:
-    """Return why a request that is not approved was not carried out.
-
-    `taken_back`: a cancelled one was cancelled because nobody had decided in time.
-    """
-    if taken_back and found.status is RequestStatus.CANCELLED:
+def describe_denial(found: RequestShown) -> str:
+    """Return why a request that is not approved was not carried out."""
+    if found.status is RequestStatus.CANCELLED:
         return "Nobody approved it in time."
     trouble = find_request_error(parse_request(found.model_dump(mode="json")))
     return str(trouble) if trouble else "It was done before, and is not done again."

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from bot.http.api_bodies import ProblemError, build_retry_later_problem
 from bot.policy.authority import LookupFailedError
 from bot.tools.names import SlackIdKind, SlackIdResolver
+from countersign.wire import THIS_MACHINE
 from storage import programs
 
 if TYPE_CHECKING:
@@ -73,7 +74,6 @@ def derive_webhook_secret(installation: bytes, key_id: str) -> str:
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}", re.ASCII)
 _PATTERN = re.compile(r"[A-Za-z0-9_.*?-]{1,64}", re.ASCII)
 MOST_PER_HOUR = 100_000
-HERE = ("localhost", "127.0.0.1", "::1")  # hosts that may be told without TLS
 SYSTEM = "system"  # who made a key, for the audit, where the settings name no operator
 ASK_SLACK_AGAIN = 10  # seconds
 
@@ -208,5 +208,5 @@ def _check_webhook_address(url: str) -> None:
         raise ValueError(
             "--webhook takes an address, https://…, without a user name or password in it"
         )
-    if parts.scheme != "https" and not (parts.scheme == "http" and host in HERE):
+    if parts.scheme != "https" and not (parts.scheme == "http" and host in THIS_MACHINE):
         raise ValueError("--webhook must begin with https://; http:// is for this machine only")

@@ -96,7 +96,7 @@ KEY_PREFIX = "csk_"
 PATIENCE = 60.0  # seconds that a line is tried which is lost
 ANSWER = 20.0  # seconds that an answer may take beyond what it was asked to wait
 PAUSES = (0.25, 0.5, 1.0)  # seconds between tries, the last for ever: nobody notices a restart
-_HERE = ("127.0.0.1", "localhost", "::1")
+THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 log = logging.getLogger("countersign.client")
 
 
@@ -223,7 +223,7 @@ def _build_opener(host: str, path: str) -> OpenerDirector:
     """
     if path:
         return build_opener(_NoRedirects, ProxyHandler({}), UnixHandler(path))
-    return build_opener(_NoRedirects, ProxyHandler({} if host in _HERE else None))
+    return build_opener(_NoRedirects, ProxyHandler({} if host in THIS_MACHINE else None))
 
 
 def _generate_retry_pauses() -> Iterator[float]:

@@ -112,13 +112,11 @@ def _wait_for_decision(
             request_id = str(found["id"])
             if look == AT_ONCE:
                 print_progress(f"Asked at {found['link']}." if found["link"] else "Asked.")
+        raise Expired("Nobody approved it in time.")
     except BaseException:
         if request_id:
             cancel_unwaited_request(client, request_id)
         raise
-    if request_id:
-        cancel_unwaited_request(client, request_id)
-    raise Expired("Nobody approved it in time.")
 
 
 def _validate_answer(found: dict[str, Any], event: str) -> dict[str, Any]:
