@@ -160,17 +160,15 @@ class Record:
         )
         stopped = earlier and row["does"] != "read"
         self.expect(not stopped, f"{call} starts after a step that failed")
-        terms = self._terms[policy]
+        terms, gate = self._terms[policy], json.loads(row["gate"])
         self.expect(stands.tool not in terms.denies, f"{call} starts though policy denies it")
-        gate = json.loads(row["gate"])
         if stands.tool in terms.allows and gate["verdict"] == "allow":
             return
         if row["grant_id"]:
             self._granted(row, terms)
             return
-        given = [vote for vote in votes if vote["digest"] == row["digest"]]
-        if terms.signed:
-            given = [vote for vote in given if vote["passkey_id"]]
+        signed = [vote for vote in votes if vote["passkey_id"]] if terms.signed else votes
+        given = [vote for vote in signed if vote["digest"] == row["digest"]]
         # once something was rejected, those who could reject it are asked about what is allowed
         allowed = stands.tool in terms.allows and gate.get("would_allow")
         alone = [vote["person"] for vote in given if vote["verb"] == "break_glass"]
@@ -182,7 +180,7 @@ class Record:
         again = self.one(
             "SELECT count(*) FROM audit WHERE call_id = ? AND event = 'call.unknown'", call
         )
-        if terms.starts and json.loads(row["gate"]).get("run_at") and not again[0]:
+        if terms.starts and gate.get("run_at") and not again[0]:
             last = EPOCH + timedelta(microseconds=max(vote["created_at"] for vote in given))
             midnight = last.replace(hour=0, minute=0, second=0, microsecond=0)
             start = midnight + terms.starts
