@@ -24,8 +24,8 @@ from bot.approvals.viewers import CardViewers
 from bot.cards import answers, sentences, slack_text
 from bot.cards.block_kit import quote_on_one_line, show_link_hosts
 from bot.cards.card import RenderedMessage, render_card, render_card_without_buttons
+from bot.cards.passkey_views import LinkButton, render_link_buttons
 from bot.cards.question_message import render_question_message
-from bot.cards.signing import LinkButton, render_link_buttons
 from bot.clock import Clock, get_lead_over_machine_time
 from bot.policy.authority import Directory
 from bot.slack.client import SlackClient, is_permanent_refusal
