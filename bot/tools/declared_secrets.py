@@ -36,8 +36,8 @@ _MANY, _QUOTES = re.compile(r"\\\\"), re.compile("['\"]")  # a back-slash in a p
 
 
 @dataclass(frozen=True, slots=True)
-class _SecretSchema:
-    """A JSON Schema of a model that declares at least one value secret."""
+class ModelSchema:
+    """A JSON Schema of a model, to be walked beside a value of the model."""
 
     root: Node
 
@@ -122,8 +122,20 @@ def _has_secret_mark(node: Any) -> bool:
     return isinstance(node, list) and any(map(_has_secret_mark, node))
 
 
-class _SecretMarkingGenerator(GenerateJsonSchema):
-    """A JSON Schema generator that never fails and marks each of Pydantic's secret types."""
+class LenientSchemaGenerator(GenerateJsonSchema):
+    """A JSON Schema generator that never fails, for schemas that only this program reads."""
+
+    def handle_invalid_for_json_schema(
+        self, schema: core_schema.CoreSchema, error_info: str
+    ) -> JsonSchemaValue:
+        return {}
+
+    def emit_warning(self, kind: Any, detail: str) -> None:
+        """Ignore the warning: nobody else is given the schema."""
+
+
+class _SecretMarkingGenerator(LenientSchemaGenerator):
+    """A JSON Schema generator that marks each of Pydantic's secret types."""
 
     def json_or_python_schema(self, schema: core_schema.JsonOrPythonSchema) -> JsonSchemaValue:
         made = super().json_or_python_schema(schema)
@@ -133,17 +145,9 @@ class _SecretMarkingGenerator(GenerateJsonSchema):
             made = {**made, "writeOnly": True}
         return made
 
-    def handle_invalid_for_json_schema(
-        self, schema: core_schema.CoreSchema, error_info: str
-    ) -> JsonSchemaValue:
-        return {}
-
-    def emit_warning(self, kind: Any, detail: str) -> None:
-        """Ignore the warning: the schema is used in this module only."""
-
 
 @lru_cache(1024)
-def _list_secret_schemas(model: type[BaseModel]) -> tuple[_SecretSchema, ...]:
+def _list_secret_schemas(model: type[BaseModel]) -> tuple[ModelSchema, ...]:
     """Return the schemas of a model that declare a secret; none for most models.
 
     A value may be stored under its field's name or an alias, so all forms are looked at.
@@ -159,7 +163,7 @@ def _list_secret_schemas(model: type[BaseModel]) -> tuple[_SecretSchema, ...]:
             except PydanticUserError:
                 continue
             if _has_secret_mark(root):
-                found.append(_SecretSchema(root))
+                found.append(ModelSchema(root))
     return tuple(found)
 
 
@@ -200,7 +204,7 @@ def may_path_hold_secrets(model: type[BaseModel], keys: tuple[str, ...]) -> bool
     return False
 
 
-def _can_reach_secret_mark(described: _SecretSchema, nodes: dict[int, Node]) -> bool:
+def _can_reach_secret_mark(described: ModelSchema, nodes: dict[int, Node]) -> bool:
     seen: dict[int, Any] = {}
     left: list[Any] = list(nodes.values())
     while left:
@@ -220,7 +224,7 @@ def _can_reach_secret_mark(described: _SecretSchema, nodes: dict[int, Node]) -> 
 class _SecretWalker:
     """A walk through the values of one call and, in parallel, the schemas that describe them."""
 
-    def __init__(self, descriptions: tuple[_SecretSchema, ...]) -> None:
+    def __init__(self, descriptions: tuple[ModelSchema, ...]) -> None:
         self._descriptions = descriptions
         self._left = MOST_LOOKS
 
