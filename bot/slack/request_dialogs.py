@@ -282,14 +282,13 @@ class RequestDialogFamily:
                 return {}
 
 
+@dataclass(frozen=True, slots=True)
 class RequestDialogOpener:
     """The opener of request dialogs for commands and shortcuts; any thread."""
 
-    def __init__(self, dialogs: RequestDialogFamily, client: WebClient, team: str) -> None:
-        """`client` opens dialogs; `team`: the workspace of people who type the command."""
-        self._dialogs = dialogs
-        self._client = client
-        self._team = team
+    dialogs: RequestDialogFamily
+    client: WebClient  # opens dialogs
+    team: str  # the workspace of people who type the command
 
     def register_shortcuts(self, app: App) -> None:
         """Register the shortcuts on the Bolt app."""
@@ -302,7 +301,7 @@ class RequestDialogOpener:
         Returns "", or in mrkdwn why nothing opened. Looks people up.
         """
         return self._open_dialog(
-            person, self._team, trigger, button_codec.FormContext(channel), words
+            person, self.team, trigger, button_codec.FormContext(channel), words
         )
 
     def _handle_shortcut(self, ack: Callable[[], None], body: dict[str, Any]) -> None:
@@ -324,11 +323,11 @@ class RequestDialogOpener:
         setting: button_codec.FormContext,
         words: str = "",
     ) -> str:
-        found = self._dialogs.prepare_form_picker(person, team, setting, words)
+        found = self.dialogs.prepare_form_picker(person, team, setting, words)
         if isinstance(found, DialogRefusal):
             return found.sentence
         try:
-            self._client.views_open(trigger_id=trigger, view=found.view)
+            self.client.views_open(trigger_id=trigger, view=found.view)
         except Exception as error:  # noqa: BLE001 - the person is told, and may try again
             log.warning("the request dialog for %s: %s", person, error)
             return dialog_error_sentence(error)
@@ -336,7 +335,7 @@ class RequestDialogOpener:
 
     def _find_permalink(self, channel: str, ts: str) -> str:
         try:
-            found = self._client.chat_getPermalink(channel=channel, message_ts=ts)
+            found = self.client.chat_getPermalink(channel=channel, message_ts=ts)
         except Exception as error:  # noqa: BLE001 - a link is a comfort
             log.info("no link to a message: %s", error)
             return ""
@@ -345,8 +344,8 @@ class RequestDialogOpener:
     def _send_direct_message(self, person: str, text: str) -> None:
         """Tell the person by direct message why nothing opened; if that fails, only log it."""
         try:
-            opened = self._client.conversations_open(users=person)
-            self._client.chat_postMessage(
+            opened = self.client.conversations_open(users=person)
+            self.client.chat_postMessage(
                 channel=str(opened["channel"]["id"]),
                 text=strip_mrkdwn(text),
                 blocks=render_notice_sentence(text),
