@@ -452,6 +452,7 @@ def test_a_policy_that_wants_a_signature_since_asks_again(
     harness.restart()
     reject(harness, "cleo", SUPPORT, harness.card(SUPPORT, thread), "no")
     harness.slack.wait(lambda: statuses(harness, thread)[0] is C.PENDING)
+    harness.settle()  # the card of what was rejected is drawn again
     again = harness.card(SUPPORT, thread)
     assert sign_card(harness, "ana", again, key).is_done
     harness.said(SUPPORT, thread, "That is all.")
