@@ -27,6 +27,7 @@ from bot.cards.button_codec import (
     HomeTabTarget,
     ModelAnswerRating,
     NoTarget,
+    PasskeyTarget,
     RunTarget,
     encode_button_value,
     encode_dialog_metadata,
@@ -86,6 +87,7 @@ class About:
             FormTarget: FormTarget(FormSource.TOOL, "note", FormContext(SUPPORT)),
             DelegationTarget: DelegationTarget("d1"),
             HomeTabTarget: HomeTabTarget(),
+            PasskeyTarget: PasskeyTarget("p1"),
             NoTarget: NoTarget(),
         }[_ABOUT[action]]
 
@@ -154,6 +156,7 @@ def dialogs(about: About) -> Iterator[tuple[str, Json]]:
         DialogId.REQUEST: FormTarget(FormSource.TOOL, "note", FormContext(SUPPORT)),
         DialogId.ANSWER: call,
         DialogId.DELEGATE: NoTarget(),
+        DialogId.RENAME_PASSKEY: PasskeyTarget("p1"),
     }
     text = {"type": "plain_text_input", "value": "from elsewhere"}
     typed = {"f:text": {"v": text}, "words": {"text": text}, "reason": {"preset": text}}
