@@ -140,7 +140,7 @@ class Years:
 
         def claim() -> None:
             with store.read() as tx:
-                [run_id] = runs.list_ready_run_ids(tx)
+                [run_id] = (each.run_id for each in runs.list_ready_runs(tx))
             now = self._bench.clock.now()
             with store.write() as tx:
                 claimed.append(moves.claim_run(tx, run_id, at=now, lease_until=now))

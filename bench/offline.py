@@ -195,7 +195,7 @@ class Bench:
     def advance_ready(self) -> str:
         """Advance the one run that is ready, found as the loop finds it; its id."""
         with self.store.read() as tx:
-            [run_id] = runs.list_ready_run_ids(tx)
+            [run_id] = (each.run_id for each in runs.list_ready_runs(tx))
         self.hearing.advance_run(run_id)
         return run_id
 

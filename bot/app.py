@@ -59,7 +59,6 @@ from bot.slack.directory import SlackDirectory, add_names_to_mentions, start_cli
 from bot.slack.home import PATIENCE, HomeTabPublisher, ReaderHomeBuilder
 from bot.slack.listeners import LOOK_UP, SlackListeners, build_bolt_app
 from bot.slack.pace import ChannelOwnership
-from bot.slack.passkey_dialog import PasskeyDialogFamily
 from bot.slack.posting import MessageRenderer, OutboxSlackCalls, UnconfirmedPostSearch
 from bot.slack.presence import PROMPTS, SlackStatusSender
 from bot.slack.slash_commands import SlashCommandHandler
@@ -402,7 +401,7 @@ def build_listeners(
         request_dialogs.RequestDialogFamily(asking.store, asking.forms()),
         answers,
         request_dialogs.DelegationDialogFamily(views.build_delegation_manager()),
-        PasskeyDialogFamily(views.build_passkey_manager()),
+        request_dialogs.PasskeyDialogFamily(views.build_passkey_manager()),
     )
     return SlackListeners(
         store,

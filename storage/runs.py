@@ -153,11 +153,6 @@ def find_earlier_approval_ask_time(
     return found
 
 
-_READY = (
-    select(col(Run.id))
-    .where(col(Run.status) == RunStatus.READY, col(Run.thread_ts) != "")
-    .order_by(col(Run.updated_at))
-)
 _ROOTED = (
     update(Run)
     .where(col(Run.root_id) == bindparam("id_"), col(Run.thread_ts) == "")
@@ -232,11 +227,6 @@ def is_requester_of_run(tx: Transaction, run_id: str, person: str) -> bool:
     """Return whether this person is the run's requester."""
     run = find_run(tx, run_id)
     return run is not None and run.requester == person
-
-
-def list_ready_run_ids(tx: Transaction) -> list[str]:
-    """Return the ids of the runs a worker may take, oldest first."""
-    return list(tx.scalars(_READY))
 
 
 def set_request_thread(tx: Transaction, run_id: str, channel: str, ts: str) -> bool:

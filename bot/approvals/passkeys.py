@@ -1,8 +1,6 @@
-"""How people add passkeys: the private link, what their authenticator says, and who approves it.
+"""Passkeys: added by their people, approved by others, listed, renamed and revoked.
 
-A new one counts once others have approved it, by a call that the bot proposes in its person's name
-(`bot.tools.passkey_approval`), or at once where the policy says so. The `webauthn` library is
-loaded once somebody adds one.
+A passkey is looked at again each time it signs (`bot.approvals.signed_votes`).
 """
 
 from __future__ import annotations
@@ -15,20 +13,21 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
+from bot.agent import outputs
 from bot.approvals import signatures
-from bot.approvals.direct_requests import begin_direct_request
-from bot.approvals.permissions import reply_privately
-from bot.approvals.signed_votes import build_jwk
-from bot.cards import passkey_views, signing
+from bot.approvals.form_requests import begin_direct_request
+from bot.approvals.permissions import PermissionChecker, reply_privately
+from bot.approvals.signed_votes import build_jwk, queue_alarm
+from bot.cards import passkey_views
 from bot.cards.action_names import Action, DialogId
-from bot.cards.button_codec import Click, DialogSubject
+from bot.cards.button_codec import Click, DialogSubject, PasskeyTarget
 from bot.config.connection_settings import PageAddress
-from bot.policy.authority import Authority
+from bot.policy.authority import Authority, LookupFailedError
 from bot.policy.evaluation import CurrentPolicy
 from bot.policy.gates import ADD_PASSKEY, PasskeyTerms
 from bot.tools.names import SlackIdResolver
 from bot.tools.passkey_approval import NewPasskey, add_passkey
-from storage import inbox, outbox, passkeys, trail
+from storage import endings, inbox, outbox, passkeys, trail
 from storage.passkeys import Passkey, SigningLink
 from storage.record import Delivery, Message, Run, Store, Transaction
 from storage.states import DeliveryKind, MessageKind, RunSource, SigningLinkKind
@@ -101,7 +100,7 @@ def verify_new_passkey(
         made = helpers.parse_registration_credential_json(dict(credential))
         client = helpers.parse_client_data_json(made.response.client_data_json)
         if client.origin != address.origin or client.cross_origin:
-            return EnrolmentRefusal("address", signing.OTHER_ADDRESS_REPLY)
+            return EnrolmentRefusal("address", passkey_views.OTHER_ADDRESS_REPLY)
         seen = verify_registration_response(
             credential=made,
             expected_challenge=signatures.compute_challenge(link),
@@ -115,7 +114,7 @@ def verify_new_passkey(
     except Exception:  # noqa: BLE001 - what the library cannot read or believe is no passkey
         return EnrolmentRefusal("attestation", passkey_views.NOT_UNDERSTOOD_REPLY)
     if not seen.user_verified:
-        return EnrolmentRefusal("unverified", signing.UNVERIFIED_PERSON_REPLY)
+        return EnrolmentRefusal("unverified", passkey_views.UNVERIFIED_PERSON_REPLY)
     attested = bool(roots and statement.x5c)  # else it says so itself, or whoever plays one
     if not terms.allows_model(seen.aaguid, attested=attested):
         return EnrolmentRefusal("model", passkey_views.WRONG_MODEL_REPLY)
@@ -173,7 +172,7 @@ class PasskeyEnroller:
         """Send the person who clicked a private link to add a passkey, and settle the delivery."""
         person, at = delivery.user, delivery.received_at
         why = self.links.describe_problem()
-        refusal = signing.not_set_up_reply(why) if why else ""
+        refusal = passkey_views.not_set_up_reply(why) if why else ""
         if not self.may_enrol(person):
             refusal = passkey_views.NOT_A_SIGNER_REPLY
         with self.store.write() as tx:
@@ -222,7 +221,7 @@ class PasskeyEnroller:
         """Return the new passkey, not stored yet, or why it is not added. Looks people up."""
         address, why = self.links.address, self.links.describe_problem()
         if link is None or link.kind is not SigningLinkKind.ENROL:
-            return EnrolmentRefusal("link", signing.USED_LINK_REPLY)
+            return EnrolmentRefusal("link", passkey_views.USED_LINK_REPLY)
         with self.store.read() as tx:
             problem = signatures.describe_link_problem(tx, link, at)
         if problem:
@@ -230,7 +229,7 @@ class PasskeyEnroller:
         if link.team != self.authority.team or not self.may_enrol(link.person):
             return EnrolmentRefusal("not_a_signer", passkey_views.NOT_A_SIGNER_REPLY)
         if address is None or why:
-            return EnrolmentRefusal("not_set_up", signing.not_set_up_reply(why))
+            return EnrolmentRefusal("not_set_up", passkey_views.not_set_up_reply(why))
         return verify_new_passkey(credential, link, address, self.policy.policy.passkeys, at)
 
 
@@ -281,3 +280,139 @@ def _ask_others(tx: Transaction, row: Passkey, told: NewPasskey, names: Mapping[
     stored = inbox.find_delivery(tx, delivery.key)
     assert stored is not None
     begin_direct_request(tx, run, stored, add_passkey.effect_sentence(told, names))
+
+
+@dataclass(frozen=True, slots=True)
+class PasskeyManager:
+    """Lists, renames and revokes passkeys in one workspace; holds no state of its own."""
+
+    store: Store
+    policy: CurrentPolicy
+    permissions: PermissionChecker
+
+    def get_action_handlers(self) -> Mapping[Action | DialogId, Any]:
+        """Return the handlers of the buttons on Home and in messages, and of the dialog."""
+        return {
+            Action.REVOKE_PASSKEY: self.revoke_own_passkey,
+            Action.DISOWN_PASSKEY: self.revoke_own_passkey,
+            DialogId.RENAME_PASSKEY: self.rename_passkey,
+        }
+
+    def list_passkeys(self, person: str, now: datetime) -> tuple[passkey_views.PasskeyView, ...]:
+        """Return this person's passkeys that are not revoked, the oldest first."""
+        terms = self.policy.policy.passkeys
+        with self.store.read() as tx:
+            found = passkeys.list_passkeys_of_person(tx, self.permissions.team, person)
+            return tuple(build_passkey_view(tx, each, terms, now) for each in found)
+
+    def find_own_passkey(self, tx: Transaction, passkey: str, person: str) -> Passkey | None:
+        """Return this person's passkey with that id, if it is not revoked."""
+        row = passkeys.find_passkey(tx, passkey)
+        is_own = row is not None and (row.team, row.person) == (self.permissions.team, person)
+        return row if row is not None and is_own and row.revoked_at is None else None
+
+    def rename_passkey(
+        self, delivery: Delivery, asked: Click | DialogSubject, payload: dict[str, Any]
+    ) -> None:
+        """Give a passkey the name that its person entered, and settle the delivery."""
+        assert isinstance(asked.target, PasskeyTarget)
+        name = passkey_views.parse_passkey_name(payload["view"]["state"]["values"])
+        person, at = delivery.user, delivery.received_at
+        with self.store.write() as tx:
+            row = self.find_own_passkey(tx, asked.target.passkey, person)
+            if row is None:
+                reply_privately(tx, delivery, passkey_views.ENDED_REPLY)
+            elif name:
+                changed = {"name": name}
+                passkeys.update_passkey(
+                    tx, row, "passkey.renamed", at=at, actor=person, changed=changed
+                )
+            inbox.mark_delivery_done(tx, delivery, "renamed" if row else "no passkey to rename")
+
+    def revoke_own_passkey(
+        self, delivery: Delivery, asked: Click | DialogSubject, _payload: dict[str, Any]
+    ) -> None:
+        """Revoke a passkey of the person who clicked, and settle the delivery.
+
+        If they say that it is not theirs, those whom the policy names for that are told.
+        """
+        assert isinstance(asked.target, PasskeyTarget)
+        is_alarm = isinstance(asked, Click) and asked.action is Action.DISOWN_PASSKEY
+        alarmed = self._list_alarmed_people() if is_alarm else []
+        person, at = delivery.user, delivery.received_at
+        with self.store.write() as tx:
+            row = self.find_own_passkey(tx, asked.target.passkey, person)
+            if row is None:
+                reply_privately(tx, delivery, passkey_views.ENDED_REPLY)
+            else:
+                _revoke(tx, row, person, at, "disowned" if is_alarm else "")
+                done = passkey_views.DISOWNED_REPLY if is_alarm else passkey_views.REVOKED_REPLY
+                reply_privately(tx, delivery, done)
+            if row is not None and is_alarm:
+                signed = passkeys.count_signatures(tx, row.id)
+                text = passkey_views.disowned_passkey_notice(person, row.name, signed)
+                queue_alarm(tx, row, text, alarmed, f"disowned:{row.id}")
+            inbox.mark_delivery_done(tx, delivery, "revoked" if row else "no passkey to revoke")
+
+    def revoke_for_operator(self, passkey: str, actor: str, at: datetime) -> Passkey | None:
+        """Revoke a passkey for the operator, and tell its person and whom the policy names.
+
+        None if there is none with that id, or it is revoked already. Looks people up.
+        """
+        alarmed = self._list_alarmed_people()
+        with self.store.write() as tx:
+            row = passkeys.find_passkey(tx, passkey)
+            is_ours = row is not None and row.team == self.permissions.team
+            if row is None or not is_ours or not _revoke(tx, row, actor, at, "by the operator"):
+                return None
+            text = passkey_views.revoked_passkey_notice(row.person, row.name)
+            queue_alarm(tx, row, text, alarmed, f"revoked:{row.id}")
+        return row
+
+    def _list_alarmed_people(self) -> list[str]:
+        """Return whom the policy names to be told; whom it names by id if Slack cannot be asked.
+
+        Nobody has to be found before a passkey is revoked.
+        """
+        who = self.policy.policy.passkeys.alarm
+        try:
+            return self.permissions.list_active_people(who)
+        except LookupFailedError:
+            return list(who.users)
+
+
+def _revoke(tx: Transaction, row: Passkey, by: str, at: datetime, why: str) -> bool:
+    """Revoke a passkey, and cancel the request to approve it; False if it was revoked before."""
+    if not passkeys.revoke_passkey(tx, row, by, at, why=why):
+        return False
+    run = passkeys.find_request(tx, row)
+    if run is not None and endings.cancel_run(tx, run, at=at, actor=by, words=outputs):
+        text = passkey_views.passkey_withdrawn_line(row.name)
+        outbox.queue_notice(tx, run, f"cancelled:{run.id}", {"text": text})
+    return True
+
+
+def build_passkey_view(
+    tx: Transaction, row: Passkey, terms: PasskeyTerms, now: datetime
+) -> passkey_views.PasskeyView:
+    """Return a passkey as people see it, with whether it counts."""
+    return passkey_views.PasskeyView(
+        id=row.id,
+        name=row.name or "a passkey",  # it was forgotten, with its person's words
+        model=passkey_views.describe_model(row.aaguid, attested=row.attested),
+        added_at=row.created_at,
+        last_used_at=row.last_used_at,
+        state=_describe_state(tx, row, terms, now),
+    )
+
+
+def _describe_state(tx: Transaction, row: Passkey, terms: PasskeyTerms, now: datetime) -> str:
+    """Return whether a passkey counts, or why it does not, in words."""
+    if row.counts_from is None:
+        waits = passkeys.is_waiting(tx, row)
+        return "waits for others to approve it" if waits else "does not count: nobody approved it"
+    if not row.counts_at(now, terms.days):
+        return "no longer counts: it is too old"
+    if not terms.allows_model(row.aaguid, attested=row.attested):
+        return "does not count: the policy asks for other models"
+    return "counts"

@@ -11,8 +11,7 @@ from bot.approvals.call_state import describe_call_effect
 from bot.approvals.card_routing import filter_people_still_away
 from bot.approvals.delegation import DelegationManager
 from bot.approvals.grants import GrantManager
-from bot.approvals.passkey_manager import PasskeyManager
-from bot.approvals.passkeys import PasskeyEnroller
+from bot.approvals.passkeys import PasskeyEnroller, PasskeyManager
 from bot.approvals.permissions import PermissionChecker
 from bot.approvals.person_questions import get_asking_server_name, list_questions_for_person
 from bot.cards import home_tab

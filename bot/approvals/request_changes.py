@@ -21,7 +21,7 @@ from bot.approvals.permissions import (
 )
 from bot.approvals.signatures import needs_signature
 from bot.approvals.signed_votes import SignatureRequester, SignedDecision
-from bot.cards import notices, sentences, signing
+from bot.cards import notices, passkey_views, sentences
 from bot.cards.action_names import Action, DialogId
 from bot.cards.button_codec import CallTarget, Click, DialogSubject, ModelAnswerRating, RunTarget
 from bot.cards.review_dialog import parse_entered_words
@@ -151,7 +151,7 @@ class RequestActionHandler:
                 return sentences.OUTDATED_CARD_REPLY
             return asking.request_signatures(tx, delivery, [(now, giver)], resolution)
         if signed and not signed.fits_call(tx, key, call, giver):
-            return signing.CHANGED_SINCE_REPLY
+            return passkey_views.CHANGED_SINCE_REPLY
         outcome = decisions.resolve_unknown_call(
             tx,
             target.call,
@@ -172,7 +172,7 @@ class RequestActionHandler:
             return self._permissions.too_late_sentence(outcome, delivery.user)
         if signed:
             signed.store_evidence(tx, call, delivery.received_at)
-        return signing.SIGNED_REPLY if signed else ""
+        return passkey_views.SIGNED_REPLY if signed else ""
 
     def cancel_request(self, delivery: Delivery, run_id: str) -> None:
         """Cancel a request, if its requester clicked."""

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from bot.approvals.call_state import compute_receipt_nonce
-from bot.cards import signing
+from bot.cards import passkey_views
 from bot.config.connection_settings import PageAddress, parse_page_address
 from bot.policy.gates import Ask, PasskeyTerms
 from countersign import receipts
@@ -131,7 +131,7 @@ class SigningLinks:
 
     def issue_enrolment_link(
         self, tx: Transaction, team: str, person: str, at: datetime
-    ) -> signing.LinkButton:
+    ) -> passkey_views.LinkButton:
         """Store a link by which this person may add a passkey, and return its button."""
         nonce = secrets.token_hex(16)
         said = {"enrol": person, "issued": at.isoformat(), "nonce": nonce, "workspace": team}
@@ -139,7 +139,7 @@ class SigningLinks:
         link.statement = canonical_json(said)
         passkeys.store_signing_link(tx, link)
         about = "Your device keeps it, and asks for your fingerprint, face or PIN."
-        return signing.LinkButton(link.kind, nonce, "Add a passkey", about)
+        return passkey_views.LinkButton(link.kind, nonce, "Add a passkey", about)
 
     def issue_signing_link(
         self,
@@ -150,7 +150,7 @@ class SigningLinks:
         verb: Decider,
         reason: str,
         effect: str,
-    ) -> signing.LinkButton:
+    ) -> passkey_views.LinkButton:
         """Store a link by which who clicked may sign that decision, and return its button.
 
         `giver`: by whose right, "" for their own.
@@ -160,7 +160,7 @@ class SigningLinks:
         link.call_id, link.revision, link.verb, link.reason = call.id, call.revision, verb, reason
         link.statement = build_statement(tx, self.key, call, link, giver, nonce)
         passkeys.store_signing_link(tx, link)
-        return signing.LinkButton(link.kind, nonce, "Open and sign", effect)
+        return passkey_views.LinkButton(link.kind, nonce, "Open and sign", effect)
 
     def _build_link(
         self, kind: SigningLinkKind, nonce: str, team: str, person: str, at: datetime
@@ -183,7 +183,7 @@ def queue_links(
     thread_ts: str,
     person: str,
     text: str,
-    buttons: Sequence[signing.LinkButton],
+    buttons: Sequence[passkey_views.LinkButton],
 ) -> None:
     """Add a message that only `person` sees, with a button for each of the links."""
     place = {"channel": channel, "thread_ts": thread_ts, "person": person}
@@ -247,19 +247,19 @@ def build_page_delivery(link: SigningLink, credential: Mapping[str, Any]) -> Del
 def describe_link_problem(tx: Transaction, link: SigningLink, at: datetime) -> str:
     """Return why this link cannot be used at that moment, for its person; "" if it can."""
     if link.used_at is not None:
-        return signing.USED_LINK_REPLY
+        return passkey_views.USED_LINK_REPLY
     if at >= link.expires_at:
-        return signing.EXPIRED_LINK_REPLY
+        return passkey_views.EXPIRED_LINK_REPLY
     if link.kind is SigningLinkKind.ENROL:
         return ""
     call = calls.find_call(tx, link.call_id)
     if call is not None and call.revision == link.revision:
         again = link.verb == UnknownCallResolution.AGAIN
         if call.status is not (states.CallStatus.UNKNOWN if again else states.CallStatus.PENDING):
-            return signing.DECIDED_SINCE_REPLY
+            return passkey_views.DECIDED_SINCE_REPLY
         if call.deadline is None or at < call.deadline:
             return ""
-    return signing.CHANGED_SINCE_REPLY
+    return passkey_views.CHANGED_SINCE_REPLY
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +279,7 @@ def find_outcome(tx: Transaction, link: SigningLink) -> PageOutcome:
         return PageOutcome(is_stored=False)
     if found.status is states.DeliveryStatus.NEW:
         return PageOutcome(is_stored=True)
-    text = found.answer or signing.FAILED_PAGE_REPLY
+    text = found.answer or passkey_views.FAILED_PAGE_REPLY
     return PageOutcome(True, True, link.used_at is not None, text)
 
 

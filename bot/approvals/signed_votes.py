@@ -18,7 +18,7 @@ from bot.approvals.call_views import build_call_view_for_approvers
 from bot.approvals.dialog_access import DialogAccessChecker
 from bot.approvals.permissions import PermissionChecker, record_refused_action, reply_privately
 from bot.approvals.signatures import Decider, SigningLinks
-from bot.cards import signing
+from bot.cards import passkey_views
 from bot.cards.action_names import Action
 from bot.cards.button_codec import CallTarget
 from bot.policy.authority import Denial, LookupFailedError
@@ -101,12 +101,12 @@ class SignatureRequester:
         Who has no passkey gets a link to add one.
         """
         if delivery.surface is not Surface.SLACK:
-            return signing.SIGN_IN_SLACK_REPLY
+            return passkey_views.SIGN_IN_SLACK_REPLY
         if why := self.links.describe_problem():
-            return signing.not_set_up_reply(why)
+            return passkey_views.not_set_up_reply(why)
         at, person, team = delivery.received_at, delivery.user, delivery.team
         terms = self.policy.policy.passkeys
-        text, buttons = signing.SIGN_REPLY, []
+        text, buttons = passkey_views.SIGN_REPLY, []
         if signatures.list_signing_passkeys(tx, team, person, terms, at):
             issue = self.links.issue_signing_link
             for call, giver in wanted:
@@ -120,9 +120,9 @@ class SignatureRequester:
             passkeys.is_waiting(tx, each)
             for each in passkeys.list_passkeys_of_person(tx, team, person)
         ):
-            return signing.NOT_COUNTED_YET_REPLY
+            return passkey_views.NOT_COUNTED_YET_REPLY
         else:
-            text = signing.ENROL_FIRST_REPLY
+            text = passkey_views.ENROL_FIRST_REPLY
             buttons.append(self.links.issue_enrolment_link(tx, team, person, at))
         signatures.queue_links(
             tx,
@@ -165,7 +165,8 @@ class SignatureHandler:
             link = passkeys.find_signing_link(tx, posted["link"])
             passkey = passkeys.find_passkey_by_credential(tx, posted["credential"]["id"])
         if link is None:
-            self._refuse(delivery, None, None, SignatureRefusal("link", signing.USED_LINK_REPLY))
+            used = SignatureRefusal("link", passkey_views.USED_LINK_REPLY)
+            self._refuse(delivery, None, None, used)
             return
         found = self._check_signature(posted["credential"], link, passkey, delivery.received_at)
         if isinstance(found, SignatureRefusal):
@@ -187,22 +188,22 @@ class SignatureHandler:
         """Return the decision if this passkey may sign for this link at that moment, and has."""
         terms = self._policy.policy.passkeys
         if at >= link.expires_at:
-            return SignatureRefusal("expired", signing.EXPIRED_LINK_REPLY)
+            return SignatureRefusal("expired", passkey_views.EXPIRED_LINK_REPLY)
         if link.used_at is not None:
-            return SignatureRefusal("used", signing.USED_LINK_REPLY)
+            return SignatureRefusal("used", passkey_views.USED_LINK_REPLY)
         if passkey is None or passkey.team != link.team:
-            return SignatureRefusal("unknown_passkey", signing.UNKNOWN_PASSKEY_REPLY)
+            return SignatureRefusal("unknown_passkey", passkey_views.UNKNOWN_PASSKEY_REPLY)
         if passkey.person != link.person:
-            sentence = signing.other_persons_link_reply(link.person)
+            sentence = passkey_views.other_persons_link_reply(link.person)
             return SignatureRefusal("other_person", sentence)
         if passkey.revoked_at is not None and passkey.revoked_at <= at:
-            return SignatureRefusal("revoked", signing.REVOKED_PASSKEY_REPLY)
+            return SignatureRefusal("revoked", passkey_views.REVOKED_PASSKEY_REPLY)
         if passkey.counts_from is None or passkey.counts_from > at:
-            return SignatureRefusal("not_counted_yet", signing.EARLY_PASSKEY_REPLY)
+            return SignatureRefusal("not_counted_yet", passkey_views.EARLY_PASSKEY_REPLY)
         if not passkey.counts_at(at, terms.days):
-            return SignatureRefusal("too_old", signing.OLD_PASSKEY_REPLY)
+            return SignatureRefusal("too_old", passkey_views.OLD_PASSKEY_REPLY)
         if not terms.allows_model(passkey.aaguid, attested=passkey.attested):
-            return SignatureRefusal("model", signing.MODEL_PASSKEY_REPLY)
+            return SignatureRefusal("model", passkey_views.MODEL_PASSKEY_REPLY)
         return self._verify(credential, link, passkey, at)
 
     def _verify(
@@ -213,11 +214,11 @@ class SignatureHandler:
 
         address = self._links.address
         if address is None:
-            return SignatureRefusal("address", signing.OTHER_ADDRESS_REPLY)
+            return SignatureRefusal("address", passkey_views.OTHER_ADDRESS_REPLY)
         try:
             said = helpers.parse_authentication_credential_json(dict(credential))
             if not _is_signed_at(said, address.origin, passkey.rp_id):
-                return SignatureRefusal("address", signing.OTHER_ADDRESS_REPLY)
+                return SignatureRefusal("address", passkey_views.OTHER_ADDRESS_REPLY)
             seen = verify_authentication_response(
                 credential=said,
                 expected_challenge=signatures.compute_challenge(link),
@@ -227,12 +228,12 @@ class SignatureHandler:
                 credential_current_sign_count=0,  # a counter that went back is more than a mistake
             )
         except Exception:  # noqa: BLE001 - what the library cannot read is no signature
-            return SignatureRefusal("signature", signing.WRONG_SIGNATURE_REPLY)
+            return SignatureRefusal("signature", passkey_views.WRONG_SIGNATURE_REPLY)
         if not seen.user_verified:
-            return SignatureRefusal("unverified", signing.UNVERIFIED_PERSON_REPLY)
+            return SignatureRefusal("unverified", passkey_views.UNVERIFIED_PERSON_REPLY)
         counts = seen.new_sign_count or passkey.sign_count
         if counts and seen.new_sign_count <= passkey.sign_count:
-            sentence = signing.cloned_passkey_notice(passkey.person, passkey.name)
+            sentence = passkey_views.cloned_passkey_notice(passkey.person, passkey.name)
             return SignatureRefusal("cloned", sentence, is_cloned=True)
         evidence = _build_evidence(credential["response"], link, passkey, at)
         return SignedDecision(

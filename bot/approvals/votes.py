@@ -18,7 +18,7 @@ from bot.approvals.permissions import (
 )
 from bot.approvals.signatures import needs_signature
 from bot.approvals.signed_votes import SignatureRequester, SignedDecision
-from bot.cards import button_codec, decided_call, notices, sentences, signing
+from bot.cards import button_codec, decided_call, notices, passkey_views, sentences
 from bot.policy.authority import Denial, Permission
 from bot.policy.gates import Ask, GrantOffer, load_gate
 from storage import calls, decisions, inbox, outbox, runs
@@ -160,14 +160,14 @@ class VoteHandler:
             else:
                 late = self._permissions.too_late_sentence(outcome, delivery.user)
                 is_stale = signed and isinstance(outcome, decisions.StaleRevision)
-                told.append(signing.CHANGED_SINCE_REPLY if is_stale else late)
+                told.append(passkey_views.CHANGED_SINCE_REPLY if is_stale else late)
                 if not isinstance(outcome, decisions.MissingCall):  # its card was out of date
                     outbox.mark_cards_for_redraw(tx, outcome.call.plan_id)
         if unsigned and (
             why := self._signatures.request_signatures(tx, delivery, unsigned, verb, reason)
         ):
             told.append(why)
-        told += [signing.SIGNED_REPLY] if signed and done else []
+        told += [passkey_views.SIGNED_REPLY] if signed and done else []
         if done and (run := runs.find_run(tx, done[0][0].run_id)):
             if verb is CallVerb.REJECT:
                 self._announce_rejection(tx, delivery, run, done, reason)

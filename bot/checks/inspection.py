@@ -427,7 +427,7 @@ class SetupInspector:
         return frozenset(lines)
 
     def _run_all_checks(self) -> Iterator[check.CheckResult]:
-        from bot.checks.passkey_checks import check_signing_setup
+        from bot.checks.people_checks import check_signing_setup
 
         policy = self._policy.policy
         yield from self._run_slack_checks(self._client)
@@ -437,10 +437,10 @@ class SetupInspector:
 
     def _run_slack_checks(self, client: WebClient) -> Iterator[check.CheckResult]:
         """Yield the checks for which Slack has to be asked."""
-        from bot.checks.passkey_checks import check_signers
         from bot.checks.people_checks import (
             check_names_used_in_policy,
             check_operator,
+            check_signers,
             count_requests_by_rule,
         )
         from bot.checks.slack import check_card_channels, check_token_and_clock, sign_in_to_slack

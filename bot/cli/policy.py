@@ -59,7 +59,7 @@ def _run_check(arguments: argparse.Namespace) -> int:
     # only now: what they import takes a moment, and the other words do without
     from bot.checks.check import build_ok_result
     from bot.checks.inspection import check_freezes_and_business_hours
-    from bot.checks.passkey_checks import check_signing_setup
+    from bot.checks.people_checks import check_signing_setup
     from bot.cli.doctor.checks import check_rules_against_tools, check_tools_can_be_built
     from bot.cli.doctor.doctor import print_checks
 

@@ -14,7 +14,7 @@ from datetime import datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any
 
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter, Semaphore, WouldBlock, to_thread
 from fastapi import Depends, FastAPI, Request, Security
 from fastapi.security import HTTPBearer
 from starlette.datastructures import Headers, MutableHeaders
@@ -107,28 +107,14 @@ KEYED = 320  # requests with a good key; 200 of them may wait for people
 HOSTS = 96  # requests of MCP hosts
 
 
-class NoCapacityError(Exception):
-    """Raised when the limit of simultaneous requests is reached."""
-
-
-class ConcurrentRequestLimit:
-    """A limit on how many requests of one kind are under way at once."""
-
-    def __init__(self, most: int) -> None:
-        """`most`: how many requests at once."""
-        self.max_requests = most
-        self._inside = 0
-
-    @contextmanager
-    def reserve_capacity(self) -> Iterator[None]:
-        """Count one more request until the block ends; raises NoCapacityError at the limit."""
-        if self._inside >= self.max_requests:
-            raise NoCapacityError
-        self._inside += 1
-        try:
-            yield
-        finally:
-            self._inside -= 1
+@contextmanager
+def reserve_place(places: Semaphore) -> Iterator[None]:
+    """Take one of the places until the block ends; raises WouldBlock if none is free."""
+    places.acquire_nowait()
+    try:
+        yield
+    finally:
+        places.release()
 
 
 class ConcurrentRequestLimitMiddleware:
@@ -136,14 +122,14 @@ class ConcurrentRequestLimitMiddleware:
 
     def __init__(self, app: ASGIApp, most: int) -> None:
         """`most`: how many requests at once."""
-        self._app, self._room = app, ConcurrentRequestLimit(most)
+        self._app, self._places = app, Semaphore(most)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; with 503 if there is no room."""
         try:
-            with self._room.reserve_capacity():
+            with reserve_place(self._places):
                 await self._app(scope, receive, send)
-        except NoCapacityError:
+        except WouldBlock:
             busy = PlainTextResponse(
                 "Too many at once.", HTTPStatus.SERVICE_UNAVAILABLE, {"Retry-After": "1"}
             )
@@ -257,7 +243,7 @@ class ApiKeyMiddleware:
         self._callers = callers
         self._turns = turns
         self._is_stopping = is_stopping
-        self._room = ConcurrentRequestLimit(most)
+        self._places = Semaphore(most)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass one request on, or answer it with a problem."""
@@ -265,12 +251,12 @@ class ApiKeyMiddleware:
             return
         try:
             await self._authenticate_request(scope)
-            with self._room.reserve_capacity():
+            with reserve_place(self._places):
                 body = await self._read_checked_body(scope, receive)
                 await self._app(
                     scope, build_replaying_receive(body, receive), _forbid_caching(send)
                 )
-        except NoCapacityError:
+        except WouldBlock:
             many = "Too many requests at once. Please repeat this one."
             error = build_retry_later_problem(HTTPStatus.SERVICE_UNAVAILABLE, many, 1, "limits")
             await error.build_response()(scope, receive, send)

@@ -162,7 +162,7 @@ class ReplicaProcess(OtherProcesses):
     def is_idle(self) -> bool:
         """Return whether no run is READY, that is, waits for a worker."""
         with self._store.read() as tx:
-            return not runs.list_ready_run_ids(tx)
+            return not runs.list_ready_runs(tx)
 
     def is_handled_by_other_replica(self, delivery: Delivery, now: datetime) -> bool:
         """Return whether another replica stored this delivery and still has time to handle it."""

@@ -10,7 +10,7 @@ import json
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -38,25 +38,15 @@ RunWithCalls = tuple[Run, list[Call]]  # a run of this worker, and the calls of 
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True)
 class CallOutcomeStore:
     """Stores the outcomes of executed calls, and asks people again; for any thread."""
 
-    def __init__(
-        self,
-        sources: call_gates.PolicyFactSources,
-        tools: Registry,
-        signals: Signals,
-        previews: PreviewRunner,
-        key: bytes,
-    ) -> None:
-        """`key` signs what people are asked again."""
-        self._sources = sources
-        self._store = sources.store
-        self._clock = sources.clock
-        self._tools = tools
-        self._signals = signals
-        self._previews = previews
-        self._key = key
+    sources: call_gates.PolicyFactSources
+    tools: Registry
+    signals: Signals
+    previews: PreviewRunner
+    key: bytes  # signs what people are asked again
 
     def build_reapproval_or_refusal(
         self, run: Run, call: Call, args: BaseModel, why: str
@@ -65,9 +55,9 @@ class CallOutcomeStore:
 
         Refused if policy forbids the call now, if nobody had to be asked, or if it would fail.
         """
-        tool = self._tools.get_call_tool_even_if_off(call)
+        tool = self.tools.get_call_tool_even_if_off(call)
         shown = load_gate(call.gate)
-        now = call_gates.compute_gate(self._sources, run, tool, args, call=call)
+        now = call_gates.compute_gate(self.sources, run, tool, args, call=call)
         if isinstance(now, Deny):
             return runner.ToolFailure(
                 f"{why} Nothing was done, and policy now forbids it: {now.reason}"
@@ -77,10 +67,10 @@ class CallOutcomeStore:
             gate = combine_gates(shown, now)
         if not isinstance(gate, Ask):
             return runner.ToolFailure(f"{why} Nothing was done.")
-        context = call_state.build_tool_context(run, call, self._clock.now())
+        context = call_state.build_tool_context(run, call, self.sources.clock.now())
         try:
-            seen = self._previews.run_preview(tool, args, context)
-            seen = call_gates.allow_full_preview_in_thread(self._sources, run, seen)
+            seen = self.previews.run_preview(tool, args, context)
+            seen = call_gates.allow_full_preview_in_thread(self.sources, run, seen)
         except ToolError as error:
             return runner.ToolFailure(f"{why} {error}")
         return call_gates.ReapprovalRequest(gate, seen, why, "worker")
@@ -92,9 +82,9 @@ class CallOutcomeStore:
 
         The worker then makes a new card. Returns False if the call has changed meanwhile.
         """
-        now, gate, seen = self._clock.now(), dump_gate(request.gate), request.preview
+        now, gate, seen = self.sources.clock.now(), dump_gate(request.gate), request.preview
         digest = call_state.compute_next_revision_digest(
-            tx, self._key, run, call, self._tools, gate=gate, expects=seen.expects
+            tx, self.key, run, call, self.tools, gate=gate, expects=seen.expects
         )
         is_asked = bool(digest) and decisions.ask_people_again(
             tx,
@@ -137,21 +127,21 @@ class CallOutcomeStore:
         )
         if isinstance(outcome, runner.ToolTimeout):
             self._watch_for_late_result(run, call, outcome.future)
-        self._signals.outbox.notify()
+        self.signals.outbox.notify()
         if self._is_sub_agent_call(call):
-            self._signals.work.notify()  # its run is ready
+            self.signals.work.notify()  # its run is ready
         if held is None:
             raise moves.StaleFenceError(run.id)
         return held
 
     def _retry_until_stored(self, work: Callable[[], T], what: str) -> T:
-        return retry_until_stored(work, self._signals.stopping, what)
+        return retry_until_stored(work, self.signals.stopping, what)
 
     def _try_store_outcome(
         self, run: Run, shown: calls.CallWithVotes, outcome: Any
     ) -> RunWithCalls | None:
         """Store the outcome; return None if the run no longer belongs to this worker."""
-        with self._store.write() as tx:
+        with self.sources.store.write() as tx:
             current = runs.find_run(tx, run.id)
             if current is None or current.fence != run.fence:
                 self._record_late_result(tx, run, shown.call, type(outcome).__name__)
@@ -159,9 +149,9 @@ class CallOutcomeStore:
             going_on = current.status is not RunStatus.CANCELLED
             plan = self._apply_outcome(tx, current, shown, outcome, going_on=going_on)
             if not going_on:
-                endings.close_plans_of_ended_run(tx, current, at=self._clock.now())
+                endings.close_plans_of_ended_run(tx, current, at=self.sources.clock.now())
             elif runs.close_plan_if_all_final(
-                tx, current, plan, at=self._clock.now()
+                tx, current, plan, at=self.sources.clock.now()
             ):  # it was the last one
                 plan = calls.list_calls_of_open_plan(tx, run.id)
             return current, plan
@@ -182,9 +172,9 @@ class CallOutcomeStore:
     def _resume_or_close_run(self, tx: Transaction, run: Run) -> None:
         """Let the run of a call that a program executed go on, or close a cancelled run."""
         if run.status is not RunStatus.CANCELLED:
-            moves.resume_run_if_unblocked(tx, run.id, at=self._clock.now(), actor="worker")
+            moves.resume_run_if_unblocked(tx, run.id, at=self.sources.clock.now(), actor="worker")
         else:
-            endings.close_plans_of_ended_run(tx, run, at=self._clock.now())
+            endings.close_plans_of_ended_run(tx, run, at=self.sources.clock.now())
 
     def mark_call_unknown_after_handover(
         self, tx: Transaction, run: Run, shown: calls.CallWithVotes, why: str
@@ -194,7 +184,7 @@ class CallOutcomeStore:
             tx,
             shown.call,
             C.UNKNOWN,
-            at=self._clock.now(),
+            at=self.sources.clock.now(),
             actor="worker",
             data={"why": why, "handed_on": True},
             output=outputs.UNKNOWN,
@@ -207,7 +197,7 @@ class CallOutcomeStore:
 
     def _set_unknown_with_deadline(self, tx: Transaction, call: Call, why: str) -> None:
         gate = load_gate(call.gate)
-        now = self._clock.now()
+        now = self.sources.clock.now()
         until = (
             gate.compute_due_time(now, gate.deadline)
             if isinstance(gate, Ask)
@@ -230,7 +220,7 @@ class CallOutcomeStore:
         plan = calls.list_calls_of_plan(tx, shown.call.plan_id)
         ended = next(each for each in plan if each.id == shown.call.id)
         shown = replace(shown, call=ended)
-        post_call_outcome(tx, self._tools, run, shown, answered=is_answer_to_come(run))
+        post_call_outcome(tx, self.tools, run, shown, answered=is_answer_to_come(run))
         return plan
 
     def mark_call_invalidated(self, run: Run, call: Call, why: str) -> None:
@@ -240,7 +230,7 @@ class CallOutcomeStore:
         run was taken away.
         """
         log.error("run %s call %s: refused to run: %s", run.id, call.id, why)
-        with self._store.write() as tx:
+        with self.sources.store.write() as tx:
             held = runs.get_run_with_fence(tx, run.id, run.fence)
             # it had started before a crash, and can no longer be run again safely
             if call.status is C.RUNNING:
@@ -250,7 +240,7 @@ class CallOutcomeStore:
                     tx,
                     call,
                     C.INVALIDATED,
-                    at=self._clock.now(),
+                    at=self.sources.clock.now(),
                     actor="worker",
                     data={"why": why},
                     output=outputs.invalidated_output(why),
@@ -261,7 +251,7 @@ class CallOutcomeStore:
         self, tx: Transaction, run: Run, shown: calls.CallWithVotes, outcome: Any, *, going_on: bool
     ) -> list[Call]:
         """Store the outcome of the call and post it; return the calls of its plan afterwards."""
-        call, now = shown.call, self._clock.now()
+        call, now = shown.call, self.sources.clock.now()
         reads = call.does == Effect.READ
         ran = _describe_approval(shown)
 
@@ -307,14 +297,14 @@ class CallOutcomeStore:
         return plan
 
     def _is_sub_agent_call(self, call: Call) -> bool:
-        tool = self._tools.find_tool_of_call(call)
+        tool = self.tools.find_tool_of_call(call)
         return tool is not None and tool.agent is not None
 
     def _watch_for_late_result(self, run: Run, call: Call, future: Future[Any]) -> None:
         """Record a result that arrives after the time-out in the audit; it changes nothing else."""
 
         def late(done: Future[Any]) -> None:
-            with self._store.write() as tx:
+            with self.sources.store.write() as tx:
                 self._record_late_result(
                     tx, run, call, "raised" if done.exception() else "returned"
                 )
@@ -326,7 +316,7 @@ class CallOutcomeStore:
         trail.record_event(
             tx,
             "call.late",
-            at=self._clock.now(),
+            at=self.sources.clock.now(),
             actor="worker",
             run_id=run.id,
             call_id=call.id,

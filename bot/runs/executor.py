@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -38,36 +39,20 @@ class DigestMismatchError(Exception):
     """Raised for a call that would not run as it was shown."""
 
 
+@dataclass(frozen=True, slots=True)
 class CallExecutor:
     """Executes calls for one worker pool."""
 
-    def __init__(
-        self,
-        sources: call_gates.PolicyFactSources,
-        authority: Authority,
-        tools: Registry,
-        key: bytes,
-        *,
-        elicitations: ElicitationBroker,
-        outcomes: CallOutcomeStore,
-        signals: Signals,
-        lease: float,
-        pool: Executor,
-        portal: Callable[[], BlockingPortal],
-    ) -> None:
-        """`pool` runs sync tools, `portal` async ones; `lease`: seconds a run is held unrenewed."""
-        self._sources = sources
-        self._store = sources.store
-        self._clock = sources.clock
-        self._authority = authority
-        self._tools = tools
-        self._key = key
-        self._lease = lease
-        self._pool = pool
-        self._portal = portal
-        self._elicitations = elicitations
-        self._signals = signals
-        self._outcomes = outcomes
+    sources: call_gates.PolicyFactSources
+    authority: Authority
+    tools: Registry
+    key: bytes
+    elicitations: ElicitationBroker
+    outcomes: CallOutcomeStore
+    signals: Signals
+    lease: float  # seconds that a run is held without being renewed
+    pool: Executor  # runs sync tools
+    portal: Callable[[], BlockingPortal]  # runs async ones
 
     def execute_call(self, run: Run, call: Call) -> RunWithCalls | None:
         """Execute one call of a run this worker holds, APPROVED, or RUNNING before a crash.
@@ -75,14 +60,14 @@ class CallExecutor:
         Returns the run and the calls of its open plan afterwards; None if they have to be read
         again. Raises moves.StaleFenceError when the worker no longer holds the run.
         """
-        with self._store.read() as tx:
+        with self.sources.store.read() as tx:
             shown = calls.find_call_with_votes(tx, call)
         if shown is None:
             return None
         try:
             tool, args = self._check_approved_call(run, shown)
         except DigestMismatchError as error:
-            self._outcomes.mark_call_invalidated(run, call, str(error))
+            self.outcomes.mark_call_invalidated(run, call, str(error))
             return None
         if call.status is C.RUNNING:
             self._record_restart(run, call)
@@ -92,46 +77,46 @@ class CallExecutor:
             return None
         if tool.action:  # who has claimed it goes on
             return None
-        step = CallProgressReporter(self._signals.live, run, call, tool, args)
-        context = self._elicitations.build_tool_context(run, call, step)
+        step = CallProgressReporter(self.signals.live, run, call, tool, args)
+        context = self.elicitations.build_tool_context(run, call, step)
         step.report_start()
-        tracer = self._signals.tracer
+        tracer = self.signals.tracer
         with tracer.start_span(WorkKind.TOOL, tool.name, run_id=run.id, call_id=call.id) as span:
             outcome = run_tool(
                 tool,
                 args,
                 context,
-                portal=self._portal,
-                executor=self._pool,
+                portal=self.portal,
+                executor=self.pool,
                 heartbeat=lambda: self._renew_lease_and_report(run, call, step),
-                beat=self._lease / 3,
+                beat=self.lease / 3,
             )
             span.end = classify_step_end(tool, outcome)
         try:
-            return self._outcomes.store_outcome(run, shown, args, outcome)
+            return self.outcomes.store_outcome(run, shown, args, outcome)
         finally:
             step.report_end(outcome)
 
     def _record_restart(self, run: Run, call: Call) -> None:
-        with self._store.write() as tx:
+        with self.sources.store.write() as tx:
             runs.get_run_with_fence(tx, run.id, run.fence)
-            moves.record_call_restart(tx, call, at=self._clock.now())
+            moves.record_call_restart(tx, call, at=self.sources.clock.now())
 
     def _renew_lease_and_report(self, run: Run, call: Call, step: CallProgressReporter) -> None:
         """Renew the run's lease, report progress, and once redraw the card to show it running."""
-        until = self._clock.now() + timedelta(seconds=self._lease)
-        with self._store.write() as tx:
+        until = self.sources.clock.now() + timedelta(seconds=self.lease)
+        with self.sources.store.write() as tx:
             moves.renew_lease(tx, run.id, run.fence, until)
             if not step.is_long:
                 moves.mark_cards_for_redraw(tx, call.plan_id)
-        self._signals.outbox.notify()
+        self.signals.outbox.notify()
         step.report_long_running()
 
     def _check_approved_call(
         self, run: Run, shown: calls.CallWithVotes
     ) -> tuple[Tool[Any], BaseModel]:
         call = shown.call
-        tool = self._tools.find_tool_of_call(call)
+        tool = self.tools.find_tool_of_call(call)
         if tool is None:
             raise DigestMismatchError("the tool is no longer there")
         if tool.schema_digest() != call.schema_digest:
@@ -140,7 +125,7 @@ class CallExecutor:
             args = load_arguments(tool, shown.revision.arguments)
         except ValidationError as error:
             raise DigestMismatchError("its arguments no longer fit the tool") from error
-        digest = call_state.compute_digest_of_shown_call(self._key, run, tool, shown)
+        digest = call_state.compute_digest_of_shown_call(self.key, run, tool, shown)
         votes = call_state.list_vote_digests_if_approved(shown)
         if votes is None:
             raise DigestMismatchError("it has not been approved")
@@ -161,7 +146,7 @@ class CallExecutor:
         shown; if policy now gives another gate, they are looked up under that, and policy is
         evaluated again.
         """
-        facts = call_gates.load_policy_facts(self._sources, run, tool, args)
+        facts = call_gates.load_policy_facts(self.sources, run, tool, args)
         begun = self._try_start_under_gate(run, shown, tool, facts, load_gate(shown.call.gate))
         if isinstance(begun, Ask):
             begun = self._try_start_under_gate(run, shown, tool, facts, begun)
@@ -176,14 +161,14 @@ class CallExecutor:
         seen: Gate,
     ) -> bool | Ask:
         """Return whether the call was started, or the gate that now applies if it is not `seen`."""
-        call, now = shown.call, self._clock.now()
+        call, now = shown.call, self.sources.clock.now()
         enough = isinstance(seen, Ask) and self._is_approval_sufficient(run, shown, seen)
-        with self._store.write() as tx:
+        with self.sources.store.write() as tx:
             held = runs.get_run_with_fence(tx, run.id, run.fence)
             if held.status is not RunStatus.RUNNING or call_state.is_approval_expired(call, now):
                 return False  # what has aged while people were looked up is looked at again
             gate = call_gates.compute_gate_in_transaction(
-                tx, self._sources, run, tool, facts, call=call
+                tx, self.sources, run, tool, facts, call=call
             )
             match gate:
                 case Deny(reason=reason):
@@ -202,7 +187,7 @@ class CallExecutor:
                 case Ask() if not (enough and self._use_grant_if_any(tx, call, gate, now)):
                     by_grant = call_gates.build_invalid_grant_reapproval
                     build = by_grant if call.grant_id else call_gates.build_policy_change_reapproval
-                    self._outcomes.ask_people_again(tx, run, call, build(call, gate))
+                    self.outcomes.ask_people_again(tx, run, call, build(call, gate))
                     return False
             more: dict[str, Any] = {"draws": False, "data": {"digest": call.digest}}
             if tool.action:
@@ -211,31 +196,31 @@ class CallExecutor:
 
     def _ask_again_if_too_old(self, run: Run, call: Call, args: BaseModel) -> bool:
         """Ask again about, or invalidate, a call approved too long ago; True if that was done."""
-        if not call_state.is_approval_expired(call, self._clock.now()):
+        if not call_state.is_approval_expired(call, self.sources.clock.now()):
             return False
         if not isinstance(load_gate(call.gate), Ask):
-            self._outcomes.mark_call_invalidated(run, call, call_gates.describe_expired_rerun(call))
+            self.outcomes.mark_call_invalidated(run, call, call_gates.describe_expired_rerun(call))
             return True
         why = call_gates.describe_expired_approval(call)
-        again = self._outcomes.build_reapproval_or_refusal(run, call, args, why)
+        again = self.outcomes.build_reapproval_or_refusal(run, call, args, why)
         if not isinstance(again, call_gates.ReapprovalRequest):
-            self._outcomes.mark_call_invalidated(run, call, again.message)
+            self.outcomes.mark_call_invalidated(run, call, again.message)
             return True
-        with self._store.write() as tx:
+        with self.sources.store.write() as tx:
             runs.get_run_with_fence(tx, run.id, run.fence)
-            return self._outcomes.ask_people_again(tx, run, call, again)
+            return self.outcomes.ask_people_again(tx, run, call, again)
 
     def _use_grant_if_any(self, tx: Transaction, call: Call, gate: Ask, now: datetime) -> bool:
         """Use the call's grant once, if it has one; return False if the grant does not hold."""
-        return not call.grant_id or consume_grant(tx, self._sources.policy, call, gate, now)
+        return not call.grant_id or consume_grant(tx, self.sources.policy, call, gate, now)
 
     def _is_approval_sufficient(self, run: Run, approved: calls.CallWithVotes, gate: Ask) -> bool:
         """Return whether the call's votes or grant suffice under this gate. May ask Slack."""
         if not approved.call.grant_id:
             return self._has_enough_votes(run, approved, gate)
-        with self._store.read() as tx:
+        with self.sources.store.read() as tx:
             giver = call_state.find_grant_author_id(tx, approved.call)
-        return may_approve_alone(self._authority, run, gate, giver)
+        return may_approve_alone(self.authority, run, gate, giver)
 
     def _has_enough_votes(self, run: Run, approved: calls.CallWithVotes, gate: Ask) -> bool:
         """Return whether the votes meet the gate that now applies.
@@ -258,13 +243,13 @@ class CallExecutor:
         if against >= gate.veto or gate.reasons not in ("never", shown.reasons):
             return False
         if alone := call_state.find_break_glass_vote(votes):
-            found = self._authority.may_break_glass(
+            found = self.authority.may_break_glass(
                 gate, alone.person, requester=run.requester, channel=run.channel
             )
             signed = bool(alone.passkey_id) or not gate.wants_signature
             return signed and isinstance(found, Permission)
         try:
-            return self._authority.is_gate_met(
+            return self.authority.is_gate_met(
                 gate,
                 call_state.list_approvers_with_response_times(gate, call, votes),
                 requester=run.requester,
@@ -277,17 +262,17 @@ class CallExecutor:
 
     def recover_interrupted_call(self, run: Run, call: Call) -> None:
         """Run a call left RUNNING by a dead worker again if that is safe, else mark it UNKNOWN."""
-        tool = self._tools.find_tool_of_call(call)
-        self._elicitations.end_earlier_questions(run, call)
+        tool = self.tools.find_tool_of_call(call)
+        self.elicitations.end_earlier_questions(run, call)
         if (
             tool is not None
             and tool.idempotent
-            and not call_state.is_approval_expired(call, self._clock.now())
+            and not call_state.is_approval_expired(call, self.sources.clock.now())
         ):
             self.execute_call(run, call)
             return
-        with self._store.write() as tx:
+        with self.sources.store.write() as tx:
             held = runs.get_run_with_fence(tx, run.id, run.fence)
-            self._outcomes.mark_call_unknown(
+            self.outcomes.mark_call_unknown(
                 tx, held, call, "Countersign stopped while it was running"
             )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -38,47 +38,28 @@ R = RunStatus
 OLD = timedelta(days=1)  # after which a message that comes only now is not begun
 
 
+@dataclass(slots=True)
 class MessageIntake:
     """Message intake and event handling; one instance per process, called by the loop only."""
 
-    def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        tools: Registry,
-        authority: Authority,
-        bot_user: str,
-        *,
-        places: RequestChannelChecker,
-        channels: shared_channels.ChannelChangeHandler,
-        update_directory: Callable[[Mapping[str, Any]], bool],
-        prompts: Callable[[str], None],
-        ended: Callable[[Run], None],
-        home: Callable[[str], None],
-        questions: Callable[[str, str, str, str], bool],
-        has_model: bool,
-    ) -> None:
-        """`update_directory(event)` returns whether the event concerned what is known of people.
-
-        `questions(person, channel, thread, text)` answers a question about approvals and returns
-        whether it was one. `prompts(dm channel)` shows suggested prompts, `ended(run)` shows that a
-        run is over, `home(person)` publishes the Home tab; none of the callbacks fails or waits.
-        Without a model, people who write are shown how to ask with a form.
-        """
-        self._store = store
-        self._clock = clock
-        self._tools = tools
-        self._authority = authority
-        self._bot_user = bot_user
-        self._places = places
-        self._channels = channels
-        self._update_directory = update_directory
-        self._prompts = prompts
-        self._ended = ended
-        self._over: list[Run] = []  # what this delivery has cancelled
-        self._home = home
-        self._has_model = has_model
-        self._questions = questions
+    store: Store
+    clock: Clock
+    tools: Registry
+    authority: Authority
+    bot_user: str
+    places: RequestChannelChecker
+    channels: shared_channels.ChannelChangeHandler
+    # The callbacks neither fail nor wait. This one is told of an event, and returns whether that
+    # concerned what is known of people.
+    update_directory: Callable[[Mapping[str, Any]], bool]
+    prompts: Callable[[str], None]  # shows suggested prompts in that DM
+    ended: Callable[[Run], None]  # shows that a run is over
+    home: Callable[[str], None]  # publishes that person's Home tab
+    # told of person, channel, thread and text, it answers a question about approvals; returns
+    # whether it was one
+    questions: Callable[[str, str, str, str], bool]
+    has_model: bool  # without one, people who write are shown how to ask with a form
+    _over: list[Run] = field(default_factory=list, init=False)  # what this delivery has cancelled
 
     def handle_delivery(self, delivery: Delivery) -> None:
         """Process one message or event.
@@ -95,45 +76,45 @@ class MessageIntake:
             else self._handle_event(delivery, event)
         )
         if note is not None:
-            with self._store.write() as tx:
+            with self.store.write() as tx:
                 if delivery.kind == DeliveryKind.MESSAGE:
                     inbox.finish_delivery_and_erase_body(tx, delivery, note)
                 else:
                     inbox.mark_delivery_done(tx, delivery, note)
         for run in self._over:
-            self._ended(run)
+            self.ended(run)
 
     def _handle_message(
         self, delivery: Delivery, event: dict[str, Any], is_shared: bool
     ) -> str | None:
         """Process a message; return why it is not kept, or None if it is settled already."""
         if event.get("subtype") in message_changes.CHANGES:
-            with self._store.write() as tx:
+            with self.store.write() as tx:
                 if not inbox.is_delivery_still_new(tx, delivery):
                     return None
                 heeded = message_changes.apply_message_change_to_request(
-                    tx, delivery, event, at=self._clock.now(), bot_user=self._bot_user
+                    tx, delivery, event, at=self.clock.now(), bot_user=self.bot_user
                 )
                 inbox.finish_delivery_and_erase_body(tx, delivery, heeded.note)
             if heeded.ended is not None:
-                self._ended(heeded.ended)
+                self.ended(heeded.ended)
             return None
-        by_nobody = event.get("bot_id") or delivery.user in ("", self._bot_user)
+        by_nobody = event.get("bot_id") or delivery.user in ("", self.bot_user)
         if by_nobody or event.get("subtype") not in WRITTEN:
             return "not a person's message"
         is_dm = event.get("channel_type") == "im"
-        addressed = is_dm or f"<@{self._bot_user}" in (event.get("text") or "")
+        addressed = is_dm or f"<@{self.bot_user}" in (event.get("text") or "")
         if not (addressed or self._is_own_request_continued(delivery, event, is_shared=is_shared)):
             return self._refuse_unaddressed_message(delivery, event, is_shared=is_shared)
-        if not self._authority.is_active_colleague(delivery.user):
-            with self._store.write() as tx:
+        if not self.authority.is_active_colleague(delivery.user):
+            with self.store.write() as tx:
                 outbox.queue_private_reply(tx, delivery, sentences.MEMBERS_ONLY_REPLY)
             return "not a colleague"
         if self._reject_if_too_late(delivery, event):
             return "too old to begin"
-        text = extract_message_text(event, self._bot_user)
-        closed = self._places.is_disallowed_shared_channel(delivery.channel, is_shared=is_shared)
-        with self._store.write() as tx:
+        text = extract_message_text(event, self.bot_user)
+        closed = self.places.is_disallowed_shared_channel(delivery.channel, is_shared=is_shared)
+        with self.store.write() as tx:
             if not inbox.is_delivery_still_new(tx, delivery):
                 return None  # another process on this database was faster
             aside = closed and not is_only_cancellation(text)
@@ -141,7 +122,7 @@ class MessageIntake:
             run = find(tx, delivery, is_shared=is_shared, closed=aside)
             # else words in a request's thread are its agent's
             ours = run is None or "<@" in (event.get("text") or "")
-            if ours and self._questions(delivery.user, delivery.channel, delivery.thread_ts, text):
+            if ours and self.questions(delivery.user, delivery.channel, delivery.thread_ts, text):
                 inbox.finish_delivery_and_erase_body(tx, delivery, "a question about approvals")
                 return None
             if refusal := self._refuse_words(tx, delivery, run, event, addressed=addressed):
@@ -163,7 +144,7 @@ class MessageIntake:
         addressed: bool,
     ) -> str:
         """Return what to tell the author of words that the agent does not get; else ""."""
-        said, text = event.get("text") or "", extract_message_text(event, self._bot_user)
+        said, text = event.get("text") or "", extract_message_text(event, self.bot_user)
         if run is None or run.requester != delivery.user:
             return self._refuse_bystander(tx, delivery, run, text)
         if addressed or is_only_cancellation(text):
@@ -181,13 +162,13 @@ class MessageIntake:
         self, delivery: Delivery, event: dict[str, Any], *, is_shared: bool
     ) -> bool:
         """Return whether a message without a mention continues its author's own request there."""
-        with self._store.read() as tx:
+        with self.store.read() as tx:
             run = shared_channels.find_newest_run_for_message(tx, delivery, is_shared=is_shared)
             rooted = _has_bot_been_asked_first(tx, delivery)
         if run is None or run.requester != delivery.user:
             return False
         if run.channel != delivery.channel:  # here they talk to the people of the other company
-            return is_only_cancellation(extract_message_text(event, self._bot_user))
+            return is_only_cancellation(extract_message_text(event, self.bot_user))
         if runs.is_run_open(run):
             return True
         return rooted and "<@" not in (event.get("text") or "")
@@ -199,8 +180,8 @@ class MessageIntake:
 
         Return why the message is not kept. All others that are not for the bot get no reply.
         """
-        text = extract_message_text(event, self._bot_user)
-        with self._store.write() as tx:
+        text = extract_message_text(event, self.bot_user)
+        with self.store.write() as tx:
             run = shared_channels.find_newest_run_for_message(tx, delivery, is_shared=is_shared)
             refusal = self._refuse_bystander(tx, delivery, run, text)
             if not refusal:
@@ -247,17 +228,17 @@ class MessageIntake:
         if is_only_cancellation(text):
             self._cancel_run(tx, delivery, run)
             return None
-        if not self._has_model:
+        if not self.has_model:
             queue_form_invitation(tx, delivery, in_private=in_private)
             inbox.mark_delivery_done(tx, delivery, "there is no model")
             return None
-        made = pass_message_to_agent(tx, delivery, run, at=self._clock.now(), in_private=in_private)
+        made = pass_message_to_agent(tx, delivery, run, at=self.clock.now(), in_private=in_private)
         if made:
             self._greet_once(tx, delivery)
         return made
 
     def _cancel_run(self, tx: Transaction, delivery: Delivery, run: Run | None) -> None:
-        if run and _cancel_and_announce(tx, run, at=self._clock.now(), actor=delivery.user):
+        if run and _cancel_and_announce(tx, run, at=self.clock.now(), actor=delivery.user):
             self._over.append(run)
         else:
             outbox.queue_private_reply(tx, delivery, sentences.NOTHING_TO_CANCEL_REPLY)
@@ -266,58 +247,56 @@ class MessageIntake:
     def _handle_event(self, delivery: Delivery, event: dict[str, Any]) -> str | None:
         match event["type"]:
             case "app_home_opened" if event.get("tab") == "home":
-                self._home(delivery.user)
+                self.home(delivery.user)
             case "app_home_opened":
                 return self._handle_messages_tab_opened(delivery, event)
             case "agent_session_stopped":
                 return self._handle_session_stopped(delivery, event)
             case "user_change" if (event.get("user") or {}).get("deleted"):
-                self._update_directory(event)
-                user, now = event["user"]["id"], self._clock.now()
+                self.update_directory(event)
+                user, now = event["user"]["id"], self.clock.now()
                 self._over += message_changes.cancel_requests_of_person(
-                    self._store, delivery.team, user, now
+                    self.store, delivery.team, user, now
                 )
             case "channel_id_changed" | "channel_shared":
-                self._update_directory(event)
-                self._channels.handle_event(delivery, event)
+                self.update_directory(event)
+                self.channels.handle_event(delivery, event)
             case "tokens_revoked" | "app_uninstalled":
                 log.error(
                     "Slack says %s: nothing can be posted until the app is installed again",
                     event["type"],
                 )
-            case _ if not self._update_directory(event):
+            case _ if not self.update_directory(event):
                 return "nothing to do"
         return str(event["type"])
 
     def _reject_if_too_late(self, delivery: Delivery, event: dict[str, Any]) -> bool:
         """Return whether the message arrived too late to act on; if so, say that in its thread."""
-        arrived = delivery.received_at - get_lead_over_machine_time(self._clock)
+        arrived = delivery.received_at - get_lead_over_machine_time(self.clock)
         is_late = arrived.timestamp() - float(event["ts"]) > OLD.total_seconds()
         if is_late:
             key = f"late:{delivery.channel}:{event['ts']}"
-            with self._store.write() as tx:
+            with self.store.write() as tx:
                 outbox.queue_text_line(
                     tx, key, delivery.channel, delivery.thread_ts, sentences.LATE_MESSAGE_REPLY
                 )
         return is_late
 
     def _handle_messages_tab_opened(self, delivery: Delivery, event: dict[str, Any]) -> str | None:
-        if event.get("tab") != "messages" or not self._authority.is_active_colleague(delivery.user):
+        if event.get("tab") != "messages" or not self.authority.is_active_colleague(delivery.user):
             return "nothing to greet"
-        with self._store.write() as tx:
-            fresh = inbox.mark_person_greeted(
-                tx, delivery.team, delivery.user, at=self._clock.now()
-            )
+        with self.store.write() as tx:
+            fresh = inbox.mark_person_greeted(tx, delivery.team, delivery.user, at=self.clock.now())
             if fresh:
                 text = self._build_greeting()
                 key = f"greeting:{delivery.team}:{delivery.user}"
                 outbox.queue_text_line(tx, key, event["channel"], "", text)
             inbox.mark_delivery_done(tx, delivery, "greeted" if fresh else "known already")
-        self._prompts(event["channel"])
+        self.prompts(event["channel"])
         return None
 
     def _handle_session_stopped(self, delivery: Delivery, event: dict[str, Any]) -> str:
-        with self._store.write() as tx:
+        with self.store.write() as tx:
             run = runs.find_newest_run_in_thread(
                 tx, delivery.team, event["channel"], event.get("thread_ts", "")
             )
@@ -328,22 +307,22 @@ class MessageIntake:
                     tx, delivery, sentences.cancel_not_allowed_reply(run.requester), mrkdwn=True
                 )
                 return "not the requester's stop"
-            if not _cancel_and_announce(tx, run, at=self._clock.now(), actor=delivery.user):
+            if not _cancel_and_announce(tx, run, at=self.clock.now(), actor=delivery.user):
                 return "nothing to stop"
-        self._ended(run)
+        self.ended(run)
         return "stopped"
 
     def _greet_once(self, tx: Transaction, delivery: Delivery) -> None:
         """Explain the bot privately to a person who makes their first request."""
-        if inbox.mark_person_greeted(tx, delivery.team, delivery.user, at=self._clock.now()):
+        if inbox.mark_person_greeted(tx, delivery.team, delivery.user, at=self.clock.now()):
             outbox.queue_private_reply(tx, delivery, self._build_greeting(), mrkdwn=True)
 
     def _build_greeting(self) -> str:
         tools = self._list_tool_titles_and_effects()
-        return greeting_text(self._bot_user, tools, has_model=self._has_model)
+        return greeting_text(self.bot_user, tools, has_model=self.has_model)
 
     def _post_help(self, tx: Transaction, delivery: Delivery, *, in_private: bool) -> None:
-        text = help_text(self._list_tool_titles_and_effects(), has_model=self._has_model)
+        text = help_text(self._list_tool_titles_and_effects(), has_model=self.has_model)
         if in_private:
             outbox.queue_private_reply(tx, delivery, text, mrkdwn=True)
             return
@@ -352,7 +331,7 @@ class MessageIntake:
         )
 
     def _list_tool_titles_and_effects(self) -> list[tuple[str, str]]:
-        return [(tool.title, tool.declared_effect) for tool in self._tools]
+        return [(tool.title, tool.declared_effect) for tool in self.tools]
 
 
 def _has_bot_been_asked_first(tx: Transaction, delivery: Delivery) -> bool:

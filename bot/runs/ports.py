@@ -6,6 +6,7 @@ Also the wrappers that send the same to live listeners.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 from bot.cards.answers import NOTHING_BELOW, ModelAnswerFooter
@@ -110,27 +111,27 @@ class BroadcastAnswer:
         self._live.broadcast(lambda: WordsEvent(kind, self._run, text))
 
 
+@dataclass(frozen=True, slots=True)
 class BroadcastPresence:
     """A presence that is also sent to live listeners."""
 
-    def __init__(self, presence: Presence, live: LiveEventBroadcaster) -> None:
-        """`presence` is called before live listeners are notified."""
-        self._presence, self._live = presence, live
+    presence: Presence  # called before live listeners are notified
+    live: LiveEventBroadcaster
 
     def show_working(self, run: Run) -> None:
         """Show that the run is being worked on."""
-        self._presence.show_working(run)
-        self._live.broadcast(lambda: RunEvent(EventKind.WORKS, run))
+        self.presence.show_working(run)
+        self.live.broadcast(lambda: RunEvent(EventKind.WORKS, run))
 
     def show_waiting(self, run: Run) -> None:
         """Show that the run waits for people."""
-        self._presence.show_waiting(run)
-        self._live.broadcast(lambda: RunEvent(EventKind.WAITS, run))
+        self.presence.show_waiting(run)
+        self.live.broadcast(lambda: RunEvent(EventKind.WAITS, run))
 
     def show_done(self, run: Run) -> None:
         """Show that the run is over, unless it is a sub-agent's."""
         if not run.parent_call:
-            build_run_end_broadcaster(self._presence.show_done, self._live)(run)
+            build_run_end_broadcaster(self.presence.show_done, self.live)(run)
 
 
 def build_run_end_broadcaster(

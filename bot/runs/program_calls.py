@@ -73,22 +73,14 @@ class ProgramClaim:
     lease: timedelta  # within which the program says again that it is at work, or how it ended
 
 
+@dataclass(frozen=True, slots=True)
 class ProgramCallClaimManager:
     """Claims and reports of calls that programs execute; one per process, for any thread."""
 
-    def __init__(
-        self,
-        sources: PolicyFactSources,
-        tools: Registry,
-        signals: Signals,
-        outcomes: CallOutcomeStore,
-    ) -> None:
-        """`outcomes` stores what programs report."""
-        self._store = sources.store
-        self._clock = sources.clock
-        self._tools = tools
-        self._signals = signals
-        self._outcomes = outcomes
+    sources: PolicyFactSources
+    tools: Registry
+    signals: Signals
+    outcomes: CallOutcomeStore  # stores what programs report
 
     def claim_call(
         self, run_id: str, claimant: str, lease: timedelta = programs.LEASE
@@ -99,8 +91,8 @@ class ProgramCallClaimManager:
         same call again, and its claim is prolonged by `lease` from now. Raises ClaimRefusedError;
         also if the approval is too old, in which case people are asked again.
         """
-        who, now = _hash_claimant(claimant), self._clock.now()
-        with self._store.write() as tx:
+        who, now = _hash_claimant(claimant), self.sources.clock.now()
+        with self.sources.store.write() as tx:
             run, call = _load_run_and_call(tx, run_id)
             is_free = call.status is C.APPROVED and not call.claimant
             if is_free and not programs.claim_call(
@@ -116,7 +108,7 @@ class ProgramCallClaimManager:
             return ProgramClaim(arguments, call.revision, call.digest, lease)
         if call.status is not C.APPROVED:
             raise ClaimRefusedError(_claim_refusal_text(call))
-        self._signals.work.notify()  # what has aged is asked again where it would start
+        self.signals.work.notify()  # what has aged is asked again where it would start
         if call_state.is_approval_expired(call, now):
             raise ClaimRefusedError("its approval is too old: people are asked again")
         return None
@@ -131,7 +123,7 @@ class ProgramCallClaimManager:
         """
         text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
         target = _TARGETS[succeeded]
-        with self._store.write() as tx:
+        with self.sources.store.write() as tx:
             run, call = _load_run_and_call(tx, run_id)
             if call.claimant != _hash_claimant(claimant):
                 raise ClaimRefusedError(_claim_refusal_text(call))
@@ -142,33 +134,33 @@ class ProgramCallClaimManager:
                 raise ClaimRefusedError(_claim_refusal_text(call))
             line = " ".join(text.split())[:MOST_SUMMARY]
             if succeeded is None:
-                self._outcomes.mark_call_unknown_after_handover(tx, run, shown, line)
+                self.outcomes.mark_call_unknown_after_handover(tx, run, shown, line)
             else:
                 done, failed = (
                     ToolSuccess(text[:MOST_RESULT], line),
                     ToolFailure(line, certain=False),
                 )
-                self._outcomes.store_program_reported_outcome(
+                self.outcomes.store_program_reported_outcome(
                     tx, run, shown, done if succeeded else failed
                 )
                 if run.status is RunStatus.COMPLETED and (ended := calls.find_call(tx, call.id)):
-                    post_outcome_unless_posted(tx, self._tools, run, ended)
-        self._signals.work.notify()
-        self._signals.outbox.notify()
+                    post_outcome_unless_posted(tx, self.tools, run, ended)
+        self.signals.work.notify()
+        self.signals.outbox.notify()
 
     def expire_lapsed_claims(self) -> bool:
         """Mark claimed calls UNKNOWN whose lease has lapsed; return whether there were any."""
-        now = self._clock.now()
-        with self._store.read() as tx:
+        now = self.sources.clock.now()
+        with self.sources.store.read() as tx:
             lapsed = programs.list_calls_with_lapsed_claim(tx, now)
         for each in lapsed:
-            with self._store.write() as tx:
+            with self.sources.store.write() as tx:
                 call = calls.find_call(tx, each.id)
                 run = runs.find_run(tx, each.run_id)
                 if call is None or run is None or call.held_until != each.held_until:
                     continue
                 if call.status is C.RUNNING:
-                    self._outcomes.mark_call_unknown(tx, run, call, NOT_HEARD_OF)
+                    self.outcomes.mark_call_unknown(tx, run, call, NOT_HEARD_OF)
         return bool(lapsed)
 
 

@@ -17,7 +17,7 @@ from storage.record import Delivery, Store
 
 if TYPE_CHECKING:  # it names them, and is imported by what makes them
     from bot.approvals.edits import EditHandler
-    from bot.approvals.passkey_manager import PasskeyManager
+    from bot.approvals.passkeys import PasskeyManager
     from bot.approvals.permissions import PermissionChecker
     from bot.clock import Clock
     from bot.config.settings import Settings

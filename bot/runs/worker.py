@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import TypeVar
@@ -44,42 +45,26 @@ TakeTurn = Callable[[Run, Sequence[Call]], bool]
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True)
 class RunWorker:
     """Advances runs; any number of workers may use one database."""
 
-    def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        lease: float,
-        signals: Signals,
-        *,
-        turns: Mapping[RunSource, TakeTurn],
-        executor: CallExecutor,
-        tools: Registry,
-        cards: MissingCardPoster,
-        presence: Presence,
-    ) -> None:
-        """`lease` is how many seconds a claim holds without being renewed.
-
-        `turns`: by source of the run, what takes its next step while it has no open plan.
-        """
-        self._store = store
-        self._clock = clock
-        self._lease = timedelta(seconds=lease)
-        self._signals = signals
-        self._turns = turns
-        self._executor = executor
-        self._tools = tools
-        self._cards = cards
-        self._presence = presence
+    store: Store
+    clock: Clock
+    lease: float  # seconds that a claim holds without being renewed
+    signals: Signals
+    turns: Mapping[RunSource, TakeTurn]  # what takes a run's next step while it has no open plan
+    executor: CallExecutor
+    tools: Registry
+    cards: MissingCardPoster
+    presence: Presence
 
     def advance_run(self, run_id: str, keeps: MayKeepRun = lambda _: True) -> None:
         """Claim the run and take steps until it waits, ends or is taken away. Raises nothing.
 
         Between two steps, `keeps` may say that it is another run's turn: then this run is released.
         """
-        with self._signals.tracer.start_span(WorkKind.ADVANCE, run_id=run_id):
+        with self.signals.tracer.start_span(WorkKind.ADVANCE, run_id=run_id):
             self._advance_until_released(run_id, keeps)
 
     def _advance_until_released(self, run_id: str, keeps: MayKeepRun) -> None:
@@ -110,33 +95,34 @@ class RunWorker:
             log.exception("run %s: failed", run_id)
             self._fail_run(run, "Something went wrong inside Countersign.")
         finally:
-            self._signals.outbox.notify()
+            self.signals.outbox.notify()
 
     def _show_end_if_cancelled(self, run: Run | None) -> None:
         """Show that a run is over, if it was cancelled while it was shown as being worked on."""
         if run is None:
             return
         with suppress(Exception):  # a status is a comfort
-            with self._store.read() as tx:
+            with self.store.read() as tx:
                 now = runs.find_run(tx, run.id)
             if now is not None and now.status is R.CANCELLED:
-                self._presence.show_done(now)
+                self.presence.show_done(now)
 
     def _retry_until_stored(self, work: Callable[[], T], what: str) -> T:
         """Do `work`, repeating it until the database accepts it."""
-        return retry_until_stored(work, self._signals.stopping, what)
+        return retry_until_stored(work, self.signals.stopping, what)
 
     def _claim_run(self, run_id: str) -> RunWithCalls | None:
         """Claim the run; None if another worker has it, or it cannot be claimed."""
-        now = self._clock.now()
-        with self._store.write(durable=False) as tx:
-            run = moves.claim_run(tx, run_id, at=now, lease_until=now + self._lease)
+        now = self.clock.now()
+        with self.store.write(durable=False) as tx:
+            until = now + timedelta(seconds=self.lease)
+            run = moves.claim_run(tx, run_id, at=now, lease_until=until)
             # a stream left open by a crash is closed first; the first claim finds none, and no call
             claimed_before = run is not None and run.fence > 1
             closed = claimed_before and outbox.withdraw_open_streams(tx, run_id)
             found = calls.list_calls_of_open_plan(tx, run_id) if claimed_before else []
         if closed:
-            self._signals.outbox.notify()
+            self.signals.outbox.notify()
         return (run, found) if run is not None else None
 
     def _take_next_step(self, run: Run, known: list[RunWithCalls]) -> bool:
@@ -157,16 +143,16 @@ class RunWorker:
         held, found = known[0]
         if held.status is not R.RUNNING or keeps(_has_precedence(held, found)):
             return True
-        with self._store.write(durable=False) as tx:
+        with self.store.write(durable=False) as tx:
             why = {"why": "it is another's turn"}
             moves.change_run_status(
-                tx, held, R.READY, at=self._clock.now(), fence=run.fence, data=why
+                tx, held, R.READY, at=self.clock.now(), fence=run.fence, data=why
             )
-        self._signals.work.notify()
+        self.signals.work.notify()
         return False
 
     def _load_held_run(self, run: Run) -> RunWithCalls:
-        with self._store.read() as tx:
+        with self.store.read() as tx:
             return runs.get_run_with_fence(tx, run.id, run.fence), calls.list_calls_of_open_plan(
                 tx, run.id
             )
@@ -181,30 +167,30 @@ class RunWorker:
             self._show_end_if_cancelled(run)
             return False
         if not found:
-            return self._turns[run.source](run, ())
+            return self.turns[run.source](run, ())
         for call in found:
             if call.status is C.RUNNING and not call.action:
-                self._executor.recover_interrupted_call(run, call)
+                self.executor.recover_interrupted_call(run, call)
                 return True
         if at_once := next(
             (c for c in found if calls.can_worker_run_call(c) and c.does == Effect.READ), None
         ):
-            self._presence.show_working(run)
-            return self._executor.execute_call(run, at_once) or True
+            self.presence.show_working(run)
+            return self.executor.execute_call(run, at_once) or True
         if any(calls.is_blocking_run(call) for call in found):
             spoken_to = self._has_unanswered_message(run)
             return (
-                self._turns[run.source](run, found)
+                self.turns[run.source](run, found)
                 if spoken_to
                 else self._wait_for_people(run, found)
             )
         if approved := next((c for c in found if calls.can_worker_run_call(c)), None):
-            self._presence.show_working(run)
+            self.presence.show_working(run)
             return self._execute_or_cancel_call(run, found, approved)
-        with self._store.write() as tx:
+        with self.store.write() as tx:
             runs.get_run_with_fence(tx, run.id, run.fence)
             runs.close_plan_if_all_final(
-                tx, run, calls.list_calls_of_open_plan(tx, run.id), at=self._clock.now()
+                tx, run, calls.list_calls_of_open_plan(tx, run.id), at=self.clock.now()
             )
         return True
 
@@ -215,17 +201,17 @@ class RunWorker:
         earlier = [c for c in found if c.position < call.position]
         broken = next((c for c in earlier if _should_cancel_later_calls(c)), None)
         if broken is None:
-            return self._executor.execute_call(run, call) or True
+            return self.executor.execute_call(run, call) or True
         output, note = STEP_FAILED, "an earlier step failed"
         if is_question_to_person(broken):
             output, note = UNANSWERED_BEFORE, "nobody answered the question before it"
-        with self._store.write() as tx:
+        with self.store.write() as tx:
             runs.get_run_with_fence(tx, run.id, run.fence)
             moves.change_call_status(
                 tx,
                 call,
                 C.CANCELLED,
-                at=self._clock.now(),
+                at=self.clock.now(),
                 actor="worker",
                 output=output,
                 note=note,
@@ -237,7 +223,7 @@ class RunWorker:
         """Return whether the model has to answer a message while people decide."""
         if run.source is not RunSource.MESSAGE:
             return False
-        with self._store.read() as tx:
+        with self.store.read() as tx:
             return bool(inbox.list_messages_held_for_run(tx, run.id)) or runs.needs_model_answer(
                 tx, run.id
             )
@@ -245,9 +231,9 @@ class RunWorker:
     def _wait_for_people(self, run: Run, found: list[Call]) -> bool:
         """Make the run WAITING, with a card for each call; return True if it can go on instead."""
         plan_id = found[0].plan_id
-        self._cards.post_missing_cards(run, plan_id)
-        now = self._clock.now()
-        with self._store.write() as tx:
+        self.cards.post_missing_cards(run, plan_id)
+        now = self.clock.now()
+        with self.store.write() as tx:
             held = runs.get_run_with_fence(tx, run.id, run.fence)
             if held.status is not R.RUNNING:  # its lease has lapsed, and nobody has it yet
                 return False
@@ -258,23 +244,23 @@ class RunWorker:
                 return True
             if not moves.change_run_status(tx, held, R.WAITING, at=now, fence=run.fence):
                 return False
-        announce_run_waits(run, self._signals, self._presence)
+        announce_run_waits(run, self.signals, self.presence)
         return False
 
     def _fail_run(self, run: Run | None, why: str) -> None:
         """Make the run FAILED and post that with a Retry button; nothing written is lost."""
         # a connection that we cut ourselves is no failure
-        if run is None or self._signals.stopping.is_set():
+        if run is None or self.signals.stopping.is_set():
             return
         ending = partial(self._store_failure, run, why)
         if self._retry_until_stored(ending, f"run {run.id}: that it failed"):
-            self._signals.work.notify()  # whoever asked a sub-agent goes on
-            self._presence.show_done(run)
+            self.signals.work.notify()  # whoever asked a sub-agent goes on
+            self.presence.show_done(run)
 
     def _store_failure(self, run: Run, why: str) -> bool:
         """Store and post the failure; return False if the run was no longer this worker's."""
-        now = self._clock.now()
-        with self._store.write() as tx:
+        now = self.clock.now()
+        with self.store.write() as tx:
             held = runs.find_run(tx, run.id)
             if held is None or held.fence != run.fence or held.status is not R.RUNNING:
                 return False
@@ -282,9 +268,9 @@ class RunWorker:
                 tx, held, R.FAILED, at=now, fence=run.fence, data={"why": why}, error=why
             )
             if run.parent_call:
-                store_sub_agent_failure(tx, self._tools, held, why, at=now)
+                store_sub_agent_failure(tx, self.tools, held, why, at=now)
                 return True
-            post_untold_outcomes(tx, self._tools, run)
+            post_untold_outcomes(tx, self.tools, run)
             text = run_failed_notice(why)
             outbox.queue_notice(
                 tx,

@@ -24,14 +24,14 @@ from storage.states import ChannelMode
 # People, groups and channels of an explanation in Slack's markup.
 
 
+@dataclass(frozen=True, slots=True)
 class SlackMentionStyle:
     """Slack markup for an explanation: people, groups and channels as mentions.
 
     All other text is shown literally; see `MentionStyle`.
     """
 
-    def __init__(self, directory: Directory) -> None:
-        self._directory = directory
+    directory: Directory
 
     def format_person(self, user: str) -> str:
         """Return a mention of the person."""
@@ -40,7 +40,7 @@ class SlackMentionStyle:
     def format_group(self, handle: str) -> str:
         """Return a mention of the group, or @handle if it cannot be looked up."""
         try:
-            found = self._directory.find_group(handle)
+            found = self.directory.find_group(handle)
         except LookupFailedError:
             found = None
         return (
@@ -51,7 +51,7 @@ class SlackMentionStyle:
         """Return a mention of the channel, or its name if it cannot be looked up."""
         is_id = slack_text.CHANNEL.fullmatch(channel)
         try:
-            found = channel if is_id else self._directory.find_channel_id(channel)
+            found = channel if is_id else self.directory.find_channel_id(channel)
         except LookupFailedError:
             found = None
         return slack_text.channel_mention(found) if found else slack_text.escape_mrkdwn(channel)

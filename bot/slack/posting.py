@@ -24,8 +24,8 @@ from bot.approvals.viewers import CardViewers
 from bot.cards import answers, sentences, slack_text
 from bot.cards.block_kit import quote_on_one_line, show_link_hosts
 from bot.cards.card import RenderedMessage, render_card, render_card_without_buttons
+from bot.cards.passkey_views import LinkButton, render_link_buttons
 from bot.cards.question_message import render_question_message
-from bot.cards.signing import LinkButton, render_link_buttons
 from bot.clock import Clock, get_lead_over_machine_time
 from bot.policy.authority import Directory
 from bot.slack.client import SlackClient, is_permanent_refusal
@@ -283,17 +283,17 @@ UNFINISHED = {"in_progress", "stopped_by_user"}  # streams that still have the w
 SlackMessage = dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
 class UnconfirmedPostSearch:
     """A search in Slack for messages whose post got no answer; any thread.
 
     Raises Slack's errors: then it is not known whether the message is there.
     """
 
-    def __init__(self, store: Store, clock: Clock, bot_user: str, client: WebClient) -> None:
-        self._store = store
-        self._clock = clock
-        self._bot_user = bot_user
-        self._client = client
+    store: Store
+    clock: Clock
+    bot_user: str
+    client: WebClient
 
     def find_post(self, row: Message) -> SlackMessage | None:
         """Return the Slack message whose metadata holds this row's key; None if there is none."""
@@ -331,24 +331,24 @@ class UnconfirmedPostSearch:
             "oldest": self._get_earliest_timestamp(row),
         }
         if row.thread_ts:
-            pages = self._client.conversations_replies(ts=row.thread_ts, **arguments)
+            pages = self.client.conversations_replies(ts=row.thread_ts, **arguments)
         else:
-            pages = self._client.conversations_history(**arguments)
+            pages = self.client.conversations_history(**arguments)
         for page in islice(pages, MOST_PAGES):
             yield from page["messages"]
 
     def _get_earliest_timestamp(self, row: Message) -> str:
         """Return the earliest Slack time at which this row may have been posted; "0" if unknown."""
-        with self._store.read() as tx:
+        with self.store.read() as tx:
             run = runs.find_run(tx, row.run_id)
-        unsure = SKEW + get_lead_over_machine_time(self._clock)
+        unsure = SKEW + get_lead_over_machine_time(self.clock)
         return f"{(run.created_at - unsure).timestamp():.6f}" if run else "0"
 
     def _is_lost_stream(self, message: SlackMessage) -> bool:
         state = message.get("streaming_state")
-        if message.get("user") != self._bot_user or state not in UNFINISHED:
+        if message.get("user") != self.bot_user or state not in UNFINISHED:
             return False
-        with self._store.read() as tx:
+        with self.store.read() as tx:
             return not outbox.was_posted_by_bot(tx, message["ts"])
 
 
@@ -360,13 +360,12 @@ def extract_outbox_key(message: SlackMessage) -> str:
 STREAM_OVER = {"message_not_in_streaming_state", "stopped_by_user", "message_not_found"}
 
 
+@dataclass(frozen=True, slots=True)
 class OutboxSlackCalls:
     """Slack calls of the outbox that are not plain posts; any thread."""
 
-    def __init__(self, store: Store, client: SlackClient) -> None:
-        """`client` must have no retry handlers."""
-        self._store = store
-        self.client = client
+    store: Store
+    client: SlackClient  # it must have no retry handlers
 
     def store_request_link(self, row: Message) -> None:
         """Store the link from a card in another channel to its request's thread.
@@ -375,11 +374,11 @@ class OutboxSlackCalls:
         """
         body = outbox.parse_message_body(row)
         if body.get("elsewhere") and not body.get("origin"):
-            with self._store.read() as tx:
+            with self.store.read() as tx:
                 run = runs.find_run(tx, row.run_id)
             if run is not None and not run.channel.startswith("D"):
                 link = self._get_permalink(run.channel, run.thread_ts)
-                with self._store.write() as tx:  # its calls may have been withdrawn meanwhile
+                with self.store.write() as tx:  # its calls may have been withdrawn meanwhile
                     now = outbox.parse_message_body(outbox.find_message_by_key(tx, row.key) or row)
                     with_link = outbox.dump_message_body({**now, "origin": link})
                     outbox.update_message(tx, row, body=with_link)
@@ -407,12 +406,12 @@ class OutboxSlackCalls:
     def _has_bot_posted(self, row: Message) -> bool:
         if self.client.get_last_post_sequence_number(row.channel, row.thread_ts):
             return True
-        with self._store.read() as tx:  # before this process began
+        with self.store.read() as tx:  # before this process began
             return outbox.has_request_message_in_thread(tx, row.channel, row.thread_ts)
 
     def build_perhaps_lost_notice(self, row: Message) -> str:
         """Return the text to post when a private message may or may not have arrived."""
-        with self._store.read() as tx:
+        with self.store.read() as tx:
             card = outbox.find_newest_card_of_thread(tx, row.channel, row.thread_ts)
         ts = card.ts if card else row.thread_ts
         link = self._get_permalink(row.channel, ts) if ts else ""

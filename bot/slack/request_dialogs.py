@@ -17,10 +17,11 @@ from slack_sdk import WebClient
 from bot.approvals.delegation import NO_COLLEAGUE, DelegationManager
 from bot.approvals.dialog_access import DialogRefusal
 from bot.approvals.form_requests import FormRefusal, FormServiceFactory
+from bot.approvals.passkeys import PasskeyManager
 from bot.approvals.permissions import OUTSIDER
 from bot.approvals.person_questions import get_asking_server_name
 from bot.approvals.question_answers import AnswerHandler
-from bot.cards import button_codec, request_form, sentences
+from bot.cards import button_codec, passkey_views, request_form, sentences
 from bot.cards.action_names import Action, DialogId, InputBlockId, ShortcutId
 from bot.cards.answers import render_notice_sentence
 from bot.cards.delegation_dialog import render_delegation_dialog
@@ -281,14 +282,13 @@ class RequestDialogFamily:
                 return {}
 
 
+@dataclass(frozen=True, slots=True)
 class RequestDialogOpener:
     """The opener of request dialogs for commands and shortcuts; any thread."""
 
-    def __init__(self, dialogs: RequestDialogFamily, client: WebClient, team: str) -> None:
-        """`client` opens dialogs; `team`: the workspace of people who type the command."""
-        self._dialogs = dialogs
-        self._client = client
-        self._team = team
+    dialogs: RequestDialogFamily
+    client: WebClient  # opens dialogs
+    team: str  # the workspace of people who type the command
 
     def register_shortcuts(self, app: App) -> None:
         """Register the shortcuts on the Bolt app."""
@@ -301,7 +301,7 @@ class RequestDialogOpener:
         Returns "", or in mrkdwn why nothing opened. Looks people up.
         """
         return self._open_dialog(
-            person, self._team, trigger, button_codec.FormContext(channel), words
+            person, self.team, trigger, button_codec.FormContext(channel), words
         )
 
     def _handle_shortcut(self, ack: Callable[[], None], body: dict[str, Any]) -> None:
@@ -323,11 +323,11 @@ class RequestDialogOpener:
         setting: button_codec.FormContext,
         words: str = "",
     ) -> str:
-        found = self._dialogs.prepare_form_picker(person, team, setting, words)
+        found = self.dialogs.prepare_form_picker(person, team, setting, words)
         if isinstance(found, DialogRefusal):
             return found.sentence
         try:
-            self._client.views_open(trigger_id=trigger, view=found.view)
+            self.client.views_open(trigger_id=trigger, view=found.view)
         except Exception as error:  # noqa: BLE001 - the person is told, and may try again
             log.warning("the request dialog for %s: %s", person, error)
             return dialog_error_sentence(error)
@@ -335,7 +335,7 @@ class RequestDialogOpener:
 
     def _find_permalink(self, channel: str, ts: str) -> str:
         try:
-            found = self._client.chat_getPermalink(channel=channel, message_ts=ts)
+            found = self.client.chat_getPermalink(channel=channel, message_ts=ts)
         except Exception as error:  # noqa: BLE001 - a link is a comfort
             log.info("no link to a message: %s", error)
             return ""
@@ -344,11 +344,39 @@ class RequestDialogOpener:
     def _send_direct_message(self, person: str, text: str) -> None:
         """Tell the person by direct message why nothing opened; if that fails, only log it."""
         try:
-            opened = self._client.conversations_open(users=person)
-            self._client.chat_postMessage(
+            opened = self.client.conversations_open(users=person)
+            self.client.chat_postMessage(
                 channel=str(opened["channel"]["id"]),
                 text=strip_mrkdwn(text),
                 blocks=render_notice_sentence(text),
             )
         except Exception as error:  # noqa: BLE001 - they can ask again
             log.warning("%s could not be told why: %s", person, error)
+
+
+@dataclass(frozen=True, slots=True)
+class PasskeyDialogFamily:
+    """The family of the dialog in which a person renames their passkey."""
+
+    passkeys: PasskeyManager
+
+    actions: ClassVar[Collection[Action]] = (Action.RENAME_PASSKEY,)
+    dialogs: ClassVar[Collection[DialogId]] = (DialogId.RENAME_PASSKEY,)
+
+    def prepare_dialog(
+        self, click: button_codec.Click, body: dict[str, Any]
+    ) -> PreparedDialog | DialogRefusal:
+        """Return the dialog with the passkey's name, if it is a passkey of who asks."""
+        target = click.target
+        assert isinstance(target, button_codec.PasskeyTarget)
+        with self.passkeys.store.read() as tx:
+            row = self.passkeys.find_own_passkey(tx, target.passkey, body["user"]["id"])
+        if row is None:
+            return DialogRefusal(passkey_views.ENDED_REPLY)
+        return PreparedDialog(passkey_views.render_rename_dialog(row.id, row.name))
+
+    def validate_submission(
+        self, _subject: button_codec.DialogSubject, _body: dict[str, Any]
+    ) -> dict[str, str]:
+        """Return no errors: Slack lets nobody leave the name out, and whose it is is seen later."""
+        return {}

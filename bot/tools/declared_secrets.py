@@ -36,8 +36,8 @@ _MANY, _QUOTES = re.compile(r"\\\\"), re.compile("['\"]")  # a back-slash in a p
 
 
 @dataclass(frozen=True, slots=True)
-class _SecretSchema:
-    """A JSON Schema of a model that declares at least one value secret."""
+class ModelSchema:
+    """A JSON Schema of a model, to be walked beside a value of the model."""
 
     root: Node
 
@@ -122,8 +122,20 @@ def _has_secret_mark(node: Any) -> bool:
     return isinstance(node, list) and any(map(_has_secret_mark, node))
 
 
-class _SecretMarkingGenerator(GenerateJsonSchema):
-    """A JSON Schema generator that never fails and marks each of Pydantic's secret types."""
+class LenientSchemaGenerator(GenerateJsonSchema):
+    """A JSON Schema generator that never fails, for schemas that only this program reads."""
+
+    def handle_invalid_for_json_schema(
+        self, schema: core_schema.CoreSchema, error_info: str
+    ) -> JsonSchemaValue:
+        return {}
+
+    def emit_warning(self, kind: Any, detail: str) -> None:
+        """Ignore the warning: nobody else is given the schema."""
+
+
+class _SecretMarkingGenerator(LenientSchemaGenerator):
+    """A JSON Schema generator that marks each of Pydantic's secret types."""
 
     def json_or_python_schema(self, schema: core_schema.JsonOrPythonSchema) -> JsonSchemaValue:
         made = super().json_or_python_schema(schema)
@@ -133,17 +145,9 @@ class _SecretMarkingGenerator(GenerateJsonSchema):
             made = {**made, "writeOnly": True}
         return made
 
-    def handle_invalid_for_json_schema(
-        self, schema: core_schema.CoreSchema, error_info: str
-    ) -> JsonSchemaValue:
-        return {}
-
-    def emit_warning(self, kind: Any, detail: str) -> None:
-        """Ignore the warning: the schema is used in this module only."""
-
 
 @lru_cache(1024)
-def _list_secret_schemas(model: type[BaseModel]) -> tuple[_SecretSchema, ...]:
+def _list_secret_schemas(model: type[BaseModel]) -> tuple[ModelSchema, ...]:
     """Return the schemas of a model that declare a secret; none for most models.
 
     A value may be stored under its field's name or an alias, so all forms are looked at.
@@ -159,7 +163,7 @@ def _list_secret_schemas(model: type[BaseModel]) -> tuple[_SecretSchema, ...]:
             except PydanticUserError:
                 continue
             if _has_secret_mark(root):
-                found.append(_SecretSchema(root))
+                found.append(ModelSchema(root))
     return tuple(found)
 
 
@@ -172,18 +176,20 @@ def list_secret_paths(
     """
     whole = {key for name in names for key in _list_field_keys(model, name)}
     found: set[ValuePath] = {(key,) for key, _ in _list_parts(values) if key in whole}
-    descriptions = _list_secret_schemas(model)
-    if not descriptions and isinstance(values, Mapping):
-        return frozenset(found)
-    walk = _SecretWalker(descriptions)
-    top = walk.get_top_nodes()
-    is_whole = any(_is_marked_secret(node) for each in top for node in each.values())
-    for key, value in _list_parts(values):
-        if is_whole:
-            found.add((key,))
-        elif key not in whole:
-            walk.collect_secret_paths(value, (key,), walk.list_child_nodes(top, key), found)
-    return frozenset(found)
+    is_json = isinstance(values, Mapping)  # without objects of Pydantic's secret types
+    schemas = _list_secret_schemas(model) or (() if is_json else (ModelSchema({}),))
+    for schema in schemas:
+        walk = _SecretWalker(schema, MOST_LOOKS // len(schemas))
+        top = schema.list_equivalent_nodes([schema.root])
+        is_whole = any(map(_is_marked_secret, top.values()))
+        for key, value in _list_parts(values):
+            if is_whole:
+                found.add((key,))
+            elif (key,) not in found:
+                walk.collect_secret_paths(value, (key,), walk.list_child_nodes(top, key), found)
+    return frozenset(
+        path for path in found if not any(path[:at] in found for at in range(len(path)))
+    )
 
 
 @lru_cache(4096)
@@ -200,7 +206,7 @@ def may_path_hold_secrets(model: type[BaseModel], keys: tuple[str, ...]) -> bool
     return False
 
 
-def _can_reach_secret_mark(described: _SecretSchema, nodes: dict[int, Node]) -> bool:
+def _can_reach_secret_mark(described: ModelSchema, nodes: dict[int, Node]) -> bool:
     seen: dict[int, Any] = {}
     left: list[Any] = list(nodes.values())
     while left:
@@ -218,34 +224,24 @@ def _can_reach_secret_mark(described: _SecretSchema, nodes: dict[int, Node]) -> 
 
 
 class _SecretWalker:
-    """A walk through the values of one call and, in parallel, the schemas that describe them."""
+    """A walk through the values of one call and, in parallel, a schema that describes them."""
 
-    def __init__(self, descriptions: tuple[_SecretSchema, ...]) -> None:
-        self._descriptions = descriptions
-        self._left = MOST_LOOKS
+    def __init__(self, schema: ModelSchema, most_looks: int) -> None:
+        self._schema = schema
+        self._left = most_looks
 
-    def get_top_nodes(self) -> list[dict[int, Node]]:
-        return [each.list_equivalent_nodes([each.root]) for each in self._descriptions]
-
-    def list_child_nodes(
-        self, nodes: list[dict[int, Node]], step: str | int
-    ) -> list[dict[int, Node]]:
-        found = []
-        for described, each in zip(self._descriptions, nodes, strict=True):
-            made = (
-                described.list_equivalent_nodes(described.list_child_nodes(each.values(), step))
-                if each
-                else {}
-            )
-            self._left -= len(each) + len(made)
-            found.append(made)
-        return found
+    def list_child_nodes(self, nodes: dict[int, Node], step: str | int) -> dict[int, Node]:
+        """Return all schema nodes for the value at this key or list position."""
+        parts = self._schema.list_child_nodes(nodes.values(), step)
+        made = self._schema.list_equivalent_nodes(parts)
+        self._left -= len(nodes) + len(made)
+        return made
 
     def collect_secret_paths(
-        self, value: Any, path: ValuePath, nodes: list[dict[int, Node]], found: set[ValuePath]
+        self, value: Any, path: ValuePath, nodes: dict[int, Node], found: set[ValuePath]
     ) -> None:
         """Add the paths of a value's secrets to `found`; past the work limit, all are secret."""
-        marked = any(_is_marked_secret(node) for each in nodes for node in each.values())
+        marked = any(map(_is_marked_secret, nodes.values()))
         if marked or isinstance(value, _TYPES) or self._left < 0:
             found.add(path)
             return
@@ -253,7 +249,7 @@ class _SecretWalker:
         within = isinstance(value, set | frozenset)
         inner: set[ValuePath] = set()
         for step, part in _list_parts(value):
-            below = self.list_child_nodes(nodes, step) if any(nodes) else nodes
+            below = self.list_child_nodes(nodes, step) if nodes else nodes
             self.collect_secret_paths(part, (*path, step), below, inner)
         found |= {path} if within and inner else inner
 

@@ -27,6 +27,13 @@ if TYPE_CHECKING:
 
 EVENT_TYPE = "countersign_tool"  # metadata of what a tool posted; the payload holds the call's id
 FARTHEST = timedelta(days=120)
+# no previews of links, and no names that become mentions
+_TEXT_ALONE: dict[str, Any] = {
+    "unfurl_links": False,
+    "unfurl_media": False,
+    "link_names": False,
+    "parse": "none",
+}
 USER = re.compile(r"[UW][A-Z0-9]+")
 
 Text = Annotated[
@@ -97,10 +104,7 @@ def build_post_message_tool(client: WebClient, lookup: slack_lookup.SlackLookup)
             lambda: client.chat_postMessage(
                 channel=channel.id,
                 text=_add_signature(args.text, context),
-                unfurl_links=False,
-                unfurl_media=False,
-                link_names=False,
-                parse="none",
+                **_TEXT_ALONE,
                 metadata={"event_type": EVENT_TYPE, "event_payload": {"call_id": context.call_id}},
             ),
         )
@@ -144,10 +148,7 @@ def build_schedule_message_tool(client: WebClient, lookup: slack_lookup.SlackLoo
                 channel=channel.id,
                 text=_add_signature(args.text, context),
                 post_at=int(args.at.timestamp()),
-                unfurl_links=False,
-                unfurl_media=False,
-                link_names=False,
-                parse="none",
+                **_TEXT_ALONE,
             ),
         )
         return {

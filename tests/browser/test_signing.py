@@ -17,7 +17,7 @@ from selenium.webdriver.common.virtual_authenticator import (
 )
 from webauthn.helpers import base64url_to_bytes
 
-from bot.cards import signing
+from bot.cards import passkey_views
 from sandbox.tests.page.axe import findings
 from sandbox.tests.page.tab import Tab
 from storage import calls
@@ -121,7 +121,7 @@ def test_a_passkey_is_added_and_signs(world: Harness, tab: Tab) -> None:
     assert "@Ben Okafor" in tab.text(".card")
     assert call_in(world, thread).status is CallStatus.PENDING
     tab.press(BUTTON)
-    said(tab, signing.SIGNED_REPLY)
+    said(tab, passkey_views.SIGNED_REPLY)
     assert tab.all(BUTTON) == []
     world.settle()
     call = call_in(world, thread)
@@ -131,7 +131,7 @@ def test_a_passkey_is_added_and_signs(world: Harness, tab: Tab) -> None:
     assert (vote.person, vote.passkey_id) == (PEOPLE["ana"], key.id)
     assert complaints(tab) == []
     tab.driver.refresh()
-    assert signing.SIGNED_REPLY in tab.text("h1")
+    assert passkey_views.SIGNED_REPLY in tab.text("h1")
 
 
 def test_cancel_and_try_again(world: Harness, tab: Tab) -> None:
@@ -146,7 +146,7 @@ def test_cancel_and_try_again(world: Harness, tab: Tab) -> None:
     assert posted(world, thread) == []
     tab.driver.set_user_verified(True)
     tab.focused().send_keys(Keys.ENTER)
-    said(tab, signing.SIGNED_REPLY)
+    said(tab, passkey_views.SIGNED_REPLY)
     assert len(posted(world, thread)) == 1
 
 
@@ -203,11 +203,11 @@ def test_two_tabs_are_one_vote(world: Harness, tab: Tab) -> None:
     )
     assert posted_twice in (200, 202)
     assert tab.driver.current_window_handle == first
-    said(tab, signing.SIGNED_REPLY)
+    said(tab, passkey_views.SIGNED_REPLY)
     assert len(posted(world, thread)) == 1
     tab.driver.switch_to.new_window("tab")
     tab.driver.get(url)
-    assert signing.SIGNED_REPLY in tab.text("h1")
+    assert passkey_views.SIGNED_REPLY in tab.text("h1")
     tab.driver.close()
     tab.driver.switch_to.window(first)
 
@@ -220,10 +220,10 @@ def test_five_minutes_later(world: Harness, tab: Tab) -> None:
     tab.driver.get(url)
     world.clock.advance(301)
     tab.press(BUTTON)
-    said(tab, signing.EXPIRED_LINK_REPLY)
+    said(tab, passkey_views.EXPIRED_LINK_REPLY)
     assert tab.all(BUTTON) == []
     tab.driver.refresh()
-    assert tab.text("h1") == signing.EXPIRED_LINK_REPLY
+    assert tab.text("h1") == passkey_views.EXPIRED_LINK_REPLY
     assert call_in(world, thread).status is CallStatus.PENDING
     assert posted(world, thread) == []
 
@@ -246,7 +246,7 @@ def test_a_bot_that_follows_the_link_changes_nothing(world: Harness, tab: Tab) -
         steps.fetch(url, method, User_Agent="Slackbot-LinkExpanding 1.0")
     tab.driver.get(url)
     tab.press(BUTTON)
-    said(tab, signing.SIGNED_REPLY)
+    said(tab, passkey_views.SIGNED_REPLY)
 
 
 def test_without_script_or_passkeys_the_page_says_so(world: Harness, tab: Tab) -> None:
@@ -279,7 +279,7 @@ def test_a_failed_connection_may_be_tried_again(world: Harness, tab: Tab) -> Non
     tab.driver.execute_cdp_cmd("Network.emulateNetworkConditions", offline | {"offline": False})
     tab.driver.set_user_verified(False)
     tab.press(BUTTON)
-    said(tab, signing.SIGNED_REPLY)
+    said(tab, passkey_views.SIGNED_REPLY)
     complaints(tab)
 
 
@@ -322,5 +322,5 @@ def test_the_keyboard_alone(world: Harness, tab: Tab) -> None:
     tab.keys(Keys.TAB)
     tab.has_focus("button")
     tab.keys(Keys.ENTER)
-    said(tab, signing.SIGNED_REPLY)
+    said(tab, passkey_views.SIGNED_REPLY)
     assert tab.one(SAID).get_attribute("role") == "status"

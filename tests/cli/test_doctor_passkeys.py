@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.checks.passkey_checks import check_signing_setup
+from bot.checks.people_checks import check_signing_setup
 from bot.config.settings import Settings
 from bot.policy.evaluation import PolicyError, parse
 from countersign.cli.commands import main

@@ -15,7 +15,6 @@ from bot.cards import (
     notices,
     passkey_views,
     sentences,
-    signing,
     slack_text,
 )
 from bot.cards.answers import (
@@ -155,7 +154,7 @@ SAID = {
 }
 
 
-MODULES = [notices, sentences, signing, passkey_views, delegation_dialog, decided_call]
+MODULES = [notices, sentences, passkey_views, passkey_views, delegation_dialog, decided_call]
 SENTENCES = {
     name: each
     for module in MODULES

@@ -229,7 +229,7 @@ class LoopHarness:
         """Workers take every run that is ready, until none is; a Crash passes through."""
         for _ in range(50):
             with self.store.read() as tx:
-                ready = runs.list_ready_run_ids(tx)
+                ready = [each.run_id for each in runs.list_ready_runs(tx)]
             if not ready:
                 return
             for run_id in ready:

@@ -204,7 +204,7 @@ def test_stopping_waits_only_for_what_runs(setup: LoopSetup) -> None:
     stopping.join(30)
     assert not stopping.is_alive()
     with setup.store.read() as tx:
-        assert len(runs.list_ready_run_ids(tx)) == 3
+        assert len(runs.list_ready_runs(tx)) == 3
 
 
 def test_clicks_count_in_the_order_they_were_stored(setup: LoopSetup) -> None:

@@ -45,12 +45,16 @@ NO_WORDS = {
     "item": "run_id",
     "message": "key run_id plan_id channel thread_ts recipient ts",
     "mode": "team channel person",
+    "passkey": "id team person credential_id public_key aaguid rp_id transports call_id revoked_by",
     "plan": "id run_id",
     "remembered": "id team requester tool schema_digest rule channel thread_ts call_id given_by"
     " revoked_by",
     "revision": "call_id digest author",
     "run": "id team channel thread_ts requester client root_id parent_call asked_in",
-    "vote": "call_id person also digest for_person",
+    "signature": "call_id person passkey_id statement authenticator_data client_data signature"
+    " public_key aaguid rp_id",
+    "signing_link": "hash team person call_id verb statement",
+    "vote": "call_id person also digest for_person passkey_id",
     "webhook": "id run_id about key_id",
 }
 EMPTIED = {
@@ -62,9 +66,11 @@ EMPTIED = {
     "delivery": "body note answer",
     "item": "body",
     "message": "body showing error",  # the row goes
+    "passkey": "name",
     "remembered": "pinned",
     "revision": "arguments",
     "run": "error reworded",
+    "signing_link": "reason",  # the row goes
     "vote": "reason",
     "webhook": "error",
 }

@@ -23,7 +23,7 @@ from starlette.routing import Route
 from webauthn.helpers import base64url_to_bytes
 
 from bot import app
-from bot.cards import signing
+from bot.cards import passkey_views
 from bot.cards.action_names import Action
 from bot.config.connection_settings import ListeningAddress, Transport
 from bot.http import signing_pages
@@ -213,7 +213,7 @@ def test_what_a_browser_signs_counts(world: Harness) -> None:
     assert steps.post(url, signed | {"name": ""})[0] == 202
     assert any(each.kind is DeliveryKind.SIGNATURE for each in world.all(Delivery))
     world.slack.wait(lambda: steps.fetch(f"{url}/outcome")[0].status == 200)
-    assert steps.post(url, signed)[1]["detail"] == signing.SIGNED_REPLY
+    assert steps.post(url, signed)[1]["detail"] == passkey_views.SIGNED_REPLY
     world.settle()
     [call] = world.calls_in(thread)
     assert call.status is CallStatus.SUCCEEDED
@@ -235,7 +235,7 @@ def test_what_is_posted_is_decided_once(world: Harness) -> None:
     answer, text = steps.fetch(f"{url}/outcome")
     assert answer.status == 200
     said = json.loads(text)["detail"]
-    assert said == signing.UNKNOWN_PASSKEY_REPLY
+    assert said == passkey_views.UNKNOWN_PASSKEY_REPLY
     answer, text = steps.fetch(url)
     assert answer.status == 410
     assert said in text
@@ -252,7 +252,7 @@ def test_a_link_expires(world: Harness) -> None:
     """After five minutes the page says so, and nothing that is posted counts."""
     url = steps.issue_link(world, steps.ask_for(world))
     world.clock.advance(300)
-    refused(url, signing.EXPIRED_LINK_REPLY)
+    refused(url, passkey_views.EXPIRED_LINK_REPLY)
 
 
 def test_what_is_decided_meanwhile_cannot_be_signed(world: Harness) -> None:
@@ -261,7 +261,7 @@ def test_what_is_decided_meanwhile_cannot_be_signed(world: Harness) -> None:
     url = steps.issue_link(world, thread)
     press(world, "ana", SUPPORT, world.card(SUPPORT, thread), Action.REJECT_NOW)
     arrived(world)
-    refused(url, signing.DECIDED_SINCE_REPLY)
+    refused(url, passkey_views.DECIDED_SINCE_REPLY)
 
 
 def test_what_is_revised_meanwhile_cannot_be_signed(world: Harness) -> None:
@@ -271,7 +271,7 @@ def test_what_is_revised_meanwhile_cannot_be_signed(world: Harness) -> None:
     open_modal(world, "cleo", SUPPORT, world.card(SUPPORT, thread, "cleo"), Action.EDIT)
     world.person("cleo").submit(typed(amount="41.00"))
     arrived(world)
-    assert "41.00" not in refused(url, signing.CHANGED_SINCE_REPLY)
+    assert "41.00" not in refused(url, passkey_views.CHANGED_SINCE_REPLY)
 
 
 def refused(url: str, sentence: str) -> str:

@@ -23,7 +23,7 @@ from bot.agent.late_planner import list_api_dialects
 from bot.agent.prompt import INSTRUCTIONS, build_request_item
 from bot.agent.responses import RESPONSES
 from bot.agent.turn import Dialect, ModelRequest
-from bot.checks import passkey_checks, people_checks, slack
+from bot.checks import people_checks, slack
 from bot.checks.check import (
     CheckLevel,
     CheckResult,
@@ -354,12 +354,12 @@ def run_checks_beyond_configuration(
         yield from people_checks.check_names_used_in_policy(policy, found.workspace, usual)
         yield from people_checks.check_operator(settings, policy, found.workspace)
         store, now = ReadOnlyStore(settings.database_url), clock.now()
-        yield from passkey_checks.check_signers(policy, found.workspace, store, now)
+        yield from people_checks.check_signers(policy, found.workspace, store, now)
     if settings.slack_app_token.get_secret_value():
         own_app = "" if isinstance(found, CheckResult) else find_app_id(client, found.workspace.bot)
         yield check_app_token(client, settings, own_app)
     yield from check_http_settings(settings)
-    yield from passkey_checks.check_signing_setup(settings, policy)
+    yield from people_checks.check_signing_setup(settings, policy)
     yield from check_monitoring(settings)
     yield from check_tools_can_be_built(settings)
     yield from map(check_surfaces, EntryPointKind)

@@ -10,7 +10,6 @@ import platform
 import re
 import secrets
 import signal
-import threading
 import time
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
@@ -37,6 +36,7 @@ from bot.slack.directory import SlackDirectory
 from bot.slack.socket import GREETED
 from bot.slack.socket_client import EnvelopeAcknowledger, HelloMessage, ReconnectingSocketClient
 from countersign.cli.console import print_error, print_line
+from countersign.cli.process import handle_signals
 
 # One click by a person, timed from its arrival: acknowledged, answered by a dialog, shown in the
 # message.
@@ -207,21 +207,14 @@ def interrupt_on_signal() -> Iterator[InterruptState]:
     The earlier handlers are restored afterwards.
     """
     found = InterruptState()
-    if threading.current_thread() is not threading.main_thread():
-        yield found
-        return
 
     def interrupt(_signal: int, _frame: object) -> None:
         if found.is_open:
             found.is_open = False
             raise KeyboardInterrupt
 
-    before = {each: signal.signal(each, interrupt) for each in SIGNALS}
-    try:
+    with handle_signals(dict.fromkeys(SIGNALS, interrupt)):
         yield found
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
 
 
 # The check of the app-level token: whether Socket Mode opens, and for the bot's own app.

@@ -10,10 +10,9 @@ import shlex
 import shutil
 import signal
 import subprocess
-import threading
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -32,6 +31,7 @@ from countersign.cli.console import (
     print_error,
     print_line,
 )
+from countersign.cli.process import handle_signals
 from countersign.cli.verify import add_approval_options
 from countersign.client import Countersign
 from countersign.decorated import humanize_identifier as name_in_words
@@ -249,30 +249,17 @@ class CommandTemplate:
 def run_approved_command(words: Sequence[str], values: Mapping[str, Any]) -> int:
     """Run a command to its end, and return its exit code; -15 if signal 15 ended it.
 
-    Its environment has the `values` as JSON. Raises OSError and ValueError if it cannot be started.
+    Its environment has the `values` as JSON. SIGTERM is passed on to it and ends no wait. Raises
+    OSError and ValueError if it cannot be started.
     """
     environment = {**os.environ, ALL: json.dumps(values)}
     child = subprocess.Popen(words, env=environment)  # noqa: S603 # what people have approved
-    with child, _forward_signals_to(child):
-        return child.wait()
-
-
-@contextmanager
-def _forward_signals_to(child: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Pass SIGTERM on to the command instead of ending the wait; Ctrl-C reaches both by itself."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    handlers = {
+    handlers: Mapping[signal.Signals, Callable[..., object]] = {
         signal.SIGTERM: lambda *_: child.send_signal(signal.SIGTERM),
-        signal.SIGINT: lambda *_: None,
+        signal.SIGINT: lambda *_: None,  # Ctrl-C reaches both by itself
     }
-    before = {each: signal.signal(each, handler) for each, handler in handlers.items()}
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+    with child, handle_signals(handlers):
+        return child.wait()
 
 
 def _format_value(value: Any) -> str:

@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
@@ -72,6 +72,20 @@ def interrupt_once_on(*signals: signal.Signals) -> None:
     if threading.current_thread() is threading.main_thread():
         for each in heard:
             signal.signal(each, interrupt)
+
+
+@contextmanager
+def handle_signals(handlers: Mapping[signal.Signals, Callable[..., object]]) -> Iterator[None]:
+    """Use these handlers in this block. Does nothing except on the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {each: signal.signal(each, handler) for each, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 def install_stop_handlers() -> None:

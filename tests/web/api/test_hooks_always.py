@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from anyio import Semaphore, WouldBlock
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bot.http import api, api_gate, server
@@ -214,15 +215,15 @@ def test_who_says_nothing_keeps_nobody_out(
 def test_where_there_is_no_room_it_is_a_no(asks: Asks, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many programs as there may be are answered already; others are told when to come back."""
     program = asks()
-    monkeypatch.setattr(api_gate.ConcurrentRequestLimit, "reserve_capacity", full)
+    monkeypatch.setattr(api_gate, "reserve_place", full)
     assert decision(program.ask("POST", PATH, use("ls")))["permissionDecision"] == "deny"
     status, headers, _ = program.raw("GET", "/v1/requests/x", None, {})
     assert (status, headers["Retry-After"]) == (503, "1")
 
 
-def full(_: api_gate.ConcurrentRequestLimit) -> Any:
+def full(_: Semaphore) -> Any:
     """There is no room."""
-    raise api_gate.NoCapacityError
+    raise WouldBlock
 
 
 @pytest.mark.parametrize("error", [RuntimeError, OSError, RecursionError, MemoryError])

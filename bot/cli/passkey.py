@@ -9,7 +9,7 @@ import argparse
 import os
 from collections.abc import Iterator
 
-from bot.approvals.passkey_manager import build_passkey_view
+from bot.approvals.passkeys import build_passkey_view
 from bot.cards.slack_text import format_in_utc
 from bot.cli.bot_connection import BotRefusedError, BotUnreachableError, post_to_bot
 from bot.cli.read_only_core import PlainMentionStyle, ReadOnlyCore
