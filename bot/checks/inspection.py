@@ -21,7 +21,7 @@ from slack_sdk import WebClient
 from bot.cards.slack_text import format_in_utc
 from bot.checks import check
 from bot.clock import Clock
-from bot.config.owner_functions import import_owner_function
+from bot.config.entry_points import import_owner_function
 from bot.config.settings import Settings
 from bot.explain.explanation import describe_next_holidays
 from bot.policy import rules

@@ -1,4 +1,6 @@
-"""`countersign audit`: whether the record is whole, what it says of one request, all of it."""
+"""`countersign audit` and `receipt`: whether the record is whole, what it says, and signed
+statements of what was decided.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,22 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from bot.approvals.receipts import NoReceiptError, ReceiptWriter
 from bot.cards.slack_text import show_hidden_characters
-from bot.cli.read_only_core import parse_time_option
-from bot.cli.receipt import export_receipts
+from bot.cli.read_only_core import ReadOnlyCore, open_core, parse_time_option
 from bot.config.settings import Settings
-from countersign.cli.console import DOTENV, UsageError, print_error, print_line, print_lines
-from storage import record_copies, trail
-from storage.digest import AuditChainSealer, key_file_path, read_key_file
+from bot.signing_key import get_signing_key
+from countersign.cli.commands import CommandFunctions
+from countersign.cli.console import (
+    DOTENV,
+    CommandError,
+    UsageError,
+    print_error,
+    print_line,
+    print_lines,
+)
+from storage import calls, record_copies, request_lists, trail
+from storage.digest import AuditChainSealer, KeyFileError, key_file_path, read_key_file
 from storage.examination import ExaminationResult, examine_audit_and_rows
 from storage.record import Audit, ReadOnlyStore
 
@@ -181,3 +192,61 @@ def _build_export_fields(row: Audit) -> dict[str, Any]:
 
 RECEIPTS = "receipts"
 FORMATS = {"jsonl": _format_json_lines, "csv": _format_csv_lines}
+
+
+def add_receipt_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the id of what was asked, and --keys."""
+    parser.add_argument("id", nargs="?", default="", help="of a request or a call")
+    parser.add_argument(
+        "--keys", action="store_true", help="print the public keys that receipts are signed with"
+    )
+
+
+def print_receipts(arguments: argparse.Namespace) -> int:
+    """Print a line of JSON for each decided call; returns the exit code, 1 if there is none."""
+    if bool(arguments.id) == arguments.keys:
+        raise UsageError("give the id of a request or a call, or --keys")
+    core, writer = _open_record_for_signing()
+    if arguments.keys:
+        print_line(json.dumps(writer.build_public_keys()))
+        return 0
+    with core.store.read() as tx:
+        call = calls.find_call(tx, arguments.id)
+        found = [call] if call else calls.list_calls_of_request(tx, arguments.id)
+        if not found:
+            return print_error(f"Nothing in the record has the id {arguments.id}.")
+        try:
+            for each in found:
+                print_line(json.dumps(writer.write_receipts(tx, each)))
+        except NoReceiptError as error:
+            return print_error(error)
+    return 0
+
+
+def export_receipts(since: datetime, until: datetime) -> int:
+    """Print the receipts of the calls decided in that time, a line each, in order.
+
+    A call that has none is named on standard error with the reason. Returns the exit code; raises
+    CommandError if the record cannot be read.
+    """
+    core, writer = _open_record_for_signing()
+    with core.store.read() as tx:
+        for call in request_lists.iterate_calls_decided_between(tx, since, until):
+            try:
+                print_line(json.dumps(writer.write_receipts(tx, call)))
+            except NoReceiptError as error:
+                print_error(f"No receipt of {call.id}. {error}")
+    return 0
+
+
+def _open_record_for_signing() -> tuple[ReadOnlyCore, ReceiptWriter]:
+    """Return what reads the record and what signs receipts; raises CommandError."""
+    core = open_core("The record cannot be read")
+    try:
+        key = get_signing_key(Settings.load(os.environ, DOTENV, reading=True))
+    except (KeyFileError, OSError) as error:
+        raise CommandError(f"Without its key nothing can be signed: {error}.") from error
+    return core, ReceiptWriter(key, core.tools)
+
+
+RECEIPT = CommandFunctions(add_receipt_arguments, print_receipts)

@@ -26,7 +26,7 @@ _TABLE = (  # the name, where it is in bot.cli, and the help
     ("answer", "decisions:ANSWER", "answer a question, as the operator"),
     ("resolve", "decisions:RESOLVE", "say what became of a call that nobody knows the end of"),
     ("cancel", "decisions:CANCEL", "stop a request of the operator's own"),
-    ("receipt", "receipt", "signed statements of what was decided, for `countersign verify`"),
+    ("receipt", "audit:RECEIPT", "signed statements of what was decided, for `countersign verify`"),
     ("report", "report", "how people decided: how many, how fast, by tool and by approver"),
     (
         "purge",

@@ -26,7 +26,7 @@ from bot.cards.slack_text import (
     strip_mrkdwn,
 )
 from bot.clock import Clock
-from bot.config.owner_functions import call_owner_function
+from bot.config.entry_points import call_owner_function
 from bot.policy.approver_lists import MANAGER
 from bot.policy.authority import (
     Directory,

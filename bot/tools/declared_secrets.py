@@ -176,20 +176,18 @@ def list_secret_paths(
     """
     whole = {key for name in names for key in _list_field_keys(model, name)}
     found: set[ValuePath] = {(key,) for key, _ in _list_parts(values) if key in whole}
-    is_json = isinstance(values, Mapping)  # without objects of Pydantic's secret types
-    schemas = _list_secret_schemas(model) or (() if is_json else (ModelSchema({}),))
-    for schema in schemas:
-        walk = _SecretWalker(schema, MOST_LOOKS // len(schemas))
-        top = schema.list_equivalent_nodes([schema.root])
-        is_whole = any(map(_is_marked_secret, top.values()))
-        for key, value in _list_parts(values):
-            if is_whole:
-                found.add((key,))
-            elif (key,) not in found:
-                walk.collect_secret_paths(value, (key,), walk.list_child_nodes(top, key), found)
-    return frozenset(
-        path for path in found if not any(path[:at] in found for at in range(len(path)))
-    )
+    descriptions = _list_secret_schemas(model)
+    if not descriptions and isinstance(values, Mapping):
+        return frozenset(found)
+    walk = _SecretWalker(descriptions)
+    top = walk.get_top_nodes()
+    is_whole = any(_is_marked_secret(node) for each in top for node in each.values())
+    for key, value in _list_parts(values):
+        if is_whole:
+            found.add((key,))
+        elif key not in whole:
+            walk.collect_secret_paths(value, (key,), walk.list_child_nodes(top, key), found)
+    return frozenset(found)
 
 
 @lru_cache(4096)
@@ -224,24 +222,34 @@ def _can_reach_secret_mark(described: ModelSchema, nodes: dict[int, Node]) -> bo
 
 
 class _SecretWalker:
-    """A walk through the values of one call and, in parallel, a schema that describes them."""
+    """A walk through the values of one call and, in parallel, the schemas that describe them."""
 
-    def __init__(self, schema: ModelSchema, most_looks: int) -> None:
-        self._schema = schema
-        self._left = most_looks
+    def __init__(self, descriptions: tuple[ModelSchema, ...]) -> None:
+        self._descriptions = descriptions
+        self._left = MOST_LOOKS
 
-    def list_child_nodes(self, nodes: dict[int, Node], step: str | int) -> dict[int, Node]:
-        """Return all schema nodes for the value at this key or list position."""
-        parts = self._schema.list_child_nodes(nodes.values(), step)
-        made = self._schema.list_equivalent_nodes(parts)
-        self._left -= len(nodes) + len(made)
-        return made
+    def get_top_nodes(self) -> list[dict[int, Node]]:
+        return [each.list_equivalent_nodes([each.root]) for each in self._descriptions]
+
+    def list_child_nodes(
+        self, nodes: list[dict[int, Node]], step: str | int
+    ) -> list[dict[int, Node]]:
+        found = []
+        for described, each in zip(self._descriptions, nodes, strict=True):
+            made = (
+                described.list_equivalent_nodes(described.list_child_nodes(each.values(), step))
+                if each
+                else {}
+            )
+            self._left -= len(each) + len(made)
+            found.append(made)
+        return found
 
     def collect_secret_paths(
-        self, value: Any, path: ValuePath, nodes: dict[int, Node], found: set[ValuePath]
+        self, value: Any, path: ValuePath, nodes: list[dict[int, Node]], found: set[ValuePath]
     ) -> None:
         """Add the paths of a value's secrets to `found`; past the work limit, all are secret."""
-        marked = any(map(_is_marked_secret, nodes.values()))
+        marked = any(_is_marked_secret(node) for each in nodes for node in each.values())
         if marked or isinstance(value, _TYPES) or self._left < 0:
             found.add(path)
             return
@@ -249,7 +257,7 @@ class _SecretWalker:
         within = isinstance(value, set | frozenset)
         inner: set[ValuePath] = set()
         for step, part in _list_parts(value):
-            below = self.list_child_nodes(nodes, step) if nodes else nodes
+            below = self.list_child_nodes(nodes, step) if any(nodes) else nodes
             self.collect_secret_paths(part, (*path, step), below, inner)
         found |= {path} if within and inner else inner
 

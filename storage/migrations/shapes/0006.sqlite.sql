@@ -215,6 +215,29 @@ CREATE TABLE mode (
 	PRIMARY KEY (seq)
 )
 ;
+CREATE TABLE passkey (
+	id VARCHAR NOT NULL,
+	team VARCHAR NOT NULL,
+	person VARCHAR NOT NULL,
+	credential_id VARCHAR NOT NULL,
+	public_key TEXT NOT NULL,
+	sign_count BIGINT NOT NULL,
+	aaguid VARCHAR NOT NULL,
+	attested BOOLEAN NOT NULL,
+	rp_id VARCHAR NOT NULL,
+	name VARCHAR NOT NULL,
+	transports VARCHAR NOT NULL,
+	backed_up BOOLEAN NOT NULL,
+	created_at BIGINT NOT NULL,
+	counts_from BIGINT,
+	call_id VARCHAR NOT NULL,
+	last_used_at BIGINT,
+	revoked_at BIGINT,
+	revoked_by VARCHAR NOT NULL,
+	PRIMARY KEY (id),
+	UNIQUE (credential_id)
+)
+;
 CREATE TABLE pause (
 	method VARCHAR NOT NULL,
 	channel VARCHAR NOT NULL,
@@ -298,6 +321,43 @@ CREATE TABLE run (
 	PRIMARY KEY (id)
 )
 ;
+CREATE TABLE signature (
+	seq INTEGER NOT NULL,
+	call_id VARCHAR NOT NULL,
+	revision INTEGER NOT NULL,
+	person VARCHAR NOT NULL,
+	verb VARCHAR(16) NOT NULL,
+	passkey_id VARCHAR NOT NULL,
+	statement TEXT NOT NULL,
+	authenticator_data TEXT NOT NULL,
+	client_data TEXT NOT NULL,
+	signature TEXT NOT NULL,
+	public_key TEXT NOT NULL,
+	aaguid VARCHAR NOT NULL,
+	rp_id VARCHAR NOT NULL,
+	created_at BIGINT NOT NULL,
+	PRIMARY KEY (seq),
+	FOREIGN KEY(call_id) REFERENCES call (id),
+	FOREIGN KEY(passkey_id) REFERENCES passkey (id),
+	UNIQUE (call_id, revision, person, verb)
+)
+;
+CREATE TABLE signing_link (
+	hash VARCHAR NOT NULL,
+	kind VARCHAR(16) NOT NULL,
+	team VARCHAR NOT NULL,
+	person VARCHAR NOT NULL,
+	call_id VARCHAR NOT NULL,
+	revision INTEGER NOT NULL,
+	verb VARCHAR NOT NULL,
+	reason TEXT NOT NULL,
+	statement TEXT NOT NULL,
+	issued_at BIGINT NOT NULL,
+	expires_at BIGINT NOT NULL,
+	used_at BIGINT,
+	PRIMARY KEY (hash)
+)
+;
 CREATE TABLE vote (
 	seq INTEGER NOT NULL,
 	call_id VARCHAR NOT NULL,
@@ -309,7 +369,7 @@ CREATE TABLE vote (
 	digest VARCHAR NOT NULL,
 	reason TEXT NOT NULL,
 	for_person VARCHAR NOT NULL,
-	created_at BIGINT NOT NULL,
+	created_at BIGINT NOT NULL, passkey_id VARCHAR DEFAULT '' NOT NULL,
 	PRIMARY KEY (seq),
 	FOREIGN KEY(call_id) REFERENCES call (id),
 	UNIQUE (call_id, revision, person, verb)
@@ -381,6 +441,8 @@ CREATE INDEX ix_message_ts ON message (ts)
 ;
 CREATE INDEX ix_mode_channel ON mode (channel)
 ;
+CREATE INDEX ix_passkey_person ON passkey (team, person)
+;
 CREATE INDEX ix_plan_run_id ON "plan" (run_id)
 ;
 CREATE INDEX ix_remembered_for ON remembered (team, requester, tool)
@@ -396,6 +458,8 @@ CREATE INDEX ix_run_root_id ON run (root_id)
 CREATE INDEX ix_run_status ON run (status)
 ;
 CREATE INDEX ix_run_thread ON run (team, channel, thread_ts)
+;
+CREATE INDEX ix_signing_link_person ON signing_link (team, person)
 ;
 CREATE INDEX ix_vote_lately ON vote (person, created_at)
 ;
@@ -426,6 +490,10 @@ CREATE TRIGGER mode_no_update BEFORE UPDATE ON mode BEGIN SELECT RAISE(ABORT, 'm
 CREATE TRIGGER revision_no_delete BEFORE DELETE ON revision BEGIN SELECT RAISE(ABORT, 'revision is append-only'); END
 ;
 CREATE TRIGGER revision_no_update BEFORE UPDATE ON revision WHEN NOT (NEW.arguments = '{}' AND NEW."seq" IS OLD."seq" AND NEW."call_id" IS OLD."call_id" AND NEW."number" IS OLD."number" AND NEW."digest" IS OLD."digest" AND NEW."author" IS OLD."author" AND NEW."created_at" IS OLD."created_at" AND (SELECT purged_at FROM run WHERE id = (SELECT run_id FROM "call" WHERE id = OLD.call_id)) IS NOT NULL) BEGIN SELECT RAISE(ABORT, 'revision is append-only'); END
+;
+CREATE TRIGGER signature_no_delete BEFORE DELETE ON signature BEGIN SELECT RAISE(ABORT, 'signature is append-only'); END
+;
+CREATE TRIGGER signature_no_update BEFORE UPDATE ON signature BEGIN SELECT RAISE(ABORT, 'signature is append-only'); END
 ;
 CREATE TRIGGER vote_no_delete BEFORE DELETE ON vote BEGIN SELECT RAISE(ABORT, 'vote is append-only'); END
 ;

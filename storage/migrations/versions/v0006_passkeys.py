@@ -1,14 +1,19 @@
-"""Passkeys, the private links by which people sign and enrol, and the signatures beside votes."""
+"""When an approved call starts, where its rule names a time; and passkeys, the private links by
+which people sign and enrol, and the signatures beside votes.
+"""
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0007"
-down_revision = "0006"
+revision = "0006"
+down_revision = "0005"
 
 
 def upgrade() -> None:
-    """Create the tables; no earlier vote was signed."""
+    """Create columns and tables; no waiting call has a time to start, and no vote was signed."""
+    op.add_column("call", sa.Column("starts_at", sa.BigInteger(), nullable=True))
+    op.drop_index("ix_call_due", "call")
+    op.create_index("ix_call_due", "call", ["status", "deadline", "asked_at", "starts_at"])
     op.add_column("vote", sa.Column("passkey_id", sa.String(), nullable=False, server_default=""))
     _passkey()
     _signing_link()
