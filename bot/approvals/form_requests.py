@@ -11,7 +11,7 @@ from typing import Any
 
 from bot.approvals.call_gates import PolicyFactSources, compute_gate
 from bot.approvals.call_state import build_tool_context
-from bot.approvals.channel_mode import get_strictest_channel_mode
+from bot.approvals.direct_requests import begin_direct_request
 from bot.approvals.form_catalog import FormCatalog, RequestChannelChecker
 from bot.approvals.permissions import DeliverySettler
 from bot.cards import request_form, sentences
@@ -24,8 +24,8 @@ from bot.tools import Registry, Tool, ToolError
 from bot.tools.arguments import dump_arguments
 from bot.tools.names import SlackIdResolver
 from bot.tools.preview import PreviewRunner
-from storage import inbox, moves, outbox
-from storage.record import Call, Delivery, Run, Transaction
+from storage import inbox
+from storage.record import Call, Delivery, Run
 from storage.states import CallStatus, RunSource
 
 # Filled-in forms, checked: the person, the fields, the policy, the tool's preview.
@@ -243,20 +243,3 @@ class FormRequestStarter:
         with self._store.write() as tx:
             if inbox.is_delivery_still_new(tx, delivery):
                 begin_direct_request(tx, run, delivery, entry.effect_sentence, setting.link)
-
-
-def begin_direct_request(
-    tx: Transaction, run: Run, asked: Delivery, effect: str, link: str = ""
-) -> None:
-    """Store a request without a model: its run, what is asked, and the message of its thread.
-
-    `effect`: what its call would do; `link`: the message that it is about, "" for none.
-    """
-    asked_in = run.asked_in
-    moves.insert_run(tx, run, at=run.created_at)
-    inbox.hold_message_until_next_turn(tx, asked, run.id, asked_in=asked_in)
-    mode = get_strictest_channel_mode(tx, run)
-    text, blocks = request_form.render_request_root_message(
-        run.requester, effect, link, mode, run.client
-    )
-    outbox.queue_thread_root_message(tx, run, text, blocks)

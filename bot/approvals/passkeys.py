@@ -15,7 +15,7 @@ from typing import Any
 
 from bot.agent import outputs
 from bot.approvals import signatures
-from bot.approvals.form_requests import begin_direct_request
+from bot.approvals.direct_requests import begin_direct_request
 from bot.approvals.permissions import PermissionChecker, reply_privately
 from bot.approvals.signed_votes import build_jwk, queue_alarm
 from bot.cards import passkey_views

@@ -138,7 +138,7 @@ class SigningLinks:
         link = self._build_link(SigningLinkKind.ENROL, nonce, team, person, at)
         link.statement = canonical_json(said)
         passkeys.store_signing_link(tx, link)
-        about = "A passkey is the fingerprint, face or PIN of one of your devices."
+        about = "Your device keeps it, and asks for your fingerprint, face or PIN."
         return passkey_views.LinkButton(link.kind, nonce, "Add a passkey", about)
 
     def issue_signing_link(

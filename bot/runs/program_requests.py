@@ -12,7 +12,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from bot.agent import outputs
-from bot.approvals.form_requests import FormServiceFactory, begin_direct_request
+from bot.approvals.direct_requests import begin_direct_request
+from bot.approvals.form_requests import FormServiceFactory
 from bot.approvals.receipts import NoReceiptError, ReceiptWriter
 from bot.cards.notices import request_cancelled_line
 from bot.runs import program_calls

@@ -13,25 +13,22 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote
 
+import re2  # type: ignore[import-untyped] # ships no types
 from pydantic import BaseModel, Secret, SecretBytes, SecretStr
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
 from pydantic_core import core_schema, to_jsonable_python
-
-from bot.tools.registration import (
-    UnfitSchemaError,
-    compile_re2_pattern,
-    get_referenced_schema,
-)
-from storage.masking import MASK, ValuePath
 
 MOST_LOOKS = 100_000  # at parts of the schema, for all values of one call
 _EVERY = ("allOf", "anyOf", "oneOf")  # alternatives of the same value
 _EITHER = ("if", "then", "else")
 _TYPES = (SecretStr, SecretBytes, Secret)
 Node = Mapping[str, Any]
+ValuePath = tuple[str | int, ...]  # as in storage.masking
+MASK = "••••••••"  # the same as there
+_ESCAPED = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-fA-F]{4})")  # as RE2 does not write it
 _MANY, _QUOTES = re.compile(r"\\\\"), re.compile("['\"]")  # a back-slash in a pattern · quotes
 
 
@@ -60,10 +57,14 @@ class ModelSchema:
         return found
 
     def _resolve_reference(self, reference: str) -> Any:
-        try:
-            return get_referenced_schema(self.root, reference)
-        except (LookupError, ValueError, TypeError):  # it leads nowhere
-            return None
+        found: Any = self.root
+        for step in reference[1:].split("/")[1:]:
+            key = unquote(step).replace("~1", "/").replace("~0", "~")
+            try:
+                found = found[int(key)] if isinstance(found, list) else found[key]
+            except (LookupError, ValueError, TypeError):  # it leads nowhere
+                return None
+        return found
 
     def list_child_nodes(self, nodes: Iterable[Node], step: str | int) -> list[Any]:
         """Return the schema nodes for the value at this key or list position."""
@@ -93,9 +94,11 @@ def _list_property_nodes(node: Node, key: str) -> Iterator[Any]:
 
 def _may_match_pattern(pattern: str, key: str) -> bool:
     """Whether a key may match this pattern; also true where RE2 cannot check the pattern."""
+    options = re2.Options()
+    options.log_errors = False
     try:
-        return bool(compile_re2_pattern(pattern).search(key))
-    except UnfitSchemaError:
+        return bool(re2.compile(_ESCAPED.sub(r"\1\\x{\2}", pattern), options).search(key))
+    except re2.error:
         return True
 
 

@@ -23,6 +23,13 @@ class NewPasskey(BaseModel):
     fingerprint: str = Field(title="Fingerprint of its public key (SHA-256)", max_length=100)
 
 
+def _tell_what_to_check(_args: NewPasskey, _context: ToolContext) -> str:
+    return (
+        "Ask this person, not in Slack, whether they have just added it,\n"
+        "and whether the message about it shows the same fingerprint."
+    )
+
+
 def _describe_outcome(args: NewPasskey, _result: object) -> str:
     return f"The passkey “{args.passkey}” counts from now on"
 
@@ -35,6 +42,7 @@ def _describe_outcome(args: NewPasskey, _result: object) -> str:
     risk="high",
     idempotent=True,
     editable=set(),
+    preview=_tell_what_to_check,
     outcome=_describe_outcome,
 )
 def add_passkey(args: NewPasskey, context: ToolContext) -> str:

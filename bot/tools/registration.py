@@ -1,23 +1,19 @@
 """Checks that a tool definition is usable: its function, fields, sentences and preview.
 
-Each check raises TypeError or ValueError with the tool's name and what is wrong. Also has what
-all readers of JSON Schemas share: references, patterns, and the schemas within a schema.
+Each check raises TypeError or ValueError with the tool's name and what is wrong.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from string import Formatter
 from typing import Any, get_type_hints
-from urllib.parse import unquote
 
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import core_schema
-
-from bot.policy.condition_values import UnknownValueError, compile_pattern
 
 # The JSON Schema of a tool as the language model gets it: without what only people's forms need
 # and without empty words. Arguments are validated by the argument model, not by this schema.
@@ -39,37 +35,6 @@ _NOT_AT_TOP = ("description", "$ref", "anyOf", "oneOf", "allOf", "not", "if", "t
 
 Schema = dict[str, Any]
 Path = tuple[str, ...]
-_ESCAPED = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-fA-F]{4})")  # as RE2 does not write it
-
-
-class UnfitSchemaError(ValueError):
-    """Raised for a schema that cannot be used for arguments; the message says why."""
-
-
-def parse_schema_reference(reference: str) -> Path:
-    """Return a reference within the schema as the keys that lead to its target from the top."""
-    steps = reference[1:].split("/")[1:]
-    return tuple(unquote(each).replace("~1", "/").replace("~0", "~") for each in steps)
-
-
-def get_referenced_schema(root: Mapping[str, Any], reference: str) -> Any:
-    """Return the part of the schema that a checked reference points to."""
-    found: Any = root
-    for step in parse_schema_reference(reference):
-        found = found[int(step)] if isinstance(found, list) else found[step]
-    return found
-
-
-def compile_re2_pattern(text: str) -> Any:
-    """Return a pattern from a schema, compiled with RE2, which searches in bounded time.
-
-    Raises UnfitSchemaError.
-    """
-    try:
-        return compile_pattern(_ESCAPED.sub(r"\1\\x{\2}", text))
-    except UnknownValueError:
-        why = "is none that can be checked in bounded time"
-        raise UnfitSchemaError(f"The pattern {text[:100]} {why}.") from None
 
 
 def build_tool_schema(model: type[BaseModel]) -> Schema:

@@ -32,6 +32,7 @@ from tests.stories.signing import (
     ask_to_sign,
     find_link,
     forget_passkeys,
+    give_passkey,
     links_of,
     passkeys_of,
     post,
@@ -91,6 +92,7 @@ def test_a_passkey_counts_once_another_approver_has_approved_it(
     fingerprint = mine.split("Fingerprint: `")[1].split("`")[0]
     assert fingerprint in theirs
     assert "unknown model" in theirs
+    assert "Ask this person, not in Slack" in theirs
     assert not counts(harness, row)
     harness.person("ana").open_home()
     wait(harness, "ana", "Passkeys")
@@ -326,13 +328,19 @@ def test_who_signs_nothing_needs_none(harness: Harness) -> None:
 
 
 def test_who_left_signs_nothing(harness: Harness) -> None:
-    """A deactivated person's link adds nothing, though it was sent before."""
-    link = ask_for_link(harness, "ana")
+    """A deactivated person's links were sent before: one adds nothing, and what is signed by the
+    other counts for nothing.
+    """
+    key = give_passkey(harness, "ana")
+    thread = ask(harness, ("note", {"text": "by who left"}))
+    to_add = ask_for_link(harness, "ana")
+    to_sign = ask_to_sign(harness, "ana", harness.card(SUPPORT, thread))
     try:
         harness.slack.people["ana"].deleted = True
         harness.clock.advance(61)
-        outcome = make_passkey(harness, link, Authenticator(), "Gone")
-        assert not outcome.is_done
+        assert not make_passkey(harness, to_add, Authenticator(), "Gone").is_done
+        assert not sign(harness, to_sign, key).is_done
+        assert statuses(harness, thread) == [CallStatus.PENDING]
     finally:
         harness.slack.people["ana"].deleted = False
         harness.clock.advance(61)

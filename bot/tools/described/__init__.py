@@ -31,10 +31,10 @@ from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from bot.tools.described import checking
 from bot.tools.names import ID_KEYWORD, SlackIdKind, build_id_validator
-from bot.tools.registration import Schema, UnfitSchemaError, get_referenced_schema
+from bot.tools.registration import Schema
 from storage.digest import SAFE_INTEGER
 
-SchemaError = UnfitSchemaError
+SchemaError = checking.UnfitSchemaError
 
 # The base class of all argument models made of a schema. A model dumps exactly the values that
 # it was given, and none that were not.
@@ -195,7 +195,7 @@ def _follow_references(node: Any, root: Schema, left: list[int]) -> Schema:
     if not isinstance(node, dict):
         return {}
     found = {key: each for key, each in node.items() if key not in ("$ref", "allOf")}
-    parts = [get_referenced_schema(root, node["$ref"])] if "$ref" in node else []
+    parts = [checking.get_referenced_schema(root, node["$ref"])] if "$ref" in node else []
     parts += node["allOf"] if isinstance(node.get("allOf"), list) else []
     for each in parts:
         found = _merge_schemas(found, _follow_references(each, root, left))

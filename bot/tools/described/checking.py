@@ -15,19 +15,13 @@ from functools import cache, partial
 from itertools import chain, islice
 from time import thread_time
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from bot.tools.registration import (
-    Path,
-    Schema,
-    UnfitSchemaError,
-    compile_re2_pattern,
-    parse_schema_reference,
-    replace_inner_schemas,
-)
+from bot.policy.condition_values import UnknownValueError, compile_pattern
+from bot.tools.registration import Path, Schema, replace_inner_schemas
 
 if TYPE_CHECKING:
     import jsonschema
@@ -62,6 +56,11 @@ _REFUSED = {
     "unevaluatedProperties": "what can take endless time to check",
     "unevaluatedItems": "what can take endless time to check",
 }
+_ESCAPED = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-fA-F]{4})")  # as RE2 does not write it
+
+
+class UnfitSchemaError(ValueError):
+    """Raised for a schema that cannot be used for arguments; the message says why."""
 
 
 def dump_schema(schema: Mapping[str, Any]) -> str:
@@ -96,6 +95,32 @@ def normalise_schema(text: str) -> Schema:
         if parse_schema_reference(each) not in reader.places:
             raise UnfitSchemaError(f"The schema refers to {each[:100]}, which is not in it.")
     return made
+
+
+def parse_schema_reference(reference: str) -> Path:
+    """Return a reference within the schema as the keys that lead to its target from the top."""
+    steps = reference[1:].split("/")[1:]
+    return tuple(unquote(each).replace("~1", "/").replace("~0", "~") for each in steps)
+
+
+def get_referenced_schema(root: Mapping[str, Any], reference: str) -> Any:
+    """Return the part of the schema that a checked reference points to."""
+    found: Any = root
+    for step in parse_schema_reference(reference):
+        found = found[int(step)] if isinstance(found, list) else found[step]
+    return found
+
+
+def compile_re2_pattern(text: str) -> Any:
+    """Return a pattern from a schema, compiled with RE2, which searches in bounded time.
+
+    Raises UnfitSchemaError.
+    """
+    try:
+        return compile_pattern(_ESCAPED.sub(r"\1\\x{\2}", text))
+    except UnknownValueError:
+        why = "is none that can be checked in bounded time"
+        raise UnfitSchemaError(f"The pattern {text[:100]} {why}.") from None
 
 
 class _SchemaNormaliser:

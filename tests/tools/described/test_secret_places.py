@@ -15,7 +15,7 @@ from bot.cards.button_codec import CallTarget
 from bot.cards.edit_form import render_edit_dialog
 from bot.cards.field_values import list_argument_values
 from bot.tools.arguments import build_readable_arguments, dump_arguments, load_arguments
-from bot.tools.registration import UnfitSchemaError
+from bot.tools.described.checking import UnfitSchemaError
 from bot.tools.runner import mask_call_secrets
 from tests.approvals.every_leaf import of_program, of_server, texts
 
