@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from countersign.__main__ import main
+from countersign.cli.commands import main
+from countersign.cli.process import exit_if_stopping
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(exit_if_stopping(main()))

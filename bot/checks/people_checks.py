@@ -395,7 +395,7 @@ def _may_operator_decide(operator: str, policy: Policy, authority: Authority) ->
     return False
 
 
-ABOUT = "passkeys"
+SIGNING = "passkeys"
 MOST_NAMES = 10
 
 
@@ -409,20 +409,20 @@ def check_signing_setup(settings: Settings, policy: Policy) -> Iterator[check.Ch
     links, terms = SigningLinks(b"", settings.url), policy.passkeys
     if problem := links.describe_problem():
         remedy = "Until then nothing that has to be signed can be approved"
-        yield check.build_failure_result(ABOUT, problem, remedy)
+        yield check.build_failure_result(SIGNING, problem, remedy)
     elif links.address:
-        yield check.build_ok_result(ABOUT, f"people sign at {links.address.url}")
+        yield check.build_ok_result(SIGNING, f"people sign at {links.address.url}")
     if settings.http is None and not settings.slack_signing_secret.get_secret_value():
         text = "nothing serves the page on which people sign: COUNTERSIGN_HTTP is not set"
         remedy = "Set it, and have COUNTERSIGN_URL lead there"
-        yield check.build_failure_result(ABOUT, text, remedy)
+        yield check.build_failure_result(SIGNING, text, remedy)
     if terms.enrol == "countersigned" and not policy.list_signers().names:
         text = "nobody could approve a new passkey: no rule that asks for signatures names people"
         remedy = 'Name people or groups in one, or say enrol = "self" under [passkeys]'
-        yield check.build_failure_result(ABOUT, text, remedy)
+        yield check.build_failure_result(SIGNING, text, remedy)
     if terms.roots and not _can_read_certificates(terms.roots):
         text = "the certificates in roots cannot be read, so no passkey can be added"
-        yield check.build_failure_result(ABOUT, text, "Correct roots under [passkeys]")
+        yield check.build_failure_result(SIGNING, text, "Correct roots under [passkeys]")
 
 
 def _can_read_certificates(text: str) -> bool:
@@ -453,7 +453,7 @@ def check_signers(
     if odd:
         people = _format_names(authority, odd)
         text = f"the policy takes other models than some passkeys of {people} are of"
-        yield check.build_warning_result(ABOUT, text, "Those count for nothing: add others")
+        yield check.build_warning_result(SIGNING, text, "Those count for nothing: add others")
     for gate in gates:
         try:
             yield from _check_gate(gate, authority, able)

@@ -15,7 +15,12 @@ from typing import Any
 
 from bot.approvals.receipts import NoReceiptError, ReceiptWriter
 from bot.cards.slack_text import show_hidden_characters
-from bot.cli.read_only_core import ReadOnlyCore, open_core, parse_time_option
+from bot.cli.read_only_core import (
+    ReadOnlyCore,
+    open_core,
+    parse_time_option,
+    print_examination,
+)
 from bot.config.settings import Settings
 from bot.signing_key import get_signing_key
 from countersign.cli.commands import CommandFunctions
@@ -29,7 +34,7 @@ from countersign.cli.console import (
 )
 from storage import calls, record_copies, request_lists, trail
 from storage.digest import AuditChainSealer, KeyFileError, key_file_path, read_key_file
-from storage.examination import ExaminationResult, examine_audit_and_rows
+from storage.examination import examine_audit_and_rows
 from storage.record import Audit, ReadOnlyStore
 
 COLUMNS = (
@@ -117,16 +122,6 @@ def _verify_record(settings: Settings, store: ReadOnlyStore) -> int:
         return 1
     print_line(f"The last is sealed {found.head.hash}")
     return 0
-
-
-def print_examination(found: ExaminationResult, key: str, when: str = "") -> None:
-    """Print what an examination of the whole record found, under the key with this id."""
-    for each in found.remarks:
-        print_line(f"Note: {each}.")
-    for each in found.problems:
-        print_error(f"NOT SOUND{when}: {each}.")
-    if not found.problems:
-        print_line(f"Sound: {found.head.seq} rows under the key {key}.")
 
 
 def _print_history(store: ReadOnlyStore, wanted: str) -> int:

@@ -15,7 +15,7 @@ from pathlib import Path
 from sqlalchemy.exc import DBAPIError
 
 from bot import __version__
-from bot.cli.audit import print_examination
+from bot.cli.read_only_core import print_examination
 from bot.clock import SystemClock
 from bot.config.settings import Settings
 from bot.signing_key import get_signing_key, open_store

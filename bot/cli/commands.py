@@ -12,7 +12,7 @@ _TABLE = (  # the name, where it is in bot.cli, and the help
     ("run", "service:RUN", "the bot, with settings from the environment and .env"),
     ("serve", "service:SERVE", "the same, where Slack sends signed HTTP requests"),
     ("key", "key", "keys by which programs ask over HTTP: new, renew, list, revoke"),
-    ("passkeys", "passkey", "the passkeys that people sign with: list, revoke"),
+    ("passkeys", "key:PASSKEYS", "the passkeys that people sign with: list, revoke"),
     ("demo", "service:DEMO", "a local Slack, a local planner and the bot, in one process"),
     ("sandbox", "service:SANDBOX", "the local Slack alone, for any app that honours SLACK_API_URL"),
     ("doctor", "doctor.doctor", "look at everything a start depends on"),

@@ -31,8 +31,9 @@ from bot.slack.directory import SlackDirectory
 from bot.toolbox import ToolsError, build_tool_registry
 from bot.tools import Registry
 from bot.tools.slack_lookup import CachedDirectory
-from countersign.cli.console import DOTENV, CommandError
+from countersign.cli.console import DOTENV, CommandError, print_error, print_line
 from countersign.durations import DAY, parse_duration
+from storage.examination import ExaminationResult
 from storage.record import ReadOnlyStore
 from storage.store import list_recorded_teams
 
@@ -237,3 +238,13 @@ def _find_only_team(store: ReadOnlyStore) -> str:
     with store.read() as tx:
         found = list_recorded_teams(tx)
     return found[0] if len(found) == 1 else ""
+
+
+def print_examination(found: ExaminationResult, key: str, when: str = "") -> None:
+    """Print what an examination of the whole record found, under the key with this id."""
+    for each in found.remarks:
+        print_line(f"Note: {each}.")
+    for each in found.problems:
+        print_error(f"NOT SOUND{when}: {each}.")
+    if not found.problems:
+        print_line(f"Sound: {found.head.seq} rows under the key {key}.")

@@ -27,7 +27,7 @@ from pydantic import (
 )
 
 from bot import toml_file
-from countersign.mcp_client.variables import substitute_variables
+from countersign.mcp_client import substitute_variables
 
 # Reading and checking the TOML file of MCP servers, which COUNTERSIGN_SERVERS names.
 

@@ -203,6 +203,8 @@ OTHER = {
     "deadline": '"2h"',
     "business_hours": "true",
     "good_for": '"1h"',
+    "run_at": '"22:00 UTC"',
+    "signature": '"passkey"',
     "reminders": '["10m"]',
     "escalation": '[{ after = "10m", approvers = ["@others"] }]',
     "urgent": "true",

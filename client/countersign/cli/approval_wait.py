@@ -1,4 +1,6 @@
-"""How a command waits for an approval, and `countersign outcome`: a job says how it went."""
+"""How a command waits for an approval and what it demands of one, and `countersign outcome`: a job
+says how it went.
+"""
 
 from __future__ import annotations
 
@@ -121,3 +123,15 @@ def run_report_command(arguments: argparse.Namespace) -> int:
 
 
 OUTCOME = CommandFunctions(add_report_arguments, run_report_command)
+
+
+def add_approval_options(parser: argparse.ArgumentParser, of: str = "") -> None:
+    """Add how many people have to have approved, and how; `of`: with which option that counts."""
+    parser.add_argument(
+        "--approvers", type=int, default=1, metavar="N", help=f"{of}how many people at least (1)"
+    )
+    parser.add_argument(
+        "--passkeys",
+        action="store_true",
+        help=f"{of}count only approvals that are signed with a passkey",
+    )

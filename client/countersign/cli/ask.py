@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from countersign.cli.approval_wait import (
+    add_approval_options,
     add_request_options,
     parse_wait_option,
     print_progress,
@@ -32,7 +33,6 @@ from countersign.cli.console import (
     print_line,
 )
 from countersign.cli.process import handle_signals
-from countersign.cli.verify import add_approval_options
 from countersign.client import Countersign
 from countersign.decorated import humanize_identifier as name_in_words
 from countersign.durations import format_duration

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from countersign.cli import console
-from countersign.mcp_client.variables import substitute_variables
+from countersign.mcp_client import substitute_variables
 
 if TYPE_CHECKING:
     from countersign.mcp_client.connection import Address, UrlAddress

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from countersign import receipts
+from countersign.cli.approval_wait import add_approval_options
 from countersign.cli.console import (
     UsageError,
     escape_control_characters,
@@ -50,18 +51,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="as an auditor: whatever was decided, and however long ago; one receipt in each line",
     )
     add_approval_options(parser)
-
-
-def add_approval_options(parser: argparse.ArgumentParser, of: str = "") -> None:
-    """Add how many people have to have approved, and how; `of`: with which option that counts."""
-    parser.add_argument(
-        "--approvers", type=int, default=1, metavar="N", help=f"{of}how many people at least (1)"
-    )
-    parser.add_argument(
-        "--passkeys",
-        action="store_true",
-        help=f"{of}count only approvals that are signed with a passkey",
-    )
 
 
 def run(arguments: argparse.Namespace) -> int:
