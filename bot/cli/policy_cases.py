@@ -358,6 +358,7 @@ def _list_terms(gate: Ask) -> dict[str, Any]:
     """Return how a gate asks, by the keys of a policy."""
     steps = [(_list_approver_names(each.approvers.notified), each.quorum) for each in gate.stages]
     silent = [" or ".join(sorted(each.approvers.silent)) for each in gate.stages]
+    signed = dict.fromkeys(each.signature or "none" for each in gate.stages)
     terms: dict[str, Any] = {
         "approvers": ", then ".join(names for names, _ in steps),
         "quorum": ", then ".join(str(quorum) for _, quorum in steps),
