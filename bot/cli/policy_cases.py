@@ -368,10 +368,7 @@ def _list_terms(gate: Ask) -> dict[str, Any]:
             for (names, quorum), also in zip(steps, silent, strict=True)
         ),
         "business_hours": gate.hours is not None,
-        # said once where all stages ask for the same
-        "signature": ", then ".join(
-            dict.fromkeys(each.signature or "none" for each in gate.stages)
-        ),
+        "signature": ", then ".join(signed),  # once where all stages ask for the same
     }
     return {key: getattr(gate, key, None) for key in ASK_KEYS} | terms
 
