@@ -56,7 +56,7 @@ from bot.slack.client import SlackClient, build_slack_clients, find_app_id
 from bot.slack.command_answers import SlashCommandServices
 from bot.slack.dialogs import DialogHandler
 from bot.slack.directory import SlackDirectory, add_names_to_mentions, start_click_lookups
-from bot.slack.home import PATIENCE, HomeTabPublisher, ReaderHomeBuilder
+from bot.slack.home import PATIENCE, HomeTabPublisher, PasskeyDialogFamily, ReaderHomeBuilder
 from bot.slack.listeners import LOOK_UP, SlackListeners, build_bolt_app
 from bot.slack.pace import ChannelOwnership
 from bot.slack.posting import MessageRenderer, OutboxSlackCalls, UnconfirmedPostSearch
@@ -401,7 +401,7 @@ def build_listeners(
         request_dialogs.RequestDialogFamily(asking.store, asking.forms()),
         answers,
         request_dialogs.DelegationDialogFamily(views.build_delegation_manager()),
-        request_dialogs.PasskeyDialogFamily(views.build_passkey_manager()),
+        PasskeyDialogFamily(views.build_passkey_manager()),
     )
     return SlackListeners(
         store,

@@ -14,7 +14,7 @@ from bot.agent import outputs
 from bot.approvals import card_routing
 from bot.approvals.call_checks import CallRefusedError, UsageLimits
 from bot.approvals.call_gates import PolicyFactSources
-from bot.cards import sentences, slack_text
+from bot.cards import question_message, sentences, slack_text
 from bot.policy.authority import Authority, LookupFailedError, LookupPendingError
 from bot.policy.gates import Approvers
 from bot.tools import person_question
@@ -41,6 +41,20 @@ class AskedQuestion:
     def possible_answerers(self) -> Approvers:
         """Return who may answer the question."""
         return person_question.build_allowed_answerers(self.asked.to, self.run.requester)
+
+
+def build_answer_output(
+    question: person_question.AskPerson,
+    person: str,
+    at: datetime,
+    given: person_question.AnswerValues | None,
+) -> str:
+    """Return what the model is told of a person's answer; `given`: None if they could not say."""
+    when = slack_text.format_in_utc(at)
+    if given is None:
+        return outputs.question_declined_output(person, when)
+    lines = question_message.list_readable_answer_values(question, given)
+    return outputs.question_answered_output(person, when, lines)
 
 
 def is_question_to_person(call: Call) -> bool:

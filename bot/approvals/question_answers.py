@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from bot.agent import outputs as told
 from bot.approvals import person_questions
 from bot.approvals.dialog_access import DialogRefusal
 from bot.approvals.permissions import record_refused_action, reply_privately
@@ -20,7 +19,6 @@ from bot.cards import question_message, sentences
 from bot.cards.action_names import Action, DialogId
 from bot.cards.button_codec import CallTarget, Click, DialogSubject
 from bot.cards.field_layout import WHOLE_FORM, FieldErrors
-from bot.cards.slack_text import format_in_utc
 from bot.cards.views import WRITTEN, extract_message_text, is_only_cancellation
 from bot.policy.authority import Authority, Denial, LookupFailedError, LookupPendingError
 from bot.tools import person_question
@@ -132,12 +130,8 @@ class AnswerHandler:
     ) -> None:
         """Store the answer, tell the model and the thread, and settle the delivery."""
         call, person, at = found.call, delivery.user, delivery.received_at
-        when = format_in_utc(at)
-        lines = () if declined else question_message.list_readable_answer_values(found.asked, given)
-        output = (
-            told.question_declined_output(person, when)
-            if declined
-            else told.question_answered_output(person, when, lines)
+        output = person_questions.build_answer_output(
+            found.asked, person, at, None if declined else given
         )
         with self.store.write() as tx:
             outcome = endings.store_person_answer(

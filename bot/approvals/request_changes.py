@@ -16,12 +16,12 @@ from bot.approvals.call_state import (
 from bot.approvals.permissions import (
     DeliverySettler,
     PermissionChecker,
+    record_answer_rating,
     record_refused_action,
     reply_privately,
 )
-from bot.approvals.signatures import needs_signature
 from bot.approvals.signed_votes import SignatureRequester, SignedDecision
-from bot.cards import notices, passkey_views, sentences
+from bot.cards import notices, sentences
 from bot.cards.action_names import Action, DialogId
 from bot.cards.button_codec import CallTarget, Click, DialogSubject, ModelAnswerRating, RunTarget
 from bot.cards.review_dialog import parse_entered_words
@@ -37,7 +37,6 @@ from storage import (
     outbox,
     runs,
     sub_agents,
-    trail,
 )
 from storage.record import Call, Delivery, Run, Transaction
 from storage.states import CallStatus, CallVerb, RunStatus, UnknownCallResolution
@@ -144,14 +143,14 @@ class RequestActionHandler:
     ) -> str:
         """Resolve the call for a person who may; return what they are told, "" for nothing."""
         asking, giver, key = self._signatures, verdict.giver, self._signatures.links.key
-        gate = load_gate(call.gate)
-        if isinstance(gate, Ask) and needs_signature(gate, resolution, ()) and signed is None:
+        again = resolution is UnknownCallResolution.AGAIN
+        if again and signed is None and asking.is_needed_to_run_again(load_gate(call.gate)):
             now = calls.find_call(tx, call.id)
             if now is None or (now.status, now.revision) != (CallStatus.UNKNOWN, target.revision):
                 return sentences.OUTDATED_CARD_REPLY
             return asking.request_signatures(tx, delivery, [(now, giver)], resolution)
         if signed and not signed.fits_call(tx, key, call, giver):
-            return passkey_views.CHANGED_SINCE_REPLY
+            return signed.describe_outcome(counts=False)
         outcome = decisions.resolve_unknown_call(
             tx,
             target.call,
@@ -170,9 +169,10 @@ class RequestActionHandler:
             return sentences.OUTDATED_CARD_REPLY
         if not isinstance(outcome, decisions.AppliedDecision):
             return self._permissions.too_late_sentence(outcome, delivery.user)
-        if signed:
-            signed.store_evidence(tx, call, delivery.received_at)
-        return passkey_views.SIGNED_REPLY if signed else ""
+        if not signed:
+            return ""
+        signed.store_evidence(tx, call, delivery.received_at)
+        return signed.describe_outcome(counts=True)
 
     def cancel_request(self, delivery: Delivery, run_id: str) -> None:
         """Cancel a request, if its requester clicked."""
@@ -230,15 +230,7 @@ class RequestActionHandler:
         """Record whether somebody found an answer good or bad."""
         with self._store.write() as tx:
             if runs.find_run(tx, rating.run):
-                at = delivery.received_at
-                trail.record_event(
-                    tx,
-                    "feedback",
-                    at=at,
-                    actor=delivery.user,
-                    run_id=rating.run,
-                    data={"answer": "good" if rating.good else "bad"},
-                )
+                record_answer_rating(tx, delivery, rating)
                 reply_privately(tx, delivery, "Thank you, noted.")
             inbox.mark_delivery_done(tx, delivery, "feedback")
 

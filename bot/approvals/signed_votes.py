@@ -23,6 +23,7 @@ from bot.cards.action_names import Action
 from bot.cards.button_codec import CallTarget
 from bot.policy.authority import Denial, LookupFailedError
 from bot.policy.evaluation import CurrentPolicy
+from bot.policy.gates import Ask, Gate
 from bot.tools import Registry
 from storage import calls, inbox, outbox, passkeys
 from storage.digest import canonical_json
@@ -45,6 +46,11 @@ class SignedDecision:
     evidence: VoteSignature
     sign_count: int
     is_backed_up: bool
+
+    @staticmethod
+    def describe_outcome(*, counts: bool) -> str:
+        """Return what the person is told: that it counts, or that what they signed has changed."""
+        return passkey_views.SIGNED_REPLY if counts else passkey_views.CHANGED_SINCE_REPLY
 
     def fits_call(self, tx: Transaction, key: bytes, call: Call, giver: str) -> bool:
         """Return whether the call, and the right to decide, are still what the person signed."""
@@ -86,6 +92,11 @@ class SignatureRequester:
     policy: CurrentPolicy
     tools: Registry
     access: DialogAccessChecker  # which records whom the page shows all of a call
+
+    @staticmethod
+    def is_needed_to_run_again(gate: Gate) -> bool:
+        """Return whether who has a call run again has to sign that."""
+        return isinstance(gate, Ask) and signatures.needs_signature(gate, AGAIN, ())
 
     def request_signatures(
         self,

@@ -144,10 +144,12 @@ class PasskeyView:
 
 def passkey_line(each: PasskeyView) -> str:
     """Return one passkey in two lines of mrkdwn."""
-    used = format_local_time(each.last_used_at) if each.last_used_at else "never"
+    used = (
+        f"last used {format_local_time(each.last_used_at)}" if each.last_used_at else "not used yet"
+    )
     return (
         f"🔑 *{sanitise_for_mrkdwn(each.name, NAME)}* ({sanitise_for_mrkdwn(each.model)}): "
-        f"{each.state}\nAdded {format_local_time(each.added_at)}, last used {used}"
+        f"{each.state}\nAdded {format_local_time(each.added_at)}, {used}"
     )
 
 

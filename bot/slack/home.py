@@ -11,14 +11,18 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from slack_bolt import App
 
+from bot.approvals.dialog_access import DialogRefusal
+from bot.approvals.passkeys import PasskeyManager
 from bot.approvals.person_views import PersonViewFactory
+from bot.cards import button_codec, passkey_views
+from bot.cards.action_names import Action, DialogId
 from bot.cards.button_codec import HOME, TURNS_HOME, Click, HomeTabTarget, decode_clicked_element
 from bot.cards.home_tab import HomeView, render_home_tab
 from bot.cards.views import get_sender_workspace_id
@@ -27,6 +31,7 @@ from bot.policy.authority import Directory
 from bot.signals import Signal, Signals
 from bot.slack.client import SlackClient
 from bot.slack.command_answers import REPORTED, SlackMentionStyle
+from bot.slack.dialogs import PreparedDialog
 
 log = logging.getLogger("countersign.home")
 PATIENCE = 5.0  # seconds that a look-up for it may take
@@ -162,3 +167,34 @@ class HomeTabPublisher:
             if viewer.failures % TRIES:
                 self._changed.notify()
             log.warning("the Home of %s was not published: %s", person, error)
+
+
+# The dialog to rename a passkey, which is opened from the tab.
+
+
+@dataclass(frozen=True, slots=True)
+class PasskeyDialogFamily:
+    """The family of the dialog in which a person renames their passkey."""
+
+    passkeys: PasskeyManager
+
+    actions: ClassVar[Collection[Action]] = (Action.RENAME_PASSKEY,)
+    dialogs: ClassVar[Collection[DialogId]] = (DialogId.RENAME_PASSKEY,)
+
+    def prepare_dialog(
+        self, click: button_codec.Click, body: dict[str, Any]
+    ) -> PreparedDialog | DialogRefusal:
+        """Return the dialog with the passkey's name, if it is a passkey of who asks."""
+        target = click.target
+        assert isinstance(target, button_codec.PasskeyTarget)
+        with self.passkeys.store.read() as tx:
+            row = self.passkeys.find_own_passkey(tx, target.passkey, body["user"]["id"])
+        if row is None:
+            return DialogRefusal(passkey_views.ENDED_REPLY)
+        return PreparedDialog(passkey_views.render_rename_dialog(row.id, row.name))
+
+    def validate_submission(
+        self, _subject: button_codec.DialogSubject, _body: dict[str, Any]
+    ) -> dict[str, str]:
+        """Return no errors: Slack lets nobody leave the name out, and whose it is is seen later."""
+        return {}

@@ -17,11 +17,10 @@ from slack_sdk import WebClient
 from bot.approvals.delegation import NO_COLLEAGUE, DelegationManager
 from bot.approvals.dialog_access import DialogRefusal
 from bot.approvals.form_requests import FormRefusal, FormServiceFactory
-from bot.approvals.passkeys import PasskeyManager
 from bot.approvals.permissions import OUTSIDER
 from bot.approvals.person_questions import get_asking_server_name
 from bot.approvals.question_answers import AnswerHandler
-from bot.cards import button_codec, passkey_views, request_form, sentences
+from bot.cards import button_codec, request_form, sentences
 from bot.cards.action_names import Action, DialogId, InputBlockId, ShortcutId
 from bot.cards.answers import render_notice_sentence
 from bot.cards.delegation_dialog import render_delegation_dialog
@@ -352,31 +351,3 @@ class RequestDialogOpener:
             )
         except Exception as error:  # noqa: BLE001 - they can ask again
             log.warning("%s could not be told why: %s", person, error)
-
-
-@dataclass(frozen=True, slots=True)
-class PasskeyDialogFamily:
-    """The family of the dialog in which a person renames their passkey."""
-
-    passkeys: PasskeyManager
-
-    actions: ClassVar[Collection[Action]] = (Action.RENAME_PASSKEY,)
-    dialogs: ClassVar[Collection[DialogId]] = (DialogId.RENAME_PASSKEY,)
-
-    def prepare_dialog(
-        self, click: button_codec.Click, body: dict[str, Any]
-    ) -> PreparedDialog | DialogRefusal:
-        """Return the dialog with the passkey's name, if it is a passkey of who asks."""
-        target = click.target
-        assert isinstance(target, button_codec.PasskeyTarget)
-        with self.passkeys.store.read() as tx:
-            row = self.passkeys.find_own_passkey(tx, target.passkey, body["user"]["id"])
-        if row is None:
-            return DialogRefusal(passkey_views.ENDED_REPLY)
-        return PreparedDialog(passkey_views.render_rename_dialog(row.id, row.name))
-
-    def validate_submission(
-        self, _subject: button_codec.DialogSubject, _body: dict[str, Any]
-    ) -> dict[str, str]:
-        """Return no errors: Slack lets nobody leave the name out, and whose it is is seen later."""
-        return {}
