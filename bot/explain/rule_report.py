@@ -220,7 +220,8 @@ def list_findings(found: RuleReport, words: MentionStyle, most: int = 0) -> Iter
     if approvals:
         yield (
             f"{alone} of {approvals} approvals were one click on the card, without"
-            f" Review or Edit. {hasty} votes came in under {report.HASTY.seconds} s."
+            f" Review or Edit. {hasty} {'vote' if hasty == 1 else 'votes'} came in under"
+            f" {report.HASTY.seconds} s."
         )
     if any(found.hours):
         hour = max(range(24), key=found.hours.__getitem__)
@@ -244,7 +245,9 @@ def _always_approved_sentence(rule: RuleStats, words: MentionStyle) -> str:
     told += [f"{counts.edited} edited"] if counts.edited else []
     approved = counts.fates[report.CallFate.APPROVED]
     name, speed = words.quote_text(counts.tool), report.describe_speed(counts.speed)
-    return f"All {approved} calls of rule {name} were approved: {'; '.join(told)}{speed}."
+    every = f"All {approved} calls of rule {name} were approved"
+    every = every if approved > 1 else f"The only call of rule {name} was approved"
+    return f"{every}: {'; '.join(told)}{speed}."
 
 
 def format_range(extent: Extent) -> str:

@@ -92,9 +92,10 @@ def test_which_passkeys_count() -> None:
     """By default any, for a year, and others approve a new one."""
     assert parse(LEADS).passkeys == PasskeyTerms()
     model = "ee882879-721c-4913-9775-3dfcce97072a"
+    maker = 'roots = "-----BEGIN CERTIFICATE-----"'
     terms = parse(
-        f'[passkeys]\nenrol = "self"\nmodels = ["{model}"]\ndays = 0\nalarm = ["@security"]\n'
-        + LEADS
+        f'[passkeys]\nenrol = "self"\nmodels = ["{model}"]\n{maker}\ndays = 0\n'
+        'alarm = ["@security"]\n' + LEADS
     ).passkeys
     assert (terms.enrol, terms.days) == ("self", 0)
     assert terms.alarm == Approvers(groups=("security",))

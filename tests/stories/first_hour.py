@@ -7,8 +7,9 @@ from typing import Any
 
 from bot.demo.demo import Demo
 from slack_sandbox.client.actor import Actor
-from tests.stories.messages import action_ids, value_of, words
+from tests.stories.messages import action_ids, elements, value_of, words
 from tests.stories.spoken import Reader
+from tests.web.signing import fetch, post
 
 Json = dict[str, Any]
 SUPPORT, FINANCE = "C0SUPPORT", "C0FINANCE"
@@ -69,6 +70,14 @@ class Hour:
         else:
             block, option = _choice(card, action)
             self.person(who).click(channel, card["ts"], "more", block, selected=option)
+        self.rest()
+
+    def signs(self, who: str, channel: str) -> None:
+        """Somebody opens the link that they were sent, and signs with the demo's software key."""
+        seen = [each for m in self.person(who).everything(channel) for each in elements(m)]
+        url = next(e["url"] for e in reversed(seen) if "/sign/" in str(e.get("url", "")))
+        assert post(url, {"software": True}) == (202, {})
+        self.slack.wait(lambda: "Signed." in fetch(f"{url}/outcome")[1])
         self.rest()
 
     def dialog(self, who: str, **entered: Json) -> None:

@@ -120,6 +120,7 @@ def test_a_plan_of_two_kinds(hour: Hour) -> None:
     assert "Another approver group is reviewing part of this." in hour.reads(thread)
     hour.reads(None, "cleo", FINANCE)
     hour.presses("cleo", "approve", None, FINANCE)
+    hour.signs("cleo", FINANCE)
     hour.presses("ana", "reject_now", thread)
     text = hour.reads(thread)
     assert "Cancelled order 1048" in text

@@ -139,7 +139,7 @@ def two_plans(harness: Harness) -> str:
 
 def cancelled_in_finance(harness: Harness) -> str:
     """Cleo decides about it in another channel."""
-    thread = ask(harness, ("cancel_order", {"order_id": 1044, "reason": "changed their mind"}))
+    thread = ask(harness, ("cancel_order", {"order_id": 1054, "reason": "changed their mind"}))
     vote(harness, "cleo", harness.card(FINANCE, None, "cleo"), channel=FINANCE)
     return thread
 
