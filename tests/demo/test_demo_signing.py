@@ -51,6 +51,10 @@ def test_a_cancellation_is_signed_and_verified(
     for wanted, file in ((vote.call_id, "receipt.json"), ("--keys", "keys")):
         assert main(["receipt", wanted]) == 0
         Path(file).write_text(capsys.readouterr().out)
+    assert main(["audit", "export", "--format", "receipts"]) == 0
+    Path("all.jsonl").write_text(capsys.readouterr().out)
+    assert main(["verify", "all.jsonl", "--key", "keys", "--record"]) == 0
+    assert "Approved by UCLEO0001 (signed with a passkey)" in capsys.readouterr().out
     line = ["verify", "receipt.json", "--key", "keys", "--tool", "cancel_order", "--passkeys"]
     assert main([*line, "--approvers", "1"]) == 0
     assert "UCLEO0001" in capsys.readouterr().out
