@@ -121,6 +121,8 @@ class SocketApiServer:
         )
         if row is None:
             raise ProblemError(HTTPStatus.NOT_FOUND, "There is no passkey with that id to revoke.")
+        self._host.signals.outbox.notify()  # its person is told at once
+        self._host.signals.work.notify()  # the request to approve it is over
         return {"person": row.person, "name": row.name}
 
     async def erase_data_of_person(self, person: Name) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -46,13 +47,15 @@ def test_they_are_listed_and_revoked(harness: Harness, capsys: pytest.CaptureFix
     [mine] = [each for each in passkeys_of(harness, "ana") if not each.revoked_at]
     code, said = command(capsys, "passkeys", "list")
     assert code == 0, said
-    for part in ("Ana Ruiz", mine.id, "ana's phone (unknown model): counts", "last used never"):
+    for part in ("Ana Ruiz", mine.id, "ana's phone (unknown model): counts", "not used yet"):
         assert part in said
     assert "nobody approved it" in said
+    before = time.monotonic()
     code, said = command(capsys, "passkeys", "revoke", mine.id)
     assert (code, "is revoked" in said) == (0, True), said
     last_message(harness, "ana", "was revoked", "ana's phone")
     last_message(harness, "dan", "was revoked", "ana's phone")
+    assert time.monotonic() - before < 15  # at once, and not when the bot next looks by itself
     assert mine.id not in command(capsys, "passkeys", "list")[1]
     code, said = command(capsys, "passkeys", "revoke", mine.id)
     assert (code, "no passkey with that id" in said) == (1, True)
