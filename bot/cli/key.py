@@ -192,9 +192,10 @@ def _format_lines(found: ReadOnlyCore, rows: list[Passkey]) -> Iterator[str]:
     for row in rows:
         with found.store.read() as tx:
             each = build_passkey_view(tx, row, terms, now)
-        used = format_in_utc(each.last_used_at) if each.last_used_at else "never"
+        at = each.last_used_at
+        used = f"last used {format_in_utc(at)}" if at else "not used yet"
         yield f"    {each.id}  {each.name} ({each.model}): {each.state}"
-        yield f"        added {format_in_utc(each.added_at)}, last used {used}"
+        yield f"        added {format_in_utc(each.added_at)}, {used}"
 
 
 PASSKEYS = CommandFunctions(add_passkey_arguments, run_passkeys)
