@@ -19,7 +19,8 @@ APART := $(BESIDE) tests/browser tests/integrations tests/cluster tests/models
 	@command -v "$(PYTHON)" >/dev/null || { echo "Countersign needs Python 3.11 or newer, and none was found; set PYTHON=..."; exit 1; }
 	@echo "Installing Countersign and what it needs into .venv: once, for about half a minute"
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e client -e sandbox -e '.[sandbox,chat,serve]'
+	@# what the demo imports is compiled when it starts: most of the rest never is
+	@$(BIN)/pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e client -e sandbox -e '.[sandbox,chat,serve]'
 	@# an earlier build had the command in another distribution, which took it away
 	@test -x $(BIN)/countersign || $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall -e client
 	@touch $@
