@@ -28,6 +28,7 @@ APART := $(BESIDE) tests/browser tests/integrations tests/cluster tests/models
 .venv/ready: .venv/demo
 	@echo "Installing its extras and what tests need into .venv: once, for about half a minute"
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(BIN)/python -m compileall -qq -j 2 .venv/lib || true
 	@touch $@
 
 demo: .venv/demo  ## a local Slack, a local planner and the real bot, in one process

@@ -96,6 +96,7 @@ def holds(bot: BotProcess, stage: str) -> Any:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "stage",
     [
