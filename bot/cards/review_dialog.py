@@ -211,14 +211,14 @@ def render_review_dialog(
     """Build the Review dialog with all of one call, as those who decide may see it.
 
     `asked`: mrkdwn that says who asked; `approvers`: who may decide, as mrkdwn. The dialog can be
-    submitted, which approves, only if all of the call fits and there is no `bar`: a plain sentence
-    on why this person may look and not approve.
+    submitted, which approves, only if all of the call fits, it is not approved already, and there
+    is no `bar`: a plain sentence on why this person may look and not approve.
     """
-    may_approve = not bar
+    may_approve = not bar and call.starts_at is None
     blocks = _render_review_blocks(call, asked, approvers)
     if may_approve:
         blocks += _render_approval_inputs(call)
-    else:
+    elif bar:
         blocks.insert(1, block_kit.section_block("bar", block_kit.plain_text(bar)))
     view = _build_review_view(call, blocks, may_approve)
     if _fits_dialog(view):

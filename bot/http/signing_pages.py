@@ -223,7 +223,7 @@ class SigningPages:
         if problem:
             sentence = format_field_error(self._names, problem)
             raise api_bodies.ProblemError(HTTPStatus.GONE, sentence)
-        if self._software and json.loads(body).get("software"):
+        if self._software and isinstance(given := json.loads(body), dict) and given.get("software"):
             body = self._answer_in_software(self._software, link, body)
         credential = signatures.parse_credential(link.kind, body)
         if credential is None:

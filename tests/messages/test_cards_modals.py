@@ -31,6 +31,15 @@ def everything(modal: dict[str, Any]) -> str:
     )
 
 
+def test_review_of_what_is_approved_already_approves_nothing() -> None:
+    """What waits for its time to start is shown whole, and has nothing to submit."""
+    view = render_review_dialog(replace(REFUND, starts_at=REFUND.deadline))
+    accept_view(view)
+    assert "submit" not in view
+    assert "Starts " in read(view["blocks"])
+    assert "submit" in render_review_dialog(REFUND)
+
+
 def test_review_shows_what_the_card_shows_and_approves() -> None:
     """The dialog has the effect, the arguments, the agent's words, and Approve."""
     modal = render_review_dialog(REFUND, asked="Asked by <@UBEN00001>")
