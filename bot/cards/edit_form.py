@@ -38,7 +38,7 @@ from bot.cards.review_dialog import hidden_on_card_note
 from bot.cards.slack_text import shorten_text, show_hidden_characters
 from bot.cards.views import UNSET, ArgumentValue
 from bot.tools import Tool
-from bot.tools.declared_secrets import dump_with_secrets
+from bot.tools.declared_values import dump_with_secrets
 from storage.masking import MASK, ValuePath
 
 _IN_WORDS = (

@@ -30,7 +30,7 @@ from bot.cards.field_slots import (
 )
 from bot.cards.field_values import format_json_value, format_slot_value
 from bot.tools import Tool
-from bot.tools.decimals import pad_decimal_places
+from bot.tools.declared_values import pad_decimal_places
 from bot.tools.invisible_characters import list_hidden_characters
 
 LONG_LINE = 80  # characters from which a text gets an input of several lines

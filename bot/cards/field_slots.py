@@ -23,7 +23,7 @@ from pydantic.fields import FieldInfo
 from bot.cards import slack_text
 from bot.cards.action_names import ARGUMENT
 from bot.tools import Tool
-from bot.tools.declared_secrets import get_dump_key, may_path_hold_secrets
+from bot.tools.declared_values import get_dump_key, may_path_hold_secrets
 from bot.tools.names import ID_KEYWORD
 from storage.masking import ValuePath
 

@@ -20,7 +20,7 @@ from bot.cards.action_names import Action, BlockRole, DialogId, InputBlockId
 from bot.cards.answers import count_rows_fitting_table, render_notice_sentence, render_result_table
 from bot.cards.field_slots import FieldSlot, SlotKind, SlotSentinel, build_slots, get_value_at_keys
 from bot.tools import Tool
-from bot.tools.declared_secrets import get_dump_key
+from bot.tools.declared_values import get_dump_key
 from bot.tools.person_question import ASK_PERSON
 from storage.masking import mask_secrets
 from storage.states import ChannelMode

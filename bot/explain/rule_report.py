@@ -26,7 +26,7 @@ from bot.explain.explanation import MentionStyle
 from bot.policy.evaluation import Policy
 from bot.policy.gates import Ask, Deny, load_gate
 from bot.tools import Registry, Tool
-from bot.tools.declared_secrets import may_path_hold_secrets
+from bot.tools.declared_values import may_path_hold_secrets
 from storage import call_history
 from storage.states import CallVerb
 

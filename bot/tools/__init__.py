@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from pydantic import BaseModel
 
 from bot.policy.condition_values import SlackId
-from bot.tools import declared_secrets, registration
+from bot.tools import declared_values, registration
 from storage.masking import MASK, ValuePath, replace_values_at_paths
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ class Tool(Generic[A]):
     description: str = ""
     idempotent: bool = False  # safe to run again with the same ToolContext.call_id
     secret: frozenset[str] = frozenset()  # fields masked everywhere people look, beside those
-    # that their schema or type calls secret (`declared_secrets`)
+    # that their schema or type calls secret (`declared_values`)
     editable: frozenset[str] | None = None  # None: all fields may be edited
     preview: PreviewFunction[A] | None = None  # for the card; must not change anything
     effect_source: EffectSource = EffectSource.BY_AUTHOR  # who says what it does
@@ -266,12 +266,12 @@ class Tool(Generic[A]):
 
     def list_secret_paths(self, values: Mapping[str, Any] | BaseModel) -> frozenset[ValuePath]:
         """Return the paths of all secret values in these arguments, at any depth."""
-        return declared_secrets.list_secret_paths(self.arguments, self.secret, values)
+        return declared_values.list_secret_paths(self.arguments, self.secret, values)
 
     @property
     def has_secrets(self) -> bool:
         """Whether any of the tool's arguments may be secret."""
-        return bool(self.secret) or declared_secrets.may_path_hold_secrets(self.arguments, ())
+        return bool(self.secret) or declared_values.may_path_hold_secrets(self.arguments, ())
 
     def mask_arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments with secret values, at any depth, replaced by a fixed mask."""
@@ -288,9 +288,9 @@ class Tool(Generic[A]):
         paths = self.list_secret_paths(args)
         values: dict[str, Any] = {}
         for name in type(args).model_fields:
-            key = declared_secrets.get_dump_key(type(args), name)
+            key = declared_values.get_dump_key(type(args), name)
             below = frozenset(path[1:] for path in paths if path[0] == key)
-            value = declared_secrets.mask_at_paths(getattr(args, name), below)
+            value = declared_values.mask_at_paths(getattr(args, name), below)
             values[name] = (
                 MASK if name in self.secret else _replace_ids_by_names(value, names or {})
             )
@@ -307,7 +307,7 @@ class Tool(Generic[A]):
         fits = self.effect_sentence(args) != self.title
         by_author = fits and self.effect_source is EffectSource.BY_AUTHOR
         return {
-            (declared_secrets.get_dump_key(type(args), name),): str(getattr(args, name))
+            (declared_values.get_dump_key(type(args), name),): str(getattr(args, name))
             for _, name, spec, conversion in Formatter().parse(self.effect if by_author else "")
             if name in type(args).model_fields and not spec and not conversion
         }

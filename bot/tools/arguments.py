@@ -15,7 +15,7 @@ from pydantic_core import to_jsonable_python
 from bot.policy.condition_values import SlackId
 from bot.policy.gates import Ask, Gate
 from bot.tools import Tool
-from bot.tools.decimals import pad_decimal_places
+from bot.tools.declared_values import pad_decimal_places
 from bot.tools.described.checking import allow_longer_schema_checks
 from bot.tools.names import SlackIdResolver
 from storage.digest import canonical_json

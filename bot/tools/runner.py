@@ -28,7 +28,7 @@ from bot.tools import (
     ToolError,
     tables,
 )
-from bot.tools.declared_secrets import mask_secret_texts
+from bot.tools.declared_values import mask_secret_texts
 from storage.masking import mask_secrets
 from storage.models import Call, Run
 
