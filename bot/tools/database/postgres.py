@@ -25,13 +25,13 @@ from bot.tools.database.catalog import (
     OWN_TABLES,
     Catalog,
     Relation,
+    get_target_table,
     quote_name,
     reflect_tables,
 )
 from bot.tools.database.config import Database
 from bot.tools.database.postgres_changes import run_changes_tracking_rows
 from bot.tools.database.postgres_rights import StatementReachChecker, check_role_rights
-from bot.tools.database.secrets import get_target_table
 from bot.tools.database.statement import WRITES, Statement
 
 # One transaction on a PostgreSQL database.

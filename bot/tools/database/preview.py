@@ -15,7 +15,7 @@ from typing import Any
 
 from bot.tools import Preview, Table, ToolError
 from bot.tools.database import row_changes
-from bot.tools.database.secrets import get_target_table
+from bot.tools.database.catalog import get_target_table
 from bot.tools.database.session import Session
 from bot.tools.database.statement import Statement
 from bot.tools.tables import format_row_count

@@ -1,7 +1,7 @@
 """The database tools: list tables, run one query, make one change. Off without a database.
 
 The rules are elsewhere: which statements are allowed in `statement`, which columns are secret in
-`secrets`, how statements are guarded and run in `sqlite` and `postgres`.
+`catalog`, how statements are guarded and run in `sqlite` and `postgres`.
 """
 
 from __future__ import annotations

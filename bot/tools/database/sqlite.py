@@ -19,12 +19,12 @@ from bot.tools.database import session
 from bot.tools.database.catalog import (
     Catalog,
     Relation,
+    mark_secret_columns,
     quote_name,
     reflect_tables,
 )
 from bot.tools.database.config import Database
 from bot.tools.database.row_changes import Change, statement_number_prefix
-from bot.tools.database.secrets import mark_secret_columns
 from bot.tools.database.sqlite_changes import run_changes_tracking_rows
 from bot.tools.database.statement import Statement, StatementError, Token
 
