@@ -15,10 +15,10 @@ from bot.approvals import card_routing
 from bot.approvals.call_checks import CallRefusedError, UsageLimits
 from bot.approvals.call_gates import PolicyFactSources
 from bot.cards import question_message, sentences, slack_text
+from bot.cards.phrases import find_approval_request_words
 from bot.policy.authority import Authority, LookupFailedError, LookupPendingError
 from bot.policy.gates import Approvers
 from bot.tools import person_question
-from bot.tools.approval_words import find_approval_request_words
 from bot.tools.arguments import load_arguments
 from storage import calls, outbox, runs, trail
 from storage.record import Call, Delivery, Message, Run, Store, Transaction

@@ -14,7 +14,7 @@ from typing import Any
 from bot.agent import outputs
 from bot.approvals import call_state
 from bot.cards import answers, notices, sentences
-from bot.cards.claims import detect_action_claims, do_claims_contradict_record
+from bot.cards.phrases import detect_action_claims, do_claims_contradict_record
 from bot.cards.request_form import render_lookup_result
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Effect, Registry, Table, tables

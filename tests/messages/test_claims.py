@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bot.cards.answers import CallOutcome
-from bot.cards.claims import detect_action_claims, do_claims_contradict_record
+from bot.cards.phrases import detect_action_claims, do_claims_contradict_record
 from storage.states import CallStatus
 
 C = CallStatus

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bot.tools.approval_words import find_approval_request_words
+from bot.cards.phrases import find_approval_request_words
 
 WIDE = "".join(chr(ord(each) + 0xFEE0) for each in "Approve")
 BOLD = "".join(chr(0x1D41A + ord(each) - ord("a")) for each in "approve")

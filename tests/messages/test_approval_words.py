@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.tools.approval_words import find_approval_request_words
+from bot.cards.phrases import find_approval_request_words
 
 PHRASINGS = Path(__file__).with_name("phrasings")
 
