@@ -21,11 +21,11 @@ from bot.policy.approver_lists import (
     OwnerResolver,
     OwnerTables,
     list_fields_with_owners,
+    replace_names_in_policy,
 )
 from bot.policy.business_hours import PolicyCalendar
 from bot.policy.condition_values import Facts, NeededLookups
 from bot.policy.gates import Allow, Approvers, Ask, Deny, GateAddOn, tighten_gate
-from bot.policy.policy_names import replace_names_in_policy
 from bot.policy.rules import (
     Rule,
     RuleBuilder,
