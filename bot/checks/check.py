@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -49,3 +50,14 @@ def build_warning_result(about: str, text: str, remedy: str = "") -> CheckResult
 def build_failure_result(about: str, text: str, remedy: str = "") -> CheckResult:
     """Return a check's result with which Countersign would not work."""
     return CheckResult(CheckLevel.FAIL, about, text, remedy)
+
+
+def print_checks(checks: Iterable[CheckResult], say: Callable[[str], None]) -> int:
+    """Print each check on a line, then the totals; returns the exit code, 1 if a check failed."""
+    counts = dict.fromkeys(CheckLevel, 0)
+    for check in checks:
+        counts[check.level] += 1
+        say(str(check))
+    bad = counts[CheckLevel.FAIL]
+    say(f"{counts[CheckLevel.OK]} ok, {counts[CheckLevel.WARN]} to look at, {bad} wrong")
+    return 1 if bad else 0

@@ -57,11 +57,10 @@ def _run_test(arguments: argparse.Namespace) -> int:
 def _run_check(arguments: argparse.Namespace) -> int:
     """Check a policy against the tools without Slack; returns the exit code."""
     # only now: what they import takes a moment, and the other words do without
-    from bot.checks.check import build_ok_result
+    from bot.checks.check import build_ok_result, print_checks
     from bot.checks.inspection import check_freezes_and_business_hours
     from bot.checks.people_checks import check_signing_setup
     from bot.cli.doctor.checks import check_rules_against_tools, check_tools_can_be_built
-    from bot.cli.doctor.doctor import print_checks
 
     nobody = read_only_core.FailingSlackDirectory("a policy is checked without Slack")
     core = read_only_core.build_read_only_core(arguments.policy, SystemClock(), nobody)
@@ -75,7 +74,7 @@ def _run_check(arguments: argparse.Namespace) -> int:
         *check_signing_setup(core.settings, policy),
         *check_freezes_and_business_hours(policy, core.clock.now()),
     )
-    return print_checks(iter(checks), print_line)
+    return print_checks(checks, print_line)
 
 
 def _run_replay(arguments: argparse.Namespace) -> int:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from bot.checks.check import CheckResult
-from bot.cli.doctor.doctor import print_checks, run_all_checks, run_checks_beyond_configuration
+from bot.checks.check import CheckResult, print_checks
+from bot.cli.doctor.doctor import run_all_checks, run_checks_beyond_configuration
 from bot.clock import SystemClock
 from bot.config.settings import Settings
 from bot.policy.evaluation import Policy, parse

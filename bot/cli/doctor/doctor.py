@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from bot.checks.check import (
     build_failure_result,
     build_ok_result,
     build_warning_result,
+    print_checks,
 )
 from bot.checks.inspection import check_freezes_and_business_hours
 from bot.cli.doctor.checks import (
@@ -369,14 +370,3 @@ def run_checks_beyond_configuration(
     yield from check_agent_databases(settings)
     yield from check_mcp_servers(settings)
     yield from check_model(settings, clock)
-
-
-def print_checks(checks: Iterator[CheckResult], say: Callable[[str], None]) -> int:
-    """Print each check on a line, then the totals; returns the exit code, 1 if a check failed."""
-    counts = dict.fromkeys(CheckLevel, 0)
-    for check in checks:
-        counts[check.level] += 1
-        say(str(check))
-    bad = counts[CheckLevel.FAIL]
-    say(f"{counts[CheckLevel.OK]} ok, {counts[CheckLevel.WARN]} to look at, {bad} wrong")
-    return 1 if bad else 0
