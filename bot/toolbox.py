@@ -9,7 +9,7 @@ from typing import Any, NoReturn, cast
 
 from slack_sdk import WebClient
 
-from bot.config.entry_points import OURS, EntryPointError, LoadedEntryPoint, load_entry_points
+from bot.config.entry_points import EntryPointError, LoadedEntryPoint, load_entry_points
 from bot.config.settings import Settings
 from bot.tools import Registry, Tool, ToolError
 from bot.tools.agents import check_sub_agent_tools
@@ -121,7 +121,7 @@ def load_tool_families() -> list[LoadedEntryPoint]:
 
 def _create_family_tools(family: LoadedEntryPoint, deps: ToolDependencies) -> list[Tool[Any]]:
     """Return the tools of one family; EntryPointError if another package's family fails."""
-    if family.source == OURS:
+    if family.is_ours:
         return list(family.value(deps))
     try:
         found = list(family.value(deps))

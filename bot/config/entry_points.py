@@ -30,6 +30,11 @@ class LoadedEntryPoint:
     source: str  # "package 1.0", or OURS for what comes with the bot
     value: Any
 
+    @property
+    def is_ours(self) -> bool:
+        """Return whether it comes with the bot."""
+        return self.source == OURS
+
 
 def load_entry_points(group: str, own: Iterable[tuple[str, str]] = ()) -> list[LoadedEntryPoint]:
     """Load the entry points of a group: the bot's `own` first, then the others by name.

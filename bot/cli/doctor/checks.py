@@ -35,7 +35,6 @@ from bot.config.connection_settings import (
     Transport,
     describe_listening_error,
 )
-from bot.config.entry_points import OURS
 from bot.config.settings import Settings
 from bot.mcp import server_file
 from bot.monitoring.exporters import METRICS, TRACES, is_extra_installed, missing_extra_text
@@ -210,7 +209,7 @@ def check_tools_can_be_built(settings: Settings) -> Iterator[CheckResult]:
         yield build_failure_result("tools", str(error), remedy)
     else:
         added = [
-            f"{each.name} of {each.source}" for each in load_tool_families() if each.source != OURS
+            f"{each.name} of {each.source}" for each in load_tool_families() if not each.is_ours
         ]
         yield build_ok_result("tools", f"{len(tools.tools)} are on{_additions_note(added)}")
 
@@ -222,8 +221,8 @@ def check_surfaces(kind: EntryPointKind) -> CheckResult:
         found = load_surface_classes(kind)
     except SurfaceError as error:
         return build_failure_result(name, str(error), "Mend that package, or uninstall it")
-    added = [f"{each.name} of {each.source}" for each in found if each.source != OURS]
-    own = ["Slack", *(each.name for each in found if each.source == OURS)]
+    added = [f"{each.name} of {each.source}" for each in found if not each.is_ours]
+    own = ["Slack", *(each.name for each in found if each.is_ours)]
     return build_ok_result(name, f"{', '.join(own)}{_additions_note(added)}")
 
 
