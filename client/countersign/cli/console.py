@@ -6,9 +6,7 @@ import sys
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from countersign.control_characters import (
-    escape_control_characters as escape_control_characters,
-)
+from countersign.request import escape_control_characters as escape_control_characters
 
 DOTENV = Path(".env")  # where settings are read from, under the environment
 

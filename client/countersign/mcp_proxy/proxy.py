@@ -31,7 +31,6 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp_types import Tool
 
-from countersign.control_characters import escape_control_characters
 from countersign.decorated import humanize_identifier
 from countersign.mcp_client import sent_calls
 from countersign.mcp_client.connection import ServerConnection, ServerNotReachedError
@@ -47,7 +46,13 @@ from countersign.mcp_proxy.held_calls import (
     build_text_result,
     call_own_tool,
 )
-from countersign.request import CountersignError, Does, OwnAction, escape_braces
+from countersign.request import (
+    CountersignError,
+    Does,
+    OwnAction,
+    escape_braces,
+    escape_control_characters,
+)
 from countersign.version import VERSION
 
 # How an MCP tool is put before people: its name, title, effect and class. Pure.
