@@ -12,7 +12,6 @@ from slack_sdk import WebClient
 from bot.config.entry_points import EntryPointError, LoadedEntryPoint, load_entry_points
 from bot.config.settings import Settings
 from bot.tools import Registry, Tool, ToolError
-from bot.tools.agents import check_sub_agent_tools
 from bot.tools.handed_over import load_action_tool
 from bot.tools.passkey_approval import add_passkey
 from bot.tools.person_question import ASK_PERSON
@@ -99,7 +98,7 @@ def _add_tools(
         if each.name in LAST:
             registry.add(*_create_family_tools(each, deps))
     _remove_left_out_tools(registry, settings.without_tools)
-    check_sub_agent_tools(registry)
+    registry.check_sub_agent_tools()
 
 
 def _remove_left_out_tools(registry: Registry, names: Iterable[str]) -> None:

@@ -11,7 +11,6 @@ from bot.agent.turn import PlannerError
 from bot.cards.answers import NOTHING_BELOW, ModelAnswerFooter
 from bot.runs.results import post_sub_agent_call_outcome
 from bot.tools import Registry, Tool
-from bot.tools.agents import select_sub_agent_tools
 from storage import calls, endings
 from storage import sub_agents as children
 from storage.record import Call, Run, Store, Transaction
@@ -77,9 +76,7 @@ class AgentRoleLoader:
         tool = self._tools.find_tool_of_call(call) if call else None
         if tool is None or tool.agent is None:
             raise PlannerError(GONE)
-        allowed = select_sub_agent_tools(
-            tool.agent, self._tools, sub_agents=depth < self._max_depth
-        )
+        allowed = self._tools.select_sub_agent_tools(tool.agent, sub_agents=depth < self._max_depth)
         return AgentRole(
             prompt.build_sub_agent_instructions(tool.title, tool.agent.prompt), allowed
         )

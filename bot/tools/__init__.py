@@ -16,8 +16,8 @@ import hashlib
 import inspect
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
@@ -31,11 +31,15 @@ from bot.tools import declared_values, registration
 from storage.masking import MASK, ValuePath, replace_values_at_paths
 
 if TYPE_CHECKING:
-    from bot.tools.agents import Agent
     from bot.tools.person_question import AskPerson
     from storage.models import Call
 
 REASON_SCHEMA = {"type": "string", "maxLength": 500, "description": "Why, for the approver."}
+AT_ONCE = (  # what the description of a sub-agent's tool says of it
+    "An agent of its own works on it, which sees nothing of this conversation, and begins at once, "
+    "before any other call of the same turn is decided: what it has to wait for belongs in an "
+    "earlier turn."
+)
 
 
 class Effect(StrEnum):
@@ -198,6 +202,14 @@ def _dump_tool_schema(model: type[BaseModel]) -> str:
 def _schema_digest(name: str, does: Effect, model: type[BaseModel]) -> str:
     body = json.dumps([name, does, model.model_json_schema()], sort_keys=True)
     return hashlib.sha256(body.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """A sub-agent's prompt, and the names of the tools whose calls it may propose."""
+
+    prompt: str
+    tools: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,6 +387,46 @@ def tool(
     return wrap
 
 
+def agent_tool(
+    *,
+    title: str,
+    effect: str,
+    prompt: str,
+    tools: Iterable[str],
+    name: str | None = None,
+    needs_approval: bool = False,
+    risk: Risk | None = None,
+    max_output: int = 20_000,
+) -> Callable[[Callable[..., Any]], Tool[Any]]:
+    """Return a decorator that makes a sub-agent Tool of a function.
+
+    An agent with its own prompt and tools carries its calls out. Such a call changes nothing by
+    itself, so it is a read; each call that its agent proposes is gated, shown and decided as any
+    other. The function takes `(args, context)` and returns the task for the agent as text. `tools`:
+    names of the tools the agent may use, other sub-agents among them. `needs_approval`: people
+    approve before the agent begins, unless a rule of the policy allows this tool by name. Raises
+    TypeError or ValueError for an invalid definition.
+    """
+    names = tuple(tools)
+    if not prompt.strip() or not names:
+        raise ValueError(f"sub-agent {title!r}: it needs a prompt, and tools")
+
+    def wrap(function: Callable[..., Any]) -> Tool[Any]:
+        made = tool(
+            title=title,
+            effect=effect,
+            does=Effect.READ,
+            name=name,
+            needs_approval=needs_approval,
+            risk=risk,
+            max_output=max_output,
+        )(function)
+        described = f"{made.description}\n\n{AT_ONCE}"
+        return replace(made, agent=Agent(prompt, names), description=described)
+
+    return wrap
+
+
 @dataclass(slots=True)
 class Registry:
     """All tools of this process, by name."""
@@ -409,6 +461,20 @@ class Registry:
     def get_call_tool_even_if_off(self, call: Call) -> Tool[Any]:
         """Return a stored call's tool even if it was just switched off; KeyError if unknown."""
         return self.find_tool_of_call(call) or self.tools[call.tool]
+
+    def check_sub_agent_tools(self) -> None:
+        """Raise ValueError if a sub-agent lists tools that are not registered."""
+        for each in self:
+            missing = [] if each.agent is None else sorted(set(each.agent.tools) - set(self.tools))
+            if missing:
+                raise ValueError(
+                    f"the sub-agent {each.name} has tools that are not there: {', '.join(missing)}"
+                )
+
+    def select_sub_agent_tools(self, agent: Agent, *, sub_agents: bool) -> Registry:
+        """Return the tools that an agent may use, with or without further `sub_agents`."""
+        found = (self.tools[name] for name in agent.tools if name in self.tools)
+        return Registry({each.name: each for each in found if sub_agents or each.agent is None})
 
     def __iter__(self) -> Any:
         return (each for each in self.tools.values() if each.is_available())

@@ -16,8 +16,7 @@ from bot.core import Core
 from bot.identity import Identity
 from bot.policy.authority import Authority, Group, LookupFailedError, Person, QuietHours
 from bot.policy.evaluation import CurrentPolicy, parse
-from bot.tools import Effect, Registry, Tool, ToolContext, tool
-from bot.tools.agents import agent_tool
+from bot.tools import Effect, Registry, Tool, ToolContext, agent_tool, tool
 from storage.store import Store
 from tests.storage.builders import AT, TEAM
 

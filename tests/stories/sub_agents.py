@@ -7,8 +7,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from bot.demo.model_server import Turn
-from bot.tools import Tool, ToolContext
-from bot.tools.agents import agent_tool
+from bot.tools import Tool, ToolContext, agent_tool
 from storage.models import Run
 from storage.states import RunSource
 from tests.stories.harness import SUPPORT, Harness

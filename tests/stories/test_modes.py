@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from bot.demo.model_server import Turn
-from bot.tools import ToolContext
-from bot.tools.agents import agent_tool
+from bot.tools import ToolContext, agent_tool
 from storage import channel_modes
 from storage.channel_modes import EVERYWHERE
 from storage.models import Audit, Delivery, ModeSwitch, Run

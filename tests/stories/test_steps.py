@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from bot.demo.model_server import Turn
-from bot.tools import ToolContext, runner
-from bot.tools.agents import agent_tool
+from bot.tools import ToolContext, agent_tool, runner
 from storage.states import RunStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness

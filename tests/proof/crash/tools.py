@@ -14,8 +14,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from bot.policy.gates import Allow, load_gate
-from bot.tools import ChangedError, Effect, Preview, Tool, ToolContext, ToolError, tool
-from bot.tools.agents import agent_tool
+from bot.tools import ChangedError, Effect, Preview, Tool, ToolContext, ToolError, agent_tool, tool
 from storage import calls, runs
 from storage.store import Store
 
