@@ -38,7 +38,7 @@ _TABLE = (  # the name, where it is in bot.cli, and the help
     ("backup", "backup:BACKUP", "all of the record in one file, while the bot works"),
     ("restore", "backup:RESTORE", "a backup in the place of the record; the bot is stopped"),
     ("copy-to", "backup:COPY_TO", "all of the record into PostgreSQL; the bot is stopped"),
-    ("explain", "explain", "what would become of a call: which rule, who decides, when"),
+    ("explain", "policy:EXPLAIN", "what would become of a call: which rule, who decides, when"),
     ("mcp", "mcp", "accept: look at the tools of MCP servers, and say yes to them"),
     ("policy", "policy", "test: cases of a file; check: without Slack; replay: recorded calls"),
 )
