@@ -16,14 +16,7 @@ from bot import __version__
 from bot.agent import outputs
 from bot.config.settings import Settings
 from bot.config.startup import StartupError
-from storage import audit_log, calls, moves
-from storage.digest import (
-    KeyFileError,
-    compute_key_id,
-    key_file_path,
-    list_key_ids,
-    read_key_file,
-)
+from storage import audit_log, calls, digest, moves
 from storage.record import Store
 from storage.states import CallStatus
 
@@ -37,8 +30,8 @@ def get_signing_key(settings: Settings) -> bytes:
     if settings.signing_key is not None:
         return settings.signing_key
     if settings.is_shared:
-        raise KeyFileError("COUNTERSIGN_KEY must be set")
-    return read_key_file(key_file_path(settings.database_path))
+        raise digest.KeyFileError("COUNTERSIGN_KEY must be set")
+    return digest.read_key_file(digest.key_file_path(settings.database_path))
 
 
 def open_store(
@@ -65,7 +58,7 @@ def open_store(
     try:
         store = Store(settings.database_url, key=key, under=under, told=told)
         store.open(exclusive=exclusive)
-    except KeyFileError as error:
+    except digest.KeyFileError as error:
         remedy = "put the right one back, or set COUNTERSIGN_KEY"
         if settings.is_shared:
             remedy = "set COUNTERSIGN_KEY, the same for each of them"
@@ -83,10 +76,10 @@ def _check_signing_keys(settings: Settings, store: Store, now: datetime) -> None
     with store.read() as tx:
         open_under = calls.count_open_calls_by_signing_key(tx)
     if wrong := unknown_signing_key_sentences(
-        open_under, store.signing_key, settings.lost_key, key_file_path(store.path)
+        open_under, store.signing_key, settings.lost_key, digest.key_file_path(store.path)
     ):
         raise StartupError(wrong, ())
-    if settings.lost_key in open_under.keys() - list_key_ids(store.signing_key):
+    if settings.lost_key in open_under.keys() - digest.list_key_ids(store.signing_key):
         _close_calls_of_lost_key(store, settings.lost_key, now)
 
 
@@ -98,8 +91,8 @@ def unknown_signing_key_sentences(
     Known are `key`, the older keys beside it, and the `lost` one. An empty `key` means that there
     is none.
     """
-    known = list_key_ids(key) if key else set()
-    mine = compute_key_id(key) if key else "(none)"
+    known = digest.list_key_ids(key) if key else set()
+    mine = digest.compute_key_id(key) if key else "(none)"
     return [
         _unknown_signing_key_sentence(each, open_under[each], mine, path)
         for each in sorted(open_under.keys() - {*known, lost})

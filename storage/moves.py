@@ -14,28 +14,10 @@ from typing import Any
 from sqlalchemy import bindparam, case, or_, select, update
 from sqlmodel import col
 
-from storage import trail
+from storage import states, trail
 from storage.calls import HELD_UP
 from storage.columns import build_thread_conditions
 from storage.models import Call, Delivery, Message, Plan, Run
-from storage.states import (
-    CALL_BIRTHS,
-    CALL_MOVES,
-    DELIVERY_BIRTHS,
-    DELIVERY_MOVES,
-    DRAWN,
-    MESSAGE_BIRTHS,
-    MESSAGE_MOVES,
-    RUN_BIRTHS,
-    RUN_MOVES,
-    CallStatus,
-    DeliveryStatus,
-    IllegalStatusChangeError,
-    MessageKind,
-    MessageStatus,
-    RunStatus,
-    require_allowed_status_change,
-)
 from storage.transaction import (
     Transaction,
     fetch_first_row,
@@ -48,11 +30,11 @@ from storage.transaction import (
 # Leases: how long a claim of a run is valid, and the runs whose lease has expired.
 
 _ORPHANS = select(Run).where(
-    col(Run.status) == RunStatus.RUNNING, col(Run.lease_until) <= bindparam("now_")
+    col(Run.status) == states.RunStatus.RUNNING, col(Run.lease_until) <= bindparam("now_")
 )
 _CUT_SHORT = select(Run).where(
-    col(Run.status) == RunStatus.CANCELLED,
-    col(Run.id).in_(select(col(Call.run_id)).where(col(Call.status) == CallStatus.RUNNING)),
+    col(Run.status) == states.RunStatus.CANCELLED,
+    col(Run.id).in_(select(col(Call.run_id)).where(col(Call.status) == states.CallStatus.RUNNING)),
 )
 _LAPSED = _CUT_SHORT.where(
     or_(col(Run.lease_until).is_(None), col(Run.lease_until) <= bindparam("now_"))
@@ -61,7 +43,7 @@ _KEEP = (
     update(Run)
     .where(
         col(Run.id) == bindparam("id_"),
-        col(Run.status).in_((RunStatus.RUNNING, RunStatus.CANCELLED)),
+        col(Run.status).in_((states.RunStatus.RUNNING, states.RunStatus.CANCELLED)),
         col(Run.lease_until).is_not(None),
     )
     .values(lease_until=bindparam("lease_until"))
@@ -70,7 +52,7 @@ _KEEP = (
 
 def renew_lease(tx: Transaction, run_id: str, fence: int, lease_until: datetime) -> bool:
     """Extend a running run's lease; False if the fence has changed or the run is not running."""
-    held = {"id": run_id, "fence": fence, "status": RunStatus.RUNNING}
+    held = {"id": run_id, "fence": fence, "status": states.RunStatus.RUNNING}
     return tx.update_rows(Run, held, lease_until=lease_until) == 1
 
 
@@ -96,27 +78,33 @@ def list_cancelled_runs_with_running_calls(
 _TOUCH = (
     update(Plan).where(col(Plan.id) == bindparam("id_")).values(revision=col(Plan.revision) + 1)
 )
-_STANDS = (col(Message.status) == MessageStatus.SENT) | (
-    (col(Message.status) == MessageStatus.FAILED) & (col(Message.ts) != "")
+_STANDS = (col(Message.status) == states.MessageStatus.SENT) | (
+    (col(Message.status) == states.MessageStatus.FAILED) & (col(Message.ts) != "")
 )
 _REDRAW = (
     update(Message)
     .where(col(Message.plan_id) == bindparam("plan_id_"))
-    .where(col(Message.kind).in_((MessageKind.CARD, MessageKind.COPY, MessageKind.MARK)))
+    .where(
+        col(Message.kind).in_(
+            (states.MessageKind.CARD, states.MessageKind.COPY, states.MessageKind.MARK)
+        )
+    )
     .values(
         wanted=col(Message.wanted) + 1,
-        status=case((_STANDS, MessageStatus.STALE), else_=col(Message.status)),
+        status=case((_STANDS, states.MessageStatus.STALE), else_=col(Message.status)),
     )
 )
 _REDRAW_FAILED = (
     update(Message)
-    .where(col(Message.status) == MessageStatus.FAILED, col(Message.ts) != "")
-    .where(col(Message.kind).in_(DRAWN))
-    .values(wanted=col(Message.wanted) + 1, status=MessageStatus.STALE, attempts=0, due_at=None)
+    .where(col(Message.status) == states.MessageStatus.FAILED, col(Message.ts) != "")
+    .where(col(Message.kind).in_(states.DRAWN))
+    .values(
+        wanted=col(Message.wanted) + 1, status=states.MessageStatus.STALE, attempts=0, due_at=None
+    )
 )
 # the cards of a long plan show five calls each: only those that show this one, and what is behind
 _REDRAW_CALL = _REDRAW.where(
-    (col(Message.kind) == MessageKind.MARK)
+    (col(Message.kind) == states.MessageKind.MARK)
     | col(Message.body).contains(bindparam("call_"))
     | (col(Message.wanted) > col(Message.shown))
 )
@@ -124,7 +112,7 @@ _MORE_TO_RUN = (
     select(col(Call.id))
     .where(
         col(Call.plan_id) == bindparam("plan_id_"),
-        col(Call.status) == CallStatus.APPROVED,
+        col(Call.status) == states.CallStatus.APPROVED,
         col(Call.action) == "",
     )
     .exists()
@@ -133,7 +121,7 @@ _MORE_TO_RUN = (
 _REDRAW_DONE = _REDRAW_CALL.values(
     status=case(
         (_MORE_TO_RUN, col(Message.status)),
-        (_STANDS, MessageStatus.STALE),
+        (_STANDS, states.MessageStatus.STALE),
         else_=col(Message.status),
     )
 )
@@ -142,8 +130,8 @@ _SHOWN = (
     .where(col(Message.seq) == bindparam("seq_"), col(Message.status) == bindparam("status_"))
     .values(
         status=case(
-            (col(Message.wanted) > bindparam("shown"), MessageStatus.STALE),
-            else_=MessageStatus.SENT,
+            (col(Message.wanted) > bindparam("shown"), states.MessageStatus.STALE),
+            else_=states.MessageStatus.SENT,
         ),
         **{name: bindparam(name) for name in ("ts", "shown", "attempts", "due_at", "error")},
     )
@@ -151,14 +139,14 @@ _SHOWN = (
 _CLOSE_STREAMS = (
     update(Message)
     .where(col(Message.run_id) == bindparam("run_id_"))
-    .where(col(Message.status) == MessageStatus.STREAMING)
-    .values(status=MessageStatus.CLOSING, body=bindparam("body"))
+    .where(col(Message.status) == states.MessageStatus.STREAMING)
+    .values(status=states.MessageStatus.CLOSING, body=bindparam("body"))
 )
 _CLAIM = (
     update(Run)
-    .where(col(Run.id) == bindparam("id_"), col(Run.status) == RunStatus.READY)
+    .where(col(Run.id) == bindparam("id_"), col(Run.status) == states.RunStatus.READY)
     .values(
-        status=RunStatus.RUNNING,
+        status=states.RunStatus.RUNNING,
         fence=col(Run.fence) + 1,
         **{name: bindparam(name) for name in ("lease_until", "updated_at")},
     )
@@ -166,8 +154,8 @@ _CLAIM = (
 )
 _FREE = (
     update(Run)
-    .where(col(Run.id) == bindparam("id_"), col(Run.status) == RunStatus.WAITING, ~HELD_UP)
-    .values(status=RunStatus.READY, lease_until=None, updated_at=bindparam("updated_at"))
+    .where(col(Run.id) == bindparam("id_"), col(Run.status) == states.RunStatus.WAITING, ~HELD_UP)
+    .values(status=states.RunStatus.READY, lease_until=None, updated_at=bindparam("updated_at"))
 )
 _ASKED_IN = select(col(Run.asked_in)).where(col(Run.id) == bindparam("id_"))
 _ASKED_IN_THREAD = (
@@ -185,7 +173,7 @@ class StaleFenceError(Exception):
 def change_call_status(
     tx: Transaction,
     row: Call,
-    target: CallStatus,
+    target: states.CallStatus,
     *,
     at: datetime,
     actor: str,
@@ -199,24 +187,28 @@ def change_call_status(
     Its cards are marked to be redrawn, unless `draws` is False because the next change follows at
     once.
     """
-    require_allowed_status_change(CALL_MOVES, row.status, target)
+    states.require_allowed_status_change(states.CALL_MOVES, row.status, target)
     held = {"id": row.id, "status": row.status, "revision": row.revision}
-    if row.action and target in (CallStatus.PENDING, CallStatus.APPROVED):
+    if row.action and target in (states.CallStatus.PENDING, states.CallStatus.APPROVED):
         columns |= {"claimant": "", "held_until": None}  # it is to be claimed anew
     if tx.update_rows(Call, held, status=target, **columns) != 1:
         return False
     told = {"from": row.status, "to": target, "tool": row.tool, "revision": row.revision}
     told |= data or {}
     trail.record_event(tx, event or f"call.{target}", at=at, actor=actor, call=row, data=told)
-    if row.status is CallStatus.PENDING:
+    if row.status is states.CallStatus.PENDING:
         trail.set_audit_line_duration_start(tx, row.asked_at)
-    voted = target in (CallStatus.APPROVED, CallStatus.REJECTED)
-    if row.status is CallStatus.PENDING and not voted:
+    voted = target in (states.CallStatus.APPROVED, states.CallStatus.REJECTED)
+    if row.status is states.CallStatus.PENDING and not voted:
         mark_plan_changed(tx, row.plan_id, "")
         # it may be a question, which the heads of all cards count
         mark_cards_for_redraw(tx, row.plan_id)
     else:
-        ran = row.status is CallStatus.RUNNING and target is CallStatus.SUCCEEDED and not row.action
+        ran = (
+            row.status is states.CallStatus.RUNNING
+            and target is states.CallStatus.SUCCEEDED
+            and not row.action
+        )
         mark_plan_changed(tx, row.plan_id, row.id if draws else "", goes_on=ran)
     return True
 
@@ -231,8 +223,8 @@ def insert_call(
     tx: Transaction, row: Call, *, at: datetime, actor: str, data: Mapping[str, Any] | None = None
 ) -> None:
     """Insert a new call, with its audit row."""
-    if row.status not in CALL_BIRTHS:
-        raise IllegalStatusChangeError(f"a call is not born {row.status}")
+    if row.status not in states.CALL_BIRTHS:
+        raise states.IllegalStatusChangeError(f"a call is not born {row.status}")
     insert_row(tx, row)
     details = {"tool": row.tool, "digest": row.digest, "revision": row.revision, **(data or {})}
     trail.record_event(tx, f"call.born.{row.status}", at=at, actor=actor, call=row, data=details)
@@ -241,7 +233,7 @@ def insert_call(
 def change_run_status(
     tx: Transaction,
     row: Run,
-    target: RunStatus,
+    target: states.RunStatus,
     *,
     at: datetime,
     actor: str = "worker",
@@ -253,24 +245,27 @@ def change_run_status(
 
     With `fence`, only if the run still has that fence.
     """
-    require_allowed_status_change(RUN_MOVES, row.status, target)
+    states.require_allowed_status_change(states.RUN_MOVES, row.status, target)
     held = {"id": row.id, "status": row.status} | ({} if fence is None else {"fence": fence})
     columns |= {"status": target, "updated_at": at}
-    if target not in (RunStatus.RUNNING, RunStatus.CANCELLED):  # a call of it may still run
+    if target not in (
+        states.RunStatus.RUNNING,
+        states.RunStatus.CANCELLED,
+    ):  # a call of it may still run
         columns.setdefault("lease_until", None)
     if tx.update_rows(Run, held, **columns) != 1:
         return False
     details = {"from": row.status, "to": target, **(data or {})}
     trail.record_event(tx, f"run.{target}", at=at, actor=actor, run_id=row.id, data=details)
     trail.set_audit_line_duration_start(tx, row.created_at)
-    tx.ready += [row.id] if target is RunStatus.READY and row.thread_ts else []
+    tx.ready += [row.id] if target is states.RunStatus.READY and row.thread_ts else []
     return True
 
 
 def insert_run(tx: Transaction, row: Run, *, at: datetime) -> None:
     """Insert a new run, with its audit row."""
-    if row.status not in RUN_BIRTHS:
-        raise IllegalStatusChangeError(f"a run is not born {row.status}")
+    if row.status not in states.RUN_BIRTHS:
+        raise states.IllegalStatusChangeError(f"a run is not born {row.status}")
     row.root_id = row.root_id or row.id
     row.asked_in = row.asked_in or _find_asked_in_channel(tx, row)
     insert_row(tx, row)
@@ -297,17 +292,19 @@ def claim_run(tx: Transaction, run_id: str, *, at: datetime, lease_until: dateti
     given = {"id_": run_id, "lease_until": lease_until, "updated_at": at}
     row = fetch_first_row(tx, Run, _CLAIM, **given)
     if row is not None:
-        data = {"from": RunStatus.READY, "to": RunStatus.RUNNING}
+        data = {"from": states.RunStatus.READY, "to": states.RunStatus.RUNNING}
         trail.record_event(tx, "run.running", at=at, actor="worker", run_id=run_id, data=data)
     return row
 
 
 def resume_run_if_unblocked(tx: Transaction, run_id: str, *, at: datetime, actor: str) -> bool:
     """Change a run from WAITING to READY if no call of its open plans holds it up any more."""
-    require_allowed_status_change(RUN_MOVES, RunStatus.WAITING, RunStatus.READY)
+    states.require_allowed_status_change(
+        states.RUN_MOVES, states.RunStatus.WAITING, states.RunStatus.READY
+    )
     if tx.execute(_FREE, {"id_": run_id, "updated_at": at}).rowcount != 1:
         return False
-    data = {"from": RunStatus.WAITING, "to": RunStatus.READY}
+    data = {"from": states.RunStatus.WAITING, "to": states.RunStatus.READY}
     trail.record_event(tx, "run.ready", at=at, actor=actor, run_id=run_id, data=data)
     tx.ready.append(run_id)
     return True
@@ -334,25 +331,27 @@ def mark_cards_for_redraw(tx: Transaction, plan_id: str) -> None:
 
 def mark_failed_cards_for_redraw(tx: Transaction) -> None:
     """Mark for another redraw every card in Slack whose last redraw failed."""
-    require_allowed_status_change(MESSAGE_MOVES, MessageStatus.FAILED, MessageStatus.STALE)
+    states.require_allowed_status_change(
+        states.MESSAGE_MOVES, states.MessageStatus.FAILED, states.MessageStatus.STALE
+    )
     tx.execute(_REDRAW_FAILED)
 
 
 def insert_message(tx: Transaction, row: Message) -> bool:
     """Insert a new message; False, and no change, if one with the same key exists."""
-    if row.status not in MESSAGE_BIRTHS:
-        raise IllegalStatusChangeError(f"a message is not born {row.status}")
+    if row.status not in states.MESSAGE_BIRTHS:
+        raise states.IllegalStatusChangeError(f"a message is not born {row.status}")
     return insert_row_if_absent(tx, row)
 
 
 def change_message_status(
-    tx: Transaction, row: Message, target: MessageStatus, **columns: Any
+    tx: Transaction, row: Message, target: states.MessageStatus, **columns: Any
 ) -> bool:
     """Change a message's status from the one `row` was read with to `target`."""
     return _update_status_if_unchanged(tx, row, target, columns)
 
 
-def give_up_stream(tx: Transaction, row: Message, target: MessageStatus) -> bool:
+def give_up_stream(tx: Transaction, row: Message, target: states.MessageStatus) -> bool:
     """Give up a stream that has no message in Slack; False if Slack has begun it by now."""
     return _update_status_if_unchanged(tx, row, target, {"error": "the stream never began"}, ts="")
 
@@ -361,7 +360,9 @@ def record_message_version_in_slack(
     tx: Transaction, row: Message, *, ts: str, version: int
 ) -> bool:
     """Record that Slack has this `version` of a message: SENT, or STALE if it is outdated."""
-    require_allowed_status_change(MESSAGE_MOVES, row.status, MessageStatus.SENT)
+    states.require_allowed_status_change(
+        states.MESSAGE_MOVES, row.status, states.MessageStatus.SENT
+    )
     given = {"seq_": row.seq, "status_": row.status, "ts": ts, "shown": version}
     return tx.execute(_SHOWN, {**given, "attempts": 0, "due_at": None, "error": ""}).rowcount == 1
 
@@ -373,20 +374,20 @@ def close_open_streams(tx: Transaction, run_id: str, body: str) -> bool:
 
 def insert_delivery(tx: Transaction, row: Delivery) -> bool:
     """Insert a delivery; False if its key exists already (a redelivery)."""
-    if row.status not in DELIVERY_BIRTHS:
-        raise IllegalStatusChangeError(f"a delivery is not born {row.status}")
+    if row.status not in states.DELIVERY_BIRTHS:
+        raise states.IllegalStatusChangeError(f"a delivery is not born {row.status}")
     return insert_row_if_absent(tx, row)
 
 
 def change_delivery_status(
-    tx: Transaction, row: Delivery, target: DeliveryStatus, **columns: Any
+    tx: Transaction, row: Delivery, target: states.DeliveryStatus, **columns: Any
 ) -> bool:
     """Change a delivery's status from the one `row` was read with to `target`."""
     return _update_status_if_unchanged(tx, row, target, columns)
 
 
 def change_delivery_status_if_unedited(
-    tx: Transaction, row: Delivery, target: DeliveryStatus, **columns: Any
+    tx: Transaction, row: Delivery, target: states.DeliveryStatus, **columns: Any
 ) -> bool:
     """Change a delivery's status, but only if its body is the same as when `row` was read."""
     return _update_status_if_unchanged(tx, row, target, columns, body=row.body)
@@ -395,7 +396,7 @@ def change_delivery_status_if_unedited(
 def _update_status_if_unchanged(
     tx: Transaction,
     row: Message | Delivery,
-    target: MessageStatus | DeliveryStatus,
+    target: states.MessageStatus | states.DeliveryStatus,
     columns: dict[str, Any],
     **also: Any,
 ) -> bool:
@@ -403,7 +404,9 @@ def _update_status_if_unchanged(
 
     Raises IllegalStatusChangeError for a move that its machine does not have.
     """
-    moves: dict[Any, Any] = MESSAGE_MOVES if isinstance(row, Message) else DELIVERY_MOVES
-    require_allowed_status_change(moves, row.status, target)
+    moves: dict[Any, Any] = (
+        states.MESSAGE_MOVES if isinstance(row, Message) else states.DELIVERY_MOVES
+    )
+    states.require_allowed_status_change(moves, row.status, target)
     held = {"seq": row.seq, "status": row.status, **also}
     return tx.update_rows(type(row), held, status=target, **columns) == 1

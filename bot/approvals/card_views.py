@@ -13,13 +13,8 @@ from bot.approvals.call_views import build_call_view, list_request_texts, list_t
 from bot.approvals.card_routing import filter_people_still_away
 from bot.approvals.channel_mode import get_strictest_channel_mode
 from bot.approvals.person_questions import find_question, get_asking_server_name
+from bot.cards import notices
 from bot.cards.card import list_directly_approvable_call_ids
-from bot.cards.notices import (
-    away_approvers_note,
-    describe_asker,
-    requester_line,
-    review_approvers_line,
-)
 from bot.cards.question_message import QuestionView, list_readable_answer_values
 from bot.cards.sentences import WAITS_FOR_ANSWER, request_mode_note
 from bot.cards.views import (
@@ -108,13 +103,13 @@ def describe_people_in_review(
     tx: Transaction, run: Run, call: Call, now: datetime
 ) -> tuple[str, str]:
     """Return in mrkdwn who asked for a call, and who may decide about it if it is pending."""
-    gate, asked = load_gate(call.gate), requester_line(run.requester, run.client)
+    gate, asked = load_gate(call.gate), notices.requester_line(run.requester, run.client)
     if not isinstance(gate, Ask):
         return asked, ""
     seen = tally_votes(gate, calls.list_votes_on_revision(tx, call.id, call.revision))
     who = gate.get_approvers_of_stages(seen.asked_stages, measure_waiting_time(gate, call, now))
     told = [*who.notified.names, *[run.channel] * who.channel, *[run.requester] * who.requester]
-    return asked, review_approvers_line(told, who.silent)
+    return asked, notices.review_approvers_line(told, who.silent)
 
 
 def _has_call_waiting_for_others(tx: Transaction, plan: Plan, views: Sequence[CallView]) -> bool:
@@ -174,7 +169,7 @@ def list_card_notes(
     mode = get_strictest_channel_mode(tx, run)
     notes = [request_mode_note(mode)] if mode is not ChannelMode.ASK else []
     if gone := filter_people_still_away(away, now):
-        notes.append(away_approvers_note(gone))
+        notes.append(notices.away_approvers_note(gone))
     return (*notes, WAITS_FOR_ANSWER) if count_waiting_questions(tx, plan_id) else tuple(notes)
 
 
@@ -245,7 +240,7 @@ def build_question_view(
         ),
         declined=answer is not None and answer.declined,
         delegated_tasks=errands,
-        asker=describe_asker(
+        asker=notices.describe_asker(
             found.run.source, server or found.run.client, errands[-1].agent if errands else ""
         ),
         server=server,

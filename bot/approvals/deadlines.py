@@ -12,12 +12,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from bot.agent import outputs
-from bot.approvals import person_questions
-from bot.approvals.call_state import (
-    describe_call_effect,
-    list_approving_votes,
-    list_vote_digests_if_approved,
-)
+from bot.approvals import call_state, person_questions
 from bot.cards import button_codec, notices
 from bot.clock import Clock
 from bot.tools import Registry
@@ -107,7 +102,7 @@ class CallExpirer:
     def _describe_effect(self, tx: Transaction, call: Call) -> str:
         """Return what the call would have done; only the tool's name if that sentence fails."""
         try:
-            return describe_call_effect(self._tools, tx, call)
+            return call_state.describe_call_effect(self._tools, tx, call)
         except Exception as error:
             if is_temporary_database_error(error):
                 raise
@@ -121,9 +116,11 @@ def _start_if_its_time_has_come(tx: Transaction, call: Call, now: datetime) -> b
     One whose votes do not approve it is left to expire.
     """
     shown = calls.find_call_with_votes(tx, call) if calls.is_scheduled(call) else None
-    if shown is None or not list_vote_digests_if_approved(shown):
+    if shown is None or not call_state.list_vote_digests_if_approved(shown):
         return False
-    return endings.approve_scheduled_call(tx, call, list_approving_votes(shown.votes), now)
+    return endings.approve_scheduled_call(
+        tx, call, call_state.list_approving_votes(shown.votes), now
+    )
 
 
 def _unanswered_question_text(call: Call) -> str:

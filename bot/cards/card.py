@@ -11,15 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from bot.cards import block_kit, call_blocks, call_pieces, slack_text
+from bot.cards import block_kit, call_blocks, call_pieces, decided_call, slack_text
 from bot.cards.action_names import Action, BlockRole
 from bot.cards.button_codec import CardTarget, Click, RunTarget, build_block_id
-from bot.cards.decided_call import (
-    approved_for_later_sentence,
-    outcome_sentence,
-    render_asked_by_line,
-    render_decided_call,
-)
 from bot.cards.notices import card_posted_elsewhere_notice, through_program_suffix, viewers_note
 from bot.cards.views import CallView, CardView
 from bot.tools import EffectSource
@@ -150,12 +144,12 @@ def _render_card_blocks(
                 call, fills[call.id], small=small, whole=whole, card=view if alone else None
             )
         else:
-            blocks += render_decided_call(
+            blocks += decided_call.render_decided_call(
                 call, alone=alone, undecided=view.has_undecided_calls or bool(waiting)
             )
     if not waiting:
         asked = call_blocks.describe_requester(view)
-        blocks.append(render_asked_by_line(view.calls, asked, view.target))
+        blocks.append(decided_call.render_asked_by_line(view.calls, asked, view.target))
     elif not alone:
         if len(view.calls) < MOST:
             blocks.append(block_kit.divider_block(build_block_id(BlockRole.DIVIDER, view.target)))
@@ -274,10 +268,14 @@ def _build_notification(view: CardView, waiting: Sequence[CallView], now: dateti
     The effect is escaped; beside it stand only mentions and the bot's own words.
     """
     if not waiting:
-        return _join_sentences_that_fit([outcome_sentence(call) for call in view.calls])
+        return _join_sentences_that_fit(
+            [decided_call.outcome_sentence(call) for call in view.calls]
+        )
     undecided = [call for call in waiting if not call.starts_at]
     if not undecided:
-        return _join_sentences_that_fit([approved_for_later_sentence(call) for call in waiting])
+        return _join_sentences_that_fit(
+            [decided_call.approved_for_later_sentence(call) for call in waiting]
+        )
     waiting = undecided
     first = min((call.deadline for call in waiting if call.deadline), default=None)
     within = f" within {format_rough_duration(first - now)}" if first else ""

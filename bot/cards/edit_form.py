@@ -17,21 +17,9 @@ from dataclasses import dataclass
 from decimal import Decimal, DecimalException
 from typing import Any
 
+from bot.cards import block_kit, field_layout
 from bot.cards.action_names import Action, DialogId, InputBlockId, InputElementId
-from bot.cards.block_kit import (
-    build_input_block,
-    choose_dialog_title,
-    dialog_view,
-    plain_text,
-    plain_text_section_block,
-)
 from bot.cards.button_codec import CallTarget, DialogSubject
-from bot.cards.field_layout import (
-    FieldErrors,
-    apply_entries_to_arguments,
-    lay_out_fields,
-    validate_entered_arguments,
-)
 from bot.cards.field_slots import SlotKind
 from bot.cards.field_values import NULL, format_json_value, is_same_json
 from bot.cards.review_dialog import hidden_on_card_note
@@ -204,32 +192,34 @@ def render_edit_dialog(
     `save_and_approve` adds a checkbox, as Slack has only one submit button; `covered` names what
     other people see less of. The metadata holds the call and its revision, never a value.
     """
-    places, left_out = lay_out_fields(tool, arguments)
-    title = choose_dialog_title(tool.title, "Edit the call")
+    places, left_out = field_layout.lay_out_fields(tool, arguments)
+    title = block_kit.choose_dialog_title(tool.title, "Edit the call")
     whole = "" if title == tool.title else f"{tool.title}\n"
-    blocks = [plain_text_section_block(f"{whole}Saving resets approvals.")]
+    blocks = [block_kit.plain_text_section_block(f"{whole}Saving resets approvals.")]
     if covered:
-        blocks.append(plain_text_section_block(hidden_on_card_note(covered)))
+        blocks.append(block_kit.plain_text_section_block(hidden_on_card_note(covered)))
     for place in places:
         blocks += place.blocks
     if left_out:
         names = ", ".join(slot.label for slot in left_out)
         blocks.append(
-            plain_text_section_block(
+            block_kit.plain_text_section_block(
                 shorten_text(f"No room here for these; they stay unchanged: {names}", 2900)
             )
         )
     if save_and_approve:
         blocks.append(_render_approve_too_checkbox())
     about = DialogSubject(DialogId.EDIT, target)
-    return dialog_view(about, title, blocks, submit="Save", close="Cancel")
+    return block_kit.dialog_view(about, title, blocks, submit="Save", close="Cancel")
 
 
 def _render_approve_too_checkbox() -> dict[str, Any]:
     """Build the checkbox that also approves a saved edit; a dialog has only one submit button."""
-    option = {"text": plain_text("Approve it as well"), "value": Action.APPROVE}
+    option = {"text": block_kit.plain_text("Approve it as well"), "value": Action.APPROVE}
     element = {"type": "checkboxes", "action_id": InputElementId.VALUE, "options": [option]}
-    return build_input_block(InputBlockId.APPROVE_TOO, "After saving", element, optional=True)
+    return block_kit.build_input_block(
+        InputBlockId.APPROVE_TOO, "After saving", element, optional=True
+    )
 
 
 def parse_edit_submission(
@@ -237,21 +227,24 @@ def parse_edit_submission(
     arguments: Mapping[str, Any],
     state_values: Mapping[str, Mapping[str, Any]],
     names: object = None,
-) -> ParsedEdit | FieldErrors:
+) -> ParsedEdit | field_layout.FieldErrors:
     """Read a submitted Edit dialog, given the arguments it was made from and `view.state.values`.
 
     `names` turns names that were entered into ids (`bot.tools.names.SlackIdResolver`), and may look
     them up. Only inputs that `render_edit_dialog` makes for these arguments are read; anything else
     in the state is ignored.
     """
-    places, approve = lay_out_fields(tool, arguments)[0], _is_approve_checked(state_values)
-    data = apply_entries_to_arguments(places, arguments, state_values)
-    if isinstance(data, FieldErrors):
+    places, approve = (
+        field_layout.lay_out_fields(tool, arguments)[0],
+        _is_approve_checked(state_values),
+    )
+    data = field_layout.apply_entries_to_arguments(places, arguments, state_values)
+    if isinstance(data, field_layout.FieldErrors):
         return data
     if is_same_json(data, dict(arguments)):
         return ParsedEdit(copy.deepcopy(dict(arguments)), changed=False, approve=approve)
-    args = validate_entered_arguments(tool, places, arguments, data, names)
-    if isinstance(args, FieldErrors):
+    args = field_layout.validate_entered_arguments(tool, places, arguments, data, names)
+    if isinstance(args, field_layout.FieldErrors):
         return args
     computed = not arguments.keys().isdisjoint(tool.arguments.model_computed_fields)
     result = dump_with_secrets(args, computed=computed)

@@ -15,23 +15,11 @@ from typing import Any
 
 from bot.approvals.receipts import NoReceiptError, ReceiptWriter
 from bot.cards.slack_text import show_hidden_characters
-from bot.cli.read_only_core import (
-    ReadOnlyCore,
-    open_core,
-    parse_time_option,
-    print_examination,
-)
+from bot.cli import read_only_core
 from bot.config.settings import Settings
 from bot.signing_key import get_signing_key
+from countersign.cli import console
 from countersign.cli.commands import CommandFunctions
-from countersign.cli.console import (
-    DOTENV,
-    CommandError,
-    UsageError,
-    print_error,
-    print_line,
-    print_lines,
-)
 from storage import calls, record_copies, request_lists, trail
 from storage.digest import AuditChainSealer, KeyFileError, key_file_path, read_key_file
 from storage.examination import examine_audit_and_rows
@@ -61,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for option, which in (("--since", "the first"), ("--until", "the end of")):
         parser.add_argument(
             option,
-            type=parse_time_option,
+            type=read_only_core.parse_time_option,
             metavar="TIME",
             help=f"export: {which} moment of the rows: 2026-11-24 or 2026-11-24T22:00, in UTC",
         )
@@ -70,17 +58,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Verify, show or export the record; returns the exit code, 1 if it is not whole."""
     if bool(arguments.id) != (arguments.what == "show"):
-        raise UsageError("`audit show` takes the id of a request or a call, the others none")
+        raise console.UsageError(
+            "`audit show` takes the id of a request or a call, the others none"
+        )
     chosen = arguments.format or arguments.since or arguments.until
     if chosen and arguments.what != "export":
-        raise UsageError("--format, --since and --until are for `audit export`")
+        raise console.UsageError("--format, --since and --until are for `audit export`")
     since, until = arguments.since or FIRST, arguments.until or LAST
     if arguments.format == RECEIPTS:
         return export_receipts(since, until)
-    settings = Settings.load(os.environ, DOTENV, reading=True)
+    settings = Settings.load(os.environ, console.DOTENV, reading=True)
     store = ReadOnlyStore(settings.database_url)
     if trouble := store.describe_read_problem():
-        return print_error(f"The record cannot be read: {trouble}.")
+        return console.print_error(f"The record cannot be read: {trouble}.")
     match arguments.what:
         case "verify":
             return _verify_record(settings, store)
@@ -102,7 +92,7 @@ def _verify_record(settings: Settings, store: ReadOnlyStore) -> int:
             raise ValueError("COUNTERSIGN_KEY must be set")
         chain = AuditChainSealer(given or read_key_file(key_file_path(store.path)))
     except (OSError, ValueError) as error:
-        return print_error(f"Without its key the record cannot be checked: {error}.")
+        return console.print_error(f"Without its key the record cannot be checked: {error}.")
     noted = None  # else before the rows: it is never ahead
     if not store.is_multi_process:
         noted = trail.AuditHeadFile(trail.audit_head_file_path(store.path), chain).read_head()
@@ -112,15 +102,15 @@ def _verify_record(settings: Settings, store: ReadOnlyStore) -> int:
             noted = copied.audit_head  # a file beside it is of another life
         found = examine_audit_and_rows(tx, chain, noted, has_note=not store.is_multi_process)
     if copied is not None:
-        print_line(f"Note: {copied.why}, and nobody has started on it yet.")
+        console.print_line(f"Note: {copied.why}, and nobody has started on it yet.")
     if store.is_multi_process:
-        print_line(
+        console.print_line(
             "Note: no file beside it says how far it had come: compare the last seal with a copy's."
         )
-    print_examination(found, chain.key_id)
+    read_only_core.print_examination(found, chain.key_id)
     if found.problems:
         return 1
-    print_line(f"The last is sealed {found.head.hash}")
+    console.print_line(f"The last is sealed {found.head.hash}")
     return 0
 
 
@@ -133,14 +123,14 @@ def _print_history(store: ReadOnlyStore, wanted: str) -> int:
             if wanted in (row.run_id, row.call_id) or wanted in row.data
         ]
     for row in found:
-        print_line(
+        console.print_line(
             f"{row.seq}  {row.at:%Y-%m-%d %H:%M:%S.%f}Z  {row.event}  by "
             f"{show_hidden_characters(row.actor)}"
         )
         about = {} if row.call_id in ("", wanted) else {"call": row.call_id}
         for name, value in (about | trail.get_audit_row_data(row)).items():
-            print_line(f"      {name}: {_format_on_one_line(value)}")
-    return 0 if found else print_error(f"The record says nothing of {wanted}.")
+            console.print_line(f"      {name}: {_format_on_one_line(value)}")
+    return 0 if found else console.print_error(f"The record says nothing of {wanted}.")
 
 
 def _format_on_one_line(value: Any) -> str:
@@ -158,7 +148,7 @@ def _export_rows(
 ) -> int:
     """Print the rows from that time as they are read: a long record takes no more memory."""
     with store.read() as tx:
-        print_lines(write(trail.iterate_audit_rows_between(tx, since, until)))
+        console.print_lines(write(trail.iterate_audit_rows_between(tx, since, until)))
     return 0
 
 
@@ -200,21 +190,21 @@ def add_receipt_arguments(parser: argparse.ArgumentParser) -> None:
 def print_receipts(arguments: argparse.Namespace) -> int:
     """Print a line of JSON for each decided call; returns the exit code, 1 if there is none."""
     if bool(arguments.id) == arguments.keys:
-        raise UsageError("give the id of a request or a call, or --keys")
+        raise console.UsageError("give the id of a request or a call, or --keys")
     core, writer = _open_record_for_signing()
     if arguments.keys:
-        print_line(json.dumps(writer.build_public_keys()))
+        console.print_line(json.dumps(writer.build_public_keys()))
         return 0
     with core.store.read() as tx:
         call = calls.find_call(tx, arguments.id)
         found = [call] if call else calls.list_calls_of_request(tx, arguments.id)
         if not found:
-            return print_error(f"Nothing in the record has the id {arguments.id}.")
+            return console.print_error(f"Nothing in the record has the id {arguments.id}.")
         try:
             for each in found:
-                print_line(json.dumps(writer.write_receipts(tx, each)))
+                console.print_line(json.dumps(writer.write_receipts(tx, each)))
         except NoReceiptError as error:
-            return print_error(error)
+            return console.print_error(error)
     return 0
 
 
@@ -228,19 +218,19 @@ def export_receipts(since: datetime, until: datetime) -> int:
     with core.store.read() as tx:
         for call in request_lists.iterate_calls_decided_between(tx, since, until):
             try:
-                print_line(json.dumps(writer.write_receipts(tx, call)))
+                console.print_line(json.dumps(writer.write_receipts(tx, call)))
             except NoReceiptError as error:
-                print_error(f"No receipt of {call.id}. {error}")
+                console.print_error(f"No receipt of {call.id}. {error}")
     return 0
 
 
-def _open_record_for_signing() -> tuple[ReadOnlyCore, ReceiptWriter]:
+def _open_record_for_signing() -> tuple[read_only_core.ReadOnlyCore, ReceiptWriter]:
     """Return what reads the record and what signs receipts; raises CommandError."""
-    core = open_core("The record cannot be read")
+    core = read_only_core.open_core("The record cannot be read")
     try:
-        key = get_signing_key(Settings.load(os.environ, DOTENV, reading=True))
+        key = get_signing_key(Settings.load(os.environ, console.DOTENV, reading=True))
     except (KeyFileError, OSError) as error:
-        raise CommandError(f"Without its key nothing can be signed: {error}.") from error
+        raise console.CommandError(f"Without its key nothing can be signed: {error}.") from error
     return core, ReceiptWriter(key, core.tools)
 
 

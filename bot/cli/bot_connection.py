@@ -16,13 +16,7 @@ from urllib.parse import quote
 
 from bot.config.settings import Settings
 from bot.terminal import terminal_messages
-from countersign.cli.console import (
-    DOTENV,
-    CommandError,
-    escape_control_characters,
-    print_error,
-    print_line,
-)
+from countersign.cli import console
 from countersign.wire import UnixConnection
 from storage.backend import socket_path
 
@@ -32,7 +26,7 @@ SILENT = "The bot does not answer; `countersign show` tells what becomes of it."
 CUT_OFF = "The bot closed the line without an answer; its log says why."
 
 
-class BotUnreachableError(CommandError):
+class BotUnreachableError(console.CommandError):
     """Raised when the bot cannot be reached; the message says what to do."""
 
 
@@ -47,8 +41,8 @@ def send_command_and_print(command: terminal_messages.OperatorCommand) -> int:
     """
     answer = send_command(get_bot_socket_path(), command)
     if not answer.counted:
-        return print_error(escape_control_characters(answer.sentence))
-    print_line(escape_control_characters(answer.sentence))
+        return console.print_error(console.escape_control_characters(answer.sentence))
+    console.print_line(console.escape_control_characters(answer.sentence))
     return 0
 
 
@@ -57,7 +51,7 @@ def get_bot_socket_path() -> Path:
 
     Raises BotUnreachableError if there is no operator, and SettingsError.
     """
-    settings = Settings.load(os.environ, DOTENV, reading=True)
+    settings = Settings.load(os.environ, console.DOTENV, reading=True)
     if settings.operator is None:
         raise BotUnreachableError(
             "There is no operator: set COUNTERSIGN_OPERATOR to your Slack user id, U…, and start"

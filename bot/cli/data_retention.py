@@ -24,15 +24,8 @@ from bot.signing_key import open_store
 from bot.slack.directory import SlackDirectory
 from bot.tools.names import SlackIdKind, SlackIdResolver
 from bot.upkeep import purge_old_requests
+from countersign.cli import console
 from countersign.cli.commands import CommandFunctions
-from countersign.cli.console import (
-    DOTENV,
-    CommandError,
-    UsageError,
-    print_error,
-    print_line,
-    print_lines,
-)
 from storage import personal_data
 from storage.backend import socket_path
 from storage.record import ReadOnlyStore, Store, Transaction
@@ -69,14 +62,14 @@ def _read_about_person(
     named: str, read: Callable[[Transaction, str], T]
 ) -> tuple[Settings, str, T]:
     """Return the settings, the person's id, and what `read` finds of them; raises CommandError."""
-    settings = Settings.load(os.environ, DOTENV, reading=True)
+    settings = Settings.load(os.environ, console.DOTENV, reading=True)
     try:
         person = resolve_person_id(settings, named)
     except ValueError as error:
-        raise CommandError(f"Nothing was done: {error}") from None
+        raise console.CommandError(f"Nothing was done: {error}") from None
     with closing(ReadOnlyStore(settings.database_url)) as store:
         if trouble := store.describe_read_problem():
-            raise CommandError(f"The record cannot be read: {trouble}.")
+            raise console.CommandError(f"The record cannot be read: {trouble}.")
         with store.read() as tx:
             return settings, person, read(tx, person)
 
@@ -93,7 +86,7 @@ def run_export(arguments: argparse.Namespace) -> int:
     """
     _, person, found = _read_about_person(arguments.person, personal_data.export_personal_data)
     about = {"person": person, "at": SystemClock().now().isoformat()}
-    print_line(json.dumps(about | found, ensure_ascii=False, indent=2))
+    console.print_line(json.dumps(about | found, ensure_ascii=False, indent=2))
     return 0
 
 
@@ -117,13 +110,13 @@ def run_forget(arguments: argparse.Namespace) -> int:
         arguments.person, personal_data.find_requests_of_person
     )
     if not arguments.yes:
-        print_lines(_format_erasure_preview(person, found))
+        console.print_lines(_format_erasure_preview(person, found))
         return 0
     try:
         done = _erase_person(settings, person)
     except (BotUnreachableError, BotRefusedError) as error:
-        return print_error(f"Not all was done; do it again. {error}")
-    print_lines(_format_erasure_result(person, done))
+        return console.print_error(f"Not all was done; do it again. {error}")
+    console.print_lines(_format_erasure_result(person, done))
     return 1 if done.open_requests else 0
 
 
@@ -204,18 +197,20 @@ def run_purge(arguments: argparse.Namespace) -> int:
     Raises AlreadyRunningError if the bot is running; it purges by itself.
     """
     if arguments.older_than < timedelta(days=LEAST):
-        raise UsageError(
+        raise console.UsageError(
             f"--older-than is {LEAST}d or more: rules may count what was done that long ago"
         )
     settings, clock = adapt_settings_and_clock(
-        Settings.load(os.environ, DOTENV, reading=True), SystemClock()
+        Settings.load(os.environ, console.DOTENV, reading=True), SystemClock()
     )
     if not (settings.is_shared or settings.database_path.is_file()):
-        return print_error(f"There is nothing to purge: no database at {settings.database_path}.")
+        return console.print_error(
+            f"There is nothing to purge: no database at {settings.database_path}."
+        )
     store = open_store(settings, clock.now(), lambda: "")
     try:
         if store.mismatch_reason:
-            return print_error(
+            return console.print_error(
                 f"The record is not the one of its last life ({store.mismatch_reason}): start the "
                 "bot on it"
                 " first."
@@ -223,14 +218,16 @@ def run_purge(arguments: argparse.Namespace) -> int:
         advance_clock_past_stored_times(store, clock)
         before = get_record_file_bytes(store)
         done = purge_old_requests(store, clock, arguments.older_than)
-        print_line(f"Purged what was said in {done} {'request' if done == 1 else 'requests'}.")
+        console.print_line(
+            f"Purged what was said in {done} {'request' if done == 1 else 'requests'}."
+        )
         if why := store.vacuum_database():
-            print_line(f"Note: not all of the file was given back: {why}.")
+            console.print_line(f"Note: not all of the file was given back: {why}.")
         freed = before - get_record_file_bytes(store)
     finally:
         store.close()
     if freed > 0:
-        print_line(f"The file is {freed:,} bytes smaller.")
+        console.print_line(f"The file is {freed:,} bytes smaller.")
     return 0
 
 

@@ -13,11 +13,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from bot.approvals.call_gates import (
-    get_lookups_needed_by_rules,
-    load_policy_facts,
-    sum_field_or_count_calls,
-)
+from bot.approvals import call_gates
 from bot.cli.read_only_core import FailingSlackDirectory, PlainMentionStyle, ReadOnlyCore
 from bot.explain.explanation import describe_judgement
 from bot.explain.replay import FixedClock
@@ -262,8 +258,8 @@ class PolicyCaseRunner:
             created_at=now,
             updated_at=now,
         )
-        facts, sums = load_policy_facts(sources, run, tool, args), {}
-        for wanted in get_lookups_needed_by_rules(self._policy, tool).spent:
+        facts, sums = call_gates.load_policy_facts(sources, run, tool, args), {}
+        for wanted in call_gates.get_lookups_needed_by_rules(self._policy, tool).spent:
             begun = now - timedelta(seconds=wanted.window)
             counted = [
                 call
@@ -271,7 +267,7 @@ class PolicyCaseRunner:
                 if name == wanted.tool and (wanted.anyone or who == requester)
                 if call.at is not None and call.at > begun
             ]
-            sums[wanted] = sum_field_or_count_calls(wanted, counted, facts.arguments)
+            sums[wanted] = call_gates.sum_field_or_count_calls(wanted, counted, facts.arguments)
         return replace(facts, spent=sums)
 
     def _load_earlier_call(

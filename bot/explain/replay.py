@@ -15,13 +15,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from bot.approvals import call_gates
+from bot.approvals import call_gates, call_state
 from bot.approvals.call_checks import CallRefusedError, parse_arguments_and_reason
-from bot.approvals.call_state import (
-    list_approvers_with_response_times,
-    list_signers,
-    tally_votes,
-)
 from bot.cards.slack_text import format_in_utc
 from bot.explain.explanation import MentionStyle
 from bot.policy.authority import Authority, LookupFailedError
@@ -199,13 +194,16 @@ class PolicyReplay:
         with self._sources.store.read() as tx:
             votes = calls.list_votes_on_revision(tx, call.id, call.revision)
             editors = calls.list_editors(tx, call.id)
-        if not isinstance(was, Ask) or tally_votes(was, votes).outcome is not VoteOutcome.APPROVED:
+        if (
+            not isinstance(was, Ask)
+            or call_state.tally_votes(was, votes).outcome is not VoteOutcome.APPROVED
+        ):
             return ""
         try:
             met = self._authority.is_gate_met(
                 now,
-                list_approvers_with_response_times(now, call, votes),
-                signers=list_signers(votes),
+                call_state.list_approvers_with_response_times(now, call, votes),
+                signers=call_state.list_signers(votes),
                 requester=run.requester,
                 editors=editors,
                 channel=run.channel,

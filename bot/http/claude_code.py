@@ -16,12 +16,7 @@ from uuid import uuid4
 
 from bot.cards.field_values import is_same_json
 from bot.http.api_bodies import ActionSent, RequestShown
-from countersign.request import (
-    RequestStatus,
-    escape_braces,
-    find_request_error,
-    parse_request,
-)
+from countersign import request
 from countersign.schema import infer_schema_from_values
 
 MOST_NAME, MOST_TITLE, MOST_WHY, MOST_SAID = 64, 80, 200, 300  # characters
@@ -80,7 +75,7 @@ class ToolUse:
     def build_action(self, does: str) -> ActionSent:
         """Return the action that describes this use to people; raises pydantic.ValidationError."""
         field = next((each for each in TELLING if each in self.tool_input), "")
-        effect = escape_braces(f"Use {self.tool}") + (f": {{{field}}}" if field else "")
+        effect = request.escape_braces(f"Use {self.tool}") + (f": {{{field}}}" if field else "")
         return ActionSent.model_validate(
             {
                 "name": re.sub(r"\W", "_", f"claude_{self.tool}", flags=re.ASCII)[:MOST_NAME],
@@ -176,9 +171,9 @@ def build_hook_deny_answer(why: str, event: HookEventKind = HookEventKind.BEFORE
 
 def describe_denial(found: RequestShown) -> str:
     """Return why a request that is not approved was not carried out."""
-    if found.status is RequestStatus.CANCELLED:
+    if found.status is request.RequestStatus.CANCELLED:
         return "Nobody approved it in time."
-    trouble = find_request_error(parse_request(found.model_dump(mode="json")))
+    trouble = request.find_request_error(request.parse_request(found.model_dump(mode="json")))
     return str(trouble) if trouble else "It was done before, and is not done again."
 
 

@@ -15,14 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from bot.policy import approver_lists, policy_file
-from bot.policy.business_hours import (
-    DAYS,
-    BusinessHours,
-    Freeze,
-    PolicyCalendar,
-    parse_start_time,
-)
+from bot.policy import approver_lists, business_hours, policy_file
 from bot.policy.condition_values import Facts, NeededLookups, SpendingSum
 from bot.policy.gates import Allow, Approvers, Ask, Deny, Escalation, GateAddOn, GrantOffer, Stage
 from bot.toml_file import FileProblems, KeyPath, nearest_name_hint
@@ -329,7 +322,7 @@ class RuleBuilder:
         own["urgent"] = own.get("urgent") or None  # false is noted as odd already
         own["signature"] = policy_file.SIGNATURES[own.get("signature", "none")] or None
         if "run_at" in own:
-            own["run_at"] = parse_start_time(own["run_at"])
+            own["run_at"] = business_hours.parse_start_time(own["run_at"])
         own["reminders"] = _parse_reminders(own.get("reminders", ()), hours)
         own["escalation"] = _build_escalation(own.get("escalation", ()), hours)
         if ask is not None:  # its own escalation is added only where it surely applies
@@ -340,7 +333,7 @@ class RuleBuilder:
             )
         return GateAddOn(rule=name, ask=ask, stages=ask.stages if ask else (), **own)
 
-    def _build_business_hours(self) -> BusinessHours | None:
+    def _build_business_hours(self) -> business_hours.BusinessHours | None:
         """Return the hours of [hours], None without; missing, unused or wrong ones are reported."""
         written = self._written.hours
         if written is None:
@@ -361,18 +354,18 @@ class RuleBuilder:
         ):
             sentence = "is used nowhere; write business_hours = true in a rule, or remove it"
             self._problems.add(("hours",), sentence)
-        return BusinessHours(
+        return business_hours.BusinessHours(
             zone=written.zone,
             opens=opens,
             closes=closes,
-            days=tuple(sorted(DAYS.index(each) + 1 for each in set(written.days))),
+            days=tuple(sorted(business_hours.DAYS.index(each) + 1 for each in set(written.days))),
             holidays=tuple(sorted(set(written.holidays))),
             calendar=written.calendar or "",
         )
 
-    def build_policy_calendar(self) -> PolicyCalendar | None:
+    def build_policy_calendar(self) -> business_hours.PolicyCalendar | None:
         """Return the freezes and hours that conditions ask for, None if none; reports mistakes."""
-        written, freezes = self._written, dict[str, Freeze]()
+        written, freezes = self._written, dict[str, business_hours.Freeze]()
         for name, entry in written.freezes.items():
             try:
                 zone = written.hours.zone if written.hours else None
@@ -394,7 +387,7 @@ class RuleBuilder:
         for name in () if "in_freeze" in names else sorted(written.freezes.keys() - used):
             self._problems.add(("freezes", name), "is used nowhere; use it, or remove it")
         hours = self._hours if "in_business_hours" in names else None
-        found = PolicyCalendar(freezes=tuple(freezes.values()), hours=hours)
+        found = business_hours.PolicyCalendar(freezes=tuple(freezes.values()), hours=hours)
         return found if freezes or hours else None
 
     def build_owner_tables(
@@ -423,7 +416,7 @@ def build_merged_ask_gate(
     name: str,
     first: policy_file.AskOptions,
     second: policy_file.AskOptions,
-    hours: BusinessHours | None,
+    hours: business_hours.BusinessHours | None,
 ) -> Ask | None:
     """Return the gate of `first`, filled up from `second`; None if it names nobody.
 
@@ -446,7 +439,7 @@ def build_merged_ask_gate(
     for key in chosen.keys() & {"deadline", "good_for"}:
         chosen[key] = _parse_duration(chosen[key], hours if key == "deadline" else None)
     if "run_at" in chosen:  # what is remembered would start at any time
-        chosen |= {"run_at": parse_start_time(chosen["run_at"]), "remember": ()}
+        chosen |= {"run_at": business_hours.parse_start_time(chosen["run_at"]), "remember": ()}
     broken = chosen.pop("break_glass", None)
     return Ask(
         rule=name,
@@ -474,7 +467,7 @@ def _list_escalation_steps(defaults: policy_file.AskOptions) -> list[dict[str, A
     return [each.model_dump() for each in defaults.escalation or ()]
 
 
-def _parse_duration(written: str, hours: BusinessHours | None) -> int:
+def _parse_duration(written: str, hours: business_hours.BusinessHours | None) -> int:
     """Return a duration in seconds; with `hours`, a day has the length of a business day."""
     found = parse_duration(written)
     return (
@@ -482,12 +475,14 @@ def _parse_duration(written: str, hours: BusinessHours | None) -> int:
     )
 
 
-def _parse_reminders(written: Iterable[str], hours: BusinessHours | None) -> tuple[int, ...]:
+def _parse_reminders(
+    written: Iterable[str], hours: business_hours.BusinessHours | None
+) -> tuple[int, ...]:
     return tuple(sorted({_parse_duration(each, hours) for each in written}))
 
 
 def _build_escalation(
-    written: Iterable[dict[str, Any]], hours: BusinessHours | None
+    written: Iterable[dict[str, Any]], hours: business_hours.BusinessHours | None
 ) -> tuple[Escalation, ...]:
     steps = [
         Escalation(

@@ -19,15 +19,7 @@ from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any
 
-from bot.agent import prompt
-from bot.agent.turn import (
-    AnswerSink,
-    ModelPlanner,
-    ModelRequestTooLongError,
-    PlannerError,
-    Proposal,
-    Reply,
-)
+from bot.agent import prompt, turn
 from bot.cards import notices
 from bot.clock import Clock
 from bot.runs.sub_agent_runs import SilentAnswer
@@ -66,7 +58,7 @@ class CompactingPlanner:
         store: Store,
         clock: Clock,
         signals: Signals,
-        planner: ModelPlanner,
+        planner: turn.ModelPlanner,
         known: transcripts.TranscriptCache,
         window: int | None,
     ) -> None:
@@ -85,8 +77,8 @@ class CompactingPlanner:
         return self._known.read_transcript(tx, run)
 
     def take_turn(
-        self, run: Run, thread: transcripts.Transcript, asked: ModelPrompt, sink: AnswerSink
-    ) -> Reply | Proposal:
+        self, run: Run, thread: transcripts.Transcript, asked: ModelPrompt, sink: turn.AnswerSink
+    ) -> turn.Reply | turn.Proposal:
         """Take one model turn, compacting the thread first if it is too long.
 
         Raises PlannerError and moves.StaleFenceError; whatever `sink` raises passes through.
@@ -95,7 +87,7 @@ class CompactingPlanner:
             thread = self._compact_thread(run, thread, asked, self._window, LEAST) or thread
         try:
             return self._take_turn_once(run, thread, asked, sink)
-        except ModelRequestTooLongError as error:
+        except turn.ModelRequestTooLongError as error:
             window = self._learn_context_window(run, thread, asked, error.window)
             shorter = self._compact_thread(run, thread, asked, window, LEAST_IF_REFUSED)
             if shorter is None:
@@ -103,12 +95,12 @@ class CompactingPlanner:
             sink.discard_text()
         try:
             return self._take_turn_once(run, shorter, asked, sink)
-        except ModelRequestTooLongError as error:
+        except turn.ModelRequestTooLongError as error:
             return _retry_without_files(error)
 
     def _take_turn_once(
-        self, run: Run, thread: transcripts.Transcript, asked: ModelPrompt, sink: AnswerSink
-    ) -> Reply | Proposal:
+        self, run: Run, thread: transcripts.Transcript, asked: ModelPrompt, sink: turn.AnswerSink
+    ) -> turn.Reply | turn.Proposal:
         items = asked.select_items(thread, self._find_compaction_server_id(thread))
         result = self._planner.take_turn(items, asked.tools, asked.instructions, sink)
         if self._window and result.input_tokens:
@@ -224,21 +216,21 @@ class CompactingPlanner:
 
         `window`: how many characters the model can read.
         """
-        reply, out = Reply("", [], 0), 0
+        reply, out = turn.Reply("", [], 0), 0
         for share in SHARES:
             item, out = prompt.build_item_to_summarize(part.items_to_replace, int(window * share))
             try:
                 said = self._planner.take_turn(
                     [item], [], prompt.SUMMARY_INSTRUCTIONS, SilentAnswer()
                 )
-            except ModelRequestTooLongError:
+            except turn.ModelRequestTooLongError:
                 continue
-            except PlannerError as error:
+            except turn.PlannerError as error:
                 if self._signals.stopping.is_set():
                     raise
                 log.warning("run %s: its thread could not be summed up: %s", run.id, error)
             else:
-                reply = said if isinstance(said, Reply) else reply
+                reply = said if isinstance(said, turn.Reply) else reply
             break
         whole = bool(reply.text.strip())
         stands = prompt.build_omitted_items_note(len(part.items_to_replace))
@@ -268,7 +260,7 @@ class CompactingPlanner:
         log.info("run %s: its thread is %s, but for the newest items", run.id, how)
 
 
-def _retry_without_files(error: ModelRequestTooLongError) -> Reply | Proposal:
+def _retry_without_files(error: turn.ModelRequestTooLongError) -> turn.Reply | turn.Proposal:
     """Return the same turn taken without its new files; raises `error` if there are none."""
     if error.without_files is None:
         raise error

@@ -17,14 +17,8 @@ from bot.approvals import message_changes
 from bot.approvals.form_catalog import RequestChannelChecker, queue_form_invitation
 from bot.approvals.permissions import reply_privately
 from bot.approvals.person_questions import is_waiting_for_answers_only
-from bot.cards import notices, sentences
+from bot.cards import notices, sentences, views
 from bot.cards.answers import greeting_text, help_text, render_notice_sentence
-from bot.cards.views import (
-    WRITTEN,
-    extract_message_text,
-    is_decision_in_words,
-    is_only_cancellation,
-)
 from bot.clock import Clock, get_lead_over_machine_time
 from bot.policy.authority import Authority
 from bot.runs import shared_channels
@@ -100,7 +94,7 @@ class MessageIntake:
                 self.ended(heeded.ended)
             return None
         by_nobody = event.get("bot_id") or delivery.user in ("", self.bot_user)
-        if by_nobody or event.get("subtype") not in WRITTEN:
+        if by_nobody or event.get("subtype") not in views.WRITTEN:
             return "not a person's message"
         is_dm = event.get("channel_type") == "im"
         addressed = is_dm or f"<@{self.bot_user}" in (event.get("text") or "")
@@ -112,12 +106,12 @@ class MessageIntake:
             return "not a colleague"
         if self._reject_if_too_late(delivery, event):
             return "too old to begin"
-        text = extract_message_text(event, self.bot_user)
+        text = views.extract_message_text(event, self.bot_user)
         closed = self.places.is_disallowed_shared_channel(delivery.channel, is_shared=is_shared)
         with self.store.write() as tx:
             if not inbox.is_delivery_still_new(tx, delivery):
                 return None  # another process on this database was faster
-            aside = closed and not is_only_cancellation(text)
+            aside = closed and not views.is_only_cancellation(text)
             find = shared_channels.find_newest_run_for_message
             run = find(tx, delivery, is_shared=is_shared, closed=aside)
             # else words in a request's thread are its agent's
@@ -144,10 +138,10 @@ class MessageIntake:
         addressed: bool,
     ) -> str:
         """Return what to tell the author of words that the agent does not get; else ""."""
-        said, text = event.get("text") or "", extract_message_text(event, self.bot_user)
+        said, text = event.get("text") or "", views.extract_message_text(event, self.bot_user)
         if run is None or run.requester != delivery.user:
             return self._refuse_bystander(tx, delivery, run, text)
-        if addressed or is_only_cancellation(text):
+        if addressed or views.is_only_cancellation(text):
             return ""
         if runs.is_run_without_model(run) and runs.is_run_open(run):
             return notices.NO_AGENT_HERE_REPLY
@@ -168,7 +162,7 @@ class MessageIntake:
         if run is None or run.requester != delivery.user:
             return False
         if run.channel != delivery.channel:  # here they talk to the people of the other company
-            return is_only_cancellation(extract_message_text(event, self.bot_user))
+            return views.is_only_cancellation(views.extract_message_text(event, self.bot_user))
         if runs.is_run_open(run):
             return True
         return rooted and "<@" not in (event.get("text") or "")
@@ -180,7 +174,7 @@ class MessageIntake:
 
         Return why the message is not kept. All others that are not for the bot get no reply.
         """
-        text = extract_message_text(event, self.bot_user)
+        text = views.extract_message_text(event, self.bot_user)
         with self.store.write() as tx:
             run = shared_channels.find_newest_run_for_message(tx, delivery, is_shared=is_shared)
             refusal = self._refuse_bystander(tx, delivery, run, text)
@@ -197,9 +191,9 @@ class MessageIntake:
         `run`: the newest of the thread, made by somebody else; None below a card that stands
         elsewhere than its request.
         """
-        if run is not None and runs.is_run_open(run) and is_only_cancellation(text):
+        if run is not None and runs.is_run_open(run) and views.is_only_cancellation(text):
             return sentences.cancel_not_allowed_reply(run.requester)
-        if not is_decision_in_words(text):
+        if not views.is_decision_in_words(text):
             return ""
         card = outbox.find_newest_card_of_thread(tx, delivery.channel, delivery.thread_ts)
         about = run or (runs.find_run(tx, card.run_id) if card else None)
@@ -217,7 +211,7 @@ class MessageIntake:
             inbox.mark_delivery_done(tx, delivery, "help")
             return None
         if runs.is_run_without_model(run) and not (
-            is_only_cancellation(text) and run and run.requester == delivery.user
+            views.is_only_cancellation(text) and run and run.requester == delivery.user
         ):
             run = None  # it goes on by itself, beside what is said here
         if run is not None and runs.is_run_open(run) and run.requester != delivery.user:
@@ -225,7 +219,7 @@ class MessageIntake:
             outbox.queue_private_reply(tx, delivery, busy)
             inbox.mark_delivery_done(tx, delivery, "someone else's thread is busy")
             return None
-        if is_only_cancellation(text):
+        if views.is_only_cancellation(text):
             self._cancel_run(tx, delivery, run)
             return None
         if not self.has_model:
@@ -423,7 +417,7 @@ class NonSlackMessageIntake:
             if refused:
                 reply_privately(tx, delivery, refused)
                 inbox.finish_delivery_and_erase_body(tx, delivery, "refused")
-            elif is_only_cancellation(words):
+            elif views.is_only_cancellation(words):
                 self._cancel_run(tx, delivery, run)
             else:
                 self._pass_to_agent(tx, delivery, run, words)

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from bot.agent import outputs
 from bot.agent.turn import FunctionCall
+from bot.approvals import call_state
 from bot.approvals.call_checks import (
     CallRefusedError,
     ReachedLimit,
@@ -27,11 +28,6 @@ from bot.approvals.call_gates import (
     allow_full_preview_in_thread,
     compute_gate_in_transaction,
     load_policy_facts,
-)
-from bot.approvals.call_state import (
-    build_tool_context,
-    dump_preview_to_call_columns,
-    find_next_notification_time,
 )
 from bot.approvals.card_routing import resolve_card_place
 from bot.approvals.grants import find_valid_grant, list_candidate_grants
@@ -212,7 +208,7 @@ class ProposalPreparer:
         """Make the call PENDING, with a place, preview and deadline. Raises CallRefusedError."""
         call = prepared.call
         place = resolve_card_place(self._authority, run, gate)
-        context = build_tool_context(run, call, self.sources.clock.now())
+        context = call_state.build_tool_context(run, call, self.sources.clock.now())
         try:
             seen = allow_full_preview_in_thread(
                 self.sources, run, self._previews.run_preview(tool, args, context)
@@ -224,9 +220,9 @@ class ProposalPreparer:
         self._require_showable(prepared, tool, args, seen.text)
         prepared.place = place
         call.status, call.asked_at = CallStatus.PENDING, call.created_at
-        call.next_at = find_next_notification_time(gate, call.created_at)
+        call.next_at = call_state.find_next_notification_time(gate, call.created_at)
         call.deadline = gate.compute_due_time(call.created_at, gate.deadline)
-        for name, value in dump_preview_to_call_columns(seen).items():
+        for name, value in call_state.dump_preview_to_call_columns(seen).items():
             setattr(call, name, value)
 
     def _require_showable(

@@ -19,23 +19,11 @@ from typing import Any
 
 from slack_sdk import WebClient
 
-from bot.cards.slack_text import (
-    sanitise_as_plain_text,
-    sanitise_for_mrkdwn,
-    shorten_to_words,
-    strip_mrkdwn,
-)
+from bot.cards import slack_text
 from bot.clock import Clock
 from bot.config.entry_points import call_owner_function
+from bot.policy import authority
 from bot.policy.approver_lists import MANAGER
-from bot.policy.authority import (
-    Directory,
-    Group,
-    LookupFailedError,
-    LookupPendingError,
-    Person,
-    QuietHours,
-)
 from bot.policy.evaluation import Policy
 from bot.signals import Signals
 from bot.slack import lookups
@@ -50,7 +38,7 @@ _MENTION = re.compile(r"<@([UW][A-Z0-9]{2,})>")
 _LITERAL = ("plain_text", "text")  # what Slack shows as it is written, a mention's marks too
 
 
-def add_names_to_mentions(directory: Directory, text: str) -> str:
+def add_names_to_mentions(directory: authority.Directory, text: str) -> str:
     """Add the name to each mention in a text (`<@U1>` becomes `<@U1|Ana Ruiz>`) if it is known."""
 
     def name(match: re.Match[str]) -> str:
@@ -66,7 +54,9 @@ _NOTIFYING = re.compile(
 _FORMATTED = ("mrkdwn", "markdown")  # block texts in which a mention notifies
 
 
-def replace_other_mentions(directory: Directory, blocks: Any, notified: Collection[str]) -> Any:
+def replace_other_mentions(
+    directory: authority.Directory, blocks: Any, notified: Collection[str]
+) -> Any:
     """Replace the mentions of all but the `notified` people and groups by names.
 
     So that a message which Slack posts notifies nobody else. A mention without a known name stays,
@@ -78,7 +68,9 @@ def replace_other_mentions(directory: Directory, blocks: Any, notified: Collecti
         return blocks
     user = blocks.get("user_id")
     if blocks.get("type") == "user" and user not in notified:
-        name = sanitise_as_plain_text(find_display_name(directory, str(user)), LONGEST_NAME)
+        name = slack_text.sanitise_as_plain_text(
+            find_display_name(directory, str(user)), LONGEST_NAME
+        )
         named = {key: each for key, each in blocks.items() if key != "user_id"}
         return {**named, "type": "text", "text": name} if name else blocks
     named = {key: replace_other_mentions(directory, each, notified) for key, each in blocks.items()}
@@ -90,7 +82,7 @@ def replace_other_mentions(directory: Directory, blocks: Any, notified: Collecti
 
 
 def replace_other_mentions_in_text(
-    directory: Directory, text: str, notified: Collection[str] = ()
+    directory: authority.Directory, text: str, notified: Collection[str] = ()
 ) -> str:
     """Replace the mentions of all but the `notified` people and groups in mrkdwn by names."""
 
@@ -100,17 +92,19 @@ def replace_other_mentions_in_text(
         if match["group"]:
             return "a user group"
         found = find_display_name(directory, match["user"])
-        return sanitise_for_mrkdwn(found, LONGEST_NAME) if found else match[0]
+        return slack_text.sanitise_for_mrkdwn(found, LONGEST_NAME) if found else match[0]
 
     return _NOTIFYING.sub(name, text)
 
 
-def format_field_error(directory: Directory, text: str, limit: int = 2_900) -> str:
+def format_field_error(directory: authority.Directory, text: str, limit: int = 2_900) -> str:
     """Return mrkdwn as plain text for an error in a dialog, with names."""
-    return shorten_to_words(strip_mrkdwn(add_names_to_mentions(directory, text)), limit)
+    return slack_text.shorten_to_words(
+        slack_text.strip_mrkdwn(add_names_to_mentions(directory, text)), limit
+    )
 
 
-def replace_mentions_in_plain_text(directory: Directory, blocks: Any) -> Any:
+def replace_mentions_in_plain_text(directory: authority.Directory, blocks: Any) -> Any:
     """Replace mentions by names in block texts that Slack shows literally.
 
     There `<@U1>` becomes `@Ana Ruiz`. Other texts, and mentions without a known name, stay as they
@@ -131,13 +125,13 @@ def replace_mentions_in_plain_text(directory: Directory, blocks: Any) -> Any:
     return named
 
 
-def find_display_name(directory: Directory, name_id: str) -> str:
+def find_display_name(directory: authority.Directory, name_id: str) -> str:
     """Return the name of a person or of a public channel; "" if it is not known now."""
     try:
         if name_id.startswith(("C", "G")):
             return directory.find_public_channel_name(name_id)
         found = directory.find_person(name_id)
-    except LookupFailedError:
+    except authority.LookupFailedError:
         return ""
     return re.sub(r"[<>|]", "", found.name) if found else ""
 
@@ -197,12 +191,12 @@ class SlackDirectory:
         """Return whether no look-up is in progress."""
         return self._answers.is_idle()
 
-    def find_person(self, user: str) -> Person | None:
+    def find_person(self, user: str) -> authority.Person | None:
         """Return a person by user id; None if Slack knows none."""
-        found: Person | None = self._look_up(lookups.LookupKind.PERSON, user)
+        found: authority.Person | None = self._look_up(lookups.LookupKind.PERSON, user)
         return found
 
-    def find_people(self, users: Collection[str]) -> Mapping[str, Person]:
+    def find_people(self, users: Collection[str]) -> Mapping[str, authority.Person]:
         """Return these people by user id, from the list of everybody or one by one.
 
         The list is used if it is cached, or if many people would have to be looked up. People
@@ -239,7 +233,7 @@ class SlackDirectory:
                 break
         return found
 
-    def find_quiet_hours(self, users: Collection[str]) -> Mapping[str, QuietHours]:
+    def find_quiet_hours(self, users: Collection[str]) -> Mapping[str, authority.QuietHours]:
         """Return the do-not-disturb hours, now or next, of these people by user id.
 
         Nobody's for a crowd, without the scope, and if Slack cannot be asked.
@@ -248,13 +242,13 @@ class SlackDirectory:
             return {}
         try:
             found = self._look_up(lookups.LookupKind.QUIET_HOURS, ",".join(sorted(users)))
-        except LookupFailedError:
+        except authority.LookupFailedError:
             return {}
         return found or {}
 
-    def find_group(self, handle: str) -> Group | None:
+    def find_group(self, handle: str) -> authority.Group | None:
         """Return the user group with this handle (without @) and its members; None if unknown."""
-        found: Group | None = self._look_up(lookups.LookupKind.GROUPS).get(handle)
+        found: authority.Group | None = self._look_up(lookups.LookupKind.GROUPS).get(handle)
         return found
 
     def list_channel_members(self, channel: str) -> frozenset[str]:
@@ -346,26 +340,26 @@ class SlackDirectory:
     def _look_up(self, kind: lookups.LookupKind, name: str = "") -> Any:
         return self._answers.get_or_look_up_answer((kind, name), self._asks[kind], self._patience)
 
-    def _look_up_each_person(self, users: Collection[str]) -> dict[str, Person]:
+    def _look_up_each_person(self, users: Collection[str]) -> dict[str, authority.Person]:
         self.start_lookups((lookups.LookupKind.PERSON, user) for user in users)
-        found: dict[str, Person] = {}
+        found: dict[str, authority.Person] = {}
         awaited: list[Future[Any]] = []
         for user in users:
             try:
                 person = self.find_person(user)
-            except LookupPendingError as error:
+            except authority.LookupPendingError as error:
                 awaited += error.answers
             else:
                 found |= {user: person} if person else {}
         if awaited:
-            raise LookupPendingError(*awaited)
+            raise authority.LookupPendingError(*awaited)
         return found
 
     def _has_many_person_lookups(self) -> bool:
         """Return whether so many people are being looked up that the list is read instead."""
         return self._answers.count_pending(lookups.LookupKind.PERSON) > FEW
 
-    def _read_person(self, user: str) -> Person | None:
+    def _read_person(self, user: str) -> authority.Person | None:
         """Return a person from Slack, in a crowd from the list of everybody if they are in it.
 
         It runs on a look-up thread, which may wait for the list.
@@ -377,7 +371,7 @@ class SlackDirectory:
         found = everybody.get(user)
         if found is not None:
             return lookups.build_person_from_slack_user(found)
-        asked: Person | None = self._reader.read_person(user)
+        asked: authority.Person | None = self._reader.read_person(user)
         return asked
 
     def _read_everybody_once(self) -> Mapping[str, lookups.Json]:
@@ -388,7 +382,7 @@ class SlackDirectory:
             self._answers.drop_answer_if_older(EVERYBODY, JUST_NOW)
             try:
                 return self.with_timeout(PATIENCE).list_people()
-            except LookupFailedError:
+            except authority.LookupFailedError:
                 self._unread = time.monotonic()
                 return {}
 

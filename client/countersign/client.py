@@ -16,11 +16,7 @@ from operator import attrgetter
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from countersign.context import (
-    RequestCircumstances,
-    build_idempotency_key,
-    get_current_circumstances,
-)
+from countersign import context
 from countersign.receipts import ReceiptError, load_receipt_verifier
 from countersign.request import (
     AlreadyTaken,
@@ -127,7 +123,7 @@ class Countersign:
         *,
         while_open: bool = False,
     ) -> Request:
-        around = replace(get_current_circumstances(), **circumstances)
+        around = replace(context.get_current_circumstances(), **circumstances)
         body: dict[str, Any] = {"arguments": dict(arguments)}
         if isinstance(what, OwnAction):
             body["action"], named = what.to_json(), f"own {what.name}"
@@ -144,7 +140,7 @@ class Countersign:
         self,
         path: str,
         body: dict[str, Any],
-        around: RequestCircumstances,
+        around: context.RequestCircumstances,
         named: str,
         asked: Mapping[str, Any],
         *,
@@ -155,7 +151,7 @@ class Countersign:
         body |= {name: text for name, text in origin.items() if text}  # else the key decides
         if while_open:
             body["while_open"] = True
-        key = build_idempotency_key(around.run, named, asked)
+        key = context.build_idempotency_key(around.run, named, asked)
         return _parse_request_answer(self._wire.post(path, body, key=key))
 
     def get_request(self, request_id: str, wait: Seconds = 0.0) -> Request:
@@ -272,7 +268,7 @@ class Countersign:
         *,
         while_open: bool = False,
     ) -> Request:
-        around = replace(get_current_circumstances(), **circumstances)
+        around = replace(context.get_current_circumstances(), **circumstances)
         asked = {"question": question} if isinstance(question, str) else dict(question)
         body = {"question": asked}
         return self._post(QUESTIONS, body, around, "a question", asked, while_open=while_open)

@@ -18,7 +18,9 @@ import countersign
 from bot.http.api import parse_hook_options
 from bot.policy.evaluation import parse
 from countersign.cli import ask, hook
+from countersign.cli.approval_wait import parse_wait_option
 from countersign.cli.ask import CommandTemplate
+from countersign.cli.console import parse_assignments
 from countersign.request import CountersignError
 from tests.client.shop import Shop, ended
 from tests.pages import ROOT, blocks, blocks_in, section
@@ -50,7 +52,7 @@ def test_jobs_ask_with_options_that_are_there() -> None:
         asking, _, behind = line.partition(" -- ")
         found = parser.parse_args(shlex.split(asking)[2:])
         CommandTemplate(tuple(shlex.split(behind.replace("./deploy.sh", "echo")))).validate(
-            ask.parse_assignments(found.values)
+            parse_assignments(found.values)
         )
         assert found.effect == "Deploy {version} to {env}"
         assert len(found.values) == 2
@@ -73,7 +75,7 @@ def test_the_hook_of_the_page_waits_less_than_claude_code() -> None:
         [mine] = entry["hooks"]
         assert mine["onFailure"] == "block"
         if mine["type"] == "command":
-            wait = hook.parse_wait_option(parser.parse_args(shlex.split(mine["command"])[2:]))
+            wait = parse_wait_option(parser.parse_args(shlex.split(mine["command"])[2:]))
         else:
             terms = parse_hook_options(QueryParams(urlsplit(mine["url"]).query))
             wait = terms.wait_seconds

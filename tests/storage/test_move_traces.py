@@ -11,7 +11,7 @@ from sqlmodel import col
 
 from storage import moves, outbox
 from storage.models import Call, Message, Run
-from storage.states import MessageStatus
+from storage.states import IllegalStatusChangeError, MessageStatus
 from storage.store import Store
 from tests.storage.builders import AT, HOUR, TEAM, C, R, Seeded, delivery, seed, set_message
 
@@ -198,5 +198,5 @@ def test_nothing_is_delivered_in_the_middle(store: Store, status: str) -> None:
     """A delivery is born new."""
     row = delivery("b")
     row.status = status
-    with store.write() as tx, pytest.raises(moves.IllegalStatusChangeError):
+    with store.write() as tx, pytest.raises(IllegalStatusChangeError):
         moves.insert_delivery(tx, row)

@@ -214,16 +214,18 @@ def check_tools_can_be_built(settings: Settings) -> Iterator[CheckResult]:
         yield build_ok_result("tools", f"{len(tools.tools)} are on{_additions_note(added)}")
 
 
-def check_surfaces(kind: EntryPointKind) -> CheckResult:
-    """Check that every installed surface or source can be loaded, and list all of them."""
-    name = f"{kind}s"
-    try:
-        found = load_surface_classes(kind)
-    except SurfaceError as error:
-        return build_failure_result(name, str(error), "Mend that package, or uninstall it")
-    added = [f"{each.name} of {each.source}" for each in found if not each.is_ours]
-    own = ["Slack", *(each.name for each in found if each.is_ours)]
-    return build_ok_result(name, f"{', '.join(own)}{_additions_note(added)}")
+def check_surfaces() -> Iterator[CheckResult]:
+    """Check that every installed surface and source can be loaded, and list all of them."""
+    for kind in EntryPointKind:
+        name = f"{kind}s"
+        try:
+            found = load_surface_classes(kind)
+        except SurfaceError as error:
+            yield build_failure_result(name, str(error), "Mend that package, or uninstall it")
+            continue
+        added = [f"{each.name} of {each.source}" for each in found if not each.is_ours]
+        own = ["Slack", *(each.name for each in found if each.is_ours)]
+        yield build_ok_result(name, f"{', '.join(own)}{_additions_note(added)}")
 
 
 def _additions_note(added: list[str]) -> str:

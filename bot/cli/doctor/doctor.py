@@ -23,34 +23,15 @@ from bot.agent.late_planner import list_api_dialects
 from bot.agent.prompt import INSTRUCTIONS, build_request_item
 from bot.agent.responses import RESPONSES
 from bot.agent.turn import Dialect, ModelRequest
-from bot.checks import people_checks, slack
-from bot.checks.check import (
-    CheckLevel,
-    CheckResult,
-    build_failure_result,
-    build_ok_result,
-    build_warning_result,
-    print_checks,
-)
+from bot.checks import check, people_checks, slack
 from bot.checks.inspection import check_freezes_and_business_hours
-from bot.cli.doctor.checks import (
-    build_tools_without_slack,
-    check_agent_databases,
-    check_bot_database,
-    check_http_settings,
-    check_mcp_servers,
-    check_monitoring,
-    check_rules_against_tools,
-    check_surfaces,
-    check_tools_can_be_built,
-)
+from bot.cli.doctor import checks
 from bot.cli.doctor.live_check import check_app_token, run_live_check
 from bot.clock import Clock, SystemClock
 from bot.config.settings import Settings, remove_variables_slack_misreads
 from bot.config.startup import StartupError, read_settings_and_policy
 from bot.policy.evaluation import Policy, PolicyError, parse
 from bot.runs.sub_agent_runs import build_function_schema
-from bot.runs.surfaces import EntryPointKind
 from bot.slack.client import find_app_id
 from bot.toolbox import ToolsError
 from bot.version import describe_version
@@ -67,7 +48,7 @@ READY = {
 }
 
 
-def check_model(settings: Settings, clock: Clock) -> Iterator[CheckResult]:
+def check_model(settings: Settings, clock: Clock) -> Iterator[check.CheckResult]:
     """Check that the model's API accepts the key, and a request of realistic size.
 
     A model whose context is too small for the tools fails here, not at the first request, and so
@@ -75,7 +56,7 @@ def check_model(settings: Settings, clock: Clock) -> Iterator[CheckResult]:
     """
     if not settings.has_model:
         text = "OPENAI_API_KEY is unset, so there is none: people ask with forms"
-        yield build_warning_result(
+        yield check.build_warning_result(
             "model", text, "Set it for an agent that reads what people write"
         )
         return
@@ -93,14 +74,14 @@ def check_model(settings: Settings, clock: Clock) -> Iterator[CheckResult]:
         else:
             found = _build_answer_check(dialect, answer, asked)
             yield found
-            if found.level is CheckLevel.OK and dialect.path == CHAT.path:
+            if found.level is check.CheckLevel.OK and dialect.path == CHAT.path:
                 yield from _check_tool_calling(client, asked.model)
 
 
 def _build_model_request(settings: Settings, clock: Clock) -> ModelRequest:
     """Return the model request that a short message would lead to, with all usable tools."""
     try:
-        tools = list(build_tools_without_slack(settings))
+        tools = list(checks.build_tools_without_slack(settings))
     except ToolsError:  # another look tells of it
         tools = []
     said = [build_request_item("U0", "Countersign", "Answer with one word.", clock.now())]
@@ -135,17 +116,19 @@ def _post_to_model(client: OpenAI, dialect: Dialect, body: dict[str, Any]) -> di
     return answer if isinstance(answer, dict) else {}
 
 
-def _build_error_check(error: OpenAIError, settings: Settings, asked: ModelRequest) -> CheckResult:
+def _build_error_check(
+    error: OpenAIError, settings: Settings, asked: ModelRequest
+) -> check.CheckResult:
     name = asked.model
     if model_errors.is_tool_use_unsupported(error):
-        return build_failure_result(
+        return check.build_failure_result(
             "model",
             model_errors.tools_unsupported_sentence(name).rstrip("."),
             "Name another in OPENAI_MODEL",
         )
     match error:
         case AuthenticationError():
-            return build_failure_result(
+            return check.build_failure_result(
                 "model", "the API does not take the key", "Correct OPENAI_API_KEY"
             )
         case APIStatusError():
@@ -154,19 +137,19 @@ def _build_error_check(error: OpenAIError, settings: Settings, asked: ModelReque
             )
         case APITimeoutError():
             text = f"{name} gave no answer within {settings.model_timeout:g} s"
-            return build_failure_result(
+            return check.build_failure_result(
                 "model", text, "Give it more time with COUNTERSIGN_MODEL_TIMEOUT"
             )
         case _:
             remedy = "See to the network, a proxy, or OPENAI_BASE_URL"
-            return build_failure_result(
+            return check.build_failure_result(
                 "model", f"the API cannot be reached ({type(error).__name__})", remedy
             )
 
 
 def _build_answer_check(
     dialect: Dialect, answer: dict[str, Any], asked: ModelRequest
-) -> CheckResult:
+) -> check.CheckResult:
     """Return the check for an answer; an HTTP success may still report a failure."""
     by_chat = dialect.path == CHAT.path
     said, size = ("choices", "prompt_tokens") if by_chat else ("output", "input_tokens")
@@ -177,10 +160,10 @@ def _build_answer_check(
     taken = (answer.get("usage") or {}).get(size)
     to = f" to a request of {taken:,} tokens," if isinstance(taken, int) else ""
     how = f"{asked.model} answers by {dialect.name},{to} {len(asked.tools)} tools included"
-    return build_ok_result("model", how)
+    return check.build_ok_result("model", how)
 
 
-def _check_tool_calling(client: OpenAI, name: str) -> Iterator[CheckResult]:
+def _check_tool_calling(client: OpenAI, name: str) -> Iterator[check.CheckResult]:
     """Warn of a model that answers in words although it has to call a tool.
 
     Servers may drop tools without saying so.
@@ -199,16 +182,16 @@ def _check_tool_calling(client: OpenAI, name: str) -> Iterator[CheckResult]:
     if not any((each.get("message") or {}).get("tool_calls") for each in choices):
         text = f"{name} had to call a tool, and answered in words"
         remedy = "See whether its server gives it tools, or name another in OPENAI_MODEL"
-        yield build_warning_result("model", text, remedy)
+        yield check.build_warning_result("model", text, remedy)
 
 
-def _build_refusal_check(name: str, how: str, why: str, asked: ModelRequest) -> CheckResult:
+def _build_refusal_check(name: str, how: str, why: str, asked: ModelRequest) -> check.CheckResult:
     text = f"{name} answered {how}{f' ({why})' if why else ''} to a request of the usual size"
     remedy = (
         "See whether the key may use OPENAI_MODEL at OPENAI_BASE_URL, and whether its context"
         f" has room for the instructions and the schemas of {len(asked.tools)} tools"
     )
-    return build_failure_result("model", text, remedy)
+    return check.build_failure_result("model", text, remedy)
 
 
 # A first policy for `countersign doctor --init`: who decides, and examples to go on from.
@@ -313,12 +296,12 @@ def run(arguments: argparse.Namespace) -> int:
         return write_first_policy(arguments.approver)
     if arguments.approver:
         raise UsageError("--approver goes with doctor --init")
-    return print_checks(run_all_checks(os.environ, DOTENV, SystemClock()), print_line)
+    return check.print_checks(run_all_checks(os.environ, DOTENV, SystemClock()), print_line)
 
 
 def run_all_checks(
     environ: MutableMapping[str, str], dotenv_path: Path | None, clock: Clock
-) -> Iterator[CheckResult]:
+) -> Iterator[check.CheckResult]:
     """Run all checks, yielding each result at once.
 
     Removes misleading variables from `environ`, as a start would.
@@ -326,15 +309,15 @@ def run_all_checks(
     try:
         settings, policy = read_settings_and_policy(environ, dotenv_path, transport=None)
     except StartupError as error:
-        yield from (build_failure_result("settings", each) for each in error.settings)
-        yield from (build_failure_result("policy", each) for each in error.policy)
+        yield from (check.build_failure_result("settings", each) for each in error.settings)
+        yield from (check.build_failure_result("policy", each) for each in error.policy)
         return
-    yield build_ok_result("version", describe_version())
-    yield build_ok_result("settings", "all there")
+    yield check.build_ok_result("version", describe_version())
+    yield check.build_ok_result("settings", "all there")
     for warning in settings.warnings:
-        yield build_warning_result("settings", warning)
+        yield check.build_warning_result("settings", warning)
     remove_variables_slack_misreads(environ, settings.slack_api_url)
-    yield build_ok_result(
+    yield check.build_ok_result(
         "policy", f"{settings.policy_path}: {len(policy.rules)} rules, digest {policy.digest[:8]}"
     )
     yield from run_checks_beyond_configuration(settings, policy, clock)
@@ -342,11 +325,11 @@ def run_all_checks(
 
 def run_checks_beyond_configuration(
     settings: Settings, policy: Policy, clock: Clock
-) -> Iterator[CheckResult]:
+) -> Iterator[check.CheckResult]:
     """Yield the checks beyond the configuration itself, each after those it depends on."""
     client = slack.build_retrying_client(settings)
     found = slack.sign_in_to_slack(client, clock)
-    if isinstance(found, CheckResult):
+    if isinstance(found, check.CheckResult):
         yield found
     else:
         yield from slack.check_token_and_clock(found, settings, policy)
@@ -357,16 +340,18 @@ def run_checks_beyond_configuration(
         store, now = ReadOnlyStore(settings.database_url), clock.now()
         yield from people_checks.check_signers(policy, found.workspace, store, now)
     if settings.slack_app_token.get_secret_value():
-        own_app = "" if isinstance(found, CheckResult) else find_app_id(client, found.workspace.bot)
+        own_app = (
+            "" if isinstance(found, check.CheckResult) else find_app_id(client, found.workspace.bot)
+        )
         yield check_app_token(client, settings, own_app)
-    yield from check_http_settings(settings)
+    yield from checks.check_http_settings(settings)
     yield from people_checks.check_signing_setup(settings, policy)
-    yield from check_monitoring(settings)
-    yield from check_tools_can_be_built(settings)
-    yield from map(check_surfaces, EntryPointKind)
-    yield from check_rules_against_tools(settings, policy)
+    yield from checks.check_monitoring(settings)
+    yield from checks.check_tools_can_be_built(settings)
+    yield from checks.check_surfaces()
+    yield from checks.check_rules_against_tools(settings, policy)
     yield from check_freezes_and_business_hours(policy, clock.now())
-    yield from check_bot_database(settings)
-    yield from check_agent_databases(settings)
-    yield from check_mcp_servers(settings)
+    yield from checks.check_bot_database(settings)
+    yield from checks.check_agent_databases(settings)
+    yield from checks.check_mcp_servers(settings)
     yield from check_model(settings, clock)

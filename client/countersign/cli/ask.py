@@ -18,20 +18,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
-from countersign.cli.approval_wait import (
-    add_approval_options,
-    add_request_options,
-    parse_wait_option,
-    print_progress,
-    wait_for_approval,
-)
-from countersign.cli.console import (
-    UsageError,
-    escape_control_characters,
-    parse_assignments,
-    print_error,
-    print_line,
-)
+from countersign.cli import approval_wait, console
 from countersign.cli.process import handle_signals
 from countersign.client import Countersign
 from countersign.decorated import humanize_identifier as name_in_words
@@ -221,22 +208,22 @@ class CommandTemplate:
     def validate(self, names: Collection[str]) -> None:
         """Raise UsageError for no command, unsafe words, or a placeholder not in `names`."""
         if not self.words:
-            raise UsageError("behind -- stands the command that is to be run")
+            raise console.UsageError("behind -- stands the command that is to be run")
         for place in PLACE.findall(" ".join(self.words)):
             if place not in names:
-                raise UsageError(f"{{{place}}} is none of the values that people approve")
+                raise console.UsageError(f"{{{place}}} is none of the values that people approve")
         code = None if self.is_unsafe else next(list_words_read_as_code(self.words), None)
         if code is not None:
-            raise UsageError(
+            raise console.UsageError(
                 f"a shell or a program might read a value as code in {code!r};"
                 """ hand it on as an argument: sh -c './deploy.sh "$1"' sh {env}"""
                 " (or say --unsafe-template)"
             )
         first = self.words[0]
         if PLACE.search(first):
-            raise UsageError("which command it is stands fixed, and is no value")
+            raise console.UsageError("which command it is stands fixed, and is no value")
         if not shutil.which(first):
-            raise UsageError(f"there is no command {first}")
+            raise console.UsageError(f"there is no command {first}")
 
     def fill_placeholders(self, values: Mapping[str, Any]) -> list[str]:
         """Return the words with the values filled in; raises KeyError for a missing value."""
@@ -314,8 +301,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="go on only if the receipt holds, by the installation's public keys in this file",
     )
-    add_approval_options(parser, "with --verify: ")
-    add_request_options(parser, "30m")
+    approval_wait.add_approval_options(parser, "with --verify: ")
+    approval_wait.add_request_options(parser, "30m")
     parser.set_defaults(behind=None)
     parser.epilog = (
         "Behind -- stands a command that is run once it is approved, with the values as they were:"
@@ -330,23 +317,23 @@ def run(arguments: argparse.Namespace) -> int:
     """
     what, values = _parse_request(arguments)
     command = _parse_job_command(arguments, what, values)
-    wait = parse_wait_option(arguments)
+    wait = approval_wait.parse_wait_option(arguments)
     around = {name: getattr(arguments, name) for name in ("run", "requester", "channel", "reason")}
     if command is not None and not around["reason"]:
         around["reason"] = f"It runs: {command}"
     try:
         demanded = {"approvers": arguments.approvers, "passkeys": arguments.passkeys}
         client = Countersign(verify=arguments.verify, **demanded)
-        request = wait_for_approval(client, what, values, wait, **around)
+        request = approval_wait.wait_for_approval(client, what, values, wait, **around)
         if command is not None:
             return _claim_and_run_command(client, request, arguments.name, command)
         _claim_and_print_request(client, request, arguments.name)
     except (OSError, ReceiptError) as error:
-        raise UsageError(f"--verify: {error}") from error
+        raise console.UsageError(f"--verify: {error}") from error
     except CountersignError as error:
         if error.request is not None and command is None:
             _print_request(error.request)
-        print_error(escape_control_characters(str(error)))
+        console.print_error(console.escape_control_characters(str(error)))
         return _get_exit_code(error)
     return ExitCode.APPROVED
 
@@ -357,10 +344,12 @@ def _parse_job_command(
     """Return the command behind `--`, None if there is none; raises UsageError if unusable."""
     if arguments.behind is None:
         if arguments.unsafe_template:
-            raise UsageError("--unsafe-template goes with a command behind --")
+            raise console.UsageError("--unsafe-template goes with a command behind --")
         return None
     if not isinstance(what, OwnAction):
-        raise UsageError("Countersign runs a registered tool itself: nothing stands behind --")
+        raise console.UsageError(
+            "Countersign runs a registered tool itself: nothing stands behind --"
+        )
     command = CommandTemplate(tuple(arguments.behind), arguments.unsafe_template)
     command.validate({*values, *what.schema.get("properties", ())})
     return command
@@ -381,7 +370,7 @@ def _claim_and_run_command(
     client: Countersign, request: Request, name: str, command: CommandTemplate
 ) -> ExitCode:
     if request.status is RequestStatus.SUCCEEDED:
-        print_progress(DONE_BEFORE)
+        approval_wait.print_progress(DONE_BEFORE)
         return ExitCode.APPROVED
     taken = ClaimedGatedCall(client, request, name)
     began = time.monotonic()
@@ -392,8 +381,8 @@ def _claim_and_run_command(
     try:
         client.report(request.id, taken.claimant, succeeded=code == 0, result=result)
     except CountersignError as error:
-        print_error(escape_control_characters(f"It could not be reported: {error}"))
-    print_progress(f"{how}.")
+        console.print_error(console.escape_control_characters(f"It could not be reported: {error}"))
+    approval_wait.print_progress(f"{how}.")
     return ExitCode.APPROVED if code == 0 else ExitCode.FAILED
 
 
@@ -403,7 +392,7 @@ def _run_job_command(command: CommandTemplate, values: dict[str, Any]) -> tuple[
         words = command.fill_placeholders(values)
     except KeyError as error:
         return None, f"It was not started: there is no value {error.args[0]}"
-    print_progress(f"Approved; running {shlex.join(words)}")
+    approval_wait.print_progress(f"Approved; running {shlex.join(words)}")
     try:
         code = run_approved_command(words, values)
     except (OSError, ValueError) as error:
@@ -413,10 +402,14 @@ def _run_job_command(command: CommandTemplate, values: dict[str, Any]) -> tuple[
 
 def _parse_request(arguments: argparse.Namespace) -> tuple[str | OwnAction, dict[str, Any]]:
     """Return what is asked for and its values, as they were typed; raises UsageError."""
-    values = dict(_parse_value(*each) for each in parse_assignments(arguments.values).items())
+    values = dict(
+        _parse_value(*each) for each in console.parse_assignments(arguments.values).items()
+    )
     if arguments.registered:
         if arguments.title or arguments.effect or arguments.schema:
-            raise UsageError("a registered tool has a title, an effect and a schema of its own")
+            raise console.UsageError(
+                "a registered tool has a title, an effect and a schema of its own"
+            )
         return arguments.name, values
     title = arguments.title or name_in_words(arguments.name)
     file = arguments.schema
@@ -432,16 +425,16 @@ def _parse_value(name: str, value: str) -> tuple[str, Any]:
     try:
         return name.removesuffix(":"), json.loads(value)
     except ValueError:
-        raise UsageError(f"{name}={value} is no JSON") from None
+        raise console.UsageError(f"{name}={value} is no JSON") from None
 
 
 def _read_schema_file(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise UsageError(f"{path} is no JSON Schema ({error})") from None
+        raise console.UsageError(f"{path} is no JSON Schema ({error})") from None
     if not isinstance(found, dict):
-        raise UsageError(f"{path} is no JSON Schema of an object")
+        raise console.UsageError(f"{path} is no JSON Schema of an object")
     return found
 
 
@@ -468,4 +461,4 @@ def _print_request(request: Request, claim: str = "") -> None:
         "result": request.result,
         **({"claim": claim} if claim else {}),
     }
-    print_line(json.dumps(found))
+    console.print_line(json.dumps(found))

@@ -14,12 +14,8 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, Protocol, cast
 
+from countersign.cli import process
 from countersign.cli.console import CommandError, UsageError, print_error, print_line
-from countersign.cli.process import (
-    install_stop_handlers,
-    interrupt_once_on,
-    pause_garbage_collection,
-)
 from countersign.version import VERSION
 
 # The commands that are installed, and the parser made of them.
@@ -208,7 +204,7 @@ def _run_with_failure_exit_code(typed: ParsedCommandLine, broken: int) -> int:
     Its caller takes every other exit code for a yes.
     """
     try:
-        interrupt_once_on(signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+        process.interrupt_once_on(signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
         return _run_typed_command(typed)
     except SystemExit:
         raise  # it was typed wrongly
@@ -226,7 +222,7 @@ def _run_reporting_errors(typed: ParsedCommandLine) -> int:
     # COUNTERSIGN_TOOLS may name modules that lie in the working directory
     sys.path.append(os.getcwd())
     if serves:
-        install_stop_handlers()
+        process.install_stop_handlers()
     try:
         return _run_typed_command(typed)
     except KeyboardInterrupt:  # wherever it finds a command that serves, it ends it well
@@ -248,7 +244,7 @@ def _run_reporting_errors(typed: ParsedCommandLine) -> int:
 def _run_typed_command(typed: ParsedCommandLine) -> int:
     """Load and run the typed command, or end with the usage if it was mistyped."""
     entry, words = typed.entry, typed.words
-    with pause_garbage_collection():
+    with process.pause_garbage_collection():
         loaded = {typed.name: entry.load()} if entry else {}
     parser = build_parser(loaded, typed.commands)
     own = parser.command_parser or parser  # whose usage is shown

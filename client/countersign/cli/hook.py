@@ -17,12 +17,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 from uuid import uuid4
 
-from countersign.cli.approval_wait import (
-    AT_ONCE,
-    add_request_options,
-    parse_wait_option,
-    print_progress,
-)
+from countersign.cli import approval_wait
 from countersign.cli.console import escape_control_characters, print_error, print_line
 from countersign.client import LONGEST_LOOK, Countersign
 from countersign.gated_call import cancel_unwaited_request
@@ -46,12 +41,12 @@ class HookTimeoutError(Exception):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add how long to wait, and the circumstances of the request."""
-    add_request_options(parser, "9m", "; less than the hook's own timeout, 10m")
+    approval_wait.add_request_options(parser, "9m", "; less than the hook's own timeout, 10m")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read a Claude Code hook's input from stdin and print the answer; returns the exit code."""
-    wait = parse_wait_option(arguments)
+    wait = approval_wait.parse_wait_option(arguments)
     if sys.stdout is None:  # closed: nobody would read a no
         return BLOCKED
     try:
@@ -102,7 +97,7 @@ def _wait_for_decision(
     names = ("does", "requester", "channel")
     around = {name: getattr(arguments, name) for name in names if getattr(arguments, name)}
     # first only to know what to take back, then until its card has a link
-    looks, until = [AT_ONCE, 0.0], time.monotonic() + wait + LATE
+    looks, until = [approval_wait.AT_ONCE, 0.0], time.monotonic() + wait + LATE
     try:
         while time.monotonic() < until:
             look = looks.pop() if looks else LONGEST_LOOK
@@ -110,8 +105,10 @@ def _wait_for_decision(
             if ANSWER in found:
                 return _validate_answer(found, said["hook_event_name"])
             request_id = str(found["id"])
-            if look == AT_ONCE:
-                print_progress(f"Asked at {found['link']}." if found["link"] else "Asked.")
+            if look == approval_wait.AT_ONCE:
+                approval_wait.print_progress(
+                    f"Asked at {found['link']}." if found["link"] else "Asked."
+                )
         raise Expired("Nobody approved it in time.")
     except BaseException:
         if request_id:

@@ -14,13 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from countersign import receipts
+from countersign.cli import console
 from countersign.cli.approval_wait import add_approval_options
-from countersign.cli.console import (
-    UsageError,
-    escape_control_characters,
-    print_error,
-    print_line,
-)
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -56,23 +51,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Verify each receipt of the file; returns the exit code, 1 if one does not hold."""
     if arguments.approvers < 0:
-        raise UsageError("--approvers takes a number from 0")
+        raise console.UsageError("--approvers takes a number from 0")
     try:
         import cryptography  # noqa: F401 - asked for here, to say how to install it
     except ImportError:
-        return print_error(NO_CRYPTOGRAPHY)
+        return console.print_error(NO_CRYPTOGRAPHY)
     try:
         keys = receipts.read_public_keys(_read(arguments.key))
         given = json.loads(_read(arguments.arguments)) if arguments.arguments else None
         text = sys.stdin.read() if arguments.file == "-" else _read(Path(arguments.file))
         if given is not None and not isinstance(given, dict):
-            raise UsageError("--arguments takes a file with a JSON object")
+            raise console.UsageError("--arguments takes a file with a JSON object")
         for decision, end in receipts.split_receipt_file(text):
             _verify_decision(decision, end, keys, arguments, given)
     except receipts.ReceiptError as error:
-        return print_error(f"It does not hold. {error}")
+        return console.print_error(f"It does not hold. {error}")
     except ValueError as error:
-        return print_error(f"The arguments cannot be read: {error}.")
+        return console.print_error(f"The arguments cannot be read: {error}.")
     return 0
 
 
@@ -80,7 +75,7 @@ def _read(path: Path) -> str:
     try:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}") from error
+        raise console.UsageError(f"{path} cannot be read: {error}") from error
 
 
 def _verify_decision(
@@ -109,13 +104,15 @@ def _verify_decision(
         for each in receipts.list_approvers(receipt)
     ]
     who = " and ".join(found) or "nobody, as policy or a grant allows it"
-    effect = escape_control_characters(str(content.get("effect")))
+    effect = console.escape_control_characters(str(content.get("effect")))
     what = f"Approved by {who}" if decided == "approved" else decided.capitalize()
     until = f"Good until {content['goodUntil']}, signed" if content.get("goodUntil") else "Signed"
-    print_line(f"{escape_control_characters(what)} on {content.get('decidedAt')}: {effect}")
-    print_line(f"{until} with key {receipt.key_id}")
+    console.print_line(
+        f"{console.escape_control_characters(what)} on {content.get('decidedAt')}: {effect}"
+    )
+    console.print_line(f"{until} with key {receipt.key_id}")
     if end is not None:
         ended = receipts.verify_receipt(end, keys)
         receipts.check_end(ended, receipt)
-        status = escape_control_characters(str(ended.content.get("status")))
-        print_line(f"It ended on {ended.content.get('endedAt')}: {status}")
+        status = console.escape_control_characters(str(ended.content.get("status")))
+        console.print_line(f"It ended on {ended.content.get('endedAt')}: {status}")

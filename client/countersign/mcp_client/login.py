@@ -24,14 +24,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 from anyio import CancelScope, fail_after
 from mcp.client.auth import OAuthClientProvider
-from mcp.shared.auth import (
-    AuthorizationCodeResult,
-    OAuthClientInformationFull,
-    OAuthClientMetadata,
-    OAuthMetadata,
-    OAuthToken,
-    ProtectedResourceMetadata,
-)
+from mcp.shared import auth
 from pydantic import BaseModel, ValidationError
 
 # The file with a person's login at one server: the tokens, and the client they were issued to.
@@ -42,11 +35,11 @@ PRIVATE, PRIVATE_FOLDER = 0o600, 0o700
 class StoredLogin(BaseModel):
     """The content of a login file."""
 
-    tokens: OAuthToken
+    tokens: auth.OAuthToken
     expires_at: float | None = None  # of the access token, by the clock of this machine
-    client: OAuthClientInformationFull
-    server: OAuthMetadata | None = None  # that gave the tokens, and renews them
-    resource: ProtectedResourceMetadata | None = None
+    client: auth.OAuthClientInformationFull
+    server: auth.OAuthMetadata | None = None  # that gave the tokens, and renews them
+    resource: auth.ProtectedResourceMetadata | None = None
 
 
 @dataclass(slots=True)
@@ -112,11 +105,11 @@ class LoginRedirectReceiver:
 
     url: str
     state: str = ""  # without it nothing is believed
-    _result: asyncio.Future[AuthorizationCodeResult] = field(
+    _result: asyncio.Future[auth.AuthorizationCodeResult] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
 
-    async def wait_for_login_result(self) -> AuthorizationCodeResult:
+    async def wait_for_login_result(self) -> auth.AuthorizationCodeResult:
         """Wait for the result of the login. Raises NotLoggedInError if the login was refused."""
         return await self._result
 
@@ -146,7 +139,7 @@ class LoginRedirectReceiver:
         if method != "GET" or asked.path != PATH or not known or self._result.done():
             return "404 Not Found", NOT_HERE
         if "code" in said:
-            found = AuthorizationCodeResult(
+            found = auth.AuthorizationCodeResult(
                 code=said["code"], state=said["state"], iss=said.get("iss")
             )
             self._result.set_result(found)
@@ -191,19 +184,19 @@ class ServerLogin:
     def __init__(self, url: str, file: LoginFile, asked: Callable[[str], None]) -> None:
         """Prepare the login at `url`; `asked` shows a person the address at which to log in."""
         self._url, self._file, self._asked = url, file, asked
-        nowhere = OAuthClientMetadata(redirect_uris=None, client_name=NAME)
+        nowhere = auth.OAuthClientMetadata(redirect_uris=None, client_name=NAME)
         self._sdk = OAuthClientProvider(url, nowhere, _TokenStorage(self))
         self._task: asyncio.Task[None] | None = None
         self._known = asyncio.Event()
         self._address, self._failed, self._not_renewed = "", "", ""
 
     @property
-    def tokens(self) -> OAuthToken | None:
+    def tokens(self) -> auth.OAuthToken | None:
         """The current tokens; None if there are none."""
         return self._sdk.context.current_tokens
 
     @property
-    def client(self) -> OAuthClientInformationFull | None:
+    def client(self) -> auth.OAuthClientInformationFull | None:
         """The client registration at the server that issues the tokens; None if there is none."""
         return self._sdk.context.client_info
 
@@ -307,7 +300,9 @@ class ServerLogin:
         context.token_expiry_time = login.expires_at
         context.oauth_metadata, context.protected_resource_metadata = login.server, login.resource
 
-    def save_tokens(self, tokens: OAuthToken, provider: OAuthClientProvider | None = None) -> None:
+    def save_tokens(
+        self, tokens: auth.OAuthToken, provider: OAuthClientProvider | None = None
+    ) -> None:
         """Use and save tokens that were issued just now; a failure to save is only logged."""
         context = (provider or self._sdk).context
         if context.client_info is None:
@@ -360,7 +355,7 @@ class ServerLogin:
             self._asked(address)
 
         uris = [redirect.url]
-        wanted = OAuthClientMetadata.model_validate(
+        wanted = auth.OAuthClientMetadata.model_validate(
             {"client_name": NAME, "redirect_uris": uris, "token_endpoint_auth_method": "none"}
         )
         new = _TokenStorage(None)
@@ -381,19 +376,19 @@ class _TokenStorage:
     """The SDK's token storage: of `login`, to renew it; if that is None, of a first login."""
 
     def __init__(self, login: ServerLogin | None) -> None:
-        self.new_tokens: OAuthToken | None = None
+        self.new_tokens: auth.OAuthToken | None = None
         self._login = login
 
-    async def get_tokens(self) -> OAuthToken | None:
+    async def get_tokens(self) -> auth.OAuthToken | None:
         return self._login.tokens if self._login else None
 
-    async def set_tokens(self, tokens: OAuthToken) -> None:
+    async def set_tokens(self, tokens: auth.OAuthToken) -> None:
         self.new_tokens = tokens
         if self._login:
             self._login.save_tokens(tokens)
 
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
+    async def get_client_info(self) -> auth.OAuthClientInformationFull | None:
         return self._login.client if self._login else None
 
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+    async def set_client_info(self, client_info: auth.OAuthClientInformationFull) -> None:
         """Store nothing: the provider's context has the registration, too."""

@@ -31,6 +31,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp_types import Tool
 
+from countersign import request
 from countersign.decorated import humanize_identifier
 from countersign.mcp_client import sent_calls
 from countersign.mcp_client.connection import ServerConnection, ServerNotReachedError
@@ -46,13 +47,6 @@ from countersign.mcp_proxy.held_calls import (
     build_text_result,
     call_own_tool,
 )
-from countersign.request import (
-    CountersignError,
-    Does,
-    OwnAction,
-    escape_braces,
-    escape_control_characters,
-)
 from countersign.version import VERSION
 
 # How an MCP tool is put before people: its name, title, effect and class. Pure.
@@ -67,7 +61,7 @@ def choose_server_name(prefix: str, own: str) -> str:
     return " ".join(said.split())[:_MOST_SERVER]
 
 
-def build_action(tool: Tool, prefix: str, server: str, *, trusted: bool) -> OwnAction:
+def build_action(tool: Tool, prefix: str, server: str, *, trusted: bool) -> request.OwnAction:
     """Return the action that people are asked to approve for a call of this tool.
 
     `trusted`: the server's own hints count; otherwise every call counts as destructive.
@@ -76,7 +70,7 @@ def build_action(tool: Tool, prefix: str, server: str, *, trusted: bool) -> OwnA
     hinted = tool.annotations.title if tool.annotations else None
     title = (tool.title or hinted or humanize_identifier(tool.name)).strip()
     title = title[:_MOST_TITLE] or tool.name
-    return OwnAction(
+    return request.OwnAction(
         name=re.sub(r"\W", "_", f"{prefix}{tool.name}", flags=re.ASCII)[:_MOST_NAME],
         title=title,
         effect=_build_effect_template(f"{title} at {server}" if server else title, schema),
@@ -85,16 +79,16 @@ def build_action(tool: Tool, prefix: str, server: str, *, trusted: bool) -> OwnA
     )
 
 
-def _find_hinted_effect(tool: Tool, *, trusted: bool) -> Does | None:
+def _find_hinted_effect(tool: Tool, *, trusted: bool) -> request.Does | None:
     """Return the kind of effect that a tool's hints state; None without hints to rely on."""
     hints = tool.annotations
     if hints is None:
         return None
     if hints.read_only_hint:
-        return Does.READ if trusted else None
+        return request.Does.READ if trusted else None
     if hints.destructive_hint is False:
-        return Does.WRITE if trusted else None
-    return Does.DESTRUCTIVE if hints.destructive_hint else None
+        return request.Does.WRITE if trusted else None
+    return request.Does.DESTRUCTIVE if hints.destructive_hint else None
 
 
 def _build_effect_template(what: str, schema: dict[str, Any]) -> str:
@@ -113,7 +107,7 @@ def _build_effect_template(what: str, schema: dict[str, Any]) -> str:
         and not fields[name].get("writeOnly")
     ]
     values = ", ".join(shown[:_MOST_SHOWN])
-    return f"{escape_braces(what)}: {values}" if values else escape_braces(what)
+    return f"{request.escape_braces(what)}: {values}" if values else request.escape_braces(what)
 
 
 def _build_argument_label(name: str, field: dict[str, Any]) -> str:
@@ -143,13 +137,13 @@ def escape_control_characters_in_tool(tool: Tool) -> Tool:
 
 
 def _escape_optional_text(text: str | None) -> str | None:
-    return None if text is None else escape_control_characters(text)
+    return None if text is None else request.escape_control_characters(text)
 
 
 def _escape_schema_texts(part: Any) -> Any:
     if isinstance(part, dict):
         return {
-            name: escape_control_characters(each)
+            name: request.escape_control_characters(each)
             if name in _WORDS and isinstance(each, str)
             else _escape_schema_texts(each)
             for name, each in part.items()
@@ -210,7 +204,7 @@ class McpProxy:
         try:
             listed = await self.behind.list_current_tools()
         except ServerNotReachedError as error:
-            why = escape_control_characters(str(error))
+            why = request.escape_control_characters(str(error))
             raise MCPError(types.INTERNAL_ERROR, AWAY.format(why=why)) from None
         there = [
             escape_control_characters_in_tool(each).model_copy(update={"output_schema": None})
@@ -239,9 +233,9 @@ class McpProxy:
             action = build_action(shown, self.prefix, self.name, trusted=self.trusted)
             return await self.held_calls.run_after_approval(action, given, run, tell)
         except ServerNotReachedError as error:
-            why = escape_control_characters(str(error))
+            why = request.escape_control_characters(str(error))
             return build_text_result(AWAY.format(why=why), is_error=True)
-        except (StillPendingError, CountersignError) as refusal:
+        except (StillPendingError, request.CountersignError) as refusal:
             return build_text_result(str(refusal), is_error=True)
 
     async def _run_tool(
@@ -253,7 +247,7 @@ class McpProxy:
         async def far(progress: float, total: float | None, message: str | None) -> None:
             scope.deadline = min(current_time() + CALL_SECONDS, until)
             of = f" of {total:g}" if total else ""
-            words = escape_control_characters(message) if message else None
+            words = request.escape_control_characters(message) if message else None
             await tell(" · ".join(filter(None, [f"is at {progress:g}{of}", words])))
 
         def check(found: list[types.Tool]) -> None:
@@ -274,15 +268,15 @@ class McpProxy:
                 told = _add_remark(outcome.remark, outcome.result)
                 return HeldOutcome(told, True, _build_reported_result(outcome.result))
             case sent_calls.FailedOutcome():
-                message = escape_control_characters(outcome.message)
+                message = request.escape_control_characters(outcome.message)
                 told = outcome.result or build_text_result(message, is_error=True)
                 return HeldOutcome(told, False, _build_reported_result(told))
             case sent_calls.NotSentOutcome():
-                raise NotRunError(AWAY.format(why=escape_control_characters(outcome.why)))
+                raise NotRunError(AWAY.format(why=request.escape_control_characters(outcome.why)))
             case sent_calls.UnknownOutcome():
-                said = escape_control_characters(outcome.unread_answer)
+                said = request.escape_control_characters(outcome.unread_answer)
                 heard = HEARD.format(said=said) if said else ""
-                why = escape_control_characters(outcome.why)
+                why = request.escape_control_characters(outcome.why)
                 raise OutcomeUnknownError(NOT_KNOWN.format(why=why) + heard)
 
     async def _find_tool(self, name: str) -> types.Tool | None:
@@ -299,7 +293,7 @@ def _add_remark(remark: str, result: types.CallToolResult) -> types.CallToolResu
     """Return a result with `remark` added as text, and its values as text if it has no text."""
     if not remark:
         return result
-    more = [DONE.format(remark=escape_control_characters(remark))]
+    more = [DONE.format(remark=request.escape_control_characters(remark))]
     if result.structured_content is not None and not sent_calls.extract_result_text(result):
         more.append(json.dumps(result.structured_content, ensure_ascii=False))
     texts = [types.TextContent(type="text", text=each) for each in more]
@@ -340,7 +334,7 @@ async def serve_host(
         client = await _open_after_login(behind)
         own = client.server_info
         called = name or choose_server_name(
-            prefix, escape_control_characters(own.name) if own else ""
+            prefix, request.escape_control_characters(own.name) if own else ""
         )
         proxy = McpProxy(behind, held_calls, called, client.instructions, prefix, trusted)
         server = proxy.build_server()
