@@ -7,13 +7,10 @@ import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from storage.backend import Backend
 from storage.migrations import SCRIPTS, newest
-
-if TYPE_CHECKING:
-    from storage.backend import Backend
-
 
 # The shape of a database: its tables, columns, indexes and triggers, as text by name.
 

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from anyio import CancelScope, CapacityLimiter
 from fastapi import APIRouter, Request, Response
@@ -23,19 +23,14 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bot.http import api_bodies, claude_code
-from bot.http.api_gate import ApiKeyMiddleware, ApiWithDescribedProblems, Key
+from bot.http.api_gate import ApiKeyChecker, ApiKeyMiddleware, ApiWithDescribedProblems, Key
 from bot.http.api_routes import ApiRoutes
-from bot.http.ask_route import RequestWatcher
+from bot.http.ask_route import ProgramRequestService, RequestWatcher
 from countersign.durations import parse_duration
 from countersign.request import RequestStatus
+from storage.programs import ProgramApiKey
 from storage.record import Store
 from storage.store import is_temporary_database_error
-
-if TYPE_CHECKING:
-    from bot.http.api_gate import ApiKeyChecker
-    from bot.http.ask_route import ProgramRequestService
-    from storage.programs import ProgramApiKey
-
 
 # Where coding agents ask before they use a tool: Claude Code's hooks, over HTTP.
 

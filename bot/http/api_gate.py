@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from anyio import CapacityLimiter, Semaphore, WouldBlock, to_thread
 from fastapi import Depends, FastAPI, Request, Security
@@ -23,14 +23,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bot import __version__
 from bot.cards.field_inputs import UnreadableEntryError, parse_json_entry
+from bot.clock import Clock
 from bot.http.api_bodies import KIND, NEVER_KEPT, Problem, ProblemError, build_retry_later_problem
 from bot.http.keys import parse_api_key
 from storage import programs
 from storage.record import Store
-
-if TYPE_CHECKING:
-    from bot.clock import Clock
-
 
 # How the API describes itself: OpenAPI 3.1, with every problem that a path may answer.
 

@@ -14,17 +14,15 @@ import re
 import secrets
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from bot.http.api_bodies import ProblemError, build_retry_later_problem
 from bot.policy.authority import LookupFailedError
+from bot.runs.surfaces import Host
 from bot.tools.names import SlackIdKind, SlackIdResolver
 from countersign.wire import THIS_MACHINE
 from storage import programs
-
-if TYPE_CHECKING:
-    from bot.runs.surfaces import Host
 
 _WRITTEN = re.compile(r"csk_([0-9a-f]{16})_([A-Za-z0-9_-]{43})", re.ASCII)
 

@@ -6,8 +6,9 @@ import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import asdict
+from datetime import datetime
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Body, Request, Response
@@ -26,9 +27,6 @@ from bot.terminal import terminal_messages
 from bot.terminal.terminal import OperatorCommandExecutor
 from storage import personal_data
 from storage.programs import ProgramApiKey, build_bot_account_key
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 ACTING = 4  # commands of the operator that are answered at once
 CHATS = 16  # that are followed at once

@@ -11,27 +11,23 @@ import logging
 import threading
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import anyio
 from anyio.from_thread import BlockingPortal
 from httpx2 import AsyncClient, HTTPError
 from standardwebhooks import Webhook as Signature
 
-from bot.clock import get_machine_time
+from bot.clock import Clock, get_machine_time
 from bot.http.api_bodies import build_request_shown
 from bot.http.keys import derive_webhook_secret
+from bot.runs.program_requests import ProgramRequests
 from bot.signals import Signal
 from bot.tools.preview import AsyncPortal
 from storage import programs as program_requests
 from storage import webhooks
 from storage.digest import list_current_and_older_keys
 from storage.record import Store
-
-if TYPE_CHECKING:
-    from bot.clock import Clock
-    from bot.runs.program_requests import ProgramRequests
-
 
 # One attempt to post a message to an address: signed, without following redirects.
 

@@ -15,13 +15,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 from anyio import to_thread
-from mcp_types import ElicitRequestFormParams, ElicitResult
+from mcp_types import ElicitRequestFormParams, ElicitRequestParams, ElicitResult
 from pydantic import ValidationError
 
+from bot.mcp.server_file import Server
 from bot.tools import (
     ElicitationAnswer,
     ElicitationOutcome,
@@ -30,12 +31,6 @@ from bot.tools import (
 )
 from bot.tools.invisible_characters import is_hidden_character
 from bot.tools.person_question import MOST_FIELDS, AnswerField, AnswerKind, AskPerson
-
-if TYPE_CHECKING:
-    from mcp_types import ElicitRequestParams
-
-    from bot.mcp.server_file import Server
-
 
 # Converting a server's elicitation to questions for a person, and the answers back.
 
