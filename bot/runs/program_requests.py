@@ -19,7 +19,12 @@ from bot.cards.notices import request_cancelled_line
 from bot.runs import program_calls
 from bot.runs.endings import CallOutcomeStore
 from bot.signals import Signals
-from bot.tools import handed_over
+from bot.tools.handed_over import (
+    HandedOverAction,
+    check_and_dump_action,
+    check_effect_sentence_length,
+    load_action_tool,
+)
 from storage import calls, endings, inbox, outbox, programs, runs
 from storage.masking import mask_secrets
 from storage.record import Delivery, Run, Transaction, new_id
@@ -112,7 +117,7 @@ class ProgramRequests:
 
     def ask(
         self,
-        tool: str | handed_over.HandedOverAction,
+        tool: str | HandedOverAction,
         arguments: Mapping[str, Any],
         *,
         requester: str,
@@ -141,18 +146,12 @@ class ProgramRequests:
         LookupFailedError if Slack cannot be asked.
         """
         caller, by_key = (client, None) if isinstance(client, str) else (client.name, client)
-        action = (
-            ""
-            if isinstance(tool, str)
-            else handed_over.check_and_dump_action(tool, self.tools, caller)
-        )
-        known = (
-            self.tools.get(tool) if isinstance(tool, str) else handed_over.load_action_tool(action)
-        )
+        action = "" if isinstance(tool, str) else check_and_dump_action(tool, self.tools, caller)
+        known = self.tools.get(tool) if isinstance(tool, str) else load_action_tool(action)
         if known is None:
             raise KeyError(tool)
         args = known.arguments.model_validate(dict(arguments))
-        handed_over.check_effect_sentence_length(known, args)
+        check_effect_sentence_length(known, args)
         asked: dict[str, Any] = {"tool": known.name, "arguments": args.model_dump(mode="json")}
         asked |= {"why": why} | ({"action": action} if action else {})
         asked |= {programs.ASKED_BY: by_key.id} if by_key else {}  # no part of the call
