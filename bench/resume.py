@@ -77,7 +77,7 @@ def core(bench: Bench, thread: str, restart: Callable[[], Bench] | None = None) 
                 CallVerb.APPROVE,
                 APPROVER,
                 at=at,
-                weigh=lambda _votes: Approved(),
+                count_votes=lambda _votes: Approved(),
                 words=outputs,
             )
         assert isinstance(found, AppliedDecision)

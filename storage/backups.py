@@ -233,15 +233,15 @@ class BackupWorkingCopy:
 
 
 @contextmanager
-def open_working_copy_of_backup(file: Path, beside: Path) -> Iterator[BackupWorkingCopy]:
-    """Yield a working copy of the backup in `file`, in a folder `beside` that path.
+def open_working_copy_of_backup(file: Path, next_to: Path) -> Iterator[BackupWorkingCopy]:
+    """Yield a working copy of the backup in `file`, in a folder `next_to` that path.
 
     Raises BackupError for a file that is not a Countersign backup, is damaged or newer, and
     OSError.
     """
     if not file.is_file():
         raise BackupError(f"there is no file {file}")
-    with temporary_folder_beside(beside) as folder:
+    with temporary_folder_beside(next_to) as folder:
         copy = folder / NAME
         sqlite.create_private_file(copy)
         shutil.copyfile(file, copy)

@@ -81,22 +81,22 @@ def iterate_calls_counted_towards_limit(
     tool: str,
     *,
     since: datetime = EVER,
-    beside: Call | None = None,
+    call_about_to_run: Call | None = None,
 ) -> Iterator[CallCountedTowardsLimit]:
     """Yield the tool's calls that are open, or that ran or may have run after `since`.
 
     `requester`: whose calls; None: everybody's. Each start that may have had its effect counts by
-    itself. `beside`: a call about to run; it does not count against itself, nor does an open one
-    made after it.
+    itself. `call_about_to_run`: a call about to run; it does not count against itself, nor does an
+    open one made after it.
     """
     for _, counts in iterate_starts_with_possible_effect(tx, team, requester, tool):
         yield counts
     about = {"team_": team, "requester_": requester, "tool_": tool, "since_": since}
     found = tx.execute(_COUNTED if requester is None else _COUNTED_OF_ONE, about)
     for call_id, status, created_at, finished_at, decided_at, arguments in found:
-        if beside is not None:
-            later = (created_at, call_id) > (beside.created_at, beside.id)
-            if call_id == beside.id or (later and status in OPEN):
+        if call_about_to_run is not None:
+            later = (created_at, call_id) > (call_about_to_run.created_at, call_about_to_run.id)
+            if call_id == call_about_to_run.id or (later and status in OPEN):
                 continue
         ended = None if status in (*OPEN, *AT_WORK) else finished_at or decided_at or created_at
         yield CallCountedTowardsLimit(ended, arguments)
@@ -115,7 +115,7 @@ def iterate_starts_with_possible_effect(
         yield call_id, CallCountedTowardsLimit(at, arguments)
 
 
-def insert_possible_effect(tx: Transaction, call: Call, at: datetime) -> None:
+def record_possible_effect(tx: Transaction, call: Call, at: datetime) -> None:
     """Store that this call may have had its effect, so that it counts whatever its outcome."""
     row = Attempt(call_id=call.id, revision=call.revision, at=at)
     insert_row(tx, row)

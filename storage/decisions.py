@@ -54,7 +54,7 @@ class StaleRevision:
 
 
 @dataclass(frozen=True, slots=True)
-class MissedDeadline:
+class DeadlinePassed:
     """The decision was stored at or after the call's deadline."""
 
     call: Call
@@ -74,7 +74,7 @@ class RepeatedVote:
     earlier_voter: str  # who has
 
 
-UndecidableOutcome = EarlierDecision | StaleRevision | MissedDeadline | MissingCall
+UndecidableOutcome = EarlierDecision | StaleRevision | DeadlinePassed | MissingCall
 DecisionOutcome = AppliedDecision | RepeatedVote | UndecidableOutcome
 
 
@@ -120,7 +120,7 @@ def check_revision_is_decidable(
     if call.revision != revision:
         return StaleRevision(call)
     if call.deadline is not None and at >= call.deadline:
-        return MissedDeadline(call)
+        return DeadlinePassed(call)
     return DecidableCall(call)
 
 
@@ -154,7 +154,7 @@ def apply_vote(
     person: str,
     *,
     at: datetime,
-    weigh: VoteCounter,
+    count_votes: VoteCounter,
     words: EndedCallOutputs,
     stage: int = 0,
     also: Sequence[int] = (),
@@ -169,10 +169,10 @@ def apply_vote(
 
     `stage`: the one in which this person may vote, `also`: others where the vote may count; an
     approval meets StaleRevision if none of them is open by now. A person who has approved may still
-    reject. `weigh` says whether the votes have decided the call; `words` gives the model's text.
-    `giver`: the delegator whose right the person uses; the two count as one. `starts_at`: when it
-    starts if this decides it, unless a rejection stops it until then; None: at once. `passkey_id`:
-    of the passkey that has signed the vote; the caller stores the signature.
+    reject. `count_votes` says whether the votes have decided the call; `words` gives the model's
+    text. `giver`: the delegator whose right the person uses; the two count as one. `starts_at`:
+    when it starts if this decides it, unless a rejection stops it until then; None: at once.
+    `passkey_id`: of the passkey that has signed the vote; the caller stores the signature.
     """
     if verb not in VOTES:
         raise ValueError(f"unknown verb {verb!r}")
@@ -182,7 +182,7 @@ def apply_vote(
     call, before = found.call, calls.list_votes_on_revision(tx, call_id, revision)
     if said := _find_conflicting_vote(before, verb, person, giver):
         return RepeatedVote(call, said.verb, said.person)
-    if verb == CallVerb.APPROVE and not {stage, *also} & set(weigh(before).open_stages):
+    if verb == CallVerb.APPROVE and not {stage, *also} & set(count_votes(before).open_stages):
         return StaleRevision(call)
     row = _build_vote(call, person, verb, giver, at, passkey_id)
     row.revision = revision  # as it was clicked, so that the record itself says what was meant
@@ -190,7 +190,9 @@ def apply_vote(
     calls.insert_vote(tx, row)
     why = {"counts_as": counts_as} | ({} if surface is Surface.SLACK else {"surface": surface})
     votes = [*before, row]
-    return AppliedDecision(_apply_tally(tx, call, weigh(votes), votes, at, words, why, starts_at))
+    return AppliedDecision(
+        _apply_tally(tx, call, count_votes(votes), votes, at, words, why, starts_at)
+    )
 
 
 def _find_conflicting_vote(
@@ -312,7 +314,7 @@ def apply_edit(
     return AppliedDecision(calls.find_call(tx, call_id) or call)
 
 
-def ask_people_again(
+def return_call_to_pending(
     tx: Transaction,
     call: Call,
     *,
@@ -431,10 +433,10 @@ def resolve_unknown_call(
     if call.revision != revision:
         return StaleRevision(call)
     if at >= call.deadline:
-        return MissedDeadline(call)
+        return DeadlinePassed(call)
     happened = resolution == UnknownCallResolution.DONE
     if not happened and runs.is_requester_of_run(tx, call.run_id, person):
-        call_history.insert_possible_effect(tx, call, at)
+        call_history.record_possible_effect(tx, call, at)
     data: dict[str, Any] = {"said": resolution, "counts_as": counts_as, "for": giver}
     if again:
         vote = _build_vote(call, person, CallVerb.APPROVE, giver, at, passkey_id, digest)

@@ -111,15 +111,17 @@ _NAMED = (
 )
 
 
-def store_api_key(tx: Transaction, row: ProgramApiKey, by: str, *, beside: bool = False) -> bool:
-    """Store a new API key; False if its name has a valid key, unless `beside` allows a second one.
+def store_api_key(
+    tx: Transaction, row: ProgramApiKey, by: str, *, keep_current: bool = False
+) -> bool:
+    """Store a new API key; False if its name has one, unless `keep_current` allows a second.
 
-    `by`: who made it, for the audit. `beside`: accept the new key next to the old one if both have
-    the same person and tools. A name whose key was revoked may be used again. Only a new key for
-    the same person and tools can go on with the old one's requests.
+    `by`: who made it, for the audit. `keep_current`: accept the new key next to the old one if both
+    have the same person and tools. A name whose key was revoked may be used again. Only a new key
+    for the same person and tools can go on with the old one's requests.
     """
     there = find_current_api_key(tx, row.team, row.name)
-    if there is not None and not (beside and row.may_continue_requests_of(there)):
+    if there is not None and not (keep_current and row.may_continue_requests_of(there)):
         return False
     insert_row(tx, row)
     data = {
@@ -321,14 +323,14 @@ def is_request_of_key(tx: Transaction, run: Run, key: ProgramApiKey) -> bool:
 
 
 def list_requests_under_key_name(
-    tx: Transaction, key: ProgramApiKey, before: tuple[datetime, str], most: int
+    tx: Transaction, key: ProgramApiKey, before: tuple[datetime, str], limit: int
 ) -> list[tuple[Run, bool]]:
-    """Return up to `most` requests of this key's name, newest first, before that time and id.
+    """Return up to `limit` requests of this key's name, newest first, before that time and id.
 
     With each: whether the request belongs to the key.
     """
     at, run_id = before
-    values = {"client_": key.name, "team_": key.team, "at_": at, "id_": run_id, "most_": most}
+    values = {"client_": key.name, "team_": key.team, "at_": at, "id_": run_id, "most_": limit}
     return [
         (run, is_request_of_key(tx, run, key)) for run in fetch_rows(tx, Run, _OF_CLIENT, **values)
     ]

@@ -136,13 +136,13 @@ _OLD_PRIVATE = delete(Message).where(
 
 
 def list_requests_to_purge(
-    tx: Transaction, before: datetime, after: str = "", most: int = SOME
+    tx: Transaction, before: datetime, after: str = "", limit: int = SOME
 ) -> list[str]:
     """Return ids of requests with nothing open and no change in their thread since `before`.
 
-    At most `most`, in order, beginning after the id `after`.
+    At most `limit`, in order, beginning after the id `after`.
     """
-    return list(tx.scalars(_NEXT_DUE, {"before_": before, "after_": after, "most_": most}))
+    return list(tx.scalars(_NEXT_DUE, {"before_": before, "after_": after, "most_": limit}))
 
 
 def purge_requests(
@@ -176,15 +176,15 @@ def get_newest_delivery_seq(tx: Transaction) -> int:
 
 
 def purge_old_deliveries(
-    tx: Transaction, before: datetime, after: int = 0, most: int = MANY
+    tx: Transaction, before: datetime, after: int = 0, limit: int = MANY
 ) -> int:
     """Delete old clicks, dialogs and events, and empty old messages that started no request.
 
-    Considers the deliveries before `before` with the next `most` numbers after `after`. Returns how
-    many were changed.
+    Considers the deliveries before `before` with the next `limit` numbers after `after`. Returns
+    how many were changed.
     """
     tx.overwrite_erased_data()
-    given = {"before_": before, "after_": after, "until_": after + most}
+    given = {"before_": before, "after_": after, "until_": after + limit}
     tx.execute(_OLD_PRIVATE, given)
     return sum(tx.execute(each, given).rowcount for each in (_OLD_CLICKS, _OLD_WORDS))
 

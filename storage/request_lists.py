@@ -50,25 +50,25 @@ _OF_LATE_IN = _build_recent_requests_query(*_HOME_MINE, _IN_CHANNEL)
 
 
 def list_waiting_calls(
-    tx: Transaction, team: str, at: datetime, most: int, status: CallStatus = CallStatus.PENDING
+    tx: Transaction, team: str, at: datetime, limit: int, status: CallStatus = CallStatus.PENDING
 ) -> list[Call]:
     """Return a workspace's calls that wait for people at that moment, earliest deadline first.
 
-    At most `most`, for all approvers. `status`: PENDING, or UNKNOWN for those whose outcome a
+    At most `limit`, for all approvers. `status`: PENDING, or UNKNOWN for those whose outcome a
     person has to report.
     """
-    given = {"team_": team, "at_": at, "most_": most, "status_": status}
+    given = {"team_": team, "at_": at, "most_": limit, "status_": status}
     return fetch_readable_rows(tx, Call, col(Call.id), _WAITING, **given)
 
 
 def list_recent_requests(
-    tx: Transaction, team: str, person: str, most: int, channel: str = ""
+    tx: Transaction, team: str, person: str, limit: int, channel: str = ""
 ) -> list[Run]:
-    """Return up to `most` of a person's newest requests; `channel`: of that channel only.
+    """Return up to `limit` of a person's newest requests; `channel`: of that channel only.
 
     A sub-agent's run is part of its request.
     """
-    given = {"team_": team, "person_": person, "most_": most}
+    given = {"team_": team, "person_": person, "most_": limit}
     if channel:
         return fetch_readable_rows(tx, Run, col(Run.id), _OF_LATE_IN, **given, channel_=channel)
     return fetch_readable_rows(tx, Run, col(Run.id), _OF_LATE, **given)
@@ -154,22 +154,22 @@ _BY_DIGEST = (
 
 
 def list_decided_calls_involving_person(
-    tx: Transaction, team: str, person: str, since: datetime, most: int, channel: str = ""
+    tx: Transaction, team: str, person: str, since: datetime, limit: int, channel: str = ""
 ) -> list[Call]:
     """Return calls decided after `since` by this person or on their requests, newest first.
 
     `channel`: of that channel only.
     """
-    given: dict[str, Any] = {"team_": team, "person_": person, "since_": since, "most_": most}
+    given: dict[str, Any] = {"team_": team, "person_": person, "since_": since, "most_": limit}
     given |= {"channel_": channel} if channel else {}
     found: dict[str, Call] = {}
     for newest, has_more, every in _SEARCHES_IN if channel else _SEARCHES:
         decided = fetch_readable_rows(tx, Call, col(Call.id), newest, **given)
         if tx.execute(has_more, given):
-            last = decided[-1].decided_at if len(decided) == most else since
+            last = decided[-1].decided_at if len(decided) == limit else since
             decided = fetch_readable_rows(tx, Call, col(Call.id), every, **given, at_least_=last)
         found |= {call.id: call for call in decided}
-    return sorted(found.values(), key=lambda each: each.decided_at or since, reverse=True)[:most]
+    return sorted(found.values(), key=lambda each: each.decided_at or since, reverse=True)[:limit]
 
 
 def iterate_calls_decided_between(

@@ -185,9 +185,9 @@ def make_webhook_due(tx: Transaction, found: UnstoredWebhook, *, at: datetime) -
     insert_row_if_absent(tx, row, _SAME)
 
 
-def list_due_webhooks(tx: Transaction, now: datetime, most: int) -> list[Webhook]:
-    """Return up to `most` webhooks to be tried now, the longest due first."""
-    return fetch_rows(tx, Webhook, _DUE, now_=now, most_=most)
+def list_due_webhooks(tx: Transaction, now: datetime, limit: int) -> list[Webhook]:
+    """Return up to `limit` webhooks to be tried now, the longest due first."""
+    return fetch_rows(tx, Webhook, _DUE, now_=now, most_=limit)
 
 
 def find_next_webhook_time(tx: Transaction) -> datetime | None:

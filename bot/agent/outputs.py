@@ -111,9 +111,9 @@ def unknown_tool_output(name: str, known: Iterable[str]) -> str:
     )
 
 
-def too_many_calls_output(most: int) -> str:
+def too_many_calls_output(limit: int) -> str:
     """Return the output of a call beyond the number that one request may propose."""
-    return f"REFUSED: this request may propose {most} calls at most."
+    return f"REFUSED: this request may propose {limit} calls at most."
 
 
 def malformed_arguments_output(error: object) -> str:
@@ -146,9 +146,9 @@ def no_approvers_output(note: str) -> str:
     return f"REFUSED: this needs an approval, and {note}."
 
 
-def card_limit_output(most: int) -> str:
+def card_limit_output(limit: int) -> str:
     """Return the output of a call of a request that has reached its limit of cards."""
-    return f"REFUSED: this request has asked people {most} times already; that is its limit."
+    return f"REFUSED: this request has asked people {limit} times already; that is its limit."
 
 
 def too_many_waiting_output(waiting: int) -> str:

@@ -147,13 +147,14 @@ def add_spending_sums_to_facts(
     tool: Tool[Any],
     facts: Facts,
     *,
-    beside: Call | None = None,
+    judged_call: Call | None = None,
     siblings: Iterable[tuple[str, str]] = (),
 ) -> Facts:
     """Return the facts with the sums over earlier calls that the rules need.
 
-    `beside`: the call that is judged, where it is stored already. `siblings`: tool and arguments
-    (canonical JSON) of calls proposed together with it and before it, which are not stored yet.
+    `judged_call`: the call that is judged, where it is stored already. `siblings`: tool and
+    arguments (canonical JSON) of calls proposed together with it and before it, which are not
+    stored yet.
     """
     wanted = get_lookups_needed_by_rules(sources.policy, tool).spent
     if not wanted:
@@ -165,7 +166,7 @@ def add_spending_sums_to_facts(
         since = now - timedelta(seconds=max(each.window for each in some))
         found = [
             *call_history.iterate_calls_counted_towards_limit(
-                tx, run.team, whose, name, since=since, beside=beside
+                tx, run.team, whose, name, since=since, call_about_to_run=judged_call
             ),
             *(
                 call_history.CallCountedTowardsLimit(None, arguments)
@@ -180,16 +181,18 @@ def add_spending_sums_to_facts(
     return replace(facts, now=now, spent=sums)
 
 
-def _group_sums(wanted: Iterable[SpendingSum]) -> dict[tuple[str, bool], list[SpendingSum]]:
+def _group_sums(sums: Iterable[SpendingSum]) -> dict[tuple[str, bool], list[SpendingSum]]:
     """Return the sums grouped by tool and by whether they are over anyone's calls."""
     found: dict[tuple[str, bool], list[SpendingSum]] = {}
-    for each in sorted(wanted):
+    for each in sorted(sums):
         found.setdefault((each.tool, each.anyone), []).append(each)
     return found
 
 
 def sum_field_or_count_calls(
-    wanted: SpendingSum, calls: list[call_history.CallCountedTowardsLimit], arguments: str = ""
+    spending_sum: SpendingSum,
+    calls: list[call_history.CallCountedTowardsLimit],
+    arguments: str = "",
 ) -> Decimal | None:
     """Return the exact sum of a field over these calls, or their number if no field is named.
 
@@ -197,15 +200,19 @@ def sum_field_or_count_calls(
     the call that is judged; only calls with the same values in the fields of `wanted.same` count,
     and the result is None if one of them cannot be compared.
     """
-    counted = _filter_comparable_calls(wanted.same, calls, arguments) if wanted.same else calls
+    counted = (
+        _filter_comparable_calls(spending_sum.same, calls, arguments)
+        if spending_sum.same
+        else calls
+    )
     if counted is None:
         return None
-    if not wanted.field:
+    if not spending_sum.field:
         return Decimal(len(counted))
     total = Decimal(0)
     with localcontext(Context(prec=MOST_DIGITS, traps=[Inexact, InvalidOperation])):
         for call in counted:
-            value = json.loads(call.arguments, parse_float=Decimal).get(wanted.field)
+            value = json.loads(call.arguments, parse_float=Decimal).get(spending_sum.field)
             if isinstance(value, bool) or not isinstance(value, int | Decimal | str):
                 return None
             try:
@@ -303,7 +310,7 @@ def compute_gate_in_transaction(
     `call`, `siblings`: see bot.approvals.call_gates.add_spending_sums_to_facts.
     """
     summed = add_spending_sums_to_facts(
-        tx, sources, run, tool, facts, beside=call, siblings=siblings
+        tx, sources, run, tool, facts, judged_call=call, siblings=siblings
     )
     gate, _ = apply_channel_mode_to_gate(
         tx, sources, run, summed, sources.policy.policy.get_gate(summed)

@@ -282,7 +282,7 @@ class PermissionChecker:
                 if by == person:
                     return sentences.repeated_click_reply(verb)
                 return sentences.already_decided_reply(by, verb, call.decided_at)
-            case decisions.MissedDeadline(call=call):
+            case decisions.DeadlinePassed(call=call):
                 return sentences.decision_too_late_reply(call.deadline)
             case decisions.RepeatedVote(verb=verb, earlier_voter=by) if by != person:
                 return sentences.vote_shared_with_delegate_reply(by, verb)

@@ -153,11 +153,12 @@ def prepare_question(
     run: Run,
     call: Call,
     asked: person_question.AskPerson,
-    beside: int,
+    questions_in_same_plan: int,
 ) -> QuestionWithPlace:
     """Make a call wait for an answer, and return its question with the place for it.
 
-    `beside`: calls of the same plan that people are asked about. Raises RefusedError.
+    `questions_in_same_plan`: calls of the same plan that people are asked about. Raises
+    RefusedError.
     """
     if words := find_approval_request_words(asked.list_question_texts()):
         raise CallRefusedError(
@@ -170,7 +171,7 @@ def prepare_question(
         why = outputs.invalid_arguments_output([str(error)])
         raise CallRefusedError(why, "its arguments were not valid") from error
     with sources.store.read() as tx:
-        reached = limits.find_reached_asking_limit(tx, run, beside)
+        reached = limits.find_reached_asking_limit(tx, run, questions_in_same_plan)
     if reached:
         raise CallRefusedError(reached.output, reached.note, tell=True)
     place = _resolve_place(

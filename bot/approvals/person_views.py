@@ -76,14 +76,14 @@ class HomeViewBuilder:
                 )
 
     def _add_waiting_calls(
-        self, view: home_tab.HomeView, person: str, most: int
+        self, view: home_tab.HomeView, person: str, limit: int
     ) -> home_tab.HomeView:
         now = self.grants.clock.now()
         say, channel = self.decidable.list_decidable_calls(person, now), view.shows.channel
         found = [(call, run) for call, run in say.calls if channel in ("", run.channel)]
-        pages = -(-len(found) // most)
+        pages = -(-len(found) // limit)
         page = min(view.shows.page, max(0, pages - 1))
-        here = found[page * most : (page + 1) * most]
+        here = found[page * limit : (page + 1) * limit]
         with self.grants.store.read() as tx:
             waiting = tuple(
                 replace(
@@ -98,7 +98,7 @@ class HomeViewBuilder:
             pages=pages,
             waiting=waiting,
             questions=self._list_waiting_questions(person, now, channel) if page == 0 else (),
-            more_waiting=len(found) - page * most - len(here),
+            more_waiting=len(found) - page * limit - len(here),
             has_unlisted_calls=say.has_more,
             unsure_count=say.unknown_count,
         )
@@ -144,16 +144,16 @@ class HomeViewBuilder:
             has_warnings=call.does == Effect.DESTRUCTIVE or bool(call.note),
         )
 
-    def _add_requests(self, view: home_tab.HomeView, person: str, most: int) -> home_tab.HomeView:
+    def _add_requests(self, view: home_tab.HomeView, person: str, limit: int) -> home_tab.HomeView:
         team, now, page = self.authority.team, self.grants.clock.now(), view.shows.page
         with self.grants.store.read() as tx:
             late = request_lists.list_recent_requests(
-                tx, team, person, (page + 1) * most + 1, view.shows.channel
+                tx, team, person, (page + 1) * limit + 1, view.shows.channel
             )
-            here = late[page * most : (page + 1) * most]
+            here = late[page * limit : (page + 1) * limit]
             requests = tuple(self.lister.build_run_entry(tx, run, now) for run in here)
             noted = [each for run in here for each in _list_noted_absences(tx, run)]
-        more = len(late) > (page + 1) * most
+        more = len(late) > (page + 1) * limit
         away = tuple(filter_people_still_away(dict(noted), now))
         return replace(
             view, requests=requests, away_approvers=away, more_requests=more, pages=page + 1 + more

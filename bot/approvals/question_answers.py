@@ -183,7 +183,7 @@ def _too_late_sentence(
             if answer is None or answer.person == person:
                 return sentences.OWN_ANSWER_STANDS_REPLY
             return sentences.already_answered_reply(answer.person, answer.created_at)
-        case decisions.MissedDeadline(call=call) | decisions.EarlierDecision(call=call) if (
+        case decisions.DeadlinePassed(call=call) | decisions.EarlierDecision(call=call) if (
             call.status
             in (
                 CallStatus.EXPIRED,

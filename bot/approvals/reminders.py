@@ -163,7 +163,7 @@ class ReminderSender:
             notices.look_request_notice,
             person=alone.person,
             reason=alone.reason,
-            again=call.told_moments > 0,
+            is_reminder=call.told_moments > 0,
         )
         reminder = DueReminder(ReminderKind.LOOK, sentence, people)
         silent = SilentPeople(frozenset({alone.person}), gone)

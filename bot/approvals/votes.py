@@ -374,7 +374,7 @@ def _cast_vote(
         surface=delivery.surface,
         giver=admission.giver,
         passkey_id=signed.passkey.id if signed else "",
-        weigh=call_state.build_vote_counter(admission.gate),
+        count_votes=call_state.build_vote_counter(admission.gate),
         words=outputs,
         starts_at=start.find_next(delivery.received_at) if start else None,
     )

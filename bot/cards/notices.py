@@ -64,15 +64,15 @@ def look_request_notice(
     person: str,
     reason: str,
     *,
-    again: bool = False,
+    is_reminder: bool = False,
 ) -> str:
     """Return the notice that asks people to look at what `person` ran without approval.
 
-    `who`: mrkdwn of their names; `again`: they were asked before.
+    `who`: mrkdwn of their names; `is_reminder`: they were asked before.
     """
     what, by = slack_text.join_effects(effects), slack_text.user_mention(person)
     why = slack_text.sanitise_for_mrkdwn(reason)
-    still = "nobody has looked yet at what" if again else "please look at what"
+    still = "nobody has looked yet at what" if is_reminder else "please look at what"
     return f"🚨 {who}: {still} {by} ran without approval (“{why}”): {what}. Say so on its card."
 
 

@@ -344,9 +344,9 @@ WAITS_FOR_ANSWER = "💬 Runs once the question beside it is answered, too"
 SEVERAL = "Several questions wait in this thread. Please answer by the buttons under each."
 
 
-def answer_too_long_reply(most: int) -> str:
-    """Return the reply to an answer in words that has more than `most` characters."""
-    return f"That is too long for an answer: {most:,} characters at most. Please say it in fewer."
+def answer_too_long_reply(limit: int) -> str:
+    """Return the reply to an answer in words that has more than `limit` characters."""
+    return f"That is too long for an answer: {limit:,} characters at most. Please say it in fewer."
 
 
 def join_mentions(users: Iterable[str], groups: Iterable[str]) -> str:

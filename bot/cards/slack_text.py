@@ -142,10 +142,10 @@ def channel_mention(channel: str) -> str:
     return f"<#{channel}>" if CHANNEL.fullmatch(channel) else "a channel"
 
 
-def join_mentions(ids: Sequence[str], most: int = 1_000) -> str:
-    """Return the mentions of people and channels for mrkdwn, the first `most`; "" for none."""
+def join_mentions(ids: Sequence[str], limit: int = 1_000) -> str:
+    """Return the mentions of people and channels for mrkdwn, the first `limit`; "" for none."""
     found = [channel_mention(each) if each[0] in "CG" else user_mention(each) for each in ids]
-    found[most:] = [f"{len(found) - most} more"] if len(found) > most else []
+    found[limit:] = [f"{len(found) - limit} more"] if len(found) > limit else []
     return ", ".join(found)
 
 

@@ -37,19 +37,19 @@ class CheckResult:
         return f"{line}. {self.remedy}" if self.remedy else line
 
 
-def build_ok_result(about: str, text: str) -> CheckResult:
+def build_ok_result(subject: str, text: str) -> CheckResult:
     """Return a check's result that says all is well."""
-    return CheckResult(CheckLevel.OK, about, text)
+    return CheckResult(CheckLevel.OK, subject, text)
 
 
-def build_warning_result(about: str, text: str, remedy: str = "") -> CheckResult:
+def build_warning_result(subject: str, text: str, remedy: str = "") -> CheckResult:
     """Return a check's result that somebody should look at, though the bot works."""
-    return CheckResult(CheckLevel.WARN, about, text, remedy)
+    return CheckResult(CheckLevel.WARN, subject, text, remedy)
 
 
-def build_failure_result(about: str, text: str, remedy: str = "") -> CheckResult:
+def build_failure_result(subject: str, text: str, remedy: str = "") -> CheckResult:
     """Return a check's result with which Countersign would not work."""
-    return CheckResult(CheckLevel.FAIL, about, text, remedy)
+    return CheckResult(CheckLevel.FAIL, subject, text, remedy)
 
 
 def print_checks(checks: Iterable[CheckResult], say: Callable[[str], None]) -> int:

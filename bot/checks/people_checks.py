@@ -96,13 +96,13 @@ def check_names_used_in_policy(
 
 
 def _run_lookup_check(
-    about: str, make: Callable[..., Iterator[check.CheckResult]], *of: Any
+    subject: str, make: Callable[..., Iterator[check.CheckResult]], *of: Any
 ) -> Iterator[check.CheckResult]:
-    """Yield the results of a check of `about`, or a failure if Slack cannot be asked."""
+    """Yield the results of a check of `subject`, or a failure if Slack cannot be asked."""
     try:
-        yield from make(about, *of)
+        yield from make(subject, *of)
     except LookupFailedError as error:
-        yield check.build_failure_result(about, f"Slack cannot be asked ({error})", check.FIRST)
+        yield check.build_failure_result(subject, f"Slack cannot be asked ({error})", check.FIRST)
 
 
 def _list_gate_approvers(ask: Ask) -> Iterator[Approvers]:
@@ -129,16 +129,16 @@ def _list_requester_ids(policy: Policy) -> set[str]:
 
 
 def _check_requester_exists(
-    about: str, user: str, directory: SlackDirectory
+    subject: str, user: str, directory: SlackDirectory
 ) -> Iterator[check.CheckResult]:
     """Yield a failure if a person whom rules name as requester only does not exist."""
     if directory.find_person(user) is None:
         text = "there is no such person, so the rules that name them are about nobody"
-        yield check.build_failure_result(about, text, "Correct the id in the policy")
+        yield check.build_failure_result(subject, text, "Correct the id in the policy")
 
 
 def _check_managers(
-    about: str, field: str, known: list[str], directory: SlackDirectory
+    subject: str, field: str, known: list[str], directory: SlackDirectory
 ) -> Iterator[check.CheckResult]:
     """Yield whether the profile field names the managers of a few people who asked lately."""
     having = sum(bool(directory.find_owners(MANAGER, field, user)) for user in known)
@@ -146,13 +146,13 @@ def _check_managers(
         text = (
             f"nobody of {len(known)} who asked lately has a person in the profile field {field!r}"
         )
-        yield check.build_failure_result(about, text, "Correct the field, or fill in profiles")
+        yield check.build_failure_result(subject, text, "Correct the field, or fill in profiles")
     else:
-        yield check.build_ok_result(about, f"{having} of {len(known)} who asked lately have one")
+        yield check.build_ok_result(subject, f"{having} of {len(known)} who asked lately have one")
 
 
 def _check_handle_is_unique(
-    about: str, handle: str, directory: SlackDirectory
+    subject: str, handle: str, directory: SlackDirectory
 ) -> Iterator[check.CheckResult]:
     """Yield a failure unless exactly one person has the handle that a condition names.
 
@@ -160,27 +160,27 @@ def _check_handle_is_unique(
     """
     if list(directory.find_people_by_name(handle).values()).count(handle) != 1:
         text = "nobody has that handle, so the rules that name it can never be told"
-        yield check.build_failure_result(about, text, "Correct the handle in the policy")
+        yield check.build_failure_result(subject, text, "Correct the handle in the policy")
 
 
 def _check_condition_group(
-    about: str, handle: str, directory: SlackDirectory
+    subject: str, handle: str, directory: SlackDirectory
 ) -> Iterator[check.CheckResult]:
     """Yield a check that a group exists and has members; for groups that do not approve."""
     group = directory.find_group(handle)
     if group is None:
         text = "there is no such user group, so the rules that name it can never be told"
-        yield check.build_failure_result(about, text, "Correct the handle in the policy")
+        yield check.build_failure_result(subject, text, "Correct the handle in the policy")
     elif not group.members:
         yield check.build_warning_result(
-            about, "is empty", "Put people into it, or take it out of the policy"
+            subject, "is empty", "Put people into it, or take it out of the policy"
         )
     else:
-        yield check.build_ok_result(about, f"{len(group.members)} members")
+        yield check.build_ok_result(subject, f"{len(group.members)} members")
 
 
 def _check_channel_exists(
-    about: str, name: str, directory: SlackDirectory
+    subject: str, name: str, directory: SlackDirectory
 ) -> Iterator[check.CheckResult]:
     """Yield a failure if a channel of a rule does not exist, or is private without the bot."""
     if directory.find_channel_id(name) is None:
@@ -189,7 +189,7 @@ def _check_channel_exists(
             " so what the policy says of it never holds"
         )
         yield check.build_failure_result(
-            about, text, "Invite the bot, or correct the name in the policy"
+            subject, text, "Invite the bot, or correct the name in the policy"
         )
 
 
@@ -227,30 +227,30 @@ class _ApproverChecks:
         self._team = team
         self._authority = Authority(directory, team)
 
-    def check_approver(self, about: str, user: str) -> Iterator[check.CheckResult]:
+    def check_approver(self, subject: str, user: str) -> Iterator[check.CheckResult]:
         """Yield the check of one approver by Slack user id."""
         person = self._directory.find_person(user)
         if person is None or not is_colleague(person, self._team):
             why = describe_why_cannot_decide(person, self._team)
-            yield check.build_failure_result(about, why, "Name somebody else in the policy")
+            yield check.build_failure_result(subject, why, "Name somebody else in the policy")
         else:
-            yield check.build_ok_result(about, f"{person.name} may decide")
+            yield check.build_ok_result(subject, f"{person.name} may decide")
 
-    def check_approver_group(self, about: str, handle: str) -> Iterator[check.CheckResult]:
+    def check_approver_group(self, subject: str, handle: str) -> Iterator[check.CheckResult]:
         """Yield the check of one user group by handle."""
         group = self._directory.find_group(handle)
         members = group.members if group else frozenset[str]()
         able = self._authority.list_first_colleagues(members, len(members))
         if group is None:
             text = "there is no such user group"
-            yield check.build_failure_result(about, text, "Correct the handle in the policy")
+            yield check.build_failure_result(subject, text, "Correct the handle in the policy")
         elif not able:
             text = "none of its members may decide" if members else "is empty"
             remedy = "Put active, full members of this workspace into it"
-            yield check.build_failure_result(about, text, remedy)
+            yield check.build_failure_result(subject, text, remedy)
         else:
             text = f"{len(able)} of {len(members)} members may decide"
-            yield check.build_ok_result(about, text)
+            yield check.build_ok_result(subject, text)
 
     def check_rule_approvers(self, ask: Ask, asked: Counter[str]) -> Iterator[check.CheckResult]:
         """Yield checks of all approvers of a rule together: whether they are too few or too many.

@@ -36,13 +36,15 @@ class LoadedEntryPoint:
         return self.source == OURS
 
 
-def load_entry_points(group: str, own: Iterable[tuple[str, str]] = ()) -> list[LoadedEntryPoint]:
-    """Load the entry points of a group: the bot's `own` first, then the others by name.
+def load_entry_points(
+    group: str, bot_entries: Iterable[tuple[str, str]] = ()
+) -> list[LoadedEntryPoint]:
+    """Load the entry points of a group: the bot's `bot_entries` first, then the others by name.
 
-    `own`: name and "module:attribute", as a package would declare them; written in code so that a
-    checkout that was never installed has them as well. Raises EntryPointError.
+    `bot_entries`: name and "module:attribute", as a package would declare them; written in code so
+    that a checkout that was never installed has them as well. Raises EntryPointError.
     """
-    ours = [EntryPoint(name, value, group) for name, value in own]
+    ours = [EntryPoint(name, value, group) for name, value in bot_entries]
     declared = _list_declared_entry_points(tuple(sys.path)).select(group=group)
     theirs = sorted(declared, key=lambda each: (each.name, each.value))
     found: dict[str, LoadedEntryPoint] = {}

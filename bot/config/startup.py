@@ -19,7 +19,7 @@ from bot.config.connection_settings import Transport
 from bot.config.settings import Settings, SettingsError
 from bot.monitoring.spans import Incident, Tracer
 from bot.policy.approver_lists import MOST_IN_FILE
-from bot.policy.evaluation import CurrentPolicy, Policy, PolicyError, list_named_files, parse
+from bot.policy.evaluation import CurrentPolicy, Policy, PolicyError, list_owner_file_names, parse
 from bot.toml_file import unreadable_file_sentence
 from bot.tools import Registry
 from storage import trail
@@ -89,7 +89,7 @@ def read_named_files(path: Path, text: str) -> dict[str, str]:
     What cannot be read is left out, which the policy refuses.
     """
     found = {}
-    for name in list_named_files(text, str(path)):
+    for name in list_owner_file_names(text, str(path)):
         beside = path.parent / name
         with suppress(OSError, UnicodeDecodeError), beside.open(encoding="utf-8-sig") as file:
             found[name] = file.read(MOST_IN_FILE + 1)

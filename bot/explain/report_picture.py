@@ -159,9 +159,9 @@ def _list_seconds(times: Iterable[timedelta | None]) -> list[float]:
     return [each.total_seconds() for each in times if each is not None]
 
 
-def _set_time_axis(axes: Axes, least: float, most: float) -> None:
+def _set_time_axis(axes: Axes, least: float, longest: float) -> None:
     """Set a logarithmic time axis with ticks at familiar times, such as 1 min and 1 h."""
-    low, high = (1 if least > 1.5 else 0.1), max(most * 1.5, 15)
+    low, high = (1 if least > 1.5 else 0.1), max(longest * 1.5, 15)
     times = _TIMES if high / low > _ROOM else _TIMES | _BETWEEN
     ticks = {at: told for at, told in sorted(times.items()) if low <= at <= high}
     axes.set_xscale("log")

@@ -213,8 +213,8 @@ def _list_unused_rules(policy: Policy, given: Iterable[tuple[str, str]]) -> Iter
 # The report as sentences and tables: for a terminal, a message, and Home.
 
 
-def list_findings(found: RuleReport, words: MentionStyle, most: int = 0) -> Iterator[str]:
-    """Yield what the report says, a sentence each; at most `most` of a kind (0: all)."""
+def list_findings(found: RuleReport, words: MentionStyle, limit: int = 0) -> Iterator[str]:
+    """Yield what the report says, a sentence each; at most `limit` of a kind (0: all)."""
     approvals, alone = (sum(x.approvals for x in found.rules), sum(x.alone for x in found.rules))
     hasty = sum(each.hasty for each in found.rules)
     if approvals:
@@ -227,11 +227,13 @@ def list_findings(found: RuleReport, words: MentionStyle, most: int = 0) -> Iter
         hour = max(range(24), key=found.hours.__getitem__)
         yield f"Most votes come between {hour:02}:00 and {hour + 1:02}:00 ({found.zone})."
     approved = [each for each in found.rules if each.is_always_approved]
-    for each in approved[: most or None]:
+    for each in approved[: limit or None]:
         yield _always_approved_sentence(each, words)
     if found.unused:
-        names = ", ".join(words.quote_text(each) for each in found.unused[: most or None])
-        more = f" and {len(found.unused) - most} more" if most and most < len(found.unused) else ""
+        names = ", ".join(words.quote_text(each) for each in found.unused[: limit or None])
+        more = (
+            f" and {len(found.unused) - limit} more" if limit and limit < len(found.unused) else ""
+        )
         yield f"Rules that applied to nothing: {names}{more}."
 
 

@@ -287,7 +287,7 @@ class ApiKeyMiddleware:
         return body
 
 
-async def read_request_body(receive: Receive, most: int = MOST) -> bytes:
+async def read_request_body(receive: Receive, max_bytes: int = MOST) -> bytes:
     """Return the whole body; raises ProblemError if it is too long, too slow or cut off."""
     found = bytearray()
     try:
@@ -297,8 +297,8 @@ async def read_request_body(receive: Receive, most: int = MOST) -> bytes:
                 if message["type"] != "http.request":
                     raise ProblemError(HTTPStatus.BAD_REQUEST, "The body ended too early.")
                 found += message.get("body", b"")
-                if len(found) > most:
-                    raise _build_too_long_problem(most)
+                if len(found) > max_bytes:
+                    raise _build_too_long_problem(max_bytes)
                 if not message.get("more_body", False):
                     return bytes(found)
     except TimeoutError:
@@ -307,10 +307,10 @@ async def read_request_body(receive: Receive, most: int = MOST) -> bytes:
         ) from None
 
 
-def _build_too_long_problem(most: int = MOST) -> ProblemError:
+def _build_too_long_problem(max_bytes: int = MOST) -> ProblemError:
     return ProblemError(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-        f"A body may have at most {most:,} bytes.",
+        f"A body may have at most {max_bytes:,} bytes.",
         about="limits",
     )
 

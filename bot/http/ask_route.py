@@ -223,9 +223,9 @@ class ProgramRequestService:
         key: ProgramApiKey,
         after: str,
         statuses: Collection[RequestStatus],
-        most: int,
+        limit: int,
     ) -> api_bodies.RequestsShown:
-        """Return at most `most` requests of this key, newest first, that have one of `statuses`.
+        """Return at most `limit` requests of this key, newest first, that have one of `statuses`.
 
         Empty `statuses` mean any. With `after`, the page begins behind the request of that id. If
         few have these statuses, a page may hold fewer, or none, and a next page may follow all the
@@ -250,7 +250,7 @@ class ProgramRequestService:
             shown = api_bodies.build_request_shown(stands) if stands else None
             if shown and (not statuses or shown.status in statuses):
                 found.append(shown)
-            if len(found) == most:
+            if len(found) == limit:
                 is_last = number == len(looked) < MOST_LOOKED
                 return api_bodies.RequestsShown(requests=found, next=None if is_last else last)
         more = len(looked) == MOST_LOOKED and last

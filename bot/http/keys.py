@@ -128,9 +128,9 @@ class KeyManager:
             raise _build_unknown_key_problem(name)
         service, per_hour = old.is_service, old.per_hour
         same = KeySpec(name, old.person, list(old.tool_patterns), service, per_hour, old.webhook)
-        return self._store_new_key(same, beside=True)
+        return self._store_new_key(same, keep_current=True)
 
-    def _store_new_key(self, wanted: KeySpec, *, beside: bool = False) -> CreatedKey:
+    def _store_new_key(self, wanted: KeySpec, *, keep_current: bool = False) -> CreatedKey:
         host, text = self._host, generate_api_key()
         row = programs.ProgramApiKey(
             id=text.id,
@@ -145,7 +145,7 @@ class KeyManager:
             made_at=host.clock.now(),
         )
         with host.store.write() as tx:
-            is_made = programs.store_api_key(tx, row, self._by, beside=beside)
+            is_made = programs.store_api_key(tx, row, self._by, keep_current=keep_current)
         if not is_made:
             why = (
                 f"there is already a key with that name; `countersign key revoke {wanted.name}` "

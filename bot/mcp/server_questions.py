@@ -325,11 +325,11 @@ class RunningServerCall:
                 except _NoAnswerError as ended:
                     return ended.result
 
-    async def _collect_answers(self, wanted: ElicitRequestParams) -> Content:
-        if not isinstance(wanted, ElicitRequestFormParams):
+    async def _collect_answers(self, fields: ElicitRequestParams) -> Content:
+        if not isinstance(fields, ElicitRequestFormParams):
             raise UnaskableQuestionError("it wants somebody to open an address")
         found: Content = {}
-        elicited = Elicitation(wanted.message, wanted.requested_schema)
+        elicited = Elicitation(fields.message, fields.requested_schema)
         for number, (asked, part) in enumerate(elicited.build_questions()):
             again = asked
             for _ in range(MOST_TRIES):

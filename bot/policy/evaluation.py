@@ -14,22 +14,14 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from bot.policy import gates, policy_file
-from bot.policy.approver_lists import (
-    FILE_NAME,
-    MANAGER,
-    OwnerResolver,
-    OwnerTables,
-    list_fields_with_owners,
-    replace_names_in_policy,
-)
+from bot.policy import approver_lists, gates, policy_file
 from bot.policy.business_hours import PolicyCalendar
 from bot.policy.condition_values import Facts, NeededLookups
 from bot.policy.gates import Allow, Approvers, Ask, Deny, GateAddOn, tighten_gate
 from bot.policy.rules import (
     Rule,
     RuleBuilder,
-    RuleTrial,
+    RuleMatchResult,
     Toolbox,
     collect_needed_lookups,
     list_tool_mismatches,
@@ -58,7 +50,7 @@ class Judgement:
     """The gate of a call, with the result of every rule that was tried."""
 
     gate: Allow | Deny | Ask
-    tried: tuple[RuleTrial, ...]
+    tried: tuple[RuleMatchResult, ...]
     notes: tuple[str, ...] = ()  # whom the arguments name to decide
 
 
@@ -77,7 +69,7 @@ class Policy(BaseModel):
     templates: tuple[policy_file.RequestTemplate, ...] = ()
     # where requests are worked on though people of another company read along; id or #name
     shared_channels: tuple[str, ...] = ()
-    owners: OwnerTables = {}
+    owners: approver_lists.OwnerTables = {}
     # field -> the function that finds further owners; MANAGER -> the field of Slack's profile
     owner_functions: Mapping[str, str] = {}
     calendar: PolicyCalendar | None = None  # None where no condition asks for it
@@ -122,14 +114,16 @@ class Policy(BaseModel):
         if facts.tool == gates.ADD_PASSKEY:
             return Judgement(self._build_passkey_gate(facts), ())
         known, facts = facts.effect in policy_file.EFFECTS, self._add_time_facts(facts)
-        owners = OwnerResolver(self.owners, self.owner_functions, facts.args, facts.owners)
-        tried: list[RuleTrial] = []
+        owners = approver_lists.OwnerResolver(
+            self.owners, self.owner_functions, facts.args, facts.owners
+        )
+        tried: list[RuleMatchResult] = []
         found: Allow | Ask | None = None
         additions: list[tuple[GateAddOn, bool]] = []  # with whether it is known to apply
         doubtful = not known
         for rule in self.rules:
             fits, why = rule.match_call(facts, facts.effect if known else "destructive")
-            tried.append(RuleTrial(rule.name, fits, why, isinstance(rule.gate, GateAddOn)))
+            tried.append(RuleMatchResult(rule.name, fits, why, isinstance(rule.gate, GateAddOn)))
             if fits is False:
                 continue
             if isinstance(rule.gate, Deny):
@@ -164,7 +158,9 @@ class Policy(BaseModel):
         effect = facts.effect if facts.effect in policy_file.EFFECTS else "destructive"
         facts = self._add_time_facts(facts)
         found = [(rule.gate, rule.match_call(facts, effect)[0]) for rule in self.rules]
-        owners = OwnerResolver(self.owners, self.owner_functions, facts.args, facts.owners)
+        owners = approver_lists.OwnerResolver(
+            self.owners, self.owner_functions, facts.args, facts.owners
+        )
         adding = [
             (owners.replace_owners_in_gate(gate), bool(fits))
             for gate, fits in found
@@ -223,7 +219,9 @@ class Policy(BaseModel):
             for rule in self.rules
             if rule.can_match(tool, effect if effect in policy_file.EFFECTS else None, risk)
         ]
-        fields = {field for rule in about for field in list_fields_with_owners(rule.gate)}
+        fields = {
+            field for rule in about for field in approver_lists.list_fields_with_owners(rule.gate)
+        }
         owners = frozenset(fields & self.owner_functions.keys())
         return replace(collect_needed_lookups(about), owners=owners)
 
@@ -253,7 +251,7 @@ class Policy(BaseModel):
         Last come the results of rules with verdict "add", applied to their own gate, else to the
         first. The owner of an argument is there whoever owns any of its values.
         """
-        owners = OwnerResolver(self.owners, self.owner_functions, None)
+        owners = approver_lists.OwnerResolver(self.owners, self.owner_functions, None)
         gates = [owners.replace_owners_in_gate(rule.gate) for rule in self.rules]
         asks = [gate for gate in gates if isinstance(gate, Ask)]
         asks += [self.default] if self.default else []
@@ -336,7 +334,7 @@ def load_policy_content(text: str, source: str, problems: FileProblems) -> dict[
     Raises ValueError for what is neither.
     """
     written = parse_strict_json(text) if source.endswith(".json") else tomllib.loads(text)
-    return replace_names_in_policy(written, problems)
+    return approver_lists.replace_names_in_policy(written, problems)
 
 
 def parse(
@@ -345,8 +343,8 @@ def parse(
     """Parse and check the policy in `text`; error messages call it `source`.
 
     The text is TOML, or JSON with the same keys if `source` ends in .json. `files` has the texts of
-    the files that it names (see `list_named_files`). Raises PolicyError with everything that is
-    wrong.
+    the files that it names (see `list_owner_file_names`). Raises PolicyError with everything that
+    is wrong.
     """
     is_json = source.endswith(".json")
     problems = FileProblems(source, "" if is_json else text)  # of JSON no lines are told
@@ -373,14 +371,20 @@ def parse(
     return policy
 
 
-def list_named_files(text: str, source: str) -> list[str]:
-    """Return the names of the files that a policy is read with; [] where it cannot be parsed."""
+def list_owner_file_names(text: str, source: str) -> list[str]:
+    """Return the names of the owners' files that a policy names; [] where it cannot be parsed."""
     try:
         written = parse_strict_json(text) if source.endswith(".json") else tomllib.loads(text)
         names = [each.get("file") for each in written["owners"].values()]
     except (AttributeError, LookupError, RecursionError, TypeError, ValueError):  # see `parse`
         return []
-    return sorted({each for each in names if isinstance(each, str) and FILE_NAME.fullmatch(each)})
+    return sorted(
+        {
+            each
+            for each in names
+            if isinstance(each, str) and approver_lists.FILE_NAME.fullmatch(each)
+        }
+    )
 
 
 def _build_policy(
@@ -389,7 +393,7 @@ def _build_policy(
     assembly = RuleBuilder(written, problems)
     rules = assembly.build_rules()
     functions = {field: each.function for field, each in written.owners.items() if each.function}
-    manager = {MANAGER: written.manager.field} if written.manager else {}
+    manager = {approver_lists.MANAGER: written.manager.field} if written.manager else {}
     lines = tuple(
         {key: problems.get_line(("rule", index, key)) for key in ("tool", "when")}
         for index in range(len(rules))

@@ -39,7 +39,7 @@ def parse_cached_condition(source: str) -> Condition:
 
 
 @dataclass(frozen=True, slots=True)
-class RuleTrial:
+class RuleMatchResult:
     """The result of one rule tried on a call."""
 
     rule: str

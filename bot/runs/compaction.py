@@ -314,9 +314,9 @@ def cut_transcript(
     transcript: transcripts.Transcript,
     base: transcripts.Compaction | None,
     on_record: frozenset[str],
-    most: int,
+    max_size: int,
 ) -> TranscriptCut | None:
-    """Cut a transcript so that at most `most` characters stay, if possible; None if nothing can go.
+    """Cut a transcript so that at most `max_size` characters stay; None if nothing can go.
 
     `base`: the compaction that replaces an older part already; `on_record`: the model's ids of the
     calls that stay word for word.
@@ -325,7 +325,7 @@ def cut_transcript(
     blocks = list(_split_into_blocks(transcript, begin, on_record))
     kept_before = base.kept_seqs if base else frozenset()
     found = _find_cut_index(
-        transcript, begin, blocks, most - _count_characters_of_items(transcript, kept_before)
+        transcript, begin, blocks, max_size - _count_characters_of_items(transcript, kept_before)
     )
     if found is None:
         return None

@@ -75,7 +75,7 @@ class CallOutcomeStore:
             return runner.ToolFailure(f"{why} {error}")
         return call_gates.ReapprovalRequest(gate, seen, why, "worker")
 
-    def ask_people_again(
+    def return_call_to_pending(
         self, tx: Transaction, run: Run, call: Call, request: call_gates.ReapprovalRequest
     ) -> bool:
         """Put a call back to PENDING as a new revision, and take it off its card.
@@ -86,7 +86,7 @@ class CallOutcomeStore:
         digest = call_state.compute_next_revision_digest(
             tx, self.key, run, call, self.tools, gate=gate, expects=seen.expects
         )
-        is_asked = bool(digest) and decisions.ask_people_again(
+        is_asked = bool(digest) and decisions.return_call_to_pending(
             tx,
             call,
             at=now,
@@ -272,11 +272,11 @@ class CallOutcomeStore:
             case runner.ToolSuccess(output=text, summary=summary):
                 end(C.SUCCEEDED, outputs.succeeded_output(ran, text), summary)
             case call_gates.ReapprovalRequest() as renewal:
-                if not going_on or not self.ask_people_again(tx, run, call, renewal):
+                if not going_on or not self.return_call_to_pending(tx, run, call, renewal):
                     output = outputs.cannot_ask_again_output(renewal.reason, ran)
                     end(C.FAILED, output, renewal.reason)
             case runner.ToolFailure(message, certain=False):
-                call_history.insert_possible_effect(tx, call, now)
+                call_history.record_possible_effect(tx, call, now)
                 end(C.FAILED, outputs.failed_midway_output(message, ran), message)
             case runner.ToolFailure(message):
                 end(C.FAILED, outputs.failed_output(message, ran), message)

@@ -187,7 +187,7 @@ class CallExecutor:
                 case Ask() if not (enough and self._use_grant_if_any(tx, call, gate, now)):
                     by_grant = call_gates.build_invalid_grant_reapproval
                     build = by_grant if call.grant_id else call_gates.build_policy_change_reapproval
-                    self.outcomes.ask_people_again(tx, run, call, build(call, gate))
+                    self.outcomes.return_call_to_pending(tx, run, call, build(call, gate))
                     return False
             more: dict[str, Any] = {"draws": False, "data": {"digest": call.digest}}
             if tool.action:
@@ -208,7 +208,7 @@ class CallExecutor:
             return True
         with self.sources.store.write() as tx:
             runs.get_run_with_fence(tx, run.id, run.fence)
-            return self.outcomes.ask_people_again(tx, run, call, again)
+            return self.outcomes.return_call_to_pending(tx, run, call, again)
 
     def _use_grant_if_any(self, tx: Transaction, call: Call, gate: Ask, now: datetime) -> bool:
         """Use the call's grant once, if it has one; return False if the grant does not hold."""

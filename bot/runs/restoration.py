@@ -147,7 +147,9 @@ class RestoredRecordSettler:
         tool = self.tools.find_tool_of_call(call)
         match call.status:
             case C.PENDING | C.APPROVED if isinstance(gate, Ask) and tool is not None:
-                self.outcomes.ask_people_again(tx, run, call, build_reapproval(call, gate, WHY))
+                self.outcomes.return_call_to_pending(
+                    tx, run, call, build_reapproval(call, gate, WHY)
+                )
             case C.PENDING | C.APPROVED:
                 output = outputs.invalidated_output(WHY)
                 moves.change_call_status(
@@ -175,6 +177,6 @@ class RestoredRecordSettler:
         digest = compute_next_revision_digest(tx, self.key, run, call, self.tools)
         if not digest or unknown is None or unknown.deadline is None:
             return
-        decisions.ask_people_again(
+        decisions.return_call_to_pending(
             tx, unknown, at=now, actor="system", why=WHY, deadline=now + wait, digest=digest
         )

@@ -37,16 +37,18 @@ C, R = CallStatus, RunStatus
 class ModelTurnResult:
     """The result of one model turn, and whether calls waited when it was asked."""
 
-    def __init__(self, result: Reply | Proposal, taken: frozenset[str], *, beside: bool) -> None:
-        """`taken` are call ids in the transcript; `beside`: calls of the run wait for people.
+    def __init__(
+        self, result: Reply | Proposal, taken: frozenset[str], *, has_waiting_calls: bool
+    ) -> None:
+        """`taken`: call ids in the transcript; `has_waiting_calls`: whether calls wait for people.
 
         `replaced`: outputs for the model's calls that take back what waits; empty if it made none.
         """
         self.result = result
         self.taken = taken
-        self.beside = beside
+        self.beside = has_waiting_calls
         self.replaced: list[dict[str, Any]] = []
-        if beside and isinstance(result, Proposal):
+        if has_waiting_calls and isinstance(result, Proposal):
             self.replaced = remove_plan_replacement_calls(result, taken)
 
 
@@ -102,7 +104,9 @@ class ModelTurnTaker:
         try:
             with self._signals.tracer.start_span(WorkKind.TURN):
                 result = self._threads.take_turn(run, before, asked, answer)
-            said = ModelTurnResult(result, before.proposed_call_ids, beside=bool(waiting))
+            said = ModelTurnResult(
+                result, before.proposed_call_ids, has_waiting_calls=bool(waiting)
+            )
             return retry_until_stored(
                 lambda: self._store_model_answer(run, said, answer),
                 self._signals.stopping,

@@ -108,7 +108,7 @@ class FileFetcher:
         plain = port is None and parts.username is None
         return parts.scheme == "https" and host in HOSTS and plain
 
-    def _download_once(self, url: str, most: int, until: float) -> FetchedFile:
+    def _download_once(self, url: str, max_bytes: int, until: float) -> FetchedFile:
         if self._opener is None:  # it reads certificates and proxies
             self._opener = build_opener(_NoRedirectHandler)
         request = Request(url, headers={"Authorization": f"Bearer {self._token}"})  # noqa: S310 - https, or the host that the operator named
@@ -116,17 +116,17 @@ class FileFetcher:
         with self._opener.open(request, timeout=patience) as answer:
             if answer.status != HTTPStatus.OK:
                 raise URLError(f"status {answer.status}")
-            data = self._read_body(answer, most, until)
+            data = self._read_body(answer, max_bytes, until)
             return FetchedFile(data, answer.headers.get_content_type() == "text/html")
 
-    def _read_body(self, answer: Any, most: int, until: float) -> bytes:
-        """Return the whole body of an answer; raise NotFetchedError if it exceeds `most` bytes."""
+    def _read_body(self, answer: Any, max_bytes: int, until: float) -> bytes:
+        """Return the whole body of an answer; NotFetchedError if it has more than `max_bytes`."""
         found = bytearray()
         while chunk := answer.read1(_SOME):
             found += chunk
-            if len(found) > most:
-                reason = file_items.too_large_note(most + 1)
-                raise NotFetchedError(f"more than {most} bytes", reason)
+            if len(found) > max_bytes:
+                reason = file_items.too_large_note(max_bytes + 1)
+                raise NotFetchedError(f"more than {max_bytes} bytes", reason)
             if time.monotonic() >= until or self._stopping.is_set():
                 raise TimeoutError("it took too long")
         if answer.length:  # the line broke
@@ -187,19 +187,23 @@ class FileReader:
         log.warning("the file %s was not read: %s", file.get("id"), problem)
         return build_unread_result(file, why)
 
-    def _download_file(self, told: SlackFile, until: float) -> FileReadResult:
-        if why := _find_skip_reason(told):
-            return build_unread_result(told, why)
-        got = self._fetcher.fetch(str(told.get("url_private") or ""), file_items.MOST_BYTES, until)
-        is_page = told.get("mimetype") == "text/html" or told.get("filetype") == "html"
-        if got.is_web_page and not (is_page and len(got.data) == _get_file_size(told)):
+    def _download_file(self, metadata: SlackFile, until: float) -> FileReadResult:
+        if why := _find_skip_reason(metadata):
+            return build_unread_result(metadata, why)
+        got = self._fetcher.fetch(
+            str(metadata.get("url_private") or ""), file_items.MOST_BYTES, until
+        )
+        is_page = metadata.get("mimetype") == "text/html" or metadata.get("filetype") == "html"
+        if got.is_web_page and not (is_page and len(got.data) == _get_file_size(metadata)):
             raise NotFetchedError("a page came instead of it", file_items.NOT_ALLOWED)
-        is_text = str(told.get("mimetype") or "").startswith("text/")
+        is_text = str(metadata.get("mimetype") or "").startswith("text/")
         content = file_items.recognise_content(got.data, said_to_be_text=is_text)
         if content is None:
             why = file_items.UNREADABLE if got.data else file_items.EMPTY
-            return build_unread_result(told, why)
-        return FileReadResult(str(told.get("id") or ""), format_file_name(told), got.data, content)
+            return build_unread_result(metadata, why)
+        return FileReadResult(
+            str(metadata.get("id") or ""), format_file_name(metadata), got.data, content
+        )
 
 
 def build_unread_result(file: SlackFile, why: str) -> FileReadResult:
@@ -213,12 +217,12 @@ def format_file_name(file: SlackFile) -> str:
     return show_hidden_characters(name)[: file_items.LONGEST_NAME] or file_items.UNNAMED
 
 
-def _find_skip_reason(told: SlackFile) -> str:
+def _find_skip_reason(metadata: SlackFile) -> str:
     """Return the reason not to download a file; "" if it is to be downloaded."""
-    mode, size = str(told.get("mode") or ""), _get_file_size(told)
+    mode, size = str(metadata.get("mode") or ""), _get_file_size(metadata)
     if mode in _GONE:
         return file_items.HIDDEN
-    if told.get("is_external") or mode == "external":
+    if metadata.get("is_external") or mode == "external":
         return file_items.ELSEWHERE
     if mode not in _OURS:
         return file_items.OWN_DOCUMENT
@@ -227,6 +231,6 @@ def _find_skip_reason(told: SlackFile) -> str:
     return ""
 
 
-def _get_file_size(told: SlackFile) -> int:
-    size = told.get("size")
+def _get_file_size(metadata: SlackFile) -> int:
+    size = metadata.get("size")
     return size if isinstance(size, int) else 0

@@ -171,11 +171,12 @@ def counts_against_channel_rate_limit(row: Message) -> bool:
     return not row.ts and row.status is not MessageStatus.CLOSING and row.kind not in UNCOUNTED
 
 
-def order_due_messages(rows: Sequence[Message], carded: Collection[str]) -> list[Message]:
+def order_due_messages(rows: Sequence[Message], runs_with_card: Collection[str]) -> list[Message]:
     """Return a channel's due messages in the order in which to send them when there is a queue.
 
-    First updates and what Slack does not count, then messages of requests in `carded`, which have
-    their card already, then the rest in order. Within one request the order of posts is kept.
+    First updates and what Slack does not count, then messages of requests in `runs_with_card`,
+    which have their card already, then the rest in order. Within one request the order of posts is
+    kept.
     """
     first: list[Message] = []
     ahead: list[Message] = []
@@ -184,7 +185,11 @@ def order_due_messages(rows: Sequence[Message], carded: Collection[str]) -> list
     for row in rows:
         if not counts_against_channel_rate_limit(row):
             first.append(row)
-        elif row.run_id in carded and row.run_id not in held and row.kind is not MessageKind.CARD:
+        elif (
+            row.run_id in runs_with_card
+            and row.run_id not in held
+            and row.kind is not MessageKind.CARD
+        ):
             ahead.append(row)
         else:
             rest.append(row)

@@ -393,5 +393,5 @@ def _build_bounded_item(
     return make(shown, left_out=left_out + len(lines) - len(shown) + cut)
 
 
-def _truncate_text(text: str, most: int) -> str:
-    return text if len(text) <= most else text[:most] + CUT
+def _truncate_text(text: str, max_characters: int) -> str:
+    return text if len(text) <= max_characters else text[:max_characters] + CUT

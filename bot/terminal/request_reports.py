@@ -127,11 +127,11 @@ def list_waiting_call_reports(
 
 
 def list_waiting_and_unknown_calls(
-    tx: Transaction, team: str, now: datetime, most: int
+    tx: Transaction, team: str, now: datetime, limit: int
 ) -> list[Call]:
-    """Return a workspace's pending calls, then the UNKNOWN ones: of each kind `most`."""
-    found = request_lists.list_waiting_calls(tx, team, now, most)
-    return found + request_lists.list_waiting_calls(tx, team, now, most, CallStatus.UNKNOWN)
+    """Return a workspace's pending calls, then the UNKNOWN ones: of each kind `limit`."""
+    found = request_lists.list_waiting_calls(tx, team, now, limit)
+    return found + request_lists.list_waiting_calls(tx, team, now, limit, CallStatus.UNKNOWN)
 
 
 def _build_waiting_call_report(

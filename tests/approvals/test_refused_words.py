@@ -12,8 +12,8 @@ from bot.cards.slack_text import user_mention
 from bot.policy.authority import Denial, Person
 from bot.policy.gates import Approvers
 from storage.decisions import (
+    DeadlinePassed,
     EarlierDecision,
-    MissedDeadline,
     MissingCall,
     RepeatedVote,
     StaleRevision,
@@ -117,7 +117,7 @@ def test_what_else_is_in_the_way(world: World) -> None:
         world.permissions.too_late_sentence(each, DAN)
         for each in (
             EarlierDecision(expired),
-            MissedDeadline(call),
+            DeadlinePassed(call),
             RepeatedVote(call, V.APPROVE, ANA),
             RepeatedVote(call, V.REJECT, DAN),
             StaleRevision(call),

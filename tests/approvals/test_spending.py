@@ -110,7 +110,7 @@ class Ledger:
         facts = load_policy_facts(sources, run, note, Note(text="x"))
         with self.store.read() as tx:
             return add_spending_sums_to_facts(
-                tx, sources, run, note, facts, beside=beside, siblings=siblings
+                tx, sources, run, note, facts, judged_call=beside, siblings=siblings
             )
 
     def sum(self, wanted: SpendingSum = AMOUNT, **how: Any) -> Decimal | None:

@@ -24,7 +24,7 @@ def vote(
             verb,
             person,
             at=AT,
-            weigh=ONE,
+            count_votes=ONE,
             reason="too dear",
             words=outputs,
         )

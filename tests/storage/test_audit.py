@@ -26,7 +26,7 @@ def decided(store: Store) -> Seeded:
     with store.write() as tx:
         runs.append_transcript_item(tx, seeded.run(), {"role": "user", "content": "please"}, at=AT)
         decisions.apply_vote(
-            tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE, words=outputs
+            tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, count_votes=ONE, words=outputs
         )
         trail.record_event(
             tx, "note", at=AT + timedelta(microseconds=1), actor="system", data={"text": "„ümläut“"}

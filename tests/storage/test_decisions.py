@@ -11,8 +11,8 @@ from bot.agent import outputs
 from storage import calls, decisions, endings, schedule
 from storage.decisions import (
     AppliedDecision,
+    DeadlinePassed,
     EarlierDecision,
-    MissedDeadline,
     MissingCall,
     StaleRevision,
 )
@@ -79,7 +79,7 @@ def test_the_deadline_to_the_microsecond(store: Store, early: timedelta, won: bo
         seeded = seed(store, deadline=AT + early)
         outcome = edit(seeded) if verb == "edit" else vote(seeded, verb)
         assert isinstance(outcome, AppliedDecision) == won
-        assert isinstance(outcome, MissedDeadline) != won
+        assert isinstance(outcome, DeadlinePassed) != won
         with store.write() as tx:
             fell = endings.expire_call_if_overdue(tx, seeded.call(), at=AT, words=outputs)
         assert fell != won
@@ -126,7 +126,9 @@ def test_what_is_not_there(store: Store) -> None:
     """A button of a call that does not exist is answered as such, for every verb."""
     with store.write() as tx:
         assert isinstance(
-            decisions.apply_vote(tx, "nothing", 1, "approve", ANA, at=AT, weigh=ONE, words=outputs),
+            decisions.apply_vote(
+                tx, "nothing", 1, "approve", ANA, at=AT, count_votes=ONE, words=outputs
+            ),
             MissingCall,
         )
         assert isinstance(
@@ -187,7 +189,7 @@ def test_asking_again_drops_the_votes(store: Store) -> None:
     stale = seeded.call()
     with store.write() as tx:
         won, lost = (
-            decisions.ask_people_again(
+            decisions.return_call_to_pending(
                 tx,
                 stale,
                 at=AT,

@@ -99,7 +99,7 @@ def test_votes_and_statuses_agree_with_the_chain(store: Store) -> None:
             trail.record_event(tx, "seeded", at=AT, actor="system", data=data, **about)
     vote = (seeded.ids[0], 1, "approve", "UANA00001")
     with store.write() as tx:
-        decisions.apply_vote(tx, *vote, at=AT, weigh=ONE, words=outputs)
+        decisions.apply_vote(tx, *vote, at=AT, count_votes=ONE, words=outputs)
     assert problems(store) == []
     with closing(sqlite3.connect(store.path, isolation_level=None)) as db:
         db.execute("UPDATE call SET status = 'pending'")

@@ -92,7 +92,7 @@ def pending(store: Store) -> Seeded:
     with store.write() as tx:
         runs.append_transcript_item(tx, seeded.run(), {"role": "user", "content": "please"}, at=AT)
         decisions.apply_vote(
-            tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE, words=outputs
+            tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, count_votes=ONE, words=outputs
         )
     return seeded
 
@@ -198,13 +198,13 @@ def test_work_goes_on_after_a_migration(store: Store, scripts: Path) -> None:
     with store.write() as tx:
         assert isinstance(
             decisions.apply_vote(
-                tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE, words=outputs
+                tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, count_votes=ONE, words=outputs
             ),
             EarlierDecision,
         )
         assert isinstance(
             decisions.apply_vote(
-                tx, seeded.ids[1], 1, "approve", "UCLEO0001", at=AT, weigh=ONE, words=outputs
+                tx, seeded.ids[1], 1, "approve", "UCLEO0001", at=AT, count_votes=ONE, words=outputs
             ),
             AppliedDecision,
         )

@@ -216,7 +216,7 @@ def test_a_decision_is_whole_or_not_at_all(store: Store, broken: str) -> None:
         )
     with pytest.raises(Exception, match="disk on fire"), store.write() as tx:
         decisions.apply_vote(
-            tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE, words=outputs
+            tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, count_votes=ONE, words=outputs
         )
     assert (seeded.call().status, seeded.run().status) == (C.PENDING, R.WAITING)
     assert (seeded.votes(), seeded.events(), seeded.card().wanted, seeded.plan().revision) == (
@@ -228,7 +228,7 @@ def test_a_decision_is_whole_or_not_at_all(store: Store, broken: str) -> None:
     with store.write() as tx:
         tx.exec_driver_sql("DROP TRIGGER broken")
         decisions.apply_vote(
-            tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE, words=outputs
+            tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, count_votes=ONE, words=outputs
         )
         assert find_first_broken_row(tx) is None
     assert (seeded.call().status, len(seeded.votes()), seeded.card().wanted) == (C.APPROVED, 1, 2)
@@ -241,7 +241,7 @@ def test_an_exception_after_the_decision_takes_it_back(store: Store) -> None:
     def decide_and_die() -> None:
         with store.write() as tx:
             won = decisions.apply_vote(
-                tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE, words=outputs
+                tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, count_votes=ONE, words=outputs
             )
             assert isinstance(won, AppliedDecision)
             raise KeyboardInterrupt

@@ -175,7 +175,7 @@ def test_two_votes_at_once_decide_once(two: tuple[Store, Store]) -> None:
         def vote(store: Store, person: str, call_id: str = seeded.ids[0]) -> bool:
             with store.write() as tx:
                 said = decisions.apply_vote(
-                    tx, call_id, 1, "approve", person, at=AT, weigh=ONE, words=outputs
+                    tx, call_id, 1, "approve", person, at=AT, count_votes=ONE, words=outputs
                 )
                 return isinstance(said, AppliedDecision)
 

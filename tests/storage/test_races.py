@@ -41,7 +41,7 @@ def voter(seeded: Seeded, person: str, verb: str = "approve") -> Callable[[], bo
         with seeded.store.write() as tx:
             return isinstance(
                 decisions.apply_vote(
-                    tx, seeded.ids[0], 1, verb, person, at=AT, weigh=ONE, words=outputs
+                    tx, seeded.ids[0], 1, verb, person, at=AT, count_votes=ONE, words=outputs
                 ),
                 AppliedDecision,
             )

@@ -40,7 +40,7 @@ def cast(made: Seeded, gate: Ask, verb: str, person: str, **how: Any) -> Decisio
             verb,
             person,
             at=AT,
-            weigh=build_vote_counter(gate),
+            count_votes=build_vote_counter(gate),
             words=outputs,
             **how,
         )
@@ -199,7 +199,7 @@ def revision_of(made: Seeded, number: int) -> Any:
 def ask(tx: Any, call: Call, **how: Any) -> bool:
     """Have people asked again."""
     given = {"at": AT, "actor": "policy", "why": "stricter", "deadline": AT + HOUR, "digest": "d2"}
-    return decisions.ask_people_again(tx, call, **{**given, **how})
+    return decisions.return_call_to_pending(tx, call, **{**given, **how})
 
 
 @pytest.mark.parametrize("status", [C.PENDING, C.APPROVED])

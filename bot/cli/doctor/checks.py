@@ -174,7 +174,7 @@ def check_agent_databases(settings: Settings) -> Iterator[CheckResult]:
 
 
 def _check_secret_columns(
-    about: str, database: Database, catalog: Catalog
+    subject: str, database: Database, catalog: Catalog
 ) -> Iterator[CheckResult]:
     """Warn of secret patterns that match no column; report other columns that are never read."""
     is_secret = {
@@ -188,11 +188,13 @@ def _check_secret_columns(
         named |= fits
         if not fits:
             remedy = "Correct or remove it under secret"
-            yield build_warning_result(about, f"no column is named {pattern}", remedy)
+            yield build_warning_result(subject, f"no column is named {pattern}", remedy)
     others = sorted(name for name, secret in is_secret.items() if secret and name not in named)
     if others:
         some = ", ".join(others[:5]) + (f" and {len(others) - 5} more" * (len(others) > 5))
-        yield build_ok_result(about, f"not named under secret, and never read all the same: {some}")
+        yield build_ok_result(
+            subject, f"not named under secret, and never read all the same: {some}"
+        )
 
 
 # The checks of the tools, the other parts that are installed, and the bot's own database.

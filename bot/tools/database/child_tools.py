@@ -249,10 +249,12 @@ class _UnopenedSource:
         raise ToolError(f"the database {self.database.name} is not opened here")
 
 
-def build_database_tools(databases: Iterable[Database], own: Path | None) -> list[Tool[Any]]:
-    """Return the tools for these databases; `own` is the file of Countersign's own database."""
+def build_database_tools(
+    databases: Iterable[Database], bot_database: Path | None
+) -> list[Tool[Any]]:
+    """Return the tools for these databases; `bot_database`: Countersign's own file."""
     named = tuple(databases)
-    children = ChildProcessPool(named, own)
+    children = ChildProcessPool(named, bot_database)
     check = _build_statement_check(children)
     found = build_in_process_database_tools(
         {each.name: _UnopenedSource(each) for each in named}, check

@@ -190,7 +190,7 @@ def run_changes_tracking_rows(
     catalog: Catalog,
     named: Sequence[tuple[Statement, Relation]],
     run: StatementRunner,
-    most: int,
+    max_rows: int,
 ) -> tuple[row_changes.Change, ...]:
     """Run statements in order, each given with its table; return the rows that each touches.
 
@@ -204,8 +204,8 @@ def run_changes_tracking_rows(
         for number, (statement, table) in enumerate(named, 1):
             with row_changes.add_statement_number_to_errors(number, statements):
                 watch = ChangeTrialRunner(raw, catalog, statement, table, later=number > 1)
-                made.append(watch.run_change_twice(run, most))
-            row_changes.check_row_limit(_select_second_trials(made), most)
+                made.append(watch.run_change_twice(run, max_rows))
+            row_changes.check_row_limit(_select_second_trials(made), max_rows)
         return made
 
     if len(named) == 1:
@@ -249,21 +249,21 @@ class ChangeTrialRunner:
         self._earlier: dict[int, set[str]] = {}  # rows that earlier statements have written
 
     def run_change_twice(
-        self, run: StatementRunner, most: int
+        self, run: StatementRunner, max_rows: int
     ) -> tuple[row_changes.Change, row_changes.Change]:
         """Run the change twice, the first time rolled back; return the rows of both trials."""
         self._raw.execute("SAVEPOINT countersign_trial")
-        once = self._run_trial(run, most)
+        once = self._run_trial(run, max_rows)
         self._raw.execute("ROLLBACK TO SAVEPOINT countersign_trial")
-        self._read_previous_rows(once, most)
-        again = self._run_trial(run, most)
+        self._read_previous_rows(once, max_rows)
+        again = self._run_trial(run, max_rows)
         if once.counts != again.counts:
             raise row_changes.UnpredictableRowsError
         first, last = (self._build_change(each, again) for each in (once, again))
         row_changes.check_same_rows_touched(first, last)
         return first, last
 
-    def _run_trial(self, run: StatementRunner, most: int) -> TrialRunResult:
+    def _run_trial(self, run: StatementRunner, max_rows: int) -> TrialRunResult:
         earlier = self._tables.count_writes()
         trial = TrialRunResult()
         self._run_statement(run, trial)
@@ -272,11 +272,11 @@ class ChangeTrialRunner:
         made = {oid: count - earlier.get(oid, Counter()) for oid, count in counts}
         trial.counts = {oid: count for oid, count in made.items() if count}
         touched = sum(each.total() for each in trial.counts.values())
-        if touched > row_changes.compute_row_event_limit(most):
-            raise row_changes.TooManyRowsError(most)
+        if touched > row_changes.compute_row_event_limit(max_rows):
+            raise row_changes.TooManyRowsError(max_rows)
         for oid, found in self._tables.load_tables(list(trial.counts)).items():
             if found and self._can_read_rows(found, trial):
-                trial.after[oid] = self._read_written_rows(found, trial, most)
+                trial.after[oid] = self._read_written_rows(found, trial, max_rows)
                 trial.remaining_places[oid] = self._list_remaining_places(found)
         return trial
 
@@ -303,25 +303,25 @@ class ChangeTrialRunner:
         return found.all_readable and found.pages <= MAX_PAGES
 
     def _read_written_rows(
-        self, found: ReadableTable, trial: TrialRunResult, most: int
+        self, found: ReadableTable, trial: TrialRunResult, max_rows: int
     ) -> list[tuple[str, row_changes.Row]]:
         """Return the rows of a table that the change has written, each with its place."""
         if found is self._target and self._has_key_of_every_row(trial):
             return [("", row) for row in self._read_rows_by_key(found, trial.keys)]
         # our snapshot is older than our number: what bears it or a later one is our own
-        return self._read_rows_with_places(found, _OURS, most)
+        return self._read_rows_with_places(found, _OURS, max_rows)
 
     def _read_rows_with_places(
-        self, found: ReadableTable, condition: str, most: int
+        self, found: ReadableTable, condition: str, max_rows: int
     ) -> list[tuple[str, row_changes.Row]]:
         """Return the rows of a table that meet the condition; raises TooManyRowsError."""
-        limit = row_changes.compute_row_event_limit(most)
+        limit = row_changes.compute_row_event_limit(max_rows)
         rows = self._tables.query(
             f"SELECT {_PLACE}, {found.select_list} FROM {found.source} "
             f"WHERE {condition} ORDER BY tableoid, ctid LIMIT {limit + 1}"
         )
         if len(rows) > limit:
-            raise row_changes.TooManyRowsError(most)
+            raise row_changes.TooManyRowsError(max_rows)
         return [(place, tuple(row)) for place, *row in rows]
 
     def _read_rows_by_key(
@@ -342,7 +342,7 @@ class ChangeTrialRunner:
         at = [found.columns.index(each) for each in found.key]
         return sorted(rows, key=lambda row: places[tuple(row[each] for each in at)])
 
-    def _read_previous_rows(self, once: TrialRunResult, most: int) -> None:
+    def _read_previous_rows(self, once: TrialRunResult, max_rows: int) -> None:
         """Read the previous values of the rows that the first trial has touched."""
         for oid, found in self._tables.load_tables(list(once.counts)).items():
             if found is None or oid not in once.after:
@@ -353,7 +353,7 @@ class ChangeTrialRunner:
                 if len(rows) == once.counts[oid]["changed"] + once.counts[oid]["deleted"]:
                     continue  # else keys were changed, and what was before has others
             if found.all_readable:
-                self._before[oid] = self._read_rows_with_places(found, _ENDED, most)
+                self._before[oid] = self._read_rows_with_places(found, _ENDED, max_rows)
                 if self._later:
                     ours = f"SELECT {_PLACE} FROM {found.source} WHERE {_OURS}"
                     self._earlier[oid] = {place for (place,) in self._tables.query(ours)}

@@ -224,9 +224,9 @@ _ANEW = re.compile(
 )
 
 
-def compute_row_event_limit(most: int) -> int:
-    """Return how many row writes are read where `most` rows may change, some of them repeatedly."""
-    return most * 8 + 1000
+def compute_row_event_limit(max_rows: int) -> int:
+    """Return how many row writes are read where `max_rows` may change, some of them repeatedly."""
+    return max_rows * 8 + 1000
 
 
 class UnpredictableRowsError(ToolError):
@@ -283,19 +283,19 @@ def list_nondeterministic_columns(statement: Statement) -> frozenset[str]:
 
 
 def mark_values_set_at_run(
-    once: Change, again: Change, moment: TrialTimeSpan, made: frozenset[str]
+    first_trial: Change, second_trial: Change, moment: TrialTimeSpan, made: frozenset[str]
 ) -> Change:
-    """Return the trial `again`, with ValueAtRun where values differ from `once` or are run times.
+    """Return `second_trial`, with ValueAtRun where values differ from `first_trial` or are times.
 
     `made`: columns of the statement's table whose values every run makes new. Raises
     UnpredictableRowsError where the two trials have not touched the same rows.
     """
-    check_same_rows_touched(once, again)
-    known = {each.table: each for each in once.tables}
+    check_same_rows_touched(first_trial, second_trial)
+    known = {each.table: each for each in first_trial.tables}
     tables = []
-    for each in again.tables:
+    for each in second_trial.tables:
         twins = _index_rows_by_key(known[each.table]) if each.table in known else {}
-        static = made if each is again.target else frozenset()
+        static = made if each is second_trial.target else frozenset()
         places = [at for at, name in enumerate(each.columns) if name.lower() in static]
         rows = [
             _mark_values_at_run(row, twins.get(key), moment, places)
@@ -305,10 +305,10 @@ def mark_values_set_at_run(
     return Change(tuple(tables))
 
 
-def check_same_rows_touched(once: Change, again: Change) -> None:
+def check_same_rows_touched(first_trial: Change, second_trial: Change) -> None:
     """Raise UnpredictableRowsError if two trials have not touched the same rows."""
-    if [_summarise_touched_rows(each) for each in once.tables] != [
-        _summarise_touched_rows(each) for each in again.tables
+    if [_summarise_touched_rows(each) for each in first_trial.tables] != [
+        _summarise_touched_rows(each) for each in second_trial.tables
     ]:
         raise UnpredictableRowsError
 
@@ -387,8 +387,8 @@ class RowsOfEarlierStatements:
 
 
 def merge_trials_of_statements(
-    once: Sequence[Change],
-    again: Sequence[Change],
+    first_trial: Sequence[Change],
+    second_trial: Sequence[Change],
     moment: TrialTimeSpan,
     statements: Sequence[Statement],
     number: Callable[[Change, Statement], Change] = lambda change, _: change,
@@ -399,7 +399,7 @@ def merge_trials_of_statements(
     """
     first, last = RowsOfEarlierStatements(), RowsOfEarlierStatements()
     result = []
-    for one, other, statement in zip(once, again, statements, strict=True):
+    for one, other, statement in zip(first_trial, second_trial, statements, strict=True):
         made = mark_values_set_at_run(
             number(first.mark_values_from_earlier_statements(one), statement),
             number(last.mark_values_from_earlier_statements(other), statement),

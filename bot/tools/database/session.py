@@ -165,16 +165,19 @@ def open_connection(
         raise ToolError(error_sentence(getattr(error, "orig", error))) from None
 
 
-def check_not_countersign_database(path: Path, own: Path | None) -> None:
+def check_not_countersign_database(path: Path, bot_database: Path | None) -> None:
     """Raise CountersignDatabaseError if `path` is Countersign's own database, by any name.
 
     The files beside it, such as its write-ahead log and key, count as well.
     """
-    if own is None:
+    if bot_database is None:
         return
     beside = [
-        own,
-        *(own.with_name(own.name + end) for end in ("-wal", "-shm", "-journal", ".key", ".lock")),
+        bot_database,
+        *(
+            bot_database.with_name(bot_database.name + end)
+            for end in ("-wal", "-shm", "-journal", ".key", ".lock")
+        ),
     ]
     for each in beside:
         same = os.path.realpath(each) == os.path.realpath(path)

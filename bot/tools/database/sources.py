@@ -17,15 +17,17 @@ log = logging.getLogger("countersign.databases")
 
 
 def build_sources(
-    databases: Iterable[Database], own: Path | None, announce: Callable[[], None] = lambda: None
+    databases: Iterable[Database],
+    bot_database: Path | None,
+    announce: Callable[[], None] = lambda: None,
 ) -> dict[str, Source]:
     """Return a source for each database, by name; nothing is opened yet.
 
-    `own` is the file of Countersign's own database. `announce` is called right before each COMMIT,
-    whose outcome may stay unknown.
+    `bot_database` is the file of Countersign's own database. `announce` is called right before each
+    COMMIT, whose outcome may stay unknown.
     """
     return {
-        each.name: SqliteSource(each, own, announce)
+        each.name: SqliteSource(each, bot_database, announce)
         if each.dialect == "sqlite"
         else PostgresSource(each, announce)
         for each in databases
@@ -33,13 +35,13 @@ def build_sources(
 
 
 def list_role_rights_errors(
-    databases: Iterable[Database], own: Path | None
+    databases: Iterable[Database], bot_database: Path | None
 ) -> Iterator[tuple[str, ExcessiveRoleRightsError]]:
     """Yield each database whose role has too many rights, by name, with the error.
 
-    A database that cannot be opened is logged. `own`: see `build_sources`.
+    A database that cannot be opened is logged. `bot_database`: see `build_sources`.
     """
-    for name, source in build_sources(databases, own).items():
+    for name, source in build_sources(databases, bot_database).items():
         try:
             with source.open(writes=False):
                 pass

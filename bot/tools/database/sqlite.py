@@ -187,9 +187,11 @@ _UNTOUCHED = tuple(f"SQLITE_{each}" for each in _UNDONE)
 class SqliteSource:
     """One SQLite file that can be opened."""
 
-    def __init__(self, database: Database, own: Path | None, announce: Callable[[], None]) -> None:
-        """`own`: the file of Countersign's own database, which is never opened."""
-        self.database, self._own, self._announce = database, own, announce
+    def __init__(
+        self, database: Database, bot_database: Path | None, announce: Callable[[], None]
+    ) -> None:
+        """`bot_database`: the file of Countersign's own database, which is never opened."""
+        self.database, self._own, self._announce = database, bot_database, announce
 
     @contextmanager
     def open(

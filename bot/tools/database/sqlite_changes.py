@@ -124,20 +124,20 @@ def run_changes_tracking_rows(
     catalog: Catalog,
     guarded: StatementGuard,
     statements: Sequence[Statement],
-    most: int,
+    max_rows: int,
 ) -> tuple[row_changes.Change, ...]:
     """Run checked changes in order; return the rows that each touches.
 
     All of them run twice, the first time rolled back. `guarded`: a context in which only that
-    statement may run. Raises ToolError where more than `most` rows would be touched, or where they
-    cannot be determined.
+    statement may run. Raises ToolError where more than `max_rows` rows would be touched, or where
+    they cannot be determined.
     """
     start = datetime.now(UTC)  # noqa: TID251  # what SQLite took from that clock is looked for
     reached: set[str] = set()
     for number, each in enumerate(statements, 1):
         with row_changes.add_statement_number_to_errors(number, statements):
             reached |= _run_guarded(raw, guarded, each, f"EXPLAIN {each.text_without_explain}")
-    watched = _create_watch_triggers(raw, catalog, reached, most)
+    watched = _create_watch_triggers(raw, catalog, reached, max_rows)
     highest = read_highest_row_numbers(raw, [(each.table, each.identity[0]) for each in watched])
 
     def trial() -> list[row_changes.Change]:
@@ -146,7 +146,7 @@ def run_changes_tracking_rows(
         for number, each in enumerate(statements, 1):
             with row_changes.add_statement_number_to_errors(number, statements):
                 made.append(_run_trial(raw, guarded, each, watched, read))
-            row_changes.check_row_limit(made, most)
+            row_changes.check_row_limit(made, max_rows)
         return made
 
     try:
@@ -157,7 +157,7 @@ def run_changes_tracking_rows(
     except sqlite3.IntegrityError as error:
         if str(error) != _FULL:
             raise
-        raise row_changes.TooManyRowsError(most) from None
+        raise row_changes.TooManyRowsError(max_rows) from None
     return row_changes.merge_trials_of_statements(
         once,
         again,
@@ -208,9 +208,9 @@ def _run_guarded(
 
 
 def _create_watch_triggers(
-    raw: sqlite3.Connection, catalog: Catalog, names: set[str], most: int
+    raw: sqlite3.Connection, catalog: Catalog, names: set[str], max_rows: int
 ) -> list[WatchedTable]:
-    """Create triggers that record the changed rows of these tables, at most `most` of each.
+    """Create triggers that record the changed rows of these tables, at most `max_rows` of each.
 
     Raises ToolError for a table whose rows cannot be watched.
     """
@@ -224,7 +224,7 @@ def _create_watch_triggers(
         if table is None or kind != "table":
             raise ToolError(f"it would change {name}, a {kind} table, whose rows cannot be watched")
         made = _build_watched_table(table, catalog, number, without_rowid)
-        for text in _build_trigger_statements(made, most):
+        for text in _build_trigger_statements(made, max_rows):
             raw.execute(text)
         watched.append(made)
     return watched
@@ -245,7 +245,7 @@ def _build_watched_table(
     return WatchedTable(table, number, identity, columns, hidden)
 
 
-def _build_trigger_statements(watched: WatchedTable, most: int) -> list[str]:
+def _build_trigger_statements(watched: WatchedTable, max_rows: int) -> list[str]:
     seen = [*watched.identity, *watched.columns]
     fields = ", ".join(f"{side}{at}" for side in "on" for at in range(len(seen)))
     texts = [
@@ -263,7 +263,7 @@ def _build_trigger_statements(watched: WatchedTable, most: int) -> list[str]:
             f"INSERT INTO {watched.log_table_name} "
             f"VALUES (NULL, '{event[0]}', {', '.join(values)}); "
             f"SELECT RAISE(ABORT, '{_FULL}') WHERE last_insert_rowid() > "
-            f"{row_changes.compute_row_event_limit(most)}; "
+            f"{row_changes.compute_row_event_limit(max_rows)}; "
             "END"
         )
     return texts

@@ -82,21 +82,21 @@ def _verify_decision(
     decision: str,
     end: str | None,
     keys: Mapping[str, Ed25519PublicKey],
-    wanted: argparse.Namespace,
+    expected: argparse.Namespace,
     given: Mapping[str, Any] | None,
 ) -> None:
     """Check one decision, and how it ended, and print both in a line each."""
     receipt = receipts.verify_receipt(decision, keys)
     content, decided = receipt.content, str(receipt.content.get("decision"))
     now = datetime.now(UTC)  # noqa: TID251 - a command of a moment, without a clock of its own
-    if decided == "approved" or not wanted.record:
+    if decided == "approved" or not expected.record:
         receipts.check_approval(
             receipt,
-            tool=wanted.tool,
+            tool=expected.tool,
             arguments=given,
-            approvers=wanted.approvers,
-            passkeys=wanted.passkeys,
-            now=receipts.get_decision_time(receipt) if wanted.record else now,
+            approvers=expected.approvers,
+            passkeys=expected.passkeys,
+            now=receipts.get_decision_time(receipt) if expected.record else now,
         )
     signers = receipts.list_approvers(receipt, passkeys=True)
     found = [

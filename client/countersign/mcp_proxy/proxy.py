@@ -55,9 +55,9 @@ _MOST_NAME, _MOST_TITLE, _MOST_LABEL, _MOST_SHOWN, _MOST_SERVER = 64, 80, 40, 3,
 _PLAIN = ("string", "integer", "number", "boolean")
 
 
-def choose_server_name(prefix: str, own: str) -> str:
-    """Return what people call a server without a given name: its prefix, else its `own` name."""
-    said = prefix.replace("_", " ").strip() or own
+def choose_server_name(prefix: str, default: str) -> str:
+    """Return what people call a server without a given name: its prefix, else `default`."""
+    said = prefix.replace("_", " ").strip() or default
     return " ".join(said.split())[:_MOST_SERVER]
 
 
