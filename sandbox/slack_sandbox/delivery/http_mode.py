@@ -151,6 +151,7 @@ class HttpMode:
 
     async def _verified(self, app: App) -> None:
         """Return once the app has answered the challenge for its request URL."""
+        app = self.world.apps[app.id]  # one request URL, however many workspaces have the app
         if app.verified:
             return
         challenge = secrets.token_urlsafe(32)

@@ -15,7 +15,7 @@ from slack_sandbox.spec.slack_error import Json
 from slack_sandbox.web_api import agents, marks, views
 from slack_sandbox.workspace import choices, messages
 from slack_sandbox.workspace.apps import App
-from slack_sandbox.workspace.people import TEAM, Channel, Person
+from slack_sandbox.workspace.people import Channel, Person
 from slack_sandbox.workspace.records import ApiCall, Delivery
 from slack_sandbox.workspace.state import World
 
@@ -53,15 +53,14 @@ def people(world: World) -> list[Json]:
         for p in world.people.values()
     ]
     of_bots: Json = {
-        "team_id": TEAM,
-        "team": world.teams[TEAM][0],
+        "team_id": world.team,
+        "team": world.teams[world.team][0],
         "deleted": False,
         "is_restricted": False,
     }
     of_bots |= {"is_bot": True, "tz": "America/Los_Angeles", "tz_offset": -28800}
     bots = [
-        {"id": a.bot_user, "name": a.name, "real_name": a.name, **of_bots}
-        for a in world.apps.values()
+        {"id": a.bot_user, "name": a.name, "real_name": a.name, **of_bots} for a in world.known_apps
     ]
     return [*humans, *bots]
 
@@ -69,7 +68,7 @@ def people(world: World) -> list[Json]:
 def seen_by(world: World, me: Person) -> Json:
     """All that one person has on their screen."""
     if not me.deleted:
-        for app in world.apps.values():
+        for app in world.known_apps:
             world.dm(me.id, app)
     mine = [c for c in world.channels.values() if me.id in c.members]
     ids = {c.id for c in mine}
@@ -81,6 +80,10 @@ def seen_by(world: World, me: Person) -> Json:
     everyone = {p["id"]: p for p in people(world)}
     return {
         "me": everyone[me.id],
+        "team": world.team,
+        "workspaces": [
+            {"id": each.team, "name": each.teams[each.team][0]} for each in world.worlds.values()
+        ],
         "people": list(everyone.values()),
         "groups": [
             {"id": g.id, "handle": g.handle, "users": g.users} for g in world.groups.values()
@@ -98,7 +101,7 @@ def seen_by(world: World, me: Person) -> Json:
         "prompts": {c.id: agents.prompts_of(world, c) for c in mine if c.kind == "im"},
         "views": [v.with_state() for v in world.stacks.get(me.id, [])],
         "home": {app_id: _home(world, me, app_id) for app_id in world.apps},
-        "apps": [_app(world, me, app) for app in world.apps.values()],
+        "apps": [_app(world, me, app) for app in world.known_apps],
         "notifications": world.notes.get(me.id, []),
         "bot": {"id": world.app.bot_user, "name": world.app.name},
         "guide": world.guide(world) if world.guide else None,
@@ -173,15 +176,15 @@ def view(world: World, view_id: str) -> Json | None:
     return next((each.with_state() for each in views.every(world) if each.id == view_id), None)
 
 
-def deliveries(world: World, app_id: str, after: int) -> Json:
-    """Deliveries (of that app, "": of all) with numbers over `after`, oldest first.
+def deliveries(world: World, about: tuple[str, str], after: int) -> Json:
+    """Deliveries (of that app and workspace, "": of all) with numbers over `after`, oldest first.
 
     "after" in the answer is what to ask with next: it stays before the first that is still pending.
     """
     numbered = [
         (n, d)
         for n, d in enumerate(world.deliveries[after:], after + 1)
-        if app_id in ("", d.app.id)
+        if about[0] in ("", d.app.id) and about[1] in ("", d.app.team)
     ][:MOST]
     pending = [n - 1 for n, d in numbered if d.outcome == "pending"]
     last = numbered[-1][0] if len(numbered) == MOST else len(world.deliveries)
@@ -198,6 +201,7 @@ def _delivery(number: int, delivery: Delivery, offset: float) -> Json:
     return {
         "number": number,
         "app": delivery.app.id,
+        "team": delivery.app.team,
         "kind": delivery.kind,
         "type": delivery.event.get("type") or payload.get("command") or payload.get("type"),
         "outcome": delivery.outcome,
@@ -211,13 +215,15 @@ def _delivery(number: int, delivery: Delivery, offset: float) -> Json:
     }
 
 
-def calls(world: World, app_id: str, after: int) -> Json:
-    """Calls of the Web API (by that app, "": by all) with numbers over `after`, oldest first.
+def calls(world: World, about: tuple[str, str], after: int) -> Json:
+    """Calls of the Web API (of that app and workspace, "": of all) with numbers over `after`.
 
-    Secrets are hidden.
+    Oldest first; secrets are hidden.
     """
     numbered = [
-        (n, c) for n, c in enumerate(world.requests[after:], after + 1) if app_id in ("", c.app_id)
+        (n, c)
+        for n, c in enumerate(world.requests[after:], after + 1)
+        if about[0] in ("", c.app_id) and about[1] in ("", c.team)
     ][:MOST]
     last = numbered[-1][0] if len(numbered) == MOST else len(world.requests)
     return {"calls": [_call(n, c) for n, c in numbered], "after": max(last, after)}
@@ -227,6 +233,7 @@ def _call(number: int, call: ApiCall) -> Json:
     return {
         "number": number,
         "app": call.app_id or None,
+        "team": call.team or None,
         "method": call.method,
         "args": hidden(call.args),
         "status": call.status,

@@ -1,0 +1,137 @@
+"""Several workspaces in one sandbox: each has its own people, channels, installation and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from slack_sdk import WebClient
+
+from sandbox.tests.builders import Json, buttons, modal
+from sandbox.tests.harness import events
+from sandbox.tests.refusals import refused
+from sandbox.tests.socket_app import HandApp
+from sandbox.tests.workspaces.conftest import SECOND
+from slack_sandbox.client.admin import Admin
+from slack_sandbox.server import Sandbox
+from slack_sandbox.workspace.apps import App
+
+Clients = Callable[[App], WebClient]
+
+
+def card(client: WebClient, channel: str) -> str:
+    """A message of the app with a button; its ts."""
+    answer = client.chat_postMessage(channel=channel, text="card", blocks=[buttons("go")])
+    return str(answer["ts"])
+
+
+def test_calls_go_to_the_workspace_of_their_token(
+    sandbox: Sandbox, second: Admin, client_of: Clients
+) -> None:
+    """The app has another bot, token and people in the other workspace, and sees nothing across."""
+    here, there = sandbox.world.app, sandbox.install(sandbox.world.app, ["general"], SECOND)
+    assert (here.id, here.client_id, here.signing_secret) == (
+        there.id,
+        there.client_id,
+        there.signing_secret,
+    )
+    assert here.bot_token != there.bot_token
+    assert here.bot_user != there.bot_user
+    first, other = client_of(here), client_of(there)
+    assert [first.auth_test()["team_id"], other.auth_test()["team_id"]] == ["T0SANDBOX", SECOND]
+    assert other.team_info()["team"]["name"] == "Sandbox Tea"
+    ids = [{m["id"] for m in client.users_list()["members"]} for client in (first, other)]
+    assert ids[0].isdisjoint(ids[1])
+    assert len(ids[1]) == 7  # six people, the bot
+    first.chat_postMessage(channel="C0GENERAL", text="coffee")
+    other.chat_postMessage(channel="C0GENERALB", text="tea")
+    assert refused(first, "chat.postMessage", channel="C0GENERALB", text="x") == "channel_not_found"
+    assert refused(first, "users.info", user="UANA00001B") == "user_not_found"
+    assert [m["text"] for m in sandbox.person("ana").messages("general")] == ["coffee"]
+    assert [m["text"] for m in second.person("ana").messages("general")] == ["tea"]
+
+
+def test_one_socket_for_all_workspaces(sandbox: Sandbox, second: Admin, client_of: Clients) -> None:
+    """One app-level token hears of both workspaces, and each payload says which it is from."""
+    there = sandbox.install(sandbox.world.app, ["general"], SECOND)
+    app, ana = HandApp(sandbox), second.person("ana")
+    ana.say("general", "tea, please")
+    event = app.take()["payload"]
+    assert (event["team_id"], event["context_team_id"]) == (SECOND, SECOND)
+    assert event["authorizations"] == [
+        {
+            "enterprise_id": None,
+            "team_id": SECOND,
+            "user_id": there.bot_user,
+            "is_bot": True,
+            "is_enterprise_install": False,
+        }
+    ]
+    ts = card(client_of(there), "C0GENERALB")
+    app.take()
+    click = ana.click("general", ts, "go")
+    payload = app.take()["payload"]
+    assert (payload["team"]["id"], payload["user"]["team_id"]) == (SECOND, SECOND)
+    assert payload["api_app_id"] == there.id
+    assert click.wait() == "acked"
+    opened = client_of(there).views_open(trigger_id=payload["trigger_id"], view=modal())
+    assert opened["view"]["app_installed_team_id"] == SECOND
+    assert sandbox.person("ana").view() is None
+    assert ana.view() is not None
+    ana.command("general", "/tea green")
+    assert app.take()["payload"]["team_id"] == SECOND
+    app.close()
+
+
+def test_where_the_app_is_not_installed(sandbox: Sandbox, second: Admin) -> None:
+    """A workspace without the app has no bot, command or shortcut of it, and tells it nothing."""
+    ana = second.person("ana")
+    ana.say("general", "hello @bot")
+    assert ana.command("general", "/tea") == "/tea is not a valid command."
+    assert sandbox.deliveries == []
+
+
+def test_an_uninstall_ends_one_installation(
+    sandbox: Sandbox, second: Admin, client_of: Clients
+) -> None:
+    """Who uninstalls an app in one workspace revokes that token alone, and that one hears of it."""
+    there = sandbox.install(sandbox.world.app, ["general"], SECOND)
+    second.uninstall(there)
+    told = [(d.event["type"], d.payload["team_id"]) for d in sandbox.deliveries]
+    assert told == [("tokens_revoked", SECOND), ("app_uninstalled", SECOND)]
+    assert sandbox.deliveries[0].event["tokens"] == {"oauth": [], "bot": [there.bot_user]}
+    assert refused(client_of(there), "auth.test") == "token_revoked"
+    assert client_of(sandbox.world.app).auth_test()["ok"]
+    second.person("ana").say("general", "is anybody there?")
+    assert events(sandbox, "message") == []
+    sandbox.person("ana").say("general", "and here?")
+    assert len(events(sandbox, "message")) == 1
+
+
+def test_ids_that_are_the_same(manifest: Json, client_of: Clients) -> None:
+    """On demand, channels, people and messages have the same ids in each workspace."""
+    with Sandbox(manifest, workspaces=2, same_ids=True) as sandbox:
+        there = sandbox.workspace(SECOND)
+        app = there.install(sandbox.world.app, ["general"])
+        assert app.bot_user == sandbox.bot_user_id
+        assert app.bot_token != sandbox.bot_token
+        here, other = sandbox.person("ana"), there.person("ana")
+        assert here.id == other.id
+        sent = [each.say("C0GENERAL", "hello") for each in (here, other)]
+        assert sent[0] == sent[1]
+        assert len({d.payload["event_id"] for d in sandbox.deliveries}) == 2
+        assert [d.payload["team_id"] for d in sandbox.deliveries] == ["T0SANDBOX", SECOND]
+        other.edit("C0GENERAL", sent[1], "only here")
+        assert [m["text"] for m in here.messages("general")] == ["hello"]
+
+
+def test_rate_limits_count_by_workspace(
+    sandbox: Sandbox, second: Admin, client_of: Clients
+) -> None:
+    """What an app called for one workspace does not count in another."""
+    there = sandbox.install(sandbox.world.app, workspace=SECOND)
+    sandbox.rates.enabled = True
+    first, other = client_of(sandbox.world.app), client_of(there)
+    for _ in range(20):
+        first.users_list()
+    assert refused(first, "users.list") == "ratelimited"
+    assert other.users_list()["ok"]
