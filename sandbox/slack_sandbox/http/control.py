@@ -94,7 +94,7 @@ class Control:
 
     def _who(self, world: World, user: str) -> Person:
         person = world.by_id.get(user) or world.people.get(user)
-        if person is None:
+        if person is None or world.people.get(person.name) is not person:
             raise refusal(web.HTTPNotFound, f"there is no {user!r}")
         return person
 

@@ -50,17 +50,18 @@ def people(world: World) -> list[Json]:
             "tz": p.tz,
             "tz_offset": p.tz_offset,
         }
-        for p in world.people.values()
+        for p in world.by_id.values()
     ]
-    of_bots: Json = {
-        "team_id": world.team,
-        "team": world.teams[world.team][0],
-        "deleted": False,
-        "is_restricted": False,
-    }
-    of_bots |= {"is_bot": True, "tz": "America/Los_Angeles", "tz_offset": -28800}
+    of_bots: Json = {"deleted": False, "is_restricted": False, "is_bot": True}
+    of_bots |= {"tz": "America/Los_Angeles", "tz_offset": -28800}
+    apps = {each.bot_user: each for each in world.known_apps}
+    for channel in world.channels.values():
+        for each in world.sharing(channel)[1:]:  # their bots write there, too
+            apps = {a.bot_user: a for a in each.known_apps} | apps
     bots = [
-        {"id": a.bot_user, "name": a.name, "real_name": a.name, **of_bots} for a in world.known_apps
+        {"id": a.bot_user, "name": a.name, "real_name": a.name, "team_id": a.team, **of_bots}
+        | {"team": world.teams[a.team][0]}
+        for a in apps.values()
     ]
     return [*humans, *bots]
 

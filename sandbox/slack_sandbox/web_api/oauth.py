@@ -44,8 +44,9 @@ def access(world: World, args: Args) -> Json:
 def install(worlds: list[World], app_id: str, scopes: frozenset[str], *, org_wide: bool) -> App:
     """Install the app with these scopes in a workspace, or org-wide in all those of an org.
 
-    Installed before, it keeps its token and what it was granted. An org-wide app may work in no
-    workspace yet (docs.slack.dev, "the app won't actually be added to any workspaces yet").
+    Installed before, it keeps its token and what it was granted. An org-wide app is in the
+    workspaces that had it, and is added to others later (api.slack.com/enterprise/apps/reference:
+    "the app won't actually be added to any workspaces yet").
     """
     first = app = worlds[0].apps[app_id]
     if org_wide and not app.is_org_wide:
@@ -56,10 +57,8 @@ def install(worlds: list[World], app_id: str, scopes: frozenset[str], *, org_wid
         _new_token(worlds[0], app)
     app.revoked, app.granted = False, before | scopes
     for world in worlds[1:]:
-        app = world.apps[app_id]
-        if not app.is_org_wide:
-            app.is_org_wide, app.installed = True, False
-        _copy_tokens(first, app)
+        world.apps[app_id].is_org_wide = True
+        _copy_tokens(first, world.apps[app_id])
     worlds[0].touch()
     return first
 
@@ -86,18 +85,17 @@ def uninstall(world: World, args: Args) -> Json:
     return {}
 
 
-def remove(world: World, app: App) -> None:
+def remove(world: World, app: App, *, revoked_only: bool = False) -> None:
     """Uninstall an app from a workspace, or from its org: its token is revoked, and it hears so."""
-    revoke(world, app)
-    events.emit(world.worlds[app.team], app, {"type": "app_uninstalled"})
-
-
-def revoke(world: World, app: App) -> None:
-    """Revoke an app's token, which ends its installation there."""
-    for each in orgs.installations(world, app):
+    copies, world = orgs.installations(world, app), world.worlds[app.team]
+    for each in copies:
         each.revoked, each.installed = True, False
     tokens: Json = {"oauth": [], "bot": [app.bot_user]}
-    events.emit(world.worlds[app.team], app, {"type": "tokens_revoked", "tokens": tokens})
+    events.emit(world, app, {"type": "tokens_revoked", "tokens": tokens})
+    if not revoked_only:
+        events.emit(world, app, {"type": "app_uninstalled"})
+    for each in copies:
+        each.is_org_wide = False
 
 
 def _client(world: World, args: Args) -> App:

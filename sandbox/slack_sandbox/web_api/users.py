@@ -36,7 +36,7 @@ def auth_revoke(world: World, args: Args) -> Json:
     """auth.revoke: the bot token is no longer good, unless this is a test."""
     if args.flag("test"):
         return {"revoked": False}
-    oauth.revoke(world, args.app)
+    oauth.remove(world, args.app, revoked_only=True)
     return {"revoked": True}
 
 
