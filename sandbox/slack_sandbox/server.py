@@ -31,26 +31,12 @@ from slack_sandbox.web_api.response_urls import ResponseUrls
 from slack_sandbox.web_api.server import WebApi
 from slack_sandbox.workspace.apps import App
 from slack_sandbox.workspace.clock import Clock, ShiftedClock
-from slack_sandbox.workspace.people import ENTERPRISE, Person
+from slack_sandbox.workspace.people import Person
 from slack_sandbox.workspace.records import ApiCall, Delivery
-from slack_sandbox.workspace.seed import Seed, another_seed, default_seed
+from slack_sandbox.workspace.seed import Seed, default_seeds
 from slack_sandbox.workspace.state import Shared, World
 
 T = TypeVar("T")
-
-
-def _seeds(workspaces: int, org: int, *, same_ids: bool) -> list[Seed]:
-    """The small shop that many times, the first `org` of them in one org."""
-    first = default_seed()
-    if org:
-        first.enterprise = ENTERPRISE
-        for person in first.people:
-            person.grid_teams = (first.team,) if person.team_id == first.team else ()
-    more = range(2, workspaces + 1)
-    return [
-        first,
-        *(another_seed(n, same_ids=same_ids, sister=first if n <= org else None) for n in more),
-    ]
 
 
 class Sandbox(Admin):
@@ -84,7 +70,7 @@ class Sandbox(Admin):
         """
         self.clock: Clock = clock or ShiftedClock()
         if seed is None:
-            seeds = _seeds(workspaces, org, same_ids=same_ids)
+            seeds = default_seeds(workspaces, org, same_ids=same_ids)
         else:
             seeds = [seed] if isinstance(seed, Seed) else list(seed)
         shared = Shared(self.clock, same_ids)

@@ -145,21 +145,20 @@ class Consent:
 
     def _form(self, wish: Wish, scopes: str) -> str:
         worlds = self._worlds(wish)
-        groups = []
+        people = []
         for world in worlds:
-            several = f"{world.team}/" if len(self.world.worlds) > 1 else ""
-            options = "\n".join(
-                f'<option value="{several}{escape(p.name)}">{escape(p.real_name)}</option>'
+            several = len(self.world.worlds) > 1
+            team, at = f"{world.team}/", f", {world.teams[world.team][0]}"
+            people += [
+                f'<option value="{team if several else ""}{escape(p.name)}">'
+                f"{escape(p.real_name + (at if several else ''))}</option>"
                 for p in _members(world)
-            )
-            label = escape(world.teams[world.team][0])
-            groups.append(f'<optgroup label="{label}">\n{options}\n</optgroup>')
-            groups = groups if several else [options]
+            ]
         name = escape(worlds[0].teams[worlds[0].team][0])
         return _FORM.format(
             place=f"In {name}" if len(worlds) == 1 else "In the workspace that you choose",
             scopes=scopes,
-            people="\n".join(groups),
+            people="\n".join(people),
             org=self._org([each for each in worlds if each.enterprise]),
         )
 

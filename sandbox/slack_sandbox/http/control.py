@@ -176,7 +176,7 @@ class Control:
     ) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:
             body = await body_of(request, {"as": str, "team?": str, **fields})
-            world = self._world(body.pop("team", None))
+            world = self._world(body.pop("team", None) or request.query.get("team"))
             actor = Actor(world, self._who(world, body.pop("as")).name)
             try:
                 return web.json_response({"ok": True, **await action(world, actor, body)})

@@ -49,6 +49,8 @@ def people(world: World) -> list[Json]:
             "is_bot": False,
             "tz": p.tz,
             "tz_offset": p.tz_offset,
+            # met in a shared channel
+            **({} if world.people.get(p.name) is p else {"elsewhere": True}),
         }
         for p in world.by_id.values()
     ]
@@ -149,6 +151,8 @@ def _app(world: World, me: Person, app: App) -> Json:
         "name": app.name,
         "bot_user": app.bot_user,
         "bot_id": app.bot_id,
+        # one who has several workspaces to try that in
+        "removable": me.is_admin and app.installed and len(world.worlds) > 1,
         "home_enabled": bool(home.get("home_tab_enabled")),
         "messages_enabled": bool(home.get("messages_tab_enabled", True)),
         "dm": dm,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from slack_sandbox.workspace.people import (
     BOT_USER,
+    ENTERPRISE,
     OTHER_TEAM,
     TEAM,
     TEAM_NAMES,
@@ -61,7 +62,19 @@ def default_seed() -> Seed:
     return Seed(people, channels, groups)
 
 
-def another_seed(number: int, *, same_ids: bool = False, sister: Seed | None = None) -> Seed:
+def default_seeds(workspaces: int, org: int = 0, *, same_ids: bool = False) -> list[Seed]:
+    """The small shop in as many workspaces, the first `org` of them in one org."""
+    first = default_seed()
+    if org:
+        first.enterprise = ENTERPRISE
+        for person in first.people:
+            person.grid_teams = (first.team,) if person.team_id == first.team else ()
+    more = range(2, workspaces + 1)
+    sisters = {number: first if number <= org else None for number in more}
+    return [first, *(_another_seed(n, same_ids=same_ids, sister=sisters[n]) for n in more)]
+
+
+def _another_seed(number: int, *, same_ids: bool, sister: Seed | None) -> Seed:
     """The small shop once more, as the second, third … workspace of a sandbox.
 
     Ids end in B, C … unless they are to be the same. `sister` is the seed of a workspace in the
