@@ -17,7 +17,7 @@ from slack_sandbox.server import Sandbox
 from slack_sandbox.setup.manifests import ManifestError, full_manifest, read_manifest, unknown
 from slack_sandbox.setup.seed_file import SeedApp, SeedError, read_seed
 from slack_sandbox.workspace.apps import App
-from slack_sandbox.workspace.seed import default_seeds
+from slack_sandbox.workspace.seed import Seed, default_seeds
 
 CannotStart = (ManifestError, SeedError, PortTakenError, LaunchError)  # each says in one line why
 
@@ -44,16 +44,11 @@ def run(
     Raises one of CannotStart. The apps are those of the seed file, then those of `manifests`, whose
     bots come into every public channel; with neither there is one app that may do everything.
     """
-    if seed:
-        first, apps = read_seed(seed)
-        seeds = [first]
-    else:
-        seeds, apps = default_seeds(workspaces, workspaces if org else 0), []
-    public = [
-        channel.name
-        for channel in seeds[0].channels
-        if channel.kind == "channel" and not channel.is_archived
-    ]
+    if seed and (workspaces > 1 or org):
+        raise SeedError("a seed file describes one workspace: leave --workspaces and --org out")
+    seeds, apps = _with_apps(seed) if seed else (default_seeds(workspaces, workspaces * org), [])
+    channels = [each for each in seeds[0].channels if each.kind == "channel"]
+    public = [each.name for each in channels if not each.is_archived]
     apps += [SeedApp(read_manifest(path), public) for path in manifests]
     apps = apps or [SeedApp(full_manifest(), public)]
     for seeded in apps:
@@ -73,6 +68,11 @@ def run(
             return 0
         values = variables(sandbox, sandbox.world.app)
         return run_app(command, app_environment(os.environ, values, allowed))
+
+
+def _with_apps(path: Path) -> tuple[list[Seed], list[SeedApp]]:
+    seed, apps = read_seed(path)
+    return [seed], apps
 
 
 def populate(sandbox: Sandbox, apps: Sequence[SeedApp]) -> None:

@@ -84,8 +84,7 @@ class Admin:
         """
         with self.world.lock:
             if isinstance(app, App):
-                wanted = frozenset(app.manifest.get("oauth_config", {})["scopes"]["bot"])
-                app = oauth.install([self.world], app.id, wanted, org_wide=False)
+                app = oauth.install([self.world], app.id, app.wanted_scopes, org_wide=False)
             else:
                 app = self.world.install(app)
             for channel in channels:

@@ -186,7 +186,9 @@ class HttpMode:
             if delivery.kind == "events_api"
             else {"Accept": "application/json,*/*"}
         )
-        headers |= signed(delivery.app.signing_secret, int(self._signing_time()), body)
+        headers |= signed(
+            self.world.apps[delivery.app.id].signing_secret, int(self._signing_time()), body
+        )
         if delivery.attempts > 1:
             headers |= {
                 "X-Slack-Retry-Num": str(delivery.attempts - 1),

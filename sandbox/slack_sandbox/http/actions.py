@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from slack_sandbox.client import commands, interact, suggestions
 from slack_sandbox.http.fields import CHOSEN, ELEMENT, MESSAGE, PLACE, Fields
 from slack_sandbox.spec.slack_error import Json
-from slack_sandbox.web_api import oauth
+from slack_sandbox.web_api import oauth, orgs
 from slack_sandbox.workspace.apps import App
 from slack_sandbox.workspace.records import Delivery
 from slack_sandbox.workspace.state import World
@@ -183,7 +183,10 @@ async def _uninstall(world: World, actor: Actor, body: Json) -> Json:
     if not actor.person.is_admin or not app.installed:
         raise ValueError(f"{actor.name} cannot remove {app.name}")
     with world.lock:
-        oauth.remove(world, app)
+        if app.is_org_wide:
+            orgs.grant(world, app, [world.team], revoke=True)
+        else:
+            oauth.remove(world, app)
         world.touch()
     return {}
 

@@ -80,7 +80,8 @@ class FilesHttp:
     def _allowed(self, world: World, request: web.Request, file: File) -> bool:
         app, seen_by = self._app(request), file_store.audience(world, file)
         if app is not None:
-            return not app.revoked and app.bot_user in seen_by
+            same = world.shared.same_ids and app.team != world.team  # its bot, by the id alone
+            return not app.revoked and not same and app.bot_user in seen_by
         return request.query.get("as", "") in seen_by
 
     async def _give(self, request: web.Request) -> web.Response:

@@ -145,14 +145,14 @@ def _app(world: World, me: Person, app: App) -> Json:
         ),
         None,
     )
+    # the page offers it where there are several workspaces to try it in
+    removable = me.is_admin and app.installed and len(world.worlds) > 1
     own = [command for owner, command in commands.available(world, me.id).values() if owner is app]
     return {
         "id": app.id,
         "name": app.name,
         "bot_user": app.bot_user,
         "bot_id": app.bot_id,
-        # one who has several workspaces to try that in
-        "removable": me.is_admin and app.installed and len(world.worlds) > 1,
         "home_enabled": bool(home.get("home_tab_enabled")),
         "messages_enabled": bool(home.get("messages_tab_enabled", True)),
         "dm": dm,
@@ -164,6 +164,7 @@ def _app(world: World, me: Person, app: App) -> Json:
             for owner, s in shortcuts.available(world, me.id)
             if owner is app
         ],
+        **({"removable": True} if removable else {}),
     }
 
 

@@ -16,6 +16,7 @@ from slack_sandbox.blockkit import blocks as checker
 from slack_sandbox.blockkit import inputs
 from slack_sandbox.blockkit.text import completed, every_block
 from slack_sandbox.spec.slack_error import Json, SlackError, invalid
+from slack_sandbox.web_api import orgs
 from slack_sandbox.web_api.arguments import Args
 from slack_sandbox.workspace import choices
 from slack_sandbox.workspace.apps import App
@@ -28,7 +29,8 @@ MOST_BYTES = 250_000
 
 def _trigger(world: World, args: Args) -> Trigger:
     trigger = world.triggers.get(args.required("trigger_id"))
-    if trigger is None or trigger.app_id != args.app.id:
+    app = args.app
+    if trigger is None or trigger.app_id != app.id or app.team not in trigger.teams:
         raise SlackError("invalid_trigger_id")
     if trigger.used:
         raise SlackError("exchanged_trigger_id")
@@ -219,7 +221,9 @@ def publish(world: World, args: Args) -> Json:
         raise SlackError("hash_conflict")
     _free_external_id(world, args.app, view, shown)
     if shown is None:
-        shown = world.homes[user, args.app.id] = new_view(world, args.app, user, view)
+        shown = new_view(world, args.app, user, view)
+        for each in {world, *orgs.granted(world, args.app)}:  # one Home in all of an org
+            each.homes[user, args.app.id] = shown
     else:
         replace(world, shown, view)
     world.touch([user])

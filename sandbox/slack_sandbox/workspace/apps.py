@@ -62,13 +62,14 @@ class App:
         return str(said or "Sandbox")
 
     @property
+    def wanted_scopes(self) -> frozenset[str]:
+        """The bot scopes that its manifest asks for."""
+        return frozenset(self._at("oauth_config", "scopes", "bot") or ())
+
+    @property
     def scopes(self) -> frozenset[str]:
         """The bot scopes that the app was given."""
-        return (
-            frozenset(self._at("oauth_config", "scopes", "bot") or ())
-            if self.granted is None
-            else self.granted
-        )
+        return self.wanted_scopes if self.granted is None else self.granted
 
     @property
     def subscriptions(self) -> frozenset[str]:

@@ -155,6 +155,7 @@ class Trigger:
     view_id: str = ""  # the view it came from
     channel_id: str = ""  # the conversation the person was looking at
     team: str = ""  # the workspace they were in
+    teams: tuple[str, ...] = ()  # the workspaces whose tokens may use it: that, and the payload's
     used: bool = False
 
 

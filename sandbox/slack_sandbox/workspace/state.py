@@ -188,8 +188,9 @@ class World:
         """
         numbers = f"{secrets.randbelow(10**13)}.{secrets.randbelow(10**12)}"
         trigger_id = f"{numbers}.{secrets.token_hex(16)}"
-        born = time.monotonic()
-        self.triggers[trigger_id] = Trigger(user, app.id, born, view_id, channel_id, self.team)
+        trigger = Trigger(user, app.id, time.monotonic(), view_id, channel_id, self.team)
+        trigger.teams = (self.team, app.team)
+        self.triggers[trigger_id] = trigger
         return trigger_id
 
     # apps

@@ -84,6 +84,9 @@ def test_one_token_names_its_workspace(sandbox: Sandbox) -> None:
     assert [m["text"] for m in ana.messages("general")][-1] == "tea"
     user = client.users_info(user="UANA00001")["user"]["enterprise_user"]
     assert (user["enterprise_id"], user["teams"]) == (ORG, [FIRST, SECOND])
+    view = {"type": "home", "blocks": [buttons("go")]}
+    client.views_publish(user_id="UANA00001", view=view)
+    assert (ana.home() or {})["blocks"] == (sandbox.person("ana").home() or {})["blocks"]
     sandbox.workspace(SECOND).revoke_access()
     last = sandbox.deliveries[-1]
     assert (last.event["type"], last.event["team_ids"]) == ("team_access_revoked", [SECOND])

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
+import pytest
 from slack_sdk import WebClient
 
 from sandbox.tests.builders import Json, buttons, modal
@@ -14,6 +18,7 @@ from sandbox.tests.workspaces.conftest import SECOND
 from slack_sandbox.client.admin import Admin
 from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.apps import App
+from slack_sandbox.workspace.seed import default_seeds
 
 Clients = Callable[[App], WebClient]
 
@@ -107,7 +112,7 @@ def test_an_uninstall_ends_one_installation(
     assert len(events(sandbox, "message")) == 1
 
 
-def test_ids_that_are_the_same(manifest: Json, client_of: Clients) -> None:
+def test_ids_that_are_the_same(manifest: Json) -> None:
     """On demand, channels, people and messages have the same ids in each workspace."""
     with Sandbox(manifest, workspaces=2, same_ids=True) as sandbox:
         there = sandbox.workspace(SECOND)
@@ -122,6 +127,26 @@ def test_ids_that_are_the_same(manifest: Json, client_of: Clients) -> None:
         assert [d.payload["team_id"] for d in sandbox.deliveries] == ["T0SANDBOX", SECOND]
         other.edit("C0GENERAL", sent[1], "only here")
         assert [m["text"] for m in here.messages("general")] == ["hello"]
+        socket = HandApp(sandbox)
+        other.shortcut("form")
+        while "trigger_id" not in (payload := socket.take()["payload"]):
+            pass
+        trigger = payload["trigger_id"]
+        wrong, right = (
+            WebClient(token, base_url=sandbox.api_url)
+            for token in (sandbox.bot_token, app.bot_token)
+        )
+        view = json.dumps(modal())
+        assert refused(wrong, "views.open", trigger_id=trigger, view=view) == "invalid_trigger_id"
+        assert right.views_open(trigger_id=trigger, view=modal())["ok"]
+        assert here.view() is None
+        ts = other.share("general", "", {"a.txt": b"secret"})
+        url = other.files_of("general", ts)[0]["url_private"]
+        with urlopen(Request(url, headers={"Authorization": f"Bearer {app.bot_token}"})) as answer:
+            assert answer.read() == b"secret"
+        with pytest.raises(HTTPError):
+            urlopen(Request(url, headers={"Authorization": f"Bearer {sandbox.bot_token}"}))
+        socket.close()
 
 
 def test_rate_limits_count_by_workspace(
@@ -135,3 +160,64 @@ def test_rate_limits_count_by_workspace(
         first.users_list()
     assert refused(first, "users.list") == "ratelimited"
     assert other.users_list()["ok"]
+
+
+def posted(sandbox: Sandbox, path: str, body: Json) -> Json:
+    """The answer of the control interface."""
+    request = Request(f"{sandbox.url}/sandbox/{path}", json.dumps(body).encode())
+    with urlopen(request) as answer:
+        found: Json = json.load(answer)
+        return found
+
+
+def test_the_control_interface_names_a_workspace(sandbox: Sandbox, second: Admin) -> None:
+    """`team` in an address or a body says which workspace is meant; none means the first."""
+    hello = {"as": "ana", "channel": "general", "text": "hello"}
+    for path, body in ((f"say?team={SECOND}", hello), ("say", hello | {"team": SECOND})):
+        assert posted(sandbox, path, body)["ok"]
+    assert [m["text"] for m in second.person("ana").messages("general")] == ["hello"] * 2
+    with urlopen(f"{sandbox.url}/sandbox/state?as=ana&team={SECOND}") as answer:
+        state = json.load(answer)
+    assert [each["id"] for each in state["workspaces"]] == ["T0SANDBOX", SECOND]
+    assert (state["team"], state["apps"]) == (SECOND, [])
+    with pytest.raises(HTTPError) as refused_there:
+        urlopen(f"{sandbox.url}/sandbox/state?as=ana&team=T0NOWHERE")
+    assert refused_there.value.code == 404
+
+
+def test_an_admin_removes_the_app(sandbox: Sandbox, second: Admin, client_of: Clients) -> None:
+    """An admin of a workspace removes an app there; a click on what it left is not sent."""
+    there = second.install(sandbox.world.app, ["general"])
+    ts = card(client_of(there), "C0GENERALB")
+    path = f"uninstall?team={SECOND}"
+    assert posted(sandbox, path, {"as": "ben"}) == {
+        "ok": False,
+        "message": "ben cannot remove countersign",
+    }
+    assert posted(sandbox, path, {"as": "ana"}) == {"ok": True}
+    assert refused(client_of(there), "auth.test") == "token_revoked"
+    app = HandApp(sandbox)
+    assert second.person("ana").click("general", ts, "go").wait() == "no_socket"
+    assert client_of(sandbox.world.app).auth_test()["ok"]
+    app.close()
+
+
+def test_workspaces_of_ones_own(manifest: Json) -> None:
+    """A seed for each workspace, with its team id, makes them; files are served for each."""
+    mine, other = default_seeds(2)
+    other.team, other.teams = "T0MILL", {"T0MILL": ("Paper Mill", "papermill")}
+    for person in other.people:
+        person.team_id = "T0MILL"
+    with Sandbox(manifest, seed=[mine, other]) as sandbox:
+        mill = sandbox.workspace("T0MILL")
+        app = mill.install(sandbox.world.app, ["general"])
+        ts = mill.person("ben").share("general", "look", {"a.txt": b"paper"})
+        [file] = mill.person("ben").files_of("general", ts)
+        assert "/files-pri/T0MILL-" in file["url_private"]
+        headers = {"Authorization": f"Bearer {app.bot_token}"}
+        with urlopen(Request(file["url_private"], headers=headers)) as answer:
+            assert answer.read() == b"paper"
+        headers = {"Authorization": f"Bearer {sandbox.bot_token}"}
+        with pytest.raises(HTTPError) as refused_there:
+            urlopen(Request(file["url_private"], headers=headers))
+        assert refused_there.value.code == 403
