@@ -108,7 +108,8 @@ def test_what_is_shared_is_the_channel_alone(
     info = other.conversations_info(channel="C0RANDOM")["channel"]
     assert (info["is_ext_shared"], info["connected_team_ids"]) == (True, [FIRST])
     assert info["conversation_host_id"] == FIRST
-    assert other.users_info(user="UANA00001")["user"]["team_id"] == FIRST
+    ana = other.users_info(user="UANA00001")["user"]
+    assert (ana["team_id"], ana["is_admin"], "email" in ana["profile"]) == (FIRST, False, False)
     assert refused(other, "users.info", user="UGUS00001") == "user_not_visible"
     assert refused(other, "conversations.info", channel="C0SUPPORT") == "channel_not_found"
     assert "UANA00001" not in [m["id"] for m in other.users_list()["members"]]

@@ -106,8 +106,11 @@ def test_an_uninstall_ends_one_installation(
     assert sandbox.deliveries[0].event["tokens"] == {"oauth": [], "bot": [there.bot_user]}
     assert refused(client_of(there), "auth.test") == "token_revoked"
     assert client_of(sandbox.world.app).auth_test()["ok"]
-    second.person("ana").say("general", "is anybody there?")
-    assert events(sandbox, "message") == []
+    ana = second.person("ana")
+    ana.say("general", "is anybody there?")
+    ana.open_home()
+    ana.set_status(":tea:")
+    assert len(sandbox.deliveries) == 2
     sandbox.person("ana").say("general", "and here?")
     assert len(events(sandbox, "message")) == 1
 
