@@ -60,7 +60,8 @@ class WebApi:
             return self._answer(_Request(method, "", {}), error.body())
         if seconds := self._too_fast(call):
             return self._slow_down(call, seconds)
-        fault = self.faults.take(method, call.args)
+        app = self.world.app_of_token(call.token)
+        fault = self.faults.take(method, call.args, app.team if app else "")
         if fault is None:
             return self._answer(call, self._run(call))
         return await self._with_fault(http, call, fault)

@@ -224,3 +224,26 @@ def test_workspaces_of_ones_own(manifest: Json) -> None:
         with pytest.raises(HTTPError) as refused_there:
             urlopen(Request(file["url_private"], headers=headers))
         assert refused_there.value.code == 403
+
+
+def test_faults_of_one_workspace(sandbox: Sandbox, second: Admin, client_of: Clients) -> None:
+    """Faults can be limited to one workspace, and to a person there; the other meets none."""
+    there = second.install(sandbox.world.app, ["general"])
+    first, other = client_of(sandbox.world.app), client_of(there)
+    with sandbox.faults.only(SECOND):
+        sandbox.faults.fail("auth.test", "fatal_error")
+        sandbox.faults.fail("users.info", "fatal_error", person="ana")
+        sandbox.faults.lose_ack("slash_commands")
+    assert first.auth_test()["ok"]
+    assert refused(other, "auth.test") == "fatal_error"
+    assert first.users_info(user="UANA00001")["ok"]
+    assert other.users_info(user="UBEN00001B")["ok"]
+    assert refused(other, "users.info", user="UANA00001B") == "fatal_error"
+    app = HandApp(sandbox)
+    for people, outcome in ((sandbox, "acked"), (second, "timeout")):
+        sent = people.person("ben").command("general", "/tea")
+        app.take()
+        assert not isinstance(sent, str)
+        assert sent.wait() == outcome
+    assert sandbox.faults.waiting == []
+    app.close()
