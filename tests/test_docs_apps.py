@@ -18,7 +18,7 @@ from tests.pages import ROOT, blocks, section
 
 PAGE = ROOT / "docs" / "sandbox.md"
 PATIENCE = 30  # seconds
-APP, CONFTEST, TESTS = range(3)  # which of the page's Python blocks is which
+APP, WORKSPACES, CONFTEST, TESTS = range(4)  # which of the page's Python blocks is which
 
 
 def test_the_seed_file_of_the_page_works(tmp_path: Path) -> None:
@@ -51,13 +51,14 @@ def test_the_default_workspace_is_told() -> None:
 
 
 @pytest.mark.long
-def test_the_pytest_example_passes(tmp_path: Path) -> None:
+def test_the_pytest_examples_pass(tmp_path: Path) -> None:
     """The page's conftest.py, tests and app are a project of their own whose tests pass."""
     python = blocks(PAGE, "python")
     for name, code in {
         "coffee.py": python[APP],
         "conftest.py": python[CONFTEST],
         "test_coffee.py": python[TESTS],
+        "test_workspaces.py": python[WORKSPACES],
     }.items():
         (tmp_path / name).write_text(code)
     (tmp_path / "manifest.yml").write_text(blocks(PAGE, "yaml")[0])
@@ -75,4 +76,4 @@ def test_the_pytest_example_passes(tmp_path: Path) -> None:
     ended = subprocess.run(
         command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=PATIENCE
     )
-    assert "1 passed" in ended.stdout, ended.stdout + ended.stderr
+    assert "2 passed" in ended.stdout, ended.stdout + ended.stderr

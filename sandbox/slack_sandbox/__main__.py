@@ -36,6 +36,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--seed", type=Path, metavar="FILE", help="people, channels and apps, as TOML"
     )
     parser.add_argument(
+        "--workspaces",
+        type=int,
+        choices=range(1, 10),
+        default=1,
+        metavar="NUMBER",
+        help="how many workspaces there are, where no seed file says what is in one",
+    )
+    parser.add_argument("--org", action="store_true", help="the workspaces are those of one org")
+    parser.add_argument(
         "--rate-limits", action="store_true", help="answer 429 beyond Slack's tiers"
     )
     parser.add_argument(
@@ -59,6 +68,8 @@ def serve(arguments: argparse.Namespace) -> int:
             arguments.port,
             arguments.manifest,
             arguments.seed,
+            workspaces=arguments.workspaces,
+            org=arguments.org,
             rate_limits=arguments.rate_limits,
             command=arguments.run,
             allowed=arguments.allow,

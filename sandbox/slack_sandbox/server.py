@@ -8,13 +8,12 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import TypeVar
 
 from aiohttp import web
 
-from slack_sandbox.client.actor import Actor
 from slack_sandbox.client.admin import Admin
 from slack_sandbox.delivery.transports import Transports
 from slack_sandbox.http import avatars
@@ -32,10 +31,10 @@ from slack_sandbox.web_api.response_urls import ResponseUrls
 from slack_sandbox.web_api.server import WebApi
 from slack_sandbox.workspace.apps import App
 from slack_sandbox.workspace.clock import Clock, ShiftedClock
-from slack_sandbox.workspace.people import TEAM, Person
+from slack_sandbox.workspace.people import Person
 from slack_sandbox.workspace.records import ApiCall, Delivery
-from slack_sandbox.workspace.seed import Seed, default_seed
-from slack_sandbox.workspace.state import World
+from slack_sandbox.workspace.seed import Seed, default_seeds
+from slack_sandbox.workspace.state import Shared, World
 
 T = TypeVar("T")
 
@@ -50,25 +49,37 @@ class Sandbox(Admin):
         self,
         manifest: Json | None = None,
         clock: Clock | None = None,
-        seed: Seed | None = None,
+        seed: Seed | Sequence[Seed] | None = None,
         port: int = 0,
         guide: Callable[[World], Json] | None = None,
         *,
         shares_clock: bool = False,
+        workspaces: int = 1,
+        org: int = 0,
+        same_ids: bool = False,
     ) -> None:
         """Without a manifest the app may do all that the sandbox knows.
+
+        There are as many `workspaces`, or those of the seeds; the app is installed in the first.
+        The first `org` of them are one org. `same_ids`: channels, people and messages have the same
+        ids in each, so that a test sees what gets from one into another.
 
         `shares_clock`: the apps go by this clock, too, so HTTP requests are signed by it.
 
         Else they are signed by the machine's, by which an app in a process of its own goes.
         """
         self.clock: Clock = clock or ShiftedClock()
-        world = World(
-            full_manifest() if manifest is None else manifest, self.clock, seed or default_seed()
-        )
+        if seed is None:
+            seeds = default_seeds(workspaces, org, same_ids=same_ids)
+        else:
+            seeds = [seed] if isinstance(seed, Seed) else list(seed)
+        shared = Shared(self.clock, same_ids)
+        for each in seeds:
+            World(full_manifest() if manifest is None else manifest, self.clock, each, shared)
+        world = next(iter(shared.worlds.values()))
         super().__init__(world)
         world.guide = guide
-        self.team_id = TEAM
+        self.team_id = world.team
         self.url = self.api_url = ""
         self._loop = asyncio.new_event_loop()
         self._transports = Transports(
@@ -158,14 +169,19 @@ class Sandbox(Admin):
     ) -> None:
         self.stop()
 
-    def install(self, manifest: Json, channels: Iterable[str] = ()) -> App:
-        """Install one more app, its bot in these channels (names or ids).
+    def install(self, app: Json | App, channels: Iterable[str] = (), workspace: str = "") -> App:
+        """Install an app, its bot in these channels (names or ids): see `Admin.install`.
 
-        A request URL of it is verified.
+        It comes into the first workspace, or that of the id. A request URL of it is verified.
         """
-        app = super().install(manifest, channels)
+        there = self.workspace(workspace or self.team_id)
+        app = there.install(app, channels)
         self._transports.installed(app)
         return app
+
+    def workspace(self, team: str) -> Admin:
+        """A workspace by its id: its people, and what an administrator does; KeyError for none."""
+        return Admin(self.world.worlds[team])
 
     # time
 
@@ -176,12 +192,13 @@ class Sandbox(Admin):
         self._loop.call_soon_threadsafe(self._post_due)
 
     def _changed(self, _seq: int, _audience: frozenset[str] | None) -> None:
-        if self.world.scheduled:
+        if any(world.scheduled for world in self.world.worlds.values()):
             self._loop.call_soon_threadsafe(self._post_due)
 
     def _post_due(self) -> None:
         with self.world.lock:
-            due = scheduled.post_due(self.world)
+            next_ones = [scheduled.post_due(each) for each in self.world.worlds.values()]
+            due = min((each for each in next_ones if each is not None), default=None)
         if self._timer:
             self._timer.cancel()
         self._timer = (
@@ -223,10 +240,6 @@ class Sandbox(Admin):
         """Every call of the Web API that was answered or cut, in that order."""
         with self.world.lock:
             return list(self.world.requests)
-
-    def person(self, name: str) -> Actor:
-        """Act as that person; KeyError for a name nobody has."""
-        return Actor(self.world, name)
 
     def wait(self, predicate: Callable[[], T], timeout: float = 30.0) -> T:
         """Return the first truthy value of `predicate`, asked again on every change.

@@ -17,7 +17,7 @@ from slack_sandbox.server import Sandbox
 from slack_sandbox.setup.manifests import ManifestError, full_manifest, read_manifest, unknown
 from slack_sandbox.setup.seed_file import SeedApp, SeedError, read_seed
 from slack_sandbox.workspace.apps import App
-from slack_sandbox.workspace.seed import default_seed
+from slack_sandbox.workspace.seed import Seed, default_seeds
 
 CannotStart = (ManifestError, SeedError, PortTakenError, LaunchError)  # each says in one line why
 
@@ -27,6 +27,8 @@ def run(
     manifests: Sequence[Path],
     seed: Path | None,
     *,
+    workspaces: int,
+    org: bool,
     rate_limits: bool,
     command: str | None,
     allowed: Sequence[str],
@@ -42,21 +44,22 @@ def run(
     Raises one of CannotStart. The apps are those of the seed file, then those of `manifests`, whose
     bots come into every public channel; with neither there is one app that may do everything.
     """
-    workspace, apps = read_seed(seed) if seed else (default_seed(), [])
-    public = [
-        channel.name
-        for channel in workspace.channels
-        if channel.kind == "channel" and not channel.is_archived
-    ]
+    if seed and (workspaces > 1 or org):
+        raise SeedError("a seed file describes one workspace: leave --workspaces and --org out")
+    seeds, apps = _with_apps(seed) if seed else (default_seeds(workspaces, workspaces * org), [])
+    channels = [each for each in seeds[0].channels if each.kind == "channel"]
+    public = [each.name for each in channels if not each.is_archived]
     apps += [SeedApp(read_manifest(path), public) for path in manifests]
     apps = apps or [SeedApp(full_manifest(), public)]
     for seeded in apps:
         for warning in unknown(seeded.manifest):
             warn(warning)
-    with Sandbox(apps[0].manifest, seed=workspace, port=free_port(port)) as sandbox:
+    with Sandbox(apps[0].manifest, seed=seeds, port=free_port(port)) as sandbox:
         sandbox.rates.enabled = rate_limits
         populate(sandbox, apps)
         say(f"Local Slack: {sandbox.url}")
+        for world in list(sandbox.world.worlds.values())[1:]:
+            say(f"{world.teams[world.team][0]}: {sandbox.url}/?team={world.team}")
         for app in sandbox.world.apps.values():
             say("\n".join(["", *environment(sandbox, app)]))
         say("\nCtrl-C ends it; nothing is kept.")
@@ -65,6 +68,11 @@ def run(
             return 0
         values = variables(sandbox, sandbox.world.app)
         return run_app(command, app_environment(os.environ, values, allowed))
+
+
+def _with_apps(path: Path) -> tuple[list[Seed], list[SeedApp]]:
+    seed, apps = read_seed(path)
+    return [seed], apps
 
 
 def populate(sandbox: Sandbox, apps: Sequence[SeedApp]) -> None:

@@ -158,6 +158,19 @@ def test_what_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         assert capsys.readouterr().err == f"{tmp_path / 'gone'}: No such file or directory\n"
 
 
+def test_the_command_makes_several_workspaces(capsys: pytest.CaptureFixture[str]) -> None:
+    """--workspaces and --org make them, and say where they are; a seed file describes only one."""
+    with alone("--workspaces", "2", "--org") as process:
+        assert process.stdout is not None
+        page = process.stdout.readline().rsplit(" ", 1)[1].strip()
+        assert process.stdout.readline() == f"Sandbox Tea: {page}/?team=T0SANDBOXB\n"
+        client = WebClient("xoxb-sandbox-bot", base_url=f"{page}/api/")
+        assert client.auth_test()["enterprise_id"] == "E0SANDBOX"
+    seed = str(ROOT / "docs" / "sandbox-seed.toml")
+    assert main(["sandbox", "--port", "0", "--seed", seed, "--workspaces", "2"]) == 1
+    assert capsys.readouterr().err.startswith("a seed file describes one workspace")
+
+
 def test_unknown_scopes_and_events_are_warned_of(tmp_path: Path) -> None:
     """A scope or event that the sandbox does not know is said, and is no reason to stop."""
     odd = {"oauth_config": {"scopes": {"bot": ["chat:write", "tea:make"]}}}

@@ -9,8 +9,9 @@ import copy
 from collections.abc import Iterable
 
 from slack_sandbox.client import payloads
+from slack_sandbox.client.actor import Actor
 from slack_sandbox.spec.slack_error import Json
-from slack_sandbox.web_api import conversations_admin, oauth, usergroups
+from slack_sandbox.web_api import conversations_admin, oauth, orgs, usergroups
 from slack_sandbox.workspace import events, messages
 from slack_sandbox.workspace.apps import App
 from slack_sandbox.workspace.people import OTHER_TEAM, Person
@@ -75,10 +76,17 @@ class Admin:
             events.member_event(self.world, "member_left_channel", user, place)
             self.world.touch()
 
-    def install(self, manifest: Json, channels: Iterable[str] = ()) -> App:
-        """Install one more app, its bot in these channels (names or ids)."""
+    def install(self, app: Json | App, channels: Iterable[str] = ()) -> App:
+        """Install an app in this workspace without a browser, its bot in these channels.
+
+        Either one more app, by its manifest, or one that another workspace has: it gets what its
+        manifest asks for.
+        """
         with self.world.lock:
-            app = self.world.install(manifest)
+            if isinstance(app, App):
+                app = oauth.install([self.world], app.id, app.wanted_scopes, org_wide=False)
+            else:
+                app = self.world.install(app)
             for channel in channels:
                 self.world.channel(channel).members.append(app.bot_user)
             self.world.touch()
@@ -87,7 +95,7 @@ class Admin:
     def kick_bot(self, channel: str, app: App | None = None) -> None:
         """Take the app's bot (None: the first app's) out of a channel."""
         with self.world.lock:
-            app, place = app or self.world.app, self.world.channel(channel)
+            app, place = self.world.own(app), self.world.channel(channel)
             place.members.remove(app.bot_user)
             events.member_event(self.world, "member_left_channel", app.bot_user, place)
             kind = "channel_left" if place.kind == "channel" else "group_left"
@@ -103,7 +111,7 @@ class Admin:
         """Bring the app's bot (None: the first app's) into a channel."""
         with self.world.lock:
             conversations_admin.add_member(
-                self.world, self.world.channel(channel), (app or self.world.app).bot_user
+                self.world, self.world.channel(channel), self.world.own(app).bot_user
             )
 
     def archive(self, channel: str) -> None:
@@ -128,7 +136,22 @@ class Admin:
     def uninstall(self, app: App | None = None) -> None:
         """Remove the app (None: the first one): its bot token is revoked, and it is told so."""
         with self.world.lock:
-            oauth.remove(self.world, app or self.world.app)
+            oauth.remove(self.world, self.world.own(app))
+            self.world.touch()
+
+    def grant_access(self, app: App | None = None) -> None:
+        """Add an org-wide app (None: the first) to this workspace; it gets team_access_granted."""
+        with self.world.lock:
+            orgs.grant(self.world, self.world.own(app), [self.world.team])
+
+    def revoke_access(self, app: App | None = None) -> None:
+        """Take an org-wide app (None: the first) out of this workspace: team_access_revoked."""
+        with self.world.lock:
+            orgs.grant(self.world, self.world.own(app), [self.world.team], revoke=True)
+
+    def person(self, name: str) -> Actor:
+        """Act as that person; KeyError for a name nobody has."""
+        return Actor(self.world, name)
 
     def redeliver(self, delivery: Delivery) -> Delivery:
         """Send the same payload once more, as a delivery of its own that counts its attempts on."""
@@ -146,21 +169,40 @@ class Admin:
     def forge(self, payload: Json, *, accepts: bool = False, app: App | None = None) -> Delivery:
         """Send the app (None: the first) an interactive payload that no real client would."""
         return payloads.deliver(
-            self.world, app or self.world.app, copy.deepcopy(payload), accepts=accepts
+            self.world, self.world.own(app), copy.deepcopy(payload), accepts=accepts
         )
 
     def rate_limit(self, app: App | None = None) -> Delivery:
         """Tell the app (None: the first one) that its events are being held back."""
         with self.world.lock:
-            return events.rate_limited(self.world, app or self.world.app)
+            return events.rate_limited(self.world, self.world.own(app))
 
-    def share(self, channel: str) -> None:
-        """Share a channel with the other company, whose people may come in from now on."""
+    def share(self, channel: str, team: str = "") -> None:
+        """Share a channel with another workspace of the sandbox: by Slack Connect, or in the org.
+
+        Without `team` it is the other company, which is only made up. Its people may come in from
+        now on. ValueError where ids of the two workspaces are the same.
+        """
         with self.world.lock:
-            place = self.world.channel(channel)
-            place.is_ext_shared = True
-            event = {"type": "channel_shared", "connected_team_id": OTHER_TEAM, "channel": place.id}
-            events.emit_all(self.world, event, place)
+            place, other = self.world.channel(channel), self.world.worlds.get(team)
+            if self.world.shared.same_ids and other:
+                raise ValueError("workspaces with the same ids cannot share a channel")
+            place.is_ext_shared = not (other and other.org_id and other.org_id == self.world.org_id)
+            if other:
+                place.teams = (*(place.teams or (self.world.team,)), team)
+                other.channels[place.id] = place
+                other.messages[place.id] = self.world.messages.setdefault(place.id, {})
+            sharing = self.world.sharing(place)
+            for each in sharing:
+                for world in sharing:
+                    each.by_id |= world.by_id
+            event = {"type": "channel_shared", "channel": place.id}
+            for world in sharing:
+                joined = team if world is not other else self.world.team
+                event["connected_team_id"] = joined or OTHER_TEAM
+                for app in world.apps.values():
+                    if place.kind == "channel" or app.bot_user in place.members:
+                        events.emit(world, app, event, place)
             self.world.touch()
 
     def change_id(self, channel: str) -> str:

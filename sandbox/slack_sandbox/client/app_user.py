@@ -31,14 +31,14 @@ class AppUser(Member):
 
     def open_dm(self, app: App | None = None) -> None:
         """Open the Messages tab of the DM with the app (None: the first); sends app_home_opened."""
-        self._opened(app or self._world.app, "messages")
+        self._opened(self._world.own(app), "messages")
 
     def open_home(self, app: App | None = None) -> Json | None:
         """Open the Home tab of the app (None: the first); sends app_home_opened with its view.
 
         Returns that view. ValueError when the app's manifest has no Home tab.
         """
-        app = app or self._world.app
+        app = self._world.own(app)
         if not app.app_home.get("home_tab_enabled"):
             raise ValueError(f"{app.name} has no Home tab")
         self._opened(app, "home")
@@ -66,7 +66,7 @@ class AppUser(Member):
         None where the app published nothing.
         """
         with self._world.lock:
-            view = self._world.homes.get((self.id, (app or self._world.app).id))
+            view = self._world.homes.get((self.id, self._world.own(app).id))
             return view.with_state() if view else None
 
     # shortcuts and agents

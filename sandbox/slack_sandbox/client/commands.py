@@ -15,7 +15,7 @@ from slack_sandbox.workspace import messages
 from slack_sandbox.workspace.apps import App
 from slack_sandbox.workspace.events import VERIFICATION, team_domain
 from slack_sandbox.workspace.messages import Draft
-from slack_sandbox.workspace.people import TEAM, Channel
+from slack_sandbox.workspace.people import Channel
 from slack_sandbox.workspace.records import Delivery
 from slack_sandbox.workspace.state import World
 
@@ -33,9 +33,13 @@ def available(world: World, user: str) -> dict[str, tuple[App, Json]]:
 
     None for people of other companies.
     """
-    if world.by_id[user].team_id != TEAM:
+    if not world.is_member(world.by_id[user]):
         return {}
-    apps = [app for app in world.apps.values() if "commands" in app.scopes and not app.revoked]
+    apps = [
+        app
+        for app in world.known_apps
+        if "commands" in app.scopes and app.installed and not app.revoked
+    ]
     return {str(command["command"]): (app, command) for app in apps for command in app.commands}
 
 
@@ -79,10 +83,12 @@ def run(
 
 def _payload(world: World, app: App, user: str, channel: Channel, name: str, text: str) -> Json:
     person = world.by_id[user]
+    team, org = person.acts_from or world.team, world.enterprise
     return {
         "token": VERIFICATION,
-        "team_id": person.acts_from or TEAM,
-        "team_domain": team_domain(world, person.acts_from or TEAM)["domain"],
+        "team_id": team,
+        "team_domain": team_domain(world, team)["domain"],
+        **({"enterprise_id": org[0], "enterprise_name": org[1]} if org else {}),
         "channel_id": channel.id,
         "channel_name": channel.label,
         "user_id": user,
@@ -90,7 +96,9 @@ def _payload(world: World, app: App, user: str, channel: Channel, name: str, tex
         "command": name,
         "text": text,
         "api_app_id": app.id,
-        "is_enterprise_install": "false",  # a string, as in the form that HTTP carries
+        "is_enterprise_install": str(
+            app.is_org_wide
+        ).lower(),  # a string, as in the form that HTTP carries
         "response_url": world.new_response_url(app, channel.id, "", user),
         "trigger_id": world.new_trigger(app, user, channel_id=channel.id),
     }

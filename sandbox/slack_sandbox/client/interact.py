@@ -98,7 +98,7 @@ def submit(world: World, user: str, view_id: str | None, changes: Json) -> Json:
         typed_in(world, places.of_view(world, view), changes)
         if found := inputs.problems(view.body["blocks"], view.values):
             return {"outcome": "errors", "errors": found}
-        app = world.apps[view.app_id]
+        app = views.app_of(world, view)
         payload = payloads.base(world, app, "view_submission", user) | {
             "trigger_id": world.new_trigger(app, user, view.id, view.channel_id),
             "view": view.with_state(),
@@ -146,5 +146,5 @@ def close_view(world: World, user: str, view_id: str | None, *, everything: bool
         for gone in [root] if everything else closed:
             if gone.body["notify_on_close"]:
                 extra = {"view": gone.with_state(), "is_cleared": everything}
-                app = world.apps[gone.app_id]
+                app = views.app_of(world, gone)
                 payloads.deliver(world, app, payloads.base(world, app, "view_closed", user) | extra)

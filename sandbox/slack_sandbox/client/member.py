@@ -73,7 +73,7 @@ class Member:
         app = (
             world.app
             if word == "bot"
-            else next((a for a in world.apps.values() if a.name == word), None)
+            else next((a for a in world.known_apps if a.name == word), None)
         )
         if app:
             return f"<@{app.bot_user}>"

@@ -12,16 +12,18 @@ from slack_sandbox.workspace.state import World
 def base(world: World, app: App, kind: str, user: str) -> Json:
     """What every interactive payload begins with."""
     person = world.by_id[user]
-    team = person.acts_from or person.team_id
+    team = world.acts_from(person)
+    org = world.enterprise
     who = {"id": user, "username": person.name, "name": person.name, "team_id": team}
     return {
         "type": kind,
         "user": who,
         "api_app_id": app.id,
         "token": VERIFICATION,
-        "team": team_domain(world, team),
-        "enterprise": None,
-        "is_enterprise_install": False,
+        # as Slack does, github.com/slackapi/bolt-python/pull/23
+        "team": None if app.is_org_wide else team_domain(world, team),
+        "enterprise": {"id": org[0], "name": org[1]} if org else None,
+        "is_enterprise_install": app.is_org_wide,
     }
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from slack_sandbox.blockkit import inputs
 from slack_sandbox.blockkit.text import elements_of, every_block
 from slack_sandbox.spec.slack_error import Json
+from slack_sandbox.web_api import views
 from slack_sandbox.workspace.apps import App
 from slack_sandbox.workspace.records import View
 from slack_sandbox.workspace.state import World
@@ -82,7 +83,7 @@ class Place:
 
 def of_view(world: World, view: View) -> Place:
     """A modal or a Home view before its viewer."""
-    app = world.apps[view.app_id]
+    app = views.app_of(world, view)
     return Place(
         view.user, app, view.id, view.body["blocks"], view.values, view.channel_id, view=view
     )
@@ -93,7 +94,7 @@ def of_message(world: World, user: str, channel_id: str, shown: Json) -> Place:
 
     ValueError for a message that no app posted.
     """
-    app = world.apps.get(str(shown.get("app_id")))
+    app = world.author({**shown, "channel": channel_id})
     if app is None:
         raise ValueError(f"no app posted {shown['ts']}")
     key = f"{channel_id}/{shown['ts']}"

@@ -10,16 +10,19 @@ import copy
 from slack_sandbox.client import payloads
 from slack_sandbox.spec.slack_error import Json
 from slack_sandbox.workspace.apps import App
-from slack_sandbox.workspace.people import TEAM
 from slack_sandbox.workspace.records import Delivery
 from slack_sandbox.workspace.state import World
 
 
 def available(world: World, user: str) -> list[tuple[App, Json]]:
     """The shortcuts that person can use, with their apps; none for people of other companies."""
-    if world.by_id[user].team_id != TEAM:
+    if not world.is_member(world.by_id[user]):
         return []
-    apps = [app for app in world.apps.values() if "commands" in app.scopes and not app.revoked]
+    apps = [
+        app
+        for app in world.known_apps
+        if "commands" in app.scopes and app.installed and not app.revoked
+    ]
     return [(app, shortcut) for app in apps for shortcut in app.shortcuts]
 
 

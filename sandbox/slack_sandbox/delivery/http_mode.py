@@ -151,6 +151,7 @@ class HttpMode:
 
     async def _verified(self, app: App) -> None:
         """Return once the app has answered the challenge for its request URL."""
+        app = self.world.apps[app.id]  # one request URL, however many workspaces have the app
         if app.verified:
             return
         challenge = secrets.token_urlsafe(32)
@@ -185,7 +186,9 @@ class HttpMode:
             if delivery.kind == "events_api"
             else {"Accept": "application/json,*/*"}
         )
-        headers |= signed(delivery.app.signing_secret, int(self._signing_time()), body)
+        headers |= signed(
+            self.world.apps[delivery.app.id].signing_secret, int(self._signing_time()), body
+        )
         if delivery.attempts > 1:
             headers |= {
                 "X-Slack-Retry-Num": str(delivery.attempts - 1),

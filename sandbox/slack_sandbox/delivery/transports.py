@@ -51,10 +51,13 @@ class Transports:
         return [code for hub in list(self._hubs.values()) for code in hub.closed]
 
     def send(self, delivery: Delivery) -> None:
-        """Hand a payload to its app."""
+        """Hand a payload to its app; one that has gone hears of no click and no command."""
         with self.world.lock:
             self.world.deliveries.append(delivery)
-        if delivery.app.over_http:
+        if delivery.kind != "events_api" and not delivery.app.installed:
+            with self.world.lock:
+                delivery.settle("no_socket")
+        elif delivery.app.over_http:
             self.http.send(delivery)
         else:
             self.hub(delivery.app).send(delivery)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from slack_sandbox.client import commands, interact, suggestions
 from slack_sandbox.http.fields import CHOSEN, ELEMENT, MESSAGE, PLACE, Fields
 from slack_sandbox.spec.slack_error import Json
+from slack_sandbox.web_api import oauth, orgs
 from slack_sandbox.workspace.apps import App
 from slack_sandbox.workspace.records import Delivery
 from slack_sandbox.workspace.state import World
@@ -177,6 +178,19 @@ async def _message_shortcut(world: World, actor: Actor, body: Json) -> Json:
     return await _outcome(world, actor.message_shortcut(*place, _named(world, body)))
 
 
+async def _uninstall(world: World, actor: Actor, body: Json) -> Json:
+    app = _app(world, body.get("app"))
+    if not actor.person.is_admin or not app.installed:
+        raise ValueError(f"{actor.name} cannot remove {app.name}")
+    with world.lock:
+        if app.is_org_wide:
+            orgs.grant(world, app, [world.team], revoke=True)
+        else:
+            oauth.remove(world, app)
+        world.touch()
+    return {}
+
+
 async def _stop(_world: World, actor: Actor, body: Json) -> Json:
     # an event: nobody waits for its acknowledgement
     actor.stop_agent(body["channel"], body["thread_ts"])
@@ -219,6 +233,7 @@ ACTIONS: Mapping[str, tuple[Fields, Action]] = {
     "command": ({**_CHANNEL, "text": str, "thread_ts?": str}, _command),
     "shortcut": ({**_APP, "callback_id": str, "channel?": str}, _shortcut),
     "message_shortcut": ({**_APP, **MESSAGE, "callback_id": str}, _message_shortcut),
+    "uninstall": (_APP, _uninstall),
     "rename": ({**_CHANNEL, "thread_ts": str, "title": str}, _rename),
     "stop": ({**_CHANNEL, "thread_ts": str}, _stop),
 }

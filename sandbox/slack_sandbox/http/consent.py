@@ -15,7 +15,7 @@ from aiohttp import web
 
 from slack_sandbox.setup.manifests import KNOWN_SCOPES
 from slack_sandbox.workspace.apps import App
-from slack_sandbox.workspace.people import TEAM, Person
+from slack_sandbox.workspace.people import Person
 from slack_sandbox.workspace.records import OAuthCode
 from slack_sandbox.workspace.state import World
 
@@ -34,7 +34,7 @@ button, select {{ font: inherit; padding: .4rem 1rem; margin-right: .5rem }}
 <main>
 <h1>{title}</h1>
 """
-_FORM = """<p>In {team}, it will be able to use:</p>
+_FORM = """<p>{place}, it will be able to use:</p>
 <ul>
 {scopes}
 </ul>
@@ -43,11 +43,18 @@ _FORM = """<p>In {team}, it will be able to use:</p>
 <select id="as" name="as">
 {people}
 </select></p>
-<p><button name="decision" value="allow">Allow</button>
+{org}<p><button name="decision" value="allow">Allow</button>
 <button name="decision" value="cancel">Cancel</button></p>
 </form>
 </main>
 """
+_ORG = """<fieldset><legend>Install it</legend>
+<p><label><input type="radio" name="for" value="" checked> in that workspace</label></p>
+<p><label><input type="radio" name="for" value="{id}"> in all of {name}, and add it to</label></p>
+{workspaces}
+</fieldset>
+"""
+_ADDED = """<p><label><input type="checkbox" name="add" value="{id}" checked> {name}</label></p>"""
 _WHY = {
     "invalid_client_id": "No app here has that client_id.",
     "no_scopes": "The address asks for no scope.",
@@ -76,6 +83,7 @@ class Wish:
     redirect_uri: str  # as it was sent, "" where it was not
     back: str  # where the person goes afterwards
     state: str
+    team: str  # the workspace it is for, "" where the person chooses
 
 
 class Consent:
@@ -98,14 +106,8 @@ class Consent:
             scopes = "\n".join(
                 f"<li><code>{escape(scope)}</code></li>" for scope in sorted(wish.scopes)
             )
-            people = "\n".join(
-                f'<option value="{escape(person.name)}">{escape(person.real_name)}</option>'
-                for person in self._members()
-            )
             page = _HEAD.format(title=f"Let {escape(wish.app.name)} in?")
-            page += _FORM.format(
-                team=escape(self.world.teams[TEAM][0]), scopes=scopes, people=people
-            )
+            page += self._form(wish, scopes)
         return web.Response(text=page, content_type="text/html")
 
     async def _answer(self, request: web.Request) -> web.Response:
@@ -115,24 +117,65 @@ class Consent:
                 wish = wished(self.world, request.query)
             except Refused as refused:
                 return _refusal(refused)
-            person = next((p for p in self._members() if p.name == form.get("as")), None)
             if form.get("decision") != "allow":
                 raise web.HTTPFound(_with(wish.back, error="access_denied", state=wish.state))
-            if person is None:
+            team, _, name = str(form.get("as", "")).rpartition("/")
+            world = next((w for w in self._worlds(wish) if w.team == team or not team), None)
+            person = next((p for p in _members(world) if p.name == name), None) if world else None
+            if world is None or person is None:
                 raise web.HTTPBadRequest(text="nobody of that name can install an app")
+            org = str(form.get("for") or "")
+            if org and (org != world.org_id or not person.is_admin):
+                raise web.HTTPBadRequest(text="only an admin can install an app in the org")
             code = (
                 f"{secrets.randbelow(10**13)}.{secrets.randbelow(10**13)}.{secrets.token_hex(32)}"
             )
             until = self.world.now() + CODE_SECONDS
-            self.world.codes[code] = OAuthCode(
-                wish.app.id, wish.scopes, wish.redirect_uri, person.id, until
+            given = OAuthCode(
+                wish.app.id, wish.scopes, wish.redirect_uri, person.id, until, org or world.team
             )
+            mine = [each.team for each in self.world.worlds.values() if each.org_id == org]
+            given.grants = tuple(t for t in map(str, form.getall("add", [])) if org and t in mine)
+            self.world.codes[code] = given
         raise web.HTTPFound(_with(wish.back, code=code, state=wish.state))
 
-    def _members(self) -> list[Person]:
-        """Those who may install apps: members of the workspace, guests left out."""
-        everybody = self.world.people.values()
-        return [p for p in everybody if p.team_id == TEAM and not p.deleted and not p.is_restricted]
+    def _worlds(self, wish: Wish) -> list[World]:
+        """The workspaces among which the person chooses."""
+        return [w for w in self.world.worlds.values() if wish.team in ("", w.team, w.org_id)]
+
+    def _form(self, wish: Wish, scopes: str) -> str:
+        worlds = self._worlds(wish)
+        people = []
+        for world in worlds:
+            several = len(self.world.worlds) > 1
+            team, at = f"{world.team}/", f", {world.teams[world.team][0]}"
+            people += [
+                f'<option value="{team if several else ""}{escape(p.name)}">'
+                f"{escape(p.real_name + (at if several else ''))}</option>"
+                for p in _members(world)
+            ]
+        name = escape(worlds[0].teams[worlds[0].team][0])
+        return _FORM.format(
+            place=f"In {name}" if len(worlds) == 1 else "In the workspace that you choose",
+            scopes=scopes,
+            people="\n".join(people),
+            org=self._org([each for each in worlds if each.enterprise]),
+        )
+
+    def _org(self, worlds: list[World]) -> str:
+        """The choice between a workspace and its org, "" where there is no org."""
+        if not worlds or worlds[0].enterprise is None:
+            return ""
+        org_id, name = worlds[0].enterprise
+        sisters = [each for each in self.world.worlds.values() if each.org_id == org_id]
+        added = [_ADDED.format(id=w.team, name=escape(w.teams[w.team][0])) for w in sisters]
+        return _ORG.format(id=org_id, name=escape(name), workspaces="\n".join(added))
+
+
+def _members(world: World) -> list[Person]:
+    """Those who may install apps: members of the workspace, guests left out."""
+    everybody = world.people.values()
+    return [p for p in everybody if world.is_member(p) and not p.deleted and not p.is_restricted]
 
 
 def wished(world: World, query: Mapping[str, str]) -> Wish:
@@ -147,13 +190,14 @@ def wished(world: World, query: Mapping[str, str]) -> Wish:
         raise Refused("no_scopes")
     if unknown := asked - KNOWN_SCOPES - app.scopes:
         raise Refused("invalid_scope", ", ".join(sorted(unknown)))
-    if (team := query.get("team", "")) not in ("", TEAM):
+    known = {each for w in world.worlds.values() for each in (w.team, w.org_id)}
+    if (team := query.get("team", "")) not in known | {""}:
         raise Refused("invalid_team_for_non_distributed_app", team)
     given, allowed = query.get("redirect_uri", ""), app.redirect_urls
     back = given or next(iter(allowed), "")
     if not back or not any(_below(back, url) for url in allowed):
         raise Refused("bad_redirect_uri")
-    return Wish(app, frozenset(asked), given, back, query.get("state", ""))
+    return Wish(app, frozenset(asked), given, back, query.get("state", ""), team)
 
 
 def _below(url: str, base: str) -> bool:

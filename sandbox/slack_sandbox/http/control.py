@@ -79,13 +79,22 @@ class Control:
         digits = request.match_info["ts"].removeprefix("p")
         ts = f"{digits[:-6]}.{digits[-6:]}"
         thread = request.query.get("thread_ts", "")
-        raise web.HTTPFound(f"/?channel={request.match_info['channel']}&ts={ts}&thread_ts={thread}")
+        channel = request.match_info["channel"]
+        there = [team for team, world in self.world.worlds.items() if channel in world.channels]
+        team = f"&team={there[0]}" if there and there[0] != self.world.team else ""
+        raise web.HTTPFound(f"/?channel={channel}&ts={ts}&thread_ts={thread}{team}")
 
     # seeing
 
-    def _who(self, user: str) -> Person:
-        person = self.world.by_id.get(user) or self.world.people.get(user)
-        if person is None:
+    def _world(self, team: str | None) -> World:
+        """The workspace of that id; the first where none is named."""
+        if team and team not in self.world.worlds:
+            raise refusal(web.HTTPNotFound, f"there is no workspace {team!r}")
+        return self.world.worlds[team] if team else self.world
+
+    def _who(self, world: World, user: str) -> Person:
+        person = world.by_id.get(user) or world.people.get(user)
+        if person is None or world.people.get(person.name) is not person:
             raise refusal(web.HTTPNotFound, f"there is no {user!r}")
         return person
 
@@ -102,22 +111,27 @@ class Control:
         return handle
 
     def _people(self, query: Query) -> Any:
-        return views.people(self.world)
+        return views.people(self._world(query.get("team")))
 
     def _state(self, query: Query) -> Any:
-        return views.seen_by(self.world, self._who(query.get("as", "")))
+        world = self._world(query.get("team"))
+        return views.seen_by(world, self._who(world, query.get("as", "")))
 
     def _deliveries(self, query: Query) -> Any:
-        return views.deliveries(self.world, query.get("app", ""), _after(query))
+        about = (query.get("app", ""), query.get("team", ""))
+        return views.deliveries(self.world, about, _after(query))
 
     def _calls(self, query: Query) -> Any:
-        return views.calls(self.world, query.get("app", ""), _after(query))
+        about = (query.get("app", ""), query.get("team", ""))
+        return views.calls(self.world, about, _after(query))
 
     def _message(self, query: Query) -> Any:
-        return views.message(self.world, query.get("channel", ""), query.get("ts", ""))
+        return views.message(
+            self._world(query.get("team")), query.get("channel", ""), query.get("ts", "")
+        )
 
     def _view(self, query: Query) -> Any:
-        return views.view(self.world, query.get("id", ""))
+        return views.view(self._world(query.get("team")), query.get("id", ""))
 
     # streaming changes
 
@@ -130,7 +144,8 @@ class Control:
                 loop.call_soon_threadsafe(queue.put_nowait, seq)
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
-        me = self._who(request.query.get("as", ""))
+        world = self._world(request.query.get("team"))
+        me = self._who(world, request.query.get("as", ""))
         queue: asyncio.Queue[int | None] = asyncio.Queue()
         headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache"}
         response = web.StreamResponse(headers=headers)
@@ -160,10 +175,11 @@ class Control:
         self, action: Action, fields: Fields
     ) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:
-            body = await body_of(request, {"as": str, **fields})
-            actor = Actor(self.world, self._who(body.pop("as")).name)
+            body = await body_of(request, {"as": str, "team?": str, **fields})
+            world = self._world(body.pop("team", None) or request.query.get("team"))
+            actor = Actor(world, self._who(world, body.pop("as")).name)
             try:
-                return web.json_response({"ok": True, **await action(self.world, actor, body)})
+                return web.json_response({"ok": True, **await action(world, actor, body)})
             except ValueError as error:
                 return web.json_response({"ok": False, "message": str(error)})
 

@@ -48,8 +48,11 @@ class FilesHttp:
         return b""
 
     async def _upload(self, request: web.Request) -> web.Response:
+        ticket = request.match_info["ticket"]
         with self.world.lock:
-            file = self.world.files.get(self.world.uploads.get(request.match_info["ticket"], ""))
+            worlds = self.world.worlds.values()
+            world = next((each for each in worlds if ticket in each.uploads), self.world)
+            file = world.files.get(world.uploads.get(ticket, ""))
         if file is None or file.data is not None:
             return web.Response(status=404, text="this address takes no upload")
         data = await self._body(request, file.size)
@@ -59,7 +62,7 @@ class FilesHttp:
             )
         with self.world.lock:
             file.data = data
-            del self.world.uploads[request.match_info["ticket"]]
+            del world.uploads[ticket]
         return web.Response(text=f"OK - {len(data)}")
 
     # giving
@@ -74,22 +77,25 @@ class FilesHttp:
         app = self._app(request)
         return app is not None and "files:read" not in app.scopes
 
-    def _allowed(self, request: web.Request, file: File) -> bool:
-        app, seen_by = self._app(request), file_store.audience(self.world, file)
+    def _allowed(self, world: World, request: web.Request, file: File) -> bool:
+        app, seen_by = self._app(request), file_store.audience(world, file)
         if app is not None:
-            return not app.revoked and app.bot_user in seen_by
+            same = world.shared.same_ids and app.team != world.team  # its bot, by the id alone
+            return not app.revoked and not same and app.bot_user in seen_by
         return request.query.get("as", "") in seen_by
 
     async def _give(self, request: web.Request) -> web.Response:
         if "Authorization" not in request.headers and "as" not in request.query:
             return web.Response(text=SIGN_IN, content_type="text/html")
         with self.world.lock:
-            file = self.world.files.get(request.match_info["key"].partition("-")[2])
+            team, _, file_id = request.match_info["key"].partition("-")
+            world = self.world.worlds.get(team, self.world)
+            file = world.files.get(file_id)
             if file is None or file.data is None or not file.completed:
                 raise web.HTTPNotFound
             if self._lacks_scope(request):
                 return web.Response(text=SIGN_IN, content_type="text/html")
-            if not self._allowed(request, file):
+            if not self._allowed(world, request, file):
                 return web.Response(status=403, text="this file is not for you")
             data, kind, name = file.data, file.mimetype, file.name
         way = (
@@ -108,23 +114,22 @@ class FilesHttp:
 
     async def _from_person(self, request: web.Request) -> web.Response:
         query = request.query
-        person = self.world.by_id.get(query.get("as", "")) or self.world.people.get(
-            query.get("as", "")
-        )
+        world = self.world.worlds.get(query.get("team", ""), self.world)
+        person = world.by_id.get(query.get("as", "")) or world.people.get(query.get("as", ""))
         name = query.get("name", "")
         if person is None or not name:
             return web.json_response(
                 {"ok": False, "message": "say who uploads (as) and the file's name (name)"}
             )
-        with self.world.lock:
-            left = STORE_LIMIT - file_store.stored(self.world)
+        with world.lock:
+            left = STORE_LIMIT - file_store.stored(world)
         data = await self._body(request, left)
         if not data:
             return web.json_response(
                 {"ok": False, "message": "the file is empty or too large for the sandbox"}
             )
-        with self.world.lock:
-            channel = self.world.channels.get(query.get("channel", ""))
+        with world.lock:
+            channel = world.channels.get(query.get("channel", ""))
             if "channel" in query and (
                 channel is None or (person.id not in channel.members or channel.is_archived)
             ):
@@ -132,10 +137,10 @@ class FilesHttp:
                     {"ok": False, "message": f"{person.name} cannot post there"}
                 )
             if channel is None:
-                file = file_store.uploaded(self.world, name, person.id, data)
-                shown: Json = {"file": file_store.file_json(self.world, file)}
+                file = file_store.uploaded(world, name, person.id, data)
+                shown: Json = {"file": file_store.file_json(world, file)}
             else:
-                actor, thread_ts = Member(self.world, person.name), query.get("thread_ts")
+                actor, thread_ts = Member(world, person.name), query.get("thread_ts")
                 ts = actor.share(channel.id, query.get("comment", ""), {name: data}, thread_ts)
                 [of_message] = actor.files_of(channel.id, ts)
                 shown = {"file": of_message, "ts": ts}

@@ -15,7 +15,7 @@ from slack_sandbox.spec.slack_error import Json
 from slack_sandbox.web_api import agents, marks, views
 from slack_sandbox.workspace import choices, messages
 from slack_sandbox.workspace.apps import App
-from slack_sandbox.workspace.people import TEAM, Channel, Person
+from slack_sandbox.workspace.people import Channel, Person
 from slack_sandbox.workspace.records import ApiCall, Delivery
 from slack_sandbox.workspace.state import World
 
@@ -49,19 +49,21 @@ def people(world: World) -> list[Json]:
             "is_bot": False,
             "tz": p.tz,
             "tz_offset": p.tz_offset,
+            # met in a shared channel
+            **({} if world.people.get(p.name) is p else {"elsewhere": True}),
         }
-        for p in world.people.values()
+        for p in world.by_id.values()
     ]
-    of_bots: Json = {
-        "team_id": TEAM,
-        "team": world.teams[TEAM][0],
-        "deleted": False,
-        "is_restricted": False,
-    }
-    of_bots |= {"is_bot": True, "tz": "America/Los_Angeles", "tz_offset": -28800}
+    of_bots: Json = {"deleted": False, "is_restricted": False, "is_bot": True}
+    of_bots |= {"tz": "America/Los_Angeles", "tz_offset": -28800}
+    apps = {each.bot_user: each for each in world.known_apps}
+    for channel in world.channels.values():
+        for each in world.sharing(channel)[1:]:  # their bots write there, too
+            apps = {a.bot_user: a for a in each.known_apps} | apps
     bots = [
-        {"id": a.bot_user, "name": a.name, "real_name": a.name, **of_bots}
-        for a in world.apps.values()
+        {"id": a.bot_user, "name": a.name, "real_name": a.name, "team_id": a.team, **of_bots}
+        | {"team": world.teams[a.team][0]}
+        for a in apps.values()
     ]
     return [*humans, *bots]
 
@@ -69,7 +71,7 @@ def people(world: World) -> list[Json]:
 def seen_by(world: World, me: Person) -> Json:
     """All that one person has on their screen."""
     if not me.deleted:
-        for app in world.apps.values():
+        for app in world.known_apps:
             world.dm(me.id, app)
     mine = [c for c in world.channels.values() if me.id in c.members]
     ids = {c.id for c in mine}
@@ -81,6 +83,10 @@ def seen_by(world: World, me: Person) -> Json:
     everyone = {p["id"]: p for p in people(world)}
     return {
         "me": everyone[me.id],
+        "team": world.team,
+        "workspaces": [
+            {"id": each.team, "name": each.teams[each.team][0]} for each in world.worlds.values()
+        ],
         "people": list(everyone.values()),
         "groups": [
             {"id": g.id, "handle": g.handle, "users": g.users} for g in world.groups.values()
@@ -98,7 +104,7 @@ def seen_by(world: World, me: Person) -> Json:
         "prompts": {c.id: agents.prompts_of(world, c) for c in mine if c.kind == "im"},
         "views": [v.with_state() for v in world.stacks.get(me.id, [])],
         "home": {app_id: _home(world, me, app_id) for app_id in world.apps},
-        "apps": [_app(world, me, app) for app in world.apps.values()],
+        "apps": [_app(world, me, app) for app in world.known_apps],
         "notifications": world.notes.get(me.id, []),
         "bot": {"id": world.app.bot_user, "name": world.app.name},
         "guide": world.guide(world) if world.guide else None,
@@ -139,6 +145,8 @@ def _app(world: World, me: Person, app: App) -> Json:
         ),
         None,
     )
+    # the page offers it where there are several workspaces to try it in
+    removable = me.is_admin and app.installed and len(world.worlds) > 1
     own = [command for owner, command in commands.available(world, me.id).values() if owner is app]
     return {
         "id": app.id,
@@ -156,6 +164,7 @@ def _app(world: World, me: Person, app: App) -> Json:
             for owner, s in shortcuts.available(world, me.id)
             if owner is app
         ],
+        **({"removable": True} if removable else {}),
     }
 
 
@@ -173,15 +182,15 @@ def view(world: World, view_id: str) -> Json | None:
     return next((each.with_state() for each in views.every(world) if each.id == view_id), None)
 
 
-def deliveries(world: World, app_id: str, after: int) -> Json:
-    """Deliveries (of that app, "": of all) with numbers over `after`, oldest first.
+def deliveries(world: World, about: tuple[str, str], after: int) -> Json:
+    """Deliveries (of that app and workspace, "": of all) with numbers over `after`, oldest first.
 
     "after" in the answer is what to ask with next: it stays before the first that is still pending.
     """
     numbered = [
         (n, d)
         for n, d in enumerate(world.deliveries[after:], after + 1)
-        if app_id in ("", d.app.id)
+        if about[0] in ("", d.app.id) and about[1] in ("", d.app.team)
     ][:MOST]
     pending = [n - 1 for n, d in numbered if d.outcome == "pending"]
     last = numbered[-1][0] if len(numbered) == MOST else len(world.deliveries)
@@ -198,6 +207,7 @@ def _delivery(number: int, delivery: Delivery, offset: float) -> Json:
     return {
         "number": number,
         "app": delivery.app.id,
+        "team": delivery.app.team,
         "kind": delivery.kind,
         "type": delivery.event.get("type") or payload.get("command") or payload.get("type"),
         "outcome": delivery.outcome,
@@ -211,13 +221,15 @@ def _delivery(number: int, delivery: Delivery, offset: float) -> Json:
     }
 
 
-def calls(world: World, app_id: str, after: int) -> Json:
-    """Calls of the Web API (by that app, "": by all) with numbers over `after`, oldest first.
+def calls(world: World, about: tuple[str, str], after: int) -> Json:
+    """Calls of the Web API (of that app and workspace, "": of all) with numbers over `after`.
 
-    Secrets are hidden.
+    Oldest first; secrets are hidden.
     """
     numbered = [
-        (n, c) for n, c in enumerate(world.requests[after:], after + 1) if app_id in ("", c.app_id)
+        (n, c)
+        for n, c in enumerate(world.requests[after:], after + 1)
+        if about[0] in ("", c.app_id) and about[1] in ("", c.team)
     ][:MOST]
     last = numbered[-1][0] if len(numbered) == MOST else len(world.requests)
     return {"calls": [_call(n, c) for n, c in numbered], "after": max(last, after)}
@@ -227,6 +239,7 @@ def _call(number: int, call: ApiCall) -> Json:
     return {
         "number": number,
         "app": call.app_id or None,
+        "team": call.team or None,
         "method": call.method,
         "args": hidden(call.args),
         "status": call.status,

@@ -11,6 +11,7 @@ import { botDm, channelTitle, world } from "./core/world.js";
 import { closePanel, closeSidebar } from "./shell/drawers.js";
 import { go, goToNewestCard } from "./shell/navigation.js";
 import { drawPanel, panelKeys, startPanels } from "./shell/panel.js";
+import { drawRail } from "./shell/rail.js";
 import { alive, become, begin, connect, tellOpened } from "./shell/session.js";
 import { drawSidebar, markRead, startSidebar } from "./shell/sidebar.js";
 import { drawTopbar, openPeople, startTopbar } from "./shell/topbar.js";
@@ -27,6 +28,7 @@ function drawAll() {
   followAnswer();
   markRead(route.channel);
   drawTopbar();
+  drawRail();
   drawSidebar();
   drawConversation();
   drawThread();

@@ -193,6 +193,7 @@ _APPS: dict[str, str] = {
     "message_not_found not_agent_app",
     "assistant.threads.setTitle": "channel_not_found invalid_thread_ts",
     "auth.revoke": "not_bearer_token",
+    "auth.teams.list": "invalid_cursor invalid_limit",
     "auth.test": "",
     "entity.acknowledgeCommentAction": _ENTITY + "missing_comment_data not_allowed",
     "entity.presentComments": _ENTITY + "missing_delete_action_id user_auth_url_missing",

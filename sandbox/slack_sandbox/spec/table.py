@@ -65,6 +65,7 @@ TABLE: dict[str, Facts] = {
     "assistant.threads.setSuggestedPrompts": _row(_ASSISTANT, 4, "channel_id prompts"),
     "assistant.threads.setTitle": _row(_ASSISTANT, 4, "channel_id thread_ts title"),
     "auth.revoke": _row((), 3, json=False),
+    "auth.teams.list": _row((), 2),
     "auth.test": _row((), SPECIAL),
     "bookmarks.add": _row(_BOOKMARKS, 2, "title type"),
     "bookmarks.edit": _row(_BOOKMARKS, 2),

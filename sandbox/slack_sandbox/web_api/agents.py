@@ -12,7 +12,7 @@ from slack_sandbox.spec.slack_error import Json, SlackError, invalid
 from slack_sandbox.web_api import assistants
 from slack_sandbox.web_api.arguments import Args
 from slack_sandbox.workspace import events, messages
-from slack_sandbox.workspace.people import TEAM, Channel
+from slack_sandbox.workspace.people import Channel
 from slack_sandbox.workspace.records import Delivery, Status
 from slack_sandbox.workspace.state import World
 
@@ -190,7 +190,12 @@ def retitled(world: World, user: str, key: SessionKey, title: str) -> Delivery |
     """A person gives the session of a thread another title; the app is told. KeyError: none."""
     before, world.sessions[key]["title"] = world.sessions[key]["title"], title
     world.touch(messages.audience(world.channels[key[1]]))
-    event = {"type": "agent_session_title_changed", "user": user, "team_id": TEAM, "title": title}
+    event = {
+        "type": "agent_session_title_changed",
+        "user": user,
+        "team_id": world.team,
+        "title": title,
+    }
     event |= {"channel": key[1], "thread_ts": key[2]} | (
         {"previous_title": before} if before else {}
     )

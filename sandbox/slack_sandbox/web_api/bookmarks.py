@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from slack_sandbox.spec.slack_error import Json, SlackError
 from slack_sandbox.web_api.arguments import Args
 from slack_sandbox.workspace import messages
-from slack_sandbox.workspace.people import TEAM, Channel
+from slack_sandbox.workspace.people import Channel
 from slack_sandbox.workspace.state import World
 
 MOST = 100  # in one channel
@@ -69,7 +69,7 @@ def add(world: World, args: Args) -> Json:
         "date_updated": now,
         "rank": f"{len(there):04}",
         "last_updated_by_user_id": args.app.bot_user,
-        "last_updated_by_team_id": TEAM,
+        "last_updated_by_team_id": world.team,
         "shortcut_id": None,
         "app_id": args.app.id,
     }

@@ -40,9 +40,7 @@ def open_dm(world: World, args: Args) -> Json:
         {"no_op": True, "already_open": True} if channel.id in there and channel.is_open else {}
     )
     channel.is_open = True
-    shown = (
-        channel_json(channel, args.app.bot_user) if args.flag("return_im") else {"id": channel.id}
-    )
+    shown = channel_json(channel, args.app) if args.flag("return_im") else {"id": channel.id}
     return {"channel": shown, **extra}
 
 
@@ -86,7 +84,7 @@ def _with_users(world: World, args: Args) -> Channel:
 def info(world: World, args: Args) -> Json:
     """conversations.info."""
     channel = _readable(world, args, "conversations.info")
-    body = channel_json(channel, args.app.bot_user)
+    body = channel_json(channel, args.app)
     if args.flag("include_num_members"):
         body["num_members"] = len(channel.members)
     if args.flag("include_locale"):
@@ -131,7 +129,7 @@ def list_all(world: World, args: Args) -> Json:
     channels = []
     for channel in shown:
         counted = {} if channel.kind == "im" else {"num_members": len(channel.members)}
-        channels.append(channel_json(channel, args.app.bot_user) | counted)
+        channels.append(channel_json(channel, args.app) | counted)
     return {"channels": channels, "response_metadata": {"next_cursor": cursor}}
 
 
@@ -144,7 +142,7 @@ def of_user(world: World, args: Args) -> Json:
         channel for channel in listed(world, args, "users.conversations") if user in channel.members
     ]
     shown, cursor = page(found, args, limit_error="invalid_limit")
-    channels = [channel_json(channel, args.app.bot_user) for channel in shown]
+    channels = [channel_json(channel, args.app) for channel in shown]
     return {"channels": channels, "response_metadata": {"next_cursor": cursor}}
 
 
@@ -162,7 +160,7 @@ def create(world: World, args: Args) -> Json:
         made = {"id": channel.id, "name": channel.name, "created": channel.created, "creator": bot}
         events.emit_all(world, {"type": "channel_created", "channel": made}, channel)
     world.touch(messages.audience(channel))
-    return {"channel": channel_json(channel, bot)}
+    return {"channel": channel_json(channel, args.app)}
 
 
 def mark(world: World, args: Args) -> Json:

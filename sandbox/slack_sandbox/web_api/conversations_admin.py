@@ -13,7 +13,7 @@ from slack_sandbox.web_api import scopes
 from slack_sandbox.web_api.arguments import Args
 from slack_sandbox.workspace import events, messages
 from slack_sandbox.workspace.api_objects import channel_json
-from slack_sandbox.workspace.people import TEAM, Channel
+from slack_sandbox.workspace.people import Channel
 from slack_sandbox.workspace.state import World
 
 TEXT_LIMIT, NAME_LIMIT = 250, 80  # characters of a topic or purpose, and of a name
@@ -41,7 +41,7 @@ def _place(
 
 
 def _shown(channel: Channel, args: Args) -> Json:
-    return {"channel": channel_json(channel, args.app.bot_user)}
+    return {"channel": channel_json(channel, args.app)}
 
 
 def checked_name(world: World, args: Args) -> str:
@@ -64,6 +64,8 @@ def checked_name(world: World, args: Args) -> str:
 def add_member(world: World, channel: Channel, user: str, inviter: str = "") -> None:
     """Someone comes into a channel: the line in it and the event."""
     channel.members.append(user)
+    for each in world.sharing(channel) if user in world.by_id else []:
+        each.by_id.setdefault(user, world.by_id[user])
     messages.post_system(world, channel, user, "channel_join", f"<@{user}> has joined the channel")
     events.member_event(world, "member_joined_channel", user, channel, inviter)
 
@@ -97,7 +99,7 @@ def _refusal(world: World, channel: Channel, user: str, args: Args) -> str:
         return ""
     if person.deleted:
         return "cant_invite"
-    if person.team_id != TEAM:
+    if not world.is_member(person):
         return "org_user_not_in_team"
     return "ura_max_channels" if person.is_ultra_restricted else ""
 

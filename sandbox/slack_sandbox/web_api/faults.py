@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -58,6 +59,7 @@ class Fault:
     number: int = 0  # the HTTP status, or the seconds of Retry-After
     when: When = "before"  # the effect
     hold: Hold | None = None
+    team: str = ""  # only calls with a token of that workspace
 
 
 @dataclass(slots=True)
@@ -68,6 +70,7 @@ class LostAck:
     times: int
     person: str
     match: Match | None = None
+    team: str = ""
 
 
 class Faults:
@@ -83,15 +86,30 @@ class Faults:
         self._holds: list[Hold] = []
         self._lost_acks: list[LostAck] = []
         self._cleared = asyncio.Event()
+        self._team = ""
         world.loses_ack = self._loses_ack
+
+    @contextmanager
+    def only(self, team: str) -> Iterator[None]:
+        """What is asked for meanwhile is for one workspace, by its id; `person` is somebody there.
+
+        KeyError for none.
+        """
+        self._team = self._world.worlds[team].team
+        try:
+            yield
+        finally:
+            self._team = ""
 
     def _add(self, fault: Fault) -> None:
         with self._world.lock:
-            self._is(fault.person, set())  # whether there is such a person
+            fault.team = self._team
+            self._is(fault, set())  # whether there is such a person
             self._waiting.append(fault)
 
-    def _is(self, person: str, ids: set[str]) -> bool:
-        return not person or self._world.people[person].id in ids
+    def _is(self, fault: Fault | LostAck, ids: set[str]) -> bool:
+        there = self._world.worlds[fault.team] if fault.team else self._world
+        return not fault.person or there.people[fault.person].id in ids
 
     @property
     def waiting(self) -> list[Fault | LostAck]:
@@ -99,12 +117,17 @@ class Faults:
         with self._world.lock:
             return [*self._waiting, *self._lost_acks]
 
-    def take(self, method: str, args: Json) -> Fault | None:
-        """The fault that this call is to meet, used up once; None when all is well."""
+    def take(self, method: str, args: Json, team: str = "") -> Fault | None:
+        """The fault that this call is to meet, used up once; None when all is well.
+
+        `team` is the workspace of its token, "" where it has none.
+        """
         with self._world.lock:
+            world = self._world.worlds.get(team, self._world)
             for fault in self._waiting:
                 fits = fault.method in (method, "*") and (fault.match is None or fault.match(args))
-                if fits and self._is(fault.person, fault_targets.of_call(self._world, args)):
+                here = fits and fault.team in ("", team)
+                if here and self._is(fault, fault_targets.of_call(world, args)):
                     fault.times -= 1
                     if fault.times <= 0:
                         self._waiting.remove(fault)
@@ -196,14 +219,16 @@ class Faults:
         `match` picks them by their payloads.
         """
         with self._world.lock:
-            self._is(person, set())
-            self._lost_acks.append(LostAck(kind, times, person, match))
+            lost = LostAck(kind, times, person, match, self._team)
+            self._is(lost, set())
+            self._lost_acks.append(lost)
 
     def _loses_ack(self, delivery: Delivery) -> bool:
         for lost in self._lost_acks:
             fits = lost.match is None or lost.match(delivery.payload)
+            fits = fits and lost.team in ("", delivery.app.team)
             concerned = fault_targets.of_delivery(delivery)
-            if lost.kind == delivery.kind and fits and self._is(lost.person, concerned):
+            if lost.kind == delivery.kind and fits and self._is(lost, concerned):
                 lost.times -= 1
                 if lost.times <= 0:
                     self._lost_acks.remove(lost)

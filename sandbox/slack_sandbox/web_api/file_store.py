@@ -10,7 +10,6 @@ from slack_sandbox.spec.slack_error import Json
 from slack_sandbox.workspace import events, messages
 from slack_sandbox.workspace.file_record import TEXTS, File
 from slack_sandbox.workspace.messages import Draft
-from slack_sandbox.workspace.people import TEAM
 from slack_sandbox.workspace.records import Message
 from slack_sandbox.workspace.state import World
 
@@ -42,6 +41,7 @@ def file_json(world: World, file: File) -> Json:
     """A file object, as files.info and messages show it."""
     if file.deleted:
         return {"id": file.id, "mode": "tombstone"}
+    address = f"{world.url}{file.url_path(world.team)}"
     kinds = {channel: world.channels[channel].kind for channel in file.shares}
     shown: Json = {
         "id": file.id,
@@ -53,7 +53,7 @@ def file_json(world: World, file: File) -> Json:
         "filetype": file.filetype,
         "pretty_type": _WORDS.get(file.filetype, file.filetype.capitalize()),
         "user": file.user,
-        "user_team": world.by_id[file.user].team_id if file.user in world.by_id else TEAM,
+        "user_team": world.by_id[file.user].team_id if file.user in world.by_id else world.team,
         "editable": bool(file.snippet_type),
         "size": file.size,
         "mode": "snippet" if file.snippet_type else "hosted",
@@ -63,9 +63,9 @@ def file_json(world: World, file: File) -> Json:
         "public_url_shared": False,
         "display_as_bot": False,
         "username": "",
-        "url_private": f"{world.url}{file.url_path}",
-        "url_private_download": f"{world.url}{file.url_path}?download=1",
-        "permalink": f"{world.url}{file.url_path}",
+        "url_private": address,
+        "url_private_download": f"{address}?download=1",
+        "permalink": address,
         "media_display_type": "unknown",
         "has_rich_preview": False,
         "file_access": "visible",
@@ -97,7 +97,7 @@ def share(world: World, files: list[File], draft: Draft) -> Message:
         place: Json = {
             "ts": message.ts,
             "channel_name": channel.name,
-            "team_id": TEAM,
+            "team_id": world.team,
             "share_user_id": draft.user,
         }
         file.shares[channel.id].append(

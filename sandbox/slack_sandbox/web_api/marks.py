@@ -12,7 +12,7 @@ from slack_sandbox.spec.slack_error import Json, SlackError
 from slack_sandbox.web_api import bookmarks, reactions
 from slack_sandbox.web_api.arguments import Args, page
 from slack_sandbox.workspace import events, messages
-from slack_sandbox.workspace.people import OTHER_TEAM, Channel
+from slack_sandbox.workspace.people import Channel
 from slack_sandbox.workspace.records import Message
 from slack_sandbox.workspace.state import World
 
@@ -138,9 +138,7 @@ def _pin_event(world: World, kind: str, user: str, message: Message) -> None:
     }
     if kind == "pin_removed":
         event["has_pins"] = bool(pinned(world, channel))
-    for app in world.apps.values():
-        if app.bot_user in channel.members:
-            events.emit(world, app, dict(event), channel)
+    events.emit_members(world, event, channel)
     world.touch(messages.audience(channel))
 
 
@@ -159,7 +157,7 @@ def channel_extras(world: World, channel: Channel) -> Json:
     """What the page shows of a channel besides its name and members."""
     return {
         "purpose": channel.purpose,
-        "connected_team_ids": [OTHER_TEAM] if channel.is_ext_shared else [],
+        "connected_team_ids": channel.connected(world.team),
         "pins": [message.ts for message in pinned(world, channel)],
         "bookmarks": bookmarks.of(world, channel),
     }

@@ -9,10 +9,10 @@ import hmac
 import secrets
 
 from slack_sandbox.spec.slack_error import Json, SlackError
+from slack_sandbox.web_api import orgs
 from slack_sandbox.web_api.arguments import Args
 from slack_sandbox.workspace import events
 from slack_sandbox.workspace.apps import App
-from slack_sandbox.workspace.people import TEAM
 from slack_sandbox.workspace.state import World
 
 TOKEN_SECONDS = 12 * 3600  # life of a token of an app whose manifest switches token rotation on
@@ -20,54 +20,82 @@ TOKEN_SECONDS = 12 * 3600  # life of a token of an app whose manifest switches t
 
 def access(world: World, args: Args) -> Json:
     """oauth.v2.access: a code, or a refresh token, for a bot token."""
-    app = _client(world, args)
+    client = _client(world, args)
     grant = args.text("grant_type") or "authorization_code"
     if grant == "refresh_token":
-        return _refreshed(world, app, args.text("refresh_token"))
+        return _refreshed(world, client, args.text("refresh_token"))
     if grant != "authorization_code":
         raise SlackError("invalid_grant_type")
     code = world.codes.get(args.text("code"))
-    if code is None or code.app_id != app.id or code.used or world.now() > code.until:
+    if code is None or code.app_id != client.id or code.used or world.now() > code.until:
         raise SlackError("invalid_code")
     if args.text("redirect_uri") != code.redirect_uri:
         raise SlackError("bad_redirect_uri")
+    there = [each for each in world.worlds.values() if code.team in (each.team, each.org_id)]
+    if there[0].apps[client.id].is_org_wide and code.team == there[0].team:
+        raise SlackError("cannot_install_an_org_installed_app")
     code.used = True
-    app.granted = code.scopes if app.revoked or app.granted is None else app.granted | code.scopes
-    if app.revoked or app.rotates:
-        _new_token(world, app)
-    app.revoked = False
-    world.touch()
+    app = install(there, client.id, code.scopes, org_wide=code.team == there[0].org_id)
+    if code.grants:
+        orgs.grant(world, app, list(code.grants))
     return _answer(world, app, code.user)
+
+
+def install(worlds: list[World], app_id: str, scopes: frozenset[str], *, org_wide: bool) -> App:
+    """Install the app with these scopes in a workspace, or org-wide in all those of an org.
+
+    Installed before, it keeps its token and what it was granted. An org-wide app is in the
+    workspaces that had it, and is added to others later (api.slack.com/enterprise/apps/reference:
+    "the app won't actually be added to any workspaces yet").
+    """
+    first = app = worlds[0].apps[app_id]
+    if org_wide and not app.is_org_wide:
+        app.revoked = True  # a token of one workspace is none for the org
+    before = frozenset() if app.revoked or app.granted is None else app.granted
+    app.is_org_wide, app.installed = org_wide, app.installed or not org_wide
+    if app.revoked or app.rotates:
+        _new_token(worlds[0], app)
+    app.revoked, app.granted = False, before | scopes
+    for world in worlds[1:]:
+        world.apps[app_id].is_org_wide = True
+        _copy_tokens(first, world.apps[app_id])
+    worlds[0].touch()
+    return first
 
 
 def exchange(world: World, args: Args) -> Json:
     """oauth.v2.exchange: a token that never expires for one that does, with a refresh token."""
-    app = _client(world, args)
-    if not app.rotates:
+    client = _client(world, args)
+    if not client.rotates:
         raise SlackError("token_rotation_not_enabled")
-    if args.text("token") != app.bot_token:
+    app = world.app_of_token(args.text("token"))
+    if app is None or app.id != client.id or args.text("token") != app.bot_token or app.revoked:
         raise SlackError("invalid_token")
     if app.token_until is not None:
         raise SlackError("token_already_exchanged")
-    _new_token(world, app)
+    _renew(world, app)
     return _answer(world, app, "")
 
 
 def uninstall(world: World, args: Args) -> Json:
     """apps.uninstall: the app removes itself."""
-    if _client(world, args) is not args.app:
+    if _client(world, args).id != args.app.id:
         raise SlackError("client_id_token_mismatch")
     remove(world, args.app)
     return {}
 
 
-def remove(world: World, app: App) -> None:
-    """Uninstall an app: its token is revoked, and it is told so."""
-    app.revoked = True
-    events.emit(
-        world, app, {"type": "tokens_revoked", "tokens": {"oauth": [], "bot": [app.bot_user]}}
-    )
-    events.emit(world, app, {"type": "app_uninstalled"})
+def remove(world: World, app: App, *, revoked_only: bool = False) -> None:
+    """Uninstall an app from a workspace, or from its org: its token is revoked, and it hears so."""
+    copies, world = orgs.installations(world, app), world.worlds[app.team]
+    for each in copies:
+        each.revoked, each.installed = True, False
+    tokens: Json = {"oauth": [], "bot": [app.bot_user]}
+    events.emit(world, app, {"type": "tokens_revoked", "tokens": tokens})
+    if not revoked_only:
+        events.emit(world, app, {"type": "app_uninstalled"})
+    for each in copies:
+        each.is_org_wide = False
 
 
 def _client(world: World, args: Args) -> App:
@@ -80,11 +108,30 @@ def _client(world: World, args: Args) -> App:
     return app
 
 
-def _refreshed(world: World, app: App, token: str) -> Json:
-    if not token or token != app.refresh_token or app.revoked:
+def _refreshed(world: World, client: App, token: str) -> Json:
+    """The next tokens for a refresh token, which is good once.
+
+    docs.slack.dev/authentication/using-token-rotation: "The refresh token is then revoked".
+    """
+    there = [each.apps[client.id] for each in world.worlds.values()]
+    app = next((each for each in there if token and each.refresh_token == token), None)
+    if app is None or app.revoked:
         raise SlackError("invalid_refresh_token")
-    _new_token(world, app)
+    _renew(world, app)
     return _answer(world, app, "")
+
+
+def _renew(world: World, app: App) -> None:
+    """Another token for the installation, in every workspace of an org-wide one."""
+    _new_token(world, app)
+    for each in orgs.installations(world, app):
+        _copy_tokens(app, each)
+
+
+def _copy_tokens(of: App, to: App) -> None:
+    to.bot_user, to.bot_id, to.bot_token, to.revoked = of.bot_user, of.bot_id, of.bot_token, False
+    to.refresh_token, to.token_until, to.granted = of.refresh_token, of.token_until, of.granted
+    to.earlier_tokens = dict(of.earlier_tokens)
 
 
 def _new_token(world: World, app: App) -> None:
@@ -109,6 +156,7 @@ def _new_token(world: World, app: App) -> None:
 
 
 def _answer(world: World, app: App, user: str) -> Json:
+    org = world.worlds[app.team].enterprise
     answer: Json = {
         "app_id": app.id,
         "authed_user": {"id": user} if user else {},
@@ -116,9 +164,9 @@ def _answer(world: World, app: App, user: str) -> Json:
         "token_type": "bot",
         "access_token": app.bot_token,
         "bot_user_id": app.bot_user,
-        "team": {"id": TEAM, "name": world.teams[TEAM][0]},
-        "enterprise": None,
-        "is_enterprise_install": False,
+        "team": None if app.is_org_wide else {"id": app.team, "name": world.teams[app.team][0]},
+        "enterprise": {"id": org[0], "name": org[1]} if org else None,
+        "is_enterprise_install": app.is_org_wide,
     }
     if app.token_until is not None:
         answer |= {"refresh_token": app.refresh_token, "expires_in": TOKEN_SECONDS}

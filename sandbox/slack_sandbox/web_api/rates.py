@@ -11,7 +11,7 @@ from collections import deque
 
 from slack_sandbox.spec.facts import TIERS
 from slack_sandbox.spec.slack_error import Json
-from slack_sandbox.workspace.people import TEAM
+from slack_sandbox.workspace.apps import App
 from slack_sandbox.workspace.state import World
 
 WINDOW = 60.0  # seconds that a tier's requests are counted over
@@ -27,8 +27,8 @@ class Rates:
         self._enabled = False
         # (workspace, app, method) -> sandbox seconds
         self._calls: dict[tuple[str, str, str], deque[float]] = {}
-        # (app, channel) -> (messages left, as of)
-        self._channels: dict[tuple[str, str], tuple[float, float]] = {}
+        # (workspace, app, channel) -> (messages left, as of)
+        self._channels: dict[tuple[str, str, str], tuple[float, float]] = {}
 
     @property
     def enabled(self) -> bool:
@@ -42,7 +42,7 @@ class Rates:
             self._calls.clear()
             self._channels.clear()
 
-    def wait_for(self, app_id: str, method: str, args: Json) -> int:
+    def wait_for(self, app: App, method: str, args: Json) -> int:
         """Count one call of that app; return 0, or the whole seconds after which to try again.
 
         A refused call is not counted, nor is one of a method that does not exist.
@@ -50,20 +50,21 @@ class Rates:
         if not self._enabled or method not in TIERS:
             return 0
         now = self.world.now()
-        calls = self._calls.setdefault((TEAM, app_id, method), deque())
+        calls = self._calls.setdefault((app.team, app.id, method), deque())
         while calls and calls[0] <= now - WINDOW:
             calls.popleft()
         if len(calls) >= TIERS[method]:
             return max(1, math.ceil(calls[0] + WINDOW - now))
         channel = str(args.get("channel", "")) if method == "chat.postMessage" else ""
-        if channel and (wait := self._channel(app_id, channel, now)):
+        if channel and (wait := self._channel(app, channel, now)):
             return wait
         calls.append(now)
         return 0
 
-    def _channel(self, app_id: str, channel: str, now: float) -> int:
-        left, since = self._channels.get((app_id, channel), (float(BURST), now))
+    def _channel(self, app: App, channel: str, now: float) -> int:
+        key = (app.team, app.id, channel)
+        left, since = self._channels.get(key, (float(BURST), now))
         left = min(float(BURST), left + (now - since) * PER_CHANNEL)
         enough = left >= 1
-        self._channels[app_id, channel] = (left - 1 if enough else left, now)
+        self._channels[key] = (left - 1 if enough else left, now)
         return 0 if enough else max(1, math.ceil((1 - left) / PER_CHANNEL))

@@ -74,7 +74,5 @@ def _tell(world: World, kind: str, message: Message, user: str, name: str) -> No
         "item_user": message.body.get("user", ""),
         "item": {"type": "message", "channel": channel.id, "ts": message.ts},
     }
-    for app in world.apps.values():
-        if app.bot_user in channel.members:
-            events.emit(world, app, event, channel)
+    events.emit_members(world, event, channel)
     world.touch(messages.audience(channel))

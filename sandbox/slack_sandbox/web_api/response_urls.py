@@ -50,7 +50,8 @@ class ResponseUrls:
         return web.Response(text="ok")
 
     def _apply(self, link: ResponseUrl, body: Json) -> None:
-        world, app = self.world, self.world.apps[link.app_id]
+        world = self.world.worlds[link.team]
+        app = world.apps[link.app_id]
         original = world.messages.get(link.channel, {}).get(link.ts)
         if body.get("delete_original"):
             if original and original.only_for:

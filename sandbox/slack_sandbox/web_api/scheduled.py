@@ -11,7 +11,6 @@ from slack_sandbox.web_api import chat, message_parts
 from slack_sandbox.web_api.arguments import Args, page
 from slack_sandbox.workspace import messages
 from slack_sandbox.workspace.messages import Draft
-from slack_sandbox.workspace.people import TEAM
 from slack_sandbox.workspace.state import World
 
 DAYS_AHEAD = 120
@@ -54,7 +53,7 @@ def schedule(world: World, args: Args) -> Json:
         "type": "delayed_message",
         "text": text or "",
         "user": args.app.bot_user,
-        "team": TEAM,
+        "team": world.team,
     }
     shown |= {
         "bot_id": args.app.bot_id,

@@ -17,7 +17,7 @@ from aiohttp import web
 from slack_sandbox.delivery.transports import Transports
 from slack_sandbox.spec.facts import FACTS, SCOPES
 from slack_sandbox.spec.slack_error import Json, SlackError
-from slack_sandbox.web_api import formats, scopes
+from slack_sandbox.web_api import formats, orgs, scopes
 from slack_sandbox.web_api.arguments import Args, basic, read_args
 from slack_sandbox.web_api.faults import Fault, Faults
 from slack_sandbox.web_api.rates import Rates
@@ -60,7 +60,8 @@ class WebApi:
             return self._answer(_Request(method, "", {}), error.body())
         if seconds := self._too_fast(call):
             return self._slow_down(call, seconds)
-        fault = self.faults.take(method, call.args)
+        app = self.world.app_of_token(call.token)
+        fault = self.faults.take(method, call.args, app.team if app else "")
         if fault is None:
             return self._answer(call, self._run(call))
         return await self._with_fault(http, call, fault)
@@ -90,7 +91,7 @@ class WebApi:
     def _too_fast(self, call: _Request) -> int:
         with self.world.lock:
             app = self.world.app_of_token(call.token)
-            return self.rates.wait_for(app.id, call.method, call.args) if app else 0
+            return self.rates.wait_for(app, call.method, call.args) if app else 0
 
     def _slow_down(self, call: _Request, seconds: int) -> web.Response:
         body = {"ok": False, "error": "ratelimited"}
@@ -153,6 +154,10 @@ class WebApi:
             raise SlackError("token_expired")
         if kind != facts.caller:
             raise SlackError("not_allowed_token_type")
+        world = world.worlds[app.team]
+        if app.is_org_wide and kind == "bot" and call.method not in orgs.ORG_METHODS:
+            world = orgs.workspace_for(world, app, call.method, call.args)
+            app = world.apps[app.id]
         if call.method == "apps.connections.open":
             return {"url": self.transports.hub(app).ticket_url()}
         if facts.scopes and not app.scopes.intersection(facts.scopes):
@@ -184,7 +189,7 @@ class WebApi:
             entry = ApiCall(
                 call.method, call.args, copy.deepcopy(body), status, self.world.clock.now()
             )
-            entry.app_id = app.id if app else ""
+            entry.app_id, entry.team = (app.id, app.team) if app else ("", "")
             entry.ms = (time.monotonic() - call.began) * 1000
             self.world.requests.append(entry)
             self.world.touch([])

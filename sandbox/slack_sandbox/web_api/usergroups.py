@@ -24,7 +24,8 @@ def _named(world: World, args: Args) -> Group:
 
 
 def _shown(group: Group, args: Args) -> Json:
-    return {"usergroup": group_json(group, users=True, count=args.flag("include_count"))}
+    count = args.flag("include_count")
+    return {"usergroup": group_json(group, args.app.team, users=True, count=count)}
 
 
 def list_all(world: World, args: Args) -> Json:
@@ -35,7 +36,9 @@ def list_all(world: World, args: Args) -> Json:
         args.flag("include_disabled"),
     )
     found = [group for group in world.groups.values() if disabled or not group.disabled]
-    return {"usergroups": [group_json(group, users=users, count=count) for group in found]}
+    return {
+        "usergroups": [group_json(group, world.team, users=users, count=count) for group in found]
+    }
 
 
 def members(world: World, args: Args) -> Json:
@@ -98,7 +101,11 @@ def create(world: World, args: Args) -> Json:
     group.created_by = group.updated_by = args.app.bot_user
     world.groups[handle] = group
     events.emit_all(
-        world, {"type": "subteam_created", "subteam": group_json(group, users=True, count=True)}
+        world,
+        {
+            "type": "subteam_created",
+            "subteam": group_json(group, world.team, users=True, count=True),
+        },
     )
     world.touch()
     return _shown(group, args)
@@ -108,7 +115,11 @@ def _changed(world: World, group: Group, args: Args) -> Json:
     """The answer of a call that changed the group, and the event."""
     group.updated, group.updated_by = int(world.now()), args.app.bot_user
     events.emit_all(
-        world, {"type": "subteam_updated", "subteam": group_json(group, users=True, count=True)}
+        world,
+        {
+            "type": "subteam_updated",
+            "subteam": group_json(group, world.team, users=True, count=True),
+        },
     )
     world.touch()
     return _shown(group, args)
@@ -129,7 +140,9 @@ def set_members(world: World, group: Group, users: list[str], by: str = "") -> N
     removed = [user for user in group.users if user not in users]
     before, group.users, group.updated = group.updated, users, int(world.now())
     group.updated_by = by or group.updated_by
-    events.group_changed(world, group_json(group, users=True, count=True), added, removed, before)
+    events.group_changed(
+        world, group_json(group, world.team, users=True, count=True), added, removed, before
+    )
     world.touch()
 
 

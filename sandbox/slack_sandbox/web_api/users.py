@@ -6,23 +6,29 @@ Called with the world's lock held.
 from __future__ import annotations
 
 from slack_sandbox.spec.slack_error import Json, SlackError
+from slack_sandbox.web_api import oauth
 from slack_sandbox.web_api.arguments import Args, page
-from slack_sandbox.workspace import events
 from slack_sandbox.workspace.api_objects import bot_profile, bot_user_json, user_json
-from slack_sandbox.workspace.people import PROFILE_FIELDS, TEAM
+from slack_sandbox.workspace.people import PROFILE_FIELDS
 from slack_sandbox.workspace.state import World
 
 
 def auth_test(world: World, args: Args) -> Json:
-    """auth.test of the bot token."""
+    """auth.test of the bot token; an org-wide one is the org's."""
+    app = args.app
+    org = world.worlds[app.team].enterprise
+    team, name = app.team, world.teams[app.team][0]
+    if org and app.is_org_wide:
+        team, name = org
     return {
         "url": f"{world.url}/",
-        "team": world.teams[TEAM][0],
-        "user": args.app.name,
-        "team_id": TEAM,
-        "user_id": args.app.bot_user,
-        "bot_id": args.app.bot_id,
-        "is_enterprise_install": False,
+        "team": name,
+        "user": app.name,
+        "team_id": team,
+        "user_id": app.bot_user,
+        "bot_id": app.bot_id,
+        **({"enterprise_id": org[0]} if org else {}),
+        "is_enterprise_install": app.is_org_wide,
     }
 
 
@@ -30,9 +36,7 @@ def auth_revoke(world: World, args: Args) -> Json:
     """auth.revoke: the bot token is no longer good, unless this is a test."""
     if args.flag("test"):
         return {"revoked": False}
-    args.app.revoked = True
-    tokens: Json = {"oauth": [], "bot": [args.app.bot_user]}
-    events.emit(world, args.app, {"type": "tokens_revoked", "tokens": tokens})
+    oauth.remove(world, args.app, revoked_only=True)
     return {"revoked": True}
 
 
@@ -40,7 +44,8 @@ def _user(world: World, args: Args, user: str) -> Json:
     if app := world.app_of_bot(user):
         return bot_user_json(app, world.url)
     world.by_id[user].lapse(world.now())
-    return user_json(world.by_id[user], email="users:read.email" in args.app.scopes, url=world.url)
+    person, allowed = world.by_id[user], "users:read.email" in args.app.scopes
+    return user_json(person, world.team, email=allowed, url=world.url)
 
 
 def _visible(world: World, args: Args, user: str, hidden: str) -> str:
@@ -55,7 +60,7 @@ def _visible(world: World, args: Args, user: str, hidden: str) -> str:
         shared = any(
             user in c.members and args.app.bot_user in c.members for c in world.channels.values()
         )
-        if person.team_id != TEAM and not shared:
+        if not world.is_member(person) and not shared:
             raise SlackError(hidden)
     return user
 
@@ -68,8 +73,8 @@ def users_info(world: World, args: Args) -> Json:
 
 def users_list(world: World, args: Args) -> Json:
     """users.list: the members of this workspace, deactivated ones and bots included."""
-    ids = [p.id for p in world.people.values() if p.team_id == TEAM]
-    bots = [app.bot_user for app in world.apps.values()]
+    ids = [p.id for p in world.people.values() if world.is_member(p)]
+    bots = [app.bot_user for app in world.known_apps]
     found, cursor = page([*ids, *bots], args, limit_error="limit_required")
     members = [_user(world, args, user) for user in found]
     return {
@@ -83,9 +88,9 @@ def users_by_email(world: World, args: Args) -> Json:
     """users.lookupByEmail: active members of this workspace."""
     wanted = args.text("email").strip().lower()
     for person in world.people.values():
-        if person.team_id == TEAM and not person.deleted:
+        if world.is_member(person) and not person.deleted:
             person.lapse(world.now())
-            found = user_json(person, email=True, url=world.url)
+            found = user_json(person, world.team, email=True, url=world.url)
             if found["profile"]["email"] == wanted:
                 return {"user": found}
     raise SlackError("users_not_found")
@@ -154,7 +159,7 @@ def emoji_list(world: World, _: Args) -> Json:
 def bots_info(world: World, args: Args) -> Json:
     """bots.info."""
     wanted = args.text("bot")
-    app = next((app for app in world.apps.values() if app.bot_id == wanted), None)
+    app = next((app for app in world.known_apps if app.bot_id == wanted), None)
     if app is None:
         raise SlackError("bot_not_found")
     profile = bot_profile(app, world.url)
@@ -164,11 +169,11 @@ def bots_info(world: World, args: Args) -> Json:
 
 def team_info(world: World, args: Args) -> Json:
     """team.info of the installing workspace, and of those it shares channels with."""
-    team_id = args.text("team") or TEAM
+    team_id = args.text("team") or world.team
     shared = any(
         c.is_ext_shared and args.app.bot_user in c.members for c in world.channels.values()
     )
-    if team_id not in world.teams or (team_id != TEAM and not shared):
+    if team_id not in world.teams or (team_id != world.team and not shared):
         raise SlackError("team_not_found")
     name, domain = world.teams[team_id]
     if args.has("domain") and args.text("domain") != domain:

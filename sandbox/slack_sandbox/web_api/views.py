@@ -16,10 +16,10 @@ from slack_sandbox.blockkit import blocks as checker
 from slack_sandbox.blockkit import inputs
 from slack_sandbox.blockkit.text import completed, every_block
 from slack_sandbox.spec.slack_error import Json, SlackError, invalid
+from slack_sandbox.web_api import orgs
 from slack_sandbox.web_api.arguments import Args
 from slack_sandbox.workspace import choices
 from slack_sandbox.workspace.apps import App
-from slack_sandbox.workspace.people import TEAM
 from slack_sandbox.workspace.records import Trigger, View
 from slack_sandbox.workspace.state import World
 
@@ -29,7 +29,8 @@ MOST_BYTES = 250_000
 
 def _trigger(world: World, args: Args) -> Trigger:
     trigger = world.triggers.get(args.required("trigger_id"))
-    if trigger is None or trigger.app_id != args.app.id:
+    app = args.app
+    if trigger is None or trigger.app_id != app.id or app.team not in trigger.teams:
         raise SlackError("invalid_trigger_id")
     if trigger.used:
         raise SlackError("exchanged_trigger_id")
@@ -60,8 +61,25 @@ def _given(args: Args, kind: str = "modal") -> Json:
 
 def every(world: World, app: App | None = None) -> list[View]:
     """All open modals and Home views (of that app)."""
-    there = [view for stack in world.stacks.values() for view in stack] + list(world.homes.values())
-    return [view for view in there if app is None or view.app_id == app.id]
+    there: list[View] = []
+    for each in world.worlds.values() if app else [world]:
+        there += [view for stack in each.stacks.values() for view in stack]
+        there += each.homes.values()
+    return [view for view in there if app is None or app_of(world, view) is app]
+
+
+def app_of(world: World, view: View) -> App:
+    """The app whose view it is, as it is installed in the workspace that opened it."""
+    return world.worlds[view.body["app_installed_team_id"]].apps[view.app_id]
+
+
+def _before(world: World, view: View) -> World:
+    """The workspace in which its viewer has it open: not the app's, from a shared channel."""
+    for each in world.worlds.values():
+        stack = each.stacks.get(view.user, [])
+        if view in stack or view is each.homes.get((view.user, view.app_id)):
+            return each
+    return world
 
 
 def _free_external_id(world: World, app: App, view: Json, own: View | None = None) -> None:
@@ -84,7 +102,7 @@ def _body(world: World, app: App, user: str, view: Json, view_id: str) -> Json:
     person = world.by_id.get(user)
     return {
         "id": view_id,
-        "team_id": person.team_id if person else TEAM,
+        "team_id": world.acts_from(person) if person else world.team,
         "type": view["type"],
         "blocks": completed(copy.deepcopy(view["blocks"])),
         "private_metadata": view.get("private_metadata", ""),
@@ -101,7 +119,7 @@ def _body(world: World, app: App, user: str, view: Json, view_id: str) -> Json:
         "root_view_id": view_id,
         "app_id": app.id,
         "external_id": view.get("external_id", ""),
-        "app_installed_team_id": TEAM,
+        "app_installed_team_id": app.team,
         "bot_id": app.bot_id,
     }
 
@@ -136,8 +154,8 @@ def replace(world: World, shown: View, view: Json) -> None:
 
     What is typed stays where block, action and type are the same.
     """
-    old = shown.body
-    body = _body(world, world.apps[shown.app_id], shown.user, view, shown.id)
+    old, world = shown.body, _before(world, shown)
+    body = _body(world, app_of(world, shown), shown.user, view, shown.id)
     body |= {"previous_view_id": old["previous_view_id"], "root_view_id": old["root_view_id"]}
     shown.body = body
     shown.values = _states(world, shown)
@@ -150,11 +168,9 @@ def open_view(world: World, args: Args) -> Json:
     trigger = _trigger(world, args)
     _free_external_id(world, args.app, view)
     trigger.used = True
-    return {
-        "view": copy.deepcopy(
-            _add(world, args.app, trigger.user, view, [], trigger.channel_id).body
-        )
-    }
+    there = world.worlds[trigger.team]
+    added = _add(there, args.app, trigger.user, view, [], trigger.channel_id)
+    return {"view": copy.deepcopy(added.body)}
 
 
 def push(world: World, args: Args) -> Json:
@@ -162,17 +178,15 @@ def push(world: World, args: Args) -> Json:
     view = _given(args)
     trigger = _trigger(world, args)
     _free_external_id(world, args.app, view)
-    stack = world.stacks.get(trigger.user, [])
+    there = world.worlds[trigger.team]
+    stack = there.stacks.get(trigger.user, [])
     if not any(v.id == trigger.view_id for v in stack):
         raise SlackError("not_found")
     if len(stack) >= MOST_VIEWS:
         raise SlackError("push_limit_reached")
     trigger.used = True
-    return {
-        "view": copy.deepcopy(
-            _add(world, args.app, trigger.user, view, stack, trigger.channel_id).body
-        )
-    }
+    added = _add(there, args.app, trigger.user, view, stack, trigger.channel_id)
+    return {"view": copy.deepcopy(added.body)}
 
 
 def update(world: World, args: Args) -> Json:
@@ -207,7 +221,9 @@ def publish(world: World, args: Args) -> Json:
         raise SlackError("hash_conflict")
     _free_external_id(world, args.app, view, shown)
     if shown is None:
-        shown = world.homes[user, args.app.id] = new_view(world, args.app, user, view)
+        shown = new_view(world, args.app, user, view)
+        for each in {world, *orgs.granted(world, args.app)}:  # one Home in all of an org
+            each.homes[user, args.app.id] = shown
     else:
         replace(world, shown, view)
     world.touch([user])
@@ -231,7 +247,7 @@ def respond(world: World, view: View, answer: Json | None) -> Json:
 
     Returns the outcome for the person who submitted.
     """
-    stack, app = world.stacks.get(view.user, []), world.apps[view.app_id]
+    stack, app = world.stacks.get(view.user, []), app_of(world, view)
     if not answer:
         close(world, view.user, view.id, everything=False)
         return {"outcome": "closed"}

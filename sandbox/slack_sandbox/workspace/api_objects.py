@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from slack_sandbox.workspace.apps import App
-from slack_sandbox.workspace.people import EPOCH, OTHER_TEAM, TEAM, Channel, Group, Person
+from slack_sandbox.workspace.people import ENTERPRISE, EPOCH, Channel, Group, Person
 
 PICTURE_SIZES = (
     24,
@@ -66,28 +66,29 @@ _OUTSIDE = {
 }
 
 
-def user_json(person: Person, *, email: bool, url: str) -> dict[str, Any]:
-    """Return a user object as users.info does.
+def user_json(person: Person, team: str, *, email: bool, url: str) -> dict[str, Any]:
+    """Return a user object as users.info does for a bot of that workspace.
 
     `email` says whether the scope for addresses is there, `url` is the sandbox's.
     """
+    is_member = team in (person.team_id, *person.grid_teams)
     user: dict[str, Any] = {
         "id": person.id,
         "team_id": person.team_id,
         "name": person.name,
         "deleted": person.deleted,
-        "profile": _profile(person, email and person.team_id == TEAM, url),
+        "profile": _profile(person, email and is_member, url),
         "is_bot": False,
         "is_app_user": False,
         "updated": person.updated,
     }
     if person.grid_teams:
         del user["team_id"]
-        grid = {"id": person.id, "enterprise_id": "E0SANDBOX", "teams": list(person.grid_teams)}
+        grid = {"id": person.id, "enterprise_id": ENTERPRISE[0], "teams": list(person.grid_teams)}
         user["enterprise_user"] = grid
     if person.deleted:
         return user
-    if person.team_id != TEAM:  # what a bot learns of who is at home elsewhere
+    if not is_member:  # what a bot learns of who is at home elsewhere
         zone = {"tz": person.tz, "tz_label": person.tz, "tz_offset": person.tz_offset}
         return user | zone | {"color": "9f69e7", "real_name": person.real_name, **_OUTSIDE}
     return user | {
@@ -110,10 +111,10 @@ def user_json(person: Person, *, email: bool, url: str) -> dict[str, Any]:
 
 def bot_user_json(app: App, url: str) -> dict[str, Any]:
     """The user object of an app's bot; `url` is the sandbox's."""
-    bot = Person(
-        app.name, app.bot_user, app.name.capitalize(), tz="America/Los_Angeles", tz_offset=-28800
-    )
-    user = user_json(bot, email=False, url=url) | {"is_bot": True, "is_email_confirmed": False}
+    bot = Person(app.name, app.bot_user, app.name.capitalize(), app.team)
+    bot.tz, bot.tz_offset = "America/Los_Angeles", -28800
+    user = user_json(bot, app.team, email=False, url=url)
+    user |= {"is_bot": True, "is_email_confirmed": False}
     user["profile"] |= {"bot_id": app.bot_id, "api_app_id": app.id, "always_active": True}
     return user
 
@@ -127,22 +128,24 @@ def bot_profile(app: App, url: str) -> dict[str, Any]:
         "updated": EPOCH,
         "app_id": app.id,
         "icons": images(url, app.name, (36, 48, 72)),
-        "team_id": TEAM,
+        "team_id": app.team,
     }
 
 
-def channel_json(channel: Channel, bot_user: str) -> dict[str, Any]:
-    """A conversation as conversations.info returns it to that bot."""
+def channel_json(channel: Channel, app: App) -> dict[str, Any]:
+    """A conversation as conversations.info returns it to that app."""
+    bot_user, others = app.bot_user, channel.connected(app.team)
+    internal = [app.team] if channel.is_ext_shared else [app.team, *others]
     common: dict[str, Any] = {
         "id": channel.id,
         "created": channel.created,
         "is_archived": channel.is_archived,
         "is_im": channel.kind == "im",
-        "is_org_shared": False,
+        "is_org_shared": bool(others) and not channel.is_ext_shared,
         "updated": channel.created * 1000,
-        "context_team_id": TEAM,
+        "context_team_id": app.team,
         "is_ext_shared": channel.is_ext_shared,
-        "is_shared": channel.is_ext_shared,
+        "is_shared": bool(others),
         "is_mpim": channel.kind == "mpim",
     }
     if channel.kind == "im":
@@ -156,9 +159,9 @@ def channel_json(channel: Channel, bot_user: str) -> dict[str, Any]:
     connected: dict[str, Any] = {}
     if channel.is_ext_shared:
         connected = {
-            "connected_team_ids": [OTHER_TEAM],
-            "internal_team_ids": [TEAM],
-            "conversation_host_id": TEAM,
+            "connected_team_ids": others,
+            "internal_team_ids": internal,
+            "conversation_host_id": channel.teams[0] if channel.teams else app.team,
         }
     return common | {
         "name": channel.name,
@@ -173,7 +176,7 @@ def channel_json(channel: Channel, bot_user: str) -> dict[str, Any]:
         "is_pending_ext_shared": False,
         "pending_shared": [],
         "parent_conversation": None,
-        "shared_team_ids": [TEAM, OTHER_TEAM] if channel.is_ext_shared else [TEAM],
+        "shared_team_ids": [app.team, *others],
         "topic": _said(channel.topic, channel.topic_set),
         "purpose": _said(channel.purpose, channel.purpose_set),
         "previous_names": list(channel.previous_names),
@@ -185,11 +188,11 @@ def _said(value: str, by: tuple[str, int]) -> dict[str, Any]:
     return {"value": value, "creator": by[0], "last_set": by[1]}
 
 
-def group_json(group: Group, *, users: bool, count: bool) -> dict[str, Any]:
+def group_json(group: Group, team: str, *, users: bool, count: bool) -> dict[str, Any]:
     """A user group as usergroups.list returns it."""
     body: dict[str, Any] = {
         "id": group.id,
-        "team_id": TEAM,
+        "team_id": team,
         "is_usergroup": True,
         "is_subteam": True,
         "name": group.name,

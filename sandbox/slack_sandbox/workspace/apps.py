@@ -1,4 +1,4 @@
-"""The apps installed in the local Slack: who they are, their secrets, their manifests' wishes.
+"""The apps in a workspace of the local Slack: who they are, their secrets, their manifests' wishes.
 
 Plain data; it sends nothing and knows no state of the workspace.
 """
@@ -16,7 +16,7 @@ FIRST = 1
 
 @dataclass(eq=False)
 class App:
-    """One app, installed.
+    """One app as one workspace has it: bot, tokens and scopes are of its installation there.
 
     `manifest` is read as it stands, so that a change to it counts at once.
     """
@@ -30,6 +30,9 @@ class App:
     client_id: str
     client_secret: str
     signing_secret: str
+    team: str  # the workspace
+    installed: bool = True
+    is_org_wide: bool = False  # installed in the org: bot and token are the same in its workspaces
     revoked: bool = False  # the bot token is no longer good
     verified: bool = False  # the request URL answered Slack's challenge
     granted: frozenset[str] | None = None  # the scopes given by OAuth; None: those of the manifest
@@ -59,13 +62,14 @@ class App:
         return str(said or "Sandbox")
 
     @property
+    def wanted_scopes(self) -> frozenset[str]:
+        """The bot scopes that its manifest asks for."""
+        return frozenset(self._at("oauth_config", "scopes", "bot") or ())
+
+    @property
     def scopes(self) -> frozenset[str]:
         """The bot scopes that the app was given."""
-        return (
-            frozenset(self._at("oauth_config", "scopes", "bot") or ())
-            if self.granted is None
-            else self.granted
-        )
+        return self.wanted_scopes if self.granted is None else self.granted
 
     @property
     def subscriptions(self) -> frozenset[str]:
@@ -111,7 +115,8 @@ class App:
 
     def has(self, token: str) -> bool:
         """Whether this is or was a bot token of the app, or its app-level token."""
-        return token in (self.bot_token, self.app_token) or token in self.earlier_tokens
+        known = (self.bot_token, self.app_token, *self.earlier_tokens)
+        return bool(token) and token in known
 
     def token_expired(self, token: str, now: float) -> bool:
         """Return whether a bot token of the app has expired; `now` in sandbox seconds."""
@@ -153,10 +158,10 @@ class App:
         return any(urls) and not self._at("settings", "socket_mode_enabled")
 
 
-def new_app(manifest: Json, number: int) -> App:
-    """The app that is installed as number 1, 2, 3 … of a workspace.
+def new_app(manifest: Json, number: int, team: str, mark: str, *, installed: bool) -> App:
+    """App number 1, 2, 3 … of a sandbox as a workspace has it, with the same secrets every time.
 
-    The same ids and secrets every time.
+    `mark` tells the bot's ids from those in other workspaces.
     """
     if number == FIRST:
         ids, tail = ("A0COUNTER", "UBOT00001", "BBOT00001"), ""
@@ -165,11 +170,14 @@ def new_app(manifest: Json, number: int) -> App:
     return App(
         ids[0],
         manifest,
-        ids[1],
-        ids[2],
-        bot_token=f"xoxb-sandbox-bot{tail}",
+        ids[1] + mark,
+        ids[2] + mark,
+        bot_token=f"xoxb-sandbox-bot{tail}" if installed else "",
         app_token=f"xapp-1-sandbox-app{tail}",
         client_id=f"1000000000.{number:010}",
         client_secret=f"sandbox-client-secret{tail}",
         signing_secret=f"sandbox-signing-secret{tail}",
+        team=team,
+        installed=installed,
+        revoked=not installed,
     )

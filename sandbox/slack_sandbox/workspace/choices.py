@@ -11,7 +11,7 @@ from typing import Any
 from slack_sandbox.blockkit.elements import element as element_check
 from slack_sandbox.blockkit.inputs import FIELDS
 from slack_sandbox.spec.slack_error import Json
-from slack_sandbox.workspace.people import TEAM, Channel
+from slack_sandbox.workspace.people import Channel
 from slack_sandbox.workspace.state import World
 
 EXTERNAL = ("external_select", "multi_external_select")
@@ -45,7 +45,7 @@ def listed(world: World, user: str, element: Json, query: str = "") -> list[Json
     kind = str(element["type"])
     if kind.endswith("users_select"):
         names = [(p.real_name, p.id) for p in world.people.values() if not p.deleted]
-        names += [(app.name, app.bot_user) for app in world.apps.values()]
+        names += [(app.name, app.bot_user) for app in world.known_apps]
     elif kind.endswith("channels_select"):
         public = {"include": ["public"]}
         names = [(c.name, c.id) for c in world.channels.values() if _fits(world, user, c, public)]
@@ -80,7 +80,7 @@ def sees(world: World, user: str, channel: Channel) -> bool:
     """Return whether that person could open the channel: as a member, or public and no guest."""
     person = world.by_id[user]
     return user in channel.members or (
-        channel.kind == "channel" and not person.is_restricted and person.team_id == TEAM
+        channel.kind == "channel" and not person.is_restricted and world.is_member(person)
     )
 
 

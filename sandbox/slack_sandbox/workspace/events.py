@@ -7,11 +7,12 @@ the transports' work.
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 
 from slack_sandbox.spec.slack_error import Json
 from slack_sandbox.workspace.api_objects import user_json
 from slack_sandbox.workspace.apps import App
-from slack_sandbox.workspace.people import OTHER_TEAM, TEAM, Channel
+from slack_sandbox.workspace.people import Channel
 from slack_sandbox.workspace.records import Delivery, Message
 from slack_sandbox.workspace.state import World
 
@@ -53,7 +54,10 @@ _NEEDS: dict[str, tuple[str, ...]] = {  # any of these scopes
     "app_home_opened": (),
     "app_uninstalled": (),
     "tokens_revoked": (),
+    "team_access_granted": (),
+    "team_access_revoked": (),
 }
+_LAST_WORDS = ("app_uninstalled", "tokens_revoked", "team_access_revoked")  # after an uninstall
 KNOWN = frozenset(_NEEDS)  # the events that the sandbox can send
 SCOPES = frozenset(scope for needs in _NEEDS.values() for scope in needs)  # that let events through
 
@@ -69,27 +73,53 @@ def emit(
     needs = _NEEDS.get(name, ())
     if name not in app.subscriptions or (needs and not app.scopes.intersection(needs)):
         return None
+    if not app.installed and name not in _LAST_WORDS:
+        return None
     event.setdefault("event_ts", world.next_ts())
     where = f"-{channel.id}" if channel else ""
-    bot: Json = {"enterprise_id": None, "team_id": TEAM, "user_id": app.bot_user}
+    org = world.enterprise[0] if world.enterprise else None
+    others = channel.connected(world.team) if channel and channel.is_ext_shared else []
+    bot: Json = {"enterprise_id": org, "team_id": world.team, "user_id": app.bot_user}
     payload: Json = {
         "token": VERIFICATION,
         # the other company's in a channel that it shares, as it may be in Slack
-        "team_id": OTHER_TEAM if channel and channel.is_ext_shared else TEAM,
-        "context_team_id": TEAM,
-        "context_enterprise_id": None,
+        "team_id": others[0] if others else world.team,
+        "context_team_id": world.team,
+        "context_enterprise_id": org,
         "api_app_id": app.id,
         "event": copy.deepcopy(event),
         "type": "event_callback",
         "event_id": world.new_id("Ev"),
         "event_time": int(float(event["event_ts"])),
-        "authorizations": [bot | {"is_bot": True, "is_enterprise_install": False}],
+        "authorizations": [bot | {"is_bot": True, "is_enterprise_install": app.is_org_wide}],
         "is_ext_shared_channel": bool(channel and channel.is_ext_shared),
-        "event_context": f"1-{event['type']}-{TEAM}{where}",
+        "event_context": f"1-{event['type']}-{world.team}{where}",
     }
+    if org:
+        payload["enterprise_id"] = org
     delivery = Delivery("events_api", payload, app)
     world.send(delivery)
     return delivery
+
+
+def listeners(world: World, channel: Channel | None) -> Iterator[tuple[World, App]]:
+    """The apps of each workspace that has the channel, with that workspace.
+
+    An org-wide app is told once of what several workspaces of its org share. So is, with
+    `one_event`, any other: Slack names the installation that joined last, and the rest to who asks
+    apps.event.authorizations.list (github.com/slackapi/bolt-js/issues/2008, docs.slack.dev:
+    "Events API truncate authed users").
+    """
+    worlds = world.sharing(channel) if channel else [world]
+    for app_id in world.apps:
+        there = [(each, each.apps[app_id]) for each in worlds]
+        able = [(each, app) for each, app in there if app.installed]
+        if channel and world.shared.one_event:
+            last = [each for each in able if each[1].bot_user in channel.members]
+            able = sorted(
+                last, key=lambda each: channel.teams.index(each[0].team) if channel.teams else 0
+            )[-1:]
+        yield from able[:1] if able and able[0][1].is_org_wide else able
 
 
 def emit_all(
@@ -99,16 +129,16 @@ def emit_all(
 
     What is not public only to those who are in it.
     """
-    for app in world.apps.values():
+    for where, app in listeners(world, channel):
         if channel is None or channel.kind == "channel" or app.bot_user in channel.members:
-            emit(world, app, event, channel, subscription)
+            emit(where, app, event, channel, subscription)
 
 
 def emit_members(world: World, event: Json, channel: Channel) -> None:
     """Send an event to every app that is in the channel, asked for it and may have it."""
-    for app in world.apps.values():
+    for where, app in listeners(world, channel):
         if app.bot_user in channel.members:
-            emit(world, app, event, channel)
+            emit(where, app, event, channel)
 
 
 def _in_channel(world: World, message: Message) -> Json:
@@ -124,10 +154,11 @@ def _in_channel(world: World, message: Message) -> Json:
 def message_posted(world: World, message: Message, named: set[str]) -> None:
     """Tell each app in the channel of a message; where its bot is `named`, by app_mention too."""
     channel = world.channels[message.channel]
-    for app in world.apps.values():
+    for where, app in listeners(world, channel):
         mention: Json | None = None
+        bots = {each.apps[app.id].bot_user for each in world.sharing(channel)}
         if (
-            app.bot_user in named
+            (bots if world.shared.one_event else {app.bot_user}) & named
             and channel.kind in ("channel", "group")
             and message.body.get("user") != app.bot_user
         ):
@@ -137,8 +168,8 @@ def message_posted(world: World, message: Message, named: set[str]) -> None:
                 channel.missed_mentions[app.id] = mention
             continue
         if mention:
-            emit(world, app, mention, channel)
-        _message(world, app, _in_channel(world, message), channel)
+            emit(where, app, mention, channel)
+        _message(where, app, _in_channel(world, message), channel)
 
 
 def _message(world: World, app: App, event: Json, channel: Channel) -> None:
@@ -147,9 +178,9 @@ def _message(world: World, app: App, event: Json, channel: Channel) -> None:
 
 
 def _message_all(world: World, event: Json, channel: Channel) -> None:
-    for app in world.apps.values():
+    for where, app in listeners(world, channel):
         if app.bot_user in channel.members:
-            _message(world, app, event, channel)
+            _message(where, app, dict(event), channel)
 
 
 def message_changed(world: World, message: Message, before: Json) -> None:
@@ -189,7 +220,7 @@ def member_event(world: World, kind: str, user: str, channel: Channel, inviter: 
 
     The types are member_joined_channel and member_left_channel.
     """
-    team = world.by_id[user].team_id if user in world.by_id else TEAM
+    team = world.by_id[user].team_id if user in world.by_id else world.team
     event: Json = {
         "type": kind,
         "user": user,
@@ -197,16 +228,16 @@ def member_event(world: World, kind: str, user: str, channel: Channel, inviter: 
         "channel_type": "C" if channel.kind == "channel" else "G",
         "team": team,
     }
-    for app in world.apps.values():
+    for where, app in listeners(world, channel):
         if app.bot_user not in channel.members and user != app.bot_user:
             continue
-        emit(world, app, event | ({"inviter": inviter} if inviter else {}), channel)
+        emit(where, app, event | ({"inviter": inviter} if inviter else {}), channel)
         if (
             kind == "member_joined_channel"
             and user == app.bot_user
             and app.id in channel.missed_mentions
         ):
-            emit(world, app, channel.missed_mentions.pop(app.id), channel)
+            emit(where, app, channel.missed_mentions.pop(app.id), channel)
 
 
 def user_changed(world: World, user: str) -> None:
@@ -220,9 +251,14 @@ def user_joined(world: World, user: str) -> None:
 
 
 def _tell_of(world: World, kind: str, user: str) -> None:
-    for app in world.apps.values():
-        shown = user_json(world.by_id[user], email="users:read.email" in app.scopes, url=world.url)
-        emit(world, app, {"type": kind, "user": shown, "cache_ts": int(world.now())})
+    person = world.by_id[user]
+    for where in world.worlds.values():
+        if where.by_id.get(user) is not person or not where.is_member(person):
+            continue
+        for app in where.apps.values():
+            allowed = "users:read.email" in app.scopes
+            shown = user_json(person, where.team, email=allowed, url=world.url)
+            emit(where, app, {"type": kind, "user": shown, "cache_ts": int(world.now())})
 
 
 def group_changed(
@@ -235,7 +271,7 @@ def group_changed(
     members = {
         "type": "subteam_members_changed",
         "subteam_id": group["id"],
-        "team_id": TEAM,
+        "team_id": world.team,
         "date_previous_update": before,
         "date_update": group["date_update"],
         "added_users": added,
@@ -249,7 +285,10 @@ def group_changed(
 
 def team_domain(world: World, team: str) -> Json:
     """The `team` object of an interaction payload."""
-    return {"id": team, "domain": world.teams[team][1]}
+    found: Json = {"id": team, "domain": world.teams[team][1]}
+    if (there := world.worlds.get(team)) and there.enterprise:
+        found |= {"enterprise_id": there.enterprise[0], "enterprise_name": there.enterprise[1]}
+    return found
 
 
 def rate_limited(world: World, app: App) -> Delivery:
@@ -263,7 +302,7 @@ def rate_limited(world: World, app: App) -> Delivery:
     payload: Json = {
         "token": VERIFICATION,
         "type": "app_rate_limited",
-        "team_id": TEAM,
+        "team_id": world.team,
         "minute_rate_limited": int(world.now()) // 60 * 60,
         "api_app_id": app.id,
     }

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from slack_sandbox.spec.slack_error import Json
-from slack_sandbox.workspace.people import TEAM
 
 TEXTS = frozenset(  # filetypes that are shown as text
     ("csv", "json", "md", "text", "log", "py", "js", "html", "xml", "yaml", "yml", "sql", "sh")
@@ -48,7 +47,6 @@ class File:
             return "text/plain"
         return mimetypes.guess_type(self.name)[0] or "application/octet-stream"
 
-    @property
-    def url_path(self) -> str:
-        """Where it is served, below the sandbox's address."""
-        return f"/files-pri/{TEAM}-{self.id}/{quote(self.name)}"
+    def url_path(self, team: str) -> str:
+        """Where it is served for that workspace, below the sandbox's address."""
+        return f"/files-pri/{team}-{self.id}/{quote(self.name)}"

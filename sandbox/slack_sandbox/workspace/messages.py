@@ -15,7 +15,7 @@ from slack_sandbox.blockkit.text import completed, mentions, rich_text
 from slack_sandbox.spec.slack_error import Json
 from slack_sandbox.workspace import events
 from slack_sandbox.workspace.api_objects import bot_profile
-from slack_sandbox.workspace.people import TEAM, Channel
+from slack_sandbox.workspace.people import Channel
 from slack_sandbox.workspace.records import Message
 from slack_sandbox.workspace.state import World
 
@@ -57,8 +57,8 @@ def _body(world: World, draft: Draft, root: Message | None) -> Json:
     else:
         body["client_msg_id"] = str(uuid.uuid4())
     who = world.by_id.get(draft.user)
-    body["team"] = (who.acts_from or who.team_id) if who else TEAM
-    if draft.channel.is_ext_shared:
+    body["team"] = world.acts_from(who) if who else world.team
+    if draft.channel.is_ext_shared or draft.channel.teams:
         body |= {"user_team": body["team"], "source_team": body["team"]}
     body |= copy.deepcopy(draft.extra)
     if blocks := completed(copy.deepcopy(draft.blocks)) or (
@@ -106,7 +106,7 @@ def _notify(
         if group.id in groups and not group.disabled:
             named.update(group.users)
     for member in channel.members:
-        if member not in world.by_id or member == message.body["user"]:
+        if member == message.body["user"]:
             continue
         if channel.kind in ("im", "mpim") or member in named:
             note = {
@@ -115,9 +115,10 @@ def _notify(
                 "text": message.body["text"],
                 "at": world.now(),
             }
-            world.notes.setdefault(member, []).append(
-                note | {"thread_ts": message.body.get("thread_ts")}
-            )
+            note["thread_ts"] = message.body.get("thread_ts")
+            for each in world.sharing(channel):
+                if (person := each.by_id.get(member)) and (each is world or each.is_member(person)):
+                    each.notes.setdefault(member, []).append(note)
 
 
 def edit(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 TEAM = "T0SANDBOX"
 OTHER_TEAM = "T0OTHERCO"
+ENTERPRISE = ("E0SANDBOX", "Sandbox Org")  # id and name of the org, where there is one
 TEAM_NAMES = {TEAM: ("Sandbox Coffee", "sandbox"), OTHER_TEAM: ("Other Company", "otherco")}
 BOT_USER = "UBOT00001"  # of the first app, which the default workspace has in its channels
 MANAGER_FIELD = "Xf0MANAGER"  # a custom profile field that names people
@@ -74,6 +75,7 @@ class Channel:
     kind: Literal["channel", "group", "im", "mpim"] = "channel"
     members: list[str] = field(default_factory=list)  # user ids, in the order they came
     is_ext_shared: bool = False
+    teams: tuple[str, ...] = ()  # workspaces of this sandbox that it is shared between, host first
     is_archived: bool = False
     topic: str = ""
     purpose: str = ""
@@ -85,6 +87,11 @@ class Channel:
     created: int = EPOCH
     # app id -> latest mention while it was not in here
     missed_mentions: dict[str, Json] = field(default_factory=dict)
+
+    def connected(self, team: str) -> list[str]:
+        """The other workspaces that `team` shares it with; a made-up company where none is here."""
+        others = [each for each in self.teams if each != team]
+        return others or ([OTHER_TEAM] if self.is_ext_shared else [])
 
     @property
     def label(self) -> str:

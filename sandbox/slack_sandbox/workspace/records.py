@@ -80,6 +80,7 @@ class ApiCall:
     status: int
     at: datetime
     app_id: str = ""  # the caller, where the token was one of an app's
+    team: str = ""  # the workspace that the token is for
     ms: float = 0.0  # from the request to the answer
 
 
@@ -153,6 +154,8 @@ class Trigger:
     born: float  # time.monotonic()
     view_id: str = ""  # the view it came from
     channel_id: str = ""  # the conversation the person was looking at
+    team: str = ""  # the workspace they were in
+    teams: tuple[str, ...] = ()  # the workspaces whose tokens may use it: that, and the payload's
     used: bool = False
 
 
@@ -185,6 +188,8 @@ class OAuthCode:
     redirect_uri: str  # as the app sent it, "" where it did not
     user: str
     until: float  # sandbox seconds
+    team: str  # the workspace it is for, or the org of an org-wide install
+    grants: tuple[str, ...] = ()  # the workspaces that an org-wide install is to be added to
     used: bool = False
 
 
@@ -197,4 +202,5 @@ class ResponseUrl:
     user: str
     app_id: str
     until: float  # sandbox seconds
+    team: str  # the workspace whose installation of the app may answer
     uses: int = 0

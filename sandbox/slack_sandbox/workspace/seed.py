@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from slack_sandbox.workspace.people import BOT_USER, OTHER_TEAM, TEAM_NAMES, Channel, Group, Person
+from slack_sandbox.workspace.people import (
+    BOT_USER,
+    ENTERPRISE,
+    OTHER_TEAM,
+    TEAM,
+    TEAM_NAMES,
+    Channel,
+    Group,
+    Person,
+)
 
 
 @dataclass(slots=True)
@@ -16,6 +25,8 @@ class Seed:
     groups: list[Group]
     # id -> name and domain
     teams: dict[str, tuple[str, str]] = field(default_factory=lambda: dict(TEAM_NAMES))
+    team: str = TEAM  # the workspace that it is of
+    enterprise: tuple[str, str] | None = None  # id and name of the org that it belongs to
 
     def __post_init__(self) -> None:
         for person in self.people:
@@ -49,3 +60,46 @@ def default_seed() -> Seed:
         Group("S0NOBODY", "nobody", "Nobody"),
     ]
     return Seed(people, channels, groups)
+
+
+def default_seeds(workspaces: int, org: int = 0, *, same_ids: bool = False) -> list[Seed]:
+    """The small shop in as many workspaces, the first `org` of them in one org."""
+    first = default_seed()
+    if org:
+        first.enterprise = ENTERPRISE
+        for person in first.people:
+            person.grid_teams = (first.team,) if person.team_id == first.team else ()
+    more = range(2, workspaces + 1)
+    sisters = {number: first if number <= org else None for number in more}
+    return [first, *(_another_seed(n, same_ids=same_ids, sister=sisters[n]) for n in more)]
+
+
+def _another_seed(number: int, *, same_ids: bool, sister: Seed | None) -> Seed:
+    """The small shop once more, as the second, third … workspace of a sandbox.
+
+    Ids end in B, C … unless they are to be the same. `sister` is the seed of a workspace in the
+    same org: ana and cleo are in both, with one id. eve of the other company is in the first alone.
+    """
+    mark = "" if same_ids else chr(64 + number)
+    made, team = default_seed(), f"{TEAM}{chr(64 + number)}"
+    name, domain = ("Sandbox Tea", "sandbox-tea") if number == 2 else (f"Sandbox {number}",) * 2
+    people = [each for each in made.people if each.team_id == TEAM]
+    ids = {BOT_USER: ""} | {each.id: each.id + mark for each in people}
+    for each in people:
+        each.team_id, each.email, each.id = team, "", ids[each.id]
+    if sister:
+        both = [each for each in sister.people if each.name in ("ana", "cleo")]
+        ids |= {each.id: each.id for each in both}
+        people = [*both, *(each for each in people if each.name not in ("ana", "cleo"))]
+        for each in people:
+            each.grid_teams = (*each.grid_teams, team)
+    channels = [each for each in made.channels if not each.is_ext_shared]
+    for channel in channels:
+        channel.id += mark
+        channel.creator = ids[channel.creator]
+        channel.members = [ids[user] for user in channel.members if ids.get(user)]
+    for group in made.groups:
+        group.id, group.users = group.id + mark, [ids[user] for user in group.users]
+        group.created_by = group.updated_by = ids[group.created_by]
+    teams = {team: (name, domain.replace(" ", "-").lower())}
+    return Seed(people, channels, made.groups, teams, team, sister.enterprise if sister else None)

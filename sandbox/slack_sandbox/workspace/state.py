@@ -9,13 +9,15 @@ from __future__ import annotations
 import secrets
 import threading
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from slack_sandbox.spec.slack_error import Json, SlackError
 from slack_sandbox.workspace.apps import App, new_app
 from slack_sandbox.workspace.clock import Clock
-from slack_sandbox.workspace.people import TEAM, Channel, Group, Person
+from slack_sandbox.workspace.people import Channel, Group, Person
 from slack_sandbox.workspace.records import (
     ApiCall,
     Delivery,
@@ -31,30 +33,99 @@ if TYPE_CHECKING:
     from slack_sandbox.workspace.file_record import File
     from slack_sandbox.workspace.seed import Seed
 
+T = TypeVar("T")
+_Watcher = Callable[[int, frozenset[str] | None], None]
+_FRESH = 60_000_000  # microseconds for which a moment of one workspace is taken by another
+
+
+@dataclass(eq=False)
+class Shared:
+    """What all workspaces of one sandbox have in common."""
+
+    clock: Clock
+    same_ids: bool = False  # ids and times of messages are the same in each workspace
+    one_event: bool = False  # of what several installations of an app see, only one is told
+    worlds: dict[str, World] = field(default_factory=dict)  # by team id
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    url: str = ""
+    ack_seconds: float = 3.0  # Slack's limit for acknowledgements, and the life of a trigger
+    deliveries: list[Delivery] = field(default_factory=list)
+    requests: list[ApiCall] = field(default_factory=list)
+    triggers: dict[str, Trigger] = field(default_factory=dict)
+    codes: dict[str, OAuthCode] = field(default_factory=dict)
+    response_urls: dict[str, ResponseUrl] = field(default_factory=dict)
+    watchers: list[_Watcher] = field(default_factory=list)
+    seq: int = 0
+    counter: int = 0
+    moments: list[int] = field(default_factory=lambda: [0])  # microseconds, used as ts
+
+    def __post_init__(self) -> None:
+        self.condition = threading.Condition(self.lock)
+        self.send: Callable[[Delivery], None] = self.deliveries.append
+        # whether an acknowledgement got lost on its way
+        self.loses_ack: Callable[[Delivery], bool] = lambda _: False
+
+
+class _OfAll(Generic[T]):
+    """A field of `World` that stands in `Shared`."""
+
+    def __set_name__(self, _: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, world: World, _: type) -> T:
+        found: T = getattr(world.shared, self.name)
+        return found
+
+    def __set__(self, world: World, value: T) -> None:
+        setattr(world.shared, self.name, value)
+
 
 class World:
-    """Everything the local Slack knows."""
+    """Everything the local Slack knows of one workspace."""
 
-    def __init__(self, manifest: Json, clock: Clock, seed: Seed) -> None:
-        self.lock = threading.RLock()
-        self.condition = threading.Condition(self.lock)
-        self.clock = clock
-        self.url = ""
+    clock = _OfAll[Clock]()
+    lock = _OfAll[threading.RLock]()
+    condition = _OfAll[threading.Condition]()
+    worlds = _OfAll["dict[str, World]"]()
+    url = _OfAll[str]()
+    ack_seconds = _OfAll[float]()
+    deliveries = _OfAll[list[Delivery]]()
+    requests = _OfAll[list[ApiCall]]()
+    triggers = _OfAll[dict[str, Trigger]]()
+    codes = _OfAll[dict[str, OAuthCode]]()
+    response_urls = _OfAll[dict[str, ResponseUrl]]()
+    watchers = _OfAll[list[_Watcher]]()
+    seq = _OfAll[int]()
+    send = _OfAll[Callable[[Delivery], None]]()
+    loses_ack = _OfAll[Callable[[Delivery], bool]]()
+
+    def __init__(
+        self, manifest: Json, clock: Clock, seed: Seed, shared: Shared | None = None
+    ) -> None:
+        """The first workspace has the app installed; one that joins `shared` only knows it."""
+        self.shared = shared or Shared(clock)
+        self.team, self.enterprise = seed.team, seed.enterprise
+        others = list(self.worlds.values())
+        # what tells its ids from those of the first workspace
+        self.mark = chr(65 + len(others)) if others and not self.shared.same_ids else ""
+        self.worlds[self.team] = self
+        self._counter = self._moment = 0
         self.apps: dict[str, App] = {}
-        self.install(manifest)
-        self.ack_seconds = 3.0  # Slack's limit for acknowledgements, and the life of a trigger
+        for known in [a.manifest for a in others[0].apps.values()] if others else [manifest]:
+            self._add_app(known, installed=not others)
         self.people: dict[str, Person] = {person.name: person for person in seed.people}
         self.by_id: dict[str, Person] = {person.id: person for person in seed.people}
         self.channels: dict[str, Channel] = {channel.id: channel for channel in seed.channels}
-        self.teams = seed.teams  # id -> name and domain
+        # id -> name and domain
+        self.teams: dict[str, tuple[str, str]] = dict(seed.teams)
+        for world in others:
+            self.teams |= world.teams
+            world.teams[self.team] = seed.teams[self.team]
         self.groups: dict[str, Group] = {group.handle: group for group in seed.groups}
         self.messages: dict[str, dict[str, Message]] = {}
-        self.deliveries: list[Delivery] = []
-        self.requests: list[ApiCall] = []
         self.statuses: dict[tuple[str, str], Status] = {}
         self.prompts: dict[str, list[Json]] = {}
         self.sessions: dict[tuple[str, str, str], Json] = {}  # app id, channel id, root ts
-        self.triggers: dict[str, Trigger] = {}
         self.stacks: dict[str, list[View]] = {}
         self.homes: dict[tuple[str, str], View] = {}  # (user id, app id) -> the Home tab
         # (user id, place) -> element states in a message
@@ -68,18 +139,9 @@ class World:
         self.bookmarks: dict[str, list[Json]] = {}  # by channel id
         self.away: set[str] = set()  # user ids whose presence was set to away
         self.last_read: dict[tuple[str, str], str] = {}  # (user id, channel id) -> ts
-        self.codes: dict[str, OAuthCode] = {}
-        self.response_urls: dict[str, ResponseUrl] = {}
         self.title = self.app.title  # the page's name
         # what the page suggests to a first-time visitor
         self.guide: Callable[[World], Json] | None = None
-        self.seq = 0
-        self.watchers: list[Callable[[int, frozenset[str] | None], None]] = []
-        self.send: Callable[[Delivery], None] = self.deliveries.append
-        # whether an acknowledgement got lost on its way
-        self.loses_ack: Callable[[Delivery], bool] = lambda _: False
-        self._last_micros = 0
-        self._counter = 0
 
     # time and names
 
@@ -88,20 +150,35 @@ class World:
         return self.clock.now().timestamp()
 
     def next_ts(self) -> str:
-        """Return a new message id from the clock, greater than every earlier one."""
-        self._last_micros = max(int(self.now() * 1_000_000), self._last_micros + 1)
-        return f"{self._last_micros // 1_000_000}.{self._last_micros % 1_000_000:06d}"
+        """Return a new message id from the clock, greater than every earlier one here.
+
+        With `same_ids` it is one that another workspace had lately, if there is one.
+        """
+        now, moments = int(self.now() * 1_000_000), self.shared.moments
+        known = bisect_right(moments, max(self._moment, now - _FRESH))
+        if self.shared.same_ids and known < len(moments):
+            self._moment = moments[known]
+        else:
+            self._moment = max(now, moments[-1] + 1)
+            moments[0 if not self.shared.same_ids else len(moments) :] = [self._moment]
+        return f"{self._moment // 1_000_000}.{self._moment % 1_000_000:06d}"
 
     def new_id(self, prefix: str) -> str:
-        """An id that no other thing has: the prefix, then capital letters and digits."""
+        """An id that no other thing has: the prefix, then capital letters and digits.
+
+        With `same_ids` another workspace may have it, unless it is of an event or a view.
+        """
+        self.shared.counter += 1
         self._counter += 1
-        return f"{prefix}0{self._counter:08X}"
+        own = self.shared.same_ids and prefix not in ("Ev", "V")
+        return f"{prefix}0{self._counter if own else self.shared.counter:08X}"
 
     def new_response_url(self, app: App, channel: str, ts: str, user: str) -> str:
         """An address for the app's answers to an interaction with that message."""
         token = secrets.token_hex(12)
-        self.response_urls[token] = ResponseUrl(channel, ts, user, app.id, self.now() + 1800)
-        return f"{self.url}/actions/{TEAM}/{token}"
+        link = ResponseUrl(channel, ts, user, app.id, self.now() + 1800, app.team)
+        self.response_urls[token] = link
+        return f"{self.url}/actions/{app.team}/{token}"
 
     def new_trigger(self, app: App, user: str, view_id: str = "", channel_id: str = "") -> str:
         """A trigger for that user's action with the app, good for three seconds and one use.
@@ -111,29 +188,72 @@ class World:
         """
         numbers = f"{secrets.randbelow(10**13)}.{secrets.randbelow(10**12)}"
         trigger_id = f"{numbers}.{secrets.token_hex(16)}"
-        self.triggers[trigger_id] = Trigger(user, app.id, time.monotonic(), view_id, channel_id)
+        trigger = Trigger(user, app.id, time.monotonic(), view_id, channel_id, self.team)
+        trigger.teams = (self.team, app.team)
+        self.triggers[trigger_id] = trigger
         return trigger_id
 
     # apps
 
     def install(self, manifest: Json) -> App:
-        """One more app, in no channel yet."""
-        app = new_app(manifest, len(self.apps) + 1)
+        """One more app, in no channel yet; the other workspaces know it, and may install it."""
+        for world in self.worlds.values():
+            world._add_app(manifest, installed=world is self)
+        return next(reversed(self.apps.values()))
+
+    def _add_app(self, manifest: Json, *, installed: bool) -> None:
+        number = len(self.apps) + 1
+        app = new_app(manifest, number, self.team, self.mark, installed=installed)
         self.apps[app.id] = app
-        return app
 
     @property
     def app(self) -> App:
         """The first app."""
         return next(iter(self.apps.values()))
 
+    def own(self, app: App | None) -> App:
+        """That app as it is in this workspace; None stands for the first."""
+        return self.apps[app.id] if app else self.app
+
+    @property
+    def known_apps(self) -> list[App]:
+        """The apps that are installed here, or were once."""
+        return [app for app in self.apps.values() if app.bot_token]
+
     def app_of_bot(self, user: str) -> App | None:
         """The app whose bot has that user id, or None."""
-        return next((app for app in self.apps.values() if app.bot_user == user), None)
+        return next((app for app in self.known_apps if app.bot_user == user), None)
 
     def app_of_token(self, token: str) -> App | None:
-        """The app that has this bot token or app-level token, or None."""
-        return next((app for app in self.apps.values() if app.has(token)), None)
+        """The app that has this bot token or app-level token, in whichever workspace, or None.
+
+        The workspace is the app's `team`; an org-wide token is good for others, too.
+        """
+        apps = [a for w in self.worlds.values() for a in w.apps.values() if a.has(token)]
+        return next((app for app in apps if app.installed), apps[0] if apps else None)
+
+    def author(self, message: Json) -> App | None:
+        """The app that posted a message, as it is installed where it did so; None for a person."""
+        app_id, user = str(message.get("app_id")), str(message.get("user"))
+        channel = self.channels.get(str(message.get("channel")))
+        for world in self.sharing(channel) if channel else self.worlds.values():
+            if (app := world.apps.get(app_id)) and app.bot_user == user and app.bot_token:
+                return app
+        return self.apps.get(app_id)
+
+    def sharing(self, channel: Channel) -> list[World]:
+        """The workspaces that have this channel, this one first."""
+        others = [self.worlds[team] for team in channel.teams if team != self.team]
+        return [self, *(world for world in others if channel.id in world.channels)]
+
+    def is_member(self, person: Person) -> bool:
+        """Whether they are at home in this workspace, or are in it as people of its org."""
+        return person.team_id == self.team or self.team in person.grid_teams
+
+    def acts_from(self, person: Person) -> str:
+        """The team id that payloads of their actions here carry."""
+        here = self.team if self.team in person.grid_teams else person.team_id
+        return person.acts_from or here
 
     def app_of_client(self, client_id: str) -> App | None:
         """The app of that client id, or None."""
@@ -145,6 +265,11 @@ class World:
             if channel.kind == "im" and app.bot_user in channel.members:
                 return app
         raise ValueError(f"{channel.id} is no DM with an app")
+
+    @property
+    def org_id(self) -> str:
+        """The id of the org that the workspace is in, "" for none."""
+        return self.enterprise[0] if self.enterprise else ""
 
     # finding
 
@@ -166,7 +291,10 @@ class World:
     def dm(self, user: str, app: App | None = None) -> Channel:
         """The DM between that user id and the app (None: the first one), made on first use."""
         app = app or self.app
-        channel_id = f"D{user[1:]}" if app is self.app else f"D{app.bot_user[1:]}{user[1:]}"
+        # people of an org have one id in several workspaces
+        mark = self.mark if len(self.by_id[user].grid_teams) > 1 else ""
+        between = "" if app is self.app else app.bot_user[1:]
+        channel_id = f"D{between}{user[1:]}{mark}"
         if channel_id not in self.channels:
             self.channels[channel_id] = Channel(
                 channel_id, "", "im", [user, app.bot_user], created=int(self.now())
@@ -194,7 +322,7 @@ class World:
         """
         person = self.by_id[user]
         open_to_all = (
-            channel.kind == "channel" and not person.is_restricted and person.team_id == TEAM
+            channel.kind == "channel" and not person.is_restricted and self.is_member(person)
         )
         if user not in channel.members and not open_to_all:
             return []

@@ -14,6 +14,7 @@ from sandbox.tests.builders import Json
 from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.apps import App
 
+Form = dict[str, str] | list[tuple[str, str]]
 BACK = "http://127.0.0.1:9/back"
 
 
@@ -24,7 +25,7 @@ class NoRedirect(HTTPRedirectHandler):
         return None
 
 
-def fetch(url: str, form: dict[str, str] | None = None) -> tuple[int, str, str]:
+def fetch(url: str, form: Form | None = None) -> tuple[int, str, str]:
     """Status, body and Location of a page or of a form that is sent."""
     body = None if form is None else urlencode(form).encode()
     try:

@@ -271,6 +271,7 @@ def test_error_codes_are_slacks(sandbox: Sandbox) -> None:
         "invalid_payload",
         "client_id_token_mismatch",  # of apps.uninstall, which the scrape left out
         "invalid_presence",
+        "team_access_not_granted",  # what an org-wide token meets where the app was not added
         "cannot_provide_both_markdown_text_and_chunks",
         "streaming_mode_mismatch",
     }

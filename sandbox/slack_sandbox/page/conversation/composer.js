@@ -91,7 +91,7 @@ export function composer(testid, sent) {
       target = next;
       area.placeholder = next.label;
       area.setAttribute("aria-label", next.label);
-      mention.hidden = Boolean(next.direct);
+      mention.hidden = Boolean(next.direct) || !world.bot.id;
       if (mention.textContent !== `@${world.bot.name}`) mention.textContent = `@${world.bot.name}`;
       if (!changed) return;
       area.value = drafts.get(draftKey()) ?? "";

@@ -92,7 +92,7 @@ function firstUnread(channel, list) {
 function drawHead(channel, app) {
   const people = (channel.members ?? []).length;
   const title = [isDirect(channel) ? null : icon(channel.is_private ? ICONS.lock : ICONS.hash, 18), h("span", {}, label(channel))];
-  const absent = !isDirect(channel) && channel.members && !channel.members.includes(world.bot.id) ? `${world.bot.name} is not a member` : null;
+  const absent = world.bot.id && !isDirect(channel) && channel.members && !channel.members.includes(world.bot.id) ? `${world.bot.name} is not a member` : null;
   const facts = [
     isDirect(channel) ? (app ? "App" : channel.is_mpim ? `${people} people` : "Direct message") : `${people} ${people === 1 ? "member" : "members"}`,
     channel.is_ext_shared ? "shared with another company" : null, absent, topicOf(channel),
@@ -102,8 +102,9 @@ function drawHead(channel, app) {
   const build = () => h("div", { class: "head-row" },
     h("div", { class: "pane-title" }, h("h2", { class: "channel-name", "data-testid": "channel-name", title: label(channel) }, title), h("p", { title: facts.join(" · ") }, facts.join(" · "))),
     pins.length ? menuButton("pins", ICONS.pin, `${pins.length} pinned`, () => pinItems(channel.id, pins)) : null,
+    app?.removable ? menuButton("app-menu", ICONS.dots, `More about ${app.name}`, () => [{ label: "Remove this app", note: "Its token is revoked, and it is told so", danger: true, attributes: { "data-remove": app.id }, pick: () => send("/sandbox/uninstall", { as: world.me, app: app.id }) }]) : null,
     shortcuts.length ? menuButton("shortcuts", ICONS.bolt, "Shortcuts", () => shortcutItems(shortcuts)) : null);
-  reconcile($("channel-head"), [{ key: "head", sig: JSON.stringify([channel.id, label(channel), facts, pins, shortcuts]), build }]);
+  reconcile($("channel-head"), [{ key: "head", sig: JSON.stringify([channel.id, label(channel), facts, pins, shortcuts, app?.removable]), build }]);
 }
 
 const topicOf = (channel) => (typeof channel.topic === "string" ? channel.topic : channel.topic?.value) || null;

@@ -2,12 +2,18 @@
 
 import { h, icon, ICONS } from "../widgets/dom.js";
 
+/** A path of the server's for the workspace that the page's address names. */
+export function ofTeam(path) {
+  const team = new URLSearchParams(location.search).get("team");
+  return team ? `${path}${path.includes("?") ? "&" : "?"}${new URLSearchParams({ team })}` : path;
+}
+
 /** GET or POST JSON; an Error with a sentence for the person when it cannot be done. */
 export async function call(path, body = null) {
   let answer;
   try {
     const options = body && { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
-    answer = await fetch(path, options ?? {});
+    answer = await fetch(ofTeam(path), options ?? {});
   } catch {
     throw new Error("The sandbox cannot be reached. Is the demo still running?");
   }
@@ -35,7 +41,7 @@ function accepted(data) {
 export async function upload(file, where) {
   const query = new URLSearchParams(Object.entries({ name: file.name, ...where }).filter(([, value]) => value));
   try {
-    const answer = await fetch(`/sandbox/upload?${query}`, { method: "POST", body: file });
+    const answer = await fetch(ofTeam(`/sandbox/upload?${query}`), { method: "POST", body: file });
     const data = await answer.json().catch(() => ({ ok: false }));
     return accepted(answer.ok ? data : { ok: false, message: data.message ?? "The file could not be sent." });
   } catch (error) {
@@ -59,7 +65,7 @@ export function toast(text, kind = "info", go = null) {
 
 /** Listen for changes that `me` can see; `changed()` runs at each, `alive(bool)` when the line goes up or down. */
 export function listen(me, changed, alive) {
-  const source = new EventSource(`/sandbox/events?as=${encodeURIComponent(me)}`);
+  const source = new EventSource(ofTeam(`/sandbox/events?as=${encodeURIComponent(me)}`));
   source.onmessage = () => changed();
   source.onopen = () => {
     alive(true);

@@ -19,6 +19,13 @@ export function setAddress(hash, replace = false) {
   else if (location.hash !== hash) history.pushState(null, "", hash);
 }
 
+/** This page's address with another query and hash; the workspace is the query's `team`, the first one where it has none. */
+export function here(changes, hash) {
+  const query = new URLSearchParams(location.search);
+  for (const [name, value] of Object.entries(changes)) query.set(name, value);
+  return `?${query}${hash}`;
+}
+
 /** The server leads permalinks here as ?channel=…&ts=…&thread_ts=… */
 export function arriveByPermalink() {
   const query = new URLSearchParams(location.search);

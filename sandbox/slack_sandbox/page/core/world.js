@@ -2,6 +2,8 @@
 
 export const world = {
   me: null, // user id of the person we act as
+  team: null, // id of the workspace
+  workspaces: [], // {id, name}: all of the sandbox
   people: new Map(), // id -> person
   apps: [], // {id, name, bot_user, bot_id, home_enabled, messages_enabled, commands, shortcuts}
   channels: new Map(), // id -> channel
@@ -47,10 +49,12 @@ export function takeState(state) {
     world.groupMembers.set(group.handle ?? group.name, group.users ?? []);
   }
   world.apps = takeApps(state);
-  world.bot = { ...world.apps[0], id: world.apps[0].bot_user };
+  world.bot = world.apps.length ? { ...world.apps[0], id: world.apps[0].bot_user } : { id: "", name: "" }; // in a workspace without an app
   world.channels = new Map((state.channels ?? []).map((channel) => [channel.id, channel]));
   for (const key of ["messages", "prompts", "home"]) world[key] = state[key] ?? {};
   for (const key of ["statuses", "notifications", "views", "joinable"]) world[key] = state[key] ?? [];
+  world.team = state.team ?? null;
+  world.workspaces = state.workspaces ?? [];
   world.guide = state.guide ?? null;
   world.now = state.now ?? Date.now() / 1000;
   world.shift = world.now - Date.now() / 1000;
@@ -67,7 +71,7 @@ function takeApps(state) {
 export const now = () => Date.now() / 1000 + world.shift;
 
 export const person = (id) => world.people.get(id);
-export const people = () => [...world.people.values()].filter((p) => !p.isBot);
+export const people = () => [...world.people.values()].filter((p) => !p.isBot && !p.elsewhere); // of this workspace
 
 /** The app whose bot user (or bot id) that is. */
 export const appOf = (id) => world.apps.find((app) => app.bot_user === id || (app.bot_id && app.bot_id === id));

@@ -1,5 +1,6 @@
 // The file input of a modal: files go to the sandbox at once, and the element holds what it says they are.
 
+import { ofTeam } from "../core/api.js";
 import { world } from "../core/world.js";
 import { h, icon, ICONS } from "../widgets/dom.js";
 import { chosen } from "./chosen.js";
@@ -56,7 +57,7 @@ const fileRow = (file, remove) =>
 export const size = (bytes) => (bytes >= 1e6 ? `${(bytes / 1e6).toFixed(1)} MB` : bytes >= 1000 ? `${Math.round(bytes / 1000)} kB` : `${bytes ?? 0} bytes`);
 
 async function upload(file) {
-  const answer = await fetch(`/sandbox/upload?as=${encodeURIComponent(world.me)}&name=${encodeURIComponent(file.name)}`, { method: "POST", body: file });
+  const answer = await fetch(ofTeam(`/sandbox/upload?as=${encodeURIComponent(world.me)}&name=${encodeURIComponent(file.name)}`), { method: "POST", body: file });
   const data = await answer.json().catch(() => ({}));
   if (!answer.ok || data.ok === false) throw new Error(data.message ?? `${file.name} could not be uploaded.`);
   return data.file;

@@ -1,7 +1,7 @@
 // Whom this tab acts as, and its copy of what they see, kept up to date with the server's.
 
 import { call, listen } from "../core/api.js";
-import { route, setAddress } from "../core/route.js";
+import { here, route, setAddress } from "../core/route.js";
 import { draw } from "../core/screen.js";
 import { appOf, botDm, otherSide, people, takePeople, takeState, world } from "../core/world.js";
 import { syncModal } from "../surfaces/modal.js";
@@ -47,10 +47,8 @@ export async function begin() {
 export function become(id, at = null) {
   world.me = id;
   sessionStorage.setItem(REMEMBERED, id);
-  const query = new URLSearchParams(location.search);
-  query.set("as", world.people.get(id)?.short ?? id);
   const mine = !route.channel?.startsWith("D"); // a direct message belongs to whom we were
-  setAddress(`?${query}${at ?? (mine ? location.hash : "#/")}`, true);
+  setAddress(here({ as: world.people.get(id)?.short ?? id }, at ?? (mine ? location.hash : "#/")), true);
   Object.assign(world, { messages: {}, prompts: {}, home: {}, channels: new Map(), joinable: [], statuses: [], views: [], notifications: [] });
   syncModal();
   connect();

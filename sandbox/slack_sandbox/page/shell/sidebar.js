@@ -8,7 +8,7 @@ import { closeSidebar } from "./drawers.js";
 import { go } from "./navigation.js";
 
 const $ = (id) => document.querySelector(`[data-testid=${id}]`);
-const READ_KEY = "countersign-read";
+const READ_KEY = `countersign-read${new URLSearchParams(location.search).get("team") ?? ""}`;
 const read = JSON.parse(sessionStorage.getItem(READ_KEY) ?? "{}"); // person/channel -> newest ts that was on screen
 
 /** Wire the button that opens the column on narrow screens, and the arrow keys within it. */
@@ -21,7 +21,7 @@ export function startSidebar() {
     if (open) (document.querySelector(".side-row.active") ?? document.querySelector(".side-row"))?.focus();
   });
   document.querySelector(".frame").addEventListener("click", (event) => {
-    if (!$("sidebar").contains(event.target)) closeSidebar();
+    if (!event.target.closest(".sidebar, .rail")) closeSidebar();
   });
   $("sidebar").addEventListener("keydown", arrows);
 }
@@ -59,7 +59,8 @@ export function drawSidebar() {
   const apps = world.apps.map(botDm);
   const sections = [["Channels", rooms], ["Direct messages", direct], ["Apps", apps], ["Not joined", world.joinable.filter((c) => !c.is_archived)]];
   const rows = sections.filter(([, list]) => list.length).flatMap(([title, list]) => [heading(title), ...list.map(row)]);
-  reconcile($("sidebar"), rows);
+  const team = world.workspaces.length > 1 ? [{ key: "team", sig: world.team, build: () => h("p", { class: "side-team", "data-testid": "side-team" }, world.workspaces.find((each) => each.id === world.team)?.name) }] : [];
+  reconcile($("sidebar"), [...team, ...rows]);
   const news = sections.some(([, list]) => list.some((channel) => unread(channel).some));
   $("menu-button").classList.toggle("news", news);
   $("menu-button").setAttribute("aria-label", news ? "Channels, some unread" : "Channels");
