@@ -354,7 +354,11 @@ class InstallationRecord:
             return _find(connection, workspace) if won else None
 
     def store_rotated_tokens(
-        self, claimed: Installation, sealed_tokens: bytes, token_key: str, expires_at: datetime
+        self,
+        claimed: Installation,
+        sealed_tokens: bytes,
+        token_key: str,
+        expires_at: datetime | None,
     ) -> Installation | None:
         """Store the renewed tokens of a claimed row; None if it was installed anew or removed."""
         with self.write() as connection:

@@ -1,14 +1,16 @@
-"""A record of installations, on a file and on a PostgreSQL server."""
+"""A record of installations, on a file and on a PostgreSQL server; a site to install from."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from storage.installations import InstallationRecord
 from tests.postgres_server import Server, binaries, serve
+from tests.workspaces.installing import Browser, Site
 
 OpenRecord = Callable[[], InstallationRecord]  # another process' view of the same record
 
@@ -57,3 +59,30 @@ def file_record(tmp_path: Path) -> Iterator[InstallationRecord]:
     opened = InstallationRecord(f"sqlite:///{tmp_path / 'installations.db'}").open()
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def make_site(tmp_path: Path) -> Iterator[Callable[..., Site]]:
+    """Makes an installation of the bot."""
+    made: list[Site] = []
+
+    def make(**given: Any) -> Site:
+        made.append(Site(tmp_path, **given))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def site(make_site: Callable[..., Site]) -> Site:
+    """One of them."""
+    return make_site()
+
+
+@pytest.fixture
+def ana(site: Site) -> Iterator[Browser]:
+    """Ana's browser."""
+    with Browser(site) as browser:
+        yield browser
