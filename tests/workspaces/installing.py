@@ -30,15 +30,19 @@ KEYS = SecretStr("one:" + "k" * 32)
 class Site:
     """One installation of the bot, as far as people install it from there."""
 
-    def __init__(self, folder: Path, *, rotates: bool = False, secret: str = "") -> None:
-        """`secret`: a client secret that is not the app's."""
+    def __init__(
+        self, folder: Path, *, rotates: bool = False, secret: str = "", **slack: Any
+    ) -> None:
+        """`secret`: a client secret that is not the app's; `slack`: what the sandbox is to have."""
         self.clock = ShiftedClock()
         self.server = WebServer.create_listening_server(ListeningAddress("127.0.0.1", 0))
         self.url = f"http://localhost:{urlsplit(self.server.url).port}"
         manifest = copy.deepcopy(read_countersign_manifest())
         manifest["oauth_config"]["redirect_urls"] = [self.url + REDIRECT]
         manifest["settings"]["token_rotation_enabled"] = rotates
-        self.slack = Sandbox(manifest, self.clock, shares_clock=True)
+        events = manifest["settings"]["event_subscriptions"]["bot_events"]
+        events += ["team_access_granted", "team_access_revoked"]
+        self.slack = Sandbox(manifest, self.clock, shares_clock=True, **slack)
         self.slack.start()
         app = self.slack.world.app
         self.record = InstallationRecord(f"sqlite:///{folder / 'installations.db'}").open()
@@ -102,9 +106,9 @@ class Browser:
         assert unescape(re.findall(r'<a class="button" href="([^"]*)"', page.text)[0]) == url
         return url
 
-    def allow(self, url: str, decision: str = "allow") -> str:
+    def allow(self, url: str, decision: str = "allow", **more: Any) -> str:
         """Decide as Ana on Slack's page; the address to which Slack sends the browser back."""
-        back = self.http.post(url, data={"as": "ana", "decision": decision})
+        back = self.http.post(url, data={"as": "ana", "decision": decision, **more})
         assert back.status_code == 302, back.text
         return str(back.headers["location"])
 
