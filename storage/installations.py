@@ -14,7 +14,6 @@ from typing import Any
 
 from sqlalchemy import (
     Connection,
-    CursorResult,
     LargeBinary,
     Table,
     delete,
@@ -75,9 +74,8 @@ class Installation(_Row, table=True):
     installed_at: datetime = columns.time_column()
     installed_by: str = ""  # the person's user id
     removed_at: datetime | None = columns.time_column(nullable=True)
-    due_at: datetime | None = columns.time_column(
-        nullable=True, index=True
-    )  # it must be awake then
+    # when it must be awake, if it sleeps
+    due_at: datetime | None = columns.time_column(nullable=True, index=True)
     owner: str = ""  # the replica that works for it
     owner_url: str = ""  # where that one is reached
     owner_until: datetime | None = columns.time_column(nullable=True)
@@ -142,7 +140,8 @@ class InstallationRecord:
             self._engine = create_engine(
                 parsed, hide_parameters=True, connect_args={"check_same_thread": False}
             )
-            event.listen(self._engine, "connect", _prepare_sqlite_connection)
+            prepare = sqlite_connections.prepare_connection
+            event.listen(self._engine, "connect", lambda raw, _: prepare(raw))
             event.listen(self._engine, "begin", _begin_on_sqlite)
 
     def open(self) -> InstallationRecord:
@@ -203,7 +202,7 @@ class InstallationRecord:
     def list(self) -> Sequence[Installation]:
         """Return all installations, the removed ones as well, by id."""
         with self.read() as connection:
-            return _select(connection, order=_row.workspace)
+            return _select(connection, order_by=_row.workspace)
 
     def insert_or_update_installation(self, given: Installation) -> Installation:
         """Store a new installation, or the tokens and scopes of one that is there; return its row.
@@ -274,7 +273,7 @@ class InstallationRecord:
     def list_removed(self, before: datetime) -> Sequence[str]:
         """Return the ids of the installations that were removed before then."""
         with self.read() as connection:
-            found = _select(connection, *_removed(before), order=_row.workspace)
+            found = _select(connection, _row.removed_at < before, order_by=_row.workspace)
         return [each.workspace for each in found]
 
     def purge_removed(self, workspace: str, before: datetime, empty: Callable[[str], None]) -> bool:
@@ -285,16 +284,16 @@ class InstallationRecord:
         back.
         """
         with self.write() as connection:
+            if self._is_postgres:  # which ends sessions that do nothing amid a transaction
+                connection.execute(text("SET LOCAL idle_in_transaction_session_timeout TO 0"))
             old = _find(connection, workspace, lock=True)
-            if old is None or not _select(
-                connection, _row.workspace == workspace, *_removed(before)
-            ):
+            if old is None or old.removed_at is None or old.removed_at >= before:
                 return False
             empty(workspace)
             if old.paused_at:
                 return _update(connection, workspace, removed_at=None)
             gone = delete(_INSTALLATION).where(_row.workspace == workspace)
-            return _count(connection.execute(gone)) == 1
+            return connection.execute(gone).rowcount == 1
 
     # Organisations: which of their workspaces the bot serves.
 
@@ -310,12 +309,6 @@ class InstallationRecord:
         mine = (_GRANTED.c.enterprise == enterprise, _GRANTED.c.workspace.in_(workspaces))
         with self.write() as connection:
             connection.execute(delete(_GRANTED).where(*mine))
-
-    def list_granted_workspaces(self, enterprise: str) -> Sequence[str]:
-        """Return the workspaces that an organisation-wide installation serves."""
-        query = select(_GRANTED.c.workspace).where(_GRANTED.c.enterprise == enterprise)
-        with self.read() as connection:
-            return connection.execute(query.order_by(_GRANTED.c.workspace)).scalars().all()
 
     def find_workspace_of(self, team: str, enterprise: str = "") -> str | None:
         """Return the id of the installation that serves a team; None if none does.
@@ -387,14 +380,11 @@ class InstallationRecord:
         """Return the installations whose tokens another key than this one encrypted."""
         other = (_row.token_key != "", _row.token_key != token_key)
         with self.read() as connection:
-            return _select(connection, *other, order=_row.workspace)
+            return _select(connection, *other, order_by=_row.workspace)
 
     def replace_sealed_tokens(self, old: Installation, sealed: bytes, token_key: str) -> bool:
         """Store the same tokens under another key; False if the row has other ones by now."""
-        same = (
-            _row.token_revision == old.token_revision,
-            _row.token_key == old.token_key,
-        )
+        same = (_row.token_revision == old.token_revision, _row.token_key == old.token_key)
         with self.write() as connection:
             values = {"sealed_tokens": sealed, "token_key": token_key}
             return _update(connection, old.workspace, same, **values)
@@ -415,7 +405,7 @@ class InstallationRecord:
             _STATE.c.expires_at > now,
         )
         with self.write() as connection:
-            return _count(connection.execute(delete(_STATE).where(*mine))) == 1
+            return connection.execute(delete(_STATE).where(*mine)).rowcount == 1
 
     def has_oauth_state(self, state_hash: str, now: datetime) -> bool:
         """Return whether a browser, whichever, may still come back with this state."""
@@ -424,13 +414,8 @@ class InstallationRecord:
             return connection.execute(select(_STATE.c.expires_at).where(*mine)).first() is not None
 
 
-def _removed(before: datetime) -> tuple[Any, ...]:
-    state, at = _row.state, _row.removed_at
-    return state == InstallationState.REMOVED, at < before
-
-
-def _select(connection: Connection, *where: Any, order: Any = None) -> Sequence[Installation]:
-    query = select(_INSTALLATION).where(*where).order_by(order)
+def _select(connection: Connection, *where: Any, order_by: Any = None) -> Sequence[Installation]:
+    query = select(_INSTALLATION).where(*where).order_by(order_by)
     return [Installation(**each) for each in connection.execute(query).mappings()]
 
 
@@ -443,15 +428,7 @@ def _find(connection: Connection, workspace: str, *, lock: bool = False) -> Inst
 
 def _update(connection: Connection, workspace: str, where: Any = (), **values: Any) -> bool:
     statement = update(_INSTALLATION).where(_row.workspace == workspace, *where).values(**values)
-    return _count(connection.execute(statement)) == 1
-
-
-def _count(result: CursorResult[Any]) -> int:
-    return int(result.rowcount)
-
-
-def _prepare_sqlite_connection(connection: Any, _record: object) -> None:
-    sqlite_connections.prepare_connection(connection)
+    return connection.execute(statement).rowcount == 1
 
 
 def _begin_on_sqlite(connection: Connection) -> None:
@@ -460,7 +437,8 @@ def _begin_on_sqlite(connection: Connection) -> None:
 
 
 def _prepare_postgres_connection(connection: Any, _record: object) -> None:
-    for each in (f"SET search_path TO {SCHEMA}", *postgres_session.SETTINGS[1:]):
+    _, *others = postgres_session.SETTINGS  # the first is the workspaces' search path
+    for each in (f"SET search_path TO {SCHEMA}", *others):
         connection.execute(each)
     connection.commit()
 

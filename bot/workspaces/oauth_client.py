@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from http.client import HTTPException
@@ -49,7 +49,7 @@ class TokenAnswer:
 
     tokens: Tokens
     lifetime: timedelta | None  # None: the token does not expire
-    about: dict[str, Any]
+    about: dict[str, Any] = field(repr=False)
 
     def compute_expiry(self, now: datetime) -> datetime | None:
         """Return when the token expires that was given `now`; None if it does not."""
@@ -89,7 +89,8 @@ class OAuthClient:
 
     def find_bot_id(self, token: SecretStr) -> str:
         """Return the id that the bot has as a bot (B…); raises OAuthError."""
-        return str(_ask(partial(self._client.auth_test, token=token.get_secret_value()))["bot_id"])
+        answer = _ask(partial(self._client.auth_test, token=token.get_secret_value()))
+        return str(answer.get("bot_id") or "")
 
     def list_granted_teams(self, token: SecretStr) -> list[str]:
         """Return the workspaces that an organisation's token may be used in; raises OAuthError."""

@@ -7,6 +7,7 @@ its workspace and key, so it cannot be moved to another row. No token is in a re
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 from collections.abc import Mapping
@@ -30,6 +31,7 @@ from storage.digest import (
 )
 from storage.installations import Installation, InstallationRecord
 
+log = logging.getLogger("countersign.workspaces")
 SETTING = "COUNTERSIGN_TOKEN_KEYS"
 _ID = re.compile(r"[A-Za-z0-9._-]{1,32}", re.ASCII)
 _NONCE = 12  # bytes, as AES-GCM has it
@@ -112,16 +114,19 @@ class TokenCipher:
         return Tokens(SecretStr(held["bot"]), refresh)
 
     def reseal_all(self, record: InstallationRecord) -> int:
-        """Encrypt all tokens with the first key, while the bot runs; return how many were not.
+        """Encrypt all tokens with the first key, while the bot runs; return how many have another.
 
-        A row that somebody else changes meanwhile keeps what it has got, under whichever key: call
-        it again until it returns 0. Raises TokenKeyError.
+        Those are what a process with older settings stores meanwhile, and what no key decrypts,
+        which is logged: once it is 0 the older keys may go.
         """
-        found = record.list_sealed_under_other_keys(self.key_id)
-        for each in found:
-            sealed = self.seal(each.workspace, self.open(each))
-            record.replace_sealed_tokens(each, sealed.data, sealed.key_id)
-        return len(found)
+        for each in record.list_sealed_under_other_keys(self.key_id):
+            try:
+                sealed = self.seal(each.workspace, self.open(each))
+            except TokenKeyError as error:
+                log.error("%s", error)
+            else:
+                record.replace_sealed_tokens(each, sealed.data, sealed.key_id)
+        return len(record.list_sealed_under_other_keys(self.key_id))
 
 
 def load_token_cipher(setting: SecretStr | None, record: Path | None) -> TokenCipher:

@@ -113,10 +113,10 @@ def test_whose_team_it_is(record: InstallationRecord) -> None:
     assert find("T1", ORG) == ORG
     record.revoke_workspaces(ORG, ["T1"])
     assert find("T1", ORG) is None
-    assert record.list_granted_workspaces(ORG) == [TEAM]
     record.set_state(ORG, REMOVED, AT)
     assert (find(TEAM, ORG), find("", ORG)) == (None, None)
-    assert record.list_granted_workspaces(ORG) == []
+    record.insert_or_update_installation(installed(ORG, is_org_wide=True, enterprise=ORG))
+    assert (find(TEAM, ORG), find("", ORG)) == (None, ORG)
 
 
 def test_one_process_renews(open_record: OpenRecord) -> None:

@@ -41,7 +41,7 @@ def apply_events(site: Site, begun: int) -> list[str | None]:
     return [apply_installation_event(site.record, each, site.clock.now()) for each in own]
 
 
-def test_two_workspaces(site: Site, ana: Browser) -> None:
+def test_each_workspace_has_its_own(site: Site, ana: Browser) -> None:
     """Each has a token of its own, and one that uninstalls it takes nothing from the other."""
     assert install(ana, SECOND) == "Countersign is now in Sandbox Tea"
     assert install(ana, THIRD).startswith("Countersign is now in")
