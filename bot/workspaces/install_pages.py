@@ -77,6 +77,10 @@ OTHER_BROWSER = f"You began in another browser, or this one keeps no cookies, {N
 UNREACHABLE = f"Slack cannot be reached at the moment, {NOTHING} Try again in a minute."
 NOT_SET_UP = f"Slack does not accept how Countersign is set up, {NOTHING} Tell whoever runs it."
 WRONG_APP = f"This belongs to another Slack app, {NOTHING} Tell whoever runs Countersign."
+ORG_HAS_IT = (
+    "Your organisation has Countersign already. Ask one of its administrators to add it to your "
+    "workspace."
+)
 REFUSED = f"Slack refused it ({{code}}), {NOTHING}"
 NOT_FROM_PAGE = f"This was not sent by the page of Countersign, {NOTHING}"
 GOING = "Going on to Slack…"
@@ -236,7 +240,7 @@ class InstallPages:
         stored = self._record.insert_or_update_installation(found)
         if stored.is_org_wide:
             self._grant_teams(stored, answer)
-        log.warning("workspace %s: installed by %s", stored.workspace, stored.installed_by)
+        log.info("workspace %s: installed by %s", stored.workspace, stored.installed_by)
         self._on_installed(stored)
         return stored
 
@@ -282,6 +286,8 @@ def _describe_error(error: OAuthError) -> _RefusedError:
     """Return what a person is told of it; what the operator has to mend is logged."""
     if error.is_passing:
         return _RefusedError(UNREACHABLE, HTTPStatus.BAD_GATEWAY)
+    if error.code == "cannot_install_an_org_installed_app":
+        return _RefusedError(ORG_HAS_IT, HTTPStatus.CONFLICT)
     if error.code in _USED_UP:
         return _RefusedError(EXPIRED, HTTPStatus.GONE)
     if error.is_by_settings:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from storage.installations import InstallationRecord
+from storage.installations import SCHEMA, InstallationRecord
 from tests.postgres_server import Server, binaries, serve
 from tests.workspaces.installing import Browser, Site
 
@@ -22,6 +22,7 @@ def server() -> Iterator[Server]:
     if programs is None:
         pytest.skip("PostgreSQL is not installed")
     with serve(programs) as running:
+        running.fresh("installed")
         yield running
 
 
@@ -34,7 +35,8 @@ def open_record(
         url = f"sqlite:///{tmp_path / 'installations.db'}"
     else:
         server = request.getfixturevalue("server")
-        server.fresh("installed")
+        with server.connect("installed") as owner:
+            owner.execute(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE")
         url = server.url("installed", "owner")
     opened: list[InstallationRecord] = []
 

@@ -59,7 +59,7 @@ def test_the_page_covers_every_scope() -> None:
     ]
 
 
-def test_opening_a_page_changes_nothing(site: Site, ana: Browser) -> None:
+def test_opening_an_install_page_changes_nothing(site: Site, ana: Browser) -> None:
     """However often scanners open them: no state, no cookie, no request to Slack."""
     for path in (
         INSTALL,

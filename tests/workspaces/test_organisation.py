@@ -80,6 +80,8 @@ def test_a_whole_organisation(site: Site, ana: Browser) -> None:
     site.slack.workspace(FIRST).revoke_access()
     assert apply_events(site, begun) == [ORG]
     assert find(FIRST, ORG) is None
+    with Browser(site) as other:
+        assert install(other, SECOND) == pages.ORG_HAS_IT
     site.clock.advance(10.5 * 3600)
     site.rotation.renew_due_tokens()
     [renewed] = site.record.list()

@@ -139,6 +139,33 @@ def test_a_refresh_token_that_slack_refuses(site: Site, caplog: pytest.LogCaptur
     assert len(site.told) == 1
 
 
+def test_an_answer_that_is_lost(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """Slack has renewed the token, and nobody knows it: the next attempt is refused, and told."""
+    advance(site, LIFE - AHEAD)
+    site.slack.faults.drop("oauth.v2.access", "after")
+    site.rotation.renew_due_tokens()
+    assert "could not be renewed (Slack cannot be reached)" in caplog.text
+    advance(site, FIRST)
+    site.rotation.renew_due_tokens()
+    assert "install Countersign again" in caplog.text
+
+
+def test_installed_while_slack_renews(site: Site) -> None:
+    """The tokens of the new installation stay, whichever answer comes last."""
+    advance(site, LIFE - AHEAD)
+    hold = site.slack.faults.hold("oauth.v2.access", "after")
+    with ThreadPoolExecutor(1) as pool:
+        renewing = pool.submit(site.rotation.renew_due_tokens)
+        site.slack.wait(lambda: row_of(site).renewal_until)
+        site.slack.wait(lambda: site.slack.world.app.earlier_tokens)
+        installed = site.install()
+        hold.release()
+        renewing.result()
+    assert site.told == [installed]
+    assert row_of(site) == installed
+    assert site.oauth.find_bot_id(site.tokens().bot) == installed.bot_id
+
+
 def test_settings_that_slack_refuses(make_site: MakeSite, caplog: pytest.LogCaptureFixture) -> None:
     """A client secret that was changed at Slack alone is named."""
     site = make_site(rotates=True)
