@@ -176,7 +176,7 @@ def test_ana_does_not_allow_it(site: Site, ana: Browser) -> None:
 
 
 @pytest.mark.parametrize("method", ["oauth.v2.access", "auth.test"])
-@pytest.mark.parametrize("how", ["drop", "status", "rate_limit"])
+@pytest.mark.parametrize("how", ["drop", "fail", "status", "rate_limit"])
 def test_slack_is_away(site: Site, ana: Browser, method: str, how: str) -> None:
     """The page says so; a minute later it goes well."""
     getattr(site.slack.faults, how)(method)

@@ -98,7 +98,7 @@ def test_once_across_processes(site: Site) -> None:
     assert renewals(site) == 2
 
 
-@pytest.mark.parametrize("how", ["drop", "status", "rate_limit"])
+@pytest.mark.parametrize("how", ["drop", "fail", "status", "rate_limit"])
 def test_slack_is_away(site: Site, caplog: pytest.LogCaptureFixture, how: str) -> None:
     """It is tried again, each time twice as late and ten minutes at most; then it goes well."""
     advance(site, LIFE - AHEAD)
@@ -123,8 +123,9 @@ def test_a_refresh_token_that_slack_refuses(site: Site, caplog: pytest.LogCaptur
     """The log says what to do, once an hour; installing it again mends it."""
     advance(site, LIFE - AHEAD)
     site.slack.world.app.refresh_token = "xoxe-1-of-somebody-else"
-    for _ in range(3):
-        site.rotation.renew_due_tokens()
+    again_at = [site.rotation.renew_due_tokens() for _ in range(3)][-1]
+    assert again_at is not None
+    assert again_at - site.clock.now() > REFUSED - CLAIM
     [line] = [each for each in caplog.records if each.levelno == logging.ERROR]
     said = line.getMessage()
     assert "(invalid_refresh_token)" in said
