@@ -100,8 +100,7 @@ def test_a_whole_organisation(record: InstallationRecord) -> None:
     assert apply_installation_event(record, event(UNINSTALLED, team_id="T2", **org), AT) == "T2"
     assert state_of(record, ORG) is ACTIVE
     assert record.find_workspace_of("T2", ORG) == ORG
-    whole = [{"enterprise_id": ORG, "team_id": None, "is_enterprise_install": True}]
-    said = event(UNINSTALLED, team_id=None, authorizations=whole, **org)
+    said = event(UNINSTALLED, team_id=None, **org)
     assert apply_installation_event(record, said, AT) == ORG
     assert record.find_workspace_of("T2", ORG) is None
     assert apply_installation_event(record, event(granted, enterprise_id="E0OTHER"), AT) is None
