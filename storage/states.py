@@ -16,6 +16,8 @@ message:   PENDING ─► SENDING ─► SENT ─► STALE ─► SENT …;  STR
            all but SENT and STREAMING ─► FAILED;  SENDING, CLOSING, STALE ─► PENDING (post it anew)
            FAILED ─► STALE, or CLOSING (a stream that has begun after all)
 delivery:  NEW ─► DONE | HELD | BROKEN;  HELD ─► DONE
+installation:  ACTIVE ─► PAUSED | REMOVED;  PAUSED ─► ACTIVE | REMOVED
+               REMOVED ─► ACTIVE | PAUSED (installed again; paused if it was)
 """
 
 from __future__ import annotations
@@ -125,6 +127,14 @@ class MessageKind(StrEnum):
     # the message that a request begins with which was not written in a thread of its own
     ROOT = "root"
     MARK = "mark"  # the reaction on the request itself, which stands in `ts`
+
+
+class InstallationState(StrEnum):
+    """Whether the bot works for a workspace in which it was installed."""
+
+    ACTIVE = "active"  # it works
+    PAUSED = "paused"  # the operator has stopped it; installing it again does not resume it
+    REMOVED = "removed"  # somebody there uninstalled it; the workspace's data is kept for a while
 
 
 MODELLED = (RunSource.MESSAGE, RunSource.RUN)  # a model says which calls are to be made
@@ -237,11 +247,18 @@ DELIVERY_MOVES: dict[DeliveryStatus, frozenset[DeliveryStatus]] = {
 }
 
 
+INSTALLATION_MOVES: dict[InstallationState, frozenset[InstallationState]] = {
+    InstallationState.ACTIVE: frozenset({InstallationState.PAUSED, InstallationState.REMOVED}),
+    InstallationState.PAUSED: frozenset({InstallationState.ACTIVE, InstallationState.REMOVED}),
+    InstallationState.REMOVED: frozenset({InstallationState.ACTIVE, InstallationState.PAUSED}),
+}
+
+
 class IllegalStatusChangeError(Exception):
     """A status change that the table does not allow: a bug in the caller, never a race."""
 
 
-S = TypeVar("S", CallStatus, RunStatus, MessageStatus, DeliveryStatus)
+S = TypeVar("S", CallStatus, RunStatus, MessageStatus, DeliveryStatus, InstallationState)
 
 
 def require_allowed_status_change(moves: dict[S, frozenset[S]], source: S, target: S) -> None:

@@ -83,9 +83,10 @@ def _hash_source(text: str) -> str:
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
+STYLE_SOURCE = _hash_source(_STYLE)
 HEADERS = {
     "Content-Security-Policy": f"default-src 'none'; script-src {_hash_source(_SCRIPT)}; "
-    f"style-src {_hash_source(_STYLE)}; img-src data:; connect-src 'self'; base-uri 'none'; "
+    f"style-src {STYLE_SOURCE}; img-src data:; connect-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'",
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
@@ -107,9 +108,9 @@ class PasskeyQuestion:
     in_software: str = ""  # "also" or "only": whether a key in software may do it, too
 
 
-def render_page(title: str, shown: str = "", form: str = "") -> str:
+def render_page(title: str, shown: str = "", form: str = "", script: str = _SCRIPT) -> str:
     """Return a page; `title` is all that one says which asks nothing, the rest is HTML."""
-    return _PAGE.format(title=escape(title), shown=shown, form=form, style=_STYLE, script=_SCRIPT)
+    return _PAGE.format(title=escape(title), shown=shown, form=form, style=_STYLE, script=script)
 
 
 def render_question_page(

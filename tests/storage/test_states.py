@@ -1,4 +1,4 @@
-"""Every cell of the four transition tables against a second table, written out by hand."""
+"""Every cell of the five transition tables against a second table, written out by hand."""
 
 from __future__ import annotations
 
@@ -49,6 +49,12 @@ MESSAGE_TABLE = """
     STALE        x . . . x . x
     FAILED       . . . x . x .
 """
+INSTALLATION_COLUMNS = "ACTIVE PAUSED REMOVED"
+INSTALLATION_TABLE = """
+    ACTIVE       . x x
+    PAUSED       x . x
+    REMOVED      x x .
+"""
 DELIVERY_COLUMNS = "NEW HELD DONE BROKEN"
 DELIVERY_TABLE = """
     NEW          . x x x
@@ -72,6 +78,7 @@ CALL_CELLS = cells(CALL_COLUMNS, CALL_TABLE)
 RUN_CELLS = cells(RUN_COLUMNS, RUN_TABLE)
 MESSAGE_CELLS = cells(MESSAGE_COLUMNS, MESSAGE_TABLE)
 DELIVERY_CELLS = cells(DELIVERY_COLUMNS, DELIVERY_TABLE)
+INSTALLATION_CELLS = cells(INSTALLATION_COLUMNS, INSTALLATION_TABLE)
 
 
 def test_the_drawn_tables_are_complete() -> None:
@@ -113,6 +120,7 @@ def test_messages_and_deliveries_make_only_marked_moves() -> None:
     for moves, found in (
         (states.MESSAGE_MOVES, MESSAGE_CELLS),
         (states.DELIVERY_MOVES, DELIVERY_CELLS),
+        (states.INSTALLATION_MOVES, INSTALLATION_CELLS),
     ):
         drawn = {
             source: {to for (begun, to), marked in found.items() if marked and begun == source}

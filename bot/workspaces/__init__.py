@@ -1,0 +1,1 @@
+"""Many workspaces in one installation of the bot: installed by OAuth, tokens encrypted."""

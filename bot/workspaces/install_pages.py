@@ -1,0 +1,316 @@
+"""The pages from which somebody adds the bot to their workspace, by Slack's OAuth.
+
+/slack/install says what the bot will be able to do; its button leads to Slack, which sends the
+browser back to /slack/oauth_redirect. Opening a page changes nothing; what comes back counts once,
+for ten minutes, and in the browser that went. No token is in an address, a page or the log.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from functools import partial
+from hashlib import sha256
+from html import escape
+from http import HTTPStatus
+from importlib.resources import files
+from urllib.parse import urlencode
+
+import yaml
+from anyio import CapacityLimiter, to_thread
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from bot.clock import Clock
+from bot.config.connection_settings import PageAddress
+from bot.http import signing_pages
+from bot.slack_codes import CODE
+from bot.workspaces.oauth_client import OAuthClient, OAuthError, TokenAnswer
+from bot.workspaces.tokens import TokenCipher
+from storage.installations import Installation, InstallationRecord, OAuthState
+from storage.states import InstallationState
+
+log = logging.getLogger("countersign.workspaces")
+INSTALL, REDIRECT = "/slack/install", "/slack/oauth_redirect"
+GOOD_FOR = timedelta(minutes=10)  # to read Slack's page, and to sign in there
+AT_ONCE = 8  # people whom Slack is asked for at once; others wait for their turn
+_SECRET = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
+_CODE = re.compile(r"[A-Za-z0-9._-]{1,500}", re.ASCII)  # that Slack sends a browser back with
+_SERVED = frozenset(InstallationState) - {InstallationState.REMOVED}
+_USED_UP = frozenset({"invalid_code", "code_already_used", "code_expired"})
+
+# What people read.
+
+ABLE: dict[str, str] = {  # what the scopes that begin so are for, in the order of the page
+    "app_mentions: channels:history groups:history im:history mpim:history": "Read direct messages "
+    "to it, and what is written in channels that it is in",
+    "chat: assistant: im:write reactions: commands": "Answer, and show people what to approve: in "
+    "channels and in direct messages",
+    "channels:read groups:read im:read mpim:read usergroups:": "See which channels and user groups "
+    "there are, and who is in them",
+    "channels:manage groups:write": "Create channels, set their topics and invite people",
+    "users dnd:": "See people’s profiles: who is a guest, away, or somebody’s manager",
+    "files:": "Read the files that people give it, and post results as files",
+}
+TITLE = "Add Countersign to Slack"
+LEAD = (
+    "Countersign is an agent that does things for your team. What changes something is shown to "
+    "the people who may decide, and happens only once they approve it."
+)
+NOTHING = "so nothing was installed."
+USE_IT = "Write to it in a direct message, or mention it in a channel."
+ORG_NEXT = (
+    "An administrator of the organisation now adds it to workspaces, in Slack’s administration "
+    "under Integrations. It answers only there."
+)
+PAUSED = "It is installed, but whoever runs Countersign has paused it there, so it does not answer."
+DENIED = f"You did not allow it, {NOTHING}"
+EXPIRED = (
+    "This page was used before, or is more than ten minutes old. If Countersign is in Slack by "
+    "now, all is well; else start again."
+)
+OTHER_BROWSER = f"You began in another browser, or this one keeps no cookies, {NOTHING}"
+UNREACHABLE = f"Slack cannot be reached at the moment, {NOTHING} Try again in a minute."
+NOT_SET_UP = f"Slack does not accept how Countersign is set up, {NOTHING} Tell whoever runs it."
+WRONG_APP = f"This belongs to another Slack app, {NOTHING} Tell whoever runs Countersign."
+ORG_HAS_IT = (
+    "Your organisation has Countersign already. Ask one of its administrators to add it to your "
+    "workspace."
+)
+REFUSED = f"Slack refused it ({{code}}), {NOTHING}"
+NOT_FROM_PAGE = f"This was not sent by the page of Countersign, {NOTHING}"
+GOING = "Going on to Slack…"
+
+HEADERS = {
+    **signing_pages.HEADERS,
+    "Content-Security-Policy": f"default-src 'none'; style-src {signing_pages.STYLE_SOURCE}; "
+    "img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    "Permissions-Policy": "publickey-credentials-get=(), publickey-credentials-create=()",
+}
+# without a referrer browsers would not say either which page a form was sent from
+FORM_HEADERS = {**HEADERS, "Referrer-Policy": "same-origin"}
+
+
+class _RefusedError(Exception):
+    """What a person is told instead of being led on."""
+
+    def __init__(self, said: str, status: HTTPStatus) -> None:
+        super().__init__(said)
+        self.said, self.status = said, status
+
+
+def read_bot_scopes() -> list[str]:
+    """Return the scopes that the app manifest asks for."""
+    manifest = yaml.safe_load((files("bot") / "manifest.yml").read_text("utf-8"))
+    found: list[str] = manifest["oauth_config"]["scopes"]["bot"]
+    return found
+
+
+def describe_scopes(scopes: list[str]) -> Iterator[str]:
+    """Yield a phrase for what each group of scopes is for; one without a phrase is named."""
+    left = list(scopes)
+    for starts, phrase in ABLE.items():
+        if found := [each for each in left if each.startswith(tuple(starts.split()))]:
+            left = [each for each in left if each not in found]
+            yield phrase
+    yield from left
+
+
+class InstallPages:
+    """The pages of one process."""
+
+    def __init__(
+        self,
+        record: InstallationRecord,
+        cipher: TokenCipher,
+        oauth: OAuthClient,
+        clock: Clock,
+        address: PageAddress,
+        on_installed: Callable[[Installation], None],
+    ) -> None:
+        """`address`: where browsers reach this installation.
+
+        `on_installed` gets the stored row before the page says that it is done, on a thread of the
+        server's; it should not take long.
+        """
+        self._record, self._cipher, self._oauth = record, cipher, oauth
+        self._clock, self._address, self._on_installed = clock, address, on_installed
+        self._scopes = read_bot_scopes()
+        self._turns = CapacityLimiter(AT_ONCE)
+        self._is_https = address.url.startswith("https:")
+        # no other host can set a cookie of that name
+        self._cookie = "__Host-countersign-install" if self._is_https else "countersign-install"
+
+    def list_routes(self) -> list[Route]:
+        """Return the routes of the page, its button, and of the way back from Slack."""
+        acts = (
+            (INSTALL, "GET", self._show),
+            (INSTALL, "POST", self._leave),
+            (REDIRECT, "GET", self._finish),
+        )
+        return [Route(path, partial(self._handle, act), methods=[way]) for path, way, act in acts]
+
+    async def _handle(self, act: Callable[[Request], Response], request: Request) -> Response:
+        try:
+            return await to_thread.run_sync(act, request, limiter=self._turns)
+        except _RefusedError as refused:
+            again = (
+                f'<a class="button" href="{escape(self._address.url + INSTALL)}">Start again</a>'
+            )
+            page = _render(refused.said, foot=again)
+            return HTMLResponse(page, refused.status, HEADERS)
+
+    def _show(self, _request: Request) -> Response:
+        """Say what the bot will be able to do. Changes nothing."""
+        able = "".join(f"<li>{escape(each)}</li>" for each in describe_scopes(self._scopes))
+        shown = f'<p class="lead">{LEAD}</p><section class="card"><h2>It will be able to</h2>'
+        form = '<form method="post"><button>Continue to Slack</button></form>'
+        words = '<p class="small">Slack asks you to allow this, and in which workspace.</p>'
+        page = _render(TITLE, f"{shown}<ul>{able}</ul></section>", form + words)
+        return HTMLResponse(page, headers=FORM_HEADERS)
+
+    def _leave(self, request: Request) -> Response:
+        """Send the browser to Slack, with a state that only this browser can come back with."""
+        site, origin = (request.headers.getlist(each) for each in ("sec-fetch-site", "origin"))
+        if origin != [self._address.origin] or site not in ([], ["same-origin"]):
+            raise _RefusedError(NOT_FROM_PAGE, HTTPStatus.FORBIDDEN)
+        browser = request.cookies.get(self._cookie, "")
+        if not _SECRET.fullmatch(browser):  # else another tab of it is under way as well
+            browser = secrets.token_urlsafe(32)
+        state, now = secrets.token_urlsafe(32), self._clock.now()
+        hashes = {"state_hash": _hash(state), "browser_hash": _hash(browser)}
+        self._record.add_oauth_state(OAuthState(**hashes, expires_at=now + GOOD_FOR), now)
+        url = self._oauth.build_authorize_url(self._scopes, self._redirect_uri, state)
+        link = f'<a class="button" href="{escape(url)}">Continue to Slack</a>'
+        # no redirect: a form's may lead only where its page allows, and Slack's lead on to others
+        headers = {**HEADERS, "Refresh": f"0;url={url}"}
+        response = HTMLResponse(_render(GOING, foot=link), headers=headers)
+        response.set_cookie(
+            self._cookie,
+            browser,
+            max_age=int(GOOD_FOR.total_seconds()),
+            secure=self._is_https,
+            httponly=True,
+            samesite="lax",
+        )
+        return response
+
+    def _finish(self, request: Request) -> Response:
+        """Take the code that Slack sent the browser back with, and store the installation."""
+        query = request.query_params
+        self._consume_state(query.get("state", ""), request.cookies.get(self._cookie, ""))
+        if refusal := query.get("error"):
+            code = refusal if CODE.fullmatch(refusal) else "unknown_error"
+            said = DENIED if code == "access_denied" else REFUSED.format(code=code)
+            raise _RefusedError(said, HTTPStatus.OK)
+        if not _CODE.fullmatch(query.get("code", "")):
+            raise _RefusedError(EXPIRED, HTTPStatus.GONE)
+        try:
+            stored = self._install(query["code"])
+        except OAuthError as error:
+            raise _describe_error(error) from None
+        return HTMLResponse(_render_done(stored), headers=HEADERS)
+
+    def _consume_state(self, state: str, browser: str) -> None:
+        """Use a state up; raises _RefusedError if it is not this browser's."""
+        now = self._clock.now()
+        if not self._record.consume_oauth_state(_hash(state), _hash(browser), now):
+            if self._record.has_oauth_state(_hash(state), now):
+                raise _RefusedError(OTHER_BROWSER, HTTPStatus.BAD_REQUEST)
+            raise _RefusedError(EXPIRED, HTTPStatus.GONE)
+
+    def _install(self, code: str) -> Installation:
+        """Get the tokens and store them; raises OAuthError, or _RefusedError for another app."""
+        answer, now = self._oauth.exchange_code(code, self._redirect_uri), self._clock.now()
+        found = self._read_answer(answer)
+        there = [each for each in self._record.list() if each.state in _SERVED]
+        others = {each.app_id for each in there} - {found.app_id}
+        if others:
+            said = "an installation by the Slack app %s was refused: those on record are of %s"
+            log.error(said, found.app_id, ", ".join(sorted(others)))
+            raise _RefusedError(WRONG_APP, HTTPStatus.CONFLICT)
+        found.bot_id = self._oauth.find_bot_id(answer.tokens.bot)
+        sealed = self._cipher.seal(found.workspace, answer.tokens)
+        found.sealed_tokens, found.token_key = sealed.data, sealed.key_id
+        found.installed_at, found.token_expires_at = now, answer.compute_expiry(now)
+        stored = self._record.insert_or_update_installation(found)
+        if stored.is_org_wide:
+            self._grant_teams(stored, answer)
+        log.info("workspace %s: installed by %s", stored.workspace, stored.installed_by)
+        self._on_installed(stored)
+        return stored
+
+    def _read_answer(self, answer: TokenAnswer) -> Installation:
+        """Return the row for Slack's answer, without its tokens and times."""
+        about = answer.about
+        enterprise, team = about.get("enterprise") or {}, about.get("team") or {}
+        whole = bool(about.get("is_enterprise_install"))
+        place = enterprise if whole else team
+        if not place.get("id") or not about.get("app_id"):
+            raise OAuthError("no_workspace", is_passing=False)
+        return Installation(
+            workspace=str(place["id"]),
+            enterprise=str(enterprise.get("id") or ""),
+            name=str(place.get("name") or place["id"]),
+            is_org_wide=whole,
+            scopes=",".join(sorted(str(about.get("scope") or "").split(","))),
+            bot_user=str(about.get("bot_user_id") or ""),
+            app_id=str(about["app_id"]),
+            installed_by=str((about.get("authed_user") or {}).get("id") or ""),
+        )
+
+    def _grant_teams(self, stored: Installation, answer: TokenAnswer) -> None:
+        """Note which workspaces it serves already; what comes later Slack says by an event."""
+        try:
+            teams = self._oauth.list_granted_teams(answer.tokens.bot)
+        except OAuthError as error:
+            said = "organisation %s: its workspaces cannot be listed (%s); those added later count"
+            log.warning(said, stored.workspace, error)
+        else:
+            self._record.grant_workspaces(stored.workspace, teams)
+
+    @property
+    def _redirect_uri(self) -> str:
+        return self._address.url + REDIRECT
+
+
+def _hash(secret: str) -> str:
+    return sha256(secret.encode()).hexdigest()
+
+
+def _describe_error(error: OAuthError) -> _RefusedError:
+    """Return what a person is told of it; what the operator has to mend is logged."""
+    if error.is_passing:
+        return _RefusedError(UNREACHABLE, HTTPStatus.BAD_GATEWAY)
+    if error.code == "cannot_install_an_org_installed_app":
+        return _RefusedError(ORG_HAS_IT, HTTPStatus.CONFLICT)
+    if error.code in _USED_UP:
+        return _RefusedError(EXPIRED, HTTPStatus.GONE)
+    if error.is_by_settings:
+        remedy = "correct SLACK_CLIENT_ID, SLACK_CLIENT_SECRET and the app's redirect URLs"
+        log.error("nobody can install the bot: Slack answers %s; %s", error.code, remedy)
+        return _RefusedError(NOT_SET_UP, HTTPStatus.BAD_GATEWAY)
+    log.error("the bot could not be installed: Slack answers %s", error.code)
+    return _RefusedError(REFUSED.format(code=error.code), HTTPStatus.BAD_GATEWAY)
+
+
+def _render(title: str, shown: str = "", foot: str = "") -> str:
+    """Return a page without a script; `shown` and `foot` are HTML."""
+    return signing_pages.render_page(title, shown, f"<footer>{foot}</footer>", script="")
+
+
+def _render_done(stored: Installation) -> str:
+    if stored.state is InstallationState.PAUSED:
+        return _render(f"Countersign is paused in {stored.name}", f'<p class="lead">{PAUSED}</p>')
+    title = f"Countersign is now in {stored.name}"
+    if stored.is_org_wide:
+        return _render(title, f'<p class="lead">{ORG_NEXT}</p>')
+    query = urlencode({"team": stored.workspace, "id": stored.app_id})
+    app = f'<a class="button" href="slack://app?{escape(query)}">Open Slack</a>'
+    query = urlencode({"team": stored.workspace, "app": stored.app_id})
+    web = f'<a href="https://slack.com/app_redirect?{escape(query)}">Open it in this browser</a>'
+    return _render(title, f'<p class="lead">{USE_IT}</p>', f'{app}<p class="small">{web}</p>')

@@ -1,0 +1,134 @@
+"""Slack's OAuth endpoints as this bot uses them: a token for a code, and a new one for an old one.
+
+Nothing is sent twice here, and nothing that is sent or answered is logged. slack_sdk's own
+`TokenRotator` goes by the machine's time instead of the clock's, and Bolt's `OAuthFlow` logs the
+code; only slack_sdk's client and its authorize URL are used.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import partial
+from http.client import HTTPException
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from pydantic import SecretStr
+from slack_sdk import WebClient
+from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.oauth import AuthorizeUrlGenerator
+
+from bot.slack_codes import CODE, PASSING, TOO_MANY, UNKNOWN, extract_error_code
+from bot.workspaces.tokens import Tokens
+
+TIMEOUT = 10  # seconds for an answer
+PAGE = 1000  # workspaces of an organisation that Slack names at once
+_SETTINGS = frozenset({"bad_client_secret", "bad_redirect_uri", "invalid_client_id"})
+
+
+class OAuthError(Exception):
+    """Raised if Slack gives no token; `code` is Slack's error code, "" if it cannot be reached."""
+
+    def __init__(self, code: str, *, is_passing: bool) -> None:
+        """`is_passing`: the same request may go well later."""
+        super().__init__(f"Slack answers {code}" if code else "Slack cannot be reached")
+        self.code, self.is_passing = code, is_passing
+
+    @property
+    def is_by_settings(self) -> bool:
+        """Return whether the settings of this installation are wrong, not the request."""
+        return self.code in _SETTINGS
+
+
+@dataclass(frozen=True, slots=True)
+class TokenAnswer:
+    """What Slack answered: the tokens, how long they hold, and the rest, which is no secret."""
+
+    tokens: Tokens
+    lifetime: timedelta | None  # None: the token does not expire
+    about: dict[str, Any] = field(repr=False)
+
+    def compute_expiry(self, now: datetime) -> datetime | None:
+        """Return when the token expires that was given `now`; None if it does not."""
+        return None if self.lifetime is None else now + self.lifetime
+
+
+class OAuthClient:
+    """Asks Slack for tokens in the name of one Slack app."""
+
+    def __init__(self, client_id: str, client_secret: SecretStr, api_url: str) -> None:
+        """`api_url`: where Slack's Web API is, ending in /api/."""
+        self._id, self._secret = client_id, client_secret
+        parts = urlsplit(api_url)
+        self._authorize_url = f"{parts.scheme}://{parts.netloc}/oauth/v2/authorize"
+        quiet = logging.getLogger("countersign.oauth")
+        quiet.setLevel(logging.WARNING)  # on debug, slack_sdk logs tokens
+        self._client = WebClient(base_url=api_url, timeout=TIMEOUT, logger=quiet, retry_handlers=[])
+
+    def build_authorize_url(self, scopes: list[str], redirect_uri: str, state: str) -> str:
+        """Return the page of Slack's on which a person allows these scopes."""
+        generator = AuthorizeUrlGenerator(
+            client_id=self._id,
+            scopes=scopes,
+            redirect_uri=quote(redirect_uri, safe=""),
+            authorization_url=self._authorize_url,
+        )
+        return generator.generate(state)
+
+    def exchange_code(self, code: str, redirect_uri: str) -> TokenAnswer:
+        """Return the tokens for the code that Slack sent a browser back with; raises OAuthError."""
+        return self._request_tokens(code=code, redirect_uri=redirect_uri)
+
+    def refresh(self, token: SecretStr) -> TokenAnswer:
+        """Return new tokens for a refresh token; raises OAuthError."""
+        refresh_token = token.get_secret_value()
+        return self._request_tokens(grant_type="refresh_token", refresh_token=refresh_token)
+
+    def find_bot_id(self, token: SecretStr) -> str:
+        """Return the id that the bot has as a bot (B…); raises OAuthError."""
+        answer = _ask(partial(self._client.auth_test, token=token.get_secret_value()))
+        return str(answer.get("bot_id") or "")
+
+    def list_granted_teams(self, token: SecretStr) -> list[str]:
+        """Return the workspaces that an organisation's token may be used in; raises OAuthError."""
+        found: list[str] = []
+        cursor = ""
+        while True:
+            ask = partial(self._client.auth_teams_list, token=token.get_secret_value())
+            answer = _ask(partial(ask, cursor=cursor, limit=PAGE))
+            found += [str(each["id"]) for each in answer.get("teams") or ()]
+            cursor = str((answer.get("response_metadata") or {}).get("next_cursor") or "")
+            if not cursor:
+                return found
+
+    def _request_tokens(self, **given: str) -> TokenAnswer:
+        secret = self._secret.get_secret_value()
+        ask = partial(self._client.oauth_v2_access, client_id=self._id, client_secret=secret)
+        answer = _ask(partial(ask, **given))
+        bot, refresh = answer.pop("access_token", None), answer.pop("refresh_token", None)
+        if not bot or answer.get("token_type") != "bot":
+            raise OAuthError("no_bot_token", is_passing=False)
+        (answer.get("authed_user") or {}).pop("access_token", None)
+        lifetime = answer.get("expires_in")
+        return TokenAnswer(
+            Tokens(SecretStr(bot), SecretStr(refresh) if refresh else None),
+            timedelta(seconds=int(lifetime)) if lifetime else None,
+            answer,
+        )
+
+
+def _ask(request: Callable[[], Any]) -> dict[str, Any]:
+    """Return Slack's answer; raises OAuthError, which has nothing of what was sent in it."""
+    try:
+        return dict(request().data)
+    except SlackApiError as error:
+        code, status = extract_error_code(error), int(getattr(error.response, "status_code", 200))
+        if not CODE.fullmatch(code):  # a proxy's page, or Slack's of an outage
+            raise OAuthError("", is_passing=True) from None
+        is_passing = status >= TOO_MANY or code in PASSING | UNKNOWN
+        raise OAuthError(code, is_passing=is_passing) from None
+    except (SlackClientError, HTTPException, OSError):
+        raise OAuthError("", is_passing=True) from None

@@ -1,0 +1,91 @@
+"""What Slack says when a workspace uninstalls the bot, or an organisation gives or takes access."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from slack_bolt.request.internals import (
+    extract_enterprise_id,
+    extract_is_enterprise_install,
+    extract_team_id,
+)
+from sqlalchemy.exc import SQLAlchemyError
+
+from storage.installations import InstallationRecord
+from storage.states import InstallationState
+
+log = logging.getLogger("countersign.workspaces")
+EVENTS = frozenset(
+    {"app_uninstalled", "tokens_revoked", "team_access_granted", "team_access_revoked"}
+)
+
+
+def apply_installation_event(
+    record: InstallationRecord, payload: Mapping[str, Any], now: datetime
+) -> str | None:
+    """Apply one of EVENTS to the record; return the installation that changed, None if none did.
+
+    `payload`: the whole delivery, as Slack sends it. A delivery that comes late does not remove
+    what was installed after it, and one that comes twice changes nothing.
+    """
+    event, body = payload.get("event") or {}, dict(payload)
+    enterprise = extract_enterprise_id(body) or ""
+    team = extract_team_id(body) or ""
+    is_org_wide = extract_is_enterprise_install(body) or not team.startswith("T")
+    workspace = enterprise if is_org_wide else team
+    match event.get("type"):
+        case "team_access_granted" if record.get(enterprise):
+            record.grant_workspaces(enterprise, _list_teams(event))
+            return enterprise
+        case "team_access_revoked" if record.get(enterprise):
+            record.revoke_workspaces(enterprise, _list_teams(event))
+            return enterprise
+        case "tokens_revoked":
+            row = record.get(workspace)
+            if row is None or row.bot_user not in (event.get("tokens") or {}).get("bot", ()):
+                return None  # a person's token, which this bot does not use
+        case "app_uninstalled":
+            pass
+        case _:
+            return None
+    sent_at = _parse_event_time(payload, now)
+    removed = InstallationState.REMOVED
+    if not record.set_state(workspace, removed, now, installed_until=sent_at):
+        return None
+    log.warning("workspace %s: the bot was uninstalled there", workspace)
+    return workspace
+
+
+def empty_removed_workspaces(
+    record: InstallationRecord, now: datetime, keep_days: int, delete: Callable[[str], None]
+) -> list[str]:
+    """Delete the data of the workspaces that were removed `keep_days` ago; return their ids.
+
+    `delete` removes a workspace's folder or schema, and may be called again for one that is gone.
+    Where it raises OSError or SQLAlchemyError the workspace is left for the next time.
+    """
+    before = now - timedelta(days=keep_days)
+    emptied: list[str] = []
+    for workspace in record.list_removed(before):
+        try:
+            done = record.purge_removed(workspace, before, delete)
+        except (OSError, SQLAlchemyError) as error:
+            log.error("workspace %s: its data could not be deleted: %s", workspace, error)
+            continue
+        if done:
+            log.warning("workspace %s: its data was deleted, as it was removed", workspace)
+            emptied.append(workspace)
+    return emptied
+
+
+def _list_teams(event: Mapping[str, Any]) -> list[str]:
+    return [str(each) for each in event.get("team_ids") or ()]
+
+
+def _parse_event_time(payload: Mapping[str, Any], now: datetime) -> datetime:
+    """Return when Slack sent it, to the end of that second; `now` if it does not say."""
+    sent = payload.get("event_time")
+    return now if not isinstance(sent, int) else datetime.fromtimestamp(sent + 1, UTC)

@@ -1,0 +1,99 @@
+"""Renews the tokens that expire, ahead of time and once, whichever process is first.
+
+What is due and when a failed renewal is tried again are columns of the record of installations;
+nobody waits here. The one that calls this decides when, and is told the new tokens.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from bot.clock import Clock
+from bot.workspaces.oauth_client import OAuthClient, OAuthError
+from bot.workspaces.tokens import TokenCipher, TokenKeyError
+from storage.installations import Installation, InstallationRecord
+from storage.states import InstallationState
+
+log = logging.getLogger("countersign.workspaces")
+AHEAD = timedelta(hours=2)  # before a token expires
+CLAIM = timedelta(minutes=1)  # in which no other process tries; Slack's answer takes less
+FIRST, LONGEST = timedelta(seconds=30), timedelta(minutes=10)  # before it is tried again
+REFUSED = timedelta(hours=1)  # the same after an answer that will not change by itself
+
+
+class TokenRotation:
+    """Renews the tokens on record; each process may have one of these."""
+
+    def __init__(
+        self,
+        record: InstallationRecord,
+        cipher: TokenCipher,
+        oauth: OAuthClient,
+        clock: Clock,
+        on_renewed: Callable[[Installation], None],
+    ) -> None:
+        """`on_renewed` gets each row with new tokens; another process finds `token_revision` grown.
+
+        It is called on the thread that renews.
+        """
+        self._record, self._cipher, self._oauth = record, cipher, oauth
+        self._clock, self._on_renewed = clock, on_renewed
+
+    def renew_due_tokens(self) -> datetime | None:
+        """Renew the tokens that are due; return when to call again, None if no token expires.
+
+        It asks Slack, which may take some seconds for each.
+        """
+        for row in self._record.list():
+            due_at = _find_due_time(row)
+            if due_at is not None and due_at <= self._clock.now():
+                self._renew(row)
+        return min(filter(None, map(_find_due_time, self._record.list())), default=None)
+
+    def _renew(self, row: Installation) -> None:
+        assert row.token_expires_at is not None
+        now = self._clock.now()
+        claim = self._record.claim_rotation
+        claimed = claim(row.workspace, row.token_expires_at, now, now + CLAIM)
+        if claimed is None:
+            return
+        try:
+            refresh = self._cipher.open(claimed).refresh
+            if refresh is None:
+                raise OAuthError("no_refresh_token", is_passing=False)
+            answer = self._oauth.refresh(refresh)
+        except (OAuthError, TokenKeyError) as error:
+            self._postpone(claimed, error)
+            return
+        sealed = self._cipher.seal(row.workspace, answer.tokens)
+        expires_at = answer.compute_expiry(self._clock.now())
+        stored = self._record.store_rotated_tokens(claimed, sealed.data, sealed.key_id, expires_at)
+        if stored is not None:  # else it was installed anew, or removed, meanwhile
+            log.info("workspace %s: its token was renewed, until %s", row.workspace, expires_at)
+            self._on_renewed(stored)
+
+    def _postpone(self, claimed: Installation, error: OAuthError | TokenKeyError) -> None:
+        wait, workspace = REFUSED, claimed.workspace
+        if isinstance(error, OAuthError) and error.is_passing:
+            wait = min(FIRST * 2 ** min(claimed.renewal_failures, 10), LONGEST)
+            said = "workspace %s: its token could not be renewed (%s); next attempt in %s"
+            log.warning(said, workspace, error, wait)
+        elif isinstance(error, OAuthError):
+            remedy = "Somebody there has to install Countersign again, from /slack/install"
+            if error.is_by_settings:
+                remedy = "Correct SLACK_CLIENT_ID and SLACK_CLIENT_SECRET"
+            said = "workspace %s: Slack does not renew its token (%s), which expires at %s. %s"
+            log.error(said, workspace, error.code, claimed.token_expires_at, remedy)
+        else:
+            log.error("workspace %s: its token cannot be renewed: %s", workspace, error)
+        self._record.postpone_rotation(claimed, self._clock.now() + wait)
+
+
+def _find_due_time(row: Installation) -> datetime | None:
+    """Return when a row's token is to be renewed; None if it does not expire."""
+    if row.token_expires_at is None or row.state is InstallationState.REMOVED:
+        return None
+    ahead = row.token_expires_at - AHEAD
+    return ahead if row.renewal_until is None else max(ahead, row.renewal_until)

@@ -1,0 +1,155 @@
+"""Encrypts the workspaces' tokens for the record of installations, and decrypts them.
+
+AES-256-GCM, with several keys by id: the first encrypts, all decrypt. What is encrypted is bound to
+its workspace and key, so it cannot be moved to another row. No token is in a repr or an error.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from pydantic import SecretStr
+
+from storage.digest import (
+    SHORTEST,
+    KeyFileError,
+    compute_key_id,
+    key_file_path,
+    list_current_and_older_keys,
+    load_or_create_signing_key,
+)
+from storage.installations import Installation, InstallationRecord
+
+log = logging.getLogger("countersign.workspaces")
+SETTING = "COUNTERSIGN_TOKEN_KEYS"
+_ID = re.compile(r"[A-Za-z0-9._-]{1,32}", re.ASCII)
+_NONCE = 12  # bytes, as AES-GCM has it
+_PURPOSE = b"countersign installation tokens"
+
+
+class TokenKeyError(ValueError):
+    """Raised if the keys cannot be used, or do not decrypt a token; says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """A workspace's bot token, with the one that renews it where tokens expire."""
+
+    bot: SecretStr
+    refresh: SecretStr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SealedTokens:
+    """Encrypted tokens, and the id of the key that encrypted them."""
+
+    data: bytes
+    key_id: str
+
+
+class TokenCipher:
+    """Encrypts and decrypts tokens with the keys of this installation."""
+
+    def __init__(self, secrets: Mapping[str, str]) -> None:
+        """`secrets` by their ids; the first encrypts. TokenKeyError if they cannot be used."""
+        for number, (key_id, secret) in enumerate(secrets.items(), 1):
+            # an id is not named here: where it is wrong, it may be the secret
+            if not _ID.fullmatch(key_id) or not secret:
+                raise TokenKeyError(f"{SETTING}: write id:secret,id:secret with ids as 2026-11")
+            if len(secret) < SHORTEST:
+                few = f"the secret of key {number} is shorter than {SHORTEST} characters"
+                raise TokenKeyError(f"{SETTING}: {few}")
+        self._ciphers = {key_id: AESGCM(_derive_key(each)) for key_id, each in secrets.items()}
+        self.key_id = next(iter(secrets))  # of the key that encrypts
+
+    @classmethod
+    def parse(cls, setting: SecretStr) -> Self:
+        """Return the cipher for "id:secret,id:secret"; TokenKeyError if it cannot be read."""
+        pairs = [each.strip().partition(":") for each in setting.get_secret_value().split(",")]
+        if len({key_id.strip() for key_id, _, _ in pairs}) < len(pairs):
+            raise TokenKeyError(f"{SETTING} has two keys with one id")
+        return cls({key_id.strip(): secret.strip() for key_id, _, secret in pairs})
+
+    def seal(self, workspace: str, tokens: Tokens) -> SealedTokens:
+        """Return the tokens encrypted for that workspace."""
+        held = {"bot": tokens.bot.get_secret_value()}
+        if tokens.refresh is not None:
+            held["refresh"] = tokens.refresh.get_secret_value()
+        nonce, bound = os.urandom(_NONCE), _bind(workspace, self.key_id)
+        sealed = self._ciphers[self.key_id].encrypt(nonce, json.dumps(held).encode(), bound)
+        return SealedTokens(nonce + sealed, self.key_id)
+
+    def open(self, installation: Installation) -> Tokens:
+        """Return the tokens of an installation; TokenKeyError if no key decrypts them."""
+        workspace, key_id = installation.workspace, installation.token_key
+        if not key_id:
+            raise TokenKeyError(f"{workspace} has no token: the bot was uninstalled there")
+        if key_id not in self._ciphers:
+            raise TokenKeyError(
+                f"the token of {workspace} is encrypted with the key {key_id}, which is not among"
+                f" those of {SETTING}; put it behind the others, or install the bot there again"
+            )
+        sealed, bound = installation.sealed_tokens, _bind(workspace, key_id)
+        try:
+            text = self._ciphers[key_id].decrypt(sealed[:_NONCE], sealed[_NONCE:], bound)
+        except (InvalidTag, ValueError):  # ValueError: it is too short for any
+            raise TokenKeyError(
+                f"the token of {workspace} is not what was encrypted with the key {key_id}: that"
+                " key has another secret now, or the record was changed by hand. Put the key back,"
+                " or install the bot there again"
+            ) from None
+        held = json.loads(text)
+        refresh = SecretStr(held["refresh"]) if "refresh" in held else None
+        return Tokens(SecretStr(held["bot"]), refresh)
+
+    def reseal_all(self, record: InstallationRecord) -> int:
+        """Encrypt all tokens with the first key, while the bot runs; return how many have another.
+
+        Those are what a process with older settings stores meanwhile, and what no key decrypts,
+        which is logged: once it is 0 the older keys may go.
+        """
+        for each in record.list_sealed_under_other_keys(self.key_id):
+            try:
+                sealed = self.seal(each.workspace, self.open(each))
+            except TokenKeyError as error:
+                log.error("%s", error)
+            else:
+                record.replace_sealed_tokens(each, sealed.data, sealed.key_id)
+        return len(record.list_sealed_under_other_keys(self.key_id))
+
+
+def load_token_cipher(setting: SecretStr | None, record: Path | None) -> TokenCipher:
+    """Return the cipher with the keys of the setting, or of the key file beside the record.
+
+    The file is made on first start; older keys may stand in it on further lines. `record`: None if
+    it is on a server. Raises TokenKeyError, and OSError if the file cannot be read or written.
+    """
+    if setting is not None:
+        return TokenCipher.parse(setting)
+    if record is None:
+        raise TokenKeyError(f"with PostgreSQL {SETTING} must be set, the same for every process")
+    try:
+        key = load_or_create_signing_key(key_file_path(record))
+    except KeyFileError as error:
+        raise TokenKeyError(str(error)) from None
+    secrets = list_current_and_older_keys(key)
+    return TokenCipher({compute_key_id(each): each.decode() for each in secrets})
+
+
+def _derive_key(secret: str) -> bytes:
+    return HKDF(SHA256(), 32, salt=None, info=_PURPOSE).derive(secret.encode())
+
+
+def _bind(workspace: str, key_id: str) -> bytes:
+    return json.dumps([_PURPOSE.decode(), workspace, key_id]).encode()

@@ -1,0 +1,455 @@
+"""The record of installations: the workspaces that one installation of the bot serves.
+
+A small database beside the workspaces' own records, with tables of its own. It holds tokens only
+encrypted (`bot.workspaces.tokens`), and nothing of what is asked in a workspace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import (
+    Connection,
+    LargeBinary,
+    Table,
+    delete,
+    event,
+    insert,
+    inspect,
+    make_url,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.orm import registry
+from sqlmodel import Field, create_engine
+
+from storage import columns, postgres_session, sqlite_connections
+from storage.backend import is_postgres_url
+from storage.migrations import SchemaError
+from storage.sqlite import create_private_file, restrict_file_permissions
+from storage.states import (
+    INSTALLATION_MOVES,
+    IllegalStatusChangeError,
+    InstallationState,
+    require_allowed_status_change,
+)
+
+SCHEMA = "countersign_installations"  # where the tables are on PostgreSQL
+VERSION = 1  # of these tables; a later one comes with the statements that lead to it
+_LOCK = 3  # the second half of this record's advisory lock; see `storage.postgres_session`
+_REGISTRY = registry()
+
+
+class _Row(columns.Row, registry=_REGISTRY):
+    """The base class of this record's rows; a workspace's record has none of these tables."""
+
+
+class Installation(_Row, table=True):
+    """One workspace, or one organisation on Enterprise Grid, in which the bot was installed."""
+
+    __tablename__ = "installation"
+    workspace: str = Field(primary_key=True)  # T…, or E… for a whole organisation
+    enterprise: str = ""  # E… of the organisation that the workspace belongs to
+    name: str = ""
+    is_org_wide: bool = False
+    state: InstallationState = columns.enum_column(InstallationState, InstallationState.ACTIVE)
+    paused_at: datetime | None = columns.time_column(nullable=True)  # kept while it is removed
+    scopes: str = columns.text_column("")  # separated by commas, sorted
+    bot_user: str = ""
+    bot_id: str = ""
+    app_id: str = ""
+    # empty once it was removed
+    sealed_tokens: bytes = Field(default=b"", sa_type=LargeBinary, repr=False)
+    token_key: str = Field(default="", index=True)  # the id of the key that encrypted them
+    token_revision: int = 1  # grows with every new token: who holds an older one reads it again
+    token_expires_at: datetime | None = columns.time_column(nullable=True)
+    # one process renews the token until then, or, after a failure, nobody tries before
+    renewal_until: datetime | None = columns.time_column(nullable=True)
+    renewal_failures: int = 0
+    installed_at: datetime = columns.time_column()
+    installed_by: str = ""  # the person's user id
+    removed_at: datetime | None = columns.time_column(nullable=True)
+    # when it must be awake, if it sleeps
+    due_at: datetime | None = columns.time_column(nullable=True, index=True)
+    owner: str = ""  # the replica that works for it
+    owner_url: str = ""  # where that one is reached
+    owner_until: datetime | None = columns.time_column(nullable=True)
+
+
+class GrantedWorkspace(_Row, table=True):
+    """A workspace to which an organisation-wide installation was given access."""
+
+    __tablename__ = "granted_workspace"
+    workspace: str = Field(primary_key=True)
+    enterprise: str = Field(index=True)
+
+
+class OAuthState(_Row, table=True):
+    """Somebody's way to Slack and back to install the bot; used once."""
+
+    __tablename__ = "oauth_state"
+    state_hash: str = Field(primary_key=True)
+    browser_hash: str  # of the cookie of the browser that has to come back
+    expires_at: datetime = columns.time_column(index=True)
+
+
+class _SchemaVersion(_Row, table=True):
+    __tablename__ = "installations_schema"
+    version: int = Field(primary_key=True)
+
+
+def _table(model: type[columns.Row]) -> Table:
+    found: Table = model.__dict__["__table__"]
+    return found
+
+
+_INSTALLATION, _GRANTED = _table(Installation), _table(GrantedWorkspace)
+_STATE, _VERSION = _table(OAuthState), _table(_SchemaVersion)
+_row = _INSTALLATION.c
+# what a new installation never overwrites
+_KEPT = frozenset({"workspace", "state", "paused_at", "token_revision", "owner", "owner_url"})
+_KEPT |= frozenset({"owner_until", "due_at"})
+
+
+class InstallationRecord:
+    """The record of installations, which several processes may use; safe for threads.
+
+    Each function is one transaction. Times are UTC.
+    """
+
+    def __init__(self, url: str) -> None:
+        """`url`: sqlite:///….db, a file of its own; or the address of a PostgreSQL database."""
+        self._is_postgres = is_postgres_url(url)
+        parsed = make_url(url)
+        # the place after which a key file is named; None on a server
+        self.path = None if self._is_postgres else Path(parsed.database or "")
+        if self._is_postgres:
+            self._engine = create_engine(
+                parsed.set(drivername="postgresql+psycopg"),
+                hide_parameters=True,  # errors are logged
+                pool_pre_ping=True,  # a server that was restarted has ended them all
+                connect_args=postgres_session.ON_THE_LINE,
+            )
+            event.listen(self._engine, "connect", _prepare_postgres_connection)
+        else:
+            self._engine = create_engine(
+                parsed, hide_parameters=True, connect_args={"check_same_thread": False}
+            )
+            prepare = sqlite_connections.prepare_connection
+            event.listen(self._engine, "connect", lambda raw, _: prepare(raw))
+            event.listen(self._engine, "begin", _begin_on_sqlite)
+
+    def open(self) -> InstallationRecord:
+        """Create what is missing of it, check its version, and return this record.
+
+        Raises SchemaError for a newer version and for a file of another kind.
+        """
+        if self.path is not None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            create_private_file(self.path)
+            restrict_file_permissions(self.path)
+        with self.write() as connection:
+            if self._is_postgres:
+                _lock_postgres(connection)
+                _create_postgres_schema(connection)
+            there = set(inspect(connection).get_table_names())
+            if there and _VERSION.name not in there:
+                raise SchemaError(f"{self._display_name} is not a record of installations")
+            _REGISTRY.metadata.create_all(connection)
+            found = connection.execute(select(_VERSION.c.version)).scalar_one_or_none()
+            if found is None:
+                connection.execute(insert(_VERSION).values(version=VERSION))
+            elif found > VERSION:
+                raise SchemaError(
+                    f"{self._display_name} was written by a newer Countersign (installations"
+                    f" {found}); upgrade this one"
+                )
+        return self
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._engine.dispose()
+
+    @property
+    def _display_name(self) -> str:
+        shown = self._engine.url.set(drivername="postgresql", query={})
+        return str(self.path or f"{shown.render_as_string(hide_password=True)} ({SCHEMA})")
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Begin a transaction that only reads."""
+        with self._engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """Begin a transaction; on SQLite it has the write lock before it reads."""
+        with self._engine.execution_options(writes=True).begin() as connection:
+            yield connection
+
+    # Installations.
+
+    def get(self, workspace: str) -> Installation | None:
+        """Return the installation with that id (T… or E…); None if there is none."""
+        with self.read() as connection:
+            return _find(connection, workspace)
+
+    def list(self) -> Sequence[Installation]:
+        """Return all installations, the removed ones as well, by id."""
+        with self.read() as connection:
+            return _select(connection, order_by=_row.workspace)
+
+    def insert_or_update_installation(self, given: Installation) -> Installation:
+        """Store a new installation, or the tokens and scopes of one that is there; return its row.
+
+        One that the operator paused stays PAUSED; one that was removed is as it was before. The
+        state, the owner and the due time of `given` are not used.
+        """
+        values = columns.get_column_values(given)
+        with self.write() as connection:
+            if self._is_postgres:
+                _lock_postgres(connection)  # nobody else may insert the row that is not there
+            old = _find(connection, given.workspace, lock=True)
+            if old is None:
+                connection.execute(insert(_INSTALLATION).values(**values))
+            else:
+                new = {name: value for name, value in values.items() if name not in _KEPT}
+                if old.state is InstallationState.REMOVED:
+                    back = InstallationState.PAUSED if old.paused_at else InstallationState.ACTIVE
+                    require_allowed_status_change(INSTALLATION_MOVES, old.state, back)
+                    new["state"] = back
+                new |= {"token_revision": old.token_revision + 1, "removed_at": None}
+                new |= {"renewal_until": None, "renewal_failures": 0}
+                _update(connection, given.workspace, **new)
+            stored = _find(connection, given.workspace)
+        assert stored is not None
+        return stored
+
+    def set_state(
+        self,
+        workspace: str,
+        state: InstallationState,
+        at: datetime,
+        *,
+        installed_until: datetime | None = None,
+    ) -> bool:
+        """Set the state; return False if it has it already or there is no such installation.
+
+        REMOVED drops the tokens. `installed_until`: one that was installed later than that is left
+        alone, because the news is about an earlier installation.
+
+        Raises IllegalStatusChangeError for one that was removed: only installing it anew brings it
+        back.
+        """
+        with self.write() as connection:
+            old = _find(connection, workspace, lock=True)
+            if old is None or old.state is state:
+                return False
+            if installed_until is not None and old.installed_at > installed_until:
+                return False
+            if old.state is InstallationState.REMOVED:
+                raise IllegalStatusChangeError(f"{workspace} was removed, and has no token")
+            require_allowed_status_change(INSTALLATION_MOVES, old.state, state)
+            values: dict[str, Any] = {"state": state}
+            if state is InstallationState.REMOVED:
+                values |= {"removed_at": at, "sealed_tokens": b"", "token_key": ""}
+                values |= {"token_expires_at": None, "renewal_until": None, "due_at": None}
+                values["token_revision"] = old.token_revision + 1
+                connection.execute(delete(_GRANTED).where(_GRANTED.c.enterprise == workspace))
+            else:
+                values["paused_at"] = at if state is InstallationState.PAUSED else None
+            return _update(connection, workspace, (_row.state == old.state,), **values)
+
+    def set_due(self, workspace: str, due_at: datetime | None) -> bool:
+        """Set when a workspace that sleeps must be awake; None: whenever something arrives."""
+        with self.write() as connection:
+            return _update(connection, workspace, due_at=due_at)
+
+    def list_removed(self, before: datetime) -> Sequence[str]:
+        """Return the ids of the installations that were removed before then."""
+        with self.read() as connection:
+            found = _select(connection, _row.removed_at < before, order_by=_row.workspace)
+        return [each.workspace for each in found]
+
+    def purge_removed(self, workspace: str, before: datetime, empty: Callable[[str], None]) -> bool:
+        """Call `empty` and delete the row, unless it is no longer removed, or was so after that.
+
+        Nobody can install the bot there meanwhile. A crash in between has `empty` called again. One
+        that the operator had paused is kept as a row, so that it is still paused when it comes
+        back.
+        """
+        with self.write() as connection:
+            if self._is_postgres:  # which ends sessions that do nothing amid a transaction
+                connection.execute(text("SET LOCAL idle_in_transaction_session_timeout TO 0"))
+            old = _find(connection, workspace, lock=True)
+            if old is None or old.removed_at is None or old.removed_at >= before:
+                return False
+            empty(workspace)
+            if old.paused_at:
+                return _update(connection, workspace, removed_at=None)
+            gone = delete(_INSTALLATION).where(_row.workspace == workspace)
+            return connection.execute(gone).rowcount == 1
+
+    # Organisations: which of their workspaces the bot serves.
+
+    def grant_workspaces(self, enterprise: str, workspaces: Collection[str]) -> None:
+        """Note that an organisation-wide installation serves these workspaces."""
+        with self.write() as connection:
+            connection.execute(delete(_GRANTED).where(_GRANTED.c.workspace.in_(workspaces)))
+            for each in sorted(set(workspaces)):
+                connection.execute(insert(_GRANTED).values(workspace=each, enterprise=enterprise))
+
+    def revoke_workspaces(self, enterprise: str, workspaces: Collection[str]) -> None:
+        """Note that it serves them no longer."""
+        mine = (_GRANTED.c.enterprise == enterprise, _GRANTED.c.workspace.in_(workspaces))
+        with self.write() as connection:
+            connection.execute(delete(_GRANTED).where(*mine))
+
+    def find_workspace_of(self, team: str, enterprise: str = "") -> str | None:
+        """Return the id of the installation that serves a team; None if none does.
+
+        A team's own installation comes before its organisation's, which serves the teams that it
+        was given access to. Without a `team` it is the organisation's own. One that is PAUSED is
+        returned as well, one that is REMOVED is not.
+        """
+        there = _row.state != InstallationState.REMOVED
+        with self.read() as connection:
+            if team and _select(connection, _row.workspace == team, there):
+                return team
+            query = select(_GRANTED.c.enterprise).where(_GRANTED.c.workspace == team)
+            found = connection.execute(query).scalar_one_or_none() if team else enterprise
+            if not found or enterprise not in ("", found):
+                return None
+            org = (_row.workspace == found, there, _row.is_org_wide)
+            return found if _select(connection, *org) else None
+
+    # Tokens that expire, and keys that change.
+
+    def claim_rotation(
+        self, workspace: str, expires_at: datetime, now: datetime, until: datetime
+    ) -> Installation | None:
+        """Claim the renewal of the token that expires then, until that time; None if one has.
+
+        Returns the row, whose `token_revision` `store_rotated_tokens` and `postpone_rotation` want.
+        """
+        free = (
+            _row.state != InstallationState.REMOVED,
+            _row.token_expires_at == expires_at,
+            _row.renewal_until.is_(None) | (_row.renewal_until <= now),
+        )
+        with self.write() as connection:
+            won = _update(connection, workspace, free, renewal_until=until)
+            return _find(connection, workspace) if won else None
+
+    def store_rotated_tokens(
+        self,
+        claimed: Installation,
+        sealed_tokens: bytes,
+        token_key: str,
+        expires_at: datetime | None,
+    ) -> Installation | None:
+        """Store the renewed tokens of a claimed row; None if it was installed anew or removed."""
+        with self.write() as connection:
+            stored = _update(
+                connection,
+                claimed.workspace,
+                (_row.token_revision == claimed.token_revision,),
+                sealed_tokens=sealed_tokens,
+                token_key=token_key,
+                token_expires_at=expires_at,
+                token_revision=claimed.token_revision + 1,
+                renewal_until=None,
+                renewal_failures=0,
+            )
+            return _find(connection, claimed.workspace) if stored else None
+
+    def postpone_rotation(self, claimed: Installation, until: datetime) -> None:
+        """Note that a renewal failed, and when the next one may be tried."""
+        same = (_row.token_revision == claimed.token_revision,)
+        failures = claimed.renewal_failures + 1
+        with self.write() as connection:
+            values = {"renewal_until": until, "renewal_failures": failures}
+            _update(connection, claimed.workspace, same, **values)
+
+    def list_sealed_under_other_keys(self, token_key: str) -> Sequence[Installation]:
+        """Return the installations whose tokens another key than this one encrypted."""
+        other = (_row.token_key != "", _row.token_key != token_key)
+        with self.read() as connection:
+            return _select(connection, *other, order_by=_row.workspace)
+
+    def replace_sealed_tokens(self, old: Installation, sealed: bytes, token_key: str) -> bool:
+        """Store the same tokens under another key; False if the row has other ones by now."""
+        same = (_row.token_revision == old.token_revision, _row.token_key == old.token_key)
+        with self.write() as connection:
+            values = {"sealed_tokens": sealed, "token_key": token_key}
+            return _update(connection, old.workspace, same, **values)
+
+    # People on their way to Slack and back.
+
+    def add_oauth_state(self, state: OAuthState, now: datetime) -> None:
+        """Store a state, and delete those that have expired."""
+        with self.write() as connection:
+            connection.execute(delete(_STATE).where(_STATE.c.expires_at <= now))
+            connection.execute(insert(_STATE).values(**columns.get_column_values(state)))
+
+    def consume_oauth_state(self, state_hash: str, browser_hash: str, now: datetime) -> bool:
+        """Delete this browser's state; False if it is not there: expired, used, another browser."""
+        mine = (
+            _STATE.c.state_hash == state_hash,
+            _STATE.c.browser_hash == browser_hash,
+            _STATE.c.expires_at > now,
+        )
+        with self.write() as connection:
+            return connection.execute(delete(_STATE).where(*mine)).rowcount == 1
+
+    def has_oauth_state(self, state_hash: str, now: datetime) -> bool:
+        """Return whether a browser, whichever, may still come back with this state."""
+        mine = (_STATE.c.state_hash == state_hash, _STATE.c.expires_at > now)
+        with self.read() as connection:
+            return connection.execute(select(_STATE.c.expires_at).where(*mine)).first() is not None
+
+
+def _select(connection: Connection, *where: Any, order_by: Any = None) -> Sequence[Installation]:
+    query = select(_INSTALLATION).where(*where).order_by(order_by)
+    return [Installation(**each) for each in connection.execute(query).mappings()]
+
+
+def _find(connection: Connection, workspace: str, *, lock: bool = False) -> Installation | None:
+    query = select(_INSTALLATION).where(_row.workspace == workspace)
+    query = query.with_for_update() if lock else query  # SQLite has its one lock, and says nothing
+    found = connection.execute(query).mappings().one_or_none()
+    return None if found is None else Installation(**found)
+
+
+def _update(connection: Connection, workspace: str, where: Any = (), **values: Any) -> bool:
+    statement = update(_INSTALLATION).where(_row.workspace == workspace, *where).values(**values)
+    return connection.execute(statement).rowcount == 1
+
+
+def _begin_on_sqlite(connection: Connection) -> None:
+    writes = connection.get_execution_options().get("writes")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN DEFERRED")
+
+
+def _prepare_postgres_connection(connection: Any, _record: object) -> None:
+    _, *others = postgres_session.SETTINGS  # the first is the workspaces' search path
+    for each in (f"SET search_path TO {SCHEMA}", *others):
+        connection.execute(each)
+    connection.commit()
+
+
+def _lock_postgres(connection: Connection) -> None:
+    """Let no other process create the tables or insert an installation during the transaction."""
+    lock = f"SELECT pg_advisory_xact_lock({postgres_session.LOCKS}, {_LOCK})"
+    connection.execute(text(lock))
+
+
+def _create_postgres_schema(connection: Connection) -> None:
+    there = text("SELECT 1 FROM pg_namespace WHERE nspname = :name")
+    if connection.execute(there, {"name": SCHEMA}).first() is None:  # IF NOT EXISTS needs the right
+        connection.execute(text(f"CREATE SCHEMA {SCHEMA}"))

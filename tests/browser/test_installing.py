@@ -1,0 +1,91 @@
+"""Ana installs the bot in Chromium: our page, Slack's, and back, as bright and wide as hers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.workspaces import install_pages as pages
+from sandbox.tests.page.axe import findings
+from sandbox.tests.page.tab import Tab
+from tests.browser.test_signing import LOOKS, complaints, look
+from tests.workspaces.installing import Site
+
+pytestmark = [pytest.mark.browser, pytest.mark.long]
+BUTTON, AGAIN = "footer button", "footer a.button"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    """An installation of the bot."""
+    site = Site(tmp_path)
+    yield site
+    site.close()
+
+
+@pytest.fixture
+def tab(driver: Any) -> Iterator[Tab]:
+    """Ana's tab."""
+    tab = Tab(driver)
+    complaints(tab)
+    yield tab
+    driver.get("about:blank")
+    driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def check_looks(tab: Tab) -> None:
+    """See the page as each screen shows it: nothing beside it, nothing that axe complains of."""
+    for theme, width in LOOKS:
+        look(tab, theme, width)
+        wide = tab.driver.execute_script("return document.documentElement.scrollWidth")
+        assert wide <= width, (theme, width)
+        assert findings(tab) == [], (theme, width)  # type: ignore[arg-type]  # it needs a driver alone
+
+
+def test_ana_walks_to_slack_and_back(site: Site, tab: Tab) -> None:
+    """One button here, one at Slack; then the page says where it is, and leads to Slack."""
+    tab.driver.get(site.url + pages.INSTALL)
+    assert tab.text("h1") == pages.TITLE
+    assert len(tab.all("main li")) == len(pages.ABLE)
+    check_looks(tab)
+    tab.press(BUTTON)
+    tab.press("button[value=allow]")
+    tab.wait(lambda: "Countersign is now in Sandbox Coffee" in tab.text("h1"))
+    assert str(tab.one(AGAIN).get_attribute("href")).startswith("slack://app?team=T0SANDBOX&id=A")
+    check_looks(tab)
+    assert [row.workspace for row in site.told] == ["T0SANDBOX"]
+    # the local Slack has no icon, and Chromium minds
+    assert [each for each in complaints(tab) if site.url in each["message"]] == []
+    tab.driver.refresh()
+    assert tab.text("h1") == pages.EXPIRED
+    check_looks(tab)
+
+
+def test_ana_changes_her_mind(site: Site, tab: Tab) -> None:
+    """She cancels at Slack, begins again from the page that says so, and allows it."""
+    tab.driver.get(site.url + pages.INSTALL)
+    tab.press(BUTTON)
+    tab.press("button[value=cancel]")
+    tab.wait(lambda: tab.text("h1") == pages.DENIED)
+    check_looks(tab)
+    assert site.told == []
+    tab.press(AGAIN)
+    tab.press(BUTTON)
+    tab.press("button[value=allow]")
+    tab.wait(lambda: "Countersign is now in" in tab.text("h1"))
+    assert len(site.told) == 1
+
+
+def test_a_browser_that_keeps_no_cookies(site: Site, tab: Tab) -> None:
+    """It comes back as another browser would, and is told so."""
+    tab.driver.get(site.url + pages.INSTALL)
+    tab.press(BUTTON)
+    tab.one("button[value=allow]")
+    tab.driver.execute_cdp_cmd("Network.clearBrowserCookies", {})
+    tab.press("button[value=allow]")
+    tab.wait(lambda: tab.text("h1") == pages.OTHER_BROWSER)
+    assert site.told == []

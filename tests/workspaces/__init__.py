@@ -1,0 +1,1 @@
+"""Many workspaces in one installation of the bot."""

@@ -1,0 +1,90 @@
+"""A record of installations, on a file and on a PostgreSQL server; a site to install from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from storage.installations import SCHEMA, InstallationRecord
+from tests.postgres_server import Server, binaries, serve
+from tests.workspaces.installing import Browser, Site
+
+OpenRecord = Callable[[], InstallationRecord]  # another process' view of the same record
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """A server for these tests."""
+    programs = binaries()
+    if programs is None:
+        pytest.skip("PostgreSQL is not installed")
+    with serve(programs) as running:
+        running.fresh("installed")
+        yield running
+
+
+@pytest.fixture(params=["file", "server"])
+def open_record(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[Callable[[], InstallationRecord]]:
+    """Opens the test's record, once for each process that it plays."""
+    if request.param == "file":
+        url = f"sqlite:///{tmp_path / 'installations.db'}"
+    else:
+        server = request.getfixturevalue("server")
+        with server.connect("installed") as owner:
+            owner.execute(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE")
+        url = server.url("installed", "owner")
+    opened: list[InstallationRecord] = []
+
+    def open_one() -> InstallationRecord:
+        opened.append(InstallationRecord(url).open())
+        return opened[-1]
+
+    yield open_one
+    for record in opened:
+        record.close()
+
+
+@pytest.fixture
+def record(open_record: OpenRecord) -> InstallationRecord:
+    """The test's record."""
+    return open_record()
+
+
+@pytest.fixture
+def file_record(tmp_path: Path) -> Iterator[InstallationRecord]:
+    """A record in a file."""
+    opened = InstallationRecord(f"sqlite:///{tmp_path / 'installations.db'}").open()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def make_site(tmp_path: Path) -> Iterator[Callable[..., Site]]:
+    """Makes an installation of the bot."""
+    made: list[Site] = []
+
+    def make(**given: Any) -> Site:
+        made.append(Site(tmp_path, **given))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def site(make_site: Callable[..., Site]) -> Site:
+    """One of them."""
+    return make_site()
+
+
+@pytest.fixture
+def ana(site: Site) -> Iterator[Browser]:
+    """Ana's browser."""
+    with Browser(site) as browser:
+        yield browser

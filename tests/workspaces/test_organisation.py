@@ -1,0 +1,104 @@
+"""Several workspaces install one app, some of them in an organisation; each has its own row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from bot.workspaces import install_pages as pages
+from bot.workspaces.removals import EVENTS, apply_installation_event
+from storage.states import InstallationState
+from tests.workspaces.installing import Browser, Site, title
+
+pytest.importorskip("slack_sandbox.web_api.orgs", reason="the sandbox has one workspace")
+FIRST, SECOND, THIRD, ORG = "T0SANDBOX", "T0SANDBOXB", "T0SANDBOXC", "E0SANDBOX"
+
+
+@pytest.fixture
+def site(make_site: Callable[..., Site]) -> Site:
+    """Three workspaces, two of them in an organisation."""
+    return make_site(rotates=True, workspaces=3, org=2)
+
+
+@pytest.fixture
+def ana(site: Site) -> Browser:
+    """Ana's browser, in whichever workspace."""
+    return Browser(site)
+
+
+def install(ana: Browser, team: str, **more: Any) -> str:
+    """Have her install it there; the heading of the page that says so."""
+    back = ana.allow(ana.leave(), **{"as": f"{team}/ana", **more})
+    return title(ana.open(back))
+
+
+def apply_events(site: Site, begun: int) -> list[str | None]:
+    """What the record makes of what Slack has sent since then."""
+    told = [each.payload for each in site.slack.deliveries[begun:]]
+    own = [each for each in told if each["event"]["type"] in EVENTS]
+    return [apply_installation_event(site.record, each, site.clock.now()) for each in own]
+
+
+def test_each_workspace_has_its_own(site: Site, ana: Browser) -> None:
+    """Each has a token of its own, and one that uninstalls it takes nothing from the other."""
+    assert install(ana, SECOND) == "Countersign is now in Sandbox Tea"
+    assert install(ana, THIRD).startswith("Countersign is now in")
+    rows = {each.workspace: each for each in site.record.list()}
+    tokens = {each: site.cipher.open(row).bot for each, row in rows.items()}
+    assert [*tokens] == [SECOND, THIRD]
+    assert len(set(tokens.values())) == 2
+    assert (rows[SECOND].enterprise, rows[THIRD].enterprise) == (ORG, "")
+    for workspace, token in tokens.items():
+        assert site.oauth.find_bot_id(token) == rows[workspace].bot_id
+    site.clock.advance(60)
+    begun = len(site.slack.deliveries)
+    site.slack.workspace(SECOND).uninstall()
+    assert apply_events(site, begun) == [SECOND, None]
+    states = [each.state for each in site.record.list()]
+    assert states == [InstallationState.REMOVED, InstallationState.ACTIVE]
+    site.clock.advance(10.5 * 3600)
+    site.rotation.renew_due_tokens()
+    assert [each.workspace for each in site.told[2:]] == [THIRD]
+
+
+def test_a_whole_organisation(site: Site, ana: Browser) -> None:
+    """One row for all of it; its workspaces are those that Slack names, then and later."""
+    more = {"for": ORG, "add": [FIRST]}
+    assert install(ana, FIRST, **more) == "Countersign is now in Sandbox Org"
+    [row] = site.record.list()
+    assert (row.workspace, row.enterprise, row.is_org_wide) == (ORG, ORG, True)
+    assert row.name == "Sandbox Org"
+    find = site.record.find_workspace_of
+    assert (find(FIRST, ORG), find(SECOND, ORG), find(THIRD, "")) == (ORG, None, None)
+    begun = len(site.slack.deliveries)
+    site.slack.workspace(SECOND).grant_access()
+    assert apply_events(site, begun) == [ORG]
+    assert find(SECOND, ORG) == ORG
+    begun = len(site.slack.deliveries)
+    site.slack.workspace(FIRST).revoke_access()
+    assert apply_events(site, begun) == [ORG]
+    assert find(FIRST, ORG) is None
+    with Browser(site) as other:
+        assert install(other, SECOND) == pages.ORG_HAS_IT
+    site.clock.advance(10.5 * 3600)
+    site.rotation.renew_due_tokens()
+    [renewed] = site.record.list()
+    assert site.oauth.list_granted_teams(site.cipher.open(renewed).bot) == [SECOND]
+    begun = len(site.slack.deliveries)
+    site.slack.uninstall()
+    assert apply_events(site, begun) == [ORG, None]
+    assert find(SECOND, ORG) is None
+
+
+def test_its_workspaces_cannot_be_listed(
+    site: Site, ana: Browser, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is installed all the same, and the log says which workspaces count."""
+    site.slack.faults.fail("auth.teams.list", "fatal_error")
+    back = ana.allow(ana.leave(), **{"as": f"{FIRST}/ana", "for": ORG})
+    page = ana.open(back)
+    assert pages.ORG_NEXT in page.text
+    assert "its workspaces cannot be listed (Slack answers fatal_error)" in caplog.text
+    assert site.record.find_workspace_of("", ORG) == ORG

@@ -1,0 +1,133 @@
+"""A workspace uninstalls the bot, an organisation gives and takes access; then its data goes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+import pytest
+
+from bot.workspaces.removals import apply_installation_event, empty_removed_workspaces
+from storage.installations import InstallationRecord
+from storage.states import InstallationState
+from tests.workspaces.builders import AT, DAY, HOUR, MINUTE, ORG, TEAM, installed
+from tests.workspaces.installing import Site
+
+ACTIVE, PAUSED, REMOVED = InstallationState
+UNINSTALLED = {"type": "app_uninstalled"}
+
+
+def event(said: dict[str, Any], at: datetime = AT, **more: Any) -> dict[str, Any]:
+    """A delivery of Slack's."""
+    usual = {"type": "event_callback", "team_id": TEAM, "event_time": int(at.timestamp())}
+    return {**usual, "event": said, "authorizations": [], **more}
+
+
+def revoked(*bots: str, people: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Slack's word that tokens of these bots and people are good no longer."""
+    return {"type": "tokens_revoked", "tokens": {"oauth": [*people], "bot": [*bots]}}
+
+
+def state_of(record: InstallationRecord, workspace: str = TEAM) -> InstallationState:
+    """The state of an installation."""
+    row = record.get(workspace)
+    assert row is not None
+    return row.state
+
+
+def test_what_slack_sends(site: Site) -> None:
+    """The bot is uninstalled at Slack; its own two events remove it, the second changes nothing."""
+    row = site.install()
+    begun = len(site.slack.deliveries)
+    site.clock.advance(60)
+    site.slack.uninstall()
+    events = [each.payload for each in site.slack.deliveries[begun:]]
+    assert {each["event"]["type"] for each in events} == {"tokens_revoked", "app_uninstalled"}
+    now = site.clock.now()
+    changed = [apply_installation_event(site.record, each, now) for each in events]
+    assert changed == [row.workspace, None]
+    assert state_of(site.record, row.workspace) is REMOVED
+    site.clock.advance(1)
+    again = site.install()
+    assert [apply_installation_event(site.record, each, now) for each in events] == [None, None]
+    assert (again.state, state_of(site.record, row.workspace)) == (ACTIVE, ACTIVE)
+
+
+@pytest.mark.parametrize(
+    ("said", "result"),
+    [
+        (UNINSTALLED, REMOVED),
+        (revoked("U0BOT"), REMOVED),
+        (revoked("U0ANOTHER"), ACTIVE),
+        (revoked(people=("U0BOT",)), ACTIVE),
+        ({"type": "app_home_opened"}, ACTIVE),
+    ],
+)
+def test_which_events_remove(
+    record: InstallationRecord, said: dict[str, Any], result: InstallationState
+) -> None:
+    """Only what takes the bot's own token, and only in the workspace that it is about."""
+    for workspace in (TEAM, "T0OTHER"):
+        record.insert_or_update_installation(installed(workspace))
+    changed = apply_installation_event(record, event(said), AT + HOUR)
+    assert changed == (TEAM if result is REMOVED else None)
+    assert (state_of(record), state_of(record, "T0OTHER")) == (result, ACTIVE)
+    assert apply_installation_event(record, event(said, team_id="T0STRANGER"), AT) is None
+
+
+def test_a_late_event_is_about_the_past(record: InstallationRecord) -> None:
+    """What Slack sent before it was installed again does not remove it."""
+    record.insert_or_update_installation(installed(installed_at=AT + MINUTE))
+    assert apply_installation_event(record, event(UNINSTALLED, AT), AT + HOUR) is None
+    same_second = event(UNINSTALLED, AT + MINUTE)
+    assert apply_installation_event(record, same_second, AT + HOUR) == TEAM
+
+
+def test_a_whole_organisation(record: InstallationRecord) -> None:
+    """Access comes and goes by workspace; only the organisation's own word removes it all."""
+    record.insert_or_update_installation(installed(ORG, is_org_wide=True, enterprise=ORG))
+    record.insert_or_update_installation(installed("T2", enterprise=ORG))
+    org = {"enterprise_id": ORG}
+    granted = {"type": "team_access_granted", "team_ids": ["T1", "T2"]}
+    assert apply_installation_event(record, event(granted, **org), AT) == ORG
+    assert record.find_workspace_of("T1", ORG) == ORG
+    taken = {"type": "team_access_revoked", "team_ids": ["T1"]}
+    assert apply_installation_event(record, event(taken, **org), AT) == ORG
+    assert record.find_workspace_of("T1", ORG) is None
+    # one workspace of it had installed the bot itself
+    assert apply_installation_event(record, event(UNINSTALLED, team_id="T2", **org), AT) == "T2"
+    assert state_of(record, ORG) is ACTIVE
+    assert record.find_workspace_of("T2", ORG) == ORG
+    said = event(UNINSTALLED, team_id=None, **org)
+    assert apply_installation_event(record, said, AT) == ORG
+    assert record.find_workspace_of("T2", ORG) is None
+    assert apply_installation_event(record, event(granted, enterprise_id="E0OTHER"), AT) is None
+
+
+def test_data_goes_after_thirty_days(
+    record: InstallationRecord, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not before, not of one that came back; and what cannot be deleted is left for next time."""
+    for workspace in ("T1", "T2", "T3", "T4"):
+        record.insert_or_update_installation(installed(workspace))
+        (tmp_path / workspace).mkdir()
+    for workspace in ("T1", "T2", "T3"):
+        record.set_state(workspace, REMOVED, AT)
+    record.insert_or_update_installation(installed("T2"))
+    (tmp_path / "T3").rmdir()
+
+    def delete(workspace: str) -> None:
+        rmtree(tmp_path / workspace)
+
+    assert empty_removed_workspaces(record, AT + 30 * DAY, 30, delete) == []
+    later = AT + 30 * DAY + MINUTE
+    assert empty_removed_workspaces(record, later, 30, delete) == ["T1"]
+    assert "workspace T3: its data could not be deleted" in caplog.text
+    assert not (tmp_path / "T1").exists()
+    assert (tmp_path / "T2").exists()
+    assert [each.workspace for each in record.list()] == ["T2", "T3", "T4"]
+    (tmp_path / "T3").mkdir()
+    assert empty_removed_workspaces(record, later, 30, delete) == ["T3"]
+    assert empty_removed_workspaces(record, later, 0, delete) == []
