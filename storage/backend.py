@@ -147,6 +147,7 @@ def build_local_path(url: str) -> Path:
     `countersign.wire` finds it the same way.
     """
     if is_postgres_url(url):
+        url = url.partition("&workspace=")[0]  # which process works with it makes no difference
         folder = os.environ.get("RUNTIME_DIRECTORY") or os.environ.get("XDG_RUNTIME_DIR") or "."
         return Path(folder) / f"countersign-{hashlib.sha256(url.encode()).hexdigest()[:8]}"
     return Path(url.removeprefix("sqlite:///"))
@@ -188,3 +189,9 @@ def build_backend(url: str) -> Backend:
         raise ValueError(SUPPORTED)
     file: Backend = import_module("storage.sqlite").SqliteFile(parsed)
     return file
+
+
+def drop_schema(url: str, schema: str) -> None:
+    """Delete a schema of a PostgreSQL database with all that is in it; raises what it raises."""
+    drop = import_module("storage.postgres").drop_schema
+    drop(make_url(url), schema)

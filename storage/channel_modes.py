@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import bindparam, func, or_, select, update
 from sqlmodel import col
 
-from storage import calls, moves, outbox, sub_agents, trail, transcripts
+from storage import calls, moves, outbox, runs, trail, transcripts
 from storage.grants import Grant
 from storage.models import Delivery, Message, ModeSwitch, Run
 from storage.states import CallStatus, ChannelMode, RunStatus
@@ -132,7 +132,7 @@ def move_request_out_of_channel(tx: Transaction, run: Run, *, at: datetime) -> b
     Its cards in the channel stop showing its calls. False if one of its calls is running: its
     worker would post the result in the channel.
     """
-    found = sub_agents.list_open_runs_of_request(tx, run.id)
+    found = runs.list_open_runs_of_request(tx, run.id)
     if any(_has_running_call(tx, each) for each in found):
         return False
     for plan in (plan for each in found for plan in calls.list_open_plans(tx, each.id)):

@@ -21,6 +21,7 @@ from sqlalchemy import (
     insert,
     inspect,
     make_url,
+    or_,
     select,
     text,
     update,
@@ -62,6 +63,7 @@ class Installation(_Row, table=True):
     scopes: str = columns.text_column("")  # separated by commas, sorted
     bot_user: str = ""
     bot_id: str = ""
+    url: str = ""  # the workspace's address at Slack, https://….slack.com/
     app_id: str = ""
     # empty once it was removed
     sealed_tokens: bytes = Field(default=b"", sa_type=LargeBinary, repr=False)
@@ -310,6 +312,19 @@ class InstallationRecord:
         with self.write() as connection:
             connection.execute(delete(_GRANTED).where(*mine))
 
+    def list_granted_workspaces(self, enterprise: str) -> Sequence[str]:
+        """Return the workspaces that an organisation-wide installation serves."""
+        query = select(_GRANTED.c.workspace).where(_GRANTED.c.enterprise == enterprise)
+        with self.read() as connection:
+            return connection.execute(query.order_by(_GRANTED.c.workspace)).scalars().all()
+
+    def list_workspaces_of_bot(self, bot: str) -> Sequence[str]:
+        """Return the installations whose bot has this id, or this id as a user."""
+        mine = or_(_INSTALLATION.c.bot_id == bot, _INSTALLATION.c.bot_user == bot)
+        with self.read() as connection:
+            found = _select(connection, mine, _INSTALLATION.c.state != InstallationState.REMOVED)
+        return [each.workspace for each in found]
+
     def find_workspace_of(self, team: str, enterprise: str = "") -> str | None:
         """Return the id of the installation that serves a team; None if none does.
 
@@ -437,8 +452,7 @@ def _begin_on_sqlite(connection: Connection) -> None:
 
 
 def _prepare_postgres_connection(connection: Any, _record: object) -> None:
-    _, *others = postgres_session.SETTINGS  # the first is the workspaces' search path
-    for each in (f"SET search_path TO {SCHEMA}", *others):
+    for each in (f"SET search_path TO {SCHEMA}", *postgres_session.SETTINGS):
         connection.execute(each)
     connection.commit()
 

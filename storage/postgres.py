@@ -6,6 +6,7 @@ holds when it commits, in every process: no second code path is needed for sever
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager, suppress
@@ -19,13 +20,14 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from storage import postgres_session
+from storage import postgres_session, workspace_owners
 from storage.backend import Backend
 from storage.digest import AuditChainSealer, KeyFileError
 from storage.migrations import SchemaError
 from storage.models import APPEND_ONLY, DELETED, EMPTIED
 from storage.transaction import (
     Row,
+    StoreClosedError,
     Trace,
     Transaction,
     replace_nul_characters,
@@ -117,12 +119,12 @@ def _build_table_drop_triggers(table: str) -> list[str]:
     return [f'DROP TRIGGER IF EXISTS {table}_no_{change} ON "{table}"' for change in CHANGES]
 
 
-def _build_table_create_triggers(table: str) -> list[str]:
+def _build_table_create_triggers(table: str, schema: str) -> list[str]:
     refuse = f"RAISE EXCEPTION '{table} is append-only' USING ERRCODE = '23001'"
     function = f"{table}_append_only"
     return [
         f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SET "
-        f"search_path TO {postgres_session.SCHEMA} AS $$ BEGIN {_build_purge_exception(table)} "
+        f"search_path TO {schema} AS $$ BEGIN {_build_purge_exception(table)} "
         f"{refuse}; END $$",
         *_build_table_drop_triggers(table),
         *(
@@ -150,6 +152,7 @@ def _build_purge_exception(table: str) -> str:
     )
 
 
+SCHEMA_NAME = re.compile("[a-z_][a-z0-9_]{0,62}")
 OLDEST = 13  # the version of PostgreSQL that is needed
 DOUBT = 10.0  # seconds in which the fate of a commit is asked for
 
@@ -163,13 +166,23 @@ class PostgresDatabase(Backend):
     def __init__(self, url: URL, path: Path) -> None:
         """Set the address of the database; nothing is connected yet.
 
-        `path`: the path after which the sockets on this machine are named.
+        `path`: the path after which the sockets on this machine are named. `schema=…` in the
+        address names the schema of the tables; ValueError where that is no plain name. With
+        `workspace=…&process=…` this process writes only while it holds that workspace.
         """
-        url = url.set(drivername="postgresql+psycopg")
+        self._schema = str(url.query.get("schema", postgres_session.SCHEMA))
+        if not SCHEMA_NAME.fullmatch(self._schema):
+            raise ValueError(f"{self._schema!r} cannot be the name of a schema")
+        workspace, process = (str(url.query.get(each, "")) for each in ("workspace", "process"))
+        fence = workspace_owners.build_fence(workspace, process) if process else ""
+        url = url.difference_update_query(["schema", "workspace", "process"]).set(
+            drivername="postgresql+psycopg"
+        )
         self._url = url
         self.path = path
         self._engine = create_engine(url, poolclass=NullPool, hide_parameters=True)
-        event.listen(self._engine, "connect", _set_search_path)
+        event.listen(self._engine, "connect", self._set_search_path)
+        self._begin = postgres_session.build_write_statement(self._schema, fence)
         self._idle: list[postgres_session.PostgresServerSession] = []
 
     @property
@@ -211,20 +224,19 @@ class PostgresDatabase(Backend):
         """Create the schema if it does not exist."""
         with self._temporary_session() as session:
             if not session.run_psycopg_statement(
-                "SELECT 1 FROM pg_namespace WHERE nspname = %s", (postgres_session.SCHEMA,)
+                "SELECT 1 FROM pg_namespace WHERE nspname = %s", (self._schema,)
             )[0]:
                 with self.migration_lock():
-                    session.run_long_statements(
-                        f"CREATE SCHEMA IF NOT EXISTS {postgres_session.SCHEMA}"
-                    )
+                    session.run_long_statements(f"CREATE SCHEMA IF NOT EXISTS {self._schema}")
 
     @contextmanager
     def migration_lock(self) -> Iterator[None]:
         """Hold the migration lock during the block; wait for it without a time limit."""
         with self._temporary_session() as session:
             session.run_long_statements("SET lock_timeout TO 0; SET statement_timeout TO 0")
+            _, migrating = postgres_session.compute_lock_numbers(self._schema)
             session.run_long_statements(
-                f"SELECT pg_advisory_lock({postgres_session.LOCKS}, {postgres_session.MIGRATING})"
+                f"SELECT pg_advisory_lock({postgres_session.LOCKS}, {migrating})"
             )
             try:
                 yield
@@ -238,7 +250,9 @@ class PostgresDatabase(Backend):
     def list_create_trigger_statements(self, among: Container[str] = APPEND_ONLY) -> list[str]:
         """Return the DDL of the triggers of append-only tables `among` these, with functions."""
         tables = [table for table in APPEND_ONLY if table in among]
-        return [each for table in tables for each in _build_table_create_triggers(table)]
+        return [
+            each for table in tables for each in _build_table_create_triggers(table, self._schema)
+        ]
 
     def list_drop_trigger_statements(self) -> list[str]:
         """Return the DDL that drops the append-only triggers."""
@@ -248,9 +262,10 @@ class PostgresDatabase(Backend):
         self, trace: Trace | None, chain: AuditChainSealer, *, writes: bool, durable: bool
     ) -> PostgresTransaction:
         """Begin a transaction; one that `writes` waits for the other writers."""
-        session = self._begin_on_free_session(
-            postgres_session.WRITE if writes else postgres_session.READ
-        )
+        session = self._begin_on_free_session(self._begin if writes else postgres_session.READ)
+        if writes and not session.number:
+            session.close()
+            raise StoreClosedError("another process works for this workspace by now")
         dialect = self.engine.dialect
         return PostgresTransaction(
             session, self._return_session, self._was_committed, dialect, trace, chain, writes=writes
@@ -281,7 +296,7 @@ class PostgresDatabase(Backend):
         """Return a new session; DBAPIError if the server cannot be reached."""
         _, given = self.engine.dialect.create_connect_args(self._url)
         try:
-            return postgres_session.connect_session(**given)
+            return postgres_session.connect_session(self._schema, **given)
         except psycopg.Error as error:
             raise wrap_driver_error(error, self.engine.dialect, "connect", ()) from error
 
@@ -327,8 +342,15 @@ class PostgresDatabase(Backend):
         for session in idle:
             session.close()
 
+    def _set_search_path(self, connection: psycopg.Connection[Any], _record: object) -> None:
+        """Set the search path of SQLAlchemy's own connections, which migrations use."""
+        connection.execute(f"SET search_path TO {self._schema}")
+        connection.commit()
 
-def _set_search_path(connection: psycopg.Connection[Any], _record: object) -> None:
-    """Set the search path of SQLAlchemy's own connections, which migrations use."""
-    connection.execute(f"SET search_path TO {postgres_session.SCHEMA}")
-    connection.commit()
+
+def drop_schema(url: URL, schema: str) -> None:
+    """Delete a schema with all that is in it, if it is there; raises what the database raises."""
+    engine = PostgresDatabase(url.update_query_dict({"schema": schema}), Path(schema)).engine
+    with engine.begin() as connection:
+        connection.exec_driver_sql(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+    engine.dispose()

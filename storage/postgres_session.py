@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from contextlib import suppress
 from typing import Any
 
@@ -13,9 +14,8 @@ from psycopg.pq.abc import PGresult
 
 from storage.transaction import Row
 
-SCHEMA = "countersign"  # where our tables are, beside those of others
-LOCKS = 0x436F756E  # the first half of our advisory locks' names
-WRITING, MIGRATING = 1, 2  # the second
+SCHEMA = "countersign"  # where our tables are, beside those of others, unless another is named
+LOCKS = 0x436F756E  # the first half of our advisory locks' names; the second: what is locked
 IDLE = 10  # seconds after which the server ends a session that stopped amid a transaction
 WAIT = 20  # seconds for a lock
 LONGEST = 60  # seconds for a statement
@@ -32,16 +32,11 @@ ON_THE_LINE = {  # libpq's names; a line that was cut is noticed in fifteen seco
     "keepalives_count": 2,
 }
 SETTINGS = (
-    f"SET search_path TO {SCHEMA}",
     f"SET idle_in_transaction_session_timeout TO '{IDLE}s'",
     f"SET lock_timeout TO '{WAIT}s'",
     f"SET statement_timeout TO '{LONGEST}s'",
     "SET synchronous_commit TO on",
     "SET client_min_messages TO warning",
-)
-WRITE = (
-    "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;"
-    f" SELECT pg_advisory_xact_lock({LOCKS}, {WRITING}), pg_current_xact_id()::text"
 )
 READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
@@ -82,13 +77,12 @@ class PostgresServerSession:
         return self._lost or self.raw.closed or self.raw.broken
 
     def begin_transaction(self, sql: str) -> None:
-        """Begin a transaction; set `number` if `sql` returns the transaction's number."""
+        """Begin a transaction; `number` is what `sql` returns as its number, or ""."""
         self._ending = False
         found = self._read_result(self._libpq.exec_(sql.encode()))[
             0
         ]  # libpq reads the last end first
-        if found:
-            (_, self.number) = found[0]
+        self.number = found[0][1] if found else ""
 
     def commit_read_without_waiting(self) -> None:
         """Send the COMMIT of a read-only transaction without waiting for the answer."""
@@ -144,9 +138,30 @@ class PostgresServerSession:
         raise error_from_result(result)
 
 
-def connect_session(**given: Any) -> PostgresServerSession:
+def compute_lock_numbers(schema: str) -> tuple[int, int]:
+    """Return the numbers of a schema's two locks: of those who write, and of who migrates."""
+    if schema == SCHEMA:
+        return 1, 2
+    first = zlib.crc32(schema.encode()) & 0x3FFF_FFFF | 0x4000_0000
+    return first & ~1, first | 1
+
+
+def build_write_statement(schema: str, fence: str = "") -> str:
+    """Return the SQL that begins a writing transaction, once the schema's other writers are done.
+
+    It returns the lock and the transaction's number. `fence`: a table with a condition; nothing is
+    returned where no row of it fulfils that.
+    """
+    writing, _ = compute_lock_numbers(schema)
+    begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SELECT "
+    lock, number = f"pg_advisory_xact_lock({LOCKS}, {writing})", "pg_current_xact_id()::text"
+    check = f"; SELECT '', {number} FROM {fence}" if fence else ""  # noqa: S608 # our own names
+    return f"{begin}{lock}, {number}{check}"
+
+
+def connect_session(schema: str = SCHEMA, **given: Any) -> PostgresServerSession:
     """Return a new session with the settings applied; psycopg.Error if that fails."""
     given = {**ON_THE_LINE, **given}
     session = PostgresServerSession(psycopg.connect(**given, autocommit=True))
-    session.run_long_statements("; ".join(SETTINGS))
+    session.run_long_statements("; ".join((f"SET search_path TO {schema}", *SETTINGS)))
     return session

@@ -30,7 +30,13 @@ from storage.calls import UNFINISHED
 from storage.columns import build_thread_conditions
 from storage.models import Call, Delivery, Item, Plan, Run
 from storage.states import MODELLED, RUN_OPEN, CallStatus, RunSource, RunStatus
-from storage.transaction import Transaction, fetch_first_row, fetch_readable_rows, insert_row
+from storage.transaction import (
+    Transaction,
+    fetch_first_row,
+    fetch_readable_rows,
+    fetch_rows,
+    insert_row,
+)
 
 # Runs that a worker may take, with the facts that decide whose turn it is. Reads only.
 
@@ -280,6 +286,18 @@ def list_open_and_failed_runs(tx: Transaction) -> list[Run]:
     """Return the runs that are open or FAILED."""
     where = col(Run.status).in_(calls.UNFINISHED)
     return fetch_readable_rows(tx, Run, col(Run.id), select(Run).where(where))
+
+
+_OPEN_IN_REQUEST = (
+    select(Run)
+    .where(col(Run.root_id) == bindparam("root_"), col(Run.status).in_(RUN_OPEN))
+    .order_by(col(Run.created_at), col(Run.id))
+)
+
+
+def list_open_runs_of_request(tx: Transaction, root_id: str) -> list[Run]:
+    """Return the open runs of a request, oldest first: its first run and its sub-agents'."""
+    return fetch_rows(tx, Run, _OPEN_IN_REQUEST, root_=root_id)
 
 
 def store_edited_message_text(tx: Transaction, run: Run, ts: str, text: str | None) -> None:

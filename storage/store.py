@@ -30,6 +30,7 @@ from storage.models import Run
 from storage.sqlite import SqliteFile
 from storage.sqlite_connections import open_read_only_connection
 from storage.trail import AuditHeadFile
+from storage.transaction import StoreClosedError as StoreClosedError
 from storage.transaction import Trace, Transaction
 
 # Retries while the database is temporarily unavailable: locked, disk full, server down. Code that
@@ -107,10 +108,6 @@ def retry_until_stored(write: Callable[[], T], ended: threading.Event, what: str
 
 BREATH = 0.005  # seconds between two steps of long work, in which others write
 ReadyRunsHandler = Callable[[Transaction, Sequence[str]], None]
-
-
-class StoreClosedError(Exception):
-    """Raised on a write after this process has closed its database."""
 
 
 class Store:

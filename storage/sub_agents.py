@@ -11,7 +11,7 @@ from sqlmodel import col
 from storage import calls, moves, runs
 from storage.models import Call, Run
 from storage.states import RUN_OPEN, CallStatus, RunSource, RunStatus
-from storage.transaction import Transaction, fetch_rows
+from storage.transaction import Transaction
 
 # A call is ENTRUSTED to a sub-agent's run, and that run's end decides the call's outcome.
 
@@ -65,11 +65,6 @@ def end_call_of_sub_agent(
 
 
 C = CallStatus
-_OPEN_IN_REQUEST = (
-    select(Run)
-    .where(col(Run.root_id) == bindparam("root_"), col(Run.status).in_(RUN_OPEN))
-    .order_by(col(Run.created_at), col(Run.id))
-)
 _RUNNING_BESIDE = (
     select(func.count())
     .select_from(Run)
@@ -103,11 +98,6 @@ def list_open_elicitation_runs(tx: Transaction, root_id: str, call_id: str) -> l
     """Return the open runs with which an MCP server asks people questions during this call."""
     held = {"root_id": root_id, "parent_call": call_id, "source": RunSource.SERVER}
     return [run for run in tx.list_rows(Run, **held) if run.status in RUN_OPEN]
-
-
-def list_open_runs_of_request(tx: Transaction, root_id: str) -> list[Run]:
-    """Return the open runs of a request, oldest first: its first run and its sub-agents'."""
-    return fetch_rows(tx, Run, _OPEN_IN_REQUEST, root_=root_id)
 
 
 def count_other_running_runs(tx: Transaction, run: Run) -> int:

@@ -43,6 +43,10 @@ REQUIRED: Any = object()
 _NAMED = re.compile(r"%\((\w+)\)s|%%")
 
 
+class StoreClosedError(Exception):
+    """Raised on a write after this process has closed its database, or has no right to it."""
+
+
 @dataclass(frozen=True, slots=True)
 class StatementPlaceholder:
     """One placeholder in a statement."""

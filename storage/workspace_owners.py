@@ -1,0 +1,78 @@
+"""Which of several processes works for which workspace: each is at one of them at a time.
+
+For records on PostgreSQL. A process holds a workspace for some seconds and extends that; the time
+is the server's. A writing transaction on a workspace's record checks, in the same database, that
+its process still holds it (`build_fence`), so one that was stalled changes nothing afterwards.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import func, or_, select, update
+from sqlmodel import col
+
+from storage.installations import SCHEMA, Installation, InstallationRecord
+from storage.states import InstallationState
+
+HELD = timedelta(seconds=5)  # that a workspace is held without another sign of life
+_WORKSPACE: Any = col(Installation.workspace)
+_OWNER: Any = col(Installation.owner)
+_UNTIL: Any = col(Installation.owner_until)
+_FREE = or_(_OWNER == "", _UNTIL.is_(None), func.now() > _UNTIL)
+
+
+class WorkspaceOwners:
+    """What one process holds, and what others hold. Any thread; raises the database's errors."""
+
+    def __init__(self, record: InstallationRecord, process: str, url: str) -> None:
+        """`process`: the id of this one; `url`: where the others reach it."""
+        self._record, self._process, self._url = record, process, url
+
+    def claim(self, workspace: str) -> str:
+        """Take a workspace that nobody holds; return "" if it is this process's then.
+
+        Else the address of the process that holds it is returned.
+        """
+        row = select(_OWNER, col(Installation.owner_url)).where(workspace == _WORKSPACE)
+        mine = update(Installation).where(workspace == _WORKSPACE, _FREE)
+        held = {"owner": self._process, "owner_url": self._url, "owner_until": func.now() + HELD}
+        with self._record.write() as connection:
+            # it waits until no transaction of the process that held it is under way
+            found = connection.execute(row.with_for_update()).one_or_none()
+            if found is None or found.owner == self._process:
+                return ""
+            if connection.execute(mine.values(**held)).rowcount:
+                return ""
+            return str(found.owner_url)
+
+    def extend(self) -> set[str]:
+        """Hold on to what this process holds; return the workspaces that it still does."""
+        mine = update(Installation).where(self._process == _OWNER)
+        kept = mine.values(owner_until=func.now() + HELD).returning(_WORKSPACE)
+        with self._record.write() as connection:
+            return set(connection.execute(kept).scalars())
+
+    def release(self, workspace: str) -> None:
+        """Let others take a workspace, if this process holds it."""
+        held = (workspace == _WORKSPACE, self._process == _OWNER)
+        free = update(Installation).where(*held).values(owner="", owner_url="")
+        with self._record.write() as connection:
+            connection.execute(free)
+
+    def list_free_and_due(self) -> list[str]:
+        """Return the workspaces that nobody holds and that have to be awake by now."""
+        due = or_(col(Installation.due_at).is_(None), col(Installation.due_at) <= func.now())
+        active = col(Installation.state) == InstallationState.ACTIVE
+        query = select(_WORKSPACE).where(active, _FREE, due)
+        with self._record.read() as connection:
+            return list(connection.execute(query.order_by(func.random())).scalars())
+
+
+def build_fence(workspace: str, process: str) -> str:
+    """Return the SQL condition, after FROM, that holds while a process holds a workspace."""
+    return (
+        f"{SCHEMA}.installation WHERE workspace = '{workspace}' AND owner = '{process}'"
+        " FOR KEY SHARE"
+    )
