@@ -32,7 +32,7 @@ with pause_garbage_collection():
 
     from bot.app import App, build
     from bot.clock import SystemClock
-    from bot.config.settings import remove_variables_slack_misreads
+    from bot.config.environment import remove_variables_slack_misreads
     from bot.config.startup import read_settings_and_policy
     from bot.tools import Effect, ToolContext, tool
 

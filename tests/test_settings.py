@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from bot.config.settings import Settings, SettingsError, remove_variables_slack_misreads
+from bot.config.environment import remove_variables_slack_misreads
+from bot.config.settings import Settings, SettingsError
 
 SECRET = "s3cr3t"
 UNREAD = ("warnings", "transport")  # what no variable says

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from bot.agent.turn import AnswerSink, CompactedItems, ModelPlanner, PlannerError, Proposal, Reply
 from bot.config.connection_settings import ModelApi
-from bot.config.settings import Settings, split_url
+from bot.config.environment import split_url
+from bot.config.settings import Settings
 from bot.signals import Signals
 
 if TYPE_CHECKING:

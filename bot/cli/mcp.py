@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from bot.config.settings import DotenvError, read_environment_variables
+from bot.config.environment import DotenvError, read_environment_variables
 from bot.mcp import server_file
 from bot.toml_file import TomlFileError
 from bot.tools.described import SchemaError, build_argument_model

@@ -118,7 +118,8 @@ class ConnectionSettings(BaseModel):
         prefix, other = ("xoxb-", "xapp-")[:: 1 if info.field_name == "slack_bot_token" else -1]
         if value.get_secret_value().startswith(other):
             raise ValueError(f"it begins with {other}, which is the other token: they are swapped")
-        if not re.fullmatch(prefix + r"[!-~]+", value.get_secret_value()):
+        rotated = r"(xoxe\.)?" if prefix == "xoxb-" else ""  # a token that expires
+        if not re.fullmatch(rotated + prefix + r"[!-~]+", value.get_secret_value()):
             raise ValueError(
                 f"it does not begin with {prefix}, or holds characters that no token has"
             )

@@ -6,124 +6,27 @@ Values are never printed or logged: messages name the variable and the remedy on
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, MutableMapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import SplitResult, urlsplit
-from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined] # public, not in the stubs
 
-from dotenv import dotenv_values
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 
-from bot.config import connection_settings
+from bot.config import connection_settings, workspace_settings
+from bot.config.environment import (
+    DotenvError,
+    describe_misspelt_setting_names,
+    describe_odd_environment_variables,
+    read_environment_variables,
+    require_plain_url,
+)
 from bot.mcp.server_file import ServerFile, read_server_file
 from bot.monitoring.logs import LogFormat
 from bot.toml_file import TomlFileError
 from bot.tools.database.config import Database, read_databases
 from storage.backend import build_local_path, is_postgres_url, normalize_postgres_url
 from storage.digest import SigningKey, parse_signing_key
-
-# Checks of the environment besides the settings: proxies, plain http, unknown names.
-
-PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
-_PREFIX = "COUNTERSIGN_"
-_OF_PROGRAMS = frozenset({"COUNTERSIGN_API_KEY"})  # that ask by HTTP
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
-
-
-def split_url(url: str) -> SplitResult:
-    """Return the parts of `url`; all are empty if it is not a valid URL."""
-    try:
-        return urlsplit(url)
-    except ValueError:
-        return urlsplit("")
-
-
-def _require_plain_url(url: str) -> str:
-    parts = split_url(url)
-    odd = parts.query or parts.fragment or parts.username or parts.password
-    if parts.scheme not in ("https", "http") or not parts.hostname or odd:
-        raise ValueError("it is not a plain http(s) address")
-    return url
-
-
-def is_exempt_from_proxy(url: str, environ: Mapping[str, str]) -> bool:
-    """Return whether `url` is to be reached without a proxy."""
-    host = split_url(url).hostname or ""
-    no_proxy = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
-    return host in _LOOPBACK or bool(proxy_bypass_environment(host, {"no": no_proxy}))
-
-
-class DotenvError(Exception):
-    """Raised if the .env file cannot be read; the text says why."""
-
-
-def read_environment_variables(
-    environ: Mapping[str, str], dotenv_path: Path | str | None
-) -> dict[str, str]:
-    """Return the variables in `environ` and the .env file; `environ` wins, blank means unset.
-
-    Raises DotenvError.
-    """
-    try:
-        from_file = dotenv_values(dotenv_path, interpolate=False) if dotenv_path else {}
-    except UnicodeDecodeError:
-        raise DotenvError(f"{dotenv_path} is not UTF-8 text; correct or remove it") from None
-    except OSError as error:
-        why = f"{dotenv_path} cannot be read ({error.strerror})"
-        raise DotenvError(f"{why}; let Countersign read it, or remove it") from None
-    both = (*from_file.items(), *environ.items())
-    return {name: value.strip() for name, value in both if value and value.strip()}
-
-
-def describe_odd_environment_variables(
-    environ: Mapping[str, str], known: Collection[str]
-) -> Iterator[str]:
-    """Yield sentences about odd but harmless variables; `known`: the names of all settings."""
-    if "SLACK_CLIENT_ID" in environ or "SLACK_CLIENT_SECRET" in environ:
-        yield "SLACK_CLIENT_ID and SLACK_CLIENT_SECRET are ignored: one workspace needs no OAuth"
-    slack = environ.get("SLACK_API_URL", "https://slack.com/api/")
-    if any(each in environ for each in PROXIES):
-        how = "goes past" if is_exempt_from_proxy(slack, environ) else "goes through"
-        yield f"a proxy is set: Slack {how} it, as SLACK_API_URL and NO_PROXY say"
-    for name in ("SLACK_API_URL", "OPENAI_BASE_URL"):
-        parts = split_url(environ.get(name, ""))
-        if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
-            yield f"{name} is http: tokens and messages travel unencrypted"
-    if "OPENAI_BASE_URL" in environ and "OPENAI_API_KEY" not in environ:
-        yield "OPENAI_BASE_URL means nothing without OPENAI_API_KEY: give it any word"
-    yield from describe_misspelt_setting_names(environ, known)
-
-
-def describe_misspelt_setting_names(
-    environ: Mapping[str, str], known: Collection[str]
-) -> Iterator[str]:
-    """Yield sentences about variables that seem to be misspelt names of settings."""
-    for name in sorted(environ.keys() - _OF_PROGRAMS - set(known)):
-        own = name.startswith(_PREFIX)
-        close = get_close_matches(name, known, 1, 0.6 if own else 0.88)
-        if own or (close and close[0] not in environ):
-            yield f"{name} is no setting" + (f"; is {close[0]} meant?" if close else "")
-
-
-def remove_variables_slack_misreads(environ: MutableMapping[str, str], slack_api_url: str) -> None:
-    """Remove from `environ` what the Slack libraries would misread; call this before using Bolt.
-
-    SLACK_CLIENT_ID and _SECRET would turn Bolt's OAuth on and our token off. slack_sdk sends
-    everything through HTTP(S)_PROXY and ignores NO_PROXY: if Slack's address is exempt or on this
-    machine, those variables are replaced by ALL_PROXY.
-    """
-    for name in ("SLACK_CLIENT_ID", "SLACK_CLIENT_SECRET"):
-        environ.pop(name, None)
-    if is_exempt_from_proxy(slack_api_url, environ):
-        proxies = [environ.pop(name, "").strip() for name in PROXIES]
-        # the model's client honours both of these, slack_sdk neither
-        for proxy in filter(None, proxies):
-            environ.setdefault("ALL_PROXY", proxy)
-        spared = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
-        environ["no_proxy"] = ",".join(filter(None, (spared, "127.0.0.1", "localhost")))
 
 
 class SettingsError(ValueError):
@@ -190,7 +93,7 @@ class MonitoringSettings(BaseModel):
     @field_validator("traces")
     @classmethod
     def _validate_traces_address(cls, value: str | None) -> str | None:
-        return None if value is None else _require_plain_url(value)
+        return None if value is None else require_plain_url(value)
 
 
 # The settings of the operator, and of how long requests are kept.
@@ -277,6 +180,7 @@ class Settings(
     OperatorAndRetentionSettings,
     MonitoringSettings,
     FileSettings,
+    workspace_settings.OrganisationSettings,
 ):
     """All of the bot's settings.
 
@@ -373,18 +277,8 @@ class Settings(
             given = read_environment_variables(environ, dotenv_path)
         except DotenvError as error:
             raise SettingsError([str(error)]) from None
-        values: dict[str, Any] = {
-            key: given[field.title]
-            for key, field in cls.model_fields.items()
-            if field.title is not None and field.title in given
-        }
-        if reading:
-            values = dict.fromkeys(CREDENTIALS, connection_settings.MISSING) | values
-        values["transport"] = connection_settings.choose_transport(values, transport)
-        problems: list[str] = []
-        if not reading:
-            problems += connection_settings.describe_missing_secret(values, values["transport"])
-        problems += read_files_named_in_settings(values, given)
+        given, problems = workspace_settings.choose_workspace_variables(given)
+        values = cls._collect_values(given, problems, reading=reading, transport=transport)
         known = [field.title for field in cls.model_fields.values() if field.title]
         try:
             odd = tuple(describe_odd_environment_variables(given, known))
@@ -405,6 +299,32 @@ class Settings(
             # outside the handler: a traceback would carry the values along
             raise SettingsError(problems, path)
         return settings
+
+    @classmethod
+    def _collect_values(
+        cls,
+        given: Mapping[str, str],
+        problems: list[str],
+        *,
+        reading: bool,
+        transport: connection_settings.Transport | None,
+    ) -> dict[str, Any]:
+        """Return the fields' values as they were given; what is missing is added to `problems`."""
+        values: dict[str, Any] = {
+            key: given[field.title]
+            for key, field in cls.model_fields.items()
+            if field.title is not None and field.title in given
+        }
+        problems += workspace_settings.describe_organisation_problems(values, reading=reading)
+        if "client_id" in values:
+            values.setdefault("slack_bot_token", connection_settings.MISSING)
+        if reading:
+            values = dict.fromkeys(CREDENTIALS, connection_settings.MISSING) | values
+        values["transport"] = connection_settings.choose_transport(values, transport)
+        if not reading:
+            problems += connection_settings.describe_missing_secret(values, values["transport"])
+        problems += read_files_named_in_settings(values, given)
+        return values
 
     @property
     def database_path(self) -> Path:
@@ -436,7 +356,7 @@ class Settings(
     @field_validator("slack_api_url", "openai_base_url")
     @classmethod
     def _normalize_url(cls, value: str | None) -> str | None:
-        return _require_plain_url(value).rstrip("/") + "/" if value is not None else None
+        return require_plain_url(value).rstrip("/") + "/" if value is not None else None
 
     @field_validator("database_url")
     @classmethod

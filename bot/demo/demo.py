@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bot.config.connection_settings import USUAL
-from bot.config.settings import Settings, remove_variables_slack_misreads
+from bot.config.environment import remove_variables_slack_misreads
+from bot.config.settings import Settings
 from bot.config.startup import read_policy
 from bot.demo import first_days
 from bot.demo.model_server import StandInPlanner

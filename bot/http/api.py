@@ -39,7 +39,6 @@ from storage.store import is_temporary_database_error
 log = logging.getLogger("countersign.api")
 
 
-HOOKS, CLAUDE_CODE = "/v1/hooks", "/v1/hooks/claude-code"
 WAIT = "9m"  # that people have, where nothing is said: less than the hook's own ten minutes
 LATE = 10.0  # seconds after a deadline in which the clock denies
 MOST, REST = 1_000_000, 1.0  # bytes and seconds of what is heard though it is refused
@@ -48,23 +47,7 @@ CLOSE = (b"connection", b"close")  # what comes behind it on the line is not to 
 BROKEN = "Something went wrong in Countersign."
 CUT_SHORT = "Countersign was stopped before there was an answer; ask again in a minute."
 TOO_LATE = "Countersign did not answer in time."
-NO_PATH = f"There is nothing at this address. The hook is POST {CLAUDE_CODE}."
-UNREADABLE = "The request could not be read."
-_WORDS = ("hook", "claude")  # in an address that was mistyped
-# below these stand random ids, which may hold such a word; none of these are coding agents
-_OTHERS = ("/v1/requests", "/v1/questions", "/slack", "/mcp", "/sign", "/passkeys")
-
-
-def is_hook_request(method: str, path: str) -> bool:
-    """Return whether a request is for the hook of a coding agent, or was meant to be.
-
-    That is: any method at or below the hooks' address, or a POST to a similar address.
-    """
-    found = re.sub("/+", "/", path.lower())
-    if found == HOOKS or found.startswith(f"{HOOKS}/"):
-        return True
-    other = any(found == each or found.startswith(f"{each}/") for each in _OTHERS)
-    return method == "POST" and not other and any(each in found for each in _WORDS)
+NO_PATH = f"There is nothing at this address. The hook is POST {claude_code.CLAUDE_CODE}."
 
 
 def prefers_async_response(headers: Headers) -> bool:
@@ -82,9 +65,13 @@ class HookDenialMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass one request on; see to it that a hook gets an answer."""
-        if scope["type"] != "http" or not is_hook_request(scope["method"], scope["path"]):
+        if scope["type"] != "http" or not claude_code.is_hook_request(
+            scope["method"], scope["path"]
+        ):
             await self._app(scope, receive, send)
-        elif scope["path"] == CLAUDE_CODE and prefers_async_response(Headers(scope=scope)):
+        elif scope["path"] == claude_code.CLAUDE_CODE and prefers_async_response(
+            Headers(scope=scope)
+        ):
             await self._app(scope, receive, send)  # a program, which says no by itself
         else:
             await self._answer_hook(scope, _HookBody(receive), _HookAnswer(send))
@@ -191,7 +178,7 @@ class _HookAnswer:
         if self.is_complete:
             return
         self.is_complete = True
-        body = b"" if self._said else build_hook_denial_body(why, event)
+        body = b"" if self._said else claude_code.build_hook_denial_body(why, event)
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", b"%d" % len(body)),
@@ -200,14 +187,6 @@ class _HookAnswer:
         ]
         await self._send_start({"type": "http.response.start", "status": 200, "headers": headers})
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
-
-
-def build_hook_denial_body(
-    why: str, event: claude_code.HookEventKind = claude_code.HookEventKind.BEFORE
-) -> bytes:
-    """Return the JSON body of a hook answer that denies a tool use."""
-    said: dict[str, Any] = claude_code.build_hook_deny_answer(why, event)
-    return json.dumps(said).encode()
 
 
 def _get_answer_timeout(scope: Scope) -> float:

@@ -206,3 +206,31 @@ class HookEventDetector:
         """Return PermissionRequest if the whole body names only that hook, else PreToolUse."""
         is_it = self.is_whole and self._named == {HookEventKind.PERMISSION.encode()}
         return HookEventKind.PERMISSION if is_it else HookEventKind.BEFORE
+
+
+# Which requests are for the hook, and the answer to one that cannot be dealt with.
+
+HOOKS, CLAUDE_CODE = "/v1/hooks", "/v1/hooks/claude-code"
+UNREADABLE = "The request could not be read."
+_WORKSPACE = re.compile("/w/[te][a-z0-9]+(?=/)")  # what stands before, where there are several
+_WORDS = ("hook", "claude")  # in an address that was mistyped
+# below these stand random ids, which may hold such a word; none of these are coding agents
+_OTHERS = ("/v1/requests", "/v1/questions", "/slack", "/mcp", "/sign", "/passkeys")
+
+
+def is_hook_request(method: str, path: str) -> bool:
+    """Return whether a request is for the hook of a coding agent, or was meant to be.
+
+    That is: any method at or below the hooks' address, or a POST to a similar address.
+    """
+    found = _WORKSPACE.sub("", re.sub("/+", "/", path.lower()))
+    if found == HOOKS or found.startswith(f"{HOOKS}/"):
+        return True
+    other = any(found == each or found.startswith(f"{each}/") for each in _OTHERS)
+    return method == "POST" and not other and any(each in found for each in _WORDS)
+
+
+def build_hook_denial_body(why: str, event: HookEventKind = HookEventKind.BEFORE) -> bytes:
+    """Return the JSON body of a hook answer that denies a tool use."""
+    said: dict[str, Any] = build_hook_deny_answer(why, event)
+    return json.dumps(said).encode()

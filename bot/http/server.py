@@ -16,8 +16,8 @@ from uvicorn import Config, Server
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from bot.config.connection_settings import ListeningAddress, describe_listening_error
-from bot.http.api import UNREADABLE, build_hook_denial_body, is_hook_request
 from bot.http.api_gate import QUIET
+from bot.http.claude_code import UNREADABLE, build_hook_denial_body, is_hook_request
 
 # uvicorn's HTTP protocol, which also gives up on headers that do not come.
 

@@ -14,7 +14,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from bot.app import build
-from bot.config.settings import remove_variables_slack_misreads
+from bot.config.environment import remove_variables_slack_misreads
 from bot.config.startup import read_settings_and_policy
 
 FORKS = get_context("forkserver")

@@ -28,7 +28,8 @@ from bot.checks.inspection import check_freezes_and_business_hours
 from bot.cli.doctor import checks
 from bot.cli.doctor.live_check import check_app_token, run_live_check
 from bot.clock import Clock, SystemClock
-from bot.config.settings import Settings, remove_variables_slack_misreads
+from bot.config.environment import remove_variables_slack_misreads
+from bot.config.settings import Settings
 from bot.config.startup import StartupError, read_settings_and_policy
 from bot.policy.evaluation import Policy, PolicyError, parse
 from bot.runs.sub_agent_runs import build_function_schema

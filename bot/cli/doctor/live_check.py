@@ -29,7 +29,8 @@ from bot.checks.check import CheckResult, build_failure_result, build_ok_result
 from bot.checks.slack import UNREACHABLE, describe_slack_failure
 from bot.cli.doctor import live_workspace
 from bot.clock import SystemClock
-from bot.config.settings import Settings, remove_variables_slack_misreads, split_url
+from bot.config.environment import remove_variables_slack_misreads, split_url
+from bot.config.settings import Settings
 from bot.policy.authority import LookupFailedError
 from bot.slack.client import find_app_id
 from bot.slack.directory import SlackDirectory

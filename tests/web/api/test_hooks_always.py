@@ -15,8 +15,9 @@ from anyio import Semaphore, WouldBlock
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bot.http import api, api_gate, server
-from bot.http.api import HookDenialMiddleware, is_hook_request
+from bot.http.api import HookDenialMiddleware
 from bot.http.api_gate import ApiKeyChecker
+from bot.http.claude_code import is_hook_request
 from tests.stories.harness import Harness
 from tests.web.api.conftest import Asks
 from tests.web.api.program import Program
@@ -78,6 +79,7 @@ def test_what_is_no_hook_is_answered_as_ever(asks: Asks) -> None:
     ):
         assert program.ask(method, path)[0] in (404, 405), path
     assert not is_hook_request("GET", "/claude")
+    assert is_hook_request("POST", "/w/T0123/v1/hooks/claude-code")
     assert not is_hook_request("POST", "/slack/events")
 
 

@@ -1,0 +1,112 @@
+"""Reads the environment and the .env file, and finds what is odd in them beside the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, MutableMapping
+from difflib import get_close_matches
+from pathlib import Path
+from urllib.parse import SplitResult, urlsplit
+from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined] # public, not in the stubs
+
+from dotenv import dotenv_values
+
+PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
+_PREFIX = "COUNTERSIGN_"
+_OF_PROGRAMS = frozenset({"COUNTERSIGN_API_KEY"})  # that ask by HTTP
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def split_url(url: str) -> SplitResult:
+    """Return the parts of `url`; all are empty if it is not a valid URL."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return urlsplit("")
+
+
+def require_plain_url(url: str) -> str:
+    parts = split_url(url)
+    odd = parts.query or parts.fragment or parts.username or parts.password
+    if parts.scheme not in ("https", "http") or not parts.hostname or odd:
+        raise ValueError("it is not a plain http(s) address")
+    return url
+
+
+def is_exempt_from_proxy(url: str, environ: Mapping[str, str]) -> bool:
+    """Return whether `url` is to be reached without a proxy."""
+    host = split_url(url).hostname or ""
+    no_proxy = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
+    return host in _LOOPBACK or bool(proxy_bypass_environment(host, {"no": no_proxy}))
+
+
+class DotenvError(Exception):
+    """Raised if the .env file cannot be read; the text says why."""
+
+
+def read_environment_variables(
+    environ: Mapping[str, str], dotenv_path: Path | str | None
+) -> dict[str, str]:
+    """Return the variables in `environ` and the .env file; `environ` wins, blank means unset.
+
+    Raises DotenvError.
+    """
+    try:
+        from_file = dotenv_values(dotenv_path, interpolate=False) if dotenv_path else {}
+    except UnicodeDecodeError:
+        raise DotenvError(f"{dotenv_path} is not UTF-8 text; correct or remove it") from None
+    except OSError as error:
+        why = f"{dotenv_path} cannot be read ({error.strerror})"
+        raise DotenvError(f"{why}; let Countersign read it, or remove it") from None
+    both = (*from_file.items(), *environ.items())
+    return {name: value.strip() for name, value in both if value and value.strip()}
+
+
+def describe_odd_environment_variables(
+    environ: Mapping[str, str], known: Collection[str]
+) -> Iterator[str]:
+    """Yield sentences about odd but harmless variables; `known`: the names of all settings."""
+    if "SLACK_CLIENT_ID" in environ or "SLACK_CLIENT_SECRET" in environ:
+        yield (
+            "SLACK_CLIENT_ID and SLACK_CLIENT_SECRET are ignored: COUNTERSIGN_CLIENT_ID and "
+            "COUNTERSIGN_CLIENT_SECRET install the bot in many workspaces"
+        )
+    slack = environ.get("SLACK_API_URL", "https://slack.com/api/")
+    if any(each in environ for each in PROXIES):
+        how = "goes past" if is_exempt_from_proxy(slack, environ) else "goes through"
+        yield f"a proxy is set: Slack {how} it, as SLACK_API_URL and NO_PROXY say"
+    for name in ("SLACK_API_URL", "OPENAI_BASE_URL"):
+        parts = split_url(environ.get(name, ""))
+        if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
+            yield f"{name} is http: tokens and messages travel unencrypted"
+    if "OPENAI_BASE_URL" in environ and "OPENAI_API_KEY" not in environ:
+        yield "OPENAI_BASE_URL means nothing without OPENAI_API_KEY: give it any word"
+    yield from describe_misspelt_setting_names(environ, known)
+
+
+def describe_misspelt_setting_names(
+    environ: Mapping[str, str], known: Collection[str]
+) -> Iterator[str]:
+    """Yield sentences about variables that seem to be misspelt names of settings."""
+    for name in sorted(environ.keys() - _OF_PROGRAMS - set(known)):
+        own = name.startswith(_PREFIX)
+        close = get_close_matches(name, known, 1, 0.6 if own else 0.88)
+        if own or (close and close[0] not in environ):
+            yield f"{name} is no setting" + (f"; is {close[0]} meant?" if close else "")
+
+
+def remove_variables_slack_misreads(environ: MutableMapping[str, str], slack_api_url: str) -> None:
+    """Remove from `environ` what the Slack libraries would misread; call this before using Bolt.
+
+    SLACK_CLIENT_ID and _SECRET would turn Bolt's OAuth on and our token off. slack_sdk sends
+    everything through HTTP(S)_PROXY and ignores NO_PROXY: if Slack's address is exempt or on this
+    machine, those variables are replaced by ALL_PROXY.
+    """
+    for name in ("SLACK_CLIENT_ID", "SLACK_CLIENT_SECRET"):
+        environ.pop(name, None)
+    if is_exempt_from_proxy(slack_api_url, environ):
+        proxies = [environ.pop(name, "").strip() for name in PROXIES]
+        # the model's client honours both of these, slack_sdk neither
+        for proxy in filter(None, proxies):
+            environ.setdefault("ALL_PROXY", proxy)
+        spared = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
+        environ["no_proxy"] = ",".join(filter(None, (spared, "127.0.0.1", "localhost")))

@@ -1,0 +1,172 @@
+"""The settings of an installation that serves many workspaces, and of one workspace among them."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from dotenv import dotenv_values
+from pydantic import BaseModel, Field, SecretStr, field_validator
+
+from bot.config.connection_settings import MISSING
+from storage.backend import is_postgres_url
+from storage.digest import SHORTEST, list_current_and_older_keys, parse_signing_key
+
+WORKSPACE_ID = re.compile("[TE][A-Z0-9]{1,30}")  # of a workspace, or of a whole organisation
+OWN_SETTINGS = "settings.env"  # in a workspace's folder: what is set for it alone
+OWN_POLICY, OWN_RECORD = "policy.toml", "countersign.db"  # beside it
+# what is one for all workspaces
+SHARED = re.compile(
+    "SLACK_.*|DATABASE_URL|COUNTERSIGN_(CLIENT_.*|WORKSPACES?|URL|HTTP|KEY|TOKEN_KEYS|TRACES|LOG.*"
+    "|KEEP_REMOVED_DAYS|OTHER_CONNECTIONS|POLICY)"
+)
+FILES = ("COUNTERSIGN_DATABASES", "COUNTERSIGN_SERVERS", "COUNTERSIGN_SHOP")
+TWO_WAYS = (
+    "{0}: leave it unset where COUNTERSIGN_CLIENT_ID has the bot installed in many workspaces: {1}"
+)
+
+
+class OrganisationSettings(BaseModel):
+    """All of it, as settings: `title` is the variable, the description the sentence for people."""
+
+    client_id: str | None = Field(
+        None,
+        title="COUNTERSIGN_CLIENT_ID",
+        pattern=r"^[!-~]+$",
+        description="The app's Client ID at Slack: set, the bot is installed in any number of "
+        "workspaces, at COUNTERSIGN_URL/slack/install.",
+    )
+    client_secret: SecretStr = Field(
+        MISSING,
+        title="COUNTERSIGN_CLIENT_SECRET",
+        description="The app's Client Secret at Slack: Basic Information.",
+    )
+    workspaces: Path = Field(
+        Path("workspaces"),
+        title="COUNTERSIGN_WORKSPACES",
+        description="The folder with a folder for each workspace: its settings, policy and record.",
+    )
+    workspace: str | None = Field(
+        None,
+        title="COUNTERSIGN_WORKSPACE",
+        description="Which workspace a command is about, T… (or E… for a whole organisation).",
+    )
+    token_keys: SecretStr | None = Field(
+        None,
+        title="COUNTERSIGN_TOKEN_KEYS",
+        description="The keys that the workspaces' tokens are encrypted with, as id:secret, the "
+        "one in use first; unset: a key file in COUNTERSIGN_WORKSPACES.",
+    )
+    keep_removed_days: int = Field(
+        30,
+        title="COUNTERSIGN_KEEP_REMOVED_DAYS",
+        ge=0,
+        le=3650,
+        description="After how many days the record of a workspace that removed the bot goes.",
+    )
+
+    @field_validator("workspace")
+    @classmethod
+    def _validate_workspace(cls, value: str | None) -> str | None:
+        if value is not None and not WORKSPACE_ID.fullmatch(value):
+            raise ValueError("it is not the id of a workspace, T…")
+        return value
+
+
+def describe_organisation_problems(
+    values: Mapping[str, Any], *, reading: bool = False
+) -> Iterator[str]:
+    """Yield a sentence for each setting that is missing, or of no use, with many workspaces.
+
+    `reading`: a command reads the record of one of them.
+    """
+    if "client_id" not in values:
+        if "client_secret" in values:
+            yield "COUNTERSIGN_CLIENT_ID: is missing beside COUNTERSIGN_CLIENT_SECRET"
+        return
+    if reading:
+        yield (
+            "COUNTERSIGN_WORKSPACE: is missing; it says which workspace the command is about. "
+            "`countersign workspaces list` has them all"
+        )
+    for name in ("client_secret", "url"):
+        if name not in values:
+            yield f"COUNTERSIGN_{name.upper()}: is missing beside COUNTERSIGN_CLIENT_ID"
+    if values.get("slack_bot_token") not in (None, MISSING):
+        yield TWO_WAYS.format("SLACK_BOT_TOKEN", "each gets a token of its own")
+    database = str(values.get("database_url", ""))
+    if database and not is_postgres_url(database):
+        own = "each has a file of its own in COUNTERSIGN_WORKSPACES"
+        yield TWO_WAYS.format("DATABASE_URL", f"{own}. Or name a database of PostgreSQL")
+    if is_postgres_url(database) and "token_keys" not in values:
+        yield "COUNTERSIGN_TOKEN_KEYS: is missing; with PostgreSQL no file can keep the keys"
+
+
+def choose_workspace_variables(given: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Return the variables of COUNTERSIGN_WORKSPACE, with what is wrong in them; else as given."""
+    workspace = given.get("COUNTERSIGN_WORKSPACE")
+    return read_workspace_variables(given, workspace) if workspace else (dict(given), [])
+
+
+def read_workspace_variables(
+    given: Mapping[str, str], workspace: str
+) -> tuple[dict[str, str], list[str]]:
+    """Return the variables that one workspace's settings are read from, and what is wrong in them.
+
+    `given`: the variables of the installation. What the workspace's `settings.env` says goes
+    before them; its record, policy and address are its own.
+    """
+    if not WORKSPACE_ID.fullmatch(workspace):
+        return dict(given), [f"COUNTERSIGN_WORKSPACE: {workspace} is not the id of a workspace, T…"]
+    folder = Path(given.get("COUNTERSIGN_WORKSPACES", "workspaces")) / workspace
+    own, problems = _read_own_settings(folder)
+    taken = ("COUNTERSIGN_CLIENT_ID", "COUNTERSIGN_CLIENT_SECRET", "COUNTERSIGN_HTTP")
+    found = {name: value for name, value in given.items() if name not in taken} | own
+    if (folder / OWN_POLICY).is_file():
+        found["COUNTERSIGN_POLICY"] = str(folder / OWN_POLICY)
+    if "COUNTERSIGN_URL" in found:
+        found["COUNTERSIGN_URL"] = f"{found['COUNTERSIGN_URL'].rstrip('/')}/w/{workspace}"
+    database = found.get("DATABASE_URL", "")
+    if is_postgres_url(database):
+        sign = "&" if "?" in database else "?"
+        found["DATABASE_URL"] = f"{database}{sign}schema={get_schema_name(workspace)}"
+    else:
+        found["DATABASE_URL"] = f"sqlite:///{folder / OWN_RECORD}"
+    if "COUNTERSIGN_KEY" in found:
+        found["COUNTERSIGN_KEY"] = _derive_keys(found["COUNTERSIGN_KEY"], workspace)
+    return found, problems
+
+
+def get_schema_name(workspace: str) -> str:
+    """Return the schema that holds a workspace's record in a database of PostgreSQL."""
+    return f"countersign_{workspace.lower()}"
+
+
+def _read_own_settings(folder: Path) -> tuple[dict[str, str], list[str]]:
+    """Return what `settings.env` in a workspace's folder sets, and what is wrong in it."""
+    path, problems = folder / OWN_SETTINGS, []
+    try:
+        said = dotenv_values(path, interpolate=False) if path.is_file() else {}
+    except (OSError, UnicodeDecodeError) as error:
+        return {}, [f"{path} cannot be read ({type(error).__name__})"]
+    found = {name: value.strip() for name, value in said.items() if value and value.strip()}
+    for name in sorted(found):
+        if SHARED.fullmatch(name):
+            problems.append(f"{name}: is one for all workspaces; take it out of {path}")
+    for name in found.keys() & FILES:
+        found[name] = str(folder / found[name])
+    return found, problems
+
+
+def _derive_keys(keys: str, workspace: str) -> str:
+    """Return a workspace's own keys, made from the installation's, in the same order."""
+    try:
+        known = list_current_and_older_keys(parse_signing_key(keys))
+    except ValueError:
+        return keys[: SHORTEST - 1]  # which is refused in the usual words
+    about = f"countersign workspace {workspace}".encode()
+    return ",".join(hmac.new(each, about, hashlib.sha256).hexdigest() for each in known)
