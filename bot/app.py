@@ -30,12 +30,13 @@ from bot.approvals.permissions import DeliverySettler
 from bot.approvals.question_answers import AnswerHandler
 from bot.checks.inspection import SetupInspector
 from bot.clock import Clock
-from bot.config.connection_settings import USUAL, Transport
+from bot.config.connection_settings import Transport
 from bot.config.settings import Settings
 from bot.config.startup import StartupError, adapt_policy_to_tools
 from bot.core import Core
 from bot.explain.explanation import ExplanationSources
-from bot.identity import Identity
+from bot.identity import HostedApp, Identity
+from bot.inbound_connections import InboundConnections
 from bot.monitoring.exporters import MissingExtraError, create_exporters
 from bot.monitoring.logs import mask_root_log_handlers
 from bot.monitoring.spans import Incident, Tracer
@@ -43,7 +44,6 @@ from bot.policy.authority import Authority, Directory
 from bot.policy.evaluation import CurrentPolicy, Policy, PolicyError
 from bot.replicas import membership
 from bot.runs.loop import MainLoop
-from bot.runs.program_requests import ProgramRequests
 from bot.runs.surfaces import NamedSurface, start_surfaces, stop_surfaces
 from bot.runs.transcript_files import FileInsertingPlanner
 from bot.signals import Signals
@@ -52,7 +52,7 @@ from bot.slack import request_dialogs
 from bot.slack.answer_streams import StreamedAnswerRegistry
 from bot.slack.call_dialogs import CallDialogFamily
 from bot.slack.channel_queues import Outbox
-from bot.slack.client import SlackClient, build_slack_clients, find_app_id
+from bot.slack.client import SlackClient, build_slack_clients
 from bot.slack.command_answers import SlashCommandServices
 from bot.slack.dialogs import DialogHandler
 from bot.slack.directory import SlackDirectory, add_names_to_mentions, start_click_lookups
@@ -62,17 +62,14 @@ from bot.slack.pace import ChannelOwnership
 from bot.slack.posting import MessageRenderer, OutboxSlackCalls, UnconfirmedPostSearch
 from bot.slack.presence import PROMPTS, SlackStatusSender
 from bot.slack.slash_commands import SlashCommandHandler
-from bot.slack.socket import SocketModeConnection, open_sole_slack_connection
-from bot.slack.socket_client import ACKNOWLEDGED
 from bot.slack.thread import SlackThreadReader
 from bot.slack_codes import list_granted_scopes
-from bot.toolbox import build_tool_registry
-from bot.tools import Tool
+from bot.toolbox import build_tool_registry, require_limited_database_roles
+from bot.tools import Registry, Tool
 from bot.upkeep import DailyPurge
 from storage import trail
 
 if TYPE_CHECKING:
-    from bot.http.http_side import HttpServices
     from bot.replicas.replicas import ReplicaProcess
 
 
@@ -184,6 +181,11 @@ class App:
         self.core.store.close()
         self.core.signals.tracer.close()
 
+    def replace_bot_token(self, token: str) -> None:
+        """Call Slack with this token from now on."""
+        for client in self.slack_clients:
+            client.token = token
+
     def is_idle(self) -> bool:
         """Return whether no work is under way, except waits for people, time or the network."""
         is_idle = self.loop.is_idle() and self.outbox.is_idle() and self.directory.is_idle()
@@ -202,27 +204,29 @@ def build(
     tools: Iterable[Tool[Any]] = (),
     *,
     exclusive: bool = True,
+    hosted: HostedApp | None = None,
 ) -> App:
     """Create all parts and return the app. `tools` are added to those the settings name.
+
+    `hosted`: given by a process that serves several workspaces; this app then has no connection of
+    its own, and Slack is not asked who it is.
 
     Raises SlackApiError when the bot token is not accepted, AlreadyRunningError, SchemaError,
     StartupError for a key or a policy that cannot be used, and ValueError for tools that cannot be
     registered.
     """
     mask_root_log_handlers()
-    settings, clock = membership.adapt_settings_and_clock(settings, clock)
-    signals = Signals(tracer=build_tracer(settings, clock))
+    require_limited_database_roles(settings)
+    alone = hosted is not None
+    settings, clock = membership.adapt_settings_and_clock(settings, clock, hosted=alone)
+    signals = Signals(tracer=build_tracer(settings, clock, hosted))
     posting, reading = build_slack_clients(settings, clock, signals.tracer)
-    me = reading.auth_test()
-    identity = Identity.from_auth_test(me.get)
-    directory = SlackDirectory(reading, clock, signals, list_granted_scopes(me.headers) or ())
+    identity, scopes = (
+        ask_slack_for_identity(reading) if hosted is None else (hosted.identity, hosted.scopes)
+    )
+    directory = SlackDirectory(reading, clock, signals, scopes)
     registry = build_tool_registry(settings, posting, directory, tools)
-    try:
-        policy = adapt_policy_to_tools(policy, registry)
-    except PolicyError as error:
-        raise StartupError((), error.problems) from None
-    require_fitting_templates(policy, registry)
-    current = CurrentPolicy(policy)
+    current = CurrentPolicy(_fit_policy_to_tools(policy, registry))
     told = signals.tracer.log_and_export_audit_lines
     store = open_store(settings, clock.now(), lambda: current.digest, told, exclusive=exclusive)
     membership.advance_clock_past_stored_times(store, clock)
@@ -242,11 +246,30 @@ def build(
         directory=directory,
         signals=signals,
     )
-    return _assemble_app(core, directory, posting, reading)
+    return _assemble_app(core, directory, posting, reading, hosted)
+
+
+def ask_slack_for_identity(reading: SlackClient) -> tuple[Identity, frozenset[str]]:
+    """Return who the bot is in its workspace, and the scopes that it was granted."""
+    me = reading.auth_test()
+    return Identity.from_auth_test(me.get), frozenset(list_granted_scopes(me.headers) or ())
+
+
+def _fit_policy_to_tools(policy: Policy, registry: Registry) -> Policy:
+    try:
+        policy = adapt_policy_to_tools(policy, registry)
+    except PolicyError as error:
+        raise StartupError((), error.problems) from None
+    require_fitting_templates(policy, registry)
+    return policy
 
 
 def _assemble_app(
-    core: Core, directory: SlackDirectory, posting: SlackClient, reading: SlackClient
+    core: Core,
+    directory: SlackDirectory,
+    posting: SlackClient,
+    reading: SlackClient,
+    hosted: HostedApp | None,
 ) -> App:
     """Build the parts that talk to Slack and the model around the core, and return the app."""
     settings, signals, portal = core.settings, core.signals, core.previews.portal
@@ -254,9 +277,7 @@ def _assemble_app(
     store, clock = core.store, core.clock
     tool_pool = ThreadPoolExecutor(settings.workers + HANGING, thread_name_prefix="tool")
     presence = SlackStatusSender(posting, PROMPTS if settings.shop_path else [], signals)
-    views = core.copy_with_directory(directory.with_timeout(PATIENCE)).build_person_view_factory()
-    build_home_view = ReaderHomeBuilder(views, directory).build_home_view
-    home = HomeTabPublisher(posting, build_home_view, signals, core.identity.team)
+    home = _build_home_publisher(core, directory, posting)
     planner = LazyPlanner(lambda: create_planner(settings, signals))
     worker = core.build_worker(
         FileInsertingPlanner(planner, store, clock),
@@ -290,8 +311,17 @@ def _assemble_app(
         slack_clients=(posting, reading),
         planner=planner,
         tool_pool=tool_pool,
-        endpoints=InboundConnections(core, bolt, reading, listeners, naming),
+        endpoints=InboundConnections(core, bolt, reading, listeners, naming, hosted),
     )
+
+
+def _build_home_publisher(
+    core: Core, directory: SlackDirectory, posting: SlackClient
+) -> HomeTabPublisher:
+    """Return what draws people's Home tabs, and waits for look-ups."""
+    views = core.copy_with_directory(directory.with_timeout(PATIENCE)).build_person_view_factory()
+    build_home_view = ReaderHomeBuilder(views, directory).build_home_view
+    return HomeTabPublisher(posting, build_home_view, core.signals, core.identity.team)
 
 
 def _build_thread_reader(
@@ -345,14 +375,16 @@ def _build_outbox(
 # The tracer, with the exporters that the settings name.
 
 
-def build_tracer(settings: Settings, clock: Clock) -> Tracer:
+def build_tracer(settings: Settings, clock: Clock, hosted: HostedApp | None = None) -> Tracer:
     """Return the tracer; raise StartupError if an exporter that is wanted is not installed."""
     counts = settings.http is not None or settings.transport is Transport.HTTP
     try:
-        made = create_exporters(clock.now, counts=counts, traces=settings.traces)
+        made = create_exporters(clock.now, counts=counts and not hosted, traces=settings.traces)
     except MissingExtraError as error:
         raise StartupError([f"COUNTERSIGN_TRACES: {error}"], ()) from None
-    return Tracer(made, clock.now)
+    if hosted is None:
+        return Tracer(made, clock.now)
+    return Tracer((*made, *hosted.exporters), clock.now, hosted.identity.team)
 
 
 # The edge to Slack: the listeners, and the answers to questions about approvals.
@@ -414,85 +446,3 @@ def build_listeners(
         commands=commands,
         hears=asking.authority.may_act_from_workspace,
     )
-
-
-# How Slack's deliveries and programs' requests come in: by Socket Mode, by HTTP, or by both.
-
-NOT_INSTALLED = (
-    "COUNTERSIGN_HTTP, passkeys and `countersign serve` need {0}: "
-    "pip install 'countersign-bot[serve]'"
-)
-
-
-class InboundConnections:
-    """The connections on which input arrives (Slack, HTTP); one per process."""
-
-    def __init__(
-        self,
-        core: Core,
-        bolt: BoltApp,
-        slack: SlackClient,
-        listeners: SlackListeners,
-        names: Directory,
-    ) -> None:
-        """`slack` is asked whether the bot's token is still good; `names` for people's names."""
-        self._core, self._bolt, self._slack = core, bolt, slack
-        self._listeners, self._names = listeners, names
-        self.socket: SocketModeConnection | None = None
-        self.web: HttpServices | None = None
-
-    def start_receiving(self, ended: threading.Event) -> None:
-        """Begin to receive deliveries and requests; `ended` is set when the process is to stop.
-
-        Raises StartupError if Slack cannot be connected to as the settings say, or the address
-        cannot be listened to.
-        """
-        core, settings = self._core, self._core.settings
-        own = {core.identity.user, core.identity.bot} - {""}
-        over_http = settings.transport is Transport.HTTP
-        if settings.http is not None or over_http or self._needs_signing_pages():
-            self.web = self._build_http_side()
-            self.web.add_signing_pages(self._listeners.store_delivery, self._names)
-            if over_http:
-                self.web.add_slack_endpoint(self._bolt, own)
-        if not over_http:
-            own_app = find_app_id(self._slack, core.identity.bot)
-            arrivals = core.signals.arrivals
-            self.socket = open_sole_slack_connection(
-                self._bolt, settings, arrivals, ended, own, own_app
-            )
-        if self.web is not None:
-            self.web.start()
-
-    def _needs_signing_pages(self) -> bool:
-        """Return whether the policy asks for signatures, and people can sign here."""
-        asks = any(each.wants_signature for each in self._core.policy.policy.asks())
-        return asks and not self._core.build_signing_links().describe_problem()
-
-    def _build_http_side(self) -> HttpServices:
-        """Return the HTTP side, which listens already; raise StartupError if it cannot."""
-        try:
-            from bot.http.http_side import HttpServices
-            from bot.http.server import CannotListenError
-        except ModuleNotFoundError as error:
-            raise StartupError([NOT_INSTALLED.format(error.name)], ()) from None
-        try:
-            core = self._core
-            programs = ProgramRequests(core.forms(), core.signals)
-            return HttpServices(core, self._slack, core.settings.http or USUAL, programs)
-        except CannotListenError as error:
-            remedy = "name another address, or stop who has it"
-            raise StartupError([f"COUNTERSIGN_HTTP: {error}; {remedy}"], ()) from None
-
-    def stop_receiving(self) -> None:
-        """Refuse new input, and wait for a limited time until deliveries are acknowledged."""
-        if self.web is not None:
-            self.web.refuse_requests()
-            self._core.signals.arrivals.wait_until_acknowledged(ACKNOWLEDGED)
-        if self.socket is not None:
-            self.socket.close()
-
-    def close(self) -> None:
-        """Close the HTTP side, which answers nothing from then on."""
-        if self.web is not None:
-            self.web.close()

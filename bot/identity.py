@@ -1,10 +1,12 @@
-"""The ids that the bot has in its workspace."""
+"""The ids that the bot has in its workspace, and what a process for several says of one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+from bot.monitoring.spans import Exporter
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,3 +23,13 @@ class Identity:
         """Return the identity; `get_field` returns a field of what Slack's `auth.test` answered."""
         fields = ("team_id", "user_id", "bot_id", "url")
         return cls(*(str(get_field(name) or "") for name in fields))
+
+
+@dataclass(frozen=True, slots=True)
+class HostedApp:
+    """What a process that serves several workspaces tells the app of one of them."""
+
+    identity: Identity
+    scopes: frozenset[str]  # that were granted where the bot was installed
+    url: str  # where that process serves this workspace's HTTP side
+    exporters: tuple[Exporter, ...] = ()  # what counts this workspace's work

@@ -11,6 +11,7 @@ from slack_sdk import WebClient
 
 from bot.config.entry_points import EntryPointError, LoadedEntryPoint, load_entry_points
 from bot.config.settings import Settings
+from bot.config.startup import StartupError
 from bot.tools import Registry, Tool, ToolError
 from bot.tools.handed_over import load_action_tool
 from bot.tools.passkey_approval import add_passkey
@@ -191,3 +192,18 @@ def _load_module_tools(name: str) -> list[Tool[Any]]:
     if not found:
         raise ValueError(f"the module {name} defines no tool")
     return found
+
+
+def require_limited_database_roles(settings: Settings) -> None:
+    """Raise StartupError for a database role with too many rights, with SQL that corrects them."""
+    if not settings.databases:
+        return
+    # only now: its drivers take memory and a moment
+    from bot.tools.database.sources import list_role_rights_errors
+
+    problems = [
+        "\n    ".join([f"database {name}: {error}. Run as its owner:", *error.remedy])
+        for name, error in list_role_rights_errors(settings.databases, settings.database_path)
+    ]
+    if problems:
+        raise StartupError(problems, ())

@@ -20,7 +20,6 @@ from storage import (
     inbox,
     outbox,
     runs,
-    sub_agents,
     trail,
     transcripts,
 )
@@ -44,7 +43,7 @@ def cancel_requests_of_person(store: Store, team: str, person: str, at: datetime
         )
         first = [run for run in mine if not run.parent_call and runs.is_run_open(run)]
         for run in first:
-            found = sub_agents.list_open_runs_of_request(tx, run.id)
+            found = runs.list_open_runs_of_request(tx, run.id)
             plans = [plan.id for each in found for plan in calls.list_open_plans(tx, each.id)]
             note = notices.WHO_ASKED_HAS_LEFT
             endings.cancel_run(tx, run, at=at, actor="system", words=outputs, note=note)
@@ -207,7 +206,7 @@ def _post_in_thread_and_under_cards(
     tx: Transaction, run: Run, delivery: Delivery, text: str
 ) -> None:
     """Post the text in the request's thread and under each card elsewhere, and redraw the cards."""
-    agents = sub_agents.list_open_runs_of_request(tx, run.root_id)
+    agents = runs.list_open_runs_of_request(tx, run.root_id)
     plans = [plan for each in agents for plan in calls.list_open_plans(tx, each.id)]
     for plan in plans:
         outbox.mark_cards_for_redraw(tx, plan.id)

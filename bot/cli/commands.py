@@ -16,6 +16,11 @@ _TABLE = (  # the name, where it is in bot.cli, and the help
     ("demo", "service:DEMO", "a local Slack, a local planner and the bot, in one process"),
     ("sandbox", "service:SANDBOX", "the local Slack alone, for any app that honours SLACK_API_URL"),
     ("doctor", "doctor.doctor", "look at everything a start depends on"),
+    (
+        "workspaces",
+        "workspaces",
+        "the workspaces that are served: list, show, pause, remove …",
+    ),
     ("audit", "audit", "verify, show or export the record of what was decided and done"),
     ("chat", "chat", "ask the agent and decide at the terminal, as the operator"),
     ("pending", "request_views:PENDING", "what waits for people, and for whom"),

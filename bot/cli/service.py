@@ -8,17 +8,24 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bot.clock import SystemClock
 from bot.config.connection_settings import USUAL, ListeningAddress, Transport
-from bot.config.settings import Settings, remove_variables_slack_misreads
-from bot.config.startup import StartupError, read_settings_and_policy
+from bot.config.environment import remove_variables_slack_misreads
+from bot.config.settings import Settings
+from bot.config.startup import read_settings_and_policy
 from bot.monitoring.logs import configure_logging
 from bot.policy.evaluation import Policy
 from countersign.cli import console
 from countersign.cli.commands import CommandFunctions
 from countersign.cli.process import begin_shutdown, limit_memory_arenas, pause_garbage_collection
+
+if TYPE_CHECKING:
+    from bot.app import App
+    from bot.workspaces.host import WorkspaceHost
 
 # A port as it is typed behind an option.
 
@@ -45,12 +52,15 @@ def run_bot(settings: Settings, policy: Policy) -> int:
     for warning in settings.warnings:
         logging.getLogger("countersign").warning(warning)
     remove_variables_slack_misreads(os.environ, settings.slack_api_url)
-    _check_database_roles(settings)
     with pause_garbage_collection():
         # only now: Bolt and what else it imports see the prepared environment
         from bot.app import build
 
-    bot = build(settings, SystemClock(), policy)
+    bot = (
+        build(settings, SystemClock(), policy)
+        if settings.client_id is None
+        else _build_host(settings, build)
+    )
     try:
         try:
             bot.start()
@@ -63,19 +73,11 @@ def run_bot(settings: Settings, policy: Policy) -> int:
     return 0
 
 
-def _check_database_roles(settings: Settings) -> None:
-    """Raise StartupError for a database role with too many rights, with SQL that corrects them."""
-    if not settings.databases:
-        return
-    # only now: its drivers take memory and a moment
-    from bot.tools.database.sources import list_role_rights_errors
+def _build_host(settings: Settings, build: Callable[..., App]) -> WorkspaceHost:
+    """Return the process for many workspaces, of which `build` makes each one's app."""
+    from bot.workspaces.host import WorkspaceHost
 
-    problems = [
-        "\n    ".join([f"database {name}: {error}. Run as its owner:", *error.remedy])
-        for name, error in list_role_rights_errors(settings.databases, settings.database_path)
-    ]
-    if problems:
-        raise StartupError(problems, ())
+    return WorkspaceHost(settings, SystemClock(), build, os.environ, console.DOTENV)
 
 
 def add_run_arguments(_parser: argparse.ArgumentParser) -> None:

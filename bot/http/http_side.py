@@ -171,13 +171,14 @@ KIND = "text/plain; version=0.0.4; charset=utf-8"
 def build_metrics_page(tracer: Tracer) -> Page:
     """Return the page of metrics; without an exporter it names the extra to install."""
 
-    def answer() -> PageResponse:
-        text = tracer.render_metrics_page()
-        if text is None:
-            return PageResponse(HTTPStatus.NOT_IMPLEMENTED, f"{missing_extra_text(METRICS)}\n")
-        return PageResponse(HTTPStatus.OK, text, KIND)
+    return Page("/metrics", lambda: build_metrics_response(tracer.render_metrics_page()))
 
-    return Page("/metrics", answer)
+
+def build_metrics_response(text: str | None) -> PageResponse:
+    """Return the page with this text; None: the extra is named that makes it."""
+    if text is None:
+        return PageResponse(HTTPStatus.NOT_IMPLEMENTED, f"{missing_extra_text(METRICS)}\n")
+    return PageResponse(HTTPStatus.OK, text, KIND)
 
 
 GOOD_FOR = 2.0  # seconds for which the database is not asked again
@@ -254,13 +255,19 @@ class HttpServices:
     """A process's HTTP server, webhooks and health checks; it answers requests from `start` on."""
 
     def __init__(
-        self, core: Core, slack: SlackClient, address: ListeningAddress, programs: ProgramRequests
+        self,
+        core: Core,
+        slack: SlackClient,
+        address: ListeningAddress | None,
+        programs: ProgramRequests,
+        hosted_at: str = "",
     ) -> None:
         """`slack` is asked whether the bot's token is good; `programs` puts calls before people.
 
-        Raises CannotListenError where the address cannot be listened to.
+        `address`: None where `app` is served by a server that serves others as well, `hosted_at`
+        this address. Raises CannotListenError where the address cannot be listened to.
         """
-        self._core = core
+        self._core, self._hosted_at = core, hosted_at
         self._shut = False
         self._door: SlackEndpoint | None = None
         self._signing: SigningPages | None = None
@@ -275,12 +282,13 @@ class HttpServices:
         parts = (core.store, core.clock, core.directory)
         self._asking = ProgramRequestService(*parts, programs, expected.notify)
         self._teller = WebhookNotifier(core.store, core.clock, programs, expected)
-        self._server = WebServer.create_listening_server(address)
+        self._server = address and WebServer.create_listening_server(address)
+        self.app: ASGIApp | None = None  # what answers requests, from `start` on
 
     @property
     def url(self) -> str:
-        """Return the address where the server listens."""
-        return self._server.url
+        """Return the address where these services are reached on this machine."""
+        return self._server.url if self._server else self._hosted_at
 
     def add_slack_endpoint(self, bolt: BoltApp, own_ids: Collection[str]) -> None:
         """Pass Slack's signed requests to the listeners on `bolt`; to be called before `start`.
@@ -314,7 +322,9 @@ class HttpServices:
         api = build_api_app(core.store, callers, self._asking, self.is_stopping)
         hosts = self._build_mcp_endpoint()
         signing = self._signing.list_routes() if self._signing else []
-        self._server.start(build_web_app(self._list_pages(), self._door, api, hosts, signing))
+        self.app = build_web_app(self._list_pages(), self._door, api, hosts, signing)
+        if self._server is not None:
+            self._server.start(self.app)
         self._teller.start()
 
     def _build_mcp_endpoint(self) -> ASGIApp | None:
@@ -343,7 +353,8 @@ class HttpServices:
 
     def close(self) -> None:
         """Stop the server, the webhooks and the health checks."""
-        self._server.close()
+        if self._server is not None:
+            self._server.close()
         self._teller.stop()
         self.health.close()
 

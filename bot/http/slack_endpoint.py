@@ -12,14 +12,15 @@ import logging
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from enum import Enum, auto
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl
 
+import httpx2
 from anyio import CapacityLimiter, to_thread
-from slack_bolt import App, BoltRequest
+from slack_bolt import BoltRequest
 from slack_bolt.adapter.starlette.handler import to_starlette_response
 from slack_sdk.signature import Clock as UnixClock
 from slack_sdk.signature import SignatureVerifier
@@ -31,6 +32,7 @@ from bot.clock import Clock, get_machine_time
 from bot.http.api_gate import JSON, get_media_type
 from bot.signals import UnacknowledgedDeliveries
 from bot.slack.client import is_own_event
+from bot.slack.socket import DeliveryReceiver
 
 # Whether a request is Slack's, new, and seen for the first time.
 
@@ -120,6 +122,9 @@ TIMESTAMP, SIGNATURE = "x-slack-request-timestamp", "x-slack-signature"
 ONCE = (TIMESTAMP, SIGNATURE, "content-type", "content-length", "content-encoding")
 RETRY = "x-slack-retry-num"
 HANDED_ON = ("content-type", RETRY, "x-slack-retry-reason")
+FORWARDED = "x-countersign-forwarded"  # from another process: it is sent no further
+SENT_ON = (*HANDED_ON, TIMESTAMP, SIGNATURE, FORWARDED)
+FORWARDING = 2.0  # seconds for the other process to acknowledge
 LIMITED = "app_rate_limited"  # Slack's word that it held events back
 
 
@@ -131,12 +136,20 @@ class _RequestRefusedError(Exception):
         self.status = status
 
 
+class ServedElsewhereError(Exception):
+    """Raised for what another process serves, which is reached at `url`."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(f"it is served at {url}")
+        self.url = url
+
+
 class SlackEndpoint:
     """The endpoint for Slack's requests; one per process, on the server's loop."""
 
     def __init__(
         self,
-        bolt: App,
+        bolt: DeliveryReceiver,
         signatures: SignatureChecker,
         arrivals: UnacknowledgedDeliveries,
         own: Collection[str] = (),
@@ -197,7 +210,7 @@ class SlackEndpoint:
             raise _RequestRefusedError(HTTPStatus.CONFLICT)
         done = False
         try:
-            headers = {each: request.headers[each] for each in HANDED_ON if each in request.headers}
+            headers = {each: request.headers[each] for each in SENT_ON if each in request.headers}
             response = await to_thread.run_sync(
                 self._dispatch_to_bolt, body, headers, limiter=self._turns
             )
@@ -222,8 +235,31 @@ class SlackEndpoint:
                 return Response()
             # "socket_mode" is Bolt's word for a payload that is read and checked already: its own
             # way to read a form finds nothing where a slash command's words have "payload" in them
-            sent = BoltRequest(body=payload, headers=headers, mode="socket_mode")
-            return to_starlette_response(self._bolt.dispatch(sent))
+            kept = {each: headers[each] for each in HANDED_ON if each in headers}
+            sent = BoltRequest(body=payload, headers=kept, mode="socket_mode")
+            try:
+                return to_starlette_response(self._bolt.dispatch(sent))
+            except ServedElsewhereError as elsewhere:
+                return _forward_request(elsewhere.url, body, headers)
+
+
+def _forward_request(url: str, body: str, headers: Mapping[str, str]) -> Response:
+    """Have another process deal with a request of Slack's, and return what it answers.
+
+    It checks the signature itself. Refuses one that was forwarded already, or that is not answered.
+    """
+    if FORWARDED in headers:
+        raise _RequestRefusedError(HTTPStatus.SERVICE_UNAVAILABLE)
+    sent = {**headers, FORWARDED: "1"}
+    try:
+        found = httpx2.post(
+            f"{url}/slack/events", content=body.encode(), headers=sent, timeout=FORWARDING
+        )
+    except httpx2.HTTPError as error:
+        log.warning("the process at %s does not answer: %s", url, type(error).__name__)
+        raise _RequestRefusedError(HTTPStatus.SERVICE_UNAVAILABLE) from None
+    kind = found.headers.get("content-type")
+    return Response(found.content, found.status_code, {"content-type": kind} if kind else None)
 
 
 def _parse_payload(body: str, kind: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, TextIO
 
-from bot.monitoring.spans import get_current_run_and_call_ids
+from bot.monitoring.spans import get_current_run_and_call_ids, get_current_workspace
 from storage.masking import mask_secrets, mask_secrets_in_json
 
 _PLAIN = logging.Formatter()
@@ -48,6 +48,16 @@ class MaskingFilter(logging.Filter):
         return True
 
 
+class TextLineFormatter(logging.Formatter):
+    """A formatter that writes a record as a line for people, with its workspace."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """Return the line, without a traceback."""
+        if workspace := get_current_workspace():
+            record.message = f"[{workspace}] {record.message}"
+        return super().formatMessage(record)
+
+
 class JsonLineFormatter(logging.Formatter):
     """A formatter that writes a record as one line of JSON; needs the handler's `MaskingFilter`.
 
@@ -65,7 +75,8 @@ class JsonLineFormatter(logging.Formatter):
             "logger": record.name,
             "event": record.__dict__.get("event", ""),
         }
-        line |= {"run_id": run_id, "call_id": call_id} | record.__dict__.get("named", {})
+        line |= {"workspace": get_current_workspace(), "run_id": run_id, "call_id": call_id}
+        line |= record.__dict__.get("named", {})
         line |= mask_secrets_in_json(record.__dict__.get("fact") or {})  # of a row of the audit
         line = {name: value for name, value in line.items() if value not in ("", None)}
         line |= {"message": record.getMessage(), "thread": record.threadName}
@@ -93,7 +104,7 @@ def create_log_handler(form: LogFormat, stream: TextIO | None = None) -> logging
     """Return a handler that writes masked log lines to `stream`, by default standard error."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(
-        JsonLineFormatter() if form is LogFormat.JSON else logging.Formatter(_TEXT)
+        JsonLineFormatter() if form is LogFormat.JSON else TextLineFormatter(_TEXT)
     )
     handler.addFilter(MaskingFilter())
     return handler

@@ -285,6 +285,11 @@ class PrometheusMetrics(Exporter):
             WorkKind.LOOK_UP: self._count_look_up,
         }
 
+    @property
+    def registry(self) -> CollectorRegistry:
+        """Return the registry of all metrics, to which others may be added."""
+        return self._registry
+
     def attach_store(self, store: Store) -> None:
         """Include gauges that are read from this store from now on."""
         self._backlog = BacklogCollector(store, self._now)

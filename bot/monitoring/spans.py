@@ -84,6 +84,11 @@ class Span:
         self._tracer.report_span(self)
 
     @property
+    def workspace(self) -> str:
+        """The workspace whose work it is; "" if the process serves one alone."""
+        return self._tracer.workspace
+
+    @property
     def ended_at(self) -> datetime:
         """The time when the span ended."""
         return self.begun_at + timedelta(seconds=self.seconds)
@@ -130,9 +135,13 @@ class Tracer:
         self,
         exporters: Sequence[Exporter] = (),
         now: Callable[[], datetime] = lambda: datetime.now(UTC),  # noqa: TID251  # for tests of the log
+        workspace: str = "",
     ) -> None:
-        """Report to `exporters`; without any, spans only give log lines their run and call ids."""
-        self._exporters, self.now = tuple(exporters), now
+        """Report to `exporters`; without any, spans only give log lines their run and call ids.
+
+        `workspace`: the one whose work it is, for the log of a process that serves several.
+        """
+        self._exporters, self.now, self.workspace = tuple(exporters), now, workspace
 
     def start_span(
         self,
@@ -190,6 +199,12 @@ def get_current_run_and_call_ids() -> tuple[str, str]:
     """Return the run id and call id of this thread's current span; "" for each that is unknown."""
     span = _CURRENT.get()
     return (span.run_id, span.call_id) if span is not None else ("", "")
+
+
+def get_current_workspace() -> str:
+    """Return the workspace that this thread works for; "" if the process serves one alone."""
+    span = _CURRENT.get()
+    return span.workspace if span is not None else ""
 
 
 def _call_and_log_errors(exporter: Callable[..., None], *what: Any) -> None:

@@ -58,13 +58,20 @@ MISSING = (
 )
 
 
-def adapt_settings_and_clock(settings: Settings, clock: Clock) -> tuple[Settings, ForwardOnlyClock]:
+def adapt_settings_and_clock(
+    settings: Settings, clock: Clock, *, hosted: bool = False
+) -> tuple[Settings, ForwardOnlyClock]:
     """Return settings and clock adapted to several replicas, or to a single process.
 
-    Raises StartupError when the database is shared and Procrastinate is not installed.
+    `hosted`: one process at a time works on this database, even on a server, because each workspace
+    is at one of the processes. Raises StartupError when the database is shared and Procrastinate is
+    not installed.
     """
     if not settings.is_shared:
         return settings, ForwardOnlyClock(clock)
+    if hosted:
+        soon = {"lease": min(settings.lease, LEASE)}
+        return settings.model_copy(update=soon), ForwardOnlyClock(clock)
     if find_spec("procrastinate") is None:
         raise StartupError([MISSING], ())
     soon = {"lease": min(settings.lease, LEASE), "tick": min(settings.tick, TICK)}

@@ -20,7 +20,6 @@ from bot.policy.authority import Authority
 from bot.policy.gates import Allow, Ask, Deny, dump_gate, load_gate
 from bot.tools import Effect, Registry, Tool
 from storage import calls, endings, moves, outbox, runs, trail
-from storage import sub_agents as children
 from storage.digest import NonCanonicalValueError, compute_key_id, parse_json_object
 from storage.record import Call, Plan, Revision, Run, Transaction
 from storage.states import MODELLED, CallStatus, CallVerb
@@ -152,7 +151,7 @@ def post_refusal_reason(tx: Transaction, run: Run, prepared: PreparedCall, title
 
 def supersede_waiting_plans(tx: Transaction, tools: Registry, run: Run, at: datetime) -> None:
     """Supersede the plans that wait, and tell those who had approved their calls."""
-    agents = children.list_open_runs_of_request(tx, run.root_id)
+    agents = runs.list_open_runs_of_request(tx, run.root_id)
     for plan in (plan for each in agents for plan in calls.list_open_plans(tx, each.id)):
         waiting = [
             call

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from email.message import Message
 from http import HTTPStatus
@@ -63,12 +63,16 @@ class _NoRedirectHandler(HTTPRedirectHandler):
 class FileFetcher:
     """A downloader of one workspace's files; any thread."""
 
-    def __init__(self, token: str, api_url: str, stopping: threading.Event | None = None) -> None:
-        """`api_url`: where Slack's Web API is; files may be on the same host, as in a sandbox.
+    def __init__(
+        self, get_token: Callable[[], str], api_url: str, stopping: threading.Event | None = None
+    ) -> None:
+        """`get_token` returns the bot's token of now.
+
+        `api_url`: where Slack's Web API is; files may be on the same host, as in a sandbox.
 
         Once `stopping` is set nothing more is downloaded.
         """
-        self._token = token
+        self._get_token = get_token
         self._stopping = stopping or threading.Event()
         self._origin = urlsplit(api_url)[:2]
         self._opener: OpenerDirector | None = None
@@ -111,7 +115,7 @@ class FileFetcher:
     def _download_once(self, url: str, max_bytes: int, until: float) -> FetchedFile:
         if self._opener is None:  # it reads certificates and proxies
             self._opener = build_opener(_NoRedirectHandler)
-        request = Request(url, headers={"Authorization": f"Bearer {self._token}"})  # noqa: S310 - https, or the host that the operator named
+        request = Request(url, headers={"Authorization": f"Bearer {self._get_token()}"})  # noqa: S310 - https, or the host that the operator named
         patience = max(0.1, min(SILENCE, until - time.monotonic()))
         with self._opener.open(request, timeout=patience) as answer:
             if answer.status != HTTPStatus.OK:
@@ -166,7 +170,7 @@ class FileReader:
     def __init__(self, client: WebClient, stopping: threading.Event) -> None:
         """`client` only reads; once `stopping` is set nothing more is downloaded."""
         self._client = client
-        self._fetcher = FileFetcher(client.token or "", client.base_url, stopping)
+        self._fetcher = FileFetcher(lambda: client.token or "", client.base_url, stopping)
 
     def read_file(self, file: SlackFile, until: float) -> FileReadResult:
         """Return the file, or the reason why it was not read by `until`; raise nothing.

@@ -177,6 +177,9 @@ def _parse_utc_offset(found: Json) -> timedelta | None:
 def build_person_from_slack_user(found: Json) -> authority.Person:
     """Return a Slack user as a Person, with the attributes that approvals need."""
     profile = found.get("profile") or {}
+    enterprise = found.get("enterprise_user") or {}
+    # the organisation itself is one of them: the bot may be installed in all of it
+    teams = {*(enterprise.get("teams") or ()), enterprise.get("enterprise_id")} - {None, ""}
     return authority.Person(
         id=found["id"],
         team=found.get("team_id") or "",
@@ -184,7 +187,7 @@ def build_person_from_slack_user(found: Json) -> authority.Person:
         is_bot=bool(found.get("is_bot")) or found["id"] == "USLACKBOT",
         is_guest=any(map(found.get, ("is_restricted", "is_ultra_restricted", "is_stranger"))),
         deleted=bool(found.get("deleted")),
-        teams=frozenset((found.get("enterprise_user") or {}).get("teams") or ()),
+        teams=frozenset(teams),
         status=str(profile.get("status_emoji") or "").strip(":"),
         status_until=_parse_timestamp(profile.get("status_expiration")),
         utc_offset=_parse_utc_offset(found),

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Protocol
 
-from slack_bolt import App
+from slack_bolt import BoltRequest, BoltResponse
 from slack_bolt.adapter.socket_mode import SocketModeHandler
+from slack_sdk import WebClient
 from slack_sdk.socket_mode.response import SocketModeResponse
 
 from bot.config.settings import Settings
@@ -23,6 +24,18 @@ GREETED = 5.0  # seconds that Slack may take to say hello
 # seconds between tries while another connection is counted: one whose process has died may be for
 # a while, for Slack hears late of it
 LINGERING = (1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
+
+
+class DeliveryReceiver(Protocol):
+    """What Slack's deliveries are handed to: a Bolt app, or what finds one for each."""
+
+    @property
+    def client(self) -> WebClient: ...
+    @property
+    def logger(self) -> logging.Logger: ...
+    def dispatch(self, req: BoltRequest, /) -> BoltResponse: ...
+
+
 NOT_ALONE = (
     "another process is connected to Slack with this SLACK_APP_TOKEN, and Slack gives each "
     "delivery to one of the two only; stop it, or set COUNTERSIGN_OTHER_CONNECTIONS=on"
@@ -39,7 +52,7 @@ class SocketModeConnection(SocketModeHandler):
 
     def __init__(
         self,
-        app: App,
+        app: DeliveryReceiver,
         token: str,
         arrivals: UnacknowledgedDeliveries,
         own: Collection[str] = (),
@@ -57,7 +70,8 @@ class SocketModeConnection(SocketModeHandler):
         self._allowed = True  # that there are others
         self.other_connections = 0  # connections that other processes have with this token
         self.other_app_id = ""  # the id of the app that the token is of, where that is another one
-        self.app, self.app_token = app, token
+        self.app = app  # type: ignore[assignment]  # of which Bolt's handler uses no more
+        self.app_token = token
         self.client: ReconnectingSocketClient = ReconnectingSocketClient(  # type: ignore[assignment]  # all that Bolt's handler uses
             token,
             app.logger,
@@ -116,7 +130,7 @@ class SocketModeConnection(SocketModeHandler):
 
 
 def open_sole_slack_connection(
-    app: App,
+    app: DeliveryReceiver,
     settings: Settings,
     arrivals: UnacknowledgedDeliveries,
     ended: threading.Event,

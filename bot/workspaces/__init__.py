@@ -1,1 +1,1 @@
-"""Many workspaces in one installation of the bot: installed by OAuth, tokens encrypted."""
+"""One installation for many workspaces: installing by OAuth, their tokens, and an app for each."""

@@ -233,7 +233,7 @@ class InstallPages:
             said = "an installation by the Slack app %s was refused: those on record are of %s"
             log.error(said, found.app_id, ", ".join(sorted(others)))
             raise _RefusedError(WRONG_APP, HTTPStatus.CONFLICT)
-        found.bot_id = self._oauth.find_bot_id(answer.tokens.bot)
+        found.bot_id, found.url = self._oauth.find_bot_id_and_url(answer.tokens.bot)
         sealed = self._cipher.seal(found.workspace, answer.tokens)
         found.sealed_tokens, found.token_key = sealed.data, sealed.key_id
         found.installed_at, found.token_expires_at = now, answer.compute_expiry(now)
@@ -291,7 +291,9 @@ def _describe_error(error: OAuthError) -> _RefusedError:
     if error.code in _USED_UP:
         return _RefusedError(EXPIRED, HTTPStatus.GONE)
     if error.is_by_settings:
-        remedy = "correct SLACK_CLIENT_ID, SLACK_CLIENT_SECRET and the app's redirect URLs"
+        remedy = (
+            "correct COUNTERSIGN_CLIENT_ID, COUNTERSIGN_CLIENT_SECRET and the app's redirect URLs"
+        )
         log.error("nobody can install the bot: Slack answers %s; %s", error.code, remedy)
         return _RefusedError(NOT_SET_UP, HTTPStatus.BAD_GATEWAY)
     log.error("the bot could not be installed: Slack answers %s", error.code)

@@ -87,10 +87,19 @@ class OAuthClient:
         refresh_token = token.get_secret_value()
         return self._request_tokens(grant_type="refresh_token", refresh_token=refresh_token)
 
-    def find_bot_id(self, token: SecretStr) -> str:
-        """Return the id that the bot has as a bot (B…); raises OAuthError."""
-        answer = _ask(partial(self._client.auth_test, token=token.get_secret_value()))
-        return str(answer.get("bot_id") or "")
+    def find_bot_id_and_url(self, token: SecretStr) -> tuple[str, str]:
+        """Return the id that the bot has as a bot (B…), and its workspace's address.
+
+        Raises OAuthError.
+        """
+        found = _ask(partial(self._client.auth_test, token=token.get_secret_value()))
+        return str(found.get("bot_id") or ""), str(found.get("url") or "")
+
+    def uninstall(self, token: SecretStr) -> None:
+        """Uninstall the bot where this token is of; raises OAuthError."""
+        secret, bot = self._secret.get_secret_value(), token.get_secret_value()
+        ask = partial(self._client.apps_uninstall, client_id=self._id, client_secret=secret)
+        _ask(partial(ask, token=bot))
 
     def list_granted_teams(self, token: SecretStr) -> list[str]:
         """Return the workspaces that an organisation's token may be used in; raises OAuthError."""

@@ -83,7 +83,7 @@ class TokenRotation:
         elif isinstance(error, OAuthError):
             remedy = "Somebody there has to install Countersign again, from /slack/install"
             if error.is_by_settings:
-                remedy = "Correct SLACK_CLIENT_ID and SLACK_CLIENT_SECRET"
+                remedy = "Correct COUNTERSIGN_CLIENT_ID and COUNTERSIGN_CLIENT_SECRET"
             said = "workspace %s: Slack does not renew its token (%s), which expires at %s. %s"
             log.error(said, workspace, error.code, claimed.token_expires_at, remedy)
         else:

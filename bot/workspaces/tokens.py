@@ -21,6 +21,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from pydantic import SecretStr
 
+from bot.config.settings import Settings
+from bot.config.startup import StartupError
 from storage.digest import (
     SHORTEST,
     KeyFileError,
@@ -31,6 +33,7 @@ from storage.digest import (
 )
 from storage.installations import Installation, InstallationRecord
 
+RECORD = "installations.db"  # in the folder of the workspaces
 log = logging.getLogger("countersign.workspaces")
 SETTING = "COUNTERSIGN_TOKEN_KEYS"
 _ID = re.compile(r"[A-Za-z0-9._-]{1,32}", re.ASCII)
@@ -153,3 +156,19 @@ def _derive_key(secret: str) -> bytes:
 
 def _bind(workspace: str, key_id: str) -> bytes:
     return json.dumps([_PURPOSE.decode(), workspace, key_id]).encode()
+
+
+def open_installation_record(settings: Settings) -> InstallationRecord:
+    """Return the record of installations that the settings name, open; raises SchemaError."""
+    url = (
+        settings.database_url if settings.is_shared else f"sqlite:///{settings.workspaces / RECORD}"
+    )
+    return InstallationRecord(url).open()
+
+
+def open_token_cipher(settings: Settings, record: InstallationRecord) -> TokenCipher:
+    """Return what encrypts and decrypts the workspaces' tokens; raises StartupError."""
+    try:
+        return load_token_cipher(settings.token_keys, record.path)
+    except TokenKeyError as error:
+        raise StartupError([str(error)], ()) from None

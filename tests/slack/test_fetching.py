@@ -41,7 +41,7 @@ class Host:
     ) -> file_reader.FetchedFile:
         """Fetch a file of this host, which answers each try so."""
         self.answers = [*answers]
-        fetcher = FileFetcher("xoxb-secret", f"{self.url}/api/")
+        fetcher = FileFetcher(lambda: "xoxb-secret", f"{self.url}/api/")
         return fetcher.fetch(f"{self.url}/files-pri/a", most, time.monotonic() + seconds)
 
     def close(self) -> None:
@@ -110,7 +110,7 @@ def test_a_file_comes_whole_and_a_page_is_known(host: Host) -> None:
 )
 def test_the_token_goes_nowhere_else(host: Host, url: str) -> None:
     """Only Slack's hosts for files, over TLS, and the host of the Web API are asked."""
-    fetcher = FileFetcher("xoxb-secret", f"{host.url}/api/")
+    fetcher = FileFetcher(lambda: "xoxb-secret", f"{host.url}/api/")
     with pytest.raises(NotFetchedError) as failed:
         fetcher.fetch(url, 10, time.monotonic() + 5)
     assert failed.value.reason == file_items.ELSEWHERE
@@ -185,7 +185,7 @@ def test_time_is_bounded(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
 
     other = Host()  # at the first one, what was given up may arrive only now
     other.answers = [stops]
-    fetcher = FileFetcher("xoxb-secret", other.url, stopping)
+    fetcher = FileFetcher(lambda: "xoxb-secret", other.url, stopping)
     with pytest.raises(NotFetchedError):
         fetcher.fetch(f"{other.url}/a", 10**9, time.monotonic() + 60)
     ended.set()

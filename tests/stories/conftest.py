@@ -5,7 +5,9 @@ Each story gets it at rest, with no faults and no script left over.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,52 +15,95 @@ import pytest
 
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import Harness
+from tests.stories.hosted import HostedHarness, TwoWorkspaces
+
+PLACES = ("first", "second") if os.environ.get("STORIES_HOSTED") else ("only",)
+BY_PEOPLE = ("delivery", "run", "vote", "revision", "answer", "signature")
+World = tuple[Harness, FakeTools]
+
+
+@contextmanager
+def told_in(
+    folder: Path, tools: list[Any], policy: str | None = None, **settings: str
+) -> Iterator[list[Harness]]:
+    """The harness for a folder; with STORIES_HOSTED one for each workspace of a process."""
+    if len(PLACES) == 1:
+        harness = Harness(folder, tools, policy, **settings)
+        yield [harness]
+        harness.close()
+        return
+    two = TwoWorkspaces(folder, tools)
+    hosted: list[Harness] = [HostedHarness(two, each, policy, **settings) for each in two.teams]
+    yield hosted
+    for each in hosted:
+        each.close()
+    two.close()
 
 
 @pytest.fixture(scope="session")
-def shared_harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, FakeTools]]:
-    """The harness that stories share."""
+def shared_worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[World]]:
+    """The harness that stories share, one for each place."""
     fakes = FakeTools()
-    harness = Harness(tmp_path_factory.mktemp("stories"), fakes.tools)
-    yield harness, fakes
-    harness.close()
+    with told_in(tmp_path_factory.mktemp("stories"), fakes.tools) as made:
+        yield [(each, fakes) for each in made]
+
+
+@pytest.fixture(scope="session")
+def shared_harness(shared_worlds: list[World]) -> World:
+    """The harness that stories share, in the first place."""
+    return shared_worlds[0]
 
 
 @pytest.fixture(scope="module")
-def world(
+def worlds(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Harness, FakeTools]]:
+) -> Iterator[list[World]]:
     """The harness of this module and its tools: under the module's `POLICY` or with its `TOOLS`
-    and `SETTINGS`, else the shared.
+    and `SETTINGS`, else the shared. One for each place.
     """
     policy = getattr(request.module, "POLICY", "")
     tools = getattr(request.module, "TOOLS", [])
     if not policy and not tools:
-        yield request.getfixturevalue("shared_harness")
+        yield request.getfixturevalue("shared_worlds")
         return
     fakes = FakeTools()
     folder = tmp_path_factory.mktemp("stories")
     settings = getattr(request.module, "SETTINGS", {})
-    harness = Harness(folder, [*fakes.tools, *tools], policy, **settings)
-    yield harness, fakes
-    harness.close()
+    with told_in(folder, [*fakes.tools, *tools], policy, **settings) as made:
+        yield [(each, fakes) for each in made]
+
+
+@pytest.fixture(scope="module", params=PLACES)
+def world(request: pytest.FixtureRequest, worlds: list[World]) -> World:
+    """The harness with its tools of the place where a story is told."""
+    return worlds[PLACES.index(request.param)]
 
 
 @pytest.fixture
-def harness(world: tuple[Harness, FakeTools]) -> Iterator[Harness]:
-    """The module's harness, at rest."""
+def harness(world: World) -> Iterator[Harness]:
+    """The module's harness, at rest; what another workspace has stays as it was."""
     harness, fakes = world
     fakes.ran.clear()
     fakes.entered.clear()
     fakes.go_on.clear()
     fakes.shelf = 3
+    others = harness.others if isinstance(harness, HostedHarness) else []
+    before, shift = [each.dump() for each in others], harness.clock.shift
     yield harness
     fakes.go_on.set()
     harness.reset()
+    # both go by one clock: where the story moved it, the other's own deadlines fell as well
+    tables = BY_PEOPLE if harness.clock.shift != shift else None
+    for each, was in zip(others, before, strict=True):
+        each.settle()
+        now = each.dump()
+        assert {name: now[name] for name in tables or was} == {
+            name: was[name] for name in tables or was
+        }
 
 
 @pytest.fixture
-def fakes(world: tuple[Harness, FakeTools]) -> FakeTools:
+def fakes(world: World) -> FakeTools:
     """The tools of the module's harness, and what they did."""
     return world[1]
 

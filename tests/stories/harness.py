@@ -83,12 +83,7 @@ class Harness:
         self.port = 0  # where the bot is asked, once it was started
         self.tools = list(tools)
         self.policy = policy or POLICY.read_text("utf-8")
-        self.clock = ShiftedClock(begin)
-        self.machine = Machine(self.clock)
-        self.slack = build_local_slack(clock=self.clock, shares_clock=True)
-        self.slack.start()
-        for person in self.slack.world.people.values():
-            person.tz = ""  # else reminders would wait where a story runs at night
+        self._open_slack(begin)
         self.planner = StrictPlanner()
         self.planner.start()
         self.shop = Shop(folder / "shop.db")
@@ -98,6 +93,14 @@ class Harness:
         self.since = 0  # how many deliveries there were before this story
         self.began: datetime | None = None  # when this story did, after others
         self.start()
+
+    def _open_slack(self, begin: datetime | None) -> None:
+        self.clock = ShiftedClock(begin)
+        self.machine = Machine(self.clock)
+        self.slack = build_local_slack(clock=self.clock, shares_clock=True)
+        self.slack.start()
+        for person in self.slack.world.people.values():
+            person.tz = ""  # else reminders would wait where a story runs at night
 
     def settings(self) -> Settings:
         policy = self.folder / "policy.toml"

@@ -22,7 +22,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from webauthn.helpers import base64url_to_bytes
 
-from bot import app
+from bot import inbound_connections
 from bot.cards import passkey_views
 from bot.cards.action_names import Action
 from bot.config.connection_settings import ListeningAddress, Transport
@@ -314,7 +314,7 @@ def test_run_listens_where_people_have_to_sign(
 ) -> None:
     """Without COUNTERSIGN_HTTP it takes the usual address, only if the policy asks for it."""
     usual = ListeningAddress("127.0.0.1", free_port())
-    monkeypatch.setattr(app, "USUAL", usual)
+    monkeypatch.setattr(inbound_connections, "USUAL", usual)
     policy = steps.SIGNED if asks else POLICY.read_text("utf-8")
     world = steps.build_signing_harness(tmp_path, policy, COUNTERSIGN_HTTP="")
     try:

@@ -202,7 +202,10 @@ def test_a_wrong_secret(make_site: Callable[..., Site], caplog: pytest.LogCaptur
         page = ana.open(ana.allow(ana.leave()))
     assert (page.status_code, title(page)) == (502, pages.NOT_SET_UP)
     [line] = [each for each in caplog.records if each.levelno == logging.ERROR]
-    assert "bad_client_secret; correct SLACK_CLIENT_ID, SLACK_CLIENT_SECRET" in line.getMessage()
+    assert (
+        "bad_client_secret; correct COUNTERSIGN_CLIENT_ID, COUNTERSIGN_CLIENT_SECRET"
+        in line.getMessage()
+    )
     assert "of another app" not in caplog.text
 
 

@@ -51,7 +51,7 @@ def test_each_workspace_has_its_own(site: Site, ana: Browser) -> None:
     assert len(set(tokens.values())) == 2
     assert (rows[SECOND].enterprise, rows[THIRD].enterprise) == (ORG, "")
     for workspace, token in tokens.items():
-        assert site.oauth.find_bot_id(token) == rows[workspace].bot_id
+        assert site.oauth.find_bot_id_and_url(token)[0] == rows[workspace].bot_id
     site.clock.advance(60)
     begun = len(site.slack.deliveries)
     site.slack.workspace(SECOND).uninstall()

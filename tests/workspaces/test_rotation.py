@@ -60,7 +60,7 @@ def test_two_hours_ahead(site: Site) -> None:
     row, tokens = row_of(site), site.tokens()
     assert tokens.bot.get_secret_value() == site.slack.world.app.bot_token
     assert tokens.bot != first.bot
-    assert site.oauth.find_bot_id(tokens.bot) == row.bot_id
+    assert site.oauth.find_bot_id_and_url(tokens.bot)[0] == row.bot_id
     assert row.token_expires_at is not None
     assert next_at == row.token_expires_at - AHEAD > due_at
     assert (site.told, renewals(site)) == ([row], 1)
@@ -164,7 +164,7 @@ def test_installed_while_slack_renews(site: Site) -> None:
         renewing.result()
     assert site.told == [installed]
     assert row_of(site) == installed
-    assert site.oauth.find_bot_id(site.tokens().bot) == installed.bot_id
+    assert site.oauth.find_bot_id_and_url(site.tokens().bot)[0] == installed.bot_id
 
 
 def test_settings_that_slack_refuses(make_site: MakeSite, caplog: pytest.LogCaptureFixture) -> None:
@@ -175,7 +175,7 @@ def test_settings_that_slack_refuses(make_site: MakeSite, caplog: pytest.LogCapt
     site.slack.world.app.client_secret = "changed at Slack"
     site.rotation.renew_due_tokens()
     assert "(bad_client_secret)" in caplog.text
-    assert "Correct SLACK_CLIENT_ID and SLACK_CLIENT_SECRET" in caplog.text
+    assert "Correct COUNTERSIGN_CLIENT_ID and COUNTERSIGN_CLIENT_SECRET" in caplog.text
 
 
 def test_keys_that_do_not_decrypt_it(site: Site, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,161 @@
+"""`countersign workspaces`: what one installation serves, where it was installed by OAuth.
+
+Everything here is done in the record of installations, beside the bot or without it; the bot acts
+on it within seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator
+from datetime import datetime
+
+from bot.cards.slack_text import format_in_utc
+from bot.checks.check import print_checks
+from bot.cli.doctor.doctor import run_all_checks
+from bot.clock import SystemClock
+from bot.config.settings import Settings
+from bot.workspaces.oauth_client import OAuthClient, OAuthError
+from bot.workspaces.tokens import TokenCipher, open_installation_record, open_token_cipher
+from countersign.cli import console
+from storage.installations import Installation, InstallationRecord
+from storage.states import InstallationState
+
+LIST, SHOW, PAUSE, RESUME, REMOVE, DOCTOR, KEYS = (
+    "list",
+    "show",
+    "pause",
+    "resume",
+    "remove",
+    "doctor",
+    "keys",
+)
+NONE_YET = "The bot is installed nowhere yet. People install it at {0}/slack/install."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the action, and the workspace that it is about."""
+    parser.add_argument(
+        "what",
+        choices=[LIST, SHOW, PAUSE, RESUME, REMOVE, DOCTOR, KEYS],
+        help="keys: encrypt all tokens with the first of COUNTERSIGN_TOKEN_KEYS",
+    )
+    parser.add_argument("workspace", nargs="?", default="", help="its id, T… or E…")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do what was asked; returns the exit code."""
+    what, workspace = arguments.what, arguments.workspace
+    if bool(workspace) == (what in (LIST, KEYS)) and what != DOCTOR:
+        raise console.UsageError("list and keys take no workspace; the others the id of one")
+    settings = Settings.load(os.environ, console.DOTENV, transport=None)
+    if settings.client_id is None:
+        raise console.UsageError("COUNTERSIGN_CLIENT_ID is not set: there is one workspace alone")
+    record = open_installation_record(settings)
+    try:
+        return _Workspaces(settings, record).run(what, workspace)
+    finally:
+        record.close()
+
+
+class _Workspaces:
+    """The record of installations, with what each action does."""
+
+    def __init__(self, settings: Settings, record: InstallationRecord) -> None:
+        self._settings, self._record = settings, record
+        self._now = SystemClock().now()
+
+    def run(self, what: str, workspace: str) -> int:
+        """Do one action; returns the exit code."""
+        match what:
+            case "list":
+                console.print_lines(self._format_list())
+                return 0
+            case "keys":
+                done = self._open_cipher().reseal_all(self._record)
+                console.print_line(f"{done} tokens were encrypted anew.")
+                return 0
+            case "doctor" if not workspace:
+                return max((self._check(each) for each in self._list_active()), default=0)
+        row = self._record.get(workspace)
+        if row is None:
+            return console.print_error(f"The bot is not installed in {workspace}.")
+        match what:
+            case "show":
+                console.print_lines(self._format_details(row))
+                return 0
+            case "pause":
+                return self._set_state(row, InstallationState.PAUSED)
+            case "resume":
+                return self._set_state(row, InstallationState.ACTIVE)
+            case "remove":
+                return self._remove(row)
+        return self._check(row)
+
+    def _open_cipher(self) -> TokenCipher:
+        return open_token_cipher(self._settings, self._record)
+
+    def _list_active(self) -> list[Installation]:
+        return [each for each in self._record.list() if each.state is InstallationState.ACTIVE]
+
+    def _format_list(self) -> Iterator[str]:
+        rows = self._record.list()
+        for each in rows:
+            name = console.escape_control_characters(each.name)
+            yield f"{each.workspace:<12} {each.state:<8} {name}"
+        if not rows:
+            yield NONE_YET.format(str(self._settings.url).rstrip("/"))
+
+    def _format_details(self, row: Installation) -> Iterator[str]:
+        kind = "organisation" if row.is_org_wide else "workspace"
+        yield f"{row.workspace}  {console.escape_control_characters(row.name)}, a whole {kind}"
+        yield f"    {row.state}, installed by {row.installed_by} {format_in_utc(row.installed_at)}"
+        yield f"    may use {row.scopes.replace(',', ', ')}"
+        for sentence, at in self._list_moments(row):
+            if at is not None:
+                yield f"    {sentence} {format_in_utc(at)}"
+        if row.is_org_wide:
+            granted = self._record.list_granted_workspaces(row.workspace)
+            yield f"    serves {', '.join(granted) or 'none of its workspaces yet'}"
+        yield f"    its policy, settings and record: {self._settings.workspaces / row.workspace}"
+
+    def _list_moments(self, row: Installation) -> list[tuple[str, datetime | None]]:
+        return [
+            ("its token expires", row.token_expires_at),
+            ("it was removed", row.removed_at),
+            ("nothing is to be done before", row.due_at),
+        ]
+
+    def _set_state(self, row: Installation, state: InstallationState) -> int:
+        if row.state is InstallationState.REMOVED:
+            return console.print_error(f"The bot was uninstalled in {row.workspace}.")
+        done = self._record.set_state(row.workspace, state, self._now)
+        is_paused = state is InstallationState.PAUSED
+        word = "paused: nothing is done there, and nothing is lost" if is_paused else "active"
+        console.print_line(f"{row.workspace} is {word}." if done else f"It is {state} already.")
+        return 0
+
+    def _remove(self, row: Installation) -> int:
+        """Uninstall the bot in a workspace, at Slack as well."""
+        if row.state is InstallationState.REMOVED:
+            return console.print_error(f"The bot was uninstalled in {row.workspace} already.")
+        secret = self._settings.client_secret
+        slack = OAuthClient(str(self._settings.client_id), secret, self._settings.slack_api_url)
+        try:
+            slack.uninstall(self._open_cipher().open(row).bot)
+        except OAuthError as error:
+            return console.print_error(f"Nothing was done: {error}.")
+        self._record.set_state(row.workspace, InstallationState.REMOVED, self._now)
+        days = self._settings.keep_removed_days
+        console.print_line(f"{row.workspace} is removed. What is kept of it goes in {days} days.")
+        return 0
+
+    def _check(self, row: Installation) -> int:
+        """Run all checks of `countersign doctor` for a workspace; returns the exit code."""
+        console.print_line(f"{row.workspace}  {console.escape_control_characters(row.name)}")
+        token = self._open_cipher().open(row).bot.get_secret_value()
+        environ = {**os.environ, "COUNTERSIGN_WORKSPACE": row.workspace, "SLACK_BOT_TOKEN": token}
+        return print_checks(
+            run_all_checks(environ, console.DOTENV, SystemClock()), console.print_line
+        )

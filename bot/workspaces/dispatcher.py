@@ -1,0 +1,119 @@
+"""Hands Slack's payloads to the app of the workspace that each is for.
+
+It stands where Socket Mode and the HTTP endpoint have a Bolt app; each workspace has its own.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from http import HTTPStatus
+from typing import Any
+
+from slack_bolt import BoltRequest, BoltResponse
+from slack_sdk import WebClient
+
+from bot.http.slack_endpoint import ServedElsewhereError
+from bot.slack.client import is_own_event
+from bot.workspaces import payloads, removals
+from bot.workspaces.hosted import NotServedError, RunningApp
+from storage import runs
+from storage.installations import InstallationRecord
+from storage.states import InstallationState
+
+log = logging.getLogger("countersign.workspaces")
+PAUSED = "Countersign is paused in this workspace by those who run it. Nothing was done."
+AWAY = "Countersign cannot work in this workspace at the moment. Nothing was done; try again later."
+UseApp = Callable[[str], AbstractContextManager[RunningApp]]
+
+
+class WorkspaceDispatcher:
+    """Finds the installation of each payload, and has its app deal with it. Any thread."""
+
+    def __init__(
+        self,
+        record: InstallationRecord,
+        use_app: UseApp,
+        handle_lifecycle_event: Callable[[dict[str, Any]], None],
+        client: WebClient,
+    ) -> None:
+        """`use_app` starts a workspace's app where it is not running; `client` has no token.
+
+        `handle_lifecycle_event` gets the events of an installation's end and of its workspaces.
+        """
+        self._record, self._use_app = record, use_app
+        self._handle_lifecycle_event = handle_lifecycle_event
+        self._lookups = payloads.InstallationLookups(
+            record.find_workspace_of, record.list_workspaces_of_bot, self._has_thread
+        )
+        # what Bolt's handler of Socket Mode takes from a Bolt app
+        self.client, self.logger = client, logging.getLogger("slack_bolt")
+
+    def dispatch(self, request: BoltRequest) -> BoltResponse:
+        """Return the response to one payload; a status of 500 or more has Slack send it again."""
+        payload = request.body
+        found = payloads.find_installation(payload, self._lookups)
+        installation = found and self._record.get(found)
+        if not installation:
+            log.warning("refused a payload of a workspace where the bot is not installed")
+            return BoltResponse(status=HTTPStatus.OK)
+        is_about_itself = _is_lifecycle_event(payload)
+        if is_about_itself:
+            self._handle_lifecycle_event(payload)
+            if payload["event"]["type"].startswith("team_access"):
+                return BoltResponse(status=HTTPStatus.OK)
+        if installation.state is not InstallationState.ACTIVE or is_about_itself:
+            return _build_notice(payload, PAUSED)
+        if is_own_event(payload, {installation.bot_user, installation.bot_id} - {""}):
+            return BoltResponse(status=HTTPStatus.OK)
+        if installation.is_org_wide:
+            payloads.adopt_for_organisation(payload, installation.workspace)
+        return self._dispatch_to_app(installation.workspace, request)
+
+    def _dispatch_to_app(self, workspace: str, request: BoltRequest) -> BoltResponse:
+        # anew: of what it reads at once, such as the team, it may have been given another
+        sent = BoltRequest(body=request.body, headers=request.headers, mode="socket_mode")
+        try:
+            with (
+                self._use_app(workspace) as app,
+                app.core.signals.arrivals.track_unacknowledged_delivery(),
+            ):
+                return app.bolt.dispatch(sent)
+        except NotServedError as error:
+            log.error("refused a delivery of the workspace %s: %s", workspace, error)
+            if "command" in request.body:
+                return _build_notice(request.body, AWAY)
+            return BoltResponse(status=HTTPStatus.SERVICE_UNAVAILABLE)
+
+    def _has_thread(self, workspace: str, channel: str, thread_ts: str) -> bool:
+        """Return whether a request of this workspace is in a thread of Slack's."""
+        installation = self._record.get(workspace)
+        if installation is None or installation.state is not InstallationState.ACTIVE:
+            return False
+        try:
+            with self._use_app(workspace) as app, app.core.store.read() as tx:
+                team = app.core.identity.team
+                return runs.find_newest_run_in_thread(tx, team, channel, thread_ts) is not None
+        except ServedElsewhereError:
+            raise  # whoever has that workspace can tell whose thread it is
+        except NotServedError:
+            return False
+
+
+def _is_lifecycle_event(payload: dict[str, Any]) -> bool:
+    event = payload.get("event") or {}
+    return payload.get("type") == "event_callback" and event.get("type") in removals.EVENTS
+
+
+def _build_notice(payload: dict[str, Any], text: str) -> BoltResponse:
+    """Return an answer that tells a command's person; an empty one to anything else."""
+    if "command" not in payload:
+        return BoltResponse(status=HTTPStatus.OK)
+    said = {"response_type": "ephemeral", "text": text}
+    return BoltResponse(
+        status=HTTPStatus.OK,
+        body=json.dumps(said),
+        headers={"content-type": "application/json"},
+    )

@@ -1,0 +1,388 @@
+"""Serves many workspaces in one process, with one connection to Slack and one HTTP server.
+
+Each workspace has an app of its own, on a record of its own, so that nothing of one can be read in
+another: `bot.workspaces.hosted`.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from slack_sdk import WebClient
+from sqlalchemy.exc import DBAPIError
+
+from bot.clock import Clock
+from bot.config.connection_settings import USUAL, Transport, parse_page_address
+from bot.config.settings import Settings
+from bot.config.startup import StartupError, read_policy
+from bot.config.workspace_settings import get_schema_name
+from bot.http.server import CannotListenError
+from bot.http.slack_endpoint import ServedElsewhereError
+from bot.identity import HostedApp, Identity
+from bot.monitoring.exporters import METRICS, is_extra_installed
+from bot.monitoring.logs import mask_root_log_handlers
+from bot.signals import UnacknowledgedDeliveries
+from bot.slack.socket import SocketModeConnection, open_sole_slack_connection
+from bot.tools import Tool
+from bot.workspaces import removals
+from bot.workspaces.dispatcher import WorkspaceDispatcher
+from bot.workspaces.hosted import QUIET, HostedWorkspace, NotServedError, RunningApp
+from bot.workspaces.install_pages import InstallPages
+from bot.workspaces.oauth_client import OAuthClient
+from bot.workspaces.rotation import TokenRotation
+from bot.workspaces.tokens import open_installation_record, open_token_cipher
+from bot.workspaces.web import FrontServer
+from storage.backend import drop_schema
+from storage.installations import Installation, InstallationRecord
+from storage.record import new_id
+from storage.states import InstallationState
+from storage.store import error_text
+from storage.workspace_owners import WorkspaceOwners
+
+if TYPE_CHECKING:
+    from bot.workspaces.metrics import WorkspacesMetrics
+
+log = logging.getLogger("countersign.workspaces")
+UNREACHABLE = (
+    "COUNTERSIGN_HTTP: name an address at which the other processes reach this one: 10.0.0.7:8080"
+)
+BEAT = 1.0  # seconds between two signs of life, where several processes share the workspaces
+EVERY = 15.0  # seconds between two looks at who may sleep, whose token expires, and who is gone
+SOON = timedelta(seconds=1)
+
+
+def create_metrics(now: Callable[[], datetime]) -> WorkspacesMetrics | None:
+    """Return the metrics of a process for many workspaces; None if the extra is not installed."""
+    if not is_extra_installed(METRICS):
+        return None
+    from bot.workspaces.metrics import WorkspacesMetrics
+
+    return WorkspacesMetrics(now)
+
+
+def create_owners(
+    settings: Settings, record: InstallationRecord, process: str, url: str
+) -> WorkspaceOwners | None:
+    """Return what says which process has which workspace; None if there is only this process.
+
+    Raises StartupError if the others could not reach this one at its address.
+    """
+    if not settings.is_shared or settings.transport is Transport.SOCKET:
+        return None  # of Slack's connections there is one alone
+    if urlsplit(url).hostname in ("0.0.0.0", "::"):  # noqa: S104  # it is refused
+        raise StartupError([UNREACHABLE], ())
+    return WorkspaceOwners(record, process, url)
+
+
+class WorkspaceHost:
+    """The process that serves many workspaces. Call `start` once, then `stop` once."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        build: Callable[..., RunningApp],
+        environ: Mapping[str, str],
+        dotenv_path: Path | str | None = None,
+        tools: Iterable[Tool[Any]] = (),
+        *,
+        quiet: float = QUIET,
+    ) -> None:
+        """`build` makes a workspace's app (`bot.app.build`).
+
+        `environ` and the .env file: what each workspace's settings are read from.
+
+        `quiet`: seconds after which the app of a workspace with nothing to do is stopped. Raises
+        StartupError, SchemaError and what the database raises.
+        """
+        mask_root_log_handlers()
+        self.settings, self._clock, self._tools = settings, clock, tuple(tools)
+        self._build = build
+        self._environ, self._dotenv_path, self._quiet = dict(environ), dotenv_path, quiet
+        self.record = open_installation_record(settings)
+        self._cipher = open_token_cipher(settings, self.record)
+        self._lock = threading.Lock()
+        self._hosted: dict[str, HostedWorkspace] = {}
+        self._stopping, self._ended, self._look = (threading.Event() for _ in range(3))
+        self._client = WebClient(base_url=settings.slack_api_url, retry_handlers=[], timeout=15)
+        self.dispatcher = WorkspaceDispatcher(
+            self.record, self.use_app, self._handle_lifecycle_event, self._client
+        )
+        secret = settings.client_secret
+        self.oauth = OAuthClient(str(settings.client_id), secret, settings.slack_api_url)
+        self._rotation = TokenRotation(
+            self.record, self._cipher, self.oauth, clock, self._replace_token
+        )
+        self._arrivals = UnacknowledgedDeliveries()
+        self._metrics = create_metrics(clock.now)
+        self._pages = self._build_install_pages()
+        self.front = self._open_front()
+        self._process = new_id()
+        self._owners = create_owners(settings, self.record, self._process, self.front.url)
+        self._socket: SocketModeConnection | None = None
+        self._thread = threading.Thread(target=self._run, name="workspaces", daemon=True)
+
+    def _open_front(self) -> FrontServer:
+        try:
+            return FrontServer(self.settings, self.settings.http or USUAL, self)
+        except CannotListenError as error:
+            remedy = "name another address, or stop who has it"
+            raise StartupError([f"COUNTERSIGN_HTTP: {error}; {remedy}"], ()) from None
+
+    def start(self) -> None:
+        """Begin to serve: raises StartupError if Slack or the address cannot be used as told."""
+        self._follow_due_times()
+        self.front.start(self.dispatcher, self._clock, self._arrivals, self._pages.list_routes())
+        if self.settings.transport is Transport.SOCKET:
+            self._socket = open_sole_slack_connection(
+                self.dispatcher,
+                self.settings,
+                self._arrivals,
+                self._stopping,
+            )
+        self._thread.start()
+        if self._owners is not None:
+            self._heart = threading.Thread(target=self._hold_workspaces, name="heart", daemon=True)
+            self._heart.start()
+        log.info("Countersign is at work for %d workspaces", len(self._hosted))
+
+    def start_inspection(self) -> None:
+        """Do nothing: `countersign workspaces doctor` looks at one workspace's setup."""
+
+    def wait(self) -> None:
+        """Block until `stop` or an interrupt."""
+        self._stopping.wait()
+
+    def stop(self) -> None:
+        """Refuse new input, let running work finish its current step, and close everything."""
+        self._stopping.set()
+        self._look.set()
+        self.front.refuse_requests()
+        if self._socket is not None:
+            self._socket.close()
+        if self._thread.is_alive():
+            self._thread.join()
+        with self._lock:
+            hosted = list(self._hosted.values())
+        enders = [
+            threading.Thread(target=self.stop_workspace, args=[each.workspace])
+            for each in hosted
+            if each.is_awake
+        ]
+        for each in enders:
+            each.start()
+        for each in enders:
+            each.join()
+        self._ended.set()
+        self.front.close()
+        self.record.close()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Return whether this process is about to end."""
+        return self._stopping.is_set()
+
+    @contextmanager
+    def use_app(self, workspace: str) -> Iterator[RunningApp]:
+        """Yield a workspace's app, started where it was not; raises NotServedError."""
+        if self._stopping.is_set():
+            raise NotServedError("this process is stopping")
+        with self._get_hosted(self._get_installation(workspace).workspace).use_app() as app:
+            yield app
+
+    def _build_install_pages(self) -> InstallPages:
+        """Return the pages to install the bot from; raises StartupError for a useless address."""
+        try:
+            address = parse_page_address(str(self.settings.url))
+        except ValueError as error:
+            raise StartupError([f"COUNTERSIGN_URL: {error}"], ()) from None
+        parts = (self.record, self._cipher, self.oauth, self._clock)
+        return InstallPages(*parts, address, self.handle_installation)
+
+    def describe_problem(self) -> str:
+        """Return what keeps this process from serving; "" if nothing does."""
+        try:
+            self.record.list()
+        except Exception as error:  # noqa: BLE001  # whatever it is
+            return f"the record of installations cannot be read: {error_text(error)}"
+        return "" if self._thread.is_alive() else "nobody looks at the workspaces"
+
+    def render_metrics_page(self) -> str | None:
+        """Return the page of metrics; None if what makes it is not installed."""
+        return self._metrics.all.render_metrics_page() if self._metrics else None
+
+    def list_hosted(self) -> list[HostedWorkspace]:
+        """Return the workspaces that this process knows of, by id."""
+        with self._lock:
+            return sorted(self._hosted.values(), key=lambda each: each.workspace)
+
+    def _get_installation(self, workspace: str) -> Installation:
+        """Return the installation with that id; raises NotServedError where it is not active."""
+        found = self.record.get(workspace)
+        if found is None or found.state is not InstallationState.ACTIVE:
+            raise NotServedError("the bot is paused, or not installed there")
+        return found
+
+    def _get_hosted(self, workspace: str) -> HostedWorkspace:
+        with self._lock:
+            if workspace not in self._hosted:
+                self._hosted[workspace] = HostedWorkspace(
+                    workspace, lambda: self._start_app(workspace)
+                )
+            return self._hosted[workspace]
+
+    def _start_app(self, workspace: str) -> RunningApp:
+        """Build and start a workspace's app; raises NotServedError, StartupError and others."""
+        installation = self._get_installation(workspace)
+        if self._owners is not None and (url := self._owners.claim(workspace)):
+            raise ServedElsewhereError(url)
+        token = self._cipher.open(installation).bot.get_secret_value()
+        given = {"COUNTERSIGN_WORKSPACE": workspace, "SLACK_BOT_TOKEN": token}
+        (self.settings.workspaces / workspace).mkdir(parents=True, exist_ok=True)
+        settings = Settings.load(
+            self._environ | given, self._dotenv_path, transport=self.settings.transport
+        )
+        if self._owners is not None:  # it writes only while it holds the workspace
+            mine = f"&workspace={workspace}&process={self._process}"
+            settings = settings.model_copy(update={"database_url": settings.database_url + mine})
+        hosted = HostedApp(
+            Identity(workspace, installation.bot_user, installation.bot_id, installation.url),
+            frozenset(installation.scopes.split(",")),
+            f"{self.front.url}/w/{workspace}",
+            (self._metrics.build_exporter(workspace),) if self._metrics else (),
+        )
+        app = self._build(
+            settings, self._clock, read_policy(settings.policy_path), self._tools, hosted=hosted
+        )
+        try:
+            app.start()
+        except BaseException:
+            app.stop()
+            raise
+        if installation.due_at is not None:
+            self.record.set_due(workspace, None)
+        return app
+
+    def _replace_token(self, installation: Installation) -> None:
+        """Have the app that is running in a workspace use the token of this row."""
+        app = self._get_hosted(installation.workspace).get_app_if_awake()
+        if app is not None:
+            app.replace_bot_token(self._cipher.open(installation).bot.get_secret_value())
+
+    def handle_installation(self, installation: Installation) -> None:
+        """Take in that the bot was installed, or installed again, in a workspace."""
+        self._get_hosted(installation.workspace).forget_problem()
+        if installation.state is InstallationState.ACTIVE:
+            self._replace_token(installation)
+
+    def _handle_lifecycle_event(self, payload: dict[str, Any]) -> None:
+        """Take in that an installation has ended, or which workspaces an organisation's serves."""
+        changed = removals.apply_installation_event(self.record, payload, self._clock.now())
+        if changed is not None:
+            self.stop_workspace(changed)  # it is started again where it is still served
+
+    def stop_workspace(self, workspace: str) -> None:
+        """Stop a workspace's app, if it is running, and let other processes take it."""
+        with self._lock:
+            hosted = self._hosted.pop(workspace, None)
+        if hosted is not None:
+            hosted.stop()
+        self._release(workspace)
+
+    def _release(self, workspace: str) -> None:
+        if self._owners is not None:
+            self._owners.release(workspace)
+
+    def _hold_workspaces(self) -> None:
+        """Give signs of life until `stop`; stop the apps of workspaces that others have taken."""
+        assert self._owners is not None
+        while not self._ended.wait(BEAT):
+            try:
+                held = self._owners.extend()
+            except DBAPIError as error:
+                log.warning("no sign of life: %s", error_text(error))
+                continue
+            for each in self.list_hosted():
+                if each.is_awake and each.workspace not in held:
+                    log.warning("another process works for %s by now", each.workspace)
+                    self.stop_workspace(each.workspace)
+
+    def _run(self) -> None:
+        """Start what is due, stop what is quiet, renew tokens, until `stop`; a thread's body."""
+        while not self._stopping.is_set():
+            try:
+                self._look.clear()
+                self._wake_due()
+                self._rotation.renew_due_tokens()
+                self._follow_states()
+            except Exception:
+                log.exception("the workspaces could not be looked at; they are again soon")
+            self._look.wait(self._compute_pause())
+
+    def _follow_due_times(self) -> None:
+        """Note when the workspaces that sleep have to be awake; of several processes, any may."""
+        for each in self.record.list():
+            hosted = self._get_hosted(each.workspace)
+            if each.state is InstallationState.ACTIVE and not hosted.is_awake:
+                # one without a time was awake when the last process ended
+                hosted.due_at = each.due_at or self._clock.now()
+
+    def _compute_pause(self) -> float:
+        """Return for how many seconds nothing is due, EVERY at most."""
+        moments = [each.due_at for each in self.list_hosted() if each.due_at is not None]
+        nearest = min(moments, default=None)
+        if nearest is None:
+            return EVERY
+        return min(EVERY, max(0.05, (nearest - self._clock.now()).total_seconds()))
+
+    def _wake_due(self) -> None:
+        """Start the apps that are due, and stop those that have had nothing to do for a while."""
+        for each in self.list_hosted():
+            if self._stopping.is_set():
+                return
+            now = self._clock.now()
+            if each.is_awake:
+                due_at = each.stop_if_quiet(now, quiet=self._quiet)
+                if due_at is not None:
+                    self.record.set_due(each.workspace, due_at)
+                    self._release(each.workspace)
+            elif each.due_at is not None and each.due_at <= now + SOON:
+                try:
+                    with each.use_app():
+                        pass
+                except (NotServedError, ServedElsewhereError):
+                    each.due_at = now + timedelta(seconds=EVERY)
+
+    def _follow_states(self) -> None:
+        """Stop what commands have paused meanwhile, and empty what was removed long ago."""
+        active = {
+            each.workspace for each in self.record.list() if each.state is InstallationState.ACTIVE
+        }
+        for each in self.list_hosted():
+            if each.workspace not in active:
+                self.stop_workspace(each.workspace)
+        keep_days = self.settings.keep_removed_days
+        removals.empty_removed_workspaces(
+            self.record, self._clock.now(), keep_days, partial(delete_workspace_data, self.settings)
+        )
+
+
+def delete_workspace_data(settings: Settings, workspace: str) -> None:
+    """Delete all that is kept of a workspace: its folder, and its schema on a server.
+
+    Raises OSError and the database's errors; does nothing where it is gone.
+    """
+    if settings.is_shared:
+        drop_schema(settings.database_url, get_schema_name(workspace))
+    folder = settings.workspaces / workspace
+    if folder.exists():
+        shutil.rmtree(folder)

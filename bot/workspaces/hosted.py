@@ -1,0 +1,182 @@
+"""One workspace among several in a process: its app, which is built when it is needed.
+
+While nothing is to be done for a workspace its app is stopped: nothing of it is in memory but this
+entry. What is waiting, and until when, is in the workspace's record.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from slack_bolt import App as BoltApp
+from starlette.types import ASGIApp
+
+from bot.config.settings import Settings, SettingsError
+from bot.config.startup import StartupError
+from bot.http.slack_endpoint import ServedElsewhereError
+from bot.identity import Identity
+from bot.signals import Signals
+from storage import programs, schedule, webhooks
+from storage.record import Store
+from storage.states import RunStatus
+
+log = logging.getLogger("countersign.workspaces")
+QUIET = 300.0  # seconds without anything to do after which an app is stopped
+LONGEST = timedelta(days=1)  # that one is stopped: it purges, and reads its policy anew, each day
+RETRY = 15.0  # seconds after which the app of a workspace that could not be started is tried again
+
+
+class AppParts(Protocol):
+    """The parts of an app's core that its host looks at."""
+
+    @property
+    def store(self) -> Store: ...
+    @property
+    def signals(self) -> Signals: ...
+    @property
+    def identity(self) -> Identity: ...
+    @property
+    def settings(self) -> Settings: ...
+
+
+class WebSide(Protocol):
+    """The HTTP side of one workspace's app."""
+
+    def get_web_app(self) -> ASGIApp: ...
+
+
+class RunningApp(Protocol):
+    """The app of one workspace, as its host uses it: `bot.app.App`."""
+
+    @property
+    def core(self) -> AppParts: ...
+    @property
+    def bolt(self) -> BoltApp: ...
+    @property
+    def endpoints(self) -> WebSide: ...
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def is_idle(self) -> bool: ...
+    def replace_bot_token(self, token: str) -> None: ...
+
+
+class NotServedError(Exception):
+    """Raised for a workspace that this process does not serve; says why."""
+
+
+class HostedWorkspace:
+    """A workspace and its app, if it is awake. Any thread."""
+
+    def __init__(self, workspace: str, build: Callable[[], RunningApp]) -> None:
+        """`build` makes and starts the app; raises StartupError and what the database raises."""
+        self.workspace = workspace
+        self._build = build
+        self._lock = threading.Lock()
+        self._free = threading.Condition(self._lock)
+        self._app: RunningApp | None = None
+        self._users = 0
+        self._used_at = time.monotonic()
+        self._failed_at = 0.0
+        self.problem = ""  # why its app could not be started
+        self.due_at: datetime | None = None  # when it has to be awake, while it is not
+
+    @property
+    def is_awake(self) -> bool:
+        """Return whether its app is running."""
+        return self._app is not None
+
+    @contextmanager
+    def use_app(self) -> Iterator[RunningApp]:
+        """Yield the app, started if it was not; it is not stopped before the block ends.
+
+        Raises NotServedError if it cannot be started, and ServedElsewhereError.
+        """
+        with self._lock:
+            app = self._app or self._start_app()
+            self._users += 1
+        try:
+            yield app
+        finally:
+            with self._lock:
+                self._users -= 1
+                self._used_at = time.monotonic()
+                self._free.notify_all()
+
+    def _start_app(self) -> RunningApp:
+        if self.problem and time.monotonic() - self._failed_at < RETRY:
+            raise NotServedError(self.problem)
+        try:
+            self._app = self._build()
+        except (NotServedError, ServedElsewhereError):
+            raise
+        except (StartupError, SettingsError) as error:
+            problem = str(error)
+        except Exception as error:  # one workspace's fault is not the others'
+            log.exception("the workspace %s could not be started", self.workspace)
+            problem = f"{type(error).__name__}"
+        else:
+            self.problem, self.due_at = "", None
+            self._used_at = time.monotonic()
+            return self._app
+        if problem != self.problem:
+            log.error("the workspace %s cannot be served: %s", self.workspace, problem)
+        self.problem, self._failed_at = problem, time.monotonic()
+        raise NotServedError(problem)
+
+    def forget_problem(self) -> None:
+        """Try to start the app at once when it is needed next, whatever kept it from that."""
+        with self._lock:
+            self.problem = ""
+
+    def get_app_if_awake(self) -> RunningApp | None:
+        """Return the app if it is running; it may be stopped at any time."""
+        return self._app
+
+    def stop_if_quiet(self, now: datetime, *, quiet: float = QUIET) -> datetime | None:
+        """Stop the app if nothing is to be done for `quiet` seconds; return when to start it again.
+
+        None if it goes on.
+        """
+        with self._lock:
+            app = self._app
+            if app is None or self._users or time.monotonic() - self._used_at < quiet:
+                return None
+            due_at = find_next_due_time(app, now)
+            if due_at is None or (due_at - now).total_seconds() < quiet:
+                return None
+            self._app = None
+            app.stop()
+            self.due_at = due_at
+        log.info("the workspace %s sleeps until %s", self.workspace, due_at.isoformat())
+        return due_at
+
+    def stop(self, grace: float = 5.0) -> None:
+        """Stop the app, once nobody uses it or after `grace` seconds."""
+        with self._lock:
+            self._free.wait_for(lambda: not self._users, grace)
+            app, self._app = self._app, None
+            if app is not None:
+                app.stop()
+
+
+def find_next_due_time(app: RunningApp, now: datetime) -> datetime | None:
+    """Return when a quiet app next has something to do, within a day; None if it has now."""
+    if app.core.settings.operator is not None or not app.is_idle():
+        return None  # the operator's terminal asks at a socket that a running app alone has
+    with app.core.store.read() as tx:
+        backlog = schedule.count_backlog(tx)
+        if backlog.unsent or backlog.unread or set(backlog.runs) - {RunStatus.WAITING}:
+            return None
+        moments = (
+            schedule.find_next_deadline(tx),
+            schedule.find_next_notification_time(tx),
+            programs.find_next_claim_lapse(tx),
+            webhooks.find_next_webhook_time(tx),
+        )
+    return min((each for each in moments if each is not None), default=now + LONGEST)

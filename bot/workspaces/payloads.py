@@ -1,0 +1,124 @@
+"""Which installation a payload of Slack's is for, when one app is installed in many workspaces.
+
+Pure, but for the look-ups that are passed in. Slack's reference has the fields: `authorizations`
+of events, `team`, `enterprise` and `is_enterprise_install` of interactions and commands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+_MENTION = re.compile(r"<@([UW][A-Z0-9]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class InstallationLookups:
+    """How installations are found, by their ids."""
+
+    by_team: Callable[[str, str], str | None]  # a team's id ("" for none), its enterprise's
+    by_bot: Callable[[str], Sequence[str]]  # a bot's id or its user's; all that have it
+    has_thread: Callable[[str, str, str], bool]  # whether a request of one is in a thread
+
+
+def find_installation(payload: Mapping[str, Any], look: InstallationLookups) -> str | None:
+    """Return the id of the installation that a payload is for; None if there is none.
+
+    In a channel that two of them share, a message belongs to the one whose bot it mentions, or
+    whose request the thread is of, and a click to the one that posted the card.
+    """
+    is_event = payload.get("type") == "event_callback"
+    teams = _list_event_teams(payload) if is_event else _list_sender_teams(payload)
+    named = [each for each in (look.by_team(*team) for team in teams) if each is not None]
+    if not is_event:
+        bot = _get_posting_bot(payload)
+        return _choose(look.by_bot(bot) if bot else (), named) or _first(named)
+    shared = _find_by_shared_thread(payload, named, look) if _is_shared(payload) else None
+    return shared or _first(named)
+
+
+def _first(found: Sequence[str]) -> str | None:
+    return found[0] if found else None
+
+
+def _choose(owners: Sequence[str], named: Sequence[str]) -> str | None:
+    """Return the owner that the payload names, else the first; None without any."""
+    return next((each for each in named if each in owners), _first(owners))
+
+
+def _is_shared(payload: Mapping[str, Any]) -> bool:
+    return bool(payload.get("is_ext_shared_channel")) and "text" in payload["event"]
+
+
+def _find_by_shared_thread(
+    payload: Mapping[str, Any], named: Sequence[str], look: InstallationLookups
+) -> str | None:
+    """Return whose bot a message in a shared channel mentions, or whose request its thread is."""
+    event = payload["event"]
+    for each in _MENTION.findall(str(event["text"])):
+        mentioned = _choose(look.by_bot(each), named)
+        if mentioned is not None:
+            return mentioned
+    thread = event.get("thread_ts")
+    if not thread:
+        return None
+    authors = [str(event[each]) for each in ("team", "user_team", "source_team") if event.get(each)]
+    theirs = (look.by_team(each, "") for each in authors)
+    for candidate in (*named, *theirs):
+        if candidate and look.has_thread(candidate, str(event.get("channel")), thread):
+            return candidate
+    return None
+
+
+def _list_event_teams(payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the (team, enterprise) that an event is for, the likeliest first."""
+    for each in payload.get("authorizations") or ():
+        org = each.get("is_enterprise_install")
+        yield "" if org else each.get("team_id") or "", each.get("enterprise_id") or ""
+    enterprise = payload.get("context_enterprise_id") or payload.get("enterprise_id") or ""
+    for name in ("context_team_id", "team_id"):
+        if team := payload.get(name):
+            yield str(team), str(enterprise)
+
+
+def _list_sender_teams(payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the (team, enterprise) that an interaction or a command comes from."""
+    enterprise = (payload.get("enterprise") or {}).get("id") or payload.get("enterprise_id") or ""
+    view, user = payload.get("view") or {}, payload.get("user") or {}
+    teams = (
+        view.get("app_installed_team_id"),
+        (payload.get("team") or {}).get("id") or payload.get("team_id"),
+        user.get("team_id") if isinstance(user, dict) else None,
+    )
+    for team in teams:
+        if team:
+            yield ("", team) if str(team).startswith("E") else (team, enterprise)
+    if enterprise:
+        yield "", enterprise
+
+
+def _get_posting_bot(payload: Mapping[str, Any]) -> str:
+    """Return the id of the bot that posted the message or opened the view of an interaction."""
+    return str(
+        (payload.get("message") or {}).get("bot_id")
+        or (payload.get("view") or {}).get("bot_id")
+        or ""
+    )
+
+
+def adopt_for_organisation(payload: dict[str, Any], enterprise: str) -> None:
+    """Write the organisation's id where a payload names one of its workspaces.
+
+    An organisation-wide installation is one workspace to its app: the whole organisation.
+    """
+    if payload.get("type") == "event_callback":
+        payload["team_id"] = payload["context_team_id"] = enterprise
+        payload["authorizations"] = [
+            {**each, "team_id": enterprise} for each in payload.get("authorizations") or ()
+        ]
+    elif "command" in payload:
+        payload["team_id"] = enterprise
+    else:
+        payload["team"] = {**(payload.get("team") or {}), "id": enterprise}

@@ -1,0 +1,171 @@
+"""The HTTP server of a process that serves many workspaces.
+
+Slack's deliveries and the pages to install the bot are at its root; each workspace has its own API,
+signing pages and MCP endpoint below `/w/` and its id.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from http import HTTPStatus
+from typing import Protocol
+from urllib.parse import quote
+
+import httpx2
+from anyio import CapacityLimiter, to_thread
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from bot.clock import Clock
+from bot.config.connection_settings import ListeningAddress, Transport
+from bot.config.settings import Settings
+from bot.config.workspace_settings import WORKSPACE_ID
+from bot.http.http_side import Page, PageResponse, build_metrics_response, build_web_app
+from bot.http.server import WebServer
+from bot.http.slack_endpoint import (
+    FORWARDED,
+    ServedElsewhereError,
+    SignatureChecker,
+    SlackEndpoint,
+)
+from bot.signals import UnacknowledgedDeliveries
+from bot.slack.socket import DeliveryReceiver
+from bot.slack.socket_client import ACKNOWLEDGED
+from bot.workspaces.hosted import NotServedError, RunningApp
+
+_PATH = re.compile(rf"/w/({WORKSPACE_ID.pattern})(/.*)?", re.DOTALL)
+WAKING = 8  # workspaces whose apps are started at once because of requests to them
+NOT_SERVED = "There is nothing at this address."
+HOP_BY_HOP = ("connection", "transfer-encoding")
+NOT_NOW = "Countersign is being restarted. Try again in a minute."
+
+
+class Workspaces(Protocol):
+    """What the server asks of the process that it is part of."""
+
+    def use_app(self, workspace: str) -> AbstractContextManager[RunningApp]: ...
+    def describe_problem(self) -> str: ...
+    def render_metrics_page(self) -> str | None: ...
+    @property
+    def is_stopping(self) -> bool: ...
+
+
+class WorkspacePaths:
+    """ASGI: passes what is asked below a workspace's path to its app, all else on."""
+
+    def __init__(self, rest: ASGIApp, workspaces: Workspaces) -> None:
+        """`rest`: the app for all other paths."""
+        self._rest, self._workspaces = rest, workspaces
+        self._turns = CapacityLimiter(WAKING)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; with 404 for a workspace that is not served here."""
+        found = _PATH.fullmatch(scope["path"]) if scope["type"] == "http" else None
+        if found is None:
+            await self._rest(scope, receive, send)
+            return
+        path = found[2] or "/"
+        below = {**scope, "path": path, "raw_path": quote(path).encode()}
+        try:
+            using = self._workspaces.use_app(found[1])
+            app = await to_thread.run_sync(using.__enter__, limiter=self._turns)
+        except ServedElsewhereError as elsewhere:
+            await _pass_on(elsewhere.url, scope, receive, send)
+            return
+        except NotServedError:
+            refusal = PlainTextResponse(NOT_SERVED, HTTPStatus.NOT_FOUND)
+            await refusal(scope, receive, send)
+            return
+        try:
+            web = await to_thread.run_sync(app.endpoints.get_web_app, limiter=self._turns)
+            await web(below, receive, send)
+        finally:
+            using.__exit__(None, None, None)
+
+
+async def _pass_on(url: str, scope: Scope, receive: Receive, send: Send) -> None:
+    """Have another process answer a request, as it comes and goes; 503 if it does not answer."""
+    request = Request(scope, receive)
+    headers = [each for each in request.headers.raw if each[0] not in (b"connection", b"host")]
+    if any(name == FORWARDED.encode() for name, _ in headers):
+        await PlainTextResponse(NOT_NOW, HTTPStatus.SERVICE_UNAVAILABLE)(scope, receive, send)
+        return
+    headers += [(b"host", request.headers["host"].encode()), (FORWARDED.encode(), b"1")]
+    there = f"{url}{scope['path']}?{scope['query_string'].decode()}".rstrip("?")
+    async with httpx2.AsyncClient(timeout=None) as client:  # as long as its caller
+        asked = client.build_request(
+            request.method, there, headers=headers, content=request.stream()
+        )
+        try:
+            found = await client.send(asked, stream=True)
+        except httpx2.HTTPError:
+            await PlainTextResponse(NOT_NOW, HTTPStatus.SERVICE_UNAVAILABLE)(scope, receive, send)
+            return
+        kept = {
+            n: v for n, v in found.headers.items() if n not in ("transfer-encoding", "connection")
+        }
+        answer = StreamingResponse(found.aiter_raw(), found.status_code, kept)
+        await answer(scope, receive, send)
+
+
+class FrontServer:
+    """The HTTP server of this process; it answers requests from `start` on."""
+
+    def __init__(
+        self, settings: Settings, address: ListeningAddress, workspaces: Workspaces
+    ) -> None:
+        """Listen at the address; raises CannotListenError."""
+        self._settings, self._workspaces = settings, workspaces
+        self._door: SlackEndpoint | None = None
+        self._server = WebServer.create_listening_server(address)
+        self.url = self._server.url
+
+    def start(
+        self,
+        dispatcher: DeliveryReceiver,
+        clock: Clock,
+        arrivals: UnacknowledgedDeliveries,
+        install_routes: Sequence[Route],
+    ) -> None:
+        """Begin to answer requests; Slack's go to `dispatcher`, `arrivals` counts them."""
+        if self._settings.transport is Transport.HTTP:
+            secret = self._settings.slack_signing_secret.get_secret_value()
+            self._door = SlackEndpoint(dispatcher, SignatureChecker(secret, clock), arrivals)
+            self._arrivals = arrivals
+        app = build_web_app(self._list_pages(), self._door, signing=install_routes)
+        self._server.start(WorkspacePaths(app, self._workspaces))
+
+    def _list_pages(self) -> list[Page]:
+        return [
+            Page("/healthz", lambda: _render_health("alive", self._workspaces.describe_problem())),
+            Page("/readyz", self._render_readiness_page),
+            Page("/metrics", self._render_metrics),
+        ]
+
+    def _render_metrics(self) -> PageResponse:
+        return build_metrics_response(self._workspaces.render_metrics_page())
+
+    def _render_readiness_page(self) -> PageResponse:
+        problem = self._workspaces.describe_problem()
+        if self._workspaces.is_stopping:
+            problem = "the process is stopping"
+        return _render_health("ready", problem)
+
+    def refuse_requests(self) -> None:
+        """Refuse Slack's requests from now on, so that it sends them elsewhere or again."""
+        if self._door is not None:
+            self._door.close()
+            self._arrivals.wait_until_acknowledged(ACKNOWLEDGED)
+
+    def close(self) -> None:
+        """Stop the server."""
+        self._server.close()
+
+
+def _render_health(word: str, problem: str) -> PageResponse:
+    status = HTTPStatus.SERVICE_UNAVAILABLE if problem else HTTPStatus.OK
+    return PageResponse(status, f"not {word}\n{problem}\n" if problem else f"{word}\n")

@@ -1,0 +1,200 @@
+"""Stories told in one of two workspaces of a process, with STORIES_HOSTED in the environment.
+
+Both have the same ids of channels, people and messages. After each story the record of the other
+workspace has to be what it was before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from pydantic import SecretStr
+from sqlalchemy import text
+
+from bot.app import App, build
+from bot.config.connection_settings import Transport
+from bot.config.settings import Settings
+from bot.config.workspace_settings import SHARED
+from bot.tools import Tool
+from bot.workspaces.host import WorkspaceHost
+from bot.workspaces.tokens import Tokens, open_installation_record, open_token_cipher
+from slack_sandbox.client.admin import Admin
+from slack_sandbox.server import Sandbox
+from slack_sandbox.workspace.clock import ShiftedClock
+from storage.installations import Installation
+from tests.local_slack import read_countersign_manifest
+from tests.stories.harness import Harness, Machine
+
+NEVER = 1e9  # seconds: no app is stopped amid a story
+CLIENT = {"COUNTERSIGN_CLIENT_ID": "1.2", "COUNTERSIGN_CLIENT_SECRET": "of the app's page at Slack"}
+
+
+class WorkspaceView:
+    """One workspace of a sandbox, as stories see the whole of one."""
+
+    def __init__(self, sandbox: Sandbox, admin: Admin) -> None:
+        self._sandbox, self._admin = sandbox, admin
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("start", "stop"):
+            return lambda: None
+        return getattr(self._admin if hasattr(self._admin, name) else self._sandbox, name)
+
+    @property
+    def deliveries(self) -> list[Any]:
+        """What was sent to the bot of this workspace."""
+        return [each for each in self._sandbox.deliveries if each.app is self._admin.world.app]
+
+    @property
+    def requests(self) -> list[Any]:
+        """What the bot of this workspace asked Slack for."""
+        return [each for each in self._sandbox.requests if each.team == self._admin.world.team]
+
+    @property
+    def people(self) -> Any:
+        """Everybody here, by short name."""
+        return self._admin.world.people
+
+    @property
+    def bot_token(self) -> str:
+        """The token of the bot here."""
+        return str(self._admin.world.app.bot_token)
+
+
+class TwoWorkspaces:
+    """A sandbox with two workspaces, and one process that serves both."""
+
+    def __init__(self, folder: Path, tools: Iterable[Tool[Any]], begin: Any = None) -> None:
+        self.folder, self.tools = folder, tuple(tools)
+        self.clock = ShiftedClock(begin)
+        self.machine = Machine(self.clock)
+        self.sandbox = Sandbox(
+            read_countersign_manifest(),
+            self.clock,
+            shares_clock=True,
+            workspaces=2,
+            same_ids=True,
+        )
+        self.sandbox.start()
+        first, *_ = worlds = list(self.sandbox.world.shared.worlds.values())
+        for each in worlds:
+            if each is not first:
+                self.sandbox.install(
+                    first.app, first.channels.keys() & each.channels.keys(), each.team
+                )
+            for person in each.people.values():
+                person.tz = ""
+        self.teams = [each.team for each in worlds]
+        self.harnesses: list[HostedHarness] = []
+        self.host: WorkspaceHost | None = None
+        self.environ: dict[str, str] = {}
+
+    def view(self, team: str) -> WorkspaceView:
+        """The workspace with that id."""
+        return WorkspaceView(self.sandbox, self.sandbox.workspace(team))
+
+    def serve(self, environ: dict[str, str]) -> WorkspaceHost:
+        """The process that serves both, started where it is not."""
+        if self.host is None:
+            self.environ = environ
+            settings = Settings.load(environ, transport=Transport.SOCKET)
+            record = open_installation_record(settings)
+            cipher = open_token_cipher(settings, record)
+            for team in self.teams:
+                app = self.sandbox.workspace(team).world.app
+                sealed = cipher.seal(team, Tokens(SecretStr(app.bot_token)))
+                row = Installation(
+                    workspace=team,
+                    scopes=",".join(sorted(app.scopes)),
+                    bot_user=app.bot_user,
+                    bot_id=app.bot_id,
+                    url=f"{self.sandbox.url}/",
+                    sealed_tokens=sealed.data,
+                    token_key=sealed.key_id,
+                    installed_at=self.clock.now(),
+                )
+                record.insert_or_update_installation(row)
+            record.close()
+            self.host = WorkspaceHost(
+                settings, self.machine, build, environ, None, self.tools, quiet=NEVER
+            )
+            self.host.start()
+        return self.host
+
+    def close(self) -> None:
+        """End the process, and then Slack."""
+        if self.host is not None:
+            self.host.stop()
+        self.sandbox.stop()
+
+
+class HostedHarness(Harness):
+    """One workspace of the two, as a harness of its own."""
+
+    def __init__(
+        self, two: TwoWorkspaces, team: str, policy: str | None = None, **settings: str
+    ) -> None:
+        self.two, self.team = two, team
+        two.harnesses.append(self)
+        folder = two.folder / "workspaces" / team
+        folder.mkdir(parents=True, exist_ok=True)
+        super().__init__(folder, two.tools, policy, Transport.SOCKET, **settings)
+
+    @property
+    def others(self) -> list[HostedHarness]:
+        """The other workspace's."""
+        return [each for each in self.two.harnesses if each is not self]
+
+    def _open_slack(self, begin: Any) -> None:
+        self.clock, self.machine = self.two.clock, self.two.machine
+        self.slack: Any = self.two.view(self.team)
+
+    def start(self, **options: Any) -> None:
+        """Have the process take the workspace up."""
+        assert not options
+        self.settings()  # its policy is written
+        own = {
+            "OPENAI_BASE_URL": self.planner.url,
+            "OPENAI_API_KEY": "sk-offline-offline-offline",
+            "COUNTERSIGN_SHOP": "shop.db",
+            "COUNTERSIGN_MODEL_BACKOFF": "0.05",
+            "COUNTERSIGN_MAX_ASKED_PER_HOUR": "10000",
+            **{name: value for name, value in self.extra.items() if not SHARED.fullmatch(name)},
+        }
+        lines = [f"{name}={value}" for name, value in own.items()]
+        (self.folder / "settings.env").write_text("\n".join(lines), "utf-8")
+        host = self.two.serve(
+            {
+                "SLACK_APP_TOKEN": self.slack.app_token,
+                "SLACK_API_URL": self.slack.api_url,
+                "COUNTERSIGN_POLICY": str(self.folder / "policy.toml"),
+                "COUNTERSIGN_WORKSPACES": str(self.two.folder / "workspaces"),
+                "COUNTERSIGN_URL": "http://localhost:8080",
+                "COUNTERSIGN_HTTP": "127.0.0.1:0",
+                **CLIENT,
+                **{name: value for name, value in self.extra.items() if SHARED.fullmatch(name)},
+            }
+        )
+        host.stop_workspace(self.team)  # it may have been started before its settings were there
+        with host.use_app(self.team) as app:
+            self.app: App = app
+
+    def restart(self, **options: Any) -> None:
+        """Stop the workspace's app and start it again."""
+        self.start(**options)
+
+    def close(self) -> None:
+        """End what is of this workspace alone."""
+        self.planner.stop()
+
+    def dump(self) -> dict[str, list[tuple[Any, ...]]]:
+        """All rows of this workspace's record, by table."""
+        with self.app.core.store.engine.connect() as connection:
+            names = connection.execute(text("SELECT name FROM sqlite_master WHERE type = 'table'"))
+            return {
+                name: [tuple(row) for row in connection.execute(text(f"SELECT * FROM {name}"))]
+                for (name,) in names.fetchall()
+                if not name.startswith("sqlite_")
+            }
