@@ -36,6 +36,7 @@ class Authenticator:
     flags: int = PRESENT | VERIFIED
     cross_origin: bool = False
     kind: str = "webauthn.get"
+    more: dict[str, Any] = field(default_factory=dict)  # which the browser says as well
 
     @property
     def public_key(self) -> str:
@@ -60,6 +61,7 @@ class Authenticator:
                 "challenge": encode(challenge),
                 "origin": self.origin,
                 "crossOrigin": self.cross_origin,
+                **self.more,
             },
             separators=(",", ":"),
         ).encode()

@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
+from hashlib import sha256
 from typing import Any
 
 from pydantic import ValidationError
@@ -19,6 +20,7 @@ from bot.policy.gates import GOOD_FOR, Ask, Deny, dump_gate, load_gate
 from bot.policy.tally import Ballot, Tally, tally_ballots
 from bot.tools import Preview, Registry, Table, Tool, ToolContext, tables
 from bot.tools.arguments import load_arguments
+from countersign.receipts import encode_base64url
 from storage import calls, grants
 from storage.columns import copy_row_with_changes
 from storage.decisions import VoteCounter
@@ -144,6 +146,11 @@ def compute_receipt_nonce(key: bytes, call: Call, revision: int) -> str:
     own = bytes(get_key_by_id_or_current(key, call.key_id))
     seed = hmac.digest(own, b"countersign receipts nonce", "sha256")
     return hmac.digest(seed, f"{call.id} {revision}".encode(), "sha256").hex()[:32]
+
+
+def compute_gate_digest(call: Call) -> str:
+    """Return the SHA-256 of the call's gate in receipts and in what is signed, in base64url."""
+    return encode_base64url(sha256(call.gate.encode()).digest())
 
 
 def copy_call_with_gate(call: Call, gate: Ask) -> Call:

@@ -7,10 +7,11 @@ where the record does not fit what people were shown.
 
 from __future__ import annotations
 
-import base64
 import hmac
 import json
+from base64 import b64decode, b64encode, urlsafe_b64decode
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -82,14 +83,14 @@ class ReceiptWriter:
         )
         if call.status not in ENDED:
             return {"decision": decision, "end": None}
-        named = {"sha256": sha256(base64.b64decode(decision["payload"])).hexdigest()}
+        named = {"sha256": sha256(b64decode(decision["payload"])).hexdigest()}
         ended = {
             "decision": named,
             "status": str(call.status),
-            "endedAt": call.finished_at.isoformat() if call.finished_at else None,
+            "endedAt": _format_time(call.finished_at),
             "note": mask_secrets(call.note),
         }
-        return {"decision": decision, "end": self._sign(receipts.END, subject, about | ended)}
+        return {"decision": decision, "end": self._sign(receipts.END, subject, ended)}
 
     def _check_digests(self, run: Run, shown: calls.CallWithVotes, tool: Tool[Any]) -> None:
         """Raise NoReceiptError where rows do not say what people were shown."""
@@ -119,19 +120,21 @@ class ReceiptWriter:
             "tool": call.tool,
             "effect": call_state.describe_revision_effect(self._tools, call, shown.revision),
             "arguments": tool.mask_arguments(arguments),
-            "secrets": _hash_secrets(tool, arguments, nonce),
             "requester": run.requester,
             "source": str(run.source),
-            "client": run.client,
             "rule": getattr(gate, "rule", ""),
-            "gate": sha256(call.gate.encode()).hexdigest(),
+            "gate": call_state.compute_gate_digest(call),
             "decision": _describe_status(call, shown.votes, asked=isinstance(gate, Ask)),
-            "decidedAt": call.decided_at.isoformat() if call.decided_at else None,
-            "goodUntil": until.isoformat() if until and call.status in BEGUN else None,
+            "decidedAt": _format_time(call.decided_at),
+            "goodUntil": _format_time(until if call.status in BEGUN else None),
             "votes": [_describe_vote(vote, signed) for vote in _list_counted_votes(shown.votes)],
-            "editors": sorted(shown.editors),
         }
-        return decided | ({"grantedBy": granted} if granted else {})
+        return decided | _leave_out_empty(
+            secrets=_hash_secrets(tool, arguments, nonce),
+            client=run.client,
+            editors=sorted(shown.editors),
+            grantedBy=granted,
+        )
 
     @cached_property
     def _private(self) -> Ed25519PrivateKey:
@@ -153,8 +156,8 @@ class ReceiptWriter:
         signature = self._private.sign(receipts.encode_for_signing(payload))
         return {
             "payloadType": receipts.PAYLOAD_TYPE,
-            "payload": base64.b64encode(payload).decode(),
-            "signatures": [{"keyid": self._key_id, "sig": base64.b64encode(signature).decode()}],
+            "payload": b64encode(payload).decode(),
+            "signatures": [{"keyid": self._key_id, "sig": b64encode(signature).decode()}],
         }
 
 
@@ -196,26 +199,48 @@ def _describe_vote(vote: Vote, signatures: Mapping[tuple[str, CallVerb], VoteSig
     described: Json = {
         "verb": str(vote.verb),
         "person": vote.person,
-        "for": vote.for_person,
         "stage": vote.stage,
-        "at": vote.created_at.isoformat(),
+        "at": _format_time(vote.created_at),
         "evidence": "passkey" if vote.passkey_id else "slack",
-    }
+    } | _leave_out_empty(**{"for": vote.for_person})
     if not vote.passkey_id:
         return described
     found = signatures.get((vote.person, vote.verb))
     if found is None or found.passkey_id != vote.passkey_id:
         raise NoReceiptError("The signature of a vote is no longer in the record.")
-    passkey = {
-        "statement": json.loads(found.statement),
-        "authenticatorData": found.authenticator_data,
-        "clientDataJSON": found.client_data,
+    return described | {"passkey": _describe_signature(found)}
+
+
+def _describe_signature(found: VoteSignature) -> Json:
+    """Return what it takes to check a signature, but for what the receipt says anyway."""
+    statement = json.loads(found.statement)
+    client_data = urlsafe_b64decode(found.client_data + "==")
+    origin = json.loads(client_data).get("origin")
+    challenge = sha256(found.statement.encode()).digest()
+    is_usual = (
+        client_data == receipts.build_client_data(challenge, origin)
+        and receipts.get_host_of_origin(origin) == found.rp_id
+    )
+    verbatim = {"clientDataJSON": found.client_data, "rpId": found.rp_id}
+    # the first 32 bytes are the SHA-256 of the host name
+    rest = urlsafe_b64decode(found.authenticator_data + "==")[32:]
+    return {
+        "nonce": statement["nonce"],
+        "expires": statement["expires"],
+        "authenticator": receipts.encode_base64url(rest),
+        **({"origin": origin} if is_usual else verbatim),
         "signature": found.signature,
         "key": json.loads(found.public_key),
-        "rpId": found.rp_id,
-        "model": found.aaguid,
+        **_leave_out_empty(model=found.aaguid),
     }
-    return described | {"passkey": passkey}
+
+
+def _leave_out_empty(**named: Any) -> Json:
+    return {name: value for name, value in named.items() if value}
+
+
+def _format_time(at: datetime | None) -> str | None:
+    return at.isoformat().replace("+00:00", "Z") if at else None
 
 
 def _hash_secrets(tool: Tool[Any], arguments: Mapping[str, Any], nonce: str) -> dict[str, str]:

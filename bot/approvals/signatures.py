@@ -17,7 +17,7 @@ from hashlib import sha256
 from importlib.util import find_spec
 from typing import Any
 
-from bot.approvals.call_state import compute_receipt_nonce
+from bot.approvals.call_state import compute_gate_digest, compute_receipt_nonce
 from bot.cards import passkey_views
 from bot.config.connection_settings import PageAddress, parse_page_address
 from bot.policy.gates import Ask, PasskeyTerms
@@ -29,7 +29,7 @@ from storage.record import Call, Delivery, Transaction
 from storage.states import CallVerb, SigningLinkKind, Surface, UnknownCallResolution
 
 LIFETIMES = {
-    SigningLinkKind.SIGN: timedelta(minutes=5),
+    SigningLinkKind.SIGN: receipts.SIGNING_TIME,
     SigningLinkKind.ENROL: timedelta(minutes=30),
 }
 PATHS = {SigningLinkKind.SIGN: "sign", SigningLinkKind.ENROL: "passkeys"}
@@ -67,13 +67,12 @@ def build_statement(
         "revision": revision,
         # of what may run: the subject of the receipt
         "digest": receipts.compute_subject_digest(call.tool, json.loads(current.arguments), number),
-        "gate": sha256(call.gate.encode()).hexdigest(),
+        "gate": compute_gate_digest(call),
         "verb": CallVerb.APPROVE if again else link.verb,
         "approver": link.person,
         "right": giver,
         "nonce": nonce,
-        "issued": link.issued_at.isoformat(),
-        "expires": link.expires_at.isoformat(),
+        "expires": link.expires_at.isoformat().replace("+00:00", "Z"),
     }
     return canonical_json(said)
 
@@ -155,7 +154,7 @@ class SigningLinks:
 
         `giver`: by whose right, "" for their own.
         """
-        nonce, at = secrets.token_hex(16), delivery.received_at
+        nonce, at = secrets.token_urlsafe(16), delivery.received_at
         link = self._build_link(SigningLinkKind.SIGN, nonce, delivery.team, delivery.user, at)
         link.call_id, link.revision, link.verb, link.reason = call.id, call.revision, verb, reason
         link.statement = build_statement(tx, self.key, call, link, giver, nonce)

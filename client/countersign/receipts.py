@@ -15,7 +15,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,14 +53,14 @@ class Receipt:
 
 def compute_public_key_id(raw: bytes) -> str:
     """Return the RFC 7638 thumbprint of an Ed25519 public key, given as its 32 bytes."""
-    x = _encode_base64url(raw)
+    x = encode_base64url(raw)
     members = f'{{"crv":"Ed25519","kty":"OKP","x":"{x}"}}'
-    return _encode_base64url(hashlib.sha256(members.encode()).digest())
+    return encode_base64url(hashlib.sha256(members.encode()).digest())
 
 
 def build_public_jwk(raw: bytes) -> dict[str, str]:
     """Return an Ed25519 public key, given as its 32 bytes, as a JSON Web Key."""
-    x, key_id = _encode_base64url(raw), compute_public_key_id(raw)
+    x, key_id = encode_base64url(raw), compute_public_key_id(raw)
     return {"kty": "OKP", "crv": "Ed25519", "x": x, "kid": key_id, "use": "sig", "alg": "EdDSA"}
 
 
@@ -148,8 +148,9 @@ def _read_statement(payload: bytes, key_id: str) -> Receipt:
 
 # Votes that were signed with passkeys (WebAuthn).
 
-SIGNED_NAMES = ("statement", "authenticatorData", "clientDataJSON", "signature", "key", "rpId")
+SIGNED_NAMES = ("nonce", "expires", "authenticator", "signature", "key")
 PRESENT_AND_VERIFIED = 0x05  # flags: somebody was there, and the authenticator checked who
+SIGNING_TIME = timedelta(minutes=5)  # for so long a link to sign works
 Json = dict[str, Any]
 
 
@@ -158,59 +159,71 @@ def _list_votes(receipt: Receipt) -> list[Json]:
     return [each for each in votes if isinstance(each, dict)] if isinstance(votes, list) else []
 
 
+def build_client_data(challenge: bytes, origin: object) -> bytes:
+    """Return the `clientDataJSON` of a signature, as most browsers write it."""
+    said = {"type": "webauthn.get", "challenge": encode_base64url(challenge), "origin": origin}
+    return json.dumps(said | {"crossOrigin": False}, separators=(",", ":")).encode()
+
+
 def _check_vote_signature(receipt: Receipt, vote: Json) -> None:
     """Raise ReceiptError unless the passkey in this vote has signed exactly this decision."""
     signed = vote.get("passkey")
-    if not isinstance(signed, dict) or not signed.keys() >= {*SIGNED_NAMES}:
-        raise ReceiptError("A vote's signature is not whole.")
-    _check_signed_statement(receipt, vote, signed["statement"])
-    challenge = hashlib.sha256(encode_canonical_json(signed["statement"]).encode()).digest()
-    client_data = _decode_base64url(signed["clientDataJSON"])
-    said = _parse_object(client_data.decode("utf-8", "replace"), "a vote's signature")
-    site = str(signed["rpId"])
     if (
-        (said.get("type"), said.get("challenge")) != ("webauthn.get", _encode_base64url(challenge))
+        not isinstance(signed, dict)
+        or not signed.keys() >= {*SIGNED_NAMES}
+        or ("origin" in signed) is ("clientDataJSON" in signed)
+    ):
+        raise ReceiptError("A vote's signature is not whole.")
+    expires, at = _parse_time(signed["expires"]), _parse_time(vote.get("at"))
+    if expires is None or at is None or not expires - SIGNING_TIME <= at < expires:
+        raise ReceiptError("A vote's passkey has signed at another time.")
+    statement = _build_signed_statement(receipt, vote, signed)
+    challenge = hashlib.sha256(encode_canonical_json(statement).encode()).digest()
+    if "origin" in signed:
+        client_data = build_client_data(challenge, signed["origin"])
+        site = get_host_of_origin(signed["origin"])
+    else:
+        client_data = _decode_base64url(signed["clientDataJSON"])
+        site = str(signed.get("rpId"))
+    said = _parse_object(client_data.decode("utf-8", "replace"), "a vote's signature")
+    if (
+        (said.get("type"), said.get("challenge")) != ("webauthn.get", encode_base64url(challenge))
         or not _is_origin_of(said.get("origin"), site)
         or said.get("crossOrigin") not in (None, False)
     ):
         raise ReceiptError("A vote's signature was made for something else, or elsewhere.")
-    data = _decode_base64url(signed["authenticatorData"])
-    if len(data) < 37 or data[:32] != hashlib.sha256(site.encode()).digest():
-        raise ReceiptError("A vote's signature was made for another site.")
-    if data[32] & PRESENT_AND_VERIFIED != PRESENT_AND_VERIFIED:
+    data = hashlib.sha256(site.encode()).digest() + _decode_base64url(signed["authenticator"])
+    if len(data) < 37 or data[32] & PRESENT_AND_VERIFIED != PRESENT_AND_VERIFIED:
         raise ReceiptError("A vote's authenticator did not check who used it.")
     whole = data + hashlib.sha256(client_data).digest()
     _verify_with_jwk(signed["key"], _decode_base64url(signed["signature"]), whole)
 
 
-def _check_signed_statement(receipt: Receipt, vote: Json, statement: object) -> None:
-    """Raise ReceiptError unless what was signed is this vote on this call, in time."""
+def _build_signed_statement(receipt: Receipt, vote: Json, signed: Json) -> Json:
+    """Return what the passkey has to have signed: this vote on this call."""
     content = receipt.content
-    due = {name: content.get(name) for name in ("workspace", "call", "revision", "gate")} | {
+    return {name: content.get(name) for name in ("workspace", "call", "revision", "gate")} | {
         "digest": receipt.subject,
         "verb": vote.get("verb"),
         "approver": vote.get("person"),
-        "right": vote.get("for"),
+        "right": vote.get("for", ""),
+        "nonce": signed["nonce"],
+        "expires": signed["expires"],
     }
-    times = {"issued", "expires", "nonce"}
-    if not isinstance(statement, dict) or statement.keys() != due.keys() | times:
-        raise ReceiptError("What a vote's passkey has signed is not whole.")
-    for name, value in due.items():
-        if statement[name] != value or isinstance(value, bool):
-            raise ReceiptError(f"A vote's passkey has signed another {name}.")
-    issued, at, expires = map(
-        _parse_time, (statement["issued"], vote.get("at"), statement["expires"])
-    )
-    if issued is None or at is None or expires is None or not issued <= at < expires:
-        raise ReceiptError("A vote's passkey has signed at another time.")
+
+
+def get_host_of_origin(origin: object) -> str:
+    """Return the host of a browser's page that may sign; "" of what is no such origin."""
+    found = re.fullmatch(r"(https?)://([a-z0-9.-]+)(:[0-9]{1,5})?", str(origin))
+    if found is None:
+        return ""
+    local = found[2] == "localhost" or found[2].endswith(".localhost")
+    return found[2] if found[1] == "https" or local else ""
 
 
 def _is_origin_of(origin: object, site: str) -> bool:
-    """Return whether a browser at this origin signs for the site, over https or on its machine."""
-    found = re.fullmatch(r"(https?)://([a-z0-9.-]+)(:[0-9]{1,5})?", str(origin))
-    if found is None or not (found[2] == site or found[2].endswith(f".{site}")):
-        return False
-    return found[1] == "https" or found[2] == "localhost" or found[2].endswith(".localhost")
+    host = get_host_of_origin(origin)
+    return host != "" and (host == site or host.endswith(f".{site}"))
 
 
 def _verify_with_jwk(key: object, signature: bytes, signed: bytes) -> None:
@@ -409,7 +422,8 @@ def _decode_base64(text: object) -> bytes:
     return raw
 
 
-def _encode_base64url(raw: bytes) -> str:
+def encode_base64url(raw: bytes) -> str:
+    """Return base64url without padding."""
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
@@ -418,7 +432,7 @@ def _decode_base64url(text: object) -> bytes:
         raw = base64.urlsafe_b64decode(f"{text}==")
     except (ValueError, binascii.Error):
         return b""
-    return raw if _encode_base64url(raw) == text else b""
+    return raw if encode_base64url(raw) == text else b""
 
 
 def _parse_time(text: object) -> datetime | None:

@@ -17,7 +17,7 @@ from client.tests.test_receipts import AT, KEYS, VOTE, signed, statement
 from countersign import receipts
 from tests.authenticator import PRESENT, VERIFIED, Authenticator, PrivateKey, encode
 
-GATE = hashlib.sha256(b"a gate").hexdigest()
+GATE = encode(hashlib.sha256(b"a gate").digest())
 ABOUT = {"workspace": "T0SANDBOX", "call": "q8x", "revision": 2, "gate": GATE}
 MAKERS: dict[str, Callable[[], PrivateKey]] = {
     "ES256": lambda: ec.generate_private_key(ec.SECP256R1()),
@@ -50,21 +50,34 @@ def said(**changed: Any) -> dict[str, Any]:
         "approver": VOTE["person"],
         "right": "",
         "nonce": "5" * 32,
-        "issued": (AT - timedelta(minutes=1)).isoformat(),
         "expires": (AT + timedelta(minutes=4)).isoformat(),
     } | changed
 
 
 def signed_vote(
-    key: Authenticator | None = None, what: dict[str, Any] | None = None, **vote: Any
+    key: Authenticator | None = None,
+    what: dict[str, Any] | None = None,
+    *,
+    verbatim: bool = False,
+    **vote: Any,
 ) -> dict[str, Any]:
-    """Ana's vote with the signature of her passkey over `what`."""
+    """Ana's vote with the signature of her passkey over `what`.
+
+    `verbatim`: as a receipt has it of a browser that writes its part in another way.
+    """
     key, what = key or Authenticator(), what or said()
     challenge = hashlib.sha256(receipts.encode_canonical_json(what).encode()).digest()
     response = key.sign(challenge)["response"]
-    parts = {name: response[name] for name in ("authenticatorData", "clientDataJSON", "signature")}
-    site = {"rpId": "approve.example.com", "model": "0" * 8 + "-0000" * 3 + "-" + "0" * 12}
-    passkey = {"statement": what, **parts, "key": jwk_of(key.key), **site}
+    where = {"clientDataJSON": response["clientDataJSON"], "rpId": "approve.example.com"}
+    passkey = {
+        "nonce": what["nonce"],
+        "expires": what["expires"],
+        "authenticator": encode(base64_of(response["authenticatorData"])[32:]),
+        **(where if verbatim else {"origin": key.origin}),
+        "signature": response["signature"],
+        "key": jwk_of(key.key),
+        "model": "0" * 8 + "-0000" * 3 + "-" + "0" * 12,
+    }
     return {**VOTE, "evidence": "passkey", "passkey": passkey, **vote}
 
 
@@ -78,10 +91,11 @@ def check(text: str, **demanded: Any) -> None:
     receipts.check_approval(receipt, passkeys=True, now=AT, **demanded)
 
 
+@pytest.mark.parametrize("verbatim", [False, True])
 @pytest.mark.parametrize("kind", MAKERS)
-def test_a_signed_vote_holds(kind: str) -> None:
-    """Of each kind of passkey."""
-    check(receipt_with(signed_vote(Authenticator(key=MAKERS[kind]()))))
+def test_a_signed_vote_holds(kind: str, verbatim: bool) -> None:
+    """Of each kind of passkey, and whatever the browser writes beside what is needed."""
+    check(receipt_with(signed_vote(Authenticator(key=MAKERS[kind]()), verbatim=verbatim)))
 
 
 def test_only_signed_votes_count_where_that_is_demanded() -> None:
@@ -114,14 +128,16 @@ OTHER |= {"workspace": "TEVIL", "call": "other", "gate": "0" * 64}
 def test_each_name_of_what_was_signed_is_compared(name: str) -> None:
     """A signature over another decision is none of this one."""
     changed: dict[str, Any] = {name: OTHER.get(name, 3)}
-    with pytest.raises(receipts.ReceiptError, match=f"has signed another {name}"):
+    with pytest.raises(receipts.ReceiptError, match="does not fit what it is for"):
         check(receipt_with(signed_vote(what=said(**changed))))
+    with pytest.raises(receipts.ReceiptError, match="made for something else"):
+        check(receipt_with(signed_vote(what=said(**changed), verbatim=True)))
 
 
 BAD_TIMES = {
-    "before": {"issued": (AT + timedelta(seconds=1)).isoformat()},
+    "before": {"expires": (AT + timedelta(minutes=5, seconds=1)).isoformat()},
     "expired": {"expires": AT.isoformat()},
-    "without a zone": {"issued": "2026-11-26T11:59:00"},
+    "without a zone": {"expires": "2026-11-26T12:04:00"},
     "no time": {"expires": "soon"},
 }
 
@@ -133,24 +149,28 @@ def test_it_was_signed_in_time(name: str) -> None:
         check(receipt_with(signed_vote(what=said(**BAD_TIMES[name]))))
 
 
-BAD_KEYS: dict[str, tuple[dict[str, Any], str]] = {
-    "not verified": ({"flags": PRESENT}, "did not check who used it"),
-    "not present": ({"flags": VERIFIED}, "did not check who used it"),
-    "another site": ({"rp_id": "evil.example"}, "for another site"),
-    "another origin": ({"origin": "https://evil.example"}, "something else, or elsewhere"),
-    "like it": ({"origin": "https://evilapprove.example.com"}, "something else, or elsewhere"),
-    "plain": ({"origin": "http://approve.example.com"}, "something else, or elsewhere"),
-    "framed": ({"cross_origin": True}, "something else, or elsewhere"),
-    "enrolment": ({"kind": "webauthn.create"}, "something else, or elsewhere"),
+FITS, ELSEWHERE = "does not fit what it is for", "something else, or elsewhere"
+CHECKED = "did not check who used it"
+BAD_KEYS: dict[str, tuple[dict[str, Any], str, str]] = {
+    "not verified": ({"flags": PRESENT}, CHECKED, CHECKED),
+    "not present": ({"flags": VERIFIED}, CHECKED, CHECKED),
+    "another site": ({"rp_id": "evil.example"}, FITS, FITS),
+    "another origin": ({"origin": "https://evil.example"}, FITS, ELSEWHERE),
+    "like it": ({"origin": "https://evilapprove.example.com"}, FITS, ELSEWHERE),
+    "plain": ({"origin": "http://approve.example.com"}, ELSEWHERE, ELSEWHERE),
+    "framed": ({"cross_origin": True}, FITS, ELSEWHERE),
+    "enrolment": ({"kind": "webauthn.create"}, FITS, ELSEWHERE),
 }
 
 
 @pytest.mark.parametrize("name", BAD_KEYS)
 def test_what_the_authenticator_says_is_checked(name: str) -> None:
     """Though the signature itself is right."""
-    changed, why = BAD_KEYS[name]
+    changed, why, verbatim = BAD_KEYS[name]
     with pytest.raises(receipts.ReceiptError, match=why):
         check(receipt_with(signed_vote(Authenticator(**changed))))
+    with pytest.raises(receipts.ReceiptError, match=verbatim):
+        check(receipt_with(signed_vote(Authenticator(**changed), verbatim=True)))
 
 
 def flipped(text: str, at: int) -> str:
@@ -167,10 +187,10 @@ def base64_of(text: str) -> bytes:
 
 
 @pytest.mark.parametrize("kind", MAKERS)
-@pytest.mark.parametrize("name", ["authenticatorData", "clientDataJSON", "signature", "key"])
+@pytest.mark.parametrize("name", ["authenticator", "clientDataJSON", "signature", "key"])
 def test_no_bit_of_the_evidence_may_change(name: str, kind: str) -> None:
     """Also where the installation itself would sign the receipt again."""
-    vote = signed_vote(Authenticator(key=MAKERS[kind]()))
+    vote = signed_vote(Authenticator(key=MAKERS[kind]()), verbatim=name == "clientDataJSON")
     passkey = vote["passkey"]
     whole = passkey["key"][{"ES256": "x", "EdDSA": "x", "RS256": "n"}[kind]]
     whole = whole if name == "key" else passkey[name]
@@ -185,30 +205,47 @@ def test_no_bit_of_the_evidence_may_change(name: str, kind: str) -> None:
             check(receipt_with(changed))
 
 
-@pytest.mark.parametrize("name", [*said(), "more", "rpId", "kty"])
+CHANGED = {
+    "person": "UEVE00001",
+    "for": "UBEN00001",
+    "verb": "break_glass",
+    "nonce": "7" * 32,
+    "expires": (AT + timedelta(minutes=3)).isoformat(),
+    "origin": "https://example.com",
+    "rpId": "example.com",
+    "kty": "OKP",
+}
+
+
+@pytest.mark.parametrize("name", CHANGED)
 def test_nothing_of_what_was_signed_may_change(name: str) -> None:
-    """Each name of the statement, one more, and how it is to be checked."""
-    vote = signed_vote()
+    """Each name of the vote that is signed, and how it is to be checked."""
+    vote = signed_vote(verbatim=name == "rpId")
     passkey = vote["passkey"]
-    if name == "rpId":
-        passkey[name] = "example.com"
-    elif name == "kty":
-        passkey["key"][name] = "OKP"
-    else:
-        passkey["statement"][name] = "7" * 32 if name != "revision" else 7
-    with pytest.raises(receipts.ReceiptError):
+    holder = vote if name in ("person", "for", "verb") else passkey
+    holder = passkey["key"] if name == "kty" else holder
+    holder[name] = CHANGED[name]
+    with pytest.raises(receipts.ReceiptError, match=r"^A vote's"):
         check(receipt_with(vote))
 
 
-@pytest.mark.parametrize("name", receipts.SIGNED_NAMES)
+@pytest.mark.parametrize("name", [*receipts.SIGNED_NAMES, "origin", "clientDataJSON", "rpId"])
 @pytest.mark.parametrize("value", [None, 7, "", "=", [], {}])
 def test_what_is_no_evidence_is_refused(name: str, value: Any) -> None:
     """With a sentence, whatever stands there."""
-    vote = signed_vote()
+    vote = signed_vote(verbatim=name in ("clientDataJSON", "rpId"))
     vote["passkey"][name] = value
     with pytest.raises(receipts.ReceiptError, match=r"^[A-Z].*\.$"):
         check(receipt_with(vote))
     del vote["passkey"][name]
+    with pytest.raises(receipts.ReceiptError, match=r"is not whole|or elsewhere"):
+        check(receipt_with(vote))
+
+
+def test_it_is_written_in_one_way_only() -> None:
+    """A browser's own text, or what it is made of."""
+    vote = signed_vote()
+    vote["passkey"] |= signed_vote(verbatim=True)["passkey"]
     with pytest.raises(receipts.ReceiptError, match="is not whole"):
         check(receipt_with(vote))
 
@@ -238,7 +275,7 @@ def test_the_published_examples_hold_and_fail_as_they_say() -> None:
             now=AT,
         )
 
-    assert [each["name"] for each in found["signed"]] == [*MAKERS]
+    assert [each["name"] for each in found["signed"]] == [*MAKERS, "verbatim"]
     for each in found["signed"]:
         look(each["receipt"])
     assert len(found["bad_signed"]) >= 20

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from datetime import timedelta
+from urllib.parse import urlsplit
 
 import pytest
 import rfc8785
@@ -18,19 +19,20 @@ from countersign import receipts
 from storage.delegations import Delegation, give_delegation
 from storage.examination import examine_audit_and_rows
 from storage.states import CallStatus
-from tests.authenticator import Authenticator
+from tests.authenticator import Authenticator, encode
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.signing import (
     ADDRESS,
     PEOPLE,
+    add_passkey,
     ask_to_sign,
     asked,
     give_passkey,
     sign,
     sign_card,
 )
-from tests.stories.steps import statuses
+from tests.stories.steps import ask, statuses
 
 SETTINGS = ADDRESS
 POLICY = """
@@ -57,29 +59,77 @@ def test_the_receipt_has_the_signature(harness: Harness, kind: str) -> None:
     thread, card = asked(harness, f"receipt of {kind}")
     assert sign_card(harness, "ana", card, key).is_done
     harness.said(SUPPORT, thread, "That is all.")
-    receipt, text = receipt_of(harness, thread)
+    receipt, _ = receipt_of(harness, thread)
     receipts.check_approval(receipt, tool="note", passkeys=True, now=harness.clock.now())
     [vote] = receipt.content["votes"]
-    signed = vote["passkey"]
-    canonical = rfc8785.dumps(signed["statement"])
-    names = ("clientDataJSON", "authenticatorData", "signature")
+    signed, content = vote["passkey"], receipt.content
+    statement = {name: content[name] for name in ("workspace", "call", "revision", "gate")} | {
+        "digest": receipt.subject,
+        "verb": vote["verb"],
+        "approver": vote["person"],
+        "right": vote.get("for", ""),
+        "nonce": signed["nonce"],
+        "expires": signed["expires"],
+    }
+    challenge = hashlib.sha256(rfc8785.dumps(statement)).digest()
+    client = {"type": "webauthn.get", "challenge": encode(challenge), "origin": signed["origin"]}
+    client_data = json.dumps({**client, "crossOrigin": False}, separators=(",", ":")).encode()
+    site = str(urlsplit(signed["origin"]).hostname)
+    rest = base64url_to_bytes(signed["authenticator"])
     seen = verify_authentication_response(
         credential={
             "id": key.credential_id,
             "rawId": key.credential_id,
             "type": "public-key",
-            "response": {name: signed[name] for name in names},
+            "response": {
+                "clientDataJSON": encode(client_data),
+                "authenticatorData": encode(hashlib.sha256(site.encode()).digest() + rest),
+                "signature": signed["signature"],
+            },
         },
-        expected_challenge=hashlib.sha256(canonical).digest(),
-        expected_rp_id=signed["rpId"],
+        expected_challenge=challenge,
+        expected_rp_id=site,
         expected_origin=ADDRESS["COUNTERSIGN_URL"],
         credential_public_key=base64url_to_bytes(key.public_key),
         credential_current_sign_count=0,
         require_user_verification=True,
     )
     assert seen.user_verified
-    assert signed["statement"]["digest"] == receipt.subject
-    assert len(text) < 4500, len(text)
+
+
+def test_a_browser_that_writes_more_is_kept_verbatim(harness: Harness) -> None:
+    """Chrome adds a name to one signature in five, so that nobody relies on a pattern."""
+    key = give_passkey(harness, "ana", Authenticator(more={"other_keys": "are possible"}))
+    thread, card = asked(harness, "more")
+    assert sign_card(harness, "ana", card, key).is_done
+    harness.said(SUPPORT, thread, "That is all.")
+    receipt, _ = receipt_of(harness, thread)
+    receipts.check_approval(receipt, passkeys=True, now=harness.clock.now())
+    [vote] = receipt.content["votes"]
+    assert b"are possible" in base64url_to_bytes(vote["passkey"]["clientDataJSON"])
+
+
+AAGUID = "fbfc3007-154e-4ecc-8c0b-6e020557d7bd"
+
+
+@pytest.mark.parametrize(("signers", "most"), [(["ana"], 2000), (["ana", "cleo"], 2750)])
+def test_a_receipt_is_small(
+    own_harness: Callable[..., Harness], signers: list[str], most: int
+) -> None:
+    """Of a refund, as `countersign receipt` and the API give it before the refund has ended."""
+    harness = own_harness((), f"{POLICY}quorum = {len(signers)}\n", **SETTINGS)
+    keys = {who: Authenticator() for who in signers}
+    for who, key in keys.items():
+        add_passkey(harness, who, key, aaguid=AAGUID)
+    refund = {"order_id": 1042, "amount": "40.00", "reason": "damaged"}
+    thread = ask(harness, ("refund_order", refund))
+    card = harness.card(SUPPORT, thread)
+    assert all(sign_card(harness, who, card, key).is_done for who, key in keys.items())
+    harness.said(SUPPORT, thread, "That is all.")
+    receipt, text = receipt_of(harness, thread)
+    receipts.check_approval(receipt, approvers=len(signers), passkeys=True, now=harness.clock.now())
+    line = json.dumps({"decision": json.loads(text), "end": None})
+    assert len(line) <= most, len(line)
 
 
 def test_a_receipt_outlives_a_change_of_keys(own_harness: Callable[..., Harness]) -> None:
