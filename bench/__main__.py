@@ -27,6 +27,7 @@ from bench import (
     plan,
     report,
     resume,
+    signatures,
     stories,
 )
 from bench.figures import Figure, Measurement, Setup
@@ -35,6 +36,7 @@ MEASUREMENTS: dict[str, Measurement] = {
     "floor": floor.measure,
     "resume": resume.measure,
     "pause": pause.measure,
+    "signatures": signatures.measure,
     "clicks": clicks.measure,
     "plan": plan.measure,
     "stories": stories.measure,

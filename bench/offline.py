@@ -38,7 +38,7 @@ from bot.slack.sender import MessageSender
 from bot.slack.thread import SlackThreadReader
 from bot.tools import Effect, Registry, ToolContext, tool
 from storage import inbox, moves, outbox, runs
-from storage.models import Run
+from storage.models import Delivery, Run
 from storage.states import DeliveryKind
 from storage.store import Store
 
@@ -72,14 +72,17 @@ def note_freely(args: Note, context: ToolContext) -> str:
 class Bench:
     """One life of the process on the database in `folder`; `again` is the next."""
 
-    def __init__(self, folder: Path, database: str = "") -> None:
+    def __init__(
+        self, folder: Path, database: str = "", *, policy: str = POLICY, url: str = ""
+    ) -> None:
         """Opens or makes the database and everything on top of it.
 
-        `database`: the address of a server's, which has the same things lie in `folder`.
+        `database`: the address of a server's, which has the same things lie in `folder`. `url`:
+        where people sign.
         """
         self.folder, self._database = folder, database
-        if not (folder / "policy.toml").exists():  # a next life finds it
-            (folder / "policy.toml").write_text(POLICY)
+        self._policy, self._url = policy, url
+        (folder / "policy.toml").write_text(policy)
         address = database or f"sqlite:///{folder / 'countersign.db'}"
         self.store = Store(address, key=KEY if database else None).open()
         self.clock = SystemClock()
@@ -103,6 +106,7 @@ class Bench:
                 "SLACK_APP_TOKEN": "xapp-1-bench-bench",
                 "OPENAI_API_KEY": "offline",
                 "COUNTERSIGN_POLICY": str(self.folder / "policy.toml"),
+                **({"COUNTERSIGN_URL": self._url} if self._url else {}),
             }
         )
         registry = Registry()
@@ -111,7 +115,7 @@ class Bench:
             settings=settings,
             store=self.store,
             clock=self.clock,
-            policy=CurrentPolicy(parse(POLICY)),
+            policy=CurrentPolicy(parse(self._policy)),
             tools=registry,
             key=self.store.signing_key,
             identity=Identity(TEAM, BOT, "B0BOT00001"),
@@ -154,7 +158,7 @@ class Bench:
     def again(self) -> Bench:
         """Everything closed, and opened anew from the files."""
         self.close()
-        return Bench(self.folder, self._database)
+        return Bench(self.folder, self._database, policy=self._policy, url=self._url)
 
     def close(self) -> None:
         """End this life."""
@@ -181,6 +185,10 @@ class Bench:
         """Store a payload as the listener does before it acknowledges it."""
         delivery = parse_delivery(body, TEAM)
         assert delivery is not None
+        self.keep(delivery)
+
+    def keep(self, delivery: Delivery) -> None:
+        """Store it, at this moment."""
         with self.store.write() as tx:
             delivery.received_at = self.clock.now()
             inbox.insert_delivery(tx, delivery)
@@ -190,7 +198,8 @@ class Bench:
         with self.store.read() as tx:
             arrived = inbox.list_new_deliveries(tx)
         for each in arrived:
-            (self.clicks if each.kind is DeliveryKind.ACTION else self.intake).handle_delivery(each)
+            decides = each.kind in (DeliveryKind.ACTION, DeliveryKind.SIGNATURE)
+            (self.clicks if decides else self.intake).handle_delivery(each)
 
     def advance_ready(self) -> str:
         """Advance the one run that is ready, found as the loop finds it; its id."""

@@ -21,6 +21,7 @@ from bench import (
     pending,
     report,
     resume,
+    signatures,
     stories,
 )
 from bench.__main__ import MEASUREMENTS, main
@@ -324,6 +325,15 @@ def test_the_page_in_docs_can_be_refreshed(tmp_path: Path) -> None:
     report.update_docs(report.machine(tmp_path, report.Others()), [], copy)
     report.update_profile([], copy)
     assert all(f"`{name}`" in text for name in MEASUREMENTS)
+
+
+def test_a_signature_costs_where_it_is_asked_for(measured: Measured) -> None:
+    """What it adds, and a receipt with it and without; and no more where others have to sign."""
+    found = measured(signatures.measure)
+    assert 0 < found["signatures.other"].value < 3
+    assert 0 < found["signatures.signed"].value < 100
+    assert 0 < found["signatures.receipt.none"].value < 50
+    assert 0 < found["signatures.receipt.signed"].value < 50
 
 
 @pytest.mark.long
