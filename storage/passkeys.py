@@ -111,7 +111,6 @@ class VoteSignature(columns.Row, table=True):
 
 _GET = select(Passkey).where(col(Passkey.id) == bindparam("id_"))
 _BY_CREDENTIAL = select(Passkey).where(col(Passkey.credential_id) == bindparam("credential_"))
-_BY_CALL = select(Passkey).where(col(Passkey.call_id) == bindparam("call_"))
 _REQUEST = (
     select(Run)
     .join(Delivery, col(Delivery.run_id) == col(Run.id))
@@ -187,11 +186,6 @@ def is_waiting(tx: Transaction, row: Passkey) -> bool:
 def find_passkey_by_credential(tx: Transaction, credential_id: str) -> Passkey | None:
     """Return the passkey that an authenticator names so (base64url), or None."""
     return fetch_first_row(tx, Passkey, _BY_CREDENTIAL, credential_=credential_id)
-
-
-def find_passkey_by_call(tx: Transaction, call_id: str) -> Passkey | None:
-    """Return the passkey that others approve by this call, or None."""
-    return fetch_first_row(tx, Passkey, _BY_CALL, call_=call_id)
 
 
 def list_passkeys_of_person(tx: Transaction, team: str, person: str) -> list[Passkey]:

@@ -17,12 +17,13 @@ from bot.agent import outputs
 from bot.approvals import signatures
 from bot.approvals.direct_requests import begin_direct_request
 from bot.approvals.permissions import PermissionChecker, reply_privately
-from bot.approvals.signed_votes import build_jwk, queue_alarm
+from bot.approvals.signatures import PasskeyRefusal
+from bot.approvals.signed_votes import build_jwk, list_alarmed_people, queue_alarm
 from bot.cards import passkey_views
 from bot.cards.action_names import Action, DialogId
 from bot.cards.button_codec import Click, DialogSubject, PasskeyTarget
 from bot.config.connection_settings import PageAddress
-from bot.policy.authority import Authority, LookupFailedError
+from bot.policy.authority import Authority
 from bot.policy.evaluation import CurrentPolicy
 from bot.policy.gates import ADD_PASSKEY, PasskeyTerms
 from bot.tools.names import SlackIdResolver
@@ -76,21 +77,13 @@ def build_creation_options(
     return webauthn.options_to_json(options)
 
 
-@dataclass(frozen=True, slots=True)
-class EnrolmentRefusal:
-    """Why a passkey was not added."""
-
-    why: str  # for the record
-    sentence: str
-
-
 def verify_new_passkey(
     credential: Mapping[str, Any],
     link: SigningLink,
     address: PageAddress,
     terms: PasskeyTerms,
     at: datetime,
-) -> Passkey | EnrolmentRefusal:
+) -> Passkey | PasskeyRefusal:
     """Return the passkey that an authenticator has made here for this link alone, or why not."""
     from webauthn import helpers, verify_registration_response
     from webauthn.helpers.structs import AttestationFormat
@@ -100,7 +93,7 @@ def verify_new_passkey(
         made = helpers.parse_registration_credential_json(dict(credential))
         client = helpers.parse_client_data_json(made.response.client_data_json)
         if client.origin != address.origin or client.cross_origin:
-            return EnrolmentRefusal("address", passkey_views.OTHER_ADDRESS_REPLY)
+            return PasskeyRefusal("address", passkey_views.OTHER_ADDRESS_REPLY)
         seen = verify_registration_response(
             credential=made,
             expected_challenge=signatures.compute_challenge(link),
@@ -112,12 +105,12 @@ def verify_new_passkey(
         public_key = helpers.bytes_to_base64url(seen.credential_public_key)
         build_jwk(public_key)  # receipts have to be able to show it
     except Exception:  # noqa: BLE001 - what the library cannot read or believe is no passkey
-        return EnrolmentRefusal("attestation", passkey_views.NOT_UNDERSTOOD_REPLY)
+        return PasskeyRefusal("attestation", passkey_views.NOT_UNDERSTOOD_REPLY)
     if not seen.user_verified:
-        return EnrolmentRefusal("unverified", passkey_views.UNVERIFIED_PERSON_REPLY)
+        return PasskeyRefusal("unverified", passkey_views.UNVERIFIED_PERSON_REPLY)
     attested = bool(roots and statement.x5c)  # else it says so itself, or whoever plays one
     if not terms.allows_model(seen.aaguid, attested=attested):
-        return EnrolmentRefusal("model", passkey_views.WRONG_MODEL_REPLY)
+        return PasskeyRefusal("model", passkey_views.WRONG_MODEL_REPLY)
     name = credential["name"] or passkey_views.choose_passkey_name(seen.aaguid, at)
     return Passkey(
         team=link.team,
@@ -207,7 +200,7 @@ class PasskeyEnroller:
                     _ask_others(tx, found, *told)
                     answer = passkey_views.WAITS_REPLY
             else:
-                known = EnrolmentRefusal("known", passkey_views.KNOWN_REPLY)
+                known = PasskeyRefusal("known", passkey_views.KNOWN_REPLY)
                 refusal = known if isinstance(found, Passkey) else found
                 answer, data = refusal.sentence, {"why": refusal.why}
                 note = f"refused: {refusal.why}"
@@ -217,19 +210,19 @@ class PasskeyEnroller:
 
     def _check_enrolment(
         self, link: SigningLink | None, credential: Mapping[str, Any], at: datetime
-    ) -> Passkey | EnrolmentRefusal:
+    ) -> Passkey | PasskeyRefusal:
         """Return the new passkey, not stored yet, or why it is not added. Looks people up."""
         address, why = self.links.address, self.links.describe_problem()
         if link is None or link.kind is not SigningLinkKind.ENROL:
-            return EnrolmentRefusal("link", passkey_views.USED_LINK_REPLY)
+            return PasskeyRefusal("link", passkey_views.USED_LINK_REPLY)
         with self.store.read() as tx:
             problem = signatures.describe_link_problem(tx, link, at)
         if problem:
-            return EnrolmentRefusal("link", problem)
+            return PasskeyRefusal("link", problem)
         if link.team != self.authority.team or not self.may_enrol(link.person):
-            return EnrolmentRefusal("not_a_signer", passkey_views.NOT_A_SIGNER_REPLY)
+            return PasskeyRefusal("not_a_signer", passkey_views.NOT_A_SIGNER_REPLY)
         if address is None or why:
-            return EnrolmentRefusal("not_set_up", passkey_views.not_set_up_reply(why))
+            return PasskeyRefusal("not_set_up", passkey_views.not_set_up_reply(why))
         return verify_new_passkey(credential, link, address, self.policy.policy.passkeys, at)
 
 
@@ -338,7 +331,8 @@ class PasskeyManager:
         """
         assert isinstance(asked.target, PasskeyTarget)
         is_alarm = isinstance(asked, Click) and asked.action is Action.DISOWN_PASSKEY
-        alarmed = self._list_alarmed_people() if is_alarm else []
+        who = self.policy.policy.passkeys.alarm
+        alarmed = list_alarmed_people(self.permissions, who) if is_alarm else []
         person, at = delivery.user, delivery.received_at
         with self.store.write() as tx:
             row = self.find_own_passkey(tx, asked.target.passkey, person)
@@ -359,7 +353,7 @@ class PasskeyManager:
 
         None if there is none with that id, or it is revoked already. Looks people up.
         """
-        alarmed = self._list_alarmed_people()
+        alarmed = list_alarmed_people(self.permissions, self.policy.policy.passkeys.alarm)
         with self.store.write() as tx:
             row = passkeys.find_passkey(tx, passkey)
             is_ours = row is not None and row.team == self.permissions.team
@@ -368,17 +362,6 @@ class PasskeyManager:
             text = passkey_views.revoked_passkey_notice(row.person, row.name)
             queue_alarm(tx, row, text, alarmed, f"revoked:{row.id}")
         return row
-
-    def _list_alarmed_people(self) -> list[str]:
-        """Return whom the policy names to be told; whom it names by id if Slack cannot be asked.
-
-        Nobody has to be found before a passkey is revoked.
-        """
-        who = self.policy.policy.passkeys.alarm
-        try:
-            return self.permissions.list_active_people(who)
-        except LookupFailedError:
-            return list(who.users)
 
 
 def _revoke(tx: Transaction, row: Passkey, by: str, at: datetime, why: str) -> bool:

@@ -68,19 +68,11 @@ class ReceiptWriter:
             raise NoReceiptError("This is not decided yet.")
         self._check_digests(run, shown, tool)
         nonce = call_state.compute_receipt_nonce(self._key, call, call.revision)
-        about = {
-            "workspace": run.team,
-            "request": run.id,
-            "call": call.id,
-            "revision": call.revision,
-            "nonce": nonce,
-        }
         subject = receipts.compute_subject_digest(
             call.tool, json.loads(shown.revision.arguments), nonce
         )
-        decision = self._sign(
-            receipts.DECISION, subject, about | self._describe_decision(tx, run, shown, tool, nonce)
-        )
+        decided = self._describe_decision(tx, run, shown, tool, nonce)
+        decision = self._sign(receipts.DECISION, subject, decided)
         if call.status not in ENDED:
             return {"decision": decision, "end": None}
         named = {"sha256": sha256(b64decode(decision["payload"])).hexdigest()}
@@ -117,6 +109,11 @@ class ReceiptWriter:
         is_signed = any(vote.passkey_id for vote in shown.votes)
         signed = map_signatures_by_vote(tx, call.id, call.revision) if is_signed else {}
         decided: Json = {
+            "workspace": run.team,
+            "request": run.id,
+            "call": call.id,
+            "revision": call.revision,
+            "nonce": nonce,
             "tool": call.tool,
             "effect": call_state.describe_revision_effect(self._tools, call, shown.revision),
             "arguments": tool.mask_arguments(arguments),

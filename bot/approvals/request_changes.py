@@ -20,8 +20,9 @@ from bot.approvals.permissions import (
     record_refused_action,
     reply_privately,
 )
+from bot.approvals.signatures import needs_signature
 from bot.approvals.signed_votes import SignatureRequester, SignedDecision
-from bot.cards import notices, sentences
+from bot.cards import notices, passkey_views, sentences
 from bot.cards.action_names import Action, DialogId
 from bot.cards.button_codec import CallTarget, Click, DialogSubject, ModelAnswerRating, RunTarget
 from bot.cards.review_dialog import parse_entered_words
@@ -144,13 +145,13 @@ class RequestActionHandler:
         """Resolve the call for a person who may; return what they are told, "" for nothing."""
         asking, giver, key = self._signatures, verdict.giver, self._signatures.links.key
         again = resolution is UnknownCallResolution.AGAIN
-        if again and signed is None and asking.is_needed_to_run_again(load_gate(call.gate)):
+        if again and signed is None and needs_signature(load_gate(call.gate), resolution):
             now = calls.find_call(tx, call.id)
             if now is None or (now.status, now.revision) != (CallStatus.UNKNOWN, target.revision):
                 return sentences.OUTDATED_CARD_REPLY
             return asking.request_signatures(tx, delivery, [(now, giver)], resolution)
         if signed and not signed.fits_call(tx, key, call, giver):
-            return signed.describe_outcome(counts=False)
+            return passkey_views.CHANGED_SINCE_REPLY
         outcome = decisions.resolve_unknown_call(
             tx,
             target.call,
@@ -172,7 +173,7 @@ class RequestActionHandler:
         if not signed:
             return ""
         signed.store_evidence(tx, call, delivery.received_at)
-        return signed.describe_outcome(counts=True)
+        return passkey_views.SIGNED_REPLY
 
     def cancel_request(self, delivery: Delivery, run_id: str) -> None:
         """Cancel a request, if its requester clicked."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hmac
 import json
 import secrets
-from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
@@ -20,7 +19,7 @@ from typing import Any
 from bot.approvals.call_state import compute_gate_digest, compute_receipt_nonce
 from bot.cards import passkey_views
 from bot.config.connection_settings import PageAddress, parse_page_address
-from bot.policy.gates import Ask, PasskeyTerms
+from bot.policy.gates import Ask, Gate, PasskeyTerms
 from countersign import receipts
 from storage import calls, inbox, outbox, passkeys, runs, states
 from storage.digest import canonical_json
@@ -38,11 +37,22 @@ Decider = CallVerb | UnknownCallResolution  # what is signed: a vote, or that a 
 Json = dict[str, Any]
 
 
-def needs_signature(gate: Ask, verb: Decider, stages: Iterable[int]) -> bool:
+def needs_signature(gate: Gate, verb: Decider, stages: Iterable[int] = ()) -> bool:
     """Return whether this has to be signed; `stages`: those in which an approval may count."""
+    if not isinstance(gate, Ask):
+        return False
     if verb is CallVerb.APPROVE:
         return any(gate.stages[stage].signature for stage in stages if stage < len(gate.stages))
     return gate.wants_signature and verb in (CallVerb.BREAK_GLASS, UnknownCallResolution.AGAIN)
+
+
+@dataclass(frozen=True, slots=True)
+class PasskeyRefusal:
+    """Why a signature does not count, or a passkey was not added."""
+
+    why: str  # for the record
+    sentence: str
+    is_cloned: bool = False  # the passkey may have been copied
 
 
 # What is signed.
@@ -122,7 +132,7 @@ class SigningLinks:
 
     def _build_token(self, kind: SigningLinkKind, nonce: str) -> str:
         made = hmac.digest(self._own, f"{kind} {nonce}".encode(), "sha256")
-        return urlsafe_b64encode(made).rstrip(b"=").decode()
+        return receipts.encode_base64url(made)
 
     def find_link(self, tx: Transaction, token: str) -> SigningLink | None:
         """Return the link with this token; None if there is none."""

@@ -17,13 +17,13 @@ from bot.approvals.call_state import describe_call_effect
 from bot.approvals.call_views import build_call_view_for_approvers
 from bot.approvals.dialog_access import DialogAccessChecker
 from bot.approvals.permissions import PermissionChecker, record_refused_action, reply_privately
-from bot.approvals.signatures import Decider, SigningLinks
+from bot.approvals.signatures import Decider, PasskeyRefusal, SigningLinks
 from bot.cards import passkey_views
 from bot.cards.action_names import Action
 from bot.cards.button_codec import CallTarget
 from bot.policy.authority import Denial, LookupFailedError
 from bot.policy.evaluation import CurrentPolicy
-from bot.policy.gates import Ask, Gate
+from bot.policy.gates import Approvers
 from bot.tools import Registry
 from storage import calls, inbox, outbox, passkeys
 from storage.digest import canonical_json
@@ -47,11 +47,6 @@ class SignedDecision:
     sign_count: int
     is_backed_up: bool
 
-    @staticmethod
-    def describe_outcome(*, counts: bool) -> str:
-        """Return what the person is told: that it counts, or that what they signed has changed."""
-        return passkey_views.SIGNED_REPLY if counts else passkey_views.CHANGED_SINCE_REPLY
-
     def fits_call(self, tx: Transaction, key: bytes, call: Call, giver: str) -> bool:
         """Return whether the call, and the right to decide, are still what the person signed."""
         nonce = json.loads(self.link.statement)["nonce"]
@@ -72,15 +67,6 @@ class SignedDecision:
             raise RuntimeError("a passkey was used inside the writer's own transaction")
 
 
-@dataclass(frozen=True, slots=True)
-class SignatureRefusal:
-    """Why a signature does not count."""
-
-    why: str  # for the record
-    sentence: str
-    is_cloned: bool = False  # the passkey may have been copied
-
-
 # Asking for signatures.
 
 
@@ -92,11 +78,6 @@ class SignatureRequester:
     policy: CurrentPolicy
     tools: Registry
     access: DialogAccessChecker  # which records whom the page shows all of a call
-
-    @staticmethod
-    def is_needed_to_run_again(gate: Gate) -> bool:
-        """Return whether who has a call run again has to sign that."""
-        return isinstance(gate, Ask) and signatures.needs_signature(gate, AGAIN, ())
 
     def request_signatures(
         self,
@@ -150,44 +131,36 @@ class SignatureRequester:
 # Deciding what was signed.
 
 
+@dataclass(frozen=True, slots=True)
 class SignatureHandler:
     """Decides what people sign on the page. One per process; called on the loop only."""
 
-    def __init__(
-        self,
-        store: Store,
-        permissions: PermissionChecker,
-        requester: SignatureRequester,
-        cast: Callable[..., None],
-        run_again: Callable[..., None],
-    ) -> None:
-        """`cast` and `run_again` decide as for a click, once the signature is found to fit."""
-        self._store = store
-        self._permissions = permissions
-        self._links = requester.links
-        self._policy = requester.policy
-        self._cast = cast
-        self._run_again = run_again
+    store: Store
+    permissions: PermissionChecker
+    requester: SignatureRequester
+    # these decide as for a click, once the signature is found to fit
+    cast: Callable[..., None]
+    run_again: Callable[..., None]
 
     def handle_signature(self, delivery: Delivery) -> None:
         """Check a signature and decide what it is for, and settle its delivery."""
         posted = json.loads(delivery.body)
-        with self._store.read() as tx:
+        with self.store.read() as tx:
             link = passkeys.find_signing_link(tx, posted["link"])
             passkey = passkeys.find_passkey_by_credential(tx, posted["credential"]["id"])
         if link is None:
-            used = SignatureRefusal("link", passkey_views.USED_LINK_REPLY)
+            used = PasskeyRefusal("link", passkey_views.USED_LINK_REPLY)
             self._refuse(delivery, None, None, used)
             return
         found = self._check_signature(posted["credential"], link, passkey, delivery.received_at)
-        if isinstance(found, SignatureRefusal):
+        if isinstance(found, PasskeyRefusal):
             self._refuse(delivery, link, passkey, found)
             return
         target, verb = CallTarget(link.call_id, link.revision), _read_verb(link)
         if verb is AGAIN:
-            self._run_again(delivery, target, AGAIN, signed=found)
+            self.run_again(delivery, target, AGAIN, signed=found)
         else:
-            self._cast(delivery, [target], CallVerb(verb), link.reason, signed=found)
+            self.cast(delivery, [target], CallVerb(verb), link.reason, signed=found)
 
     def _check_signature(
         self,
@@ -195,41 +168,41 @@ class SignatureHandler:
         link: SigningLink,
         passkey: Passkey | None,
         at: datetime,
-    ) -> SignedDecision | SignatureRefusal:
+    ) -> SignedDecision | PasskeyRefusal:
         """Return the decision if this passkey may sign for this link at that moment, and has."""
-        terms = self._policy.policy.passkeys
+        terms = self.requester.policy.policy.passkeys
         if at >= link.expires_at:
-            return SignatureRefusal("expired", passkey_views.EXPIRED_LINK_REPLY)
+            return PasskeyRefusal("expired", passkey_views.EXPIRED_LINK_REPLY)
         if link.used_at is not None:
-            return SignatureRefusal("used", passkey_views.USED_LINK_REPLY)
+            return PasskeyRefusal("used", passkey_views.USED_LINK_REPLY)
         if passkey is None or passkey.team != link.team:
-            return SignatureRefusal("unknown_passkey", passkey_views.UNKNOWN_PASSKEY_REPLY)
+            return PasskeyRefusal("unknown_passkey", passkey_views.UNKNOWN_PASSKEY_REPLY)
         if passkey.person != link.person:
             sentence = passkey_views.other_persons_link_reply(link.person)
-            return SignatureRefusal("other_person", sentence)
+            return PasskeyRefusal("other_person", sentence)
         if passkey.revoked_at is not None and passkey.revoked_at <= at:
-            return SignatureRefusal("revoked", passkey_views.REVOKED_PASSKEY_REPLY)
+            return PasskeyRefusal("revoked", passkey_views.REVOKED_PASSKEY_REPLY)
         if passkey.counts_from is None or passkey.counts_from > at:
-            return SignatureRefusal("not_counted_yet", passkey_views.EARLY_PASSKEY_REPLY)
+            return PasskeyRefusal("not_counted_yet", passkey_views.EARLY_PASSKEY_REPLY)
         if not passkey.counts_at(at, terms.days):
-            return SignatureRefusal("too_old", passkey_views.OLD_PASSKEY_REPLY)
+            return PasskeyRefusal("too_old", passkey_views.OLD_PASSKEY_REPLY)
         if not terms.allows_model(passkey.aaguid, attested=passkey.attested):
-            return SignatureRefusal("model", passkey_views.MODEL_PASSKEY_REPLY)
+            return PasskeyRefusal("model", passkey_views.MODEL_PASSKEY_REPLY)
         return self._verify(credential, link, passkey, at)
 
     def _verify(
         self, credential: Mapping[str, Any], link: SigningLink, passkey: Passkey, at: datetime
-    ) -> SignedDecision | SignatureRefusal:
+    ) -> SignedDecision | PasskeyRefusal:
         """Return the decision if the authenticator has signed it here, for this link alone."""
         from webauthn import helpers, verify_authentication_response
 
-        address = self._links.address
+        address = self.requester.links.address
         if address is None:
-            return SignatureRefusal("address", passkey_views.OTHER_ADDRESS_REPLY)
+            return PasskeyRefusal("address", passkey_views.OTHER_ADDRESS_REPLY)
         try:
             said = helpers.parse_authentication_credential_json(dict(credential))
             if not _is_signed_at(said, address.origin, passkey.rp_id):
-                return SignatureRefusal("address", passkey_views.OTHER_ADDRESS_REPLY)
+                return PasskeyRefusal("address", passkey_views.OTHER_ADDRESS_REPLY)
             seen = verify_authentication_response(
                 credential=said,
                 expected_challenge=signatures.compute_challenge(link),
@@ -239,13 +212,13 @@ class SignatureHandler:
                 credential_current_sign_count=0,  # a counter that went back is more than a mistake
             )
         except Exception:  # noqa: BLE001 - what the library cannot read is no signature
-            return SignatureRefusal("signature", passkey_views.WRONG_SIGNATURE_REPLY)
+            return PasskeyRefusal("signature", passkey_views.WRONG_SIGNATURE_REPLY)
         if not seen.user_verified:
-            return SignatureRefusal("unverified", passkey_views.UNVERIFIED_PERSON_REPLY)
+            return PasskeyRefusal("unverified", passkey_views.UNVERIFIED_PERSON_REPLY)
         counts = seen.new_sign_count or passkey.sign_count
         if counts and seen.new_sign_count <= passkey.sign_count:
             sentence = passkey_views.cloned_passkey_notice(passkey.person, passkey.name)
-            return SignatureRefusal("cloned", sentence, is_cloned=True)
+            return PasskeyRefusal("cloned", sentence, is_cloned=True)
         evidence = _build_evidence(credential["response"], link, passkey, at)
         return SignedDecision(
             link, passkey, evidence, seen.new_sign_count, seen.credential_backed_up
@@ -256,11 +229,12 @@ class SignatureHandler:
         delivery: Delivery,
         link: SigningLink | None,
         passkey: Passkey | None,
-        refusal: SignatureRefusal,
+        refusal: PasskeyRefusal,
     ) -> None:
         """Tell the person why their signature does not count, record it, and settle."""
-        alarmed = self._list_alarmed_people() if refusal.is_cloned else []
-        with self._store.write() as tx:
+        alarm = self.requester.policy.policy.passkeys.alarm
+        alarmed = list_alarmed_people(self.permissions, alarm) if refusal.is_cloned else []
+        with self.store.write() as tx:
             call = calls.find_call(tx, link.call_id) if link else None
             if link is not None and call is not None:
                 denial = Denial(f"signature:{refusal.why}")
@@ -271,12 +245,6 @@ class SignatureHandler:
                 queue_alarm(tx, passkey, refusal.sentence, alarmed, f"cloned:{passkey.id}")
             reply_privately(tx, delivery, refusal.sentence)
             inbox.mark_delivery_done(tx, delivery, f"refused: {refusal.why}")
-
-    def _list_alarmed_people(self) -> list[str]:
-        try:
-            return self._permissions.list_active_people(self._policy.policy.passkeys.alarm)
-        except LookupFailedError:  # the passkey is revoked all the same
-            return []
 
 
 def _read_verb(link: SigningLink) -> Decider:
@@ -331,6 +299,17 @@ def build_jwk(public_key: str) -> dict[str, str]:
         case -257, None:
             return {"e": encode(key.e), "kty": "RSA", "n": encode(key.n)}
     raise ValueError("the passkey's algorithm is none of ES256, RS256 and Ed25519")
+
+
+def list_alarmed_people(permissions: PermissionChecker, who: Approvers) -> list[str]:
+    """Return whom the policy names to be told; whom it names by id if Slack cannot be asked.
+
+    Nobody has to be found before a passkey is revoked.
+    """
+    try:
+        return permissions.list_active_people(who)
+    except LookupFailedError:
+        return list(who.users)
 
 
 def queue_alarm(

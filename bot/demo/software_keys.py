@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import urlsafe_b64decode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -17,6 +17,7 @@ import cbor2
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from countersign.receipts import encode_base64url as encode
 from storage import passkeys
 
 if TYPE_CHECKING:
@@ -26,10 +27,6 @@ if TYPE_CHECKING:
 NAME = "The demo’s software key"
 CHECKED = 0x05  # flags of an authenticator: somebody is there, and it was checked who
 NEW = 0x40  # and: a new key follows
-
-
-def _encode(raw: bytes) -> str:
-    return urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
 @dataclass(slots=True)
@@ -57,9 +54,9 @@ class SoftwareKey:
         data = self._describe_authenticator(CHECKED)
         signed = data + sha256(client).digest()
         answer = {
-            "clientDataJSON": _encode(client),
-            "authenticatorData": _encode(data),
-            "signature": _encode(self.private.sign(signed, ec.ECDSA(hashes.SHA256()))),
+            "clientDataJSON": encode(client),
+            "authenticatorData": encode(data),
+            "signature": encode(self.private.sign(signed, ec.ECDSA(hashes.SHA256()))),
         }
         return self._build_credential(answer)
 
@@ -69,7 +66,10 @@ class SoftwareKey:
         new = bytes(16) + len(self.id).to_bytes(2, "big") + self.id + self.public_key
         data = self._describe_authenticator(CHECKED | NEW) + new
         attestation = cbor2.dumps({"fmt": "none", "attStmt": {}, "authData": data})
-        answer = {"clientDataJSON": _encode(client), "attestationObject": _encode(attestation)}
+        answer = {
+            "clientDataJSON": encode(client),
+            "attestationObject": encode(attestation),
+        }
         return self._build_credential(answer)
 
     def _describe_client(self, kind: str, challenge: str) -> bytes:
@@ -81,7 +81,7 @@ class SoftwareKey:
         return site + bytes([flags]) + self.count.to_bytes(4, "big")
 
     def _build_credential(self, answer: Mapping[str, str]) -> dict[str, Any]:
-        own = _encode(self.id)
+        own = encode(self.id)
         return {"id": own, "rawId": own, "type": "public-key", "response": dict(answer)}
 
 
@@ -102,8 +102,8 @@ class SoftwareKeys:
                 row = passkeys.Passkey(
                     team=core.identity.team,
                     person=person,
-                    credential_id=_encode(key.id),
-                    public_key=_encode(key.public_key),
+                    credential_id=encode(key.id),
+                    public_key=encode(key.public_key),
                     rp_id=self._address.rp_id,
                     name=NAME,
                     created_at=at,

@@ -7,9 +7,9 @@ loop decides like a click; the page then asks what became of it.
 from __future__ import annotations
 
 import json
-from base64 import b64encode, urlsafe_b64encode
+from base64 import b64encode
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from hashlib import sha256
@@ -33,6 +33,7 @@ from bot.config.connection_settings import PageAddress
 from bot.http import api_bodies, api_gate
 from bot.policy.authority import Directory
 from bot.slack.directory import find_display_name, format_field_error
+from countersign.receipts import encode_base64url
 from storage import calls, runs
 from storage.passkeys import Passkey, SigningLink
 from storage.record import Delivery, Transaction
@@ -140,27 +141,22 @@ def render_question_page(
     return render_page(asked.title, lead + shown, form if asked.button else "")
 
 
+@dataclass
 class SigningPages:
     """The pages of one process; they need no API key, as each link is one person's, for a while."""
 
-    def __init__(
-        self,
-        core: Core,
-        links: signatures.SigningLinks,
-        address: PageAddress,
-        keep: Callable[[Delivery], None],
-        names: Directory,
-        is_stopping: Callable[[], bool],
-    ) -> None:
-        """`keep` stores a delivery and wakes the loop; `names` looks names up for a moment."""
-        self._core, self._links, self._address = core, links, address
-        self._keep, self._names, self._is_stopping = keep, names, is_stopping
-        self._turns = CapacityLimiter(AT_ONCE)
-        self._software: SoftwareKeys | None = None
+    core: Core
+    links: signatures.SigningLinks
+    address: PageAddress
+    keep: Callable[[Delivery], None]  # stores a delivery and wakes the loop
+    names: Directory  # looks names up for a moment
+    is_stopping: Callable[[], bool]
+    software: SoftwareKeys | None = None
+    turns: CapacityLimiter = field(default_factory=partial(CapacityLimiter, AT_ONCE))
 
     def offer_software_keys(self, keys: SoftwareKeys) -> None:
         """Let the pages sign with these keys, too; as soon as the server has started."""
-        self._software = keys
+        self.software = keys
 
     def list_routes(self) -> list[Route]:
         """Return the routes to sign and to add a passkey: the page, its post and its outcome."""
@@ -175,17 +171,17 @@ class SigningPages:
         try:
             body = await self._read_body(request) if request.method == "POST" else b""
             token = request.path_params["token"]
-            return await to_thread.run_sync(act, token, body, limiter=self._turns)
+            return await to_thread.run_sync(act, token, body, limiter=self.turns)
         except api_bodies.ProblemError as error:
             return JSONResponse({"detail": error.problem.detail}, error.status, HEADERS)
 
     async def _read_body(self, request: Request) -> bytes:
         """Return what the page posted; raises ProblemError for what another page may have sent."""
-        if self._is_stopping():
+        if self.is_stopping():
             raise api_bodies.build_retry_later_problem(HTTPStatus.SERVICE_UNAVAILABLE, STOPPING, 5)
         sent = request.headers
         site, origin = sent.getlist("sec-fetch-site"), sent.getlist("origin")
-        if origin != [self._address.origin] or site not in ([], ["same-origin"]):
+        if origin != [self.address.origin] or site not in ([], ["same-origin"]):
             raise api_bodies.ProblemError(HTTPStatus.FORBIDDEN, NOT_FROM_PAGE)
         body = await api_gate.read_request_body(request.receive, MOST)
         api_gate.check_json_body(body, sent)
@@ -193,12 +189,12 @@ class SigningPages:
 
     def _show(self, token: str, _body: bytes) -> Response:
         """Show the page of a link, or say why it cannot be used. Changes nothing."""
-        core, now = self._core, self._core.clock.now()
+        core, now = self.core, self.core.clock.now()
         with core.store.read() as tx:
-            link = self._links.find_link(tx, token)
+            link = self.links.find_link(tx, token)
         if link is None:
             return HTMLResponse(render_page(NO_LINK), HTTPStatus.NOT_FOUND, HEADERS)
-        known = find_display_name(self._names, link.person) or link.person
+        known = find_display_name(self.names, link.person) or link.person
         with core.store.read() as tx:
             outcome = signatures.find_outcome(tx, link)
             problem = signatures.describe_link_problem(tx, link, now)
@@ -207,35 +203,35 @@ class SigningPages:
             name = slack_text.sanitise_as_plain_text(known, 80)
             asked = None if problem else self._build_question(tx, link, name, now)
         if asked is None:
-            page = render_page(format_field_error(self._names, problem or NO_LINK))
+            page = render_page(format_field_error(self.names, problem or NO_LINK))
             return HTMLResponse(page, HTTPStatus.GONE, HEADERS)
-        find_name = partial(find_display_name, self._names)
+        find_name = partial(find_display_name, self.names)
         page = render_question_page(asked, link.expires_at, now, find_name)
         return HTMLResponse(page, headers=HEADERS)
 
     def _take(self, token: str, body: bytes) -> Response:
         """Store what the authenticator answered, and commit it before answering; once."""
-        with self._core.store.read() as tx:
-            link, now = self._links.find_link(tx, token), self._core.clock.now()
+        with self.core.store.read() as tx:
+            link, now = self.links.find_link(tx, token), self.core.clock.now()
             is_stored = link is not None and signatures.find_outcome(tx, link).is_stored
             problem = signatures.describe_link_problem(tx, link, now) if link else ""
         if link is None or is_stored:  # another tab was first, and its outcome is this one's
             return self._tell(token, body)
         if problem:
-            sentence = format_field_error(self._names, problem)
+            sentence = format_field_error(self.names, problem)
             raise api_bodies.ProblemError(HTTPStatus.GONE, sentence)
-        if self._software and isinstance(given := json.loads(body), dict) and given.get("software"):
-            body = self._answer_in_software(self._software, link, body)
+        if self.software and isinstance(given := json.loads(body), dict) and given.get("software"):
+            body = self._answer_in_software(self.software, link, body)
         credential = signatures.parse_credential(link.kind, body)
         if credential is None:
             raise api_bodies.ProblemError(HTTPStatus.BAD_REQUEST, NOT_READABLE)
-        self._keep(signatures.build_page_delivery(link, credential))
+        self.keep(signatures.build_page_delivery(link, credential))
         return JSONResponse({}, HTTPStatus.ACCEPTED, HEADERS)
 
     def _answer_in_software(self, keys: SoftwareKeys, link: SigningLink, body: bytes) -> bytes:
         """Return what the browser would have posted with a key in software; raises ProblemError."""
-        with self._core.store.read() as tx:
-            asked = self._build_question(tx, link, link.person, self._core.clock.now())
+        with self.core.store.read() as tx:
+            asked = self._build_question(tx, link, link.person, self.core.clock.now())
         found = keys.answer(json.loads(asked.options)) if asked else None
         if found is None:
             raise api_bodies.ProblemError(HTTPStatus.CONFLICT, NOT_HERE)
@@ -243,29 +239,29 @@ class SigningPages:
 
     def _tell(self, token: str, _body: bytes) -> Response:
         """Say what became of what was posted: 202 while it is being decided."""
-        with self._core.store.read() as tx:
-            link = self._links.find_link(tx, token)
+        with self.core.store.read() as tx:
+            link = self.links.find_link(tx, token)
             outcome = signatures.find_outcome(tx, link) if link else None
         if outcome is None or not outcome.is_stored:
             raise api_bodies.ProblemError(HTTPStatus.NOT_FOUND, NO_LINK)
         status = HTTPStatus.OK if outcome.is_decided else HTTPStatus.ACCEPTED
-        said = {"detail": format_field_error(self._names, outcome.text)}
+        said = {"detail": format_field_error(self.names, outcome.text)}
         return JSONResponse(said, status, HEADERS)
 
     def _build_question(
         self, tx: Transaction, link: SigningLink, name: str, now: datetime
     ) -> PasskeyQuestion | None:
         """Return what the page of this link asks, from the rows as they are; None if they lack."""
-        terms = self._core.policy.policy.passkeys
+        terms = self.core.policy.policy.passkeys
         if link.kind is SigningLinkKind.ENROL:
-            options = build_creation_options(tx, link, name, self._address, terms)
-            also = "also" if self._software else ""
+            options = build_creation_options(tx, link, name, self.address, terms)
+            also = "also" if self.software else ""
             return PasskeyQuestion(f"{ADD} for {name}", NEW_KEY, [], ADD, options, also)
         shown = calls.find_call_with_revision(tx, link.call_id)
         run = runs.find_run(tx, shown.call.run_id) if shown else None
         if shown is None or run is None:
             return None
-        whole = build_call_view_for_approvers(self._core.tools, tx, shown)
+        whole = build_call_view_for_approvers(self.core.tools, tx, shown)
         asked, who = describe_people_in_review(tx, run, shown.call, now)
         if link.verb == CallVerb.BREAK_GLASS:
             view = review_dialog.render_break_glass_dialog(whole, asked=asked)
@@ -276,10 +272,10 @@ class SigningPages:
             own = block_kit.context_block("own", [block_kit.plain_text(f"You say: “{words}”")])
             view["blocks"].append(own)
         usable = signatures.list_signing_passkeys(tx, link.team, link.person, terms, now)
-        options = _build_request_options(link, self._address, usable)
+        options = _build_request_options(link, self.address, usable)
         lead = AGAIN if link.verb == UnknownCallResolution.AGAIN else EXACTLY
         button = BUTTONS[link.verb] if "submit" in view else ""
-        software, keys = "", self._software
+        software, keys = "", self.software
         if keys and (held := sum(keys.has_key(each.credential_id) for each in usable)):
             software = "only" if held == len(usable) else "also"
         return PasskeyQuestion(f"Sign as {name}", lead, view["blocks"], button, options, software)
@@ -287,7 +283,7 @@ class SigningPages:
 
 def _build_request_options(link: SigningLink, address: PageAddress, usable: list[Passkey]) -> str:
     """Return what a browser is asked to sign: PublicKeyCredentialRequestOptions, as JSON."""
-    challenge = urlsafe_b64encode(signatures.compute_challenge(link)).decode().rstrip("=")
+    challenge = encode_base64url(signatures.compute_challenge(link))
     allowed = [
         {
             "type": "public-key",

@@ -2,7 +2,7 @@
 neither the model, nor a form, nor a program. Pure.
 
 It does nothing by itself: once it has been approved and has run, the passkey counts
-(`bot.approvals.passkeys.let_passkey_count`, in the transaction that stores its outcome).
+(`bot.runs.endings`, in the transaction that stores its outcome).
 """
 
 from __future__ import annotations

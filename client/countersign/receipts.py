@@ -16,6 +16,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -361,8 +362,10 @@ def _format_float(value: float) -> str:
         raise ReceiptError("A number is not finite.")
     if value == 0:
         return "0"
-    sign, digits, exponent = _split_float(value)
-    point = exponent + len(digits)  # where the decimal point stands, from the first digit
+    # the shortest digits that stand for it
+    is_negative, figures, exponent = Decimal(repr(value)).normalize().as_tuple()
+    sign, digits = "-" * is_negative, "".join(map(str, figures))
+    point = int(exponent) + len(digits)  # where the decimal point stands, from the first digit
     if len(digits) <= point <= 21:
         text = digits + "0" * (point - len(digits))
     elif 0 < point <= 21:
@@ -373,17 +376,6 @@ def _format_float(value: float) -> str:
         fraction = f".{digits[1:]}" if digits[1:] else ""
         text = f"{digits[0]}{fraction}e{point - 1:+d}"
     return sign + text
-
-
-def _split_float(value: float) -> tuple[str, str, int]:
-    """Return the sign, the shortest digits that stand for the number, and their exponent."""
-    mantissa, _, power = f"{value!r}".partition("e")
-    sign, mantissa = ("-", mantissa[1:]) if mantissa.startswith("-") else ("", mantissa)
-    whole, _, fraction = mantissa.partition(".")
-    digits = (whole + fraction).lstrip("0")
-    exponent = int(power or 0) - len(fraction)
-    kept = digits.rstrip("0")
-    return sign, kept, exponent + len(digits) - len(kept)
 
 
 def _parse_object(text: str, what: str) -> dict[str, Any]:
@@ -456,14 +448,11 @@ def split_receipt_file(text: str) -> Sequence[tuple[str, str | None]]:
         if len(lines) < 2:
             raise
         whole = [_parse_object(line, "the receipt") for line in lines]
-    found: list[tuple[str, str | None]] = []
-    for each in whole:
-        if "decision" not in each:
-            found.append((json.dumps(each), None))
-            continue
-        end = each.get("end")
-        found.append((json.dumps(each["decision"]), None if end is None else json.dumps(end)))
-    return found
+    pairs = [
+        (each["decision"], each.get("end")) if "decision" in each else (each, None)
+        for each in whole
+    ]
+    return [(json.dumps(one), None if end is None else json.dumps(end)) for one, end in pairs]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from bot.approvals.passkeys import EnrolmentRefusal, verify_new_passkey
-from bot.approvals.signatures import compute_challenge
+from bot.approvals.passkeys import verify_new_passkey
+from bot.approvals.signatures import PasskeyRefusal, compute_challenge
 from bot.config.connection_settings import parse_page_address
 from bot.policy.gates import PasskeyTerms
 from storage.passkeys import Passkey, SigningLink
@@ -107,7 +107,7 @@ def test_nonsense_is_refused() -> None:
         for text in ("", "A", "AAAA", "____"):
             odd = {**made, "response": {**made["response"], part: text}}
             found = verify_new_passkey(odd, LINK, ADDRESS, PasskeyTerms(), AT)
-            assert isinstance(found, EnrolmentRefusal)
+            assert isinstance(found, PasskeyRefusal)
 
 
 LINK = SigningLink(
