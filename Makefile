@@ -7,6 +7,9 @@ BIN := .venv/bin
 # stories that make test-long tells over signed HTTP, with the record on PostgreSQL and with a model asked by Chat
 # Completions, too; all of them are by make test-variants
 SAMPLED := $(addprefix tests/stories/test_,path.py wire.py edit.py commands.py direct_requests.py)
+# what make test-long tells of passkeys with the record on PostgreSQL; make proof more of it, where there is one
+SIGNED := $(addprefix tests/stories/test_,signatures.py passkeys.py signed_receipts.py crash_passkeys.py)
+SERVER := $(wildcard /usr/lib/postgresql/*/bin/initdb)
 # what make test leaves to make test-long: programs beside the bot that runs (the local Slack, the command line and its
 # chat, those of others that ask, the benchmark), the tools for databases, and what is long in each test
 BESIDE := sandbox/tests tests/test_docs_sandbox.py tests/cli $(wildcard tests/stories/test_*terminal*.py) tests/client \
@@ -69,7 +72,8 @@ test-long: .venv/ready  ## what make test leaves out for its length: programs be
 	$(BIN)/pytest -n 8 --dist loadfile --no-loadscope-reorder -m "not long" $(BESIDE)
 	$(BIN)/pytest -n 3 --dist loadfile -m "long and not cluster" --ignore tests/integrations tests client/tests sandbox/tests
 	STORIES_OVER=http $(BIN)/pytest -n 3 --dist loadfile -m "not socket and not long" $(SAMPLED)
-	RECORD_ON=postgresql $(BIN)/pytest -n 3 --dist loadfile -m "not file and not long" $(SAMPLED)
+	RECORD_ON=postgresql $(BIN)/pytest -n 3 --dist loadfile -m "not file and not long" $(SAMPLED) $(SIGNED)
+	RECORD_ON=postgresql $(BIN)/pytest -n 3 -m "long and not file" -k "sign or passkey" tests/proof tests/stories/test_crash_passkeys.py
 	MODEL_OVER=chat $(BIN)/pytest -n 3 --dist loadfile -m "not long" $(SAMPLED)
 
 test-cluster: .venv/ready  ## several processes on one PostgreSQL, and what may happen to them
@@ -94,9 +98,11 @@ test-llama: .venv/ready  ## the bot with a real server of models, which is compi
 	$(BIN)/pytest -o timeout=600 tests/models
 
 proof: .venv/ready  ## see docs/reliability.md: a million steps from seeds (SEED=7: that one alone), five hundred stops, then every story struck at every step; more than an hour
-	$(BIN)/python -m tests.proof.simulation $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.proof.simulation $(if $(ALL_SIGN),--signed) $(if $(SEED),--seed $(SEED))
 	$(if $(SEED),,$(BIN)/python -m tests.proof.stops)
 	$(if $(SEED),,$(BIN)/python -m tests.proof.crash)
+	$(if $(SEED)$(if $(SERVER),,none),,RECORD_ON=postgresql $(BIN)/python -m tests.proof.simulation --signed --steps 100000)
+	$(if $(SEED)$(if $(SERVER),,none),,RECORD_ON=postgresql $(BIN)/python -m tests.proof.crash --trouble killed --story "signed by two" "a passkey that another approves")
 
 bench: .venv/ready  ## what it costs on this machine: a table and JSON, some minutes
 	$(BIN)/python -m bench

@@ -84,6 +84,8 @@ class Sign(Act):
                 assert card is not None
                 scene.press(self.who, card, "approve")
                 scene.rest()
+                if self._find_link(scene) is None:  # a dead process may still own the channel
+                    scene.world.life.outlast()
                 continue
             self._opened.add(token)
             if challenge := scene.world.life.do(find_challenge, token):

@@ -26,18 +26,19 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="only the world of this seed")
     parser.add_argument("--first", type=int, help="the first of the seeds; the others follow")
     parser.add_argument("--each", type=int, default=WORLD, help="how many steps of each world")
+    parser.add_argument("--signed", action="store_true", help="whoever approves has to sign")
     given = parser.parse_args()
     first = given.seed if given.seed is not None else given.first
     seed = first if first is not None else secrets.randbelow(10**9)
     happened: Counter[str] = Counter()
     begun, used, steps, worlds = time.monotonic(), time.process_time(), 0, 0
     while steps < given.steps and not (given.seed is not None and worlds):
-        world = World(seed, given.each)
+        world = World(seed, given.each, signed=given.signed)
         try:
             world.run()
         except ViolationError as error:
             say(f"{world.report()}\nVIOLATION of seed {seed}: {error}")
-            say(f"again: make proof SEED={seed}")
+            say(f"again: make proof SEED={seed}{' ALL_SIGN=1' if given.signed else ''}")
             return 1
         steps, worlds, seed = steps + world.steps, worlds + 1, seed + 1
         happened += world.tally()

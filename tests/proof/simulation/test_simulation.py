@@ -14,9 +14,9 @@ FOUND = (2, 552714828, 967677187, 215445118)  # the last one with the record on 
 STEPS = 2_000
 
 
-def go(seed: int, steps: int = STEPS, *, reads_little: bool = False) -> World:
+def go(seed: int, steps: int = STEPS, *, reads_little: bool = False, signed: bool = False) -> World:
     """Go through the world of that seed; what does not hold is told with its last steps."""
-    world = World(seed, steps)
+    world = World(seed, steps, signed=signed)
     world.model.reads_little = reads_little
     try:
         world.run()
@@ -34,6 +34,15 @@ def test_the_promises_hold_on_a_seed_that_stays() -> None:
 def test_the_promises_hold_on_a_fresh_seed() -> None:
     """The same of a world that nobody has seen; the seed is told where it does not hold."""
     go(secrets.randbelow(10**9))
+
+
+@pytest.mark.long
+def test_the_promises_hold_where_all_sign() -> None:
+    """The same where nothing is approved without a passkey, with crashes, and signatures twice."""
+    signed = 0
+    for seed in (1, secrets.randbelow(10**9)):
+        signed += go(seed, 12_000, signed=True).record.votes["votes that are signed"]
+    assert signed
 
 
 @pytest.mark.long

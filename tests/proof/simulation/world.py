@@ -49,8 +49,11 @@ class ViolationError(AssertionError):
 class World:
     """Everything, from a seed."""
 
-    def __init__(self, seed: int, steps: int) -> None:
-        """Go for about so many steps before everything is left to come to its end."""
+    def __init__(self, seed: int, steps: int, *, signed: bool = False) -> None:
+        """Go for about so many steps before everything is left to come to its end.
+
+        `signed`: whoever approves has to sign.
+        """
         self.seed, self.most = seed, steps
         self.random = Random(seed)
         parent = MEMORY if MEMORY.is_dir() else None
@@ -67,9 +70,10 @@ class World:
         self.acknowledged: set[str] = set()
         self.happened: Counter[str] = Counter()
         self._again: list[tuple[Delivery, int]] = []  # what Slack has yet to deliver once more
+        self._policies = [each for each in POLICIES if each.signed or not signed]
         terms = {parse(each.text).digest: each for each in POLICIES}
         new_record(self.path)
-        self._set_policy(self.random.choice(POLICIES).text)
+        self._set_policy(self.random.choice(self._policies).text)
         self.record = Record(self.path, self.directory, terms)
         newest = "SELECT * FROM signing_link WHERE kind = 'sign' ORDER BY issued_at DESC LIMIT 4"
         links = partial(self.record.all, newest)
@@ -153,7 +157,7 @@ class World:
             return
         elif chance < 0.9318:
             self._happen("the policy changes")
-            self._set_policy(self.random.choice(POLICIES).text)
+            self._set_policy(self.random.choice(self._policies).text)
             return
         elif chance < 0.9324:
             self._happen("the group changes")
