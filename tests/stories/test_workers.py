@@ -128,7 +128,7 @@ def test_two_workers_pick_up_one_run(harness: Harness, fakes: FakeTools, second:
     for app in (harness.app, second):
         app.loop.pause()
     [call], run = harness.calls_in(thread), harness.run_in(thread)
-    how: dict[str, Any] = {"at": harness.clock.now(), "weigh": ONE, "words": outputs}
+    how: dict[str, Any] = {"at": harness.clock.now(), "count_votes": ONE, "words": outputs}
     with harness.app.core.store.write() as tx:
         decisions.apply_vote(tx, call.id, 1, "approve", "UANA00001", **how)
     barrier = threading.Barrier(6)
