@@ -288,7 +288,7 @@ def test_deadlines_fall_though_the_token_was_revoked(harness: Harness, fakes: Fa
         harness.settle()
     finally:
         with harness.slack.world.lock:
-            harness.slack.world.app.revoked = False
+            harness.slack.world.app.installed, harness.slack.world.app.revoked = True, False
     all_sent(harness)  # nothing was given up meanwhile
     assert harness.calls_in(thread)[0].status is C.EXPIRED
     harness.person("ana").click(SUPPORT, card["ts"], "approve", seen=card)

@@ -88,7 +88,7 @@ def test_a_token_that_slack_refuses(
     harness.slack.world.app.revoked = True
     harness.slack.wait(lambda: asked(there, "/readyz")[0] == 503)
     assert "slack: refuses the bot token" in asked(there, "/readyz")[1]
-    harness.slack.world.app.revoked = False
+    harness.slack.world.app.installed, harness.slack.world.app.revoked = True, False
     harness.slack.wait(lambda: asked(there, "/readyz")[0] == 200)
 
 
