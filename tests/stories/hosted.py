@@ -42,6 +42,10 @@ class WorkspaceView:
             return lambda: None
         return getattr(self._admin if hasattr(self._admin, name) else self._sandbox, name)
 
+    def wait(self, predicate: Any, timeout: float = 10.0) -> Any:
+        """As the sandbox's own."""
+        return self._sandbox.wait(predicate, timeout)
+
     @property
     def deliveries(self) -> list[Any]:
         """What was sent to the bot of this workspace."""
