@@ -18,8 +18,16 @@ from tests.stories.harness import Harness
 from tests.stories.hosted import HostedHarness, TwoWorkspaces
 
 PLACES = ("first", "second") if os.environ.get("STORIES_HOSTED") else ("only",)
+# told only where the bot is alone: with limits below what settings may say, or with an address of
+# pages that is the installation's own
+ALONE = frozenset({"test_limits.py", "test_passkeys.py", "test_passkeys_told.py"})
 BY_PEOPLE = ("delivery", "run", "vote", "revision", "answer", "signature")
 World = tuple[Harness, FakeTools]
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """With STORIES_HOSTED, leave out the stories that need a process of their own."""
+    return True if len(PLACES) > 1 and collection_path.name in ALONE else None
 
 
 @contextmanager

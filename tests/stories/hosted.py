@@ -23,10 +23,12 @@ from bot.workspaces.tokens import Tokens, open_installation_record, open_token_c
 from slack_sandbox.client.admin import Admin
 from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.clock import ShiftedClock
+from slack_sandbox.workspace.seed import Seed, default_seed
 from storage.installations import Installation
 from tests.local_slack import read_countersign_manifest
 from tests.stories.harness import Harness, Machine
 
+OTHER = "T0SANDBOXB"
 NEVER = 1e9  # seconds: no app is stopped amid a story
 CLIENT = {"COUNTERSIGN_CLIENT_ID": "1.2", "COUNTERSIGN_CLIENT_SECRET": "of the app's page at Slack"}
 
@@ -67,6 +69,16 @@ class WorkspaceView:
         return str(self._admin.world.app.bot_token)
 
 
+def seed_two_alike() -> list[Seed]:
+    """The small shop twice, with one company beside it, and with the same ids in both."""
+    first, second = default_seed(), default_seed()
+    for each in second.people:
+        each.team_id = OTHER if each.team_id == first.team else each.team_id
+    names = {name: about for name, about in second.teams.items() if name != first.team}
+    second.team, second.teams = OTHER, {OTHER: ("Sandbox Tea", "sandbox-tea"), **names}
+    return [first, second]
+
+
 class TwoWorkspaces:
     """A sandbox with two workspaces, and one process that serves both."""
 
@@ -75,12 +87,9 @@ class TwoWorkspaces:
         self.clock = ShiftedClock(begin)
         self.machine = Machine(self.clock)
         self.sandbox = Sandbox(
-            read_countersign_manifest(),
-            self.clock,
-            shares_clock=True,
-            workspaces=2,
-            same_ids=True,
+            read_countersign_manifest(), self.clock, seed_two_alike(), shares_clock=True
         )
+        self.sandbox.world.shared.same_ids = True
         self.sandbox.start()
         first, *_ = worlds = list(self.sandbox.world.shared.worlds.values())
         for each in worlds:
