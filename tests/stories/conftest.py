@@ -20,7 +20,10 @@ from tests.stories.hosted import HostedHarness, TwoWorkspaces
 PLACES = ("first", "second") if os.environ.get("STORIES_HOSTED") else ("only",)
 # told only where the bot is alone: with limits below what settings may say, or with an address of
 # pages that is the installation's own
-ALONE = frozenset({"test_limits.py", "test_passkeys.py", "test_passkeys_told.py"})
+ALONE = frozenset(
+    f"test_{each}.py"
+    for each in ("limits", "passkeys", "passkeys_told", "signatures", "workers", "wire")
+)
 BY_PEOPLE = ("delivery", "run", "vote", "revision", "answer", "signature")
 World = tuple[Harness, FakeTools]
 
