@@ -87,7 +87,9 @@ def worlds(
 @pytest.fixture(scope="module", params=PLACES if len(PLACES) > 1 else None)
 def world(request: pytest.FixtureRequest, worlds: list[World]) -> World:
     """The harness with its tools of the place where a story is told."""
-    return worlds[PLACES.index(getattr(request, "param", PLACES[0]))]
+    found = worlds[PLACES.index(getattr(request, "param", PLACES[0]))]
+    found[1].ran.clear()  # of the place before
+    return found
 
 
 @pytest.fixture
