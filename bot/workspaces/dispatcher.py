@@ -54,6 +54,11 @@ class WorkspaceDispatcher:
     def dispatch(self, request: BoltRequest) -> BoltResponse:
         """Return the response to one payload; a status of 500 or more has Slack send it again."""
         payload = request.body
+        if payload.get("type") == "url_verification":  # where the app's request URL is set
+            return BoltResponse(status=HTTPStatus.OK, body=str(payload.get("challenge") or ""))
+        if not payloads.is_well_formed(payload):
+            log.warning("refused a payload that does not say whose it is as Slack does")
+            return BoltResponse(status=HTTPStatus.OK)
         found = payloads.find_installation(payload, self._lookups)
         installation = found and self._record.get(found)
         if not installation:
