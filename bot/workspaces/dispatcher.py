@@ -73,8 +73,9 @@ class WorkspaceDispatcher:
             return _build_notice(payload, PAUSED)
         if is_own_event(payload, {installation.bot_user, installation.bot_id} - {""}):
             return BoltResponse(status=HTTPStatus.OK)
-        if installation.is_org_wide:
-            payloads.adopt_for_organisation(payload, installation.workspace)
+        # of an interaction that comes from another company the app is to know that
+        if installation.is_org_wide or payload.get("type") == "event_callback":
+            payloads.write_installation_id(payload, installation.workspace)
         return self._dispatch_to_app(installation.workspace, request)
 
     def _dispatch_to_app(self, workspace: str, request: BoltRequest) -> BoltResponse:

@@ -138,17 +138,18 @@ def _get_posting_bot(payload: Mapping[str, Any]) -> str:
     )
 
 
-def adopt_for_organisation(payload: dict[str, Any], enterprise: str) -> None:
-    """Write the organisation's id where a payload names one of its workspaces.
+def write_installation_id(payload: dict[str, Any], workspace: str) -> None:
+    """Write the id of the installation that a payload is for where it names a workspace.
 
-    An organisation-wide installation is one workspace to its app: the whole organisation.
+    An organisation-wide installation is one workspace to its app: the whole organisation. And of a
+    message in a channel that several installations share Slack may name any of them.
     """
     if payload.get("type") == "event_callback":
-        payload["team_id"] = payload["context_team_id"] = enterprise
+        payload["team_id"] = payload["context_team_id"] = workspace
         payload["authorizations"] = [
-            {**each, "team_id": enterprise} for each in payload.get("authorizations") or ()
+            {**each, "team_id": workspace} for each in payload.get("authorizations") or ()
         ]
     elif "command" in payload:
-        payload["team_id"] = enterprise
+        payload["team_id"] = workspace
     else:
-        payload["team"] = {**(payload.get("team") or {}), "id": enterprise}
+        payload["team"] = {**(payload.get("team") or {}), "id": workspace}

@@ -128,8 +128,12 @@ def test_a_webhook_that_is_due(hosting: Hosting) -> None:
             timeout=30,
         )
         assert answer.status_code == 201, answer.text
-        seen = one.person("ana").everything(SUPPORT)
-        one.approve(next(each["ts"] for each in seen if "“told”" in str(each)))
+
+        def look() -> str:
+            seen = one.person("ana").everything(SUPPORT)
+            return next((str(each["ts"]) for each in seen if "“told”" in str(each)), "")
+
+        one.approve(hosting.wait(look))
         receiver.wait(2)
         falls_asleep(one)
         receiver.status = 204
