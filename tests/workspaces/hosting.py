@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import select, text
+from sqlmodel import col
 
 from bot.app import App, build
 from bot.config.connection_settings import Transport
@@ -256,7 +257,7 @@ class Workspace:
         """Its calls, the oldest first; its app has to be awake."""
         assert self.app is not None
         with self.app.core.store.read() as tx:
-            return fetch_rows(tx, Call, select(Call).order_by(Call.created_at))  # type: ignore[arg-type]
+            return fetch_rows(tx, Call, select(Call).order_by(col(Call.created_at)))
 
     def dump(self) -> str:
         """All rows of its record, as text; its app has to be awake."""

@@ -155,7 +155,7 @@ def check_metrics(hosting: Hosting) -> None:
 
 
 @pytest.mark.long
-def test_programs(hosting: Hosting) -> None:
+def test_programs_and_their_keys(hosting: Hosting) -> None:
     """A key of one is nothing at the other's address, and sees its own requests alone."""
     both = [hosting.workspace(team) for team in (ONE, TWO)]
     keys = {}
@@ -195,7 +195,7 @@ def call_mcp(hosting: Hosting, team: str, key: dict[str, str]) -> httpx2.Respons
     return httpx2.post(at, json=hello, headers=key | accepts, **HTTP)
 
 
-def test_signing_pages(hosting: Hosting) -> None:
+def test_links_to_signing_pages(hosting: Hosting) -> None:
     """A link to add a passkey is of its own workspace; at the other's address it is nothing."""
     links = {}
     for team in (ONE, TWO):

@@ -242,3 +242,11 @@ def test_with_an_operator_it_goes_on(hosting: Hosting) -> None:
     assert one.app is app
     assert not [each for each in one.calls() if each.status is CallStatus.PENDING]
     assert one.person("ana").everything(SUPPORT)
+
+
+def test_a_request_wakes_it(hosting: Hosting) -> None:
+    """A program, or whoever asks at its address, finds it at work."""
+    one = hosting.workspace(ONE)
+    falls_asleep(one)
+    at = f"{hosting.url}/w/{ONE}/readyz"
+    assert httpx2.get(at, trust_env=False, timeout=30).text.startswith("ready")

@@ -57,7 +57,7 @@ def test_its_own_come_first(tmp_path: Path) -> None:
     assert found.http is None
 
 
-def test_its_policy(tmp_path: Path) -> None:
+def test_its_own_policy_is_in_force(tmp_path: Path) -> None:
     """`policy.toml` in its folder is in force there alone."""
     assert str(load(tmp_path).policy_path) == str(RULES)
     (tmp_path / "T1" / "policy.toml").write_text(POLICY)
@@ -99,7 +99,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     assert f"{tmp_path}/T1/settings.env cannot be read (UnicodeDecodeError)" in said
 
 
-def test_on_postgresql(tmp_path: Path) -> None:
+def test_its_schema_and_keys_on_postgresql(tmp_path: Path) -> None:
     """Each has a schema and keys of its own, in the order of the installation's."""
     shared = {"DATABASE_URL": POSTGRES, "COUNTERSIGN_KEY": f"{KEY},{OTHER}"}
     found = {each: load(tmp_path, each, **shared) for each in ("T1", "T2")}

@@ -79,7 +79,7 @@ def test_what_there_is(installed: Hosting, run: Run) -> None:
 
 
 @pytest.mark.parametrize("words", [["show"], ["pause"], ["list", ONE], ["keys", ONE], ["stop"]])
-def test_misused(run: Run, words: list[str]) -> None:
+def test_which_take_a_workspace(run: Run, words: list[str]) -> None:
     """The usage says which take a workspace."""
     assert run("workspaces", *words)[0] == 2
 
@@ -98,7 +98,7 @@ def test_a_pause_and_its_end(installed: Hosting, run: Run) -> None:
     assert installed.row(ONE).state is ACTIVE
 
 
-def test_removed(installed: Hosting, run: Run) -> None:
+def test_it_is_removed_at_slack_too(installed: Hosting, run: Run) -> None:
     """It is uninstalled at Slack, too; after that only a new installation helps."""
     assert installed.slack.workspace(ONE).world.app.installed
     done = f"{ONE} is removed. What is kept of it goes in 30 days.\n"
@@ -122,7 +122,9 @@ def test_slack_does_not_remove_it(installed: Hosting, run: Run) -> None:
     assert installed.row(ONE).state is ACTIVE
 
 
-def test_keys(installed: Hosting, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tokens_move_to_the_first_key(
+    installed: Hosting, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All tokens are moved to the first key; with a key that is missing that is said."""
     done = "encrypted with the first key. No other key is in use any more.\n"
     assert run("workspaces", "keys") == (0, f"0 tokens were {done}")
@@ -139,7 +141,7 @@ def test_keys(installed: Hosting, run: Run, monkeypatch: pytest.MonkeyPatch) -> 
     assert "Traceback" not in said
 
 
-def test_doctor(installed: Hosting, run: Run) -> None:
+def test_doctor_looks_at_each(installed: Hosting, run: Run) -> None:
     """Each by itself, then all; `countersign doctor` says where to look."""
     (installed.folder / "workspaces" / TWO).mkdir(parents=True, exist_ok=True)
     (installed.folder / "workspaces" / TWO / "policy.toml").write_text("nonsense")
@@ -193,7 +195,7 @@ def test_of_one_alone(
     assert installed.workspace(ONE).person("ana").everything(SUPPORT)
 
 
-def test_without_many(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_there_is_one_alone(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there is one workspace alone that is said."""
     monkeypatch.delenv("COUNTERSIGN_CLIENT_ID")
     monkeypatch.delenv("COUNTERSIGN_CLIENT_SECRET")
