@@ -9,15 +9,22 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 
 from bot.cards.slack_text import format_in_utc
 from bot.checks.check import print_checks
 from bot.cli.doctor.doctor import run_all_checks
 from bot.clock import SystemClock
+from bot.config.environment import DotenvError, read_environment_variables
 from bot.config.settings import Settings
 from bot.workspaces.oauth_client import OAuthClient, OAuthError
-from bot.workspaces.tokens import TokenCipher, open_installation_record, open_token_cipher
+from bot.workspaces.tokens import (
+    TokenCipher,
+    TokenKeyError,
+    open_installation_record,
+    open_token_cipher,
+)
 from countersign.cli import console
 from storage.installations import Installation, InstallationRecord
 from storage.states import InstallationState
@@ -31,6 +38,7 @@ LIST, SHOW, PAUSE, RESUME, REMOVE, DOCTOR, KEYS = (
     "doctor",
     "keys",
 )
+ONE_ALONE = "COUNTERSIGN_CLIENT_ID is not set: there is one workspace alone"
 NONE_YET = "The bot is installed nowhere yet. People install it at {0}/slack/install."
 
 
@@ -49,9 +57,13 @@ def run(arguments: argparse.Namespace) -> int:
     what, workspace = arguments.what, arguments.workspace
     if bool(workspace) == (what in (LIST, KEYS)) and what != DOCTOR:
         raise console.UsageError("list and keys take no workspace; the others the id of one")
-    settings = Settings.load(os.environ, console.DOTENV, transport=None)
-    if settings.client_id is None:
-        raise console.UsageError("COUNTERSIGN_CLIENT_ID is not set: there is one workspace alone")
+    with suppress(DotenvError):  # which the settings say
+        if "COUNTERSIGN_CLIENT_ID" not in read_environment_variables(os.environ, console.DOTENV):
+            raise console.UsageError(ONE_ALONE)
+    # of all of them, also where a shell has one for the other commands
+    settings = Settings.load(
+        {**os.environ, "COUNTERSIGN_WORKSPACE": ""}, console.DOTENV, transport=None
+    )
     record = open_installation_record(settings)
     try:
         return _Workspaces(settings, record).run(what, workspace)
@@ -74,7 +86,10 @@ class _Workspaces:
                 return 0
             case "keys":
                 done = self._open_cipher().reseal_all(self._record)
-                console.print_line(f"{done} tokens were encrypted anew.")
+                console.print_line(
+                    f"{done} {'token was' if done == 1 else 'tokens were'} encrypted with the first"
+                    " key. No other key is in use any more."
+                )
                 return 0
             case "doctor" if not workspace:
                 return max((self._check(each) for each in self._list_active()), default=0)
@@ -108,8 +123,8 @@ class _Workspaces:
             yield NONE_YET.format(str(self._settings.url).rstrip("/"))
 
     def _format_details(self, row: Installation) -> Iterator[str]:
-        kind = "organisation" if row.is_org_wide else "workspace"
-        yield f"{row.workspace}  {console.escape_control_characters(row.name)}, a whole {kind}"
+        kind = ", a whole organisation" if row.is_org_wide else ""
+        yield f"{row.workspace}  {console.escape_control_characters(row.name)}{kind}"
         yield f"    {row.state}, installed by {row.installed_by} {format_in_utc(row.installed_at)}"
         yield f"    may use {row.scopes.replace(',', ', ')}"
         for sentence, at in self._list_moments(row):
@@ -144,7 +159,7 @@ class _Workspaces:
         slack = OAuthClient(str(self._settings.client_id), secret, self._settings.slack_api_url)
         try:
             slack.uninstall(self._open_cipher().open(row).bot)
-        except OAuthError as error:
+        except (OAuthError, TokenKeyError) as error:
             return console.print_error(f"Nothing was done: {error}.")
         self._record.set_state(row.workspace, InstallationState.REMOVED, self._now)
         days = self._settings.keep_removed_days
@@ -154,7 +169,10 @@ class _Workspaces:
     def _check(self, row: Installation) -> int:
         """Run all checks of `countersign doctor` for a workspace; returns the exit code."""
         console.print_line(f"{row.workspace}  {console.escape_control_characters(row.name)}")
-        token = self._open_cipher().open(row).bot.get_secret_value()
+        try:
+            token = self._open_cipher().open(row).bot.get_secret_value()
+        except TokenKeyError as error:
+            return console.print_error(f"Nothing was checked: {error}.")
         environ = {**os.environ, "COUNTERSIGN_WORKSPACE": row.workspace, "SLACK_BOT_TOKEN": token}
         return print_checks(
             run_all_checks(environ, console.DOTENV, SystemClock()), console.print_line

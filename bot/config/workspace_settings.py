@@ -88,7 +88,7 @@ def describe_organisation_problems(
         if "client_secret" in values:
             yield "COUNTERSIGN_CLIENT_ID: is missing beside COUNTERSIGN_CLIENT_SECRET"
         return
-    if reading:
+    if reading and "workspace" not in values:
         yield (
             "COUNTERSIGN_WORKSPACE: is missing; it says which workspace the command is about. "
             "`countersign workspaces list` has them all"
@@ -121,7 +121,7 @@ def read_workspace_variables(
     before them; its record, policy and address are its own.
     """
     if not WORKSPACE_ID.fullmatch(workspace):
-        return dict(given), [f"COUNTERSIGN_WORKSPACE: {workspace} is not the id of a workspace, T…"]
+        return dict(given), []  # which the setting itself refuses
     folder = Path(given.get("COUNTERSIGN_WORKSPACES", "workspaces")) / workspace
     own, problems = _read_own_settings(folder)
     taken = ("COUNTERSIGN_CLIENT_ID", "COUNTERSIGN_CLIENT_SECRET", "COUNTERSIGN_HTTP")

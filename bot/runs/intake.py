@@ -253,8 +253,9 @@ class MessageIntake:
                     self.store, delivery.team, user, now
                 )
             case "channel_id_changed" | "channel_shared":
-                self.update_directory(event)
                 self.channels.handle_event(delivery, event)
+                # afterwards: that may wait for a look-up, whose answer this would drop each time
+                self.update_directory(event)
             case "tokens_revoked" | "app_uninstalled":
                 log.error(
                     "Slack says %s: nothing can be posted until the app is installed again",

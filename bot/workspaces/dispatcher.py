@@ -54,6 +54,11 @@ class WorkspaceDispatcher:
     def dispatch(self, request: BoltRequest) -> BoltResponse:
         """Return the response to one payload; a status of 500 or more has Slack send it again."""
         payload = request.body
+        if payload.get("type") == "url_verification":  # where the app's request URL is set
+            return BoltResponse(status=HTTPStatus.OK, body=str(payload.get("challenge") or ""))
+        if not payloads.is_well_formed(payload):
+            log.warning("refused a payload that does not say whose it is as Slack does")
+            return BoltResponse(status=HTTPStatus.OK)
         found = payloads.find_installation(payload, self._lookups)
         installation = found and self._record.get(found)
         if not installation:
@@ -68,8 +73,9 @@ class WorkspaceDispatcher:
             return _build_notice(payload, PAUSED)
         if is_own_event(payload, {installation.bot_user, installation.bot_id} - {""}):
             return BoltResponse(status=HTTPStatus.OK)
-        if installation.is_org_wide:
-            payloads.adopt_for_organisation(payload, installation.workspace)
+        # of an interaction that comes from another company the app is to know that
+        if installation.is_org_wide or payload.get("type") == "event_callback":
+            payloads.write_installation_id(payload, installation.workspace)
         return self._dispatch_to_app(installation.workspace, request)
 
     def _dispatch_to_app(self, workspace: str, request: BoltRequest) -> BoltResponse:

@@ -35,11 +35,17 @@ from bot.slack.socket import SocketModeConnection, open_sole_slack_connection
 from bot.tools import Tool
 from bot.workspaces import removals
 from bot.workspaces.dispatcher import WorkspaceDispatcher
-from bot.workspaces.hosted import QUIET, HostedWorkspace, NotServedError, RunningApp
+from bot.workspaces.hosted import (
+    QUIET,
+    HostedWorkspace,
+    NotInstalledError,
+    NotServedError,
+    RunningApp,
+)
 from bot.workspaces.install_pages import InstallPages
 from bot.workspaces.oauth_client import OAuthClient
 from bot.workspaces.rotation import TokenRotation
-from bot.workspaces.tokens import open_installation_record, open_token_cipher
+from bot.workspaces.tokens import TokenKeyError, open_installation_record, open_token_cipher
 from bot.workspaces.web import FrontServer
 from storage.backend import drop_schema
 from storage.installations import Installation, InstallationRecord
@@ -140,7 +146,10 @@ class WorkspaceHost:
 
     def start(self) -> None:
         """Begin to serve: raises StartupError if Slack or the address cannot be used as told."""
-        self._follow_due_times()
+        # a clock that can be moved says so
+        on_shift = getattr(self._clock, "on_shift", [])
+        on_shift += [self._look.set]
+        active = self._follow_record()
         self.front.start(self.dispatcher, self._clock, self._arrivals, self._pages.list_routes())
         if self.settings.transport is Transport.SOCKET:
             self._socket = open_sole_slack_connection(
@@ -153,7 +162,7 @@ class WorkspaceHost:
         if self._owners is not None:
             self._heart = threading.Thread(target=self._hold_workspaces, name="heart", daemon=True)
             self._heart.start()
-        log.info("Countersign is at work for %d workspaces", len(self._hosted))
+        log.info("Countersign is at work for %d workspaces", active)
 
     def start_inspection(self) -> None:
         """Do nothing: `countersign workspaces doctor` looks at one workspace's setup."""
@@ -228,15 +237,19 @@ class WorkspaceHost:
     def _get_installation(self, workspace: str) -> Installation:
         """Return the installation with that id; raises NotServedError where it is not active."""
         found = self.record.get(workspace)
-        if found is None or found.state is not InstallationState.ACTIVE:
-            raise NotServedError("the bot is paused, or not installed there")
+        if found is None or found.state is InstallationState.REMOVED:
+            raise NotInstalledError("the bot is not installed there")
+        if found.state is InstallationState.PAUSED:
+            raise NotServedError("the bot is paused there")
         return found
 
     def _get_hosted(self, workspace: str) -> HostedWorkspace:
         with self._lock:
             if workspace not in self._hosted:
                 self._hosted[workspace] = HostedWorkspace(
-                    workspace, lambda: self._start_app(workspace)
+                    workspace,
+                    partial(self._start_app, workspace),
+                    partial(self._note_stop, workspace),
                 )
             return self._hosted[workspace]
 
@@ -260,6 +273,8 @@ class WorkspaceHost:
             f"{self.front.url}/w/{workspace}",
             (self._metrics.build_exporter(workspace),) if self._metrics else (),
         )
+        if installation.due_at is not None:  # ahead of the start: from now on it may have work
+            self.record.set_due(workspace, None)
         app = self._build(
             settings, self._clock, read_policy(settings.policy_path), self._tools, hosted=hosted
         )
@@ -268,39 +283,37 @@ class WorkspaceHost:
         except BaseException:
             app.stop()
             raise
-        if installation.due_at is not None:
-            self.record.set_due(workspace, None)
+        self._get_hosted(workspace).token_revision = installation.token_revision
         return app
+
+    def _note_stop(self, workspace: str, due_at: datetime | None) -> None:
+        """Note when an app that was stopped has to be awake, and let other processes take it."""
+        if due_at is not None:
+            self.record.set_due(workspace, due_at)
+        if self._owners is not None:
+            self._owners.release(workspace)
 
     def _replace_token(self, installation: Installation) -> None:
         """Have the app that is running in a workspace use the token of this row."""
-        app = self._get_hosted(installation.workspace).get_app_if_awake()
-        if app is not None:
-            app.replace_bot_token(self._cipher.open(installation).bot.get_secret_value())
+        token = self._cipher.open(installation).bot.get_secret_value()
+        hosted = self._get_hosted(installation.workspace)
+        hosted.replace_token(token, installation.token_revision)
 
     def handle_installation(self, installation: Installation) -> None:
         """Take in that the bot was installed, or installed again, in a workspace."""
         self._get_hosted(installation.workspace).forget_problem()
         if installation.state is InstallationState.ACTIVE:
             self._replace_token(installation)
+        self._look.set()
 
     def _handle_lifecycle_event(self, payload: dict[str, Any]) -> None:
         """Take in that an installation has ended, or which workspaces an organisation's serves."""
-        changed = removals.apply_installation_event(self.record, payload, self._clock.now())
-        if changed is not None:
-            self.stop_workspace(changed)  # it is started again where it is still served
+        removals.apply_installation_event(self.record, payload, self._clock.now())
+        self._look.set()
 
     def stop_workspace(self, workspace: str) -> None:
         """Stop a workspace's app, if it is running, and let other processes take it."""
-        with self._lock:
-            hosted = self._hosted.pop(workspace, None)
-        if hosted is not None:
-            hosted.stop()
-        self._release(workspace)
-
-    def _release(self, workspace: str) -> None:
-        if self._owners is not None:
-            self._owners.release(workspace)
+        self._get_hosted(workspace).stop()
 
     def _hold_workspaces(self) -> None:
         """Give signs of life until `stop`; stop the apps of workspaces that others have taken."""
@@ -321,55 +334,64 @@ class WorkspaceHost:
         while not self._stopping.is_set():
             try:
                 self._look.clear()
-                self._wake_due()
+                self._follow_record()
+                self._start_and_stop_apps()
                 self._rotation.renew_due_tokens()
-                self._follow_states()
+                self._empty_removed()
             except Exception:
                 log.exception("the workspaces could not be looked at; they are again soon")
             self._look.wait(self._compute_pause())
 
-    def _follow_due_times(self) -> None:
-        """Note when the workspaces that sleep have to be awake; of several processes, any may."""
-        for each in self.record.list():
-            hosted = self._get_hosted(each.workspace)
-            if each.state is InstallationState.ACTIVE and not hosted.is_awake:
+    def _follow_record(self) -> int:
+        """Take in what commands and other processes have written; return how many are active.
+
+        Stops the apps of what is paused or removed, and notes when those that sleep have to be
+        awake; of several processes, any may start them.
+        """
+        active = 0
+        for row in self.record.list():
+            hosted = self._get_hosted(row.workspace)
+            if row.state is not InstallationState.ACTIVE:
+                hosted.stop()
+                hosted.due_at = None
+                if self._metrics is not None:
+                    self._metrics.forget_workspace(row.workspace)
+                continue
+            active += 1
+            if not hosted.is_awake:
                 # one without a time was awake when the last process ended
-                hosted.due_at = each.due_at or self._clock.now()
+                hosted.due_at = row.due_at or self._clock.now()
+            elif hosted.token_revision != row.token_revision:
+                try:
+                    self._replace_token(row)
+                except TokenKeyError as error:
+                    log.error("workspace %s: %s", row.workspace, error)
+        return active
 
     def _compute_pause(self) -> float:
         """Return for how many seconds nothing is due, EVERY at most."""
-        moments = [each.due_at for each in self.list_hosted() if each.due_at is not None]
-        nearest = min(moments, default=None)
+        moments = [each.starts_at for each in self.list_hosted()]
+        nearest = min((each for each in moments if each is not None), default=None)
         if nearest is None:
             return EVERY
         return min(EVERY, max(0.05, (nearest - self._clock.now()).total_seconds()))
 
-    def _wake_due(self) -> None:
+    def _start_and_stop_apps(self) -> None:
         """Start the apps that are due, and stop those that have had nothing to do for a while."""
         for each in self.list_hosted():
             if self._stopping.is_set():
                 return
             now = self._clock.now()
             if each.is_awake:
-                due_at = each.stop_if_quiet(now, quiet=self._quiet)
-                if due_at is not None:
-                    self.record.set_due(each.workspace, due_at)
-                    self._release(each.workspace)
-            elif each.due_at is not None and each.due_at <= now + SOON:
+                each.stop_if_quiet(now, quiet=self._quiet)
+            elif each.starts_at is not None and each.starts_at <= now + SOON:
                 try:
                     with each.use_app():
                         pass
                 except (NotServedError, ServedElsewhereError):
-                    each.due_at = now + timedelta(seconds=EVERY)
+                    each.not_before = now + timedelta(seconds=EVERY)
 
-    def _follow_states(self) -> None:
-        """Stop what commands have paused meanwhile, and empty what was removed long ago."""
-        active = {
-            each.workspace for each in self.record.list() if each.state is InstallationState.ACTIVE
-        }
-        for each in self.list_hosted():
-            if each.workspace not in active:
-                self.stop_workspace(each.workspace)
+    def _empty_removed(self) -> None:
         keep_days = self.settings.keep_removed_days
         removals.empty_removed_workspaces(
             self.record, self._clock.now(), keep_days, partial(delete_workspace_data, self.settings)

@@ -67,29 +67,51 @@ class RunningApp(Protocol):
 
 
 class NotServedError(Exception):
-    """Raised for a workspace that this process does not serve; says why."""
+    """Raised for a workspace that this process does not serve at the moment; says why."""
+
+
+class NotInstalledError(NotServedError):
+    """Raised for a workspace in which the bot is not installed."""
 
 
 class HostedWorkspace:
     """A workspace and its app, if it is awake. Any thread."""
 
-    def __init__(self, workspace: str, build: Callable[[], RunningApp]) -> None:
-        """`build` makes and starts the app; raises StartupError and what the database raises."""
+    def __init__(
+        self,
+        workspace: str,
+        build: Callable[[], RunningApp],
+        on_stopped: Callable[[datetime | None], None],
+    ) -> None:
+        """`build` makes and starts the app; raises StartupError and what the database raises.
+
+        `on_stopped` is called once an app was stopped, before another is started, with when it has
+        to be awake again; None: at once.
+        """
         self.workspace = workspace
-        self._build = build
-        self._lock = threading.Lock()
-        self._free = threading.Condition(self._lock)
+        self._build, self._on_stopped = build, on_stopped
+        self._turn = threading.Lock()  # of who starts or stops the app
+        self._free = threading.Condition()
         self._app: RunningApp | None = None
         self._users = 0
         self._used_at = time.monotonic()
         self._failed_at = 0.0
         self.problem = ""  # why its app could not be started
+        self.token_revision = 0  # of the token that the app uses
         self.due_at: datetime | None = None  # when it has to be awake, while it is not
+        self.not_before: datetime | None = None  # after a failed start
 
     @property
     def is_awake(self) -> bool:
         """Return whether its app is running."""
         return self._app is not None
+
+    @property
+    def starts_at(self) -> datetime | None:
+        """Return when its app is to be started; None if it is running, or is not to."""
+        if self.is_awake or self.due_at is None:
+            return None
+        return max(self.due_at, self.not_before or self.due_at)
 
     @contextmanager
     def use_app(self) -> Iterator[RunningApp]:
@@ -97,13 +119,14 @@ class HostedWorkspace:
 
         Raises NotServedError if it cannot be started, and ServedElsewhereError.
         """
-        with self._lock:
+        with self._turn:
             app = self._app or self._start_app()
-            self._users += 1
+            with self._free:
+                self._users += 1
         try:
             yield app
         finally:
-            with self._lock:
+            with self._free:
                 self._users -= 1
                 self._used_at = time.monotonic()
                 self._free.notify_all()
@@ -121,7 +144,7 @@ class HostedWorkspace:
             log.exception("the workspace %s could not be started", self.workspace)
             problem = f"{type(error).__name__}"
         else:
-            self.problem, self.due_at = "", None
+            self.problem, self.due_at, self.not_before = "", None, None
             self._used_at = time.monotonic()
             return self._app
         if problem != self.problem:
@@ -131,38 +154,48 @@ class HostedWorkspace:
 
     def forget_problem(self) -> None:
         """Try to start the app at once when it is needed next, whatever kept it from that."""
-        with self._lock:
-            self.problem = ""
+        with self._turn:
+            self.problem, self.not_before = "", None
 
     def get_app_if_awake(self) -> RunningApp | None:
         """Return the app if it is running; it may be stopped at any time."""
         return self._app
 
-    def stop_if_quiet(self, now: datetime, *, quiet: float = QUIET) -> datetime | None:
-        """Stop the app if nothing is to be done for `quiet` seconds; return when to start it again.
+    def replace_token(self, token: str, revision: int) -> None:
+        """Have the app use this token from now on, if it is running or just being started."""
+        with self._turn:
+            if self._app is not None:
+                self._app.replace_bot_token(token)
+                self.token_revision = revision
 
-        None if it goes on.
-        """
-        with self._lock:
+    def stop_if_quiet(self, now: datetime, *, quiet: float = QUIET) -> None:
+        """Stop the app if nothing is to be done for `quiet` seconds."""
+        with self._turn:
             app = self._app
             if app is None or self._users or time.monotonic() - self._used_at < quiet:
-                return None
+                return
             due_at = find_next_due_time(app, now)
             if due_at is None or (due_at - now).total_seconds() < quiet:
-                return None
-            self._app = None
-            app.stop()
-            self.due_at = due_at
+                return
+            self._stop_app(due_at)
         log.info("the workspace %s sleeps until %s", self.workspace, due_at.isoformat())
-        return due_at
 
     def stop(self, grace: float = 5.0) -> None:
-        """Stop the app, once nobody uses it or after `grace` seconds."""
-        with self._lock:
-            self._free.wait_for(lambda: not self._users, grace)
-            app, self._app = self._app, None
-            if app is not None:
-                app.stop()
+        """Stop the app, once nobody uses it or after `grace` seconds; nobody new gets it."""
+        with self._turn:
+            with self._free:
+                self._free.wait_for(lambda: not self._users, grace)
+            self._stop_app(None)
+
+    def _stop_app(self, due_at: datetime | None) -> None:
+        app, self._app = self._app, None
+        if app is None:
+            return
+        try:
+            app.stop()
+        finally:
+            self.due_at = due_at
+            self._on_stopped(due_at)
 
 
 def find_next_due_time(app: RunningApp, now: datetime) -> datetime | None:

@@ -12,6 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 _MENTION = re.compile(r"<@([UW][A-Z0-9]+)")
+_ID = re.compile("[A-Z0-9]{0,40}")
+_ID_FIELDS = (
+    *("team_id", "enterprise_id", "context_team_id", "context_enterprise_id"),
+    *("app_installed_team_id", "bot_id"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +28,32 @@ class InstallationLookups:
     has_thread: Callable[[str, str, str], bool]  # whether a request of one is in a thread
 
 
+def is_well_formed(payload: Mapping[str, Any]) -> bool:
+    """Return whether what says whose a payload is has the form that Slack gives it."""
+    authorizations = payload.get("authorizations") or []
+    if not isinstance(authorizations, list):
+        return False
+    if payload.get("type") == "event_callback" and not isinstance(payload.get("event"), Mapping):
+        return False
+    named = ("team", "enterprise", "view", "message", "user")
+    parts = [payload, *authorizations, *(payload.get(name) or {} for name in named)]
+    if not all(isinstance(part, Mapping) for part in parts):
+        return False
+    ids = [part.get(name) for part in parts for name in _ID_FIELDS]
+    ids += [(payload.get(name) or {}).get("id") for name in ("team", "enterprise")]
+    return all(map(_is_id, ids))
+
+
+def _is_id(value: object) -> bool:
+    return value is None or (isinstance(value, str) and _ID.fullmatch(value) is not None)
+
+
 def find_installation(payload: Mapping[str, Any], look: InstallationLookups) -> str | None:
     """Return the id of the installation that a payload is for; None if there is none.
 
-    In a channel that two of them share, a message belongs to the one whose bot it mentions, or
-    whose request the thread is of, and a click to the one that posted the card.
+    The payload has to be well-formed. In a channel that two of them share, a message belongs to
+    the one whose bot it mentions, or whose request the thread is of, and a click to the one that
+    posted the card.
     """
     is_event = payload.get("type") == "event_callback"
     teams = _list_event_teams(payload) if is_event else _list_sender_teams(payload)
@@ -62,9 +88,13 @@ def _find_by_shared_thread(
         if mentioned is not None:
             return mentioned
     thread = event.get("thread_ts")
-    if not thread:
+    if not isinstance(thread, str) or not _is_id(event.get("channel")):
         return None
-    authors = [str(event[each]) for each in ("team", "user_team", "source_team") if event.get(each)]
+    authors = [
+        event[each]
+        for each in ("team", "user_team", "source_team")
+        if event.get(each) and _is_id(event[each])
+    ]
     theirs = (look.by_team(each, "") for each in authors)
     for candidate in (*named, *theirs):
         if candidate and look.has_thread(candidate, str(event.get("channel")), thread):
@@ -90,7 +120,7 @@ def _list_sender_teams(payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     teams = (
         view.get("app_installed_team_id"),
         (payload.get("team") or {}).get("id") or payload.get("team_id"),
-        user.get("team_id") if isinstance(user, dict) else None,
+        user.get("team_id"),
     )
     for team in teams:
         if team:
@@ -108,17 +138,18 @@ def _get_posting_bot(payload: Mapping[str, Any]) -> str:
     )
 
 
-def adopt_for_organisation(payload: dict[str, Any], enterprise: str) -> None:
-    """Write the organisation's id where a payload names one of its workspaces.
+def write_installation_id(payload: dict[str, Any], workspace: str) -> None:
+    """Write the id of the installation that a payload is for where it names a workspace.
 
-    An organisation-wide installation is one workspace to its app: the whole organisation.
+    An organisation-wide installation is one workspace to its app: the whole organisation. And of a
+    message in a channel that several installations share Slack may name any of them.
     """
     if payload.get("type") == "event_callback":
-        payload["team_id"] = payload["context_team_id"] = enterprise
+        payload["team_id"] = payload["context_team_id"] = workspace
         payload["authorizations"] = [
-            {**each, "team_id": enterprise} for each in payload.get("authorizations") or ()
+            {**each, "team_id": workspace} for each in payload.get("authorizations") or ()
         ]
     elif "command" in payload:
-        payload["team_id"] = enterprise
+        payload["team_id"] = workspace
     else:
-        payload["team"] = {**(payload.get("team") or {}), "id": enterprise}
+        payload["team"] = {**(payload.get("team") or {}), "id": workspace}

@@ -35,13 +35,13 @@ from bot.http.slack_endpoint import (
 from bot.signals import UnacknowledgedDeliveries
 from bot.slack.socket import DeliveryReceiver
 from bot.slack.socket_client import ACKNOWLEDGED
-from bot.workspaces.hosted import NotServedError, RunningApp
+from bot.workspaces.hosted import NotInstalledError, NotServedError, RunningApp
 
 _PATH = re.compile(rf"/w/({WORKSPACE_ID.pattern})(/.*)?", re.DOTALL)
 WAKING = 8  # workspaces whose apps are started at once because of requests to them
 NOT_SERVED = "There is nothing at this address."
 HOP_BY_HOP = ("connection", "transfer-encoding")
-NOT_NOW = "Countersign is being restarted. Try again in a minute."
+NOT_NOW = "Countersign cannot answer at the moment. Try again in a minute."
 
 
 class Workspaces(Protocol):
@@ -63,7 +63,7 @@ class WorkspacePaths:
         self._turns = CapacityLimiter(WAKING)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; with 404 for a workspace that is not served here."""
+        """Answer one request; with 404 where the bot is not installed, 503 where it is paused."""
         found = _PATH.fullmatch(scope["path"]) if scope["type"] == "http" else None
         if found is None:
             await self._rest(scope, receive, send)
@@ -76,8 +76,12 @@ class WorkspacePaths:
         except ServedElsewhereError as elsewhere:
             await _pass_on(elsewhere.url, scope, receive, send)
             return
-        except NotServedError:
+        except NotInstalledError:
             refusal = PlainTextResponse(NOT_SERVED, HTTPStatus.NOT_FOUND)
+            await refusal(scope, receive, send)
+            return
+        except NotServedError:
+            refusal = PlainTextResponse(NOT_NOW, HTTPStatus.SERVICE_UNAVAILABLE)
             await refusal(scope, receive, send)
             return
         try:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
 from storage.installations import SCHEMA, InstallationRecord
 from tests.postgres_server import Server, binaries, serve
+from tests.workspaces.hosting import Hosting
 from tests.workspaces.installing import Browser, Site
 
 OpenRecord = Callable[[], InstallationRecord]  # another process' view of the same record
@@ -88,3 +90,18 @@ def ana(site: Site) -> Iterator[Browser]:
     """Ana's browser."""
     with Browser(site) as browser:
         yield browser
+
+
+@pytest.fixture
+def make_hosting() -> Iterator[Callable[..., Hosting]]:
+    """Makes a process that serves workspaces of a local Slack."""
+    made: list[Hosting] = []
+    with TemporaryDirectory(prefix="hosted-", dir="/tmp") as folder:  # short, for sockets in it
+
+        def make(*given: Any, **more: Any) -> Hosting:
+            made.append(Hosting(Path(folder), *given, **more))
+            return made[-1]
+
+        yield make
+        for each in made:
+            each.close()

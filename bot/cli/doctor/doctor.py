@@ -28,7 +28,11 @@ from bot.checks.inspection import check_freezes_and_business_hours
 from bot.cli.doctor import checks
 from bot.cli.doctor.live_check import check_app_token, run_live_check
 from bot.clock import Clock, SystemClock
-from bot.config.environment import remove_variables_slack_misreads
+from bot.config.environment import (
+    DotenvError,
+    read_environment_variables,
+    remove_variables_slack_misreads,
+)
 from bot.config.settings import Settings
 from bot.config.startup import StartupError, read_settings_and_policy
 from bot.policy.evaluation import Policy, PolicyError, parse
@@ -287,6 +291,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--approver", action="append", default=[], metavar="U0123", help=who)
 
 
+EACH = (
+    "the bot is installed in many workspaces here: `countersign workspaces doctor` checks them all,"
+    " `countersign workspaces doctor T…` one of them"
+)
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Check everything, write the first policy or run the live check; returns the exit code."""
     if arguments.live is not None:
@@ -297,6 +307,9 @@ def run(arguments: argparse.Namespace) -> int:
         return write_first_policy(arguments.approver)
     if arguments.approver:
         raise UsageError("--approver goes with doctor --init")
+    with suppress(DotenvError):  # which the checks say
+        if "COUNTERSIGN_CLIENT_ID" in read_environment_variables(os.environ, DOTENV):
+            raise UsageError(EACH)
     return check.print_checks(run_all_checks(os.environ, DOTENV, SystemClock()), print_line)
 
 

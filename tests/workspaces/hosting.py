@@ -1,0 +1,272 @@
+"""A process that serves workspaces of a local Slack, in which people install it from its pages."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import select, text
+from sqlmodel import col
+
+from bot.app import App, build
+from bot.config.connection_settings import Transport
+from bot.config.settings import Settings
+from bot.demo.model_server import Turn
+from bot.tools import Tool
+from bot.workspaces.host import WorkspaceHost
+from bot.workspaces.install_pages import REDIRECT
+from slack_sandbox.server import Sandbox
+from slack_sandbox.workspace.clock import ShiftedClock
+from storage.installations import Installation
+from storage.models import Call
+from storage.transaction import fetch_rows
+from tests.local_slack import read_countersign_manifest
+from tests.model_stand_in.planner import StrictPlanner
+from tests.stories.fakes import FakeTools
+from tests.stories.messages import action_ids, words
+from tests.stories.over_http import asked_at, free_port
+from tests.workspaces.installing import Browser, title
+
+ONE, TWO = "T0SANDBOX", "T0SANDBOXB"
+SUPPORT, ANA, BEN = "C0SUPPORT", "UANA00001", "UBEN00001"
+POLICY = '[defaults]\napprovers = ["@shop-leads"]\ndeadline = "1h"\n'
+NEVER = 1e9  # seconds: no app is stopped unless it is told
+_ASKED = re.compile(r"^(\w+): (.+)$", re.MULTILINE)
+
+
+def plan_note(body: dict[str, Any]) -> Turn:
+    """The model's turn: of "note: some text" a call of that tool, then an answer."""
+    last = body["input"][-1]
+    if last.get("type") == "function_call_output":
+        return Turn(text="That is all.")
+    content = last["content"]
+    parts = [content] if isinstance(content, str) else [str(each.get("text")) for each in content]
+    found = _ASKED.findall("\n".join(parts))
+    return Turn(calls=[(found[-1][0], {"text": found[-1][1]})]) if found else Turn(text="Hm.")
+
+
+class Hosting:
+    """One installation of the bot for a local Slack's workspaces; `start` begins to serve."""
+
+    def __init__(
+        self,
+        folder: Path,
+        transport: Transport = Transport.HTTP,
+        *,
+        quiet: float = NEVER,
+        rotates: bool = False,
+        tools: Iterable[Tool[Any]] | None = None,
+        environ: dict[str, str] | None = None,
+        **slack: Any,
+    ) -> None:
+        """`quiet`: seconds after which an app is stopped; `slack`: what the sandbox is to have."""
+        self.folder, self.transport, self.quiet = folder, transport, quiet
+        self.fakes = FakeTools()
+        self.tools = self.fakes.tools if tools is None else list(tools)
+        self.clock = ShiftedClock()
+        self.url = f"http://localhost:{free_port()}"
+        manifest = copy.deepcopy(read_countersign_manifest())
+        manifest["oauth_config"]["redirect_urls"] = [self.url + REDIRECT]
+        manifest["settings"]["token_rotation_enabled"] = rotates
+        events = manifest["settings"]["event_subscriptions"]["bot_events"]
+        events += ["team_access_granted", "team_access_revoked"]
+        self.slack = Sandbox(
+            manifest, self.clock, shares_clock=True, **{"workspaces": 2, "same_ids": True, **slack}
+        )
+        self.slack.start()
+        self.teams = list(self.slack.world.shared.worlds)
+        for team in self.teams:
+            for person in self.slack.workspace(team).world.people.values():
+                person.tz = ""  # else reminders would wait where it is night
+        self.planner = StrictPlanner(mind=plan_note)
+        self.planner.start()
+        (folder / "policy.toml").write_text(POLICY, "utf-8")
+        self.extra = environ or {}
+        self.host: WorkspaceHost | None = None
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """The variables of the process."""
+        app = self.slack.world.app
+        return {
+            "SLACK_APP_TOKEN": app.app_token,
+            "SLACK_SIGNING_SECRET": app.signing_secret,
+            "SLACK_API_URL": self.slack.api_url,
+            "OPENAI_API_KEY": "sk-offline-offline-offline",
+            "OPENAI_BASE_URL": self.planner.url,
+            "COUNTERSIGN_CLIENT_ID": app.client_id,
+            "COUNTERSIGN_CLIENT_SECRET": app.client_secret,
+            "COUNTERSIGN_URL": self.url,
+            "COUNTERSIGN_HTTP": self.url.removeprefix("http://").replace("localhost", "127.0.0.1"),
+            "COUNTERSIGN_WORKSPACES": str(self.folder / "workspaces"),
+            "COUNTERSIGN_POLICY": str(self.folder / "policy.toml"),
+            "COUNTERSIGN_MODEL_BACKOFF": "0.05",
+            "COUNTERSIGN_MAX_ASKED_PER_HOUR": "10000",
+            **self.extra,
+        }
+
+    def start(self, build: Callable[..., Any] = build) -> WorkspaceHost:
+        """Begin to serve."""
+        settings = Settings.load(self.environ, transport=self.transport)
+        self.host = WorkspaceHost(
+            settings, self.clock, build, self.environ, None, self.tools, quiet=self.quiet
+        )
+        self.host.start()
+        if self.transport is Transport.HTTP:
+            asked_at(self.slack.world.app.manifest, self.url)
+        return self.host
+
+    def stop(self) -> None:
+        """End the process."""
+        if self.host is not None:
+            self.host.stop()
+            self.host = None
+
+    def restart(self) -> None:
+        """End it and start it again."""
+        self.stop()
+        self.start()
+
+    def close(self) -> None:
+        """End all of it."""
+        for each in self.fakes.go_on, self.fakes.entered:
+            each.set()
+        self.stop()
+        self.planner.stop()
+        self.slack.stop()
+
+    def wait(self, look: Callable[[], Any]) -> Any:
+        """Wait until this finds something, which is returned."""
+        return self.slack.wait(look, 15)
+
+    def install(self, team: str, name: str = "ana", *channels: str) -> Installation:
+        """Have somebody install it there from a browser, and invite it to channels; the row."""
+        with Browser(self) as browser:  # type: ignore[arg-type]  # of a site it wants the address
+            url = browser.leave()
+            page = browser.open(browser.allow(url, **{"as": f"{team}/{name}"}))
+        assert title(page).startswith("Countersign is now in"), page.text
+        admin = self.slack.workspace(team)
+        for channel in channels or (SUPPORT,):
+            place = admin.world.channels[channel]
+            if admin.world.app.bot_user not in place.members:
+                admin.invite_bot(channel)
+        return self.row(team)
+
+    def row(self, team: str) -> Installation:
+        """The row of an installation."""
+        assert self.host is not None
+        found = self.host.record.get(team)
+        assert found is not None
+        return found
+
+    def workspace(self, team: str) -> Workspace:
+        """One of the workspaces."""
+        return Workspace(self, team)
+
+
+class Workspace:
+    """One of the workspaces: its people, what they see, and what the bot keeps of it."""
+
+    def __init__(self, hosting: Hosting, team: str) -> None:
+        self.hosting, self.team = hosting, team
+        self.admin = hosting.slack.workspace(team)
+        self.folder = hosting.folder / "workspaces" / team
+
+    def person(self, name: str) -> Any:
+        """Act as somebody here."""
+        return self.admin.person(name)
+
+    def set(self, **settings: str) -> None:
+        """Write the workspace's own settings, which count from its next start on."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        lines = [f"{name}={value}" for name, value in settings.items()]
+        (self.folder / "settings.env").write_text("\n".join(lines), "utf-8")
+
+    def stop_app(self) -> None:
+        """Have the app stopped, so that it starts with its settings as they are now."""
+        assert self.hosting.host is not None
+        self.hosting.host.stop_workspace(self.team)
+
+    @property
+    def app(self) -> App | None:
+        """The app, if it is awake."""
+        assert self.hosting.host is not None
+        for each in self.hosting.host.list_hosted():
+            if each.workspace == self.team:
+                return each.get_app_if_awake()  # type: ignore[return-value]  # it is one
+        return None
+
+    def settle(self) -> None:
+        """Until nothing is under way here."""
+        if self.app is not None:
+            self.app.wait_until_idle()
+
+    def ask(self, text: str, tool: str = "note", who: str = "ben", channel: str = SUPPORT) -> str:
+        """Somebody asks for something; the thread."""
+        return str(self.person(who).say(channel, f"@bot {tool}: {text}"))
+
+    def card(self, thread: str | None, who: str = "ana", channel: str = SUPPORT) -> dict[str, Any]:
+        """The card that asks in a thread, waited for."""
+
+        def look() -> dict[str, Any] | None:
+            seen = self.person(who).messages(channel, thread)
+            return next((each for each in seen if "approve" in action_ids(each)), None)
+
+        found: dict[str, Any] = self.hosting.wait(look)
+        return found
+
+    def approve(self, thread: str | None, who: str = "ana", channel: str = SUPPORT) -> None:
+        """Somebody approves what is asked in a thread."""
+        card = self.card(thread, who, channel)
+        self.person(who).click(channel, card["ts"], "approve")
+
+    def said(self, thread: str, part: str, who: str = "ben", channel: str = SUPPORT) -> str:
+        """What the bot says in a thread with this in it, waited for."""
+
+        def look() -> str | None:
+            seen = self.person(who).messages(channel, thread)
+            return next((words(each) for each in seen if part in words(each)), None)
+
+        return str(self.hosting.wait(look))
+
+    def command(self, line: str, who: str = "ana", channel: str = SUPPORT) -> str:
+        """Type a slash command; all that its answer says, waited for."""
+        before = {each["ts"] for each in self.person(who).everything(channel)}
+        self.person(who).command(channel, line)
+
+        def look() -> list[str]:
+            seen = self.person(who).everything(channel)
+            return [words(each) for each in seen if each["ts"] not in before]
+
+        return "\n".join(self.hosting.wait(look))
+
+    def home(self, who: str, part: str) -> str:
+        """Somebody's Home, once it says that."""
+        self.person(who).open_home()
+
+        def look() -> str:
+            shown = str(self.person(who).home())
+            return shown if part in shown else ""
+
+        return str(self.hosting.wait(look))
+
+    def calls(self) -> list[Call]:
+        """Its calls, the oldest first; its app has to be awake."""
+        assert self.app is not None
+        with self.app.core.store.read() as tx:
+            return fetch_rows(tx, Call, select(Call).order_by(col(Call.created_at)))
+
+    def dump(self) -> str:
+        """All rows of its record, as text; its app has to be awake."""
+        assert self.app is not None
+        with self.app.core.store.engine.connect() as connection:
+            names = connection.execute(text("SELECT name FROM sqlite_master WHERE type = 'table'"))
+            return "\n".join(
+                f"{name} {tuple(row)}"
+                for (name,) in names.fetchall()
+                if not name.startswith("sqlite_")
+                for row in connection.execute(text(f'SELECT * FROM "{name}"'))
+            )

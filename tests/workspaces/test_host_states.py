@@ -1,0 +1,253 @@
+"""Workspaces that are unknown, paused, removed or away, beside one that goes on."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import httpx2
+import pytest
+
+from bot.config.connection_settings import Transport
+from bot.workspaces.dispatcher import AWAY, PAUSED
+from bot.workspaces.install_pages import PAUSED as INSTALLED_BUT_PAUSED
+from storage.states import CallStatus, InstallationState
+from tests.workspaces.hosting import ONE, SUPPORT, TWO, Hosting, Workspace
+from tests.workspaces.installing import Browser
+
+ACTIVE, PAUSE, REMOVED = InstallationState
+DAYS = 30
+
+
+@pytest.fixture(params=[Transport.HTTP, pytest.param(Transport.SOCKET, marks=pytest.mark.long)])
+def hosting(make_hosting: Callable[..., Hosting], request: pytest.FixtureRequest) -> Hosting:
+    """Two workspaces with the same ids, both with the bot."""
+    made = make_hosting(request.param)
+    made.start()
+    for team in made.teams:
+        made.install(team)
+    return made
+
+
+def set_state(hosting: Hosting, team: str, state: InstallationState) -> None:
+    """What `countersign workspaces` writes beside the bot."""
+    assert hosting.host is not None
+    assert hosting.host.record.set_state(team, state, hosting.clock.now())
+
+
+def look_again(hosting: Hosting, seconds: float = 1) -> None:
+    """Have time pass, whereupon the host looks at its workspaces."""
+    hosting.clock.advance(seconds)
+
+
+def sleeps(hosting: Hosting, workspace: Workspace) -> None:
+    """Wait until its app was stopped."""
+    hosting.wait(lambda: workspace.app is None)
+
+
+def is_answered(workspace: Workspace, text: str) -> None:
+    """Somebody asks, Ana approves, and it is done."""
+    thread = workspace.ask(text)
+    workspace.approve(thread)
+    workspace.said(thread, "That is all.")
+    assert workspace.hosting.fakes.did("note", text) == 1
+
+
+def calls_of(hosting: Hosting, team: str) -> list[str]:
+    """The methods that the bot of a workspace called."""
+    return [each.method for each in hosting.slack.requests if each.team == team]
+
+
+def test_a_pause_and_its_end(hosting: Hosting) -> None:
+    """Nothing is done there, a command is told so, and it goes on where it was."""
+    one, two = hosting.workspace(ONE), hosting.workspace(TWO)
+    thread = one.ask("before the pause")
+    card = one.card(thread)
+    one.settle()
+    set_state(hosting, ONE, PAUSE)
+    look_again(hosting)
+    sleeps(hosting, one)
+    before = len(calls_of(hosting, ONE))
+    assert PAUSED in one.command("/approvals list")
+    one.person("ben").say(SUPPORT, "@bot note: while it is paused")
+    click = one.person("ana").click(SUPPORT, card["ts"], "approve")
+    assert click.wait() == "acked"
+    is_answered(two, "next door meanwhile")
+    assert len(calls_of(hosting, ONE)) == before
+    status = httpx2.get(f"{hosting.url}/w/{ONE}/v1/calls", trust_env=False).status_code
+    assert status == 503
+    set_state(hosting, ONE, ACTIVE)
+    look_again(hosting)
+    one.approve(thread)
+    one.said(thread, "That is all.")
+    one.settle()
+    assert [each.status for each in one.calls()] == [CallStatus.SUCCEEDED]
+    assert hosting.fakes.did("note", "before the pause") == 1
+    assert hosting.fakes.did("note", "while it is paused") == 0
+
+
+def test_a_deadline_after_a_pause(hosting: Hosting) -> None:
+    """Once it goes on, what fell meanwhile is dealt with, although nobody writes anything."""
+    one = hosting.workspace(ONE)
+    thread = one.ask("nobody answers")
+    one.card(thread)
+    one.settle()
+    set_state(hosting, ONE, PAUSE)
+    look_again(hosting)
+    sleeps(hosting, one)
+    hosting.clock.advance(2 * 3600)
+    set_state(hosting, ONE, ACTIVE)
+    look_again(hosting)
+    one.said(thread, "Nobody answered")
+
+
+def test_paused_amid_a_run(hosting: Hosting) -> None:
+    """The step that is under way is finished, and what comes after it is done later."""
+    one = hosting.workspace(ONE)
+    thread = one.ask("amid a step", "slow")
+    one.approve(thread)
+    assert hosting.fakes.entered.wait(10)
+    set_state(hosting, ONE, PAUSE)
+    look_again(hosting)
+    hosting.fakes.go_on.set()
+    sleeps(hosting, one)
+    set_state(hosting, ONE, ACTIVE)
+    look_again(hosting)
+    one.said(thread, "That is all.")
+    assert hosting.fakes.did("slow", "amid a step") == 1
+
+
+@pytest.mark.long
+def test_uninstalled_and_installed_again(hosting: Hosting) -> None:
+    """Nothing is sent any more; within the days it comes back with what was asked."""
+    one, two = hosting.workspace(ONE), hosting.workspace(TWO)
+    thread = one.ask("before it was removed")
+    one.card(thread)
+    one.settle()
+    hosting.clock.advance(60)
+    one.admin.uninstall()
+    sleeps(hosting, one)
+    before = len(calls_of(hosting, ONE))
+    assert hosting.row(ONE).state is REMOVED
+    is_answered(two, "next door meanwhile")
+    status = httpx2.get(f"{hosting.url}/w/{ONE}/v1/calls", trust_env=False).status_code
+    assert status == 404
+    assert len(calls_of(hosting, ONE)) == before
+    hosting.clock.advance(timedelta(minutes=30).total_seconds())
+    hosting.install(ONE)
+    one.approve(thread)
+    one.said(thread, "That is all.")
+    assert hosting.fakes.did("note", "before it was removed") == 1
+
+
+@pytest.mark.long
+def test_a_deadline_after_it_was_away(hosting: Hosting) -> None:
+    """A request that fell due meanwhile is closed once the bot is installed again."""
+    one = hosting.workspace(ONE)
+    thread = one.ask("nobody answers")
+    one.card(thread)
+    one.settle()
+    hosting.clock.advance(60)
+    one.admin.uninstall()
+    sleeps(hosting, one)
+    hosting.clock.advance(2 * 3600)
+    hosting.install(ONE)
+    one.said(thread, "Nobody answered")
+
+
+@pytest.mark.long
+def test_its_data_goes(hosting: Hosting) -> None:
+    """After the days there is nothing of it, and installed again it begins anew."""
+    one, two = hosting.workspace(ONE), hosting.workspace(TWO)
+    is_answered(one, "long ago")
+    two.ask("next door")
+    hosting.clock.advance(60)
+    one.admin.uninstall()
+    sleeps(hosting, one)
+    hosting.clock.advance(DAYS * 86_400 - 3600)
+    hosting.wait(lambda: hosting.row(TWO))
+    assert (one.folder / "countersign.db").exists()
+    hosting.clock.advance(2 * 3600)
+    hosting.wait(lambda: not one.folder.exists())
+    assert two.folder.exists()
+    hosting.install(ONE)
+    is_answered(one, "anew")
+    one.settle()
+    assert len(one.calls()) == 1
+
+
+def test_paused_removed_and_back(hosting: Hosting) -> None:
+    """It is still paused, also where it was removed and installed again."""
+    one = hosting.workspace(ONE)
+    set_state(hosting, ONE, PAUSE)
+    hosting.clock.advance(60)
+    one.admin.uninstall()
+    hosting.wait(lambda: hosting.row(ONE).state is REMOVED)
+    hosting.clock.advance(60)
+    with Browser(hosting) as ana:  # type: ignore[arg-type]  # of a site it wants the address
+        page = ana.open(ana.allow(ana.leave(), **{"as": f"{ONE}/ana"}))
+    assert INSTALLED_BUT_PAUSED in page.text.replace("&#x27;", "’")
+    assert hosting.row(ONE).state is PAUSE
+    assert PAUSED in one.command("/approvals list")
+
+
+def test_a_token_that_slack_refuses(hosting: Hosting) -> None:
+    """Nothing is lost by it there, nothing happens next door; a new installation puts it right."""
+    one, two = hosting.workspace(ONE), hosting.workspace(TWO)
+    assert hosting.host is not None
+    thread = one.ask("before the token went")
+    one.card(thread)
+    one.settle()
+    app, token = one.admin.world.app, one.admin.world.app.bot_token
+    app.bot_token = "xoxb-another"  # nobody's
+    one.ask("while the token is bad")
+    is_answered(two, "next door meanwhile")
+    hosting.wait(lambda: "invalid_auth" in str(hosting.slack.requests))
+    app.bot_token = token
+    hosting.clock.advance(61)
+    one.approve(thread)
+    one.said(thread, "That is all.")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("broken", ["policy.toml", "settings.env"])
+def test_a_file_that_is_broken(hosting: Hosting, broken: str) -> None:
+    """The others work, its people are told so, and it is served again once it is mended."""
+    one, two = hosting.workspace(ONE), hosting.workspace(TWO)
+    one.stop_app()
+    one.folder.mkdir(parents=True, exist_ok=True)
+    (one.folder / broken).write_text("COUNTERSIGN_MAX_TURNS=none of these", "utf-8")
+    assert AWAY in one.command("/approvals list")
+    assert httpx2.get(f"{hosting.url}/w/{ONE}/v1/calls", trust_env=False).status_code == 503
+    is_answered(two, "next door meanwhile")
+    (one.folder / broken).unlink()
+    assert hosting.host is not None
+    for each in hosting.host.list_hosted():
+        each.forget_problem()  # else it is tried again after fifteen seconds
+    is_answered(one, "once it was mended")
+
+
+def test_an_unknown_workspace(make_hosting: Callable[..., Hosting]) -> None:
+    """What comes of where the bot is not installed does nothing, and is not asked for again."""
+    hosting = make_hosting()
+    hosting.start()
+    hosting.install(TWO)
+    one = hosting.workspace(ONE)
+    sent: Any = one.person("ana").command(SUPPORT, "/approvals list")
+    assert sent.wait() == "acked"
+    one.ask("nobody is there")
+    assert httpx2.get(f"{hosting.url}/w/{ONE}/v1/calls", trust_env=False).status_code == 404
+    is_answered(hosting.workspace(TWO), "next door")
+    assert not one.folder.exists()
+    assert not [each for each in calls_of(hosting, ONE) if not each.startswith(("oauth", "apps"))]
+
+
+def test_a_folder_that_was_deleted(hosting: Hosting) -> None:
+    """A workspace whose folder an operator has deleted begins anew."""
+    one = hosting.workspace(ONE)
+    is_answered(one, "before")
+    one.stop_app()
+    shutil.rmtree(one.folder)
+    is_answered(one, "after")

@@ -1,0 +1,84 @@
+"""A token that is renewed while the app runs is used at once, by whichever process renewed it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from bot.workspaces.rotation import TokenRotation
+from bot.workspaces.tokens import open_token_cipher
+from tests.workspaces.hosting import ONE, SUPPORT, TWO, Hosting
+
+HOURS = 10.5 * 3600  # less than two before they expire
+
+
+@pytest.fixture
+def hosting(make_hosting: Callable[..., Hosting]) -> Hosting:
+    """Two workspaces whose tokens expire after twelve hours."""
+    made = make_hosting(rotates=True)
+    made.start()
+    for team in made.teams:
+        made.install(team)
+    return made
+
+
+def is_used(hosting: Hosting, team: str) -> None:
+    """Posts, reads, files and commands go by the token that is good now; no other is tried."""
+    one = hosting.workspace(team)
+    begun = len(hosting.slack.requests)
+    thread = str(one.person("ben").share(SUPPORT, f"@bot note: {team}", {"a.txt": b"42"}))
+    one.approve(thread)
+    one.said(thread, "That is all.")
+    one.settle()
+    made = [each for each in hosting.slack.requests[begun:] if each.team == team]
+    assert {each.status for each in made} == {200}
+    assert not [each for each in made if each.response and not each.response.get("ok")]
+    seen = [str(each["input"]) for each in hosting.planner.requests]
+    assert any("42" in each for each in seen)
+
+
+@pytest.mark.parametrize("by_another", [False, True], ids=["here", "by another process"])
+def test_it_is_used_at_once(hosting: Hosting, *, by_another: bool) -> None:
+    """Twelve hours later the first one is good no more, and nobody notices."""
+    assert hosting.host is not None
+    for team in (ONE, TWO):
+        hosting.workspace(team).command("/approvals help")
+    before = {team: hosting.row(team).token_revision for team in (ONE, TWO)}
+    apps = {team: hosting.workspace(team).app for team in (ONE, TWO)}
+    if by_another:
+        host = hosting.host
+        host._rotation.renew_due_tokens = lambda: None  # type: ignore[method-assign]  # it is busy
+        hosting.clock.advance(HOURS)
+        cipher = open_token_cipher(host.settings, host.record)
+        other = TokenRotation(host.record, cipher, host.oauth, hosting.clock, lambda row: None)
+        other.renew_due_tokens()
+        hosting.clock.advance(1)
+    else:
+        hosting.clock.advance(HOURS)
+    hosting.wait(
+        lambda: all(hosting.row(team).token_revision > before[team] for team in (ONE, TWO))
+    )
+    if by_another:
+        hosting.wait(
+            lambda: all(
+                each.token_revision == hosting.row(each.workspace).token_revision
+                for each in hosting.host.list_hosted()  # type: ignore[union-attr]  # it is there
+            )
+        )
+    hosting.clock.advance(3 * 3600)  # the first ones have expired
+    assert {team: hosting.workspace(team).app for team in (ONE, TWO)} == apps
+    for team in (ONE, TWO):
+        is_used(hosting, team)
+
+
+def test_installed_again_while_it_runs(hosting: Hosting) -> None:
+    """The token of the new installation is used at once; the old one is good no more."""
+    one = hosting.workspace(ONE)
+    one.command("/approvals help")
+    app = one.app
+    hosting.clock.advance(60)
+    hosting.install(ONE)
+    hosting.clock.advance(6 * 3600)
+    is_used(hosting, ONE)
+    assert one.app is app

@@ -1,0 +1,128 @@
+"""A channel that two workspaces share, which both have the bot: a request has one home."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from bot.config.connection_settings import Transport
+from storage.states import CallStatus
+from tests.stories.messages import action_ids, words
+from tests.workspaces.hosting import ONE, TWO, Hosting, Workspace
+
+PLACE = "C0GENERAL"
+MEMBERS = "Only full members of this workspace"
+POLICY = """
+shared_channels = ["C0GENERAL"]
+[defaults]
+approvers = [{0}]
+deadline = "1h"
+"""
+
+
+@pytest.fixture(params=[False, True], ids=["an event for each", "one event"])
+def hosting(make_hosting: Callable[..., Hosting], request: pytest.FixtureRequest) -> Hosting:
+    """Two companies with a channel in common, and the bot of each in it."""
+    made = make_hosting(Transport.HTTP, same_ids=False)
+    made.slack.world.shared.one_event = request.param
+    (made.folder / "policy.toml").write_text(POLICY.format('"@shop-leads"'), "utf-8")
+    made.start()
+    made.install(ONE, "ana", PLACE)
+    made.install(TWO, "ana", "C0GENERALB")
+    made.slack.workspace(ONE).share(PLACE, TWO)
+    two = made.slack.workspace(TWO)
+    two.invite_bot(PLACE)
+    for name in ("ana", "ben"):
+        two.join(name, PLACE)
+    made.clock.advance(1)
+    return made
+
+
+def acknowledged(hosting: Hosting) -> None:
+    """Wait until all that Slack sent was taken, and both are at rest."""
+    hosting.wait(lambda: all(each.outcome != "pending" for each in hosting.slack.deliveries))
+    for team in (ONE, TWO):
+        hosting.workspace(team).settle()
+
+
+def count_calls(workspace: Workspace) -> int:
+    """How many calls a workspace's record has."""
+    workspace.settle()
+    return len(workspace.calls()) if workspace.app is not None else 0
+
+
+def test_one_request_one_home(hosting: Hosting) -> None:
+    """Replies and clicks reach it, whoever's they are; only its own people decide."""
+    one, two = hosting.workspace(ONE), hosting.workspace(TWO)
+    thread = one.ask("of the one", channel=PLACE)
+    card = one.card(thread, channel=PLACE)
+    seen = two.card(thread, channel=PLACE)
+    assert (seen["ts"], "approve" in action_ids(seen)) == (card["ts"], True)
+    assert two.person("ana").click(PLACE, card["ts"], "approve").wait() == "acked"
+
+    def refused() -> bool:
+        shown = two.person("ana").everything(PLACE)
+        return any(MEMBERS in words(each) for each in shown if each.get("is_ephemeral"))
+
+    hosting.wait(refused)
+    two.person("ben").say(PLACE, "please make it blue", thread)
+    two.person("ben").say(PLACE, "cancel", thread)
+    acknowledged(hosting)
+    assert [each.status for each in one.calls()] == [CallStatus.PENDING]
+    assert count_calls(two) == 0
+    one.approve(thread, channel=PLACE)
+    one.said(thread, "That is all.", channel=PLACE)
+    assert hosting.fakes.did("note", "of the one") == 1
+    one.person("ben").say(PLACE, "thank you", thread)
+    acknowledged(hosting)
+    shown = [words(each) for each in one.person("ben").messages(PLACE, thread)]
+    assert len([each for each in shown if "That is all." in each]) == 1
+    assert count_calls(two) == 0
+
+
+def test_each_has_its_own_requests(hosting: Hosting) -> None:
+    """Who mentions the other company's bot is refused; each bot's requests are its own."""
+    one, two = hosting.workspace(ONE), hosting.workspace(TWO)
+    mine = one.ask("of the one", channel=PLACE)
+    one.card(mine, channel=PLACE)
+    bot = one.admin.world.app.bot_user
+    two.person("ben").say(PLACE, f"<@{bot}> note: of a stranger")
+    acknowledged(hosting)
+    assert count_calls(one) == 1
+    assert count_calls(two) == 0
+    two.folder.mkdir(parents=True, exist_ok=True)
+    theirs = two.ask("of the two", channel=PLACE)
+    two.approve(theirs, channel=PLACE)
+    two.said(theirs, "That is all.", channel=PLACE)
+    assert (count_calls(one), count_calls(two)) == (1, 1)
+    one.approve(mine, channel=PLACE)
+    one.said(mine, "That is all.", channel=PLACE)
+    assert hosting.fakes.did("note", "of the one") == 1
+    assert hosting.fakes.did("note", "of a stranger") == 0
+
+
+def test_the_policy_names_somebody_of_the_other_company(hosting: Hosting) -> None:
+    """It is no use: nobody but full members decides, and who asked is told so."""
+    one, two = hosting.workspace(ONE), hosting.workspace(TWO)
+    theirs = two.person("ana").id
+    one.stop_app()
+    one.folder.mkdir(parents=True, exist_ok=True)
+    (one.folder / "policy.toml").write_text(POLICY.format(f'"{theirs}"'), "utf-8")
+    thread = one.ask("decided by a partner", channel=PLACE)
+    one.said(thread, "none of its approvers can be reached", channel=PLACE)
+    acknowledged(hosting)
+    assert hosting.fakes.did("note", "decided by a partner") == 0
+    assert count_calls(two) == 0
+
+
+def test_the_request_of_one_that_sleeps(hosting: Hosting) -> None:
+    """A reply in its thread finds it, although its app was stopped."""
+    one, two = hosting.workspace(ONE), hosting.workspace(TWO)
+    thread = one.ask("over a sleep", channel=PLACE)
+    one.card(thread, channel=PLACE)
+    one.settle()
+    one.stop_app()
+    one.person("ben").say(PLACE, "cancel", thread)
+    hosting.wait(lambda: one.app and [each.status for each in one.calls()] != [CallStatus.PENDING])
+    assert count_calls(two) == 0

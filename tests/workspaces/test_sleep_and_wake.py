@@ -1,0 +1,252 @@
+"""An app with nothing to do is stopped; whatever it has to do starts it again, in time."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from bot.workspaces.host import EVERY
+from storage.states import CallStatus
+from tests.client_keys import make_key
+from tests.web.api.receiver import listening
+from tests.workspaces.hosting import ONE, SUPPORT, TWO, Hosting, Workspace
+
+POLICY = """
+[defaults]
+approvers = ["@shop-leads"]
+deadline = "1h"
+reminders = ["30m"]
+"""
+HOUR = 3600.0
+
+
+@pytest.fixture
+def hosting(make_hosting: Callable[..., Hosting]) -> Hosting:
+    """Both workspaces; an app is stopped as soon as it has nothing to do."""
+    made = make_hosting(quiet=0.0)
+    (made.folder / "policy.toml").write_text(POLICY, "utf-8")
+    made.start()
+    for team in made.teams:
+        made.install(team)
+    return made
+
+
+def falls_asleep(workspace: Workspace) -> None:
+    """Wait until its app was stopped, and nothing starts it again."""
+    hosting = workspace.hosting
+
+    def look() -> bool:
+        assert hosting.host is not None
+        hosting.host._look.set()
+        return workspace.app is None and hosting.row(workspace.team).due_at is not None
+
+    hosting.wait(look)
+    open_files = [os.readlink(each) for each in Path("/proc/self/fd").iterdir() if each.exists()]
+    assert not [each for each in open_files if f"/{workspace.team}/" in each]
+
+
+def test_a_delivery_wakes_it(hosting: Hosting) -> None:
+    """A request goes on over any number of sleeps; the record says when it is due."""
+    one, two = hosting.workspace(ONE), hosting.workspace(TWO)
+    thread = one.ask("over a sleep")
+    one.card(thread)
+    falls_asleep(one)
+    falls_asleep(two)
+    due_at = hosting.row(ONE).due_at
+    assert due_at is not None
+    left = due_at - hosting.clock.now()
+    assert timedelta(minutes=28) < left < timedelta(minutes=31)  # the reminder
+    left = (hosting.row(TWO).due_at or due_at) - hosting.clock.now()
+    assert timedelta(hours=23) < left <= timedelta(days=1)  # nothing waits there
+    assert "over a sleep" in one.command("/approvals list")
+    falls_asleep(one)
+    one.approve(thread)
+    one.said(thread, "That is all.")
+    assert hosting.fakes.did("note", "over a sleep") == 1
+    assert two.app is None
+
+
+def test_a_reminder_and_a_deadline(hosting: Hosting) -> None:
+    """Each comes in time, and starts no other workspace's app."""
+    one, two = hosting.workspace(ONE), hosting.workspace(TWO)
+    thread = one.ask("nobody answers")
+    one.card(thread)
+    falls_asleep(one)
+    falls_asleep(two)
+    hosting.clock.advance(HOUR / 2 + 5)
+    one.said(thread, "this still waits for a decision")
+    falls_asleep(one)
+    left = (hosting.row(ONE).due_at or hosting.clock.now()) - hosting.clock.now()
+    assert timedelta(0) < left < timedelta(minutes=30)  # the deadline
+    hosting.clock.advance(HOUR / 2)
+    one.said(thread, "Nobody answered")
+    assert two.app is None
+
+
+def test_a_start_that_is_due(hosting: Hosting) -> None:
+    """What was approved for later runs then."""
+    one = hosting.workspace(ONE)
+    start = (hosting.clock.now() + timedelta(hours=3)).replace(second=0, microsecond=0)
+    policy = POLICY + f'good_for = "5h"\nrun_at = "{start:%H:%M} UTC"\n'
+    one.folder.mkdir(parents=True, exist_ok=True)
+    one.stop_app()
+    (one.folder / "policy.toml").write_text(policy, "utf-8")
+    thread = one.ask("at its time")
+    one.approve(thread)
+    falls_asleep(one)
+    assert hosting.row(ONE).due_at == start
+    assert hosting.fakes.did("note", "at its time") == 0
+    hosting.clock.advance((start - hosting.clock.now()).total_seconds() + 1)
+    hosting.wait(lambda: hosting.fakes.did("note", "at its time") == 1)
+
+
+@pytest.mark.long
+def test_a_webhook_that_is_due(hosting: Hosting) -> None:
+    """One that could not be delivered is sent again, though the app was stopped meanwhile."""
+    one = hosting.workspace(ONE)
+    with listening() as receiver:
+        receiver.status = 500
+        one.command("/approvals help")
+        assert hosting.host is not None
+        with hosting.host.use_app(ONE):
+            key = make_key(
+                one.folder / "countersign.db", "told", "@ben", ["note"], webhook=receiver.url
+            ).key
+        asked = {"tool": "note", "arguments": {"text": "tell me"}, "channel": "#support"}
+        answer = httpx2.post(
+            f"{hosting.url}/w/{ONE}/v1/requests",
+            json=asked,
+            headers={"Authorization": f"Bearer {key}"},
+            trust_env=False,
+            timeout=30,
+        )
+        assert answer.status_code == 201, answer.text
+
+        def look() -> str:
+            seen = one.person("ana").everything(SUPPORT)
+            return next((str(each["ts"]) for each in seen if "“told”" in str(each)), "")
+
+        one.approve(hosting.wait(look))
+        receiver.wait(2)
+        falls_asleep(one)
+        receiver.status = 204
+        for _ in range(3):
+            hosting.clock.advance(HOUR)
+        hosting.wait(lambda: len(receiver.heard) >= 4)
+        said = [each.said["type"] for each in receiver.heard]
+        assert {each: said.count(each) for each in said}.keys() == {
+            "request.decided",
+            "request.ended",
+        }
+
+
+def test_in_use_it_goes_on(make_hosting: Callable[..., Hosting]) -> None:
+    """An app with a run, a call or a request under way is not stopped."""
+    hosting = make_hosting(quiet=0.0)
+    hosting.start()
+    hosting.install(ONE)
+    one = hosting.workspace(ONE)
+    thread = one.ask("takes long", "slow")
+    one.approve(thread)
+    assert hosting.fakes.entered.wait(10)
+    app = one.app
+    assert app is not None
+    for _ in range(5):
+        hosting.clock.advance(EVERY + 1)
+        one.command("/approvals list")
+    assert one.app is app
+    hosting.fakes.go_on.set()
+    one.said(thread, "That is all.")
+    assert hosting.fakes.did("slow", "takes long") == 1
+    falls_asleep(one)
+
+
+@pytest.mark.long
+def test_asked_from_all_sides_while_it_falls_asleep(hosting: Hosting) -> None:
+    """Whatever comes while it is stopped or started is answered once, in the end."""
+    one = hosting.workspace(ONE)
+    assert hosting.host is not None
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(0.02):
+            assert hosting.host is not None
+            hosting.host._look.set()
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        for number in range(8):
+            thread = one.ask(f"amid sleeps {number}")
+            one.approve(thread)
+            one.said(thread, "That is all.")
+    finally:
+        ended.set()
+        looking.join()
+    for number in range(8):
+        assert hosting.fakes.did("note", f"amid sleeps {number}") == 1
+    outcomes = {each.outcome for each in hosting.slack.deliveries if each.kind != "events_api"}
+    assert outcomes <= {"acked"}
+
+
+def test_the_pending_calls_of_one_that_sleeps(hosting: Hosting) -> None:
+    """The metrics say how many calls wait, also where the app was stopped, and forget who left."""
+    one = hosting.workspace(ONE)
+    thread = one.ask("counted")
+    one.card(thread)
+    falls_asleep(one)
+    name = f'countersign_workspace_pending_calls{{workspace="{ONE}"}}'
+
+    def page() -> str:
+        return str(httpx2.get(f"{hosting.url}/metrics", trust_env=False, timeout=30).text)
+
+    assert f"{name} 1.0" in page()
+    hosting.clock.advance(60)
+    one.admin.uninstall()
+    hosting.wait(lambda: name not in page())
+
+
+@pytest.mark.long
+def test_after_a_restart(hosting: Hosting) -> None:
+    """Which workspaces sleep, and until when, is in the record."""
+    one, two = hosting.workspace(ONE), hosting.workspace(TWO)
+    thread = one.ask("over a restart")
+    one.card(thread)
+    falls_asleep(one)
+    falls_asleep(two)
+    hosting.stop()
+    hosting.clock.advance(HOUR + 5)
+    hosting.start()
+    hosting.workspace(ONE).said(thread, "Nobody answered")
+    assert two.app is None
+
+
+def test_with_an_operator_it_goes_on(hosting: Hosting) -> None:
+    """The operator's terminal finds it at its socket at any time."""
+    one = hosting.workspace(ONE)
+    falls_asleep(one)
+    one.set(COUNTERSIGN_OPERATOR="UANA00001")
+    one.command("/approvals list")
+    app: Any = one.app
+    assert app is not None
+    for _ in range(5):
+        hosting.clock.advance(EVERY + 1)
+        hosting.workspace(TWO).command("/approvals list")
+    assert one.app is app
+    assert not [each for each in one.calls() if each.status is CallStatus.PENDING]
+    assert one.person("ana").everything(SUPPORT)
+
+
+def test_a_request_wakes_it(hosting: Hosting) -> None:
+    """A program, or whoever asks at its address, finds it at work."""
+    one = hosting.workspace(ONE)
+    falls_asleep(one)
+    at = f"{hosting.url}/w/{ONE}/readyz"
+    assert httpx2.get(at, trust_env=False, timeout=30).text.startswith("ready")

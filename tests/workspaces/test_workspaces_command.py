@@ -1,0 +1,204 @@
+"""`countersign workspaces`, and the other commands about one of many workspaces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bot.cli.doctor.doctor import EACH
+from bot.cli.workspaces import NONE_YET, ONE_ALONE
+from countersign.cli.commands import main
+from storage.states import InstallationState
+from tests.workspaces.hosting import ONE, SUPPORT, TWO, Hosting
+
+Run = Callable[..., tuple[int, str]]
+ACTIVE, PAUSE, REMOVED = InstallationState
+
+
+@pytest.fixture
+def hosting(make_hosting: Callable[..., Hosting]) -> Hosting:
+    """A process for two workspaces, in which nobody has installed the bot yet."""
+    made = make_hosting()
+    made.start()
+    return made
+
+
+@pytest.fixture
+def run(
+    hosting: Hosting, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Run:
+    """Runs a command beside it, about a workspace or none; its exit code and what it said."""
+    for name in ("DATABASE_URL", "COUNTERSIGN_KEY", "SLACK_BOT_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in hosting.environ.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(hosting.folder)
+
+    def call(*words: str, workspace: str = "") -> tuple[int, str]:
+        monkeypatch.setenv("COUNTERSIGN_WORKSPACE", workspace)
+        try:
+            code = main(list(words))
+        except SystemExit as ended:
+            code = int(str(ended.code))
+        said = capsys.readouterr()
+        return code, said.out + said.err
+
+    return call
+
+
+@pytest.fixture
+def installed(hosting: Hosting) -> Hosting:
+    """The same, with the bot in both."""
+    for team in hosting.teams:
+        hosting.install(team)
+    return hosting
+
+
+def test_nobody_has_it_yet(hosting: Hosting, run: Run) -> None:
+    """The list says from where people install it."""
+    assert run("workspaces", "list") == (0, f"{NONE_YET.format(hosting.url)}\n")
+    assert run("workspaces", "doctor") == (0, "")
+
+
+def test_what_there_is(installed: Hosting, run: Run) -> None:
+    """A line for each; for one all that is known, but no token."""
+    code, said = run("workspaces", "list")
+    assert (code, said.splitlines()) == (
+        0,
+        ["T0SANDBOX    active   Sandbox Coffee", "T0SANDBOXB   active   Sandbox Tea"],
+    )
+    assert run("workspaces", "list", workspace=ONE) == (code, said)
+    code, said = run("workspaces", "show", ONE)
+    assert code == 0
+    assert said.startswith("T0SANDBOX  Sandbox Coffee\n    active, installed by UANA00001 ")
+    assert f"its policy, settings and record: {installed.folder}/workspaces/{ONE}\n" in said
+    assert "xoxb" not in said
+    assert run("workspaces", "show", "T0NONE") == (1, "The bot is not installed in T0NONE.\n")
+
+
+@pytest.mark.parametrize("words", [["show"], ["pause"], ["list", ONE], ["keys", ONE], ["stop"]])
+def test_which_take_a_workspace(run: Run, words: list[str]) -> None:
+    """The usage says which take a workspace."""
+    assert run("workspaces", *words)[0] == 2
+
+
+def test_a_pause_and_its_end(installed: Hosting, run: Run) -> None:
+    """Each says what has become of it, and the bot does so."""
+    one = installed.workspace(ONE)
+    one.command("/approvals help")
+    done = f"{ONE} is paused: nothing is done there, and nothing is lost.\n"
+    assert run("workspaces", "pause", ONE) == (0, done)
+    assert run("workspaces", "pause", ONE) == (0, "It is paused already.\n")
+    installed.clock.advance(1)
+    installed.wait(lambda: one.app is None)
+    assert run("workspaces", "resume", ONE) == (0, f"{ONE} is active.\n")
+    assert run("workspaces", "resume", ONE) == (0, "It is active already.\n")
+    assert installed.row(ONE).state is ACTIVE
+
+
+def test_it_is_removed_at_slack_too(installed: Hosting, run: Run) -> None:
+    """It is uninstalled at Slack, too; after that only a new installation helps."""
+    assert installed.slack.workspace(ONE).world.app.installed
+    done = f"{ONE} is removed. What is kept of it goes in 30 days.\n"
+    assert run("workspaces", "remove", ONE) == (0, done)
+    assert not installed.slack.workspace(ONE).world.app.installed
+    assert installed.row(ONE).state is REMOVED
+    for what in ("remove", "pause", "resume", "doctor"):
+        code, said = run("workspaces", what, ONE)
+        assert code == 1
+        assert "uninstalled" in said
+    assert "it was removed" in run("workspaces", "show", ONE)[1]
+    assert run("workspaces", "doctor")[1].count("ok    bot token") == 1
+
+
+def test_slack_does_not_remove_it(installed: Hosting, run: Run) -> None:
+    """Then nothing is done here either, and why is said."""
+    installed.slack.faults.fail("apps.uninstall", "fatal_error")
+    code, said = run("workspaces", "remove", ONE)
+    assert code == 1
+    assert said.startswith("Nothing was done: ")
+    assert installed.row(ONE).state is ACTIVE
+
+
+def test_tokens_move_to_the_first_key(
+    installed: Hosting, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All tokens are moved to the first key; with a key that is missing that is said."""
+    done = "encrypted with the first key. No other key is in use any more.\n"
+    assert run("workspaces", "keys") == (0, f"0 tokens were {done}")
+    old = (installed.folder / "workspaces" / "installations.db.key").read_text().strip()
+    monkeypatch.setenv("COUNTERSIGN_TOKEN_KEYS", f"new:{'n' * 32}")
+    code, said = run("workspaces", "doctor", ONE)
+    assert code == 1
+    assert "which is not among those of COUNTERSIGN_TOKEN_KEYS" in said
+    assert old not in said
+    monkeypatch.setenv("COUNTERSIGN_TOKEN_KEYS", "no colon")
+    code, said = run("workspaces", "keys")
+    assert code in (1, 2)
+    assert "write id:secret,id:secret" in said
+    assert "Traceback" not in said
+
+
+def test_doctor_looks_at_each(installed: Hosting, run: Run) -> None:
+    """Each by itself, then all; `countersign doctor` says where to look."""
+    (installed.folder / "workspaces" / TWO).mkdir(parents=True, exist_ok=True)
+    (installed.folder / "workspaces" / TWO / "policy.toml").write_text("nonsense")
+    code, said = run("workspaces", "doctor", ONE)
+    assert code == 0
+    assert said.startswith("T0SANDBOX  Sandbox Coffee\n")
+    assert "0 wrong" in said
+    code, said = run("workspaces", "doctor")
+    assert code == 1
+    assert "T0SANDBOXB  Sandbox Tea\nfail  policy: " in said
+    for workspace in ("", ONE):
+        code, said = run("doctor", workspace=workspace)
+        assert code == 2
+        assert EACH in said.replace("\n", " ")
+
+
+def test_of_one_alone(
+    installed: Hosting, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Commands read the record of COUNTERSIGN_WORKSPACE; without it they say what is missing."""
+    for team in (ONE, TWO):
+        workspace = installed.workspace(team)
+        workspace.card(workspace.ask(f"of {team}"))
+        workspace.settle()
+    ids = {team: installed.workspace(team).calls()[0].id for team in (ONE, TWO)}
+    for team, other in ((ONE, TWO), (TWO, ONE)):
+        code, said = run("pending", workspace=team)
+        assert code == 0
+        assert ids[team] in said
+        assert ids[other] not in said
+        assert run("show", ids[team], workspace=team)[0] == 0
+        assert run("show", ids[other], workspace=team)[0] != 0
+        code, said = run("audit", "verify", workspace=team)
+        assert (code, said.startswith("Sound: ")) == (0, True)
+        code, said = run("backup", str(tmp_path / f"{team}.db"), workspace=team)
+        assert (code, "1 request, 1 call" in said) == (0, True)
+        assert run("report", workspace=team)[0] == 0
+        assert run("key", "list", workspace=team)[0] == 0
+    for words in (["pending"], ["audit", "verify"], ["backup", "b"], ["report"], ["key", "list"]):
+        code, said = run(*words)
+        assert code != 0
+        assert "COUNTERSIGN_WORKSPACE: is missing; it says which workspace" in said
+        assert said.count("COUNTERSIGN_WORKSPACE") == 1
+        code, said = run(*words, workspace="nope")
+        assert code != 0
+        assert said.count("COUNTERSIGN_WORKSPACE") == 1
+        assert "it is not the id of a workspace, T…" in said
+        code, said = run(*words, workspace="T0NONE")
+        assert code == 1
+        assert "there is no database" in said
+    assert installed.workspace(ONE).person("ana").everything(SUPPORT)
+
+
+def test_where_there_is_one_alone(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is one workspace alone that is said."""
+    monkeypatch.delenv("COUNTERSIGN_CLIENT_ID")
+    monkeypatch.delenv("COUNTERSIGN_CLIENT_SECRET")
+    code, said = run("workspaces", "list")
+    assert code == 2
+    assert ONE_ALONE in said
