@@ -54,6 +54,8 @@ class WorkspaceDispatcher:
     def dispatch(self, request: BoltRequest) -> BoltResponse:
         """Return the response to one payload; a status of 500 or more has Slack send it again."""
         payload = request.body
+        if payload.get("type") == "url_verification":  # of the app, before it is installed anywhere
+            return BoltResponse(status=HTTPStatus.OK, body=str(payload.get("challenge", "")))
         found = payloads.find_installation(payload, self._lookups)
         installation = found and self._record.get(found)
         if not installation:
