@@ -155,6 +155,8 @@ def _build_purge_exception(table: str) -> str:
 SCHEMA_NAME = re.compile("[a-z_][a-z0-9_]{0,62}")
 OLDEST = 13  # the version of PostgreSQL that is needed
 DOUBT = 10.0  # seconds in which the fate of a commit is asked for
+MOST_SHARED = 16  # sessions that are kept for the next transactions of whichever workspace
+_SHARED: dict[URL, list[postgres_session.PostgresServerSession]] = {}  # the idle ones
 
 
 class PostgresDatabase(Backend):
@@ -182,8 +184,14 @@ class PostgresDatabase(Backend):
         self.path = path
         self._engine = create_engine(url, poolclass=NullPool, hide_parameters=True)
         event.listen(self._engine, "connect", self._set_search_path)
+        # where one process works for many workspaces, their records share their sessions; each
+        # transaction says which schema it is on
+        self._shares = bool(fence)
         self._begin = postgres_session.build_write_statement(self._schema, fence)
-        self._idle: list[postgres_session.PostgresServerSession] = []
+        self._begin_to_read = postgres_session.READ
+        if self._shares:
+            self._begin_to_read += f"; {postgres_session.build_search_path_statement(self._schema)}"
+        self._idle = _SHARED.setdefault(url, []) if self._shares else []
 
     @property
     def engine(self) -> Engine:
@@ -262,7 +270,7 @@ class PostgresDatabase(Backend):
         self, trace: Trace | None, chain: AuditChainSealer, *, writes: bool, durable: bool
     ) -> PostgresTransaction:
         """Begin a transaction; one that `writes` waits for the other writers."""
-        session = self._begin_on_free_session(self._begin if writes else postgres_session.READ)
+        session = self._begin_on_free_session(self._begin if writes else self._begin_to_read)
         if writes and not session.number:
             session.close()
             raise StoreClosedError("another process works for this workspace by now")
@@ -313,7 +321,7 @@ class PostgresDatabase(Backend):
 
     def _return_session(self, session: postgres_session.PostgresServerSession) -> None:
         """Keep the session for the next transaction, or close it if it stopped during one."""
-        if session.is_free:
+        if session.is_free and not (self._shares and len(self._idle) >= MOST_SHARED):
             self._idle.append(session)
         else:
             session.close()
@@ -337,7 +345,9 @@ class PostgresDatabase(Backend):
             time.sleep(0.1)
 
     def close_idle_connections(self) -> None:
-        """Close the idle sessions."""
+        """Close the idle sessions, unless other records use them."""
+        if self._shares:
+            return
         idle, self._idle = self._idle, []
         for session in idle:
             session.close()
