@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -56,7 +57,7 @@ UNREACHABLE = (
     "COUNTERSIGN_HTTP: name an address at which the other processes reach this one: 10.0.0.7:8080"
 )
 BEAT = 1.0  # seconds between two signs of life, where several processes share the workspaces
-EVERY = 15.0  # seconds between two looks at who may sleep, whose token expires, and who is gone
+EVERY = 15.0  # seconds between two looks at whose token expires, and at what commands have changed
 SOON = timedelta(seconds=1)
 
 
@@ -140,7 +141,7 @@ class WorkspaceHost:
 
     def start(self) -> None:
         """Begin to serve: raises StartupError if Slack or the address cannot be used as told."""
-        self._follow_due_times()
+        self._follow_due_times(self.record.list())
         self.front.start(self.dispatcher, self._clock, self._arrivals, self._pages.list_routes())
         if self.settings.transport is Transport.SOCKET:
             self._socket = open_sole_slack_connection(
@@ -174,15 +175,16 @@ class WorkspaceHost:
         with self._lock:
             hosted = list(self._hosted.values())
         enders = [
-            threading.Thread(target=self.stop_workspace, args=[each.workspace])
+            threading.Thread(target=each.stop)  # also where it is just being started
             for each in hosted
-            if each.is_awake
         ]
         for each in enders:
             each.start()
         for each in enders:
             each.join()
         self._ended.set()
+        if self._owners is not None:
+            self._heart.join()
         self.front.close()
         self.record.close()
 
@@ -236,15 +238,27 @@ class WorkspaceHost:
         with self._lock:
             if workspace not in self._hosted:
                 self._hosted[workspace] = HostedWorkspace(
-                    workspace, lambda: self._start_app(workspace)
+                    workspace,
+                    partial(self._claim_and_start_app, workspace),
+                    partial(self._release, workspace),
                 )
             return self._hosted[workspace]
+
+    def _claim_and_start_app(self, workspace: str) -> RunningApp:
+        """Build and start a workspace's app; raises ServedElsewhereError and as `_start_app`."""
+        if self._stopping.is_set():
+            raise NotServedError("this process is stopping")
+        if self._owners is not None and (url := self._owners.claim(workspace)):
+            raise ServedElsewhereError(url)
+        try:
+            return self._start_app(workspace)
+        except BaseException:
+            self._release(workspace, self._clock.now() + timedelta(seconds=EVERY))
+            raise
 
     def _start_app(self, workspace: str) -> RunningApp:
         """Build and start a workspace's app; raises NotServedError, StartupError and others."""
         installation = self._get_installation(workspace)
-        if self._owners is not None and (url := self._owners.claim(workspace)):
-            raise ServedElsewhereError(url)
         token = self._cipher.open(installation).bot.get_secret_value()
         given = {"COUNTERSIGN_WORKSPACE": workspace, "SLACK_BOT_TOKEN": token}
         (self.settings.workspaces / workspace).mkdir(parents=True, exist_ok=True)
@@ -292,84 +306,106 @@ class WorkspaceHost:
 
     def stop_workspace(self, workspace: str) -> None:
         """Stop a workspace's app, if it is running, and let other processes take it."""
-        with self._lock:
-            hosted = self._hosted.pop(workspace, None)
-        if hosted is not None:
-            hosted.stop()
-        self._release(workspace)
+        self._get_hosted(workspace).stop()
 
-    def _release(self, workspace: str) -> None:
+    def _release(self, workspace: str, due_at: datetime | None) -> None:
+        """Store when a workspace whose app is stopped is due, and let other processes take it."""
         if self._owners is not None:
-            self._owners.release(workspace)
+            self._owners.release(workspace, due_at)
+        else:
+            self.record.set_due(workspace, due_at)
 
     def _hold_workspaces(self) -> None:
         """Give signs of life until `stop`; stop the apps of workspaces that others have taken."""
         assert self._owners is not None
         while not self._ended.wait(BEAT):
+            awake = [each for each in self.list_hosted() if each.is_awake]
             try:
                 held = self._owners.extend()
             except DBAPIError as error:
                 log.warning("no sign of life: %s", error_text(error))
                 continue
-            for each in self.list_hosted():
-                if each.is_awake and each.workspace not in held:
+            for each in awake:
+                if each.workspace not in held and each.is_awake:
                     log.warning("another process works for %s by now", each.workspace)
-                    self.stop_workspace(each.workspace)
+                    # beside this thread, for a stop may take longer than the others are held
+                    threading.Thread(target=each.stop, daemon=True).start()
 
     def _run(self) -> None:
         """Start what is due, stop what is quiet, renew tokens, until `stop`; a thread's body."""
+        followed_at = -EVERY
         while not self._stopping.is_set():
             try:
                 self._look.clear()
+                self._stop_quiet()
                 self._wake_due()
-                self._rotation.renew_due_tokens()
-                self._follow_states()
+                if time.monotonic() - followed_at >= EVERY:
+                    self._rotation.renew_due_tokens()
+                    self._follow_states()
+                    followed_at = time.monotonic()
             except Exception:
                 log.exception("the workspaces could not be looked at; they are again soon")
             self._look.wait(self._compute_pause())
 
-    def _follow_due_times(self) -> None:
-        """Note when the workspaces that sleep have to be awake; of several processes, any may."""
-        for each in self.record.list():
+    def _follow_due_times(self, installations: Iterable[Installation]) -> None:
+        """Note when the workspaces that sleep have to be awake, where that is not known yet."""
+        for each in installations:
             hosted = self._get_hosted(each.workspace)
-            if each.state is InstallationState.ACTIVE and not hosted.is_awake:
+            if each.state is InstallationState.ACTIVE and hosted.due_at is None:
                 # one without a time was awake when the last process ended
                 hosted.due_at = each.due_at or self._clock.now()
 
     def _compute_pause(self) -> float:
         """Return for how many seconds nothing is due, EVERY at most."""
-        moments = [each.due_at for each in self.list_hosted() if each.due_at is not None]
-        nearest = min(moments, default=None)
+        if self._owners is not None:  # what another process leaves may be due at any time
+            return BEAT
+        moments = [each.due_at for each in self.list_hosted() if not each.is_awake]
+        nearest = min((each for each in moments if each is not None), default=None)
         if nearest is None:
             return EVERY
         return min(EVERY, max(0.05, (nearest - self._clock.now()).total_seconds()))
 
-    def _wake_due(self) -> None:
-        """Start the apps that are due, and stop those that have had nothing to do for a while."""
+    def _stop_quiet(self) -> None:
+        """Stop the apps that have had nothing to do for a while."""
         for each in self.list_hosted():
+            if each.is_awake and not self._stopping.is_set():
+                each.stop_if_quiet(self._clock.now(), quiet=self._quiet)
+
+    def _list_due(self) -> list[str]:
+        """Return the workspaces whose apps have to be started here now."""
+        if self._owners is not None:
+            due = self._owners.list_free_and_due()
+            return [each for each in due if not self._get_hosted(each).is_awake]
+        soon = self._clock.now() + SOON
+        asleep = [each for each in self.list_hosted() if not each.is_awake]
+        return [each.workspace for each in asleep if each.due_at and each.due_at <= soon]
+
+    def _wake_due(self) -> None:
+        """Start the apps that are due; of several processes each takes what is still free."""
+        for workspace in self._list_due():
+            hosted = self._get_hosted(workspace)
             if self._stopping.is_set():
                 return
-            now = self._clock.now()
-            if each.is_awake:
-                due_at = each.stop_if_quiet(now, quiet=self._quiet)
-                if due_at is not None:
-                    self.record.set_due(each.workspace, due_at)
-                    self._release(each.workspace)
-            elif each.due_at is not None and each.due_at <= now + SOON:
-                try:
-                    with each.use_app():
-                        pass
-                except (NotServedError, ServedElsewhereError):
-                    each.due_at = now + timedelta(seconds=EVERY)
+            try:
+                with hosted.use_app():
+                    pass
+            except (NotServedError, ServedElsewhereError):
+                hosted.due_at = self._clock.now() + timedelta(seconds=EVERY)
 
     def _follow_states(self) -> None:
-        """Stop what commands have paused meanwhile, and empty what was removed long ago."""
+        """Follow what was stored by others: states, tokens, due times; empty what is long gone."""
+        installations = self.record.list()
         active = {
-            each.workspace for each in self.record.list() if each.state is InstallationState.ACTIVE
+            each.workspace: each for each in installations if each.state is InstallationState.ACTIVE
         }
-        for each in self.list_hosted():
-            if each.workspace not in active:
-                self.stop_workspace(each.workspace)
+        for hosted in self.list_hosted():
+            if hosted.workspace not in active:
+                hosted.stop()
+        if self._owners is None:
+            self._follow_due_times(installations)
+        else:
+            for each in active.values():  # another process may have renewed its token
+                self._replace_token(each)
         keep_days = self.settings.keep_removed_days
         removals.empty_removed_workspaces(
             self.record, self._clock.now(), keep_days, partial(delete_workspace_data, self.settings)

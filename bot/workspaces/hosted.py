@@ -73,10 +73,19 @@ class NotServedError(Exception):
 class HostedWorkspace:
     """A workspace and its app, if it is awake. Any thread."""
 
-    def __init__(self, workspace: str, build: Callable[[], RunningApp]) -> None:
-        """`build` makes and starts the app; raises StartupError and what the database raises."""
+    def __init__(
+        self,
+        workspace: str,
+        build: Callable[[], RunningApp],
+        release: Callable[[datetime | None], None],
+    ) -> None:
+        """`build` makes and starts the app; raises StartupError and what the database raises.
+
+        `release` is called once the app is stopped, before it may be started again, with when it
+        has to be awake; None: as soon as possible.
+        """
         self.workspace = workspace
-        self._build = build
+        self._build, self._release = build, release
         self._lock = threading.Lock()
         self._free = threading.Condition(self._lock)
         self._app: RunningApp | None = None
@@ -153,6 +162,7 @@ class HostedWorkspace:
             self._app = None
             app.stop()
             self.due_at = due_at
+            self._release(due_at)
         log.info("the workspace %s sleeps until %s", self.workspace, due_at.isoformat())
         return due_at
 
@@ -163,6 +173,8 @@ class HostedWorkspace:
             app, self._app = self._app, None
             if app is not None:
                 app.stop()
+                self.due_at = None
+                self._release(None)
 
 
 def find_next_due_time(app: RunningApp, now: datetime) -> datetime | None:
