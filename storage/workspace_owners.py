@@ -43,7 +43,9 @@ class WorkspaceOwners:
         What has lapsed it takes only once it has itself given signs of life for as long: after an
         outage of the database all others may be about to give theirs.
         """
-        return _LAPSED if self._extended - self._begun >= HELD.total_seconds() else _LEFT
+        held = HELD.total_seconds()
+        lives = time.monotonic() - self._extended < held <= self._extended - self._begun
+        return _LAPSED if lives else _LEFT
 
     def claim(self, workspace: str) -> str:
         """Take a workspace that nobody holds; return "" if it is this process's then.
@@ -55,11 +57,19 @@ class WorkspaceOwners:
         mine = update(Installation).where(workspace == _WORKSPACE, free)
         held = {"owner": self._process, "owner_url": self._url, "owner_until": _HELD_UNTIL}
         with self._record.write() as connection:
-            # it waits until no transaction of the process that held it is under way
-            found = connection.execute(row.with_for_update()).one_or_none()
-            if found is None or connection.execute(mine.values(**held)).rowcount:
+            found = connection.execute(row).one_or_none()
+            if found is None:
                 return ""
-            return str(found.owner_url)
+            if not connection.execute(row.where(free)).one_or_none():
+                return str(found.owner_url)
+            # no transaction of the process that held it may be under way: one that was let go has
+            # none for long, one that has lapsed may be stalled amid one
+            is_let_go = found.owner in ("", self._process)
+            if not connection.execute(row.with_for_update(skip_locked=not is_let_go)).one_or_none():
+                return str(found.owner_url)
+            if connection.execute(mine.values(**held)).rowcount:
+                return ""
+            return str(connection.execute(row).one().owner_url)
 
     def extend(self) -> set[str]:
         """Hold on to what this process holds; return the workspaces that it still does."""

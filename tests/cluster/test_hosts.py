@@ -143,6 +143,7 @@ def test_the_database_is_away(make_hosts: MakeHosts) -> None:
     hosts.wait(lambda: hosts.has_all(first, second))
     for number, team in enumerate(hosts.teams):
         hosts.ask(team, f"w{number}")
+    hosts.wait(lambda: all(hosts.card(word) for word in hosts.threads))
     hosts.approve("w0", "w1")
     held = hosts.planner.hold_next_request()
     hosts.ask(hosts.teams[2], "w100")
@@ -152,10 +153,10 @@ def test_the_database_is_away(make_hosts: MakeHosts) -> None:
     hosts.wait(lambda: all(count_missed(each) >= AWAY for each in (first, second)), 90)
     held.release()
     hosts.server.start()
-    hosts.approve("w2", "w3", "w4", "w5", "w100")
+    hosts.approve("w2", "w3", "w4", "w5", "w100", timeout=90)
     for number, team in enumerate(hosts.teams, 200):
         hosts.ask(team, f"w{number}")
-    hosts.approve(*(f"w{number}" for number in range(200, 206)))
+    hosts.approve(*(f"w{number}" for number in range(200, 206)), timeout=90)
     hosts.all_is_well()
     assert hosts.owners() == before
     assert first.lives

@@ -86,6 +86,7 @@ def test_what_has_lapsed_is_taken_by_who_has_lived_as_long(
     live_on(fresh)
     assert sorted(fresh.list_free_and_due()) == sorted([TEAM, OTHER])
     time.sleep(0.15)  # longer than a lease without a sign of life
+    assert fresh.claim(TEAM) == "http://dead"
     fresh.extend()
     assert fresh.claim(TEAM) == "http://dead"
     live_on(fresh)
