@@ -18,6 +18,7 @@ from bench import (
     crowd,
     floor,
     growth,
+    hosted,
     hotspots,
     looks,
     lookups,
@@ -46,6 +47,7 @@ MEASUREMENTS: dict[str, Measurement] = {
     "lookups": lookups.measure,
     "cluster": cluster.measure,
     "looks": looks.measure,
+    "hosted": hosted.measure,
     "growth": growth.measure,
 }
 ASKED_FOR = {"growth"}  # which take long, and are taken where they are named only

@@ -69,14 +69,14 @@ def main() -> None:
     try:
         app.start()
         app.wait_until_idle(60)
-        _say({"born": BORN, "imported": IMPORTED, "ready": time.monotonic(), **_memory()})
+        _say({"born": BORN, "imported": IMPORTED, "ready": time.monotonic(), **memory()})
         for line in sys.stdin:
             command, _, number = line.strip().partition(" ")
             if command == "report":
                 app.wait_until_idle(60)
-                _say({"starts": starts, "processor": time.process_time(), **_memory()})
+                _say({"starts": starts, "processor": time.process_time(), **memory()})
             elif command == "ticks":
-                _say({"ticks": _ticks(app, int(number)), **_memory()})
+                _say({"ticks": _ticks(app, int(number)), **memory()})
             elif command == "profile" and profiles is not None:
                 app.wait_until_idle(60)
                 _say({"spent": profiles.spent()})
@@ -97,7 +97,7 @@ def _ticks(app: App, times: int) -> list[float]:
     return took
 
 
-def _memory() -> dict[str, float]:
+def memory() -> dict[str, float]:
     """Resident memory now and at its highest, in MB (proc(5): kB)."""
     lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     return {name: int(lines[name].split()[0]) / 1000 for name in ("VmRSS", "VmHWM")}

@@ -51,6 +51,16 @@ def mind(body: dict[str, Any]) -> Turn:
     return Turn(calls=[("note_asked", {"order_id": 1042, "text": words})])
 
 
+def read_line(process: subprocess.Popen[str], log: Path) -> dict[str, Any]:
+    """The next line of a bot that is measured; RuntimeError with its log if it has ended."""
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line:
+        raise RuntimeError(f"the bot ended: {log.read_text()[-2000:]}")
+    found: dict[str, Any] = json.loads(line)
+    return found
+
+
 class Live:
     """Started by `with`; `start` and `stop` end and begin lives of the bot on the same database."""
 
@@ -155,12 +165,7 @@ class Live:
 
     def _line(self) -> dict[str, Any]:
         assert self._process is not None
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"the bot ended: {(self.folder / 'log').read_text()[-2000:]}")
-        found: dict[str, Any] = json.loads(line)
-        return found
+        return read_line(self._process, self.folder / "log")
 
     # stories
 

@@ -135,6 +135,7 @@ class InstallationRecord:
                 parsed.set(drivername="postgresql+psycopg"),
                 hide_parameters=True,  # errors are logged
                 pool_pre_ping=True,  # a server that was restarted has ended them all
+                max_overflow=5,  # beside five that are kept
                 connect_args=postgres_session.ON_THE_LINE,
             )
             event.listen(self._engine, "connect", _prepare_postgres_connection)

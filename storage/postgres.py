@@ -7,6 +7,7 @@ holds when it commits, in every process: no second code path is needed for sever
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager, suppress
@@ -155,6 +156,33 @@ def _build_purge_exception(table: str) -> str:
 SCHEMA_NAME = re.compile("[a-z_][a-z0-9_]{0,62}")
 OLDEST = 13  # the version of PostgreSQL that is needed
 DOUBT = 10.0  # seconds in which the fate of a commit is asked for
+MOST_SHARED = 12  # sessions for the transactions of all the workspaces of one process
+PATIENCE = 2.0  # seconds after which one more is opened: what has one may itself wait for another
+
+
+class SharedSessions:
+    """The sessions of a process that works for many workspaces, as their records share them."""
+
+    def __init__(self) -> None:
+        """None is open yet."""
+        self.idle: list[postgres_session.PostgresServerSession] = []
+        self._used = 0
+        self._free = threading.Condition()
+
+    def wait_for_turn(self) -> None:
+        """Return once few enough are in use, or after some time; `end_turn` has to follow."""
+        with self._free:
+            self._free.wait_for(lambda: self._used < MOST_SHARED, PATIENCE)
+            self._used += 1
+
+    def end_turn(self) -> None:
+        """Let the next use one."""
+        with self._free:
+            self._used -= 1
+            self._free.notify()
+
+
+_SHARED: dict[URL, SharedSessions] = {}
 
 
 class PostgresDatabase(Backend):
@@ -182,8 +210,14 @@ class PostgresDatabase(Backend):
         self.path = path
         self._engine = create_engine(url, poolclass=NullPool, hide_parameters=True)
         event.listen(self._engine, "connect", self._set_search_path)
+        # where one process works for many workspaces, their records share their sessions; each
+        # transaction says which schema it is on
+        self._shared = _SHARED.setdefault(url, SharedSessions()) if fence else None
         self._begin = postgres_session.build_write_statement(self._schema, fence)
-        self._idle: list[postgres_session.PostgresServerSession] = []
+        self._begin_to_read = postgres_session.READ
+        if self._shared:
+            self._begin_to_read += f"; {postgres_session.build_search_path_statement(self._schema)}"
+        self._idle = self._shared.idle if self._shared else []
 
     @property
     def engine(self) -> Engine:
@@ -262,9 +296,16 @@ class PostgresDatabase(Backend):
         self, trace: Trace | None, chain: AuditChainSealer, *, writes: bool, durable: bool
     ) -> PostgresTransaction:
         """Begin a transaction; one that `writes` waits for the other writers."""
-        session = self._begin_on_free_session(self._begin if writes else postgres_session.READ)
+        if self._shared:
+            self._shared.wait_for_turn()
+        try:
+            session = self._begin_on_free_session(self._begin if writes else self._begin_to_read)
+        except BaseException:
+            self._end_turn()
+            raise
         if writes and not session.number:
             session.close()
+            self._end_turn()
             raise StoreClosedError("another process works for this workspace by now")
         dialect = self.engine.dialect
         return PostgresTransaction(
@@ -313,10 +354,15 @@ class PostgresDatabase(Backend):
 
     def _return_session(self, session: postgres_session.PostgresServerSession) -> None:
         """Keep the session for the next transaction, or close it if it stopped during one."""
-        if session.is_free:
+        if session.is_free and not (self._shared and len(self._idle) >= MOST_SHARED):
             self._idle.append(session)
         else:
             session.close()
+        self._end_turn()
+
+    def _end_turn(self) -> None:
+        if self._shared:
+            self._shared.end_turn()
 
     def _was_committed(self, number: str) -> bool:
         """Return whether a transaction was committed whose session broke before saying so.
@@ -337,7 +383,9 @@ class PostgresDatabase(Backend):
             time.sleep(0.1)
 
     def close_idle_connections(self) -> None:
-        """Close the idle sessions."""
+        """Close the idle sessions, unless other records use them."""
+        if self._shared:
+            return
         idle, self._idle = self._idle, []
         for session in idle:
             session.close()

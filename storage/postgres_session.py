@@ -146,6 +146,11 @@ def compute_lock_numbers(schema: str) -> tuple[int, int]:
     return first & ~1, first | 1
 
 
+def build_search_path_statement(schema: str) -> str:
+    """Return the SQL that has a transaction work on a schema, whichever its session was for."""
+    return f"SET LOCAL search_path TO {schema}"
+
+
 def build_write_statement(schema: str, fence: str = "") -> str:
     """Return the SQL that begins a writing transaction, once the schema's other writers are done.
 
@@ -153,7 +158,8 @@ def build_write_statement(schema: str, fence: str = "") -> str:
     returned where no row of it fulfils that.
     """
     writing, _ = compute_lock_numbers(schema)
-    begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SELECT "
+    begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; "
+    begin += f"{build_search_path_statement(schema)}; SELECT " if fence else "SELECT "
     lock, number = f"pg_advisory_xact_lock({LOCKS}, {writing})", "pg_current_xact_id()::text"
     check = f"; SELECT '', {number} FROM {fence}" if fence else ""  # noqa: S608 # our own names
     return f"{begin}{lock}, {number}{check}"

@@ -7,10 +7,11 @@ its process still holds it (`build_fence`), so one that was stalled changes noth
 
 from __future__ import annotations
 
-from datetime import timedelta
+import time
+from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import func, or_, select, update
+from sqlalchemy import BigInteger, func, literal_column, or_, select, update
 from sqlmodel import col
 
 from storage.installations import SCHEMA, Installation, InstallationRecord
@@ -20,7 +21,11 @@ HELD = timedelta(seconds=5)  # that a workspace is held without another sign of 
 _WORKSPACE: Any = col(Installation.workspace)
 _OWNER: Any = col(Installation.owner)
 _UNTIL: Any = col(Installation.owner_until)
-_FREE = or_(_OWNER == "", _UNTIL.is_(None), func.now() > _UNTIL)
+# the server's time, in microseconds as the columns have it
+_NOW: Any = literal_column("(extract(epoch FROM clock_timestamp()) * 1000000)::bigint", BigInteger)
+_HELD_UNTIL = _NOW + HELD // timedelta(microseconds=1)
+_LEFT = or_(_OWNER == "", _UNTIL.is_(None))
+_LAPSED = or_(_LEFT, _NOW > _UNTIL)
 
 
 class WorkspaceOwners:
@@ -29,6 +34,18 @@ class WorkspaceOwners:
     def __init__(self, record: InstallationRecord, process: str, url: str) -> None:
         """`process`: the id of this one; `url`: where the others reach it."""
         self._record, self._process, self._url = record, process, url
+        self._begun = self._extended = time.monotonic()
+
+    @property
+    def _free(self) -> Any:
+        """Return the condition that this process may take a workspace.
+
+        What has lapsed it takes only once it has itself given signs of life for as long: after an
+        outage of the database all others may be about to give theirs.
+        """
+        held = HELD.total_seconds()
+        lives = time.monotonic() - self._extended < held <= self._extended - self._begun
+        return _LAPSED if lives else _LEFT
 
     def claim(self, workspace: str) -> str:
         """Take a workspace that nobody holds; return "" if it is this process's then.
@@ -36,36 +53,52 @@ class WorkspaceOwners:
         Else the address of the process that holds it is returned.
         """
         row = select(_OWNER, col(Installation.owner_url)).where(workspace == _WORKSPACE)
-        mine = update(Installation).where(workspace == _WORKSPACE, _FREE)
-        held = {"owner": self._process, "owner_url": self._url, "owner_until": func.now() + HELD}
+        free = or_(self._process == _OWNER, self._free)
+        mine = update(Installation).where(workspace == _WORKSPACE, free)
+        held = {"owner": self._process, "owner_url": self._url, "owner_until": _HELD_UNTIL}
         with self._record.write() as connection:
-            # it waits until no transaction of the process that held it is under way
-            found = connection.execute(row.with_for_update()).one_or_none()
-            if found is None or found.owner == self._process:
+            found = connection.execute(row).one_or_none()
+            if found is None:
                 return ""
+            if not connection.execute(row.where(free)).one_or_none():
+                return str(found.owner_url)
+            # no transaction of the process that held it may be under way: one that was let go has
+            # none for long, one that has lapsed may be stalled amid one
+            is_let_go = found.owner in ("", self._process)
+            if not connection.execute(row.with_for_update(skip_locked=not is_let_go)).one_or_none():
+                return str(found.owner_url)
             if connection.execute(mine.values(**held)).rowcount:
                 return ""
-            return str(found.owner_url)
+            return str(connection.execute(row).one().owner_url)
 
     def extend(self) -> set[str]:
         """Hold on to what this process holds; return the workspaces that it still does."""
         mine = update(Installation).where(self._process == _OWNER)
-        kept = mine.values(owner_until=func.now() + HELD).returning(_WORKSPACE)
+        kept = mine.values(owner_until=_HELD_UNTIL).returning(_WORKSPACE)
         with self._record.write() as connection:
-            return set(connection.execute(kept).scalars())
+            held = set(connection.execute(kept).scalars())
+        now = time.monotonic()
+        if now - self._extended >= HELD.total_seconds():
+            self._begun = now
+        self._extended = now
+        return held
 
-    def release(self, workspace: str) -> None:
-        """Let others take a workspace, if this process holds it."""
+    def release(self, workspace: str, due_at: datetime | None) -> None:
+        """Let others take a workspace, if this process holds it; None: it is due at once."""
         held = (workspace == _WORKSPACE, self._process == _OWNER)
-        free = update(Installation).where(*held).values(owner="", owner_url="")
+        free = update(Installation).where(*held).values(owner="", owner_url="", due_at=due_at)
         with self._record.write() as connection:
             connection.execute(free)
 
     def list_free_and_due(self) -> list[str]:
-        """Return the workspaces that nobody holds and that have to be awake by now."""
-        due = or_(col(Installation.due_at).is_(None), col(Installation.due_at) <= func.now())
+        """Return, in any order, what has to be awake by now and is held by nobody or this process.
+
+        One without a due time was awake when its last process ended, or is new.
+        """
+        due = or_(col(Installation.due_at).is_(None), col(Installation.due_at) <= _NOW)
         active = col(Installation.state) == InstallationState.ACTIVE
-        query = select(_WORKSPACE).where(active, _FREE, due)
+        mine = or_(self._process == _OWNER, self._free)
+        query = select(_WORKSPACE).where(active, mine, due)
         with self._record.read() as connection:
             return list(connection.execute(query.order_by(func.random())).scalars())
 

@@ -100,7 +100,7 @@ def serve(programs: Path) -> Iterator[Server]:
         run(str(programs / "initdb"), *how)
         options = (
             f"-c listen_addresses='' -k {folder} -c fsync=off -c full_page_writes=off -c "
-            "max_connections=100"
+            "max_connections=300"
         )
         server = Server(folder, partial(run, *control), options)
         server.start()

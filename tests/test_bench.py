@@ -14,6 +14,7 @@ from bench import (
     clicks,
     crowd,
     floor,
+    hosted,
     hotspots,
     looks,
     lookups,
@@ -176,6 +177,17 @@ def test_many_conversations_and_decisions_at_once(measured: Measured) -> None:
     assert 0 < found["crowd.p99"].value <= 10
     assert found["crowd.cards"].value > 0
     assert found["decisions"].value > 0
+
+
+@pytest.mark.long
+def test_many_workspaces_in_one_process(measured: Measured) -> None:
+    """Some sleep and then are awake, and one is flooded while another's calls run."""
+    found = measured(hosted.measure)
+    assert found["hosted.ready"].aim == 3
+    assert found["hosted.awake"].value > found["hosted.ready"].value > 0
+    assert found["hosted.awake.memory"].value > found["hosted.memory"].value > 0
+    assert found["hosted.awake.threads"].value >= 5
+    assert found["hosted.flood.p99"].value >= found["hosted.flood.p50"].value > 0
 
 
 @pytest.mark.long

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, MutableMapping
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined] # public, not in the stubs
@@ -89,9 +90,14 @@ def describe_misspelt_setting_names(
     """Yield sentences about variables that seem to be misspelt names of settings."""
     for name in sorted(environ.keys() - _OF_PROGRAMS - set(known)):
         own = name.startswith(_PREFIX)
-        close = get_close_matches(name, known, 1, 0.6 if own else 0.88)
+        close = _find_close_names(name, tuple(known), 0.6 if own else 0.88)
         if own or (close and close[0] not in environ):
             yield f"{name} is no setting" + (f"; is {close[0]} meant?" if close else "")
+
+
+@cache  # it takes milliseconds, and is asked for every workspace
+def _find_close_names(name: str, known: tuple[str, ...], cutoff: float) -> list[str]:
+    return get_close_matches(name, known, 1, cutoff)
 
 
 def remove_variables_slack_misreads(environ: MutableMapping[str, str], slack_api_url: str) -> None:

@@ -11,9 +11,11 @@ import json
 import logging
 import re
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from enum import Enum, auto
+from functools import cache
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl
@@ -124,7 +126,8 @@ RETRY = "x-slack-retry-num"
 HANDED_ON = ("content-type", RETRY, "x-slack-retry-reason")
 FORWARDED = "x-countersign-forwarded"  # from another process: it is sent no further
 SENT_ON = (*HANDED_ON, TIMESTAMP, SIGNATURE, FORWARDED)
-FORWARDING = 2.0  # seconds for the other process to acknowledge
+FORWARDING = 2.0  # seconds for another process to acknowledge
+AGAIN = 0.1  # seconds until that is tried again, while it is handing over
 LIMITED = "app_rate_limited"  # Slack's word that it held events back
 
 
@@ -233,31 +236,56 @@ class SlackEndpoint:
             if payload.get("type") == LIMITED:
                 log.error("Slack holds events back: there were more than 30,000 in an hour")
                 return Response()
-            # "socket_mode" is Bolt's word for a payload that is read and checked already: its own
-            # way to read a form finds nothing where a slash command's words have "payload" in them
-            kept = {each: headers[each] for each in HANDED_ON if each in headers}
+            return self._dispatch_here_or_elsewhere(payload, body, headers)
+
+    def _dispatch_here_or_elsewhere(
+        self, payload: dict[str, Any], body: str, headers: dict[str, Any]
+    ) -> Response:
+        """Pass a payload to the listeners; to another process, where that serves its workspace.
+
+        One that has ended or is ending is asked again, until this process serves it instead.
+        """
+        # "socket_mode" is Bolt's word for a payload that is read and checked already: its own
+        # way to read a form finds nothing where a slash command's words have "payload" in them
+        kept = {each: headers[each] for each in HANDED_ON if each in headers}
+        until = time.monotonic() + FORWARDING
+        while True:
             sent = BoltRequest(body=payload, headers=kept, mode="socket_mode")
             try:
                 return to_starlette_response(self._bolt.dispatch(sent))
             except ServedElsewhereError as elsewhere:
-                return _forward_request(elsewhere.url, body, headers)
+                left = until - time.monotonic()
+                if left <= 0 or FORWARDED in headers:
+                    log.warning("the process at %s does not answer", elsewhere.url)
+                    raise _RequestRefusedError(HTTPStatus.SERVICE_UNAVAILABLE) from None
+                answer = _forward_request(elsewhere.url, body, headers, left)
+            if answer is not None:
+                return answer
+            time.sleep(AGAIN)
 
 
-def _forward_request(url: str, body: str, headers: Mapping[str, str]) -> Response:
+@cache
+def _get_forwarding_client() -> httpx2.Client:
+    """Return the client to other processes: one, as making it takes a tenth of a second."""
+    return httpx2.Client(trust_env=False)  # they are not behind a proxy
+
+
+def _forward_request(
+    url: str, body: str, headers: Mapping[str, str], seconds: float
+) -> Response | None:
     """Have another process deal with a request of Slack's, and return what it answers.
 
-    It checks the signature itself. Refuses one that was forwarded already, or that is not answered.
+    It checks the signature itself. None if it does not answer, or takes nothing any more.
     """
-    if FORWARDED in headers:
-        raise _RequestRefusedError(HTTPStatus.SERVICE_UNAVAILABLE)
-    sent = {**headers, FORWARDED: "1"}
+    there, sent = f"{url}/slack/events", {**headers, FORWARDED: "1"}
     try:
-        found = httpx2.post(
-            f"{url}/slack/events", content=body.encode(), headers=sent, timeout=FORWARDING
+        found = _get_forwarding_client().post(
+            there, content=body.encode(), headers=sent, timeout=seconds
         )
-    except httpx2.HTTPError as error:
-        log.warning("the process at %s does not answer: %s", url, type(error).__name__)
-        raise _RequestRefusedError(HTTPStatus.SERVICE_UNAVAILABLE) from None
+    except httpx2.HTTPError:
+        return None
+    if found.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
+        return None
     kind = found.headers.get("content-type")
     return Response(found.content, found.status_code, {"content-type": kind} if kind else None)
 

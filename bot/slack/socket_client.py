@@ -254,6 +254,8 @@ class ReconnectingSocketClient(BaseSocketModeClient):
         self.closed = False
         self.connect_operation_lock = threading.Lock()
         self.message_workers = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="slack-delivery")
+        # who clicks or gives a command does not wait behind what many people write
+        self.click_workers = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="slack-click")
         self._state = threading.Condition()
         self.current_session: SlackWebSocketConnection | None = None
         # those before it, also what is counted as alive only
@@ -384,7 +386,8 @@ class ReconnectingSocketClient(BaseSocketModeClient):
         self._close_connections(*lines)
         if self._keeper.is_alive():
             self._keeper.join(ACKNOWLEDGED)  # it may be asking Slack where to connect
-        self.message_workers.shutdown(cancel_futures=True)
+        for workers in (self.message_workers, self.click_workers):
+            workers.shutdown(cancel_futures=True)
 
     @staticmethod
     def _close_connections(*lines: SlackWebSocketConnection) -> None:
@@ -405,7 +408,9 @@ class ReconnectingSocketClient(BaseSocketModeClient):
                 line.mark_replaced()
                 self._look.set()
             case _ if not self.closed:
-                self.message_workers.submit(self._handle_delivery, line, message)
+                is_event = message.get("type") == "events_api"
+                workers = self.message_workers if is_event else self.click_workers
+                workers.submit(self._handle_delivery, line, message)
 
     def _handle_hello(self, line: SlackWebSocketConnection, message: Json) -> None:
         with self._state:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -62,7 +63,7 @@ UNREACHABLE = (
     "COUNTERSIGN_HTTP: name an address at which the other processes reach this one: 10.0.0.7:8080"
 )
 BEAT = 1.0  # seconds between two signs of life, where several processes share the workspaces
-EVERY = 15.0  # seconds between two looks at who may sleep, whose token expires, and who is gone
+EVERY = 15.0  # seconds between two looks at whose token expires, and at what commands have changed
 SOON = timedelta(seconds=1)
 
 
@@ -183,15 +184,16 @@ class WorkspaceHost:
         with self._lock:
             hosted = list(self._hosted.values())
         enders = [
-            threading.Thread(target=self.stop_workspace, args=[each.workspace])
+            threading.Thread(target=each.stop)  # also where it is just being started
             for each in hosted
-            if each.is_awake
         ]
         for each in enders:
             each.start()
         for each in enders:
             each.join()
         self._ended.set()
+        if self._owners is not None:
+            self._heart.join()
         self.front.close()
         self.record.close()
 
@@ -248,16 +250,27 @@ class WorkspaceHost:
             if workspace not in self._hosted:
                 self._hosted[workspace] = HostedWorkspace(
                     workspace,
-                    partial(self._start_app, workspace),
+                    partial(self._claim_and_start_app, workspace),
                     partial(self._note_stop, workspace),
                 )
             return self._hosted[workspace]
 
+    def _claim_and_start_app(self, workspace: str) -> RunningApp:
+        """Build and start a workspace's app; raises ServedElsewhereError and as `_start_app`."""
+        if self._stopping.is_set():
+            raise NotServedError("this process is stopping")
+        if self._owners is not None and (url := self._owners.claim(workspace)):
+            raise ServedElsewhereError(url)
+        try:
+            return self._start_app(workspace)
+        except BaseException:
+            if self._owners is not None:
+                self._owners.release(workspace, self._clock.now() + timedelta(seconds=EVERY))
+            raise
+
     def _start_app(self, workspace: str) -> RunningApp:
         """Build and start a workspace's app; raises NotServedError, StartupError and others."""
         installation = self._get_installation(workspace)
-        if self._owners is not None and (url := self._owners.claim(workspace)):
-            raise ServedElsewhereError(url)
         token = self._cipher.open(installation).bot.get_secret_value()
         given = {"COUNTERSIGN_WORKSPACE": workspace, "SLACK_BOT_TOKEN": token}
         (self.settings.workspaces / workspace).mkdir(parents=True, exist_ok=True)
@@ -288,10 +301,10 @@ class WorkspaceHost:
 
     def _note_stop(self, workspace: str, due_at: datetime | None) -> None:
         """Note when an app that was stopped has to be awake, and let other processes take it."""
-        if due_at is not None:
-            self.record.set_due(workspace, due_at)
         if self._owners is not None:
-            self._owners.release(workspace)
+            self._owners.release(workspace, due_at)
+        elif due_at is not None:
+            self.record.set_due(workspace, due_at)
 
     def _replace_token(self, installation: Installation) -> None:
         """Have the app that is running in a workspace use the token of this row."""
@@ -319,34 +332,41 @@ class WorkspaceHost:
         """Give signs of life until `stop`; stop the apps of workspaces that others have taken."""
         assert self._owners is not None
         while not self._ended.wait(BEAT):
+            awake = [each for each in self.list_hosted() if each.is_awake]
             try:
                 held = self._owners.extend()
             except DBAPIError as error:
                 log.warning("no sign of life: %s", error_text(error))
                 continue
-            for each in self.list_hosted():
-                if each.is_awake and each.workspace not in held:
+            for each in awake:
+                if each.workspace not in held and each.is_awake:
                     log.warning("another process works for %s by now", each.workspace)
-                    self.stop_workspace(each.workspace)
+                    # beside this thread, for a stop may take longer than the others are held
+                    threading.Thread(target=each.stop, daemon=True).start()
 
     def _run(self) -> None:
         """Start what is due, stop what is quiet, renew tokens, until `stop`; a thread's body."""
+        followed_at, is_asked = 0.0, True
         while not self._stopping.is_set():
+            self._look.clear()
             try:
-                self._look.clear()
-                self._follow_record()
-                self._start_and_stop_apps()
-                self._rotation.renew_due_tokens()
-                self._empty_removed()
+                late = time.monotonic() - followed_at >= EVERY
+                if is_asked or late or self._owners is None:
+                    self._follow_record()
+                    self._rotation.renew_due_tokens()
+                    self._empty_removed()
+                    followed_at = time.monotonic()
+                self._stop_quiet()
+                self._start_due()
             except Exception:
                 log.exception("the workspaces could not be looked at; they are again soon")
-            self._look.wait(self._compute_pause())
+            is_asked = self._look.wait(self._compute_pause())
 
     def _follow_record(self) -> int:
         """Take in what commands and other processes have written; return how many are active.
 
         Stops the apps of what is paused or removed, and notes when those that sleep have to be
-        awake; of several processes, any may start them.
+        awake.
         """
         active = 0
         for row in self.record.list():
@@ -370,26 +390,40 @@ class WorkspaceHost:
 
     def _compute_pause(self) -> float:
         """Return for how many seconds nothing is due, EVERY at most."""
+        if self._owners is not None:  # what another process leaves may be due at any time
+            return BEAT
         moments = [each.starts_at for each in self.list_hosted()]
         nearest = min((each for each in moments if each is not None), default=None)
         if nearest is None:
             return EVERY
         return min(EVERY, max(0.05, (nearest - self._clock.now()).total_seconds()))
 
-    def _start_and_stop_apps(self) -> None:
-        """Start the apps that are due, and stop those that have had nothing to do for a while."""
+    def _stop_quiet(self) -> None:
+        """Stop the apps that have had nothing to do for a while."""
         for each in self.list_hosted():
+            if each.is_awake and not self._stopping.is_set():
+                each.stop_if_quiet(self._clock.now(), quiet=self._quiet)
+
+    def _list_due(self) -> list[HostedWorkspace]:
+        """Return the workspaces whose apps have to be started here now."""
+        asleep = [each for each in self.list_hosted() if not each.is_awake]
+        if self._owners is not None:
+            free = self._owners.list_free_and_due()
+            known = {each.workspace: each for each in asleep}
+            return [known[each] for each in free if each in known]
+        soon = self._clock.now() + SOON
+        return [each for each in asleep if each.starts_at is not None and each.starts_at <= soon]
+
+    def _start_due(self) -> None:
+        """Start the apps that are due; of several processes each takes what is still free."""
+        for each in self._list_due():
             if self._stopping.is_set():
                 return
-            now = self._clock.now()
-            if each.is_awake:
-                each.stop_if_quiet(now, quiet=self._quiet)
-            elif each.starts_at is not None and each.starts_at <= now + SOON:
-                try:
-                    with each.use_app():
-                        pass
-                except (NotServedError, ServedElsewhereError):
-                    each.not_before = now + timedelta(seconds=EVERY)
+            try:
+                with each.use_app():
+                    pass
+            except (NotServedError, ServedElsewhereError):
+                each.not_before = self._clock.now() + timedelta(seconds=EVERY)
 
     def _empty_removed(self) -> None:
         keep_days = self.settings.keep_removed_days

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from http import HTTPStatus
 from typing import Protocol
 from urllib.parse import quote
 
 import httpx2
-from anyio import CapacityLimiter, to_thread
+from anyio import CancelScope, CapacityLimiter, to_thread
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.routing import Route
@@ -40,7 +40,8 @@ from bot.workspaces.hosted import NotInstalledError, NotServedError, RunningApp
 _PATH = re.compile(rf"/w/({WORKSPACE_ID.pattern})(/.*)?", re.DOTALL)
 WAKING = 8  # workspaces whose apps are started at once because of requests to them
 NOT_SERVED = "There is nothing at this address."
-HOP_BY_HOP = ("connection", "transfer-encoding")
+HOP_BY_HOP = (b"connection", b"transfer-encoding", b"keep-alive", b"upgrade", b"te")
+ASGI_ADDS = (b"date", b"server")  # this process' server has them in every answer
 NOT_NOW = "Countersign cannot answer at the moment. Try again in a minute."
 
 
@@ -61,6 +62,7 @@ class WorkspacePaths:
         """`rest`: the app for all other paths."""
         self._rest, self._workspaces = rest, workspaces
         self._turns = CapacityLimiter(WAKING)
+        self._others: httpx2.AsyncClient | None = None  # making it takes a tenth of a second
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; with 404 where the bot is not installed, 503 where it is paused."""
@@ -74,7 +76,7 @@ class WorkspacePaths:
             using = self._workspaces.use_app(found[1])
             app = await to_thread.run_sync(using.__enter__, limiter=self._turns)
         except ServedElsewhereError as elsewhere:
-            await _pass_on(elsewhere.url, scope, receive, send)
+            await self._pass_on(elsewhere.url, scope, receive, send)
             return
         except NotInstalledError:
             refusal = PlainTextResponse(NOT_SERVED, HTTPStatus.NOT_FOUND)
@@ -90,30 +92,51 @@ class WorkspacePaths:
         finally:
             using.__exit__(None, None, None)
 
-
-async def _pass_on(url: str, scope: Scope, receive: Receive, send: Send) -> None:
-    """Have another process answer a request, as it comes and goes; 503 if it does not answer."""
-    request = Request(scope, receive)
-    headers = [each for each in request.headers.raw if each[0] not in (b"connection", b"host")]
-    if any(name == FORWARDED.encode() for name, _ in headers):
-        await PlainTextResponse(NOT_NOW, HTTPStatus.SERVICE_UNAVAILABLE)(scope, receive, send)
-        return
-    headers += [(b"host", request.headers["host"].encode()), (FORWARDED.encode(), b"1")]
-    there = f"{url}{scope['path']}?{scope['query_string'].decode()}".rstrip("?")
-    async with httpx2.AsyncClient(timeout=None) as client:  # as long as its caller
-        asked = client.build_request(
-            request.method, there, headers=headers, content=request.stream()
+    async def _pass_on(self, url: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """Have another process answer, as its answer comes; 503 if it does not answer."""
+        if self._others is None:
+            limits = httpx2.Limits(max_connections=None)  # many may wait for long
+            self._others = httpx2.AsyncClient(timeout=None, limits=limits, trust_env=False)
+        request = Request(scope, receive)
+        left_out = (*HOP_BY_HOP, FORWARDED.encode())
+        headers = [each for each in request.headers.raw if each[0] not in left_out]
+        there = httpx2.URL(url).copy_with(raw_path=_get_target(scope))
+        asked = httpx2.Request(
+            request.method,
+            there,
+            headers=[*headers, (FORWARDED.encode(), b"1")],
+            content=request.stream() if _has_body(request) else None,
         )
-        try:
-            found = await client.send(asked, stream=True)
-        except httpx2.HTTPError:
+        found = None
+        if FORWARDED not in request.headers:
+            with suppress(httpx2.HTTPError):
+                found = await self._others.send(asked, stream=True)
+        if found is None:
             await PlainTextResponse(NOT_NOW, HTTPStatus.SERVICE_UNAVAILABLE)(scope, receive, send)
             return
-        kept = {
-            n: v for n, v in found.headers.items() if n not in ("transfer-encoding", "connection")
-        }
-        answer = StreamingResponse(found.aiter_raw(), found.status_code, kept)
-        await answer(scope, receive, send)
+        answer = StreamingResponse(found.aiter_raw(), found.status_code)
+        not_ours = (*HOP_BY_HOP, *ASGI_ADDS)
+        answer.raw_headers = [
+            (name.lower(), value)
+            for name, value in found.headers.raw
+            if name.lower() not in not_ours
+        ]
+        try:
+            await answer(scope, receive, send)
+        finally:
+            with CancelScope(shield=True):
+                await found.aclose()
+
+
+def _get_target(scope: Scope) -> bytes:
+    """Return the path and query of a request, as they were sent."""
+    path: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
+    query: bytes = scope["query_string"]
+    return path + b"?" + query if query else path
+
+
+def _has_body(request: Request) -> bool:
+    return "content-length" in request.headers or "transfer-encoding" in request.headers
 
 
 class FrontServer:

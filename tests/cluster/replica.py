@@ -68,6 +68,8 @@ def _run(environ: dict[str, str], log: str, ahead: float) -> None:
 class Replica:
     """One process; its number is that of its log."""
 
+    body = staticmethod(_run)
+
     def __init__(self, number: int, folder: Path, environ: dict[str, str]) -> None:
         self.number, self._log, self.environ = number, folder / f"log-{number}", environ
         self.ahead = 0.0  # seconds by which its machine's clock goes wrong
@@ -75,7 +77,9 @@ class Replica:
 
     def start(self) -> None:
         """Begin; it is connected some moments later."""
-        self._process = FORKS.Process(target=_run, args=(self.environ, str(self._log), self.ahead))
+        self._process = FORKS.Process(
+            target=self.body, args=(self.environ, str(self._log), self.ahead)
+        )
         self._process.start()
 
     @property

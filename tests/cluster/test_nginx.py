@@ -42,7 +42,9 @@ def recipe(port: int, replicas: Sequence[str]) -> str:
     """What the page has for nginx, for these addresses and without a certificate."""
     (text,) = (each for each in blocks(PAGE, "text") if each.lstrip().startswith("upstream "))
     changes = {"443 ssl": f"127.0.0.1:{port}"}
-    changes |= dict(zip(("10.0.0.11:8080", "10.0.0.12:8080"), replicas, strict=True))
+    rest = " max_fails=2 fail_timeout=30s;"
+    one, two = (f"    server {each}:8080{rest}\n" for each in ("10.0.0.11", "10.0.0.12"))
+    changes |= {two: "", one: "".join(f"    server {each}{rest}\n" for each in replicas)}
     for old, new in changes.items():
         assert text.count(old) == 1, old
         text = text.replace(old, new)

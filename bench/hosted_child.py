@@ -1,0 +1,64 @@
+"""The process for many workspaces as it is measured: `python -m bench.hosted_child`, with settings
+from the environment.
+
+It writes one JSON line when it is ready and one for each command it reads: `report`, anything else
+ends it. Moments are `time.monotonic()`, which processes share.
+"""
+
+from __future__ import annotations
+
+import time
+
+BORN = time.monotonic()
+
+import json
+import logging
+import os
+import sys
+import threading
+from typing import Any
+
+from countersign.cli.process import limit_memory_arenas, pause_garbage_collection
+
+with pause_garbage_collection():
+    from bench.child import memory, note_asked, starts
+    from bot.app import build
+    from bot.clock import SystemClock
+    from bot.config.environment import remove_variables_slack_misreads
+    from bot.config.startup import read_settings_and_policy
+    from bot.workspaces.host import WorkspaceHost
+
+
+def main() -> None:
+    """Until the input ends."""
+    limit_memory_arenas()
+    settings, _ = read_settings_and_policy(os.environ)
+    logging.basicConfig(level=settings.log_level.upper())
+    remove_variables_slack_misreads(os.environ, settings.slack_api_url)
+    host = WorkspaceHost(settings, SystemClock(), build, os.environ, None, [note_asked])
+    try:
+        host.start()
+        say({"born": BORN, "ready": time.monotonic(), **report(host)})
+        for line in sys.stdin:
+            if line.strip() != "report":
+                break
+            say({"starts": starts, **report(host)})
+    finally:
+        host.stop()
+
+
+def report(host: WorkspaceHost) -> dict[str, Any]:
+    """How many apps are awake, and what all of it takes by now."""
+    awake = sum(each.is_awake for each in host.list_hosted())
+    took = {"at": time.monotonic(), "processor": time.process_time()}
+    return {"awake": awake, "threads": threading.active_count(), **took, **memory()}
+
+
+def say(what: dict[str, Any]) -> None:
+    """Write one line."""
+    sys.stdout.write(json.dumps(what) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

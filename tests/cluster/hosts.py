@@ -1,0 +1,302 @@
+"""Several processes that share many workspaces, on one database server, with a local Slack.
+
+Every script ends with `all_is_well`: in each workspace nothing is lost, nothing twice, every card
+true. A word (w17) is asked for in one workspace alone, so what is done in another shows.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import logging
+import os
+import re
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from bot.app import build
+from bot.clock import SystemClock
+from bot.config.environment import remove_variables_slack_misreads
+from bot.config.startup import read_settings_and_policy
+from bot.config.workspace_settings import get_schema_name
+from bot.workspaces.host import WorkspaceHost
+from bot.workspaces.hosted import QUIET
+from slack_sandbox.client.actor import Actor
+from slack_sandbox.server import Sandbox
+from storage.installations import InstallationRecord
+from tests.cluster.cluster import KEY, POLICY, answer, is_card, mind
+from tests.cluster.proxy import Proxy
+from tests.cluster.replica import Replica
+from tests.model_stand_in.planner import StrictPlanner
+from tests.postgres_server import Server, binaries, serve
+from tests.stories.messages import action_ids, words
+from tests.stories.over_http import asked_at, free_port, is_ready
+from tests.workspaces.many import CHANNELS, TOKEN_KEYS, build_slack, install_everywhere
+
+T = TypeVar("T")
+RELUCTANCE = 0.5  # seconds until somebody who was shown an error clicks again
+
+
+def _run(environ: dict[str, str], log: str, _ahead: float) -> None:
+    """The command `countersign serve`, for many workspaces."""
+    os.environ.clear()
+    os.environ.update(environ)
+    with open(log, "ab") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    faulthandler.register(signal.SIGUSR1)  # where every thread is, into the log
+    logging.basicConfig(format="%(asctime)s %(threadName)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("countersign").setLevel(logging.INFO)
+    logging.getLogger("countersign.audit").setLevel(logging.WARNING)
+    settings, _ = read_settings_and_policy(os.environ, transport=None)
+    remove_variables_slack_misreads(os.environ, settings.slack_api_url)
+    quiet = float(os.environ.get("QUIET", QUIET))
+    host = WorkspaceHost(settings, SystemClock(), build, os.environ, quiet=quiet)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    try:
+        host.start()
+        host.wait()
+    finally:
+        host.stop()
+
+
+class HostProcess(Replica):
+    """One process that serves workspaces."""
+
+    body = staticmethod(_run)
+
+    @property
+    def address(self) -> str:
+        """Where it listens."""
+        return self.environ["COUNTERSIGN_HTTP"]
+
+
+class Hosts:
+    """Everything a script needs."""
+
+    def __init__(
+        self, folder: Path, server: Server, slack: Sandbox, planner: StrictPlanner
+    ) -> None:
+        self.folder, self.server, self.slack, self.planner = folder, server, slack, planner
+        server.fresh("hosts")
+        (folder / "policy.toml").write_text(POLICY)
+        self.record = InstallationRecord(server.url("hosts", "owner")).open()
+        install_everywhere(slack, self.record)
+        self.teams = list(slack.world.worlds)
+        self.processes: list[HostProcess] = []
+        self.threads: dict[str, tuple[str, str, str]] = {}  # each word's team, channel and thread
+        self._proxies: list[Proxy] = []
+
+    def proxy(self) -> Proxy:
+        """A network to the database that can be cut."""
+        there = Path(tempfile.mkdtemp(prefix="cspx", dir="/tmp"))
+        self._proxies.append(Proxy(there, self.server.folder))
+        return self._proxies[-1]
+
+    def process(self, port: int = 0, *, proxy: Proxy | None = None, **more: str) -> HostProcess:
+        """One more, begun and ready; Slack sends to the first unless it was told otherwise."""
+        address = f"127.0.0.1:{port or free_port()}"
+        there = proxy.folder if proxy else self.server.folder
+        environ = {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "SLACK_SIGNING_SECRET": self.slack.world.app.signing_secret,
+            "SLACK_API_URL": self.slack.api_url,
+            "OPENAI_API_KEY": "sk-offline-offline-offline",
+            "OPENAI_BASE_URL": self.planner.url,
+            "DATABASE_URL": f"postgresql://owner@/hosts?host={there}",
+            "COUNTERSIGN_CLIENT_ID": self.slack.world.app.client_id,
+            "COUNTERSIGN_CLIENT_SECRET": self.slack.world.app.client_secret,
+            "COUNTERSIGN_TOKEN_KEYS": TOKEN_KEYS,
+            "COUNTERSIGN_WORKSPACES": str(self.folder / "workspaces"),
+            "COUNTERSIGN_URL": "https://approve.example.com",
+            "COUNTERSIGN_HTTP": address,
+            "COUNTERSIGN_KEY": KEY,
+            "COUNTERSIGN_POLICY": str(self.folder / "policy.toml"),
+            "COUNTERSIGN_TOOLS": "tests.stories.crash_tools",
+            "COUNTERSIGN_MODEL_BACKOFF": "0.05",
+            "COUNTERSIGN_MAX_ASKED_PER_HOUR": "10000",
+            "COUNTERSIGN_MAX_PENDING": "10000",
+            "COUNTERSIGN_MAX_TOKENS_PER_DAY": "1000000000",
+            "CRASH_FOLDER": str(self.folder),
+            **more,
+        }
+        made = HostProcess(len(self.processes), self.folder, environ)
+        self.processes.append(made)
+        if len(self.processes) == 1 and not self.slack.world.app.events_url:
+            self.send_to(address)
+        self.begin(made)
+        return made
+
+    def begin(self, process: HostProcess) -> None:
+        """Begin a process, and wait until it is ready."""
+        process.start()
+        self.wait(lambda: is_ready(process.address), 30)
+
+    def send_to(self, address: str) -> None:
+        """Have Slack send everything there from now on."""
+        for world in self.slack.world.worlds.values():
+            asked_at(world.app.manifest, f"http://{address}")
+
+    def wait(self, look: Callable[[], T], timeout: float = 30.0) -> T:
+        """The first truthy value; fails with the processes' last words."""
+        try:
+            return self.slack.wait(look, timeout)
+        except TimeoutError:
+            logs = "\n".join(f"--- {each.number}\n{each.threads()}" for each in self.processes)
+            raise AssertionError(f"not within {timeout} s\n{logs}\n{self.left()}") from None
+
+    # who has what
+
+    def owners(self) -> dict[str, str]:
+        """The address of the process that has each workspace, which somebody has."""
+        rows = self.record.list()
+        return {row.workspace: row.owner_url.rpartition("//")[2] for row in rows if row.owner}
+
+    def has_all(self, *processes: HostProcess) -> bool:
+        """Whether these processes together have all the workspaces."""
+        addresses = {each.address for each in processes}
+        found = self.owners()
+        return len(found) == len(self.teams) and set(found.values()) <= addresses
+
+    # what people do
+
+    def person(self, team: str, name: str = "p0") -> Actor:
+        """Somebody in a workspace."""
+        return self.slack.workspace(team).person(name)
+
+    def ask(self, team: str, *given: str) -> None:
+        """Ask there for each of these, each in a thread of its own."""
+        for word in given:
+            channel = f"C{team[3:]}{len(self.threads) % CHANNELS}"
+            thread = self.person(team, "ben").say(channel, f"@bot do {word}")
+            self.threads[word] = team, channel, thread
+
+    def said(self, word: str) -> list[dict[str, Any]]:
+        """What the bot has said in that thread."""
+        team, *place = self.threads[word]
+        return [each for each in self.person(team).messages(*place) if each.get("bot_id")]
+
+    def card(self, word: str, button: str = "approve") -> dict[str, Any] | None:
+        """The bot's message in that thread that has such a button."""
+        return next((each for each in self.said(word) if button in action_ids(each)), None)
+
+    def click(self, word: str, button: str = "approve", timeout: float = 30.0) -> Any:
+        """Click on it, once there is something to click; the delivery, which is on its way."""
+        shown = self.wait(lambda: self.card(word, button), timeout)
+        team, channel, _ = self.threads[word]
+        return self.person(team).click(channel, shown["ts"], button)
+
+    def approve(self, *given: str, button: str = "approve", timeout: float = 30.0) -> None:
+        """Click on each; again where Slack shows an error."""
+        left, until = list(given), time.monotonic() + timeout
+        while time.monotonic() < until:
+            sent = {word: self.click(word, button, timeout) for word in left}
+            for each in sent.values():
+                each.settled.wait(15)
+            if all(each.ok for each in sent.values()):
+                return
+            threading.Event().wait(RELUCTANCE)
+            failed = [word for word, each in sent.items() if not each.ok]
+            # what somebody was shown an error for may have been taken all the same
+            left = [word for word in failed if self.card(word, button)]
+        raise AssertionError(f"clicks on {left} were never acknowledged")
+
+    # what came of it
+
+    def is_answered(self, word: str) -> bool:
+        """Whether the thread has its answer."""
+        return any(answer(word) in words(each) for each in self.said(word))
+
+    def effects(self) -> Counter[str]:
+        """How often each word was done."""
+        path = self.folder / "effects"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return Counter(line.split()[1] for line in lines)
+
+    def rows(self, team: str, query: str) -> list[tuple[Any, ...]]:
+        """What a query finds in a workspace's schema."""
+        with self.server.connect("hosts") as owner:
+            owner.execute(f"SET search_path TO {get_schema_name(team)}")
+            return list(owner.execute(query))  # type: ignore[arg-type]  # the tests' own words
+
+    def all_is_well(self, timeout: float = 90.0) -> None:
+        """Nothing lost, nothing twice, in no workspace anything of another."""
+        told: set[str] = set()
+        undone: set[str] = set()  # its process was killed between the start and the effect
+
+        def settled() -> bool:
+            """An answer in each thread; of what is unknown somebody says if it was done."""
+            left = [word for word in self.threads if not self.is_answered(word)]
+            for word in left:
+                if word not in told and self.card(word, "resolve_done"):
+                    is_done = word in self.effects()
+                    button = "resolve_done" if is_done else "resolve_not_done"
+                    self.approve(word, button=button)
+                    told.add(word)
+                    undone.update(() if is_done else (word,))
+            return not left
+
+        self.wait(settled, timeout)
+        self.wait(lambda: not self.left(), 30)
+        assert max(self.effects().values()) == 1, "an effect twice"
+        assert set(self.effects()) == set(self.threads) - undone, "an effect lost"
+        for word in self.threads:
+            said = self.said(word)
+            assert sum(answer(word) in words(each) for each in said) == 1, word
+            assert sum(map(is_card, said)) == 1, word
+            assert not [each for each in said if "approve" in action_ids(each)], word
+        for team in {team for team, *_ in self.threads.values()}:
+            mine = [word for word, (there, *_) in self.threads.items() if there == team]
+            found = self.rows(
+                team, "SELECT arguments, status FROM call JOIN revision ON call_id = call.id"
+            )
+            assert set(re.findall(r"\bw\d+\b", str(found))) == set(mine), team
+            assert len(found) == len(mine), team
+            done = {"succeeded"} if undone.isdisjoint(mine) else {"succeeded", "failed"}
+            assert {status for _, status in found} <= done, (team, undone)
+
+    def left(self) -> list[str]:
+        """What is not at its end."""
+        found = []
+        for team in dict.fromkeys(team for team, *_ in self.threads.values()):
+            try:
+                found += self.rows(
+                    team,
+                    "SELECT 'run', id, status FROM run WHERE status <> 'completed' UNION ALL SELECT"
+                    " 'message', kind, status FROM message WHERE status <> 'sent'",
+                )
+            except Exception as error:  # noqa: BLE001 - the database may be away
+                return [str(error)]
+        return [str(each) for each in found]
+
+    def close(self) -> None:
+        """End all."""
+        for each in self.processes:
+            each.kill()
+        for proxy in self._proxies:
+            proxy.close()
+        self.record.close()
+
+
+@contextmanager
+def hosts_in(folder: Path, workspaces: int) -> Iterator[Hosts]:
+    """So many workspaces, without a process yet, on a server of their own."""
+    programs = binaries()
+    assert programs is not None
+    with (
+        serve(programs) as server,
+        build_slack(workspaces) as slack,
+        StrictPlanner(mind=mind) as planner,
+    ):
+        made = Hosts(folder, server, slack, planner)
+        try:
+            yield made
+        finally:
+            made.close()

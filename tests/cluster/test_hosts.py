@@ -1,0 +1,163 @@
+"""Processes that share workspaces: each workspace is at one of them, whichever Slack asks."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.hosts import Hosts, hosts_in
+from tests.cluster.replica import Replica
+from tests.postgres_server import binaries
+
+pytestmark = [pytest.mark.long, pytest.mark.cluster]
+MakeHosts = Callable[[int], Hosts]
+SOON = 4.0  # seconds in which what a process hands over is taken
+AWAY = 20  # signs of life that cannot be given
+
+
+@pytest.fixture
+def make_hosts(tmp_path: Path) -> Iterator[MakeHosts]:
+    """Makes so many workspaces."""
+    if binaries() is None:
+        pytest.skip("PostgreSQL is not installed: nothing is tested of several processes")
+    with ExitStack() as ends:
+        yield lambda many: ends.enter_context(hosts_in(tmp_path, many))
+
+
+def count_missed(process: Replica) -> int:
+    """How many signs of life it could not give."""
+    return process.log().count("no sign of life")
+
+
+def test_what_reaches_the_other_process(make_hosts: MakeHosts) -> None:
+    """It is dealt with by the one that has the workspace, which hands over when it stops."""
+    hosts = make_hosts(6)
+    one = hosts.process()
+    hosts.wait(lambda: hosts.has_all(one))
+    two = hosts.process()
+    for number, team in enumerate(hosts.teams):
+        hosts.ask(team, f"w{number}")
+    hosts.approve("w0", "w1", "w2")
+    hosts.send_to(two.address)  # which has none of them
+    hosts.approve("w3", "w4", "w5")
+    hosts.all_is_well()
+    assert hosts.has_all(one)
+    began = time.monotonic()
+    one.end()
+    hosts.wait(lambda: hosts.has_all(two))
+    assert time.monotonic() - began < SOON + len(hosts.teams) * 0.3
+    hosts.ask(hosts.teams[0], "w6")
+    hosts.approve("w6")
+    hosts.all_is_well()
+
+
+def test_two_that_begin_together_share(make_hosts: MakeHosts) -> None:
+    """Each takes some; those of one that was killed are taken by both that are left."""
+    hosts = make_hosts(18)
+    threads = [threading.Thread(target=hosts.process) for _ in range(3)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    hosts.wait(lambda: hosts.has_all(*hosts.processes), 60)
+    held = Counter(hosts.owners().values())
+    assert len(held) == 3, held
+    killed, *left = hosts.processes
+    for number, team in enumerate(hosts.teams):
+        hosts.ask(team, f"w{number}")
+    hosts.wait(lambda: all(hosts.card(word) for word in hosts.threads))
+    killed.kill()
+    hosts.send_to(left[0].address)
+    hosts.wait(lambda: hosts.has_all(*left), 60)
+    after = Counter(hosts.owners().values())
+    assert all(after[each.address] > held[each.address] for each in left), (held, after)
+    hosts.approve(*hosts.threads)
+    hosts.all_is_well()
+
+
+def test_one_is_killed_while_a_call_runs(make_hosts: MakeHosts) -> None:
+    """Another asks whether the call was done, and does not do it again."""
+    hosts = make_hosts(2)
+    one = hosts.process()
+    hosts.wait(lambda: hosts.has_all(one))
+    os.mkfifo(hosts.folder / "hang")
+    hosts.ask(hosts.teams[0], "w0")
+    hosts.approve("w0")
+    hosts.wait(lambda: hosts.effects()["w0"])
+    (hosts.folder / "hang").unlink()
+    two = hosts.process()
+    one.kill()
+    hosts.send_to(two.address)
+    hosts.wait(lambda: hosts.card("w0", "resolve_done"))
+    assert not hosts.is_answered("w0")
+    hosts.all_is_well()
+
+
+@pytest.mark.parametrize("amid", ["model", "post"])
+def test_one_sleeps_and_another_has_its_workspaces(make_hosts: MakeHosts, amid: str) -> None:
+    """Awake again it writes nothing, does nothing and posts nothing twice."""
+    hosts = make_hosts(2)
+    sleeper = hosts.process()
+    hosts.wait(lambda: hosts.has_all(sleeper))
+    held: Any = hosts.planner.hold_next_request()
+    if amid == "post":
+        held.release()
+        held = hosts.slack.faults.hold(
+            "chat.postMessage", when="after", match=lambda args: "approve" in str(args["blocks"])
+        )
+    hosts.ask(hosts.teams[0], "w0")
+    assert held.arrived.wait(10)
+    other = hosts.process()
+    sleeper.freeze()
+    hosts.send_to(other.address)
+    hosts.wait(lambda: hosts.has_all(other), 40)
+    hosts.approve("w0")
+    if amid == "model":
+        held.release()
+    hosts.wait(lambda: hosts.is_answered("w0"))
+    told = hosts.rows(hosts.teams[0], "SELECT count(*), max(seq) FROM audit")
+    held.release()
+    sleeper.thaw()
+    hosts.wait(lambda: "another process works for" in sleeper.log())
+    hosts.send_to(sleeper.address)
+    assert hosts.has_all(other)
+    assert hosts.rows(hosts.teams[0], "SELECT count(*), max(seq) FROM audit") == told
+    hosts.ask(hosts.teams[0], "w1")
+    hosts.ask(hosts.teams[1], "w2")
+    hosts.approve("w1", "w2")
+    hosts.all_is_well()
+
+
+def test_the_database_is_away(make_hosts: MakeHosts) -> None:
+    """For longer than workspaces are held: they go on afterwards, where they were."""
+    hosts = make_hosts(6)
+    first, second = hosts.process(), hosts.process()
+    hosts.wait(lambda: hosts.has_all(first, second))
+    for number, team in enumerate(hosts.teams):
+        hosts.ask(team, f"w{number}")
+    hosts.wait(lambda: all(hosts.card(word) for word in hosts.threads))
+    hosts.approve("w0", "w1")
+    held = hosts.planner.hold_next_request()
+    hosts.ask(hosts.teams[2], "w100")
+    assert held.arrived.wait(10)
+    before = hosts.owners()
+    hosts.server.stop()
+    hosts.wait(lambda: all(count_missed(each) >= AWAY for each in (first, second)), 90)
+    held.release()
+    hosts.server.start()
+    hosts.approve("w2", "w3", "w4", "w5", "w100", timeout=90)
+    for number, team in enumerate(hosts.teams, 200):
+        hosts.ask(team, f"w{number}")
+    hosts.approve(*(f"w{number}" for number in range(200, 206)), timeout=90)
+    hosts.all_is_well()
+    assert hosts.owners() == before
+    assert first.lives
+    assert second.lives

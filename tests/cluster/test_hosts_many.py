@@ -1,0 +1,130 @@
+"""Four processes with many workspaces behind nginx, and all that may happen to them while people
+ask and approve in all of these.
+
+With WORKSPACES and PROCESSES in the environment there are as many; ten with 200 take half an hour.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.hosts import Hosts, hosts_in
+from tests.cluster.test_hosts import count_missed
+from tests.cluster.test_nginx import NGINX, nginx
+from tests.postgres_server import binaries
+from tests.stories.over_http import free_port
+
+WORKSPACES = int(os.environ.get("WORKSPACES", "60"))
+PROCESSES = int(os.environ.get("PROCESSES", "4"))
+EACH = 3  # requests in each workspace
+PATIENCE = 60 + 3.0 * WORKSPACES * EACH  # seconds that people may take
+AWAY = 20  # signs of life that cannot be given
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.cluster,
+    pytest.mark.timeout(2 * PATIENCE + 300),
+    pytest.mark.skipif(NGINX is None, reason="nginx is not installed: nothing spreads what comes"),
+    pytest.mark.skipif(binaries() is None, reason="PostgreSQL is not installed"),
+]
+
+
+class People:
+    """Who asks and approves in all workspaces, from a thread of their own."""
+
+    def __init__(self, hosts: Hosts) -> None:
+        self.hosts, self.rounds = hosts, 0
+        self._failed: list[BaseException] = []
+        self._thread = threading.Thread(target=self._act)
+
+    def _act(self) -> None:
+        try:
+            for number in range(EACH):
+                asked = {team: f"w{number}00{each}" for each, team in enumerate(self.hosts.teams)}
+                for team, word in asked.items():
+                    self.hosts.ask(team, word)
+                self.rounds = number + 1
+                self.hosts.approve(*asked.values(), timeout=PATIENCE)
+        except BaseException as error:
+            self._failed.append(error)
+            raise
+
+    def __enter__(self) -> People:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.join(PATIENCE)
+        assert not self._thread.is_alive()
+        assert not self._failed
+
+    def wait_for_round(self, number: int) -> None:
+        """Wait until they ask for the nth time."""
+        self.hosts.wait(lambda: self.rounds >= number or self._failed, PATIENCE)
+
+
+def restart_in_turn(hosts: Hosts) -> None:
+    """Each ends and is begun anew, as a deployment does."""
+    for each in hosts.processes:
+        each.end()
+        hosts.begin(each)
+
+
+def kill_two(hosts: Hosts) -> None:
+    """As a power cut would; they are begun anew later."""
+    for each in hosts.processes[:2]:
+        each.kill()
+    hosts.wait(lambda: hosts.has_all(*hosts.processes[2:]), PATIENCE)
+    for each in hosts.processes[:2]:
+        hosts.begin(each)
+
+
+def take_the_database_away(hosts: Hosts) -> None:
+    """For longer than a workspace is held."""
+    before = [count_missed(each) for each in hosts.processes]
+    hosts.server.stop()
+
+    def is_over() -> bool:
+        counts = [count_missed(each) for each in hosts.processes]
+        return all(now - then >= AWAY for now, then in zip(counts, before, strict=True))
+
+    hosts.wait(is_over, 300)
+    hosts.server.start()
+
+
+def send_again(hosts: Hosts) -> None:
+    """Let the minutes pass after which Slack sends an event again that was not acknowledged."""
+    for _ in range(10):
+        threading.Event().wait(2)
+        if all(each.next_at is None for each in hosts.slack.deliveries):
+            return
+        hosts.slack.clock.advance(60)
+
+
+def test_nothing_is_lost_or_done_twice(tmp_path: Path) -> None:
+    """Whatever happens to processes and database, everything has one effect and one answer."""
+    with hosts_in(tmp_path, WORKSPACES) as hosts:
+        ports: set[int] = set()
+        while len(ports) <= PROCESSES:
+            ports.add(free_port())
+        front, *others = ports
+        addresses = [f"127.0.0.1:{each}" for each in others]
+        with nginx(tmp_path / "nginx", front, addresses) as url:
+            hosts.send_to(url.removeprefix("http://"))
+            for each in others:
+                hosts.process(each)
+            hosts.wait(lambda: hosts.has_all(*hosts.processes), PATIENCE)
+            with People(hosts) as people:
+                restart_in_turn(hosts)
+                send_again(hosts)
+                people.wait_for_round(2)
+                kill_two(hosts)
+                send_again(hosts)
+                people.wait_for_round(3)
+                take_the_database_away(hosts)
+                send_again(hosts)
+            hosts.all_is_well(PATIENCE)
+            assert all(each.lives for each in hosts.processes)

@@ -1,0 +1,152 @@
+"""Which process has a workspace, on a PostgreSQL server: claims, leases, and what lapses."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import update
+
+from bot.config.workspace_settings import get_schema_name
+from storage import workspace_owners
+from storage.installations import SCHEMA, Installation, InstallationRecord
+from storage.states import InstallationState
+from storage.store import Store, StoreClosedError
+from storage.workspace_owners import WorkspaceOwners
+from tests.postgres_server import Server
+from tests.workspaces.builders import AT, TEAM, installed
+
+OTHER = "T0OTHER"
+MakeOwners = Callable[[str], WorkspaceOwners]
+
+
+@pytest.fixture
+def shared(server: Server) -> Iterator[InstallationRecord]:
+    """A record with two workspaces."""
+    with server.connect("installed") as owner:
+        owner.execute(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE")
+    record = InstallationRecord(server.url("installed", "owner")).open()
+    for each in (TEAM, OTHER):
+        record.insert_or_update_installation(installed(each))
+    yield record
+    record.close()
+
+
+@pytest.fixture
+def make_owners(shared: InstallationRecord) -> MakeOwners:
+    """Makes one process' view."""
+    return lambda process: WorkspaceOwners(shared, process, f"http://{process}")
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leases last a tenth of a second, by the server's clock and this one's."""
+    monkeypatch.setattr(workspace_owners, "HELD", timedelta(seconds=0.1))
+
+
+def lapse(record: InstallationRecord) -> None:
+    """Let the leases of all workspaces be over."""
+    with record.write() as connection:
+        connection.execute(update(Installation).values(owner_until=AT - timedelta(days=300)))
+
+
+def live_on(owners: WorkspaceOwners) -> None:
+    """Give signs of life for as long as a lease lasts."""
+    until = time.monotonic() + 0.25
+    while time.monotonic() < until:
+        owners.extend()
+
+
+def test_one_has_it_until_it_lets_go(make_owners: MakeOwners) -> None:
+    """The other is told where it is; it may take it after that."""
+    one, two = make_owners("one"), make_owners("two")
+    assert one.claim(TEAM) == ""
+    assert one.claim(TEAM) == ""
+    assert two.claim(TEAM) == "http://one"
+    two.release(TEAM, None)
+    assert one.extend() == {TEAM}
+    one.release(TEAM, None)
+    assert one.extend() == set()
+    assert two.claim(TEAM) == ""
+    assert one.claim(TEAM) == "http://two"
+
+
+def test_what_has_lapsed_is_taken_by_who_has_lived_as_long(
+    make_owners: MakeOwners, shared: InstallationRecord, short: None
+) -> None:
+    """Not by a process that has just begun, or that could give no sign of life itself."""
+    dead, fresh = make_owners("dead"), make_owners("fresh")
+    dead.claim(TEAM)
+    lapse(shared)
+    assert fresh.claim(TEAM) == "http://dead"
+    assert fresh.list_free_and_due() == [OTHER]
+    live_on(fresh)
+    assert sorted(fresh.list_free_and_due()) == sorted([TEAM, OTHER])
+    threading.Event().wait(0.15)  # longer than a lease without a sign of life
+    assert fresh.claim(TEAM) == "http://dead"
+    fresh.extend()
+    assert fresh.claim(TEAM) == "http://dead"
+    live_on(fresh)
+    assert fresh.claim(TEAM) == ""
+    assert dead.extend() == set()
+
+
+def test_one_that_lapsed_unnoticed_goes_on(
+    make_owners: MakeOwners, shared: InstallationRecord
+) -> None:
+    """After an outage of the database each extends what it had."""
+    one = make_owners("one")
+    one.claim(TEAM)
+    lapse(shared)
+    assert one.extend() == {TEAM}
+    assert make_owners("two").claim(TEAM) == "http://one"
+
+
+def test_what_is_due(make_owners: MakeOwners, shared: InstallationRecord) -> None:
+    """Without a time, or with one that has passed; not what is paused or another's."""
+    one, two = make_owners("one"), make_owners("two")
+    assert sorted(one.list_free_and_due()) == sorted([TEAM, OTHER])
+    one.claim(TEAM)
+    one.release(TEAM, datetime.now(UTC) + timedelta(hours=1))
+    assert one.list_free_and_due() == [OTHER]
+    shared.set_due(TEAM, datetime.now(UTC) - timedelta(seconds=1))
+    two.claim(OTHER)
+    assert one.list_free_and_due() == [TEAM]
+    shared.set_state(TEAM, InstallationState.PAUSED, AT)
+    assert one.list_free_and_due() == []
+    assert two.list_free_and_due() == [OTHER]  # it holds it, and may have failed to start it
+
+
+def test_who_has_lost_it_writes_nothing(
+    make_owners: MakeOwners, server: Server, tmp_path: Path
+) -> None:
+    """Its transactions are refused from the moment at which another has it, and not the other's;
+    the connections that both records use go to the schema of whichever asks.
+    """
+    url = server.url("installed", "owner")
+    stores = {}
+    for team, process in ((TEAM, "one"), (OTHER, "one"), (TEAM, "two")):
+        make_owners(process).claim(team)
+        given = f"&schema={get_schema_name(team)}&workspace={team}&process={process}"
+        stores[team, process] = Store(url + given, key=b"k" * 32)
+    mine, other = stores[TEAM, "one"].open(), stores[OTHER, "one"].open()
+    for _ in range(3):
+        for store, schema in ((mine, get_schema_name(TEAM)), (other, get_schema_name(OTHER))):
+            for begin in (store.write, store.read):
+                with begin() as tx:
+                    assert tx.exec_driver_sql("SELECT current_schema()") == [(schema,)]
+    make_owners("one").release(TEAM, None)
+    assert make_owners("two").claim(TEAM) == ""
+    with pytest.raises(StoreClosedError), mine.write():
+        pass
+    with other.write():
+        pass
+    again = stores[TEAM, "two"].open()  # which knows the schema that the first made
+    with again.write():
+        pass
+    for each in (mine, other, again):
+        each.close()
