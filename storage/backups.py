@@ -317,7 +317,8 @@ def _merge_log_into_file(path: Path) -> None:
 MOVED = "record.moved"
 PATIENCE = 5.0  # seconds for sessions to end that have just been given up
 _OTHERS = (
-    "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'countersign'"
+    "SELECT count(*) FROM pg_stat_activity"
+    " WHERE application_name = current_setting('application_name')"  # which says the schema
     " AND datname = current_database() AND pid <> pg_backend_pid()"
 )
 

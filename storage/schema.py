@@ -67,9 +67,10 @@ _QUERIES = {"sqlite": _SQLITE, "postgresql": _POSTGRESQL}
 def read_schema_shape(ask: SqlReader, dialect: str) -> SchemaShape:
     """Return the shape of a database: each table's columns, indexes and triggers by name."""
     found: SchemaShape = {}
+    [[own]] = ask("SELECT current_schema()") if dialect == "postgresql" else [("countersign",)]
     for query in _QUERIES[dialect]:
         for name, table, like in ask(query):
-            found[name] = f"{table}: {' '.join(like.replace('countersign.', '').split())}"
+            found[name] = f"{table}: {' '.join(like.replace(f'{own}.', '').split())}"
     return found
 
 

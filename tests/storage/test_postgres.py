@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import timedelta
 from functools import partial
 
@@ -20,7 +20,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlmodel import col
 
 from bot.agent import outputs
-from storage import decisions, grants, inbox, postgres_session, trail
+from storage import backups, decisions, grants, inbox, postgres_session, trail
 from storage.decisions import AppliedDecision
 from storage.digest import KeyFileError
 from storage.grants import Grant
@@ -92,6 +92,36 @@ def test_several_start_at_once_on_nothing(server: Server) -> None:
         assert len(inbox.list_new_deliveries(tx)) == 4
     for each in stores:
         each.close()
+
+
+def test_a_schema_of_another_name(server: Server) -> None:
+    """A record in a schema of its own opens again, and what was changed in it is noticed."""
+    server.fresh("several", "new")
+    url = f"{server.url('several', 'owner')}&schema=countersign_t0one"
+    for _ in range(2):
+        with closing(Store(url, key=KEY).open()) as store, store.write() as tx:
+            inbox.insert_delivery(tx, delivery("once"))
+    with server.connect("several") as owner:
+        owner.execute("DROP INDEX countersign_t0one.ix_run_status")
+    with pytest.raises(SchemaError, match="index ix_run_status is missing"):
+        Store(url, key=KEY).open()
+    store_at(server, "several").open().close()
+
+
+def test_only_who_works_on_the_same_schema_counts(server: Server) -> None:
+    """Commands that want a record for themselves ask who else works on its schema."""
+    server.fresh("several", "new")
+    urls = [f"{server.url('several', 'owner')}&schema=countersign_t0{x}" for x in ("one", "two")]
+    stores = [Store(each, key=KEY).open() for each in urls]
+    for each in stores:
+        with each.read():
+            pass  # so that there is a session
+    with closing(Store(urls[0], key=KEY).open()) as third:
+        with pytest.raises(backups.BackupError, match="another process works with"):
+            backups.require_no_other_process(third)
+        stores[0].close()
+        backups.require_no_other_process(third)
+    stores[1].close()
 
 
 def test_only_a_server_and_a_key_will_do(server: Server) -> None:
