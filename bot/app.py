@@ -178,8 +178,8 @@ class App:
             client.close()
         self.endpoints.close()
         self.replicas.stop()
+        self.core.signals.tracer.close()  # the metrics look at the record for the last time
         self.core.store.close()
-        self.core.signals.tracer.close()
 
     def replace_bot_token(self, token: str) -> None:
         """Call Slack with this token from now on."""

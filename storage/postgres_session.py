@@ -139,8 +139,8 @@ class PostgresServerSession:
 
 
 def name_application(schema: str) -> str:
-    """Return by which name the server knows the sessions on that schema."""
-    return "countersign" if schema == SCHEMA else f"countersign:{schema}"[:63]
+    """Return by which name the server knows the sessions on that schema; "": on any."""
+    return "countersign" if schema in ("", SCHEMA) else f"countersign:{schema}"[:63]
 
 
 def compute_lock_numbers(schema: str) -> tuple[int, int]:
@@ -166,7 +166,7 @@ def build_write_statement(schema: str, fence: str = "") -> str:
 
 def connect_session(schema: str = SCHEMA, **given: Any) -> PostgresServerSession:
     """Return a new session with the settings applied; psycopg.Error if that fails."""
-    given = {**ON_THE_LINE, "application_name": name_application(schema), **given}
+    given = {**ON_THE_LINE, **given}
     session = PostgresServerSession(psycopg.connect(**given, autocommit=True))
     session.run_long_statements("; ".join((f"SET search_path TO {schema}", *SETTINGS)))
     return session

@@ -61,16 +61,18 @@ _POSTGRESQL = (
     f" || g.tgenabled::text || ': ' || p.prosrc FROM {_OURS} JOIN pg_trigger g ON g.tgrelid = t.oid"
     " AND NOT g.tgisinternal JOIN pg_proc p ON p.oid = g.tgfoid",
 )
+_SCHEMA = "SELECT current_schema()"
 _QUERIES = {"sqlite": _SQLITE, "postgresql": _POSTGRESQL}
 
 
 def read_schema_shape(ask: SqlReader, dialect: str) -> SchemaShape:
     """Return the shape of a database: each table's columns, indexes and triggers by name."""
     found: SchemaShape = {}
-    [[own]] = ask("SELECT current_schema()") if dialect == "postgresql" else [("countersign",)]
+    # each workspace has a schema of its own name
+    schema = f"{next(iter(ask(_SCHEMA)))[0]}." if dialect == "postgresql" else "main."
     for query in _QUERIES[dialect]:
         for name, table, like in ask(query):
-            found[name] = f"{table}: {' '.join(like.replace(f'{own}.', '').split())}"
+            found[name] = f"{table}: {' '.join(like.replace(schema, '').split())}"
     return found
 
 

@@ -136,7 +136,7 @@ def read_workspace_variables(
         found["DATABASE_URL"] = f"{database}{sign}schema={get_schema_name(workspace)}"
     else:
         found["DATABASE_URL"] = f"sqlite:///{folder / OWN_RECORD}"
-    if "COUNTERSIGN_KEY" in found and "COUNTERSIGN_KEY" not in own:  # as of a record that moved here
+    if "COUNTERSIGN_KEY" in found and "COUNTERSIGN_KEY" not in own:  # a record that moved has one
         found["COUNTERSIGN_KEY"] = _derive_keys(found["COUNTERSIGN_KEY"], workspace)
     return found, problems
 

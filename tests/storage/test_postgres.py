@@ -24,6 +24,7 @@ from storage import backups, decisions, grants, inbox, postgres_session, trail
 from storage.decisions import AppliedDecision
 from storage.digest import KeyFileError
 from storage.grants import Grant
+from storage.installations import SCHEMA, Installation, InstallationRecord
 from storage.models import Call, Delivery
 from storage.store import SchemaError, Store, is_temporary_database_error
 from tests.postgres_server import Server, binaries, serve
@@ -108,8 +109,11 @@ def test_a_schema_of_another_name(server: Server) -> None:
     store_at(server, "several").open().close()
 
 
-def test_only_who_works_on_the_same_schema_counts(server: Server) -> None:
+def test_only_who_works_on_the_same_schema_counts(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Commands that want a record for themselves ask who else works on its schema."""
+    monkeypatch.setattr(backups, "PATIENCE", 0.1)
     server.fresh("several", "new")
     urls = [f"{server.url('several', 'owner')}&schema=countersign_t0{x}" for x in ("one", "two")]
     stores = [Store(each, key=KEY).open() for each in urls]
@@ -120,8 +124,29 @@ def test_only_who_works_on_the_same_schema_counts(server: Server) -> None:
         with pytest.raises(backups.BackupError, match="another process works with"):
             backups.require_no_other_process(third)
         stores[0].close()
+        monkeypatch.setattr(backups, "PATIENCE", 5.0)
         backups.require_no_other_process(third)
     stores[1].close()
+
+
+def test_who_has_the_workspace_counts(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of several processes the one that has it, whichever sessions it uses."""
+    monkeypatch.setattr(backups, "PATIENCE", 0.1)
+    server.fresh("several", "new")
+    url = server.url("several", "owner")
+    record = InstallationRecord(url).open()
+    record.insert_or_update_installation(Installation(workspace="T0ONE", installed_at=AT))
+    own = "extract(epoch FROM clock_timestamp()) * 1000000"
+    with closing(Store(f"{url}&schema=countersign_t0one", key=KEY).open()) as store:
+        for until in (f"{own} + 5000000", f"{own} - 1"):
+            with server.connect("several") as owner:
+                owner.execute(f"UPDATE {SCHEMA}.installation SET owner='one', owner_until={until}")
+            if "+" not in until:
+                backups.require_no_other_process(store)
+                continue
+            with pytest.raises(backups.BackupError, match="another process works with"):
+                backups.require_no_other_process(store)
+    record.close()
 
 
 def test_only_a_server_and_a_key_will_do(server: Server) -> None:

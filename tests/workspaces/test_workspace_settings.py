@@ -8,7 +8,7 @@ from bot.config.workspace_settings import read_workspace_variables
 
 
 def test_a_key_of_its_own(tmp_path: Path) -> None:
-    """The key of all makes one for each workspace; what a workspace sets itself is used as it is."""
+    """The key of all makes one for each workspace; one that a workspace sets is used as it is."""
     given = {"COUNTERSIGN_WORKSPACES": str(tmp_path), "COUNTERSIGN_KEY": "c" * 40}
     own, other = (
         read_workspace_variables(given, each)[0]["COUNTERSIGN_KEY"] for each in ("T1", "T2")
