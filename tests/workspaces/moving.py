@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +28,17 @@ TEAM, ADDRESS = "T0SANDBOX", "https://approve.example.com"
 class MovingHarness(Harness):
     """A bot of one workspace that moves: `stop`, the commands of the page, then `serve`."""
 
-    def __init__(self, folder: Path, policy: str | None = None, **settings: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        policy: str | None = None,
+        begin: datetime | None = None,
+        **settings: str,
+    ) -> None:
         self.fakes = FakeTools()
         self.host: WorkspaceHost | None = None
         self.shared: dict[str, str] = {}  # what all workspaces are given beyond the usual
-        super().__init__(folder, self.fakes.tools, policy, Transport.SOCKET, **settings)
-
-    def start(self, **options: Any) -> None:
-        """Start it as a bot of one workspace."""
-        super().start(**options)
+        super().__init__(folder, self.fakes.tools, policy, Transport.SOCKET, begin, **settings)
 
     def stop(self) -> None:
         """End the bot, whichever serves; Slack goes on."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +13,16 @@ import pytest
 
 from bot.config.workspace_settings import get_schema_name
 from countersign import Countersign
+from slack_sandbox.workspace.records import Message as Posted
+from storage.migrations import known
 from storage.states import CallStatus
 from tests.authenticator import Authenticator
 from tests.client_keys import make_key
 from tests.pages import ROOT, blocks_in, section
 from tests.postgres_server import Server
+from tests.record_checks import find_first_broken_row
+from tests.storage.databases.freezing import KEY as FROZEN_KEY
+from tests.storage.databases.freezing import SLACK, unpack
 from tests.stories.harness import SUPPORT
 from tests.stories.messages import action_ids
 from tests.stories.signing import find_link, give_passkey, links_of, sign
@@ -178,3 +185,45 @@ def test_into_a_schema_and_back(make_harness: Callable[..., MovingHarness], serv
     harness.stop()
     assert is_sound(harness.type("countersign audit verify", **harness.alone))
     harness.start()
+
+
+@pytest.mark.parametrize("revision", sorted(known()))
+def test_a_database_of_an_earlier_version(revision: str, tmp_path: Path) -> None:
+    """What its build left is moved as the page says; what waited there is decided here, once."""
+    unpack(revision, tmp_path)
+    left = json.loads((tmp_path / SLACK).read_text("utf-8"))
+    begin = datetime.fromisoformat(left["at"]) + timedelta(seconds=1)
+    harness = Earlier(tmp_path, begin=begin)
+    try:
+        harness.type(f"touch policy.toml\n{INTO_FOLDER}")
+        own = harness.folder / "workspaces" / TEAM / "settings.env"
+        own.write_text(f"COUNTERSIGN_KEY={FROZEN_KEY}\n")
+        (own.parent / "policy.toml").write_text(harness.policy, "utf-8")
+        stood = {each["body"]["ts"]: Posted(**each) for each in left["messages"]}
+        harness.slack.world.messages[SUPPORT] = stood
+        harness.serve()
+        assert harness.app.core.store.mismatch_reason == ""
+        [card] = [
+            each
+            for each in harness.person("ana").everything(SUPPORT)
+            if "“pending”" in str(each) and "approve" in action_ids(each)
+        ]
+        press(harness, "ana", SUPPORT, card, "approve")
+        harness.slack.wait(lambda: harness.fakes.did("note", "pending") == 1)
+        harness.settle()
+        with harness.app.core.store.read() as tx:
+            assert find_first_broken_row(tx) is None
+    finally:
+        harness.close()
+
+
+class Earlier(MovingHarness):
+    """A folder in which an earlier bot ended; it is not started as it was."""
+
+    def start(self, **options: Any) -> None:
+        """Start nothing."""
+
+    def stop(self) -> None:
+        """End what serves, if it does."""
+        if self.host is not None:
+            super().stop()
