@@ -46,7 +46,8 @@ class Places:
                 members.append(world.app.bot_user)
 
 
-def _choose_free_port() -> int:
+def choose_free_port() -> int:
+    """Return a port at which nobody listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -55,7 +56,7 @@ def _choose_free_port() -> int:
 @contextmanager
 def two_workspaces(folder: Path) -> Iterator[Places]:
     """Start both, with the demo's policy, shop and planner; the bot is installed nowhere yet."""
-    port = _choose_free_port()  # the address has to be known ahead of the start
+    port = choose_free_port()  # the address has to be known ahead of the start
     url = f"http://localhost:{port}"
     manifest = copy.deepcopy(read_manifest(MANIFEST))
     manifest["oauth_config"]["redirect_urls"] = [url + REDIRECT]
