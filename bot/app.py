@@ -178,7 +178,7 @@ class App:
             client.close()
         self.endpoints.close()
         self.replicas.stop()
-        self.core.signals.tracer.close()  # the metrics look at the record for the last time
+        self.core.signals.tracer.close()  # which may still read the record
         self.core.store.close()
 
     def replace_bot_token(self, token: str) -> None:
