@@ -22,6 +22,7 @@ from storage import schema as schema_upgrade
 from storage.columns import copy_row_with_changes
 from storage.digest import AuditChainSealer, AuditHead, format_signing_key, parse_signing_key
 from storage.examination import ExaminationResult, examine_audit_and_rows
+from storage.installations import SCHEMA as INSTALLATIONS
 from storage.sqlite import sync_to_disk
 from storage.sqlite_connections import WAIT, is_foreign_file
 from storage.store import ReadOnlyStore, Store, describe_unusable_schema, find_schema_revision
@@ -317,8 +318,16 @@ def _merge_log_into_file(path: Path) -> None:
 MOVED = "record.moved"
 PATIENCE = 5.0  # seconds for sessions to end that have just been given up
 _OTHERS = (
-    "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'countersign'"
+    "SELECT count(*) FROM pg_stat_activity"
+    " WHERE application_name = current_setting('application_name')"  # which says the schema
     " AND datname = current_database() AND pid <> pg_backend_pid()"
+)
+
+_INSTALLATIONS = f"SELECT to_regclass('{INSTALLATIONS}.installation')"
+_OWNERS = (  # of the workspace whose record this is, among several processes
+    f"SELECT count(*) FROM {INSTALLATIONS}.installation"  # noqa: S608 # our own name
+    " WHERE 'countersign_' || lower(workspace) = current_schema() AND owner <> ''"
+    " AND owner_until > extract(epoch FROM clock_timestamp()) * 1000000"
 )
 
 
@@ -391,6 +400,8 @@ def require_no_other_process(target: Store) -> None:
     while True:
         with target.read() as tx:
             others = int(tx.exec_driver_sql(_OTHERS).scalar())
+            if tx.exec_driver_sql(_INSTALLATIONS).scalar() is not None:
+                others += int(tx.exec_driver_sql(_OWNERS).scalar())
         if not others:
             return
         if time.monotonic() > until:

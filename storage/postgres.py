@@ -203,6 +203,8 @@ class PostgresDatabase(Backend):
             raise ValueError(f"{self._schema!r} cannot be the name of a schema")
         workspace, process = (str(url.query.get(each, "")) for each in ("workspace", "process"))
         fence = workspace_owners.build_fence(workspace, process) if process else ""
+        # who has a workspace among several processes is told by its fence, and not by its sessions
+        self._name = postgres_session.name_application("" if fence else self._schema)
         url = url.difference_update_query(["schema", "workspace", "process"]).set(
             drivername="postgresql+psycopg"
         )
@@ -337,6 +339,7 @@ class PostgresDatabase(Backend):
         """Return a new session; DBAPIError if the server cannot be reached."""
         _, given = self.engine.dialect.create_connect_args(self._url)
         try:
+            given = {"application_name": self._name, **given}
             return postgres_session.connect_session(self._schema, **given)
         except psycopg.Error as error:
             raise wrap_driver_error(error, self.engine.dialect, "connect", ()) from error

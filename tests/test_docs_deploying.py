@@ -96,7 +96,7 @@ def test_what_a_start_needs_is_given() -> None:
         for each in Settings.model_fields.values()
         if each.title and each.is_required()
     }
-    [plain, _] = blocks(PAGE, "ini")
+    plain, *_ = blocks(PAGE, "ini")
     page = set(re.findall(r"^([A-Z_]+)=", plain, re.M))
     [service] = [path for path in UNITS if path.name == "countersign.service"]
     here = {value.split("=")[0] for value in unit(service)["Service"]["Environment"]}

@@ -2,14 +2,14 @@
 
 Needs Chromium, its driver and the sandbox and dev extras. It changes nothing but
 docs/pictures/*.png. With names (`program hook`), those of programs alone; with `moving`, the
-moving picture of the README alone.
+moving picture of the README alone; with `installing`, those of many workspaces alone.
 """
 
 from __future__ import annotations
 
 import sys
 
-from bench.pictures import moving, people, programs
+from bench.pictures import installing, moving, people, programs
 
 
 def main() -> None:
@@ -18,6 +18,10 @@ def main() -> None:
         moving.take()
         return
     for theme in ("light", "dark"):
+        if sys.argv[1:] in ([], ["installing"]):
+            installing.take(theme)
+        if sys.argv[1:] == ["installing"]:
+            continue
         if not sys.argv[1:]:
             people.take(theme)
             people.take_home(theme)

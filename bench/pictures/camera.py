@@ -102,10 +102,17 @@ class Camera:
         self._url = url
         self._theme = theme
 
-    def be(self, person: str, channel: str = "C0SUPPORT") -> None:
-        """Load the page anew as that person, in that channel."""
+    def visit(self, url: str) -> None:
+        """Load another page than the demo's, as light or dark."""
+        look = {"name": "prefers-color-scheme", "value": self._theme}
+        self._driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [look]})
+        self._driver.get(url)
+
+    def be(self, person: str, channel: str = "C0SUPPORT", team: str = "") -> None:
+        """Load the page anew as that person, in that channel, and in that workspace of several."""
         self._driver.get("about:blank")
-        self._driver.get(f"{self._url}/?as={person}&theme={self._theme}#/{channel}")
+        where = f"&team={team}" if team else ""
+        self._driver.get(f"{self._url}/?as={person}&theme={self._theme}{where}#/{channel}")
         self.one(f'[data-testid=person-switch][data-me="{person}"]')
         self._driver.execute_script(STILL)
 

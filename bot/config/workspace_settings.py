@@ -21,7 +21,7 @@ OWN_SETTINGS = "settings.env"  # in a workspace's folder: what is set for it alo
 OWN_POLICY, OWN_RECORD = "policy.toml", "countersign.db"  # beside it
 # what is one for all workspaces
 SHARED = re.compile(
-    "SLACK_.*|DATABASE_URL|COUNTERSIGN_(CLIENT_.*|WORKSPACES?|URL|HTTP|KEY|TOKEN_KEYS|TRACES|LOG.*"
+    "SLACK_.*|DATABASE_URL|COUNTERSIGN_(CLIENT_.*|WORKSPACES?|URL|HTTP|TOKEN_KEYS|TRACES|LOG.*"
     "|KEEP_REMOVED_DAYS|OTHER_CONNECTIONS|POLICY)"
 )
 FILES = ("COUNTERSIGN_DATABASES", "COUNTERSIGN_SERVERS", "COUNTERSIGN_SHOP")
@@ -136,7 +136,7 @@ def read_workspace_variables(
         found["DATABASE_URL"] = f"{database}{sign}schema={get_schema_name(workspace)}"
     else:
         found["DATABASE_URL"] = f"sqlite:///{folder / OWN_RECORD}"
-    if "COUNTERSIGN_KEY" in found:
+    if "COUNTERSIGN_KEY" in found and "COUNTERSIGN_KEY" not in own:  # a record that moved has one
         found["COUNTERSIGN_KEY"] = _derive_keys(found["COUNTERSIGN_KEY"], workspace)
     return found, problems
 

@@ -273,7 +273,8 @@ class WorkspaceHost:
         installation = self._get_installation(workspace)
         token = self._cipher.open(installation).bot.get_secret_value()
         given = {"COUNTERSIGN_WORKSPACE": workspace, "SLACK_BOT_TOKEN": token}
-        (self.settings.workspaces / workspace).mkdir(parents=True, exist_ok=True)
+        if not self.settings.is_shared:  # else nothing is written there
+            (self.settings.workspaces / workspace).mkdir(parents=True, exist_ok=True)
         settings = Settings.load(
             self._environ | given, self._dotenv_path, transport=self.settings.transport
         )
@@ -441,4 +442,5 @@ def delete_workspace_data(settings: Settings, workspace: str) -> None:
         drop_schema(settings.database_url, get_schema_name(workspace))
     folder = settings.workspaces / workspace
     if folder.exists():
-        shutil.rmtree(folder)
+        # beside a server there are settings alone, perhaps on a file system that is only read
+        shutil.rmtree(folder, ignore_errors=settings.is_shared)

@@ -62,7 +62,7 @@ LEAD = (
     "the people who may decide, and happens only once they approve it."
 )
 NOTHING = "so nothing was installed."
-USE_IT = "Write to it in a direct message, or mention it in a channel."
+USE_IT = "Write to it in a direct message, or add it to a channel and mention it there."
 ORG_NEXT = (
     "An administrator of the organisation now adds it to workspaces, in Slack’s administration "
     "under Integrations. It answers only there."
@@ -167,7 +167,7 @@ class InstallPages:
     def _show(self, _request: Request) -> Response:
         """Say what the bot will be able to do. Changes nothing."""
         able = "".join(f"<li>{escape(each)}</li>" for each in describe_scopes(self._scopes))
-        shown = f'<p class="lead">{LEAD}</p><section class="card"><h2>It will be able to</h2>'
+        shown = f'<p class="lead">{LEAD}</p><section class="card plain"><h2>It will be able to</h2>'
         form = '<form method="post"><button>Continue to Slack</button></form>'
         words = '<p class="small">Slack asks you to allow this, and in which workspace.</p>'
         page = _render(TITLE, f"{shown}<ul>{able}</ul></section>", form + words)

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import timedelta
 from functools import partial
 
@@ -20,10 +20,11 @@ from sqlalchemy.exc import DBAPIError
 from sqlmodel import col
 
 from bot.agent import outputs
-from storage import decisions, grants, inbox, postgres_session, trail
+from storage import backups, decisions, grants, inbox, postgres_session, trail
 from storage.decisions import AppliedDecision
 from storage.digest import KeyFileError
 from storage.grants import Grant
+from storage.installations import SCHEMA, Installation, InstallationRecord
 from storage.models import Call, Delivery
 from storage.store import SchemaError, Store, is_temporary_database_error
 from tests.postgres_server import Server, binaries, serve
@@ -92,6 +93,60 @@ def test_several_start_at_once_on_nothing(server: Server) -> None:
         assert len(inbox.list_new_deliveries(tx)) == 4
     for each in stores:
         each.close()
+
+
+def test_a_schema_of_another_name(server: Server) -> None:
+    """A record in a schema of its own opens again, and what was changed in it is noticed."""
+    server.fresh("several", "new")
+    url = f"{server.url('several', 'owner')}&schema=countersign_t0one"
+    for _ in range(2):
+        with closing(Store(url, key=KEY).open()) as store, store.write() as tx:
+            inbox.insert_delivery(tx, delivery("once"))
+    with server.connect("several") as owner:
+        owner.execute("DROP INDEX countersign_t0one.ix_run_status")
+    with pytest.raises(SchemaError, match="index ix_run_status is missing"):
+        Store(url, key=KEY).open()
+    store_at(server, "several").open().close()
+
+
+def test_only_who_works_on_the_same_schema_counts(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Commands that want a record for themselves ask who else works on its schema."""
+    monkeypatch.setattr(backups, "PATIENCE", 0.1)
+    server.fresh("several", "new")
+    urls = [f"{server.url('several', 'owner')}&schema=countersign_t0{x}" for x in ("one", "two")]
+    stores = [Store(each, key=KEY).open() for each in urls]
+    for each in stores:
+        with each.read():
+            pass  # so that there is a session
+    with closing(Store(urls[0], key=KEY).open()) as third:
+        with pytest.raises(backups.BackupError, match="another process works with"):
+            backups.require_no_other_process(third)
+        stores[0].close()
+        monkeypatch.setattr(backups, "PATIENCE", 5.0)
+        backups.require_no_other_process(third)
+    stores[1].close()
+
+
+def test_who_has_the_workspace_counts(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of several processes the one that has it, whichever sessions it uses."""
+    monkeypatch.setattr(backups, "PATIENCE", 0.1)
+    server.fresh("several", "new")
+    url = server.url("several", "owner")
+    record = InstallationRecord(url).open()
+    record.insert_or_update_installation(Installation(workspace="T0ONE", installed_at=AT))
+    own = "extract(epoch FROM clock_timestamp()) * 1000000"
+    with closing(Store(f"{url}&schema=countersign_t0one", key=KEY).open()) as store:
+        for until in (f"{own} + 5000000", f"{own} - 1"):
+            with server.connect("several") as owner:
+                owner.execute(f"UPDATE {SCHEMA}.installation SET owner='one', owner_until={until}")
+            if "+" not in until:
+                backups.require_no_other_process(store)
+                continue
+            with pytest.raises(backups.BackupError, match="another process works with"):
+                backups.require_no_other_process(store)
+    record.close()
 
 
 def test_only_a_server_and_a_key_will_do(server: Server) -> None:

@@ -10,12 +10,13 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
+import yaml
 from pydantic import SecretStr
 from starlette.applications import Starlette
 
 from bot.config.connection_settings import ListeningAddress, parse_page_address
 from bot.http.server import WebServer
-from bot.workspaces.install_pages import INSTALL, REDIRECT, InstallPages
+from bot.workspaces.install_pages import INSTALL, InstallPages
 from bot.workspaces.oauth_client import OAuthClient
 from bot.workspaces.rotation import TokenRotation
 from bot.workspaces.tokens import TokenCipher, Tokens
@@ -23,8 +24,27 @@ from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.clock import ShiftedClock
 from storage.installations import Installation, InstallationRecord
 from tests.local_slack import read_countersign_manifest
+from tests.pages import ROOT, blocks
 
 KEYS = SecretStr("one:" + "k" * 32)
+
+
+def build_manifest(url: str) -> dict[str, Any]:
+    """The app manifest with what docs/workspaces.md adds to it, for a bot at that address."""
+    [added] = blocks(ROOT / "docs" / "workspaces.md", "yaml")
+    manifest: dict[str, Any] = copy.deepcopy(read_countersign_manifest())
+    _add(manifest, yaml.safe_load(added.replace("https://approve.example.com", url)))
+    return manifest
+
+
+def _add(manifest: dict[str, Any], more: dict[str, Any]) -> None:
+    for name, value in more.items():
+        if isinstance(value, dict):
+            _add(manifest[name], value)
+        elif isinstance(value, list):
+            manifest[name] = [*manifest.get(name, []), *value]
+        else:
+            manifest[name] = value
 
 
 class Site:
@@ -37,11 +57,8 @@ class Site:
         self.clock = ShiftedClock()
         self.server = WebServer.create_listening_server(ListeningAddress("127.0.0.1", 0))
         self.url = f"http://localhost:{urlsplit(self.server.url).port}"
-        manifest = copy.deepcopy(read_countersign_manifest())
-        manifest["oauth_config"]["redirect_urls"] = [self.url + REDIRECT]
+        manifest = build_manifest(self.url)
         manifest["settings"]["token_rotation_enabled"] = rotates
-        events = manifest["settings"]["event_subscriptions"]["bot_events"]
-        events += ["team_access_granted", "team_access_revoked"]
         self.slack = Sandbox(manifest, self.clock, shares_clock=True, **slack)
         self.slack.start()
         app = self.slack.world.app

@@ -1,0 +1,119 @@
+"""Two workspaces that install the bot, as a person walks there: from its page to Slack and back."""
+
+from __future__ import annotations
+
+import copy
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from selenium.webdriver.common.keys import Keys
+
+from bench.pictures.camera import MAIN, THREAD, Camera, browser
+from bot.app import build
+from bot.config.settings import Settings
+from bot.demo.demo import MANIFEST, POLICY
+from bot.demo.model_server import StandInPlanner
+from bot.tools.web_shop import Shop
+from bot.workspaces.host import WorkspaceHost
+from bot.workspaces.install_pages import INSTALL, REDIRECT
+from slack_sandbox.server import Sandbox
+from slack_sandbox.setup.manifests import read_manifest
+
+FIRST, SECOND = "T0SANDBOX", "T0SANDBOXB"
+SUPPORT = {FIRST: "C0SUPPORT", SECOND: "C0SUPPORTB"}
+CARD = f"{THREAD} [data-testid=message]:has([data-action-id=approve])"
+REQUEST = "@countersign refund 40 EUR of order 1042, it arrived broken"
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """A local Slack with two workspaces, and the process that serves both."""
+
+    sandbox: Sandbox
+    host: WorkspaceHost
+    url: str  # where people install the bot
+
+    def invite(self, team: str) -> None:
+        """Have the bot be in #support of that workspace, once it is installed there."""
+        world = self.sandbox.workspace(team).world
+        with self.sandbox.world.lock:
+            members = world.channel(SUPPORT[team]).members
+            if world.app.bot_user not in members:
+                members.append(world.app.bot_user)
+
+
+def choose_free_port() -> int:
+    """Return a port at which nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def two_workspaces(folder: Path) -> Iterator[Places]:
+    """Start both, with the demo's policy, shop and planner; the bot is installed nowhere yet."""
+    port = choose_free_port()  # the address has to be known ahead of the start
+    url = f"http://localhost:{port}"
+    manifest = copy.deepcopy(read_manifest(MANIFEST))
+    manifest["oauth_config"]["redirect_urls"] = [url + REDIRECT]
+    for team in SUPPORT:
+        own = folder / "workspaces" / team
+        own.mkdir(parents=True)
+        (own / "settings.env").write_text("COUNTERSIGN_SHOP=shop.db\n", "utf-8")
+        Shop(own / "shop.db").create_database()
+    with ExitStack() as stack:
+        planner = stack.enter_context(StandInPlanner())
+        sandbox = stack.enter_context(Sandbox(manifest, workspaces=2))
+        app = sandbox.world.app
+        environ = {
+            "SLACK_APP_TOKEN": sandbox.app_token,
+            "SLACK_API_URL": sandbox.api_url,
+            "OPENAI_BASE_URL": planner.url,
+            "OPENAI_API_KEY": "offline",
+            "COUNTERSIGN_CLIENT_ID": app.client_id,
+            "COUNTERSIGN_CLIENT_SECRET": app.client_secret,
+            "COUNTERSIGN_URL": url,
+            "COUNTERSIGN_HTTP": f"127.0.0.1:{port}",
+            "COUNTERSIGN_POLICY": str(POLICY),
+            "COUNTERSIGN_WORKSPACES": str(folder / "workspaces"),
+        }
+        host = WorkspaceHost(Settings.load(environ), sandbox.clock, build, environ)
+        stack.callback(host.stop)
+        host.start()
+        yield Places(sandbox, host, url)
+
+
+def take(theme: str) -> None:
+    """The page to install from, what Slack says, and a card in the second workspace."""
+    with (
+        TemporaryDirectory() as folder,
+        TemporaryDirectory(ignore_cleanup_errors=True) as profile,
+        two_workspaces(Path(folder)) as places,
+        browser(profile) as driver,
+    ):
+        camera = Camera(driver, places.sandbox.url, theme)
+        for team in (FIRST, SECOND):
+            camera.visit(places.url + INSTALL)
+            if team == FIRST:
+                with camera.whole_page(470):
+                    camera.shoot("body", "install", "Continue to Slack")
+            camera.press("footer button")
+            camera.one(f"option[value='{team}/ana']").click()
+            camera.press("button[value=allow]")
+            camera.one("h1", "Countersign is now in")
+            places.invite(team)
+            camera.be("ben", SUPPORT[team], team)
+            camera.write("[data-testid=composer]", REQUEST + Keys.ENTER)
+            camera.one(f"{MAIN} [data-testid=open-thread]")
+            camera.be("ana", SUPPORT[team], team)
+            camera.press(f"{MAIN} [data-testid=open-thread]")
+            camera.one(CARD)
+            if team == SECOND:
+                with camera.whole_page():
+                    camera.shoot("body", "workspaces", "Approve")
+            camera.press(f"{CARD} [data-action-id=approve]")
+            camera.one(THREAD, "Refunded 40.00 EUR")

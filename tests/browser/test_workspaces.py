@@ -1,0 +1,63 @@
+"""Two workspaces install the bot from its page and use it: each has its own, and sees no more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from selenium.webdriver.support.ui import Select
+
+from bench.pictures.installing import FIRST, REQUEST, SECOND, SUPPORT, Places, two_workspaces
+from bot.workspaces.install_pages import INSTALL
+from sandbox.tests.page.page import THREAD, Page
+
+pytestmark = [pytest.mark.browser, pytest.mark.long]
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Iterator[Places]:
+    """Both, with the bot in neither."""
+    with two_workspaces(tmp_path) as made:
+        yield made
+
+
+def install(page: Page, places: Places, team: str) -> None:
+    """Ana installs the bot in her workspace, from its page by way of Slack's."""
+    page.driver.get(places.url + INSTALL)
+    page.press("footer button")
+    Select(page.one("select")).select_by_value(f"{team}/ana")  # type: ignore[no-untyped-call]  # as it is
+    page.press("button[value=allow]")
+    page.wait(lambda: "Countersign is now in" in page.text("h1"), "not installed")
+    places.invite(team)
+
+
+def go(page: Page, places: Places, person: str, team: str) -> None:
+    """Be that person, in #support of that workspace."""
+    page.driver.get("about:blank")
+    page.driver.get(f"{places.sandbox.url}/?as={person}&team={team}#/{SUPPORT[team]}")
+    page.one(f'[data-testid=messages][data-of="{SUPPORT[team]}"]')
+
+
+def test_a_request_and_an_approval_in_both(page: Page, places: Places) -> None:
+    """Each has a card of its own; what is refunded in one shop is not in the other's."""
+    for team in (FIRST, SECOND):
+        install(page, places, team)
+        go(page, places, "ben", team)
+        page.say(REQUEST)
+        root = page.ts("refund 40 EUR of order 1042")
+        go(page, places, "ana", team)
+        page.open_thread(root)
+        preview = page.message_text("Refund 40.00 EUR of order 1042", thread=True)
+        assert "refunded 0.00 EUR → 40.00 EUR" in " ".join(preview.split())
+        page.click("approve", within=THREAD)
+        page.message("Refunded 40.00 EUR", thread=True)
+    folders = places.host.settings.workspaces
+    assert all((folders / team / "countersign.db").is_file() for team in (FIRST, SECOND))
+    rows = {each.workspace: each for each in places.host.record.list()}
+    assert {*rows} == {FIRST, SECOND}
+    assert len({each.bot_user for each in rows.values()}) == 2
+    go(page, places, "ana", FIRST)
+    assert len(page.messages()) == len([each for each in page.messages() if "1042" in each])
+    # the local Slack has no icon, and Chromium minds
+    assert [each for each in page.complaints() if "favicon" not in str(each)] == []

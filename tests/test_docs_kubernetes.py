@@ -1,0 +1,243 @@
+"""The files for Kubernetes: Kubernetes takes them, and they say what the code says."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from bot import __version__
+from bot.app import GRACE as STEP
+from bot.config.connection_settings import Transport
+from bot.config.settings import Settings
+from bot.config.workspace_settings import OWN_POLICY, OWN_SETTINGS, SHARED, WORKSPACE_ID
+from bot.http.http_side import SLACK as EVENTS
+from bot.http.server import UNDER_WAY
+from bot.monitoring.traces import GRACE as TRACES
+from bot.policy.evaluation import parse
+from bot.slack.socket_client import ACKNOWLEDGED
+from bot.workspaces import web
+from bot.workspaces.install_pages import INSTALL, REDIRECT
+from countersign.cli.commands import list_installed_commands
+from tests.pages import ROOT, blocks_in, section
+from tests.test_docs_deploying import in_image, settings, steps
+
+FOLDER = ROOT / "docs" / "kubernetes"
+FILES = sorted(FOLDER.glob("*.yaml"))
+OLDEST = "1.30"  # that knows all of it: a pause before the end (preStop.sleep)
+MADE = "made-with-openssl-rand-hex-32"
+USES, RENEWS = 5.0, 15.0  # seconds that users of an app get, and Slack for a token's renewal
+
+
+def read(name: str) -> list[dict[str, Any]]:
+    """All objects of a file."""
+    return list(yaml.safe_load_all((FOLDER / name).read_text("utf-8")))
+
+
+def objects(kind: str) -> list[dict[str, Any]]:
+    """All objects of that kind."""
+    found = [each for path in FILES for each in read(path.name) if each["kind"] == kind]
+    assert found, kind
+    return found
+
+
+def pods() -> list[dict[str, Any]]:
+    """What the Deployment and the CronJob start."""
+    [deployment], [job] = objects("Deployment"), objects("CronJob")
+    spec = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    return [deployment["spec"]["template"]["spec"], spec]
+
+
+def containers() -> list[dict[str, Any]]:
+    """All containers."""
+    return [each for pod in pods() for each in [*pod.get("initContainers", []), *pod["containers"]]]
+
+
+def variables() -> dict[str, str]:
+    """What the bot's container is given, the secrets aside."""
+    [settings_map] = [
+        each for each in objects("ConfigMap") if each["metadata"]["name"] == "countersign-settings"
+    ]
+    own = {each["name"]: each.get("value", "") for each in pods()[0]["containers"][0]["env"]}
+    return {**settings_map["data"], **own}
+
+
+def secrets() -> dict[str, str]:
+    """What the page says that the Secret has to hold."""
+    [text] = blocks_in(section(ROOT / "docs" / "deploying.md", "Kubernetes"), "ini")
+    return dict(line.split("=", 1) for line in text.splitlines())
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_kubernetes_takes_it(path: Path) -> None:
+    """Each object fits the schema of the oldest version that will do, and of the newest."""
+    reason = "kubernetes-validate is not installed"
+    validator = pytest.importorskip("kubernetes_validate", reason=reason)
+    for each in read(path.name):
+        if each["kind"] == "Kustomization":
+            continue
+        for version in (OLDEST, validator.latest_version()):
+            validator.validate(each, version, strict=True)
+
+
+def test_the_validator_would_say_so() -> None:
+    """A key that it does not know is refused."""
+    reason = "kubernetes-validate is not installed"
+    validator = pytest.importorskip("kubernetes_validate", reason=reason)
+    [deployment] = objects("Deployment")
+    deployment["spec"]["template"]["spec"]["containers"][0]["prots"] = []
+    with pytest.raises(validator.ValidationError, match="prots"):
+        validator.validate(deployment, OLDEST, strict=True)
+
+
+@pytest.mark.skipif(not shutil.which("kubectl"), reason="there is no kubectl here")
+def test_kustomize_builds_all_of_it() -> None:
+    """The folder is complete, and the image has the version of this build."""
+    built = subprocess.run(
+        ["kubectl", "kustomize", str(FOLDER)], capture_output=True, text=True, check=True
+    )
+    made = list(yaml.safe_load_all(built.stdout))
+    assert len(made) == sum(len(read(path.name)) for path in FILES) - 1
+    assert {each["metadata"]["namespace"] for each in made} == {"countersign"}
+    assert f"image: registry.example.com/countersign:{__version__}\n" in built.stdout
+
+
+def test_every_file_is_used_and_told_of() -> None:
+    """Each is in the folder's list, and the page says what it is for."""
+    [kustomization] = read("kustomization.yaml")
+    names = {path.name for path in FILES}
+    assert {*kustomization["resources"], "kustomization.yaml"} == names
+    text = section(ROOT / "docs" / "deploying.md", "Kubernetes")
+    assert {name for name in names if f"`{name}`" in text} == names
+
+
+def test_every_variable_is_a_setting(tmp_path: Path) -> None:
+    """Of the process, of the Secret, and of a workspace alone; and none is missing."""
+    given = {**in_image(), **variables(), **secrets()}
+    assert {*variables(), *secrets()} - settings() == {"POD_IP"}
+    [own] = [each for each in objects("ConfigMap") if "T0123ABCD.settings.env" in each["data"]]
+    names = set(re.findall(r"^(\w+)=", own["data"]["T0123ABCD.settings.env"], re.M))
+    assert names
+    assert names <= settings()
+    assert not any(SHARED.fullmatch(name) for name in names)
+    given |= {"COUNTERSIGN_HTTP": "10.0.0.7:8080", "COUNTERSIGN_POLICY": str(tmp_path / "p.toml")}
+    (tmp_path / "p.toml").touch()
+    loaded = Settings.load(
+        {name: value.replace(MADE, "0" * 64) for name, value in given.items()},
+        transport=Transport.HTTP,
+    )
+    assert loaded.is_shared
+    assert loaded.client_id is not None
+
+
+def test_no_secret_is_in_the_files() -> None:
+    """What is secret comes from the Secret, which no file makes."""
+    text = "\n".join(path.read_text("utf-8") for path in FILES)
+    assert "kind: Secret" not in text
+    hidden = {str(each.title) for each in Settings.model_fields.values() if "Secret" in str(each)}
+    assert hidden & {*secrets()}
+    assert hidden & {*variables()} == set()
+    for each in containers():
+        named = [ref["secretRef"]["name"] for ref in each.get("envFrom", []) if "secretRef" in ref]
+        assert named in (["countersign"], [])
+
+
+def test_it_listens_where_it_is_asked() -> None:
+    """Port, probes and service agree; each process has an address at which others reach it."""
+    container = pods()[0]["containers"][0]
+    [port] = container["ports"]
+    [exposed] = steps("EXPOSE")
+    assert str(port["containerPort"]) == exposed
+    assert variables()["COUNTERSIGN_HTTP"] == f"$(POD_IP):{port['containerPort']}"
+    names = [each["name"] for each in container["env"]]
+    assert names.index("POD_IP") < names.index("COUNTERSIGN_HTTP")  # else it is not filled in
+    [service] = objects("Service")
+    assert [each["targetPort"] for each in service["spec"]["ports"]] == [port["name"]]
+    probes = {kind: container[f"{kind}Probe"]["httpGet"] for kind in ("liveness", "readiness")}
+    assert {each["port"] for each in probes.values()} == {port["name"]}
+    pages = Path(web.__file__).read_text("utf-8")
+    assert {kind: each["path"] for kind, each in probes.items()} == {
+        "liveness": "/healthz",
+        "readiness": "/readyz",
+    }
+    assert all(f'Page("{each["path"]}"' in pages for each in probes.values())
+    labels = objects("Deployment")[0]["spec"]["template"]["metadata"]["labels"]
+    assert service["spec"]["selector"] == labels
+    assert objects("PodDisruptionBudget")[0]["spec"]["selector"]["matchLabels"] == labels
+
+
+def test_only_what_is_for_others_is_let_in() -> None:
+    """Slack's deliveries, the pages to install from, and the workspaces' paths."""
+    [ingress] = objects("Ingress")
+    [rule] = ingress["spec"]["rules"]
+    paths = {each["path"]: each["pathType"] for each in rule["http"]["paths"]}
+    assert paths == {EVENTS: "Exact", INSTALL: "Exact", REDIRECT: "Exact", "/w": "Prefix"}
+    assert web._PATH.fullmatch("/w/T0123ABCD/sign/abc")
+    assert variables()["COUNTERSIGN_URL"] == f"https://{rule['host']}"
+    assert ingress["spec"]["tls"][0]["hosts"] == [rule["host"]]
+
+
+def test_it_gets_the_time_that_it_takes_to_stop() -> None:
+    """The pause before, and all that is waited for one after the other."""
+    pod = pods()[0]
+    pause = pod["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
+    stopping = ACKNOWLEDGED + RENEWS + USES + 2 * STEP + TRACES + UNDER_WAY
+    assert pod["terminationGracePeriodSeconds"] > pause + stopping
+
+
+def test_nothing_may_do_more_than_it_must() -> None:
+    """Nobody is root, writes the file system, or holds a token of the cluster's."""
+    for pod in pods():
+        assert pod["automountServiceAccountToken"] is False
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert f"{pod['securityContext']['runAsUser']}:10001" == steps("USER")[0]
+    for each in containers():
+        assert each["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+    written = {
+        each["mountPath"]
+        for each in pods()[0]["containers"][0]["volumeMounts"]
+        if not each.get("readOnly")
+    }
+    assert written == {"/data", "/tmp"}
+
+
+def test_the_settings_are_where_they_are_read() -> None:
+    """Policy and workspaces' folders are mounted where the variables say, with the files' names."""
+    for pod, given in zip(pods(), (variables(),) * 2, strict=True):
+        container = pod["containers"][0]
+        mounts = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
+        assert given["COUNTERSIGN_POLICY"] == f"{mounts['policy']}/policy.toml"
+        assert given["COUNTERSIGN_WORKSPACES"] == mounts["workspaces"]
+        here = {each["name"]: each.get("value") for each in container["env"]}
+        assert all(
+            here[each] == given[each] for each in ("COUNTERSIGN_POLICY", "COUNTERSIGN_WORKSPACES")
+        )
+        [volume] = [each for each in pod["volumes"] if each["name"] == "workspaces"]
+        [source] = volume["projected"]["sources"]
+        paths = {each["path"] for each in source["configMap"]["items"]}
+        assert paths == {f"T0123ABCD/{name}" for name in (OWN_POLICY, OWN_SETTINGS)}
+    assert WORKSPACE_ID.fullmatch("T0123ABCD")
+    for each in objects("ConfigMap"):
+        for name, text in each["data"].items():
+            if name.endswith("policy.toml"):
+                parse(text)
+                tomllib.loads(text)
+
+
+def test_the_commands_are_there() -> None:
+    """The process serves; the nightly job lists and backs up."""
+    [command] = pods()[0]["containers"][0]["args"]
+    assert list_installed_commands()[command].is_server
+    assert steps("ENTRYPOINT") == ['["countersign"]']
+    [script] = pods()[1]["containers"][0]["args"]
+    assert set(re.findall(r"countersign ([a-z]+)", script)) == {"workspaces", "backup"}
