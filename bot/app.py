@@ -186,6 +186,10 @@ class App:
         for client in self.slack_clients:
             client.token = token
 
+    def forget_lookups(self) -> None:
+        """Look people, groups and channels up in Slack anew."""
+        self.directory.clear_cache()
+
     def is_idle(self) -> bool:
         """Return whether no work is under way, except waits for people, time or the network."""
         is_idle = self.loop.is_idle() and self.outbox.is_idle() and self.directory.is_idle()
@@ -220,11 +224,12 @@ def build(
     alone = hosted is not None
     settings, clock = membership.adapt_settings_and_clock(settings, clock, hosted=alone)
     signals = Signals(tracer=build_tracer(settings, clock, hosted))
-    posting, reading = build_slack_clients(settings, clock, signals.tracer)
+    granted = hosted.list_granted_workspaces if hosted else None
+    posting, reading = build_slack_clients(settings, clock, signals.tracer, granted)
     identity, scopes = (
         ask_slack_for_identity(reading) if hosted is None else (hosted.identity, hosted.scopes)
     )
-    directory = SlackDirectory(reading, clock, signals, scopes)
+    directory = SlackDirectory(reading, clock, signals, scopes, granted)
     registry = build_tool_registry(settings, posting, directory, tools)
     current = CurrentPolicy(_fit_policy_to_tools(policy, registry))
     told = signals.tracer.log_and_export_audit_lines

@@ -259,6 +259,9 @@ class WorkspaceHost:
             frozenset(installation.scopes.split(",")),
             f"{self.front.url}/w/{workspace}",
             (self._metrics.build_exporter(workspace),) if self._metrics else (),
+            partial(self.record.list_granted_workspaces, workspace)
+            if installation.is_org_wide
+            else None,
         )
         app = self._build(
             settings, self._clock, read_policy(settings.policy_path), self._tools, hosted=hosted
@@ -287,8 +290,9 @@ class WorkspaceHost:
     def _handle_lifecycle_event(self, payload: dict[str, Any]) -> None:
         """Take in that an installation has ended, or which workspaces an organisation's serves."""
         changed = removals.apply_installation_event(self.record, payload, self._clock.now())
-        if changed is not None:
-            self.stop_workspace(changed)  # it is started again where it is still served
+        row = self.record.get(changed) if changed is not None else None
+        if row is not None and row.state is InstallationState.REMOVED:
+            self.stop_workspace(row.workspace)
 
     def stop_workspace(self, workspace: str) -> None:
         """Stop a workspace's app, if it is running, and let other processes take it."""
