@@ -56,6 +56,7 @@ class MessageIntake:
     questions: Callable[[str, str, str, str], bool]
     has_model: bool  # without one, people who write are shown how to ask with a form
     _over: list[Run] = field(default_factory=list, init=False)  # what this delivery has cancelled
+    _waiting: set[str] = field(default_factory=set)  # keys of events that look something up
 
     def handle_delivery(self, delivery: Delivery) -> None:
         """Process one message or event.
@@ -257,8 +258,11 @@ class MessageIntake:
             case "team_access_revoked":
                 self._cancel_requests_out_of_reach()
             case "channel_id_changed" | "channel_shared":
-                self.update_directory(event)
+                if delivery.key not in self._waiting:  # again, it would drop what it has looked up
+                    self._waiting.add(delivery.key)
+                    self.update_directory(event)
                 self.channels.handle_event(delivery, event)
+                self._waiting.discard(delivery.key)
             case "tokens_revoked" | "app_uninstalled":
                 log.error(
                     "Slack says %s: nothing can be posted until the app is installed again",
