@@ -227,11 +227,6 @@ def words_typed_elsewhere_line(surface: Surface, person: str, words: str) -> str
     return f"⌨️ {where}: {slack_text.sanitise_for_mrkdwn(words, 2_000)}"
 
 
-WORKSPACE_HAS_LEFT = "Countersign was removed from the workspace where this was asked"
-WORKSPACE_LEFT_NOTICE = (
-    "⏹️ Countersign was removed from the workspace where this was asked, so the request is "
-    "cancelled. Nothing more of it will run."
-)
 WHO_ASKED_HAS_LEFT = "the person who asked no longer has an active account here"
 POLICY = "policy: "  # what a reason begins with that the policy gives
 

@@ -19,7 +19,13 @@ from bot.approvals.form_catalog import RequestChannelChecker, queue_form_invitat
 from bot.approvals.permissions import reply_privately
 from bot.approvals.person_questions import is_waiting_for_answers_only
 from bot.cards import notices, sentences, views
-from bot.cards.answers import greeting_text, help_text, render_notice_sentence
+from bot.cards.answers import (
+    WORKSPACE_HAS_LEFT,
+    WORKSPACE_LEFT_NOTICE,
+    greeting_text,
+    help_text,
+    render_notice_sentence,
+)
 from bot.clock import Clock, get_lead_over_machine_time
 from bot.policy.authority import Authority, is_colleague
 from bot.runs import shared_channels
@@ -285,8 +291,8 @@ class MessageIntake:
             self.store,
             lambda run: run.requester in gone or run.channel in lost,
             self.clock.now(),
-            notices.WORKSPACE_HAS_LEFT,
-            notices.WORKSPACE_LEFT_NOTICE,
+            WORKSPACE_HAS_LEFT,
+            WORKSPACE_LEFT_NOTICE,
         )
 
     def _reject_if_too_late(self, delivery: Delivery, event: dict[str, Any]) -> bool:

@@ -25,10 +25,11 @@ from bot.cards.notices import tool_step_label
 from bot.cards.slack_text import count_slack_characters
 from bot.clock import Clock
 from bot.monitoring import live_events
-from bot.policy.authority import Directory, LookupFailedError
+from bot.policy.authority import Directory
 from bot.signals import Signals
 from bot.slack.client import SlackClient, is_feature_missing, is_permanent_refusal, is_rate_limited
 from bot.slack.directory import replace_other_mentions_in_text
+from bot.slack.organisation import find_recipient_team
 from bot.slack_codes import extract_error_code
 from storage import moves, outbox, runs
 from storage.record import Message, Run, Store, Transaction
@@ -370,24 +371,13 @@ class StreamedAnswer:
             channel=self.run.channel,
             thread_ts=self.run.thread_ts,
             recipient_user_id=self.run.requester,
-            recipient_team_id=self._find_requesters_team(),
+            recipient_team_id=find_recipient_team(self._directory, self.run),
             **build_stream_arguments(text, tasks),
         )
         self._ts, self._open, self._chunked = str(response["ts"]), True, bool(tasks)
         self._row.ts = self._ts
         with self._store.write() as tx:
             outbox.update_message(tx, self._row, ts=self._ts)
-
-    def _find_requesters_team(self) -> str:
-        """Return the workspace of who asked: of an organisation, one of those that they are in."""
-        if self.run.team.startswith("T"):
-            return self.run.team
-        try:
-            person = self._directory.find_person(self.run.requester)
-        except LookupFailedError:
-            person = None
-        teams = {person.team, *person.teams} if person else set()
-        return min((each for each in teams if each.startswith("T")), default=self.run.team)
 
     def _insert_stream_row(self) -> Message:
         """Store a row for a new stream; StaleFenceError if the run is no longer RUNNING."""

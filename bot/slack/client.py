@@ -39,7 +39,6 @@ from slack_sdk.web import SlackResponse
 
 from bot import slack_codes
 from bot.clock import Clock
-from bot.config.settings import Settings
 from bot.monitoring.spans import Incident, Tracer, WorkKind
 from bot.slack import organisation
 
@@ -246,24 +245,6 @@ LONGEST_READ = 30.0  # seconds that a look-up waits where Slack limits it, befor
 REMEMBERED = 5_000  # threads whose last post is known
 IDLE = 15.0  # seconds after which a connection is not used again: servers allow at least that
 KEPT = 16  # connections that are kept for later; more may be in use at once
-
-
-def build_slack_clients(
-    settings: Settings,
-    clock: Clock,
-    tracer: Tracer,
-    list_granted: ListWorkspaces | None = None,
-) -> tuple[SlackClient, SlackClient]:
-    """Return the client that posts, and the client for calls that only read.
-
-    `list_granted`: of an organisation's token, the workspaces that it is good for.
-    """
-    token, url = settings.slack_bot_token.get_secret_value(), settings.slack_api_url
-    options: dict[str, Any] = {"base_url": url, "retry_handlers": [], "timeout": 15}
-    posting = SlackClient(token, clock=clock, tracer=tracer, **options)
-    reading = build_read_only_slack_client(token, url, tracer)
-    posting.list_granted = reading.list_granted = list_granted
-    return posting, reading
 
 
 def build_read_only_slack_client(

@@ -13,6 +13,8 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web import SlackResponse
 
 from bot import slack_codes
+from bot.policy.authority import Directory, LookupFailedError
+from storage.record import Run
 
 Json = dict[str, Any]
 # by method, the list or object in its answer; conversations.create is told where by its caller
@@ -24,6 +26,9 @@ OF_EACH_WORKSPACE = {
     "users.conversations": "channels",
     "users.list": "members",
 }
+
+# users.conversations has the first for a user of another workspace
+_ELSEWHERE = ("invalid_arguments", "team_access_not_granted")
 
 
 def call_in_workspaces(
@@ -66,7 +71,7 @@ def call_in_workspaces(
 
 def _is_about_workspace(error: SlackApiError) -> bool:
     code = slack_codes.extract_error_code(error)
-    return code.endswith(("_not_found", "_not_visible")) or code == "team_access_not_granted"
+    return code.endswith(("_not_found", "_not_visible")) or code in _ELSEWHERE
 
 
 def _join(name: str, found: Sequence[Any]) -> Any:
@@ -100,3 +105,15 @@ _MERGE: dict[str, Callable[[Json, Json], Json]] = {
     "members": _merge_people,
     "usergroups": _merge_groups,
 }
+
+
+def find_recipient_team(directory: Directory, run: Run) -> str:
+    """Return the workspace of who asked: of an organisation, one of those that they are in."""
+    if run.team.startswith("T"):
+        return run.team
+    try:
+        person = directory.find_person(run.requester)
+    except LookupFailedError:
+        person = None
+    teams = {person.team, *person.teams} if person else set()
+    return min((each for each in teams if each.startswith("T")), default=run.team)

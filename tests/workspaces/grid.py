@@ -31,6 +31,8 @@ from tests.workspaces.installing import Browser
 FIRST, SECOND, THIRD, ORG = "T0SANDBOX", "T0SANDBOXB", "T0SANDBOXC", "E0SANDBOX"
 NEVER = 1e9  # seconds: no app is stopped amid a test
 POLICY = """
+shared_channels = ["C0GENERAL"]
+
 [defaults]
 approvers = ["@shop-leads"]
 deadline = "1h"
@@ -132,6 +134,7 @@ class Grid:
 
     def script(self, tool: str, text: str) -> None:
         """Have the model propose one call to who asks next, and then answer."""
+        self.planner.clear_script()
         self.planner.script(Turn(calls=[(tool, {"text": text})]), Turn(text="That is all."))
 
     def ask(self, name: str, channel: str, text: str, team: str = FIRST, tool: str = "note") -> str:
@@ -169,6 +172,23 @@ class Grid:
                 (m for m in person.messages(channel, thread) if "approve" in action_ids(m)), None
             )
         )
+
+    def change_id(self, name: str, new: str) -> None:
+        """Give somebody another id, as Slack does when a workspace joins an organisation."""
+        person = self.slack.world.people[name]
+        with self.slack.world.lock:
+            for world in self.slack.world.worlds.values():
+                if world.by_id.get(person.id) is person:
+                    world.by_id[new] = person
+                for group in world.groups.values():
+                    group.users = [new if each == person.id else each for each in group.users]
+            person.id = new
+        self.clock.advance(61)
+
+    def settle(self) -> None:
+        """Until nothing is under way."""
+        with self.host.use_app(ORG) as app:
+            app.wait_until_idle()
 
     def run_in(self, thread: str) -> Run:
         """The newest request in a thread."""
