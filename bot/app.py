@@ -52,7 +52,7 @@ from bot.slack import request_dialogs
 from bot.slack.answer_streams import StreamedAnswerRegistry
 from bot.slack.call_dialogs import CallDialogFamily
 from bot.slack.channel_queues import Outbox
-from bot.slack.client import SlackClient, build_slack_clients
+from bot.slack.client import SlackClient, build_read_only_slack_client
 from bot.slack.command_answers import SlashCommandServices
 from bot.slack.dialogs import DialogHandler
 from bot.slack.directory import SlackDirectory, add_names_to_mentions, start_click_lookups
@@ -186,6 +186,10 @@ class App:
         for client in self.slack_clients:
             client.token = token
 
+    def forget_lookups(self) -> None:
+        """Look people, groups and channels up in Slack anew."""
+        self.directory.clear_cache()
+
     def is_idle(self) -> bool:
         """Return whether no work is under way, except waits for people, time or the network."""
         is_idle = self.loop.is_idle() and self.outbox.is_idle() and self.directory.is_idle()
@@ -220,11 +224,11 @@ def build(
     alone = hosted is not None
     settings, clock = membership.adapt_settings_and_clock(settings, clock, hosted=alone)
     signals = Signals(tracer=build_tracer(settings, clock, hosted))
-    posting, reading = build_slack_clients(settings, clock, signals.tracer)
+    posting, reading = build_slack_clients(settings, clock, signals.tracer, hosted)
     identity, scopes = (
         ask_slack_for_identity(reading) if hosted is None else (hosted.identity, hosted.scopes)
     )
-    directory = SlackDirectory(reading, clock, signals, scopes)
+    directory = SlackDirectory(reading, clock, signals, scopes, reading.list_granted)
     registry = build_tool_registry(settings, posting, directory, tools)
     current = CurrentPolicy(_fit_policy_to_tools(policy, registry))
     told = signals.tracer.log_and_export_audit_lines
@@ -247,6 +251,18 @@ def build(
         signals=signals,
     )
     return _assemble_app(core, directory, posting, reading, hosted)
+
+
+def build_slack_clients(
+    settings: Settings, clock: Clock, tracer: Tracer, hosted: HostedApp | None
+) -> tuple[SlackClient, SlackClient]:
+    """Return the client that posts, and the client for calls that only read."""
+    token, url = settings.slack_bot_token.get_secret_value(), settings.slack_api_url
+    options: dict[str, Any] = {"base_url": url, "retry_handlers": [], "timeout": 15}
+    posting = SlackClient(token, clock=clock, tracer=tracer, **options)
+    reading = build_read_only_slack_client(token, url, tracer)
+    posting.list_granted = reading.list_granted = hosted.list_granted_workspaces if hosted else None
+    return posting, reading
 
 
 def ask_slack_for_identity(reading: SlackClient) -> tuple[Identity, frozenset[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,3 +33,5 @@ class HostedApp:
     scopes: frozenset[str]  # that were granted where the bot was installed
     url: str  # where that process serves this workspace's HTTP side
     exporters: tuple[Exporter, ...] = ()  # what counts this workspace's work
+    # of an organisation: which of its workspaces the bot was given access to; None for a workspace
+    list_granted_workspaces: Callable[[], Collection[str]] | None = None

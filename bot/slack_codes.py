@@ -50,7 +50,6 @@ TOKEN = frozenset(
         "not_authed",
         "invalid_token",
         "org_login_required",
-        "team_access_not_granted",
         "token_expired",
         "token_revoked",
         "two_factor_setup_required",
@@ -113,10 +112,11 @@ _FINAL = """
     slack_connect_canvas_sharing_blocked slack_connect_clip_sharing_blocked
     slack_connect_file_link_sharing_blocked slack_connect_file_upload_sharing_blocked
     slack_connect_lists_sharing_blocked snippet_too_large stopped_by_user storage_limit_reached
-    streaming_mode_mismatch subteams_disabled superfluous_charset team_not_found
-    template_not_visible thread_locked thread_not_found thread_ts_not_allowed thread_ts_required
-    time_in_past time_too_far too_long too_many_attachments too_many_contact_cards
-    too_many_emoji too_many_reactions too_many_users unable_to_share_files unknown_method
+    streaming_mode_mismatch subteams_disabled superfluous_charset team_access_not_granted
+    team_not_found template_not_visible thread_locked thread_not_found thread_ts_not_allowed
+    thread_ts_required time_in_past time_too_far too_long too_many_attachments
+    too_many_contact_cards too_many_emoji too_many_reactions too_many_users
+    unable_to_share_files unknown_method
     unknown_snippet_type unknown_subtype upgrade_required ura_max_channels user_disabled
     user_is_bot user_is_restricted user_not_found user_not_in_channel user_not_visible
     users_list_not_supplied users_not_found view_too_large

@@ -6,7 +6,7 @@ Their cards say so, or the request is withdrawn.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -35,19 +35,28 @@ def cancel_requests_of_person(store: Store, team: str, person: str, at: datetime
 
     Their cards say so: nobody is left who wants the result.
     """
+
+    def is_theirs(run: Run) -> bool:
+        return (run.team, run.requester) == (team, person)
+
+    text = notices.requester_left_notice(person)
+    return cancel_requests(store, is_theirs, at, notices.WHO_ASKED_HAS_LEFT, text)
+
+
+def cancel_requests(
+    store: Store, chosen: Callable[[Run], bool], at: datetime, note: str, text: str
+) -> list[Run]:
+    """Cancel the open requests that `chosen` picks; return them.
+
+    Their cards say `note`, and a line in their threads says `text`.
+    """
     with store.write() as tx:
-        mine = (
-            run
-            for run in runs.list_open_and_failed_runs(tx)
-            if (run.team, run.requester) == (team, person)
-        )
-        first = [run for run in mine if not run.parent_call and runs.is_run_open(run)]
+        found = (run for run in runs.list_open_and_failed_runs(tx) if chosen(run))
+        first = [run for run in found if not run.parent_call and runs.is_run_open(run)]
         for run in first:
-            found = runs.list_open_runs_of_request(tx, run.id)
-            plans = [plan.id for each in found for plan in calls.list_open_plans(tx, each.id)]
-            note = notices.WHO_ASKED_HAS_LEFT
+            parts = runs.list_open_runs_of_request(tx, run.id)
+            plans = [plan.id for each in parts for plan in calls.list_open_plans(tx, each.id)]
             endings.cancel_run(tx, run, at=at, actor="system", words=outputs, note=note)
-            text = notices.requester_left_notice(person)
             outbox.queue_line_in_all_threads(tx, run, plans, f"left:{run.id}", text)
     return first
 

@@ -6,6 +6,7 @@ submitted. Clicks that do not count are recorded in the audit.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from bot.approvals.call_state import find_break_glass_vote, measure_waiting_time, tally_votes
 from bot.cards import notices, sentences
 from bot.cards.action_names import Action, DialogId
+from bot.cards.answers import ID_GONE_REPLY
 from bot.cards.button_codec import CallTarget, CardTarget, ModelAnswerRating, RunTarget, Target
 from bot.cards.review_dialog import REASONS
 from bot.cards.slack_text import channel_mention, user_mention
@@ -80,13 +82,22 @@ class PermissionChecker:
         if barred and verb in DELEGATED and not fresh_editor:
             found = self._judge_as_delegate(verb, call, run, person, involved, at) or found
         if verb in RUNS and isinstance(found, Permission):
-            return self._refuse_if_requester_left(run) or found
+            involved = involved or self._load_involvement(call)
+            others = involved.editors | {vote.person for vote in involved.votes}
+            return self._refuse_if_somebody_left(run, others - {person}) or found
         return found
 
-    def _refuse_if_requester_left(self, run: Run) -> Denial | None:
-        """Return a No if the requester has no active account any more, or cannot be looked up."""
+    def _refuse_if_somebody_left(self, run: Run, others: Collection[str]) -> Denial | None:
+        """Return a No if the requester has no active account any more, or cannot be looked up.
+
+        Also if Slack does not know one of the `others`, who voted or edited, by that id any more:
+        under another one they could be a second person.
+        """
+        find = self._authority.directory.find_person
         try:
-            requester = self._authority.directory.find_person(run.requester)
+            requester = find(run.requester)
+            if any(find(each) is None for each in sorted(others)):
+                return Denial("id_gone")
         except LookupFailedError:
             return Denial("lookup")
         return Denial("requester_gone") if requester is None or requester.deleted else None
@@ -227,6 +238,8 @@ class PermissionChecker:
                 return STRANGER
             case "requester_gone":
                 return sentences.REQUESTER_GONE_REPLY
+            case "id_gone":
+                return ID_GONE_REPLY
             case "no_break_glass":
                 return notices.BREAK_GLASS_NOT_ALLOWED_REPLY
             case "own_run":

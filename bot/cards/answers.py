@@ -435,3 +435,16 @@ def help_text(tools: Sequence[tuple[str, str]], *, has_model: bool = True) -> st
         "has somebody decide for you."
     )
     return "\n".join([*lines, "", end])
+
+
+# What somebody reads whose organisation, or whose account in it, has changed.
+
+WORKSPACE_HAS_LEFT = "Countersign was removed from the workspace where this was asked"
+WORKSPACE_LEFT_NOTICE = (
+    "⏹️ Countersign was removed from the workspace where this was asked, so the request is "
+    "cancelled. Nothing more of it will run."
+)
+ID_GONE_REPLY = (
+    "Somebody who approved or edited this has another Slack account by now, so it cannot be "
+    "approved. Reject it, and ask for it again."
+)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -18,9 +19,15 @@ from bot.approvals.form_catalog import RequestChannelChecker, queue_form_invitat
 from bot.approvals.permissions import reply_privately
 from bot.approvals.person_questions import is_waiting_for_answers_only
 from bot.cards import notices, sentences, views
-from bot.cards.answers import greeting_text, help_text, render_notice_sentence
+from bot.cards.answers import (
+    WORKSPACE_HAS_LEFT,
+    WORKSPACE_LEFT_NOTICE,
+    greeting_text,
+    help_text,
+    render_notice_sentence,
+)
 from bot.clock import Clock, get_lead_over_machine_time
-from bot.policy.authority import Authority
+from bot.policy.authority import Authority, is_colleague
 from bot.runs import shared_channels
 from bot.tools import Registry
 from storage import endings, inbox, moves, outbox, runs
@@ -29,6 +36,7 @@ from storage.states import RUN_OPEN, DeliveryKind, RunStatus
 
 log = logging.getLogger("countersign.intake")
 R = RunStatus
+_SLACK_CHANNEL = re.compile(r"[CDG][A-Z0-9]+")
 OLD = timedelta(days=1)  # after which a message that comes only now is not begun
 
 
@@ -54,6 +62,7 @@ class MessageIntake:
     questions: Callable[[str, str, str, str], bool]
     has_model: bool  # without one, people who write are shown how to ask with a form
     _over: list[Run] = field(default_factory=list, init=False)  # what this delivery has cancelled
+    _waiting: set[str] = field(default_factory=set)  # keys of events that look something up
 
     def handle_delivery(self, delivery: Delivery) -> None:
         """Process one message or event.
@@ -252,6 +261,8 @@ class MessageIntake:
                 self._over += message_changes.cancel_requests_of_person(
                     self.store, delivery.team, user, now
                 )
+            case "team_access_revoked":
+                self._cancel_requests_out_of_reach()
             case "channel_id_changed" | "channel_shared":
                 self.channels.handle_event(delivery, event)
                 # afterwards: that may wait for a look-up, whose answer this would drop each time
@@ -264,6 +275,23 @@ class MessageIntake:
             case _ if not self.update_directory(event):
                 return "nothing to do"
         return str(event["type"])
+
+    def _cancel_requests_out_of_reach(self) -> None:
+        """Cancel what was asked where Slack no longer lets the bot in, or by who is only there."""
+        with self.store.read() as tx:
+            found = [run for run in runs.list_open_and_failed_runs(tx) if not run.parent_call]
+        people = {run.requester for run in found if run.requester}
+        known = self.authority.directory.find_people(people)
+        gone = {each for each in people if not is_colleague(known.get(each), self.authority.team)}
+        channels = {run.channel for run in found if _SLACK_CHANNEL.fullmatch(run.channel)}
+        lost = {each for each in channels if not self.authority.directory.find_channel_id(each)}
+        self._over += message_changes.cancel_requests(
+            self.store,
+            lambda run: run.requester in gone or run.channel in lost,
+            self.clock.now(),
+            WORKSPACE_HAS_LEFT,
+            WORKSPACE_LEFT_NOTICE,
+        )
 
     def _reject_if_too_late(self, delivery: Delivery, event: dict[str, Any]) -> bool:
         """Return whether the message arrived too late to act on; if so, say that in its thread."""

@@ -29,6 +29,7 @@ from bot.policy.authority import Directory
 from bot.signals import Signals
 from bot.slack.client import SlackClient, is_feature_missing, is_permanent_refusal, is_rate_limited
 from bot.slack.directory import replace_other_mentions_in_text
+from bot.slack.organisation import find_recipient_team
 from bot.slack_codes import extract_error_code
 from storage import moves, outbox, runs
 from storage.record import Message, Run, Store, Transaction
@@ -370,7 +371,7 @@ class StreamedAnswer:
             channel=self.run.channel,
             thread_ts=self.run.thread_ts,
             recipient_user_id=self.run.requester,
-            recipient_team_id=self.run.team,
+            recipient_team_id=find_recipient_team(self._directory, self.run),
             **build_stream_arguments(text, tasks),
         )
         self._ts, self._open, self._chunked = str(response["ts"]), True, bool(tasks)

@@ -39,8 +39,8 @@ from slack_sdk.web import SlackResponse
 
 from bot import slack_codes
 from bot.clock import Clock
-from bot.config.settings import Settings
 from bot.monitoring.spans import Incident, Tracer, WorkKind
+from bot.slack import organisation
 
 # The app that a bot token belongs to, as Slack says.
 
@@ -218,6 +218,7 @@ def _build_pause_key(method: str, channel: str) -> tuple[str, str]:
     return method, channel if method in BY_CHANNEL else ""
 
 
+ListWorkspaces = Callable[[], Collection[str]]
 STREAM = "chat.startStream"
 POSTS = ("chat.postMessage", STREAM, "files.completeUploadExternal")
 # what slack_sdk raises where an answer is no text, or no JSON object
@@ -244,16 +245,6 @@ LONGEST_READ = 30.0  # seconds that a look-up waits where Slack limits it, befor
 REMEMBERED = 5_000  # threads whose last post is known
 IDLE = 15.0  # seconds after which a connection is not used again: servers allow at least that
 KEPT = 16  # connections that are kept for later; more may be in use at once
-
-
-def build_slack_clients(
-    settings: Settings, clock: Clock, tracer: Tracer
-) -> tuple[SlackClient, SlackClient]:
-    """Return the client that posts, and the client for calls that only read."""
-    token, url = settings.slack_bot_token.get_secret_value(), settings.slack_api_url
-    options: dict[str, Any] = {"base_url": url, "retry_handlers": [], "timeout": 15}
-    posting = SlackClient(token, clock=clock, tracer=tracer, **options)
-    return posting, build_read_only_slack_client(token, url, tracer)
 
 
 def build_read_only_slack_client(
@@ -332,6 +323,8 @@ class SlackClient(WebClient):
         )
         self._connections = _ConnectionPool(self._create_connection)
         self.on_close: Callable[[], None] = lambda: None
+        # of an organisation's token: the workspaces that it is good for
+        self.list_granted: ListWorkspaces | None = None
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
         # by channel and thread: its number, and whether it is a stream, which may go on
@@ -358,9 +351,18 @@ class SlackClient(WebClient):
     def api_call(self, api_method: str, **arguments: Any) -> SlackResponse:
         """Call Slack as WebClient does, keeping pauses and remembering the threads posted in.
 
-        Raises SlackApiError also within a pause, ConnectionError for an unreadable or incomplete
-        answer.
+        With an organisation's token, what each workspace has of its own is asked for in each
+        (`bot.slack.organisation`). Raises SlackApiError also within a pause, ConnectionError for an
+        unreadable or incomplete answer.
         """
+        if self.list_granted is not None and api_method in organisation.OF_EACH_WORKSPACE:
+            call = functools.partial(self._call_once, api_method)
+            return organisation.call_in_workspaces(
+                call, api_method, arguments, sorted(self.list_granted())
+            )
+        return self._call_once(api_method, **arguments)
+
+    def _call_once(self, api_method: str, **arguments: Any) -> SlackResponse:
         given = arguments.get("json") or arguments.get("params") or {}
         channel = given.get("channel") or given.get("channel_id") or ""
         if self.pauses is not None:

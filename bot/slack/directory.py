@@ -11,7 +11,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from copy import copy
 from datetime import timedelta
@@ -156,8 +156,13 @@ class SlackDirectory:
         clock: Clock,
         signals: Signals | None = None,
         scopes: Collection[str] = (),
+        list_granted: Callable[[], Collection[str]] | None = None,
     ) -> None:
-        """`client` may retry: every call here only reads. `scopes`: those known to be granted."""
+        """`client` may retry: every call here only reads. `scopes`: those known to be granted.
+
+        `list_granted`: of an organisation, the workspaces that it gave the bot.
+        """
+        self._list_granted = list_granted
         self._reader = reader = lookups.SlackLookupClient(client)
         self._answers = lookups.LookupCache(clock, signals or Signals())
         self._patience = PATIENCE
@@ -209,8 +214,9 @@ class SlackDirectory:
         if missing and (len(missing) > FEW or self._has_many_person_lookups()):
             everybody = self.list_people()
             missing = [user for user in missing if user not in everybody]
+        granted = self._list_granted and self._list_granted()
         found = {
-            user: lookups.build_person_from_slack_user(everybody[user])
+            user: lookups.build_person_from_slack_user(everybody[user], granted)
             for user in users
             if user in everybody
         }
@@ -368,11 +374,9 @@ class SlackDirectory:
         everybody: Mapping[str, lookups.Json] = listed[0] if listed else {}
         if not listed and self._has_many_person_lookups():
             everybody = self._read_everybody_once()
-        found = everybody.get(user)
-        if found is not None:
-            return lookups.build_person_from_slack_user(found)
-        asked: authority.Person | None = self._reader.read_person(user)
-        return asked
+        found: lookups.Json | None = everybody.get(user) or self._reader.read_person(user)
+        granted = self._list_granted and self._list_granted()
+        return lookups.build_person_from_slack_user(found, granted) if found else None
 
     def _read_everybody_once(self) -> Mapping[str, lookups.Json]:
         """Return the list of everybody, read once for a crowd; {} if it cannot be read."""
@@ -399,8 +403,11 @@ class SlackDirectory:
             if self._answers.find_cached_answer((lookups.LookupKind.CHANNELS, ""), age) is None:
                 self._answers.drop_answers(lookups.LookupKind.CHANNELS)
             listed = self.with_timeout(PATIENCE).list_channels()
-            found = next((i for i, channel in listed.items() if channel["name"] == name[1:]), None)
-            asked: lookups.Json | None = self._reader.read_channel(found) if found else None
+            named = [i for i, channel in listed.items() if channel["name"] == name[1:]]
+            # workspaces of an organisation may each have one of that name: only an id says which
+            asked: lookups.Json | None = (
+                self._reader.read_channel(named[0]) if len(named) == 1 else None
+            )
             if asked and asked.get("name") == name[1:] and not asked.get("is_archived"):
                 return asked
         return None

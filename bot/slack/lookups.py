@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotInTime
 from contextlib import suppress
@@ -34,7 +35,10 @@ from bot.slack_codes import TOKEN, extract_error_code
 MOST_QUIET_HOURS = 50  # people whose do-not-disturb hours Slack tells at once
 PAGE = 999  # Slack wants less than a thousand
 DAY_SECONDS = 86_400  # no time zone is that far from UTC
-MISSING = ("user_not_found", "users_not_found", "channel_not_found", "user_not_visible")
+MISSING = (
+    *("user_not_found", "users_not_found", "channel_not_found", "user_not_visible"),
+    "team_access_not_granted",  # in a workspace of an organisation's that it did not give the bot
+)
 Json = dict[str, Any]
 
 
@@ -73,9 +77,15 @@ class SlackLookupClient:
         self._client = client
 
     @_translate_slack_errors
-    def read_person(self, user: str) -> authority.Person:
-        """Return one person by user id."""
-        return build_person_from_slack_user(self._client.users_info(user=user)["user"])
+    def read_person(self, user: str) -> Json | None:
+        """Return one person by user id, as Slack has them.
+
+        None for an id that a person had before their workspace joined an organisation: Slack
+        answers with their new one. What was asked or approved under the old id is nobody's, so that
+        nobody decides about it twice.
+        """
+        found: Json = self._client.users_info(user=user)["user"]
+        return found if found["id"] == user else None
 
     @_translate_slack_errors
     def read_everybody(self, _: str) -> dict[str, Json]:
@@ -102,9 +112,14 @@ class SlackLookupClient:
     def read_groups(self, _: str) -> dict[str, authority.Group]:
         """Return every enabled user group by its handle."""
         found = self._client.usergroups_list(include_disabled=False, include_users=True)
+        groups = {each["id"]: each for each in found["usergroups"]}.values()
+        handles = Counter(each["handle"] for each in groups)
+        for handle in [each for each, count in handles.items() if count > 1]:
+            log.warning("several workspaces have a user group @%s: it counts as none", handle)
         return {
             each["handle"]: authority.Group(each["id"], frozenset(each.get("users") or ()))
-            for each in found["usergroups"]
+            for each in groups
+            if handles[each["handle"]] == 1
         }
 
     @_translate_slack_errors
@@ -174,12 +189,19 @@ def _parse_utc_offset(found: Json) -> timedelta | None:
     return timedelta(seconds=seconds)
 
 
-def build_person_from_slack_user(found: Json) -> authority.Person:
-    """Return a Slack user as a Person, with the attributes that approvals need."""
+def build_person_from_slack_user(
+    found: Json, granted: Collection[str] | None = None
+) -> authority.Person:
+    """Return a Slack user as a Person, with the attributes that approvals need.
+
+    `granted`: the workspaces that an organisation gave the bot; who is in none of them is not of
+    the organisation to it.
+    """
     profile = found.get("profile") or {}
     enterprise = found.get("enterprise_user") or {}
-    # the organisation itself is one of them: the bot may be installed in all of it
-    teams = {*(enterprise.get("teams") or ()), enterprise.get("enterprise_id")} - {None, ""}
+    teams = {*(enterprise.get("teams") or ())}
+    if granted is None or not teams.isdisjoint(granted):
+        teams.add(enterprise.get("enterprise_id"))  # the bot may be installed in all of it
     return authority.Person(
         id=found["id"],
         team=found.get("team_id") or "",
@@ -187,7 +209,7 @@ def build_person_from_slack_user(found: Json) -> authority.Person:
         is_bot=bool(found.get("is_bot")) or found["id"] == "USLACKBOT",
         is_guest=any(map(found.get, ("is_restricted", "is_ultra_restricted", "is_stranger"))),
         deleted=bool(found.get("deleted")),
-        teams=frozenset(teams),
+        teams=frozenset(teams - {None, ""}),
         status=str(profile.get("status_emoji") or "").strip(":"),
         status_until=_parse_timestamp(profile.get("status_expiration")),
         utc_offset=_parse_utc_offset(found),

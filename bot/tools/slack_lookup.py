@@ -189,6 +189,7 @@ def _build_member(user: dict[str, Any]) -> Member:
         user.get("name"),
     ]
     known = [name for name in names if name]
+    grid = user.get("enterprise_user") or {}
     return Member(
         id=user["id"],
         handle=user.get("name", ""),
@@ -196,7 +197,7 @@ def _build_member(user: dict[str, Any]) -> Member:
         names=frozenset(name.casefold() for name in known),
         job=profile.get("title", ""),
         team=user.get("team_id") or "",
-        teams=frozenset((user.get("enterprise_user") or {}).get("teams") or ()),
+        teams=frozenset([*(grid.get("teams") or ()), *filter(None, [grid.get("enterprise_id")])]),
         guest=bool(user.get("is_restricted") or user.get("is_ultra_restricted")),
         bot=bool(user.get("is_bot")) or user["id"] == "USLACKBOT",
         deleted=bool(user.get("deleted")),

@@ -322,11 +322,15 @@ def _build_create_channel_tool(client: WebClient) -> Tool[Any]:
     )
     def create_channel(args: CreateChannel, context: ToolContext) -> dict[str, Any]:
         """Create a Slack channel with the person who asked in it; use `invite` for others."""
-        answer = slack_lookup.run_slack_change(
-            "creating the channel",
-            f"#{args.name}",
-            lambda: client.conversations_create(name=args.name, is_private=args.private),
-        )
+
+        def create() -> Any:
+            where: dict[str, Any] = {}
+            if context.team.startswith("E"):  # the workspace of an organisation where it was asked
+                asked_in = client.conversations_info(channel=context.channel)["channel"]
+                where["team_id"] = asked_in["context_team_id"]
+            return client.conversations_create(name=args.name, is_private=args.private, **where)
+
+        answer = slack_lookup.run_slack_change("creating the channel", f"#{args.name}", create)
         # it exists by now: nothing that goes wrong from here on is a failure
         made = answer.get("channel") or {}
         result = {"channel": f"#{made.get('name', args.name)}", "channel_id": made.get("id")}

@@ -67,18 +67,22 @@ class WorkspaceDispatcher:
         is_about_itself = _is_lifecycle_event(payload)
         if is_about_itself:
             self._handle_lifecycle_event(payload)
-            if payload["event"]["type"].startswith("team_access"):
-                return BoltResponse(status=HTTPStatus.OK)
-        if installation.state is not InstallationState.ACTIVE or is_about_itself:
+        changes_access = is_about_itself and payload["event"]["type"] in removals.ACCESS_EVENTS
+        if installation.state is not InstallationState.ACTIVE or (
+            is_about_itself and not changes_access
+        ):
             return _build_notice(payload, PAUSED)
         if is_own_event(payload, {installation.bot_user, installation.bot_id} - {""}):
             return BoltResponse(status=HTTPStatus.OK)
         # of an interaction that comes from another company the app is to know that
         if installation.is_org_wide or payload.get("type") == "event_callback":
             payloads.write_installation_id(payload, installation.workspace)
-        return self._dispatch_to_app(installation.workspace, request)
+        return self._dispatch_to_app(installation.workspace, request, forget=changes_access)
 
-    def _dispatch_to_app(self, workspace: str, request: BoltRequest) -> BoltResponse:
+    def _dispatch_to_app(
+        self, workspace: str, request: BoltRequest, *, forget: bool
+    ) -> BoltResponse:
+        """Have the workspace's app deal with it; `forget`: what it has looked up is outdated."""
         # anew: of what it reads at once, such as the team, it may have been given another
         sent = BoltRequest(body=request.body, headers=request.headers, mode="socket_mode")
         try:
@@ -86,6 +90,8 @@ class WorkspaceDispatcher:
                 self._use_app(workspace) as app,
                 app.core.signals.arrivals.track_unacknowledged_delivery(),
             ):
+                if forget:
+                    app.forget_lookups()
                 return app.bolt.dispatch(sent)
         except NotServedError as error:
             log.error("refused a delivery of the workspace %s: %s", workspace, error)

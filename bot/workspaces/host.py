@@ -33,6 +33,7 @@ from bot.monitoring.exporters import METRICS, is_extra_installed
 from bot.monitoring.logs import mask_root_log_handlers
 from bot.signals import UnacknowledgedDeliveries
 from bot.slack.socket import SocketModeConnection, open_sole_slack_connection
+from bot.slack_codes import TOKEN
 from bot.tools import Tool
 from bot.workspaces import removals
 from bot.workspaces.dispatcher import WorkspaceDispatcher
@@ -44,7 +45,7 @@ from bot.workspaces.hosted import (
     RunningApp,
 )
 from bot.workspaces.install_pages import InstallPages
-from bot.workspaces.oauth_client import OAuthClient
+from bot.workspaces.oauth_client import OAuthClient, OAuthError
 from bot.workspaces.rotation import TokenRotation
 from bot.workspaces.tokens import TokenKeyError, open_installation_record, open_token_cipher
 from bot.workspaces.web import FrontServer
@@ -286,6 +287,9 @@ class WorkspaceHost:
             frozenset(installation.scopes.split(",")),
             f"{self.front.url}/w/{workspace}",
             (self._metrics.build_exporter(workspace),) if self._metrics else (),
+            partial(self.record.list_granted_workspaces, workspace)
+            if installation.is_org_wide
+            else None,
         )
         if installation.due_at is not None:  # ahead of the start: from now on it may have work
             self.record.set_due(workspace, None)
@@ -316,13 +320,31 @@ class WorkspaceHost:
     def handle_installation(self, installation: Installation) -> None:
         """Take in that the bot was installed, or installed again, in a workspace."""
         self._get_hosted(installation.workspace).forget_problem()
+        if installation.is_org_wide:
+            self._end_replaced_installations(installation.workspace)
         if installation.state is InstallationState.ACTIVE:
             self._replace_token(installation)
         self._look.set()
 
+    def _end_replaced_installations(self, enterprise: str) -> None:
+        """Remove the workspaces' own installations whose token the organisation's has voided."""
+        for each in self.record.list_granted_workspaces(enterprise):
+            row = self.record.get(each)
+            if row is None or row.state is InstallationState.REMOVED:
+                continue
+            try:
+                self.oauth.find_bot_id_and_url(self._cipher.open(row).bot)
+            except OAuthError as error:
+                if error.code in TOKEN:
+                    log.error("%s: its own token is void, %s serves it by now", each, enterprise)
+                    self.record.set_state(each, InstallationState.REMOVED, self._clock.now())
+
     def _handle_lifecycle_event(self, payload: dict[str, Any]) -> None:
         """Take in that an installation has ended, or which workspaces an organisation's serves."""
-        removals.apply_installation_event(self.record, payload, self._clock.now())
+        changed = removals.apply_installation_event(self.record, payload, self._clock.now())
+        row = self.record.get(changed) if changed is not None else None
+        if row is not None and payload["event"]["type"] == "team_access_granted":
+            self._end_replaced_installations(row.workspace)
         self._look.set()
 
     def stop_workspace(self, workspace: str) -> None:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bot.workspaces import removals
+
 _MENTION = re.compile(r"<@([UW][A-Z0-9]+)")
 _ID = re.compile("[A-Z0-9]{0,40}")
 _ID_FIELDS = (
@@ -103,10 +105,16 @@ def _find_by_shared_thread(
 
 
 def _list_event_teams(payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the (team, enterprise) that an event is for, the likeliest first."""
+    """Yield the (team, enterprise) that an event is for, the likeliest first.
+
+    What happens in a workspace of an organisation is the organisation's own only if it concerns no
+    workspace, or says which workspaces there are: others it may not have given the bot.
+    """
     for each in payload.get("authorizations") or ():
-        org = each.get("is_enterprise_install")
-        yield "" if org else each.get("team_id") or "", each.get("enterprise_id") or ""
+        team, enterprise = each.get("team_id") or "", each.get("enterprise_id") or ""
+        yield team if team.startswith("T") else "", enterprise
+        if enterprise and payload["event"].get("type") in removals.EVENTS:
+            yield "", enterprise
     enterprise = payload.get("context_enterprise_id") or payload.get("enterprise_id") or ""
     for name in ("context_team_id", "team_id"):
         if team := payload.get(name):
@@ -125,7 +133,7 @@ def _list_sender_teams(payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for team in teams:
         if team:
             yield ("", team) if str(team).startswith("E") else (team, enterprise)
-    if enterprise:
+    if enterprise and "command" not in payload:  # whoever clicks may be of any workspace
         yield "", enterprise
 
 

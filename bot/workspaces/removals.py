@@ -18,9 +18,8 @@ from storage.installations import InstallationRecord
 from storage.states import InstallationState
 
 log = logging.getLogger("countersign.workspaces")
-EVENTS = frozenset(
-    {"app_uninstalled", "tokens_revoked", "team_access_granted", "team_access_revoked"}
-)
+ACCESS_EVENTS = frozenset({"team_access_granted", "team_access_revoked"})
+EVENTS = ACCESS_EVENTS | {"app_uninstalled", "tokens_revoked"}
 
 
 def apply_installation_event(

@@ -58,9 +58,13 @@ def workspace_for(world: World, app: App, method: str, args: Json) -> World:
 
 
 def _about(worlds: list[World], args: Json) -> list[World]:
-    """Those of the workspaces that have the channel, view or person which the call names."""
+    """Those of the workspaces that have the channel, view or person which the call names.
+
+    A person's own come first: others know them from a shared channel.
+    """
     named = {word for key in _PLACES for word in str(args.get(key) or "").split(",")}
-    found = []
+    found: list[World] = []
+    others: list[World] = []
     for world in worlds:
         views = (view.id for stack in world.stacks.values() for view in stack)
         shown = (view.id for view in world.homes.values())
@@ -68,9 +72,10 @@ def _about(worlds: list[World], args: Json) -> list[World]:
             world.triggers[each].team == world.team for each in named & world.triggers.keys()
         ):
             return [world]
-        if named & world.by_id.keys():
-            found.append(world)
-    return found
+        if known := named & world.by_id.keys():
+            at_home = any(world.is_member(world.by_id[each]) for each in known)
+            (found if at_home else others).append(world)
+    return found + others
 
 
 def teams_list(world: World, args: Args) -> Json:

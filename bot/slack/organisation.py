@@ -1,0 +1,119 @@
+"""What a token for a whole organisation has to be asked for workspace by workspace.
+
+Slack's reference has an argument `team_id` for these methods, "required if org token is used". Each
+is asked in every workspace that the bot was given access to, and the answers are joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web import SlackResponse
+
+from bot import slack_codes
+from bot.policy.authority import Directory, LookupFailedError
+from storage.record import Run
+
+Json = dict[str, Any]
+# by method, the list or object in its answer; conversations.create is told where by its caller
+OF_EACH_WORKSPACE = {
+    "bots.info": "bot",
+    "conversations.list": "channels",
+    "dnd.teamInfo": "users",
+    "usergroups.list": "usergroups",
+    "users.conversations": "channels",
+    "users.list": "members",
+}
+
+# users.conversations has the first for a user of another workspace
+_ELSEWHERE = ("invalid_arguments", "team_access_not_granted")
+
+
+def call_in_workspaces(
+    call: Callable[..., SlackResponse], method: str, arguments: Json, workspaces: Sequence[str]
+) -> SlackResponse:
+    """Return one answer, joined from those of the workspaces, all pages of each.
+
+    A workspace that refuses is left out, because the person or channel is not in it, or because
+    access to it has just ended. Raises SlackApiError if all of them refuse, and for an outage.
+    """
+    name, given = OF_EACH_WORKSPACE[method], arguments.get("params") or {}
+    found: list[Any] = []
+    answer: SlackResponse | None = None
+    refused: SlackApiError | None = None
+    for workspace in workspaces:
+        try:
+            first = call(**arguments | {"params": {**given, "team_id": workspace}})
+            found += [page[name] for page in first]
+        except SlackApiError as error:
+            if not _is_about_workspace(error):
+                raise
+            refused = error
+        else:
+            answer = answer or first
+    if answer is None:
+        if refused is not None:
+            raise refused
+        return call(**arguments)  # with no workspace at all, Slack says why it refuses
+    joined = {name: _join(name, found), "response_metadata": {"next_cursor": ""}}
+    return SlackResponse(
+        client=None,
+        http_verb=answer.http_verb,
+        api_url=answer.api_url,
+        req_args=answer.req_args,
+        data={"ok": True, **joined},
+        headers=answer.headers,
+        status_code=answer.status_code,
+    )
+
+
+def _is_about_workspace(error: SlackApiError) -> bool:
+    code = slack_codes.extract_error_code(error)
+    return code.endswith(("_not_found", "_not_visible")) or code in _ELSEWHERE
+
+
+def _join(name: str, found: Sequence[Any]) -> Any:
+    if not isinstance(found[0], list):
+        return {key: value for each in found for key, value in each.items()}
+    kept: dict[str, Json] = {}
+    for each in (record for records in found for record in records):
+        old = kept.get(each["id"])
+        kept[each["id"]] = _MERGE.get(name, _keep_first)(old, each) if old else each
+    return list(kept.values())
+
+
+def _keep_first(old: Json, _new: Json) -> Json:
+    return old
+
+
+def _merge_people(old: Json, new: Json) -> Json:
+    """Return who somebody is who is in both: active if in one, and a guest if in one of those."""
+    return min(old, new, key=lambda each: (bool(each.get("deleted")), not _is_guest(each)))
+
+
+def _is_guest(found: Json) -> bool:
+    return bool(found.get("is_restricted") or found.get("is_ultra_restricted"))
+
+
+def _merge_groups(old: Json, new: Json) -> Json:
+    return {**old, "users": sorted({*(old.get("users") or ()), *(new.get("users") or ())})}
+
+
+_MERGE: dict[str, Callable[[Json, Json], Json]] = {
+    "members": _merge_people,
+    "usergroups": _merge_groups,
+}
+
+
+def find_recipient_team(directory: Directory, run: Run) -> str:
+    """Return the workspace of who asked: of an organisation, one of those that they are in."""
+    if run.team.startswith("T"):
+        return run.team
+    try:
+        person = directory.find_person(run.requester)
+    except LookupFailedError:
+        person = None
+    teams = {person.team, *person.teams} if person else set()
+    return min((each for each in teams if each.startswith("T")), default=run.team)

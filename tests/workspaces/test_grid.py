@@ -1,0 +1,267 @@
+"""One installation for a whole organisation: people of its workspaces ask and decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.config.connection_settings import Transport
+from bot.demo.model_server import Turn
+from bot.slack.organisation import OF_EACH_WORKSPACE
+from slack_sandbox.web_api.orgs import NEED_TEAM
+from storage.states import RunStatus
+from tests.pages import ROOT
+from tests.stories.fakes import FakeTools
+from tests.stories.steps import typed
+from tests.workspaces.grid import FIRST, ORG, POLICY, SECOND, THIRD, Grid
+
+HERE, THERE = (FIRST, "C0GENERAL"), (SECOND, "C0GENERALB")
+ONLY_MEMBERS = "full members of this workspace"
+
+
+@pytest.fixture
+def fakes() -> FakeTools:
+    """The tools."""
+    return FakeTools()
+
+
+@pytest.fixture
+def make_grid(tmp_path: Path, fakes: FakeTools) -> Iterator[Callable[..., Grid]]:
+    """Makes an organisation."""
+    made: list[Grid] = []
+
+    def make(**given: Any) -> Grid:
+        made.append(Grid(tmp_path, fakes.tools, **given))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.fixture(params=[Transport.SOCKET, Transport.HTTP])
+def grid(request: pytest.FixtureRequest, make_grid: Callable[..., Grid]) -> Grid:
+    """One that has the bot in both of its workspaces."""
+    made = make_grid(transport=request.param)
+    assert "Countersign is now in Sandbox Org" in made.install(FIRST, SECOND)
+    for team, channel in (HERE, THERE):
+        made.bring_bot(channel, team)
+    return made
+
+
+@pytest.fixture
+def first_only(make_grid: Callable[..., Grid]) -> Grid:
+    """One that has the bot in its first workspace alone."""
+    made = make_grid()
+    made.install(FIRST)
+    made.bring_bot("C0GENERAL")
+    return made
+
+
+def test_both_workspaces_ask_and_decide(grid: Grid, fakes: FakeTools) -> None:
+    """Requests in both are decided by the organisation's group, from whichever workspace."""
+    for team, channel, who in ((*HERE, "ana"), (*THERE, "cleo"), (*HERE, "cleo")):
+        thread = grid.ask("dan", channel, f"by {who} in {team}", team)
+        card = grid.card(who, channel, thread, team)
+        grid.person(who, team).click(channel, card["ts"], "approve")
+        grid.see("dan", channel, thread, "That is all.", team)
+        assert fakes.did("note", f"by {who} in {team}") == 1
+
+
+def test_a_channel_of_both(grid: Grid, fakes: FakeTools) -> None:
+    """Somebody of the second asks in a channel that spans both; somebody of the second decides."""
+    grid.slack.share("general", SECOND)
+    grid.slack.workspace(SECOND).join("ben", "C0GENERAL")
+    grid.slack.workspace(SECOND).join("dan", "C0GENERAL")
+    thread = grid.ask("dan", "C0GENERAL", "across", SECOND)
+    card = grid.card("ana", "C0GENERAL", thread)
+    grid.person("ben", SECOND).click("C0GENERAL", card["ts"], "approve")
+    grid.see("ben", "C0GENERAL", thread, "That is all.", SECOND)
+    assert fakes.did("note", "across") == 1
+
+
+def test_what_is_asked_in_private(grid: Grid, fakes: FakeTools) -> None:
+    """What is asked in a direct message of the second is decided there, edited, and by command."""
+    dan, cleo = grid.person("dan", SECOND), grid.person("cleo", SECOND)
+    grid.script("note", "in private")
+    thread = dan.dm("please")
+    at_home = grid.person("cleo")  # the sandbox has her direct messages there
+    card = grid.card("cleo", at_home.dm_channel, None)
+    cleo.open_home()
+    grid.slack.wait(lambda: "in private" in str(cleo.home()))
+    assert cleo.command("C0GENERALB", "/approvals").wait() == "acked"  # type: ignore[union-attr]  # delivered
+    menu = grid.see("cleo", "C0GENERALB", None, "What would you like to see", SECOND)
+    cleo.click("C0GENERALB", menu["ts"], "look_waiting")
+    grid.see("cleo", "C0GENERALB", None, "in private", SECOND)
+    at_home.click(at_home.dm_channel, card["ts"], "edit")
+    assert grid.slack.wait(at_home.view)
+    at_home.submit(typed(text="in private, edited"))
+    ana = grid.person("ana")
+    edited = grid.see("ana", ana.dm_channel, None, "in private, edited")
+    ana.click(ana.dm_channel, edited["ts"], "approve")
+    grid.see("dan", dan.dm_channel, thread, "That is all.", SECOND)
+    assert fakes.did("note", "in private, edited") == 1
+    assert grid.run_in(thread).team == ORG
+
+
+def test_only_where_it_was_added(first_only: Grid) -> None:
+    """The second workspace gets no answer before it is given the bot, and one after that."""
+    grid = first_only
+    grid.bring_bot("C0GENERALB", SECOND)
+    second = grid.slack.workspace(SECOND).world
+    ben = grid.person("ben", SECOND)
+    with grid.slack.world.lock:
+        second.app.installed = True  # what is on its way although nothing was given
+        sent = ben.command("C0GENERALB", "/approvals")
+        second.app.installed = False
+    assert sent.wait() == "acked"  # type: ignore[union-attr]  # delivered
+    assert ben.everything("C0GENERALB") == []
+    grid.slack.workspace(SECOND).grant_access()
+    assert grid.slack.deliveries[-1].wait() == "acked"
+    ben.command("C0GENERALB", "/approvals")
+    grid.see("ben", "C0GENERALB", None, "What would you like to see", SECOND)
+
+
+def test_taken_out_of_a_workspace(grid: Grid, fakes: FakeTools) -> None:
+    """What was asked there is cancelled at once, and says so where it can; the rest goes on."""
+    there = grid.ask("dan", "C0GENERALB", "asked there", SECOND)
+    asked = grid.card("cleo", "C0GENERALB", there, SECOND)
+    here = grid.ask("dan", "C0GENERAL", "asked here")
+    card = grid.card("ana", "C0GENERAL", here)
+    grid.slack.workspace(SECOND).revoke_access()
+    grid.slack.wait(lambda: grid.run_in(there).status is RunStatus.CANCELLED)
+    grid.person("ana").open_home()
+    grid.slack.wait(lambda: "asked here" in str(grid.person("ana").home()))
+    assert "asked there" not in str(grid.person("ana").home())
+    grid.person("cleo", SECOND).click("C0GENERALB", asked["ts"], "approve", seen=asked).wait()
+    grid.person("ana").click("C0GENERAL", card["ts"], "approve")
+    grid.see("dan", "C0GENERAL", here, "That is all.")
+    assert fakes.did("note", "asked there") == 0
+    assert fakes.did("note", "asked here") == 1
+
+
+def test_who_is_not_of_it(grid: Grid, fakes: FakeTools) -> None:
+    """A guest, somebody deactivated, one of a workspace without the bot, and a stranger: no."""
+    grid.slack.share("general", SECOND)
+    grid.slack.share("general", THIRD)
+    people = grid.slack.workspace(SECOND).world.people
+    for name in ("ben", "dan"):
+        grid.slack.workspace(SECOND).join(name, "C0GENERAL")
+    grid.slack.workspace(THIRD).join("ana", "C0GENERAL")
+    thread = grid.ask("dan", "C0GENERAL", "for members only")
+    card = grid.card("ana", "C0GENERAL", thread)
+    with grid.slack.world.lock:
+        grid.slack.workspace(SECOND).world.groups["shop-leads"].users.append(people["dan"].id)
+        people["dan"].is_restricted = True  # a guest
+        people["ben"].grid_teams = ("T0NOTGIVEN",)  # of the group, and by now only elsewhere
+    grid.clock.advance(61)
+    for name, team in (("dan", SECOND), ("ben", SECOND), ("ana", THIRD)):
+        person = grid.person(name, team)
+        person.click("C0GENERAL", card["ts"], "approve", seen=card)
+        grid.see(name, "C0GENERAL", None, ONLY_MEMBERS, team)
+        person.say("C0GENERAL", "@bot approve it, please", thread)
+    grid.slack.deactivate("cleo")
+    grid.person("cleo").click("C0GENERAL", card["ts"], "approve", seen=card).wait()
+    grid.settle()
+    assert fakes.did("note", "for members only") == 0
+    assert grid.run_in(thread).status is RunStatus.WAITING
+    grid.person("ana").click("C0GENERAL", card["ts"], "approve")
+    grid.see("dan", "C0GENERAL", thread, "That is all.")
+    assert fakes.did("note", "for members only") == 1
+
+
+def test_an_id_from_before_the_organisation(grid: Grid, fakes: FakeTools) -> None:
+    """Slack answers with another id: what was asked under the old one is approved by nobody."""
+    thread = grid.ask("ana", "C0GENERAL", "asked under an old id")
+    card = grid.card("cleo", "C0GENERAL", thread)
+    grid.change_id("ana", "WANA00001")
+    grid.person("cleo").click("C0GENERAL", card["ts"], "approve", seen=card)
+    grid.see("cleo", "C0GENERAL", None, "no longer has an active account here")
+    assert fakes.did("note", "asked under an old id") == 0
+
+
+def test_its_own_installation(
+    make_grid: Callable[..., Grid], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once Slack has voided a workspace's own token, the organisation's installation serves it."""
+    grid = make_grid()
+    grid.install(at=SECOND, place="")
+    assert grid.host.record.find_workspace_of(SECOND, ORG) == SECOND
+    grid.install(FIRST, SECOND)
+    assert caplog.text.count(f"{SECOND}: its own token is void, {ORG} serves it by now") == 1
+    grid.bring_bot("C0GENERALB", SECOND)
+    thread = grid.ask("dan", "C0GENERALB", "asked of the organisation", SECOND)
+    grid.card("cleo", "C0GENERALB", thread, SECOND)
+    assert grid.run_in(thread).team == ORG
+
+
+def test_a_channel_is_created_where_it_was_asked(grid: Grid) -> None:
+    """A tool that concerns one workspace is told which."""
+    grid.planner.script(Turn(calls=[("create_channel", {"name": "launch", "private": False})]))
+    grid.planner.script(Turn(text="That is all."))
+    thread = str(grid.person("dan", SECOND).say("C0GENERALB", "@bot a channel, please"))
+    card = grid.card("cleo", "C0GENERALB", thread, SECOND)
+    grid.person("cleo", SECOND).click("C0GENERALB", card["ts"], "approve")
+    grid.see("dan", "C0GENERALB", thread, "That is all.", SECOND)
+    assert "launch" in [each.name for each in grid.slack.workspace(SECOND).world.channels.values()]
+
+
+def test_every_method_is_in_the_table() -> None:
+    """Each method that the bot calls, and that wants a workspace from such a token, gets one."""
+    source = "".join(each.read_text("utf-8") for each in (ROOT / "bot").rglob("*.py"))
+    called = {each for each in NEED_TEAM if f".{each.replace('.', '_')}(" in source}
+    assert called - {"conversations.create"} == set(OF_EACH_WORKSPACE)
+
+
+def test_calls_in_each_workspace(grid: Grid) -> None:
+    """Every method of the table is answered, and lists have all pages of both workspaces."""
+    dan = grid.slack.workspace(SECOND).world.people["dan"].id
+    bot = grid.slack.world.app.bot_id
+    arguments: dict[str, dict[str, Any]] = {
+        "bots.info": {"bot": bot},
+        "conversations.list": {"limit": 2},
+        "dnd.teamInfo": {"users": dan},
+        "usergroups.list": {"include_users": True},
+        "users.conversations": {"user": dan, "limit": 2},
+        "users.list": {"limit": 2},
+    }
+    assert arguments.keys() == OF_EACH_WORKSPACE.keys()
+    with grid.host.use_app(ORG) as app:
+        posting, reading = app.slack_clients  # type: ignore[attr-defined]  # the whole app's
+        for client in (posting, reading):
+            found = {
+                method: client.api_call(method, http_verb="GET", params=given)[
+                    OF_EACH_WORKSPACE[method]
+                ]
+                for method, given in arguments.items()
+            }
+    worlds = [grid.slack.workspace(each).world for each in (FIRST, SECOND)]
+    people = [
+        {each.id for each in world.people.values() if world.is_member(each)} for world in worlds
+    ]
+    assert people[0] | people[1] <= {each["id"] for each in found["users.list"]}
+    assert {"C0GENERAL", "C0GENERALB"} <= {each["id"] for each in found["conversations.list"]}
+    assert "C0GENERALB" in {each["id"] for each in found["users.conversations"]}
+    [leads] = [each for each in found["usergroups.list"] if each["handle"] == "shop-leads"]
+    assert set(leads["users"]) == {"UANA00001", "UCLEO0001", "UBEN00001B"}
+    assert found["bots.info"]["id"] == bot
+    assert dan in found["dnd.teamInfo"]
+
+
+def test_an_old_id_does_not_vote_twice(make_grid: Callable[..., Grid], fakes: FakeTools) -> None:
+    """A person whose id has changed after their vote does not vote a second time."""
+    grid = make_grid(policy=POLICY + "quorum = 2\n")
+    grid.install(FIRST, SECOND)
+    grid.bring_bot("C0GENERAL")
+    thread = grid.ask("dan", "C0GENERAL", "two have to approve")
+    card = grid.card("cleo", "C0GENERAL", thread)
+    grid.person("cleo").click("C0GENERAL", card["ts"], "approve").wait()
+    grid.settle()
+    grid.change_id("cleo", "WCLEO0001")
+    grid.person("cleo").click("C0GENERAL", card["ts"], "approve", seen=card)
+    told = grid.person("cleo").dm_channel  # her new id is in no channel
+    grid.see("cleo", told, None, "has another Slack account by now")
+    assert fakes.did("note", "two have to approve") == 0
