@@ -153,6 +153,8 @@ def test_in_use_it_goes_on(make_hosting: Callable[..., Hosting]) -> None:
     hosting.start()
     hosting.install(ONE)
     one = hosting.workspace(ONE)
+    one.command("/approvals help")
+    falls_asleep(one)
     thread = one.ask("takes long", "slow")
     one.approve(thread)
     assert hosting.fakes.entered.wait(10)
@@ -162,6 +164,7 @@ def test_in_use_it_goes_on(make_hosting: Callable[..., Hosting]) -> None:
         hosting.clock.advance(EVERY + 1)
         one.command("/approvals list")
     assert one.app is app
+    assert hosting.row(ONE).due_at is None  # a process that is killed now starts it again
     hosting.fakes.go_on.set()
     one.said(thread, "That is all.")
     assert hosting.fakes.did("slow", "takes long") == 1
