@@ -107,7 +107,7 @@ def test_what_is_asked_in_private(grid: Grid, fakes: FakeTools) -> None:
     assert grid.run_in(thread).team == ORG
 
 
-def test_only_where_it_was_added(first_only: Grid) -> None:
+def test_only_where_it_was_added(first_only: Grid, caplog: pytest.LogCaptureFixture) -> None:
     """The second workspace gets no answer before it is given the bot, and one after that."""
     grid = first_only
     grid.bring_bot("C0GENERALB", SECOND)
@@ -118,6 +118,7 @@ def test_only_where_it_was_added(first_only: Grid) -> None:
         sent = ben.command("C0GENERALB", "/approvals")
         second.app.installed = False
     assert sent.wait() == "acked"  # type: ignore[union-attr]  # delivered
+    assert caplog.text.count("refused a payload of a workspace") == 1
     assert ben.everything("C0GENERALB") == []
     grid.slack.workspace(SECOND).grant_access()
     assert grid.slack.deliveries[-1].wait() == "acked"
