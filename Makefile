@@ -11,9 +11,9 @@ SAMPLED := $(addprefix tests/stories/test_,path.py wire.py edit.py commands.py d
 SIGNED := $(addprefix tests/stories/test_,signatures.py passkeys.py signed_receipts.py crash_passkeys.py)
 SERVER := $(wildcard /usr/lib/postgresql/*/bin/initdb)
 # what make test leaves to make test-long: programs beside the bot that runs (the local Slack, the command line and its
-# chat, those of others that ask, the benchmark), the tools for databases, and what is long in each test
+# chat, those of others that ask, the benchmark), many workspaces, the tools for databases, and what is long in each test
 BESIDE := sandbox/tests tests/test_docs_sandbox.py tests/cli $(wildcard tests/stories/test_*terminal*.py) tests/client \
-  tests/proxy tests/tools/database $(wildcard tests/test_bench*.py)
+  tests/proxy tests/tools/database tests/workspaces tests/test_docs_kubernetes.py $(wildcard tests/test_bench*.py)
 APART := $(BESIDE) tests/browser tests/integrations tests/cluster tests/models
 .PHONY: demo agent test tests test-long test-cluster test-variants test-llama integrations proof run lint bench pictures moving-picture clean
 
