@@ -77,12 +77,13 @@ class PermissionChecker:
             involved = calls.CallEditorsAndVotes(
                 (involved or self._load_involvement(call)).editors | {person}, ()
             )
+        if verb in RUNS:
+            involved = involved or self._load_involvement(call)
         found = self._judge_own_right(verb, call, run, person, involved, at)
         barred = isinstance(found, Denial) and found.why in ("not_approver", "not_yet", "enough")
         if barred and verb in DELEGATED and not fresh_editor:
             found = self._judge_as_delegate(verb, call, run, person, involved, at) or found
-        if verb in RUNS and isinstance(found, Permission):
-            involved = involved or self._load_involvement(call)
+        if involved is not None and verb in RUNS and isinstance(found, Permission):
             others = involved.editors | {vote.person for vote in involved.votes}
             return self._refuse_if_somebody_left(run, others - {person}) or found
         return found

@@ -153,8 +153,10 @@ def test_who_ends_whose_installation(hosting: Hosting) -> None:
 
 def test_slack_asks_whether_the_address_is_right(hosting: Hosting) -> None:
     """The challenge is answered, whichever workspaces there are; Slack sends nothing before."""
-    asked = [each for each in hosting.slack.deliveries if each.kind == "url_verification"]
-    assert {each.wait() for each in asked} == {"acked"}
+    at = int(hosting.clock.now().timestamp())
+    sender = Sender(hosting.url, hosting.slack.world.app.signing_secret, at)
+    asked = json.dumps({"type": "url_verification", "challenge": "say this"}).encode()
+    assert sender.ask("POST", "/slack/events", asked, sender.headers(asked)) == (200, "say this")
 
 
 def test_another_bots_message(hosting: Hosting) -> None:
