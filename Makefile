@@ -75,7 +75,7 @@ test-long: .venv/ready  ## what make test leaves out for its length: programs be
 	RECORD_ON=postgresql $(BIN)/pytest -n 3 --dist loadfile -m "not file and not long" $(SAMPLED) $(SIGNED)
 	RECORD_ON=postgresql $(BIN)/pytest -n 3 -m "long and not file" -k "sign or passkey" tests/proof tests/stories/test_crash_passkeys.py
 	MODEL_OVER=chat $(BIN)/pytest -n 3 --dist loadfile -m "not long" $(SAMPLED)
-	STORIES_HOSTED=1 $(BIN)/pytest -n 3 --dist loadfile -m "not socket and not long" $(SAMPLED)
+	STORIES_HOSTED=1 $(BIN)/pytest -n 3 --dist loadfile -m "not socket and not long" $(filter-out %test_wire.py,$(SAMPLED))
 
 test-cluster: .venv/ready  ## several processes on one PostgreSQL, and what may happen to them
 	$(BIN)/pytest -o timeout=600 tests/cluster
