@@ -10,7 +10,6 @@ import argparse
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import datetime
 
 from bot.cards.slack_text import format_in_utc
 from bot.checks.check import print_checks
@@ -18,26 +17,13 @@ from bot.cli.doctor.doctor import run_all_checks
 from bot.clock import SystemClock
 from bot.config.environment import DotenvError, read_environment_variables
 from bot.config.settings import Settings
+from bot.workspaces import tokens
 from bot.workspaces.oauth_client import OAuthClient, OAuthError
-from bot.workspaces.tokens import (
-    TokenCipher,
-    TokenKeyError,
-    open_installation_record,
-    open_token_cipher,
-)
 from countersign.cli import console
 from storage.installations import Installation, InstallationRecord
 from storage.states import InstallationState
 
-LIST, SHOW, PAUSE, RESUME, REMOVE, DOCTOR, KEYS = (
-    "list",
-    "show",
-    "pause",
-    "resume",
-    "remove",
-    "doctor",
-    "keys",
-)
+ACTIONS = ("list", "show", "pause", "resume", "remove", "doctor", "keys")
 ONE_ALONE = "COUNTERSIGN_CLIENT_ID is not set: there is one workspace alone"
 NONE_YET = "The bot is installed nowhere yet. People install it at {0}/slack/install."
 
@@ -46,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the action, and the workspace that it is about."""
     parser.add_argument(
         "what",
-        choices=[LIST, SHOW, PAUSE, RESUME, REMOVE, DOCTOR, KEYS],
+        choices=ACTIONS,
         help="keys: encrypt all tokens with the first of COUNTERSIGN_TOKEN_KEYS",
     )
     parser.add_argument("workspace", nargs="?", default="", help="its id, T… or E…")
@@ -55,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Do what was asked; returns the exit code."""
     what, workspace = arguments.what, arguments.workspace
-    if bool(workspace) == (what in (LIST, KEYS)) and what != DOCTOR:
+    if bool(workspace) == (what in ("list", "keys")) and what != "doctor":
         raise console.UsageError("list and keys take no workspace; the others the id of one")
     with suppress(DotenvError):  # which the settings say
         if "COUNTERSIGN_CLIENT_ID" not in read_environment_variables(os.environ, console.DOTENV):
@@ -64,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings = Settings.load(
         {**os.environ, "COUNTERSIGN_WORKSPACE": ""}, console.DOTENV, transport=None
     )
-    record = open_installation_record(settings)
+    record = tokens.open_installation_record(settings)
     try:
         return _Workspaces(settings, record).run(what, workspace)
     finally:
@@ -92,7 +78,9 @@ class _Workspaces:
                 )
                 return 0
             case "doctor" if not workspace:
-                return max((self._check(each) for each in self._list_active()), default=0)
+                rows = self._record.list()
+                active = (each for each in rows if each.state is InstallationState.ACTIVE)
+                return max(map(self._check, active), default=0)
         row = self._record.get(workspace)
         if row is None:
             return console.print_error(f"The bot is not installed in {workspace}.")
@@ -108,11 +96,8 @@ class _Workspaces:
                 return self._remove(row)
         return self._check(row)
 
-    def _open_cipher(self) -> TokenCipher:
-        return open_token_cipher(self._settings, self._record)
-
-    def _list_active(self) -> list[Installation]:
-        return [each for each in self._record.list() if each.state is InstallationState.ACTIVE]
+    def _open_cipher(self) -> tokens.TokenCipher:
+        return tokens.open_token_cipher(self._settings, self._record)
 
     def _format_list(self) -> Iterator[str]:
         rows = self._record.list()
@@ -127,20 +112,17 @@ class _Workspaces:
         yield f"{row.workspace}  {console.escape_control_characters(row.name)}{kind}"
         yield f"    {row.state}, installed by {row.installed_by} {format_in_utc(row.installed_at)}"
         yield f"    may use {row.scopes.replace(',', ', ')}"
-        for sentence, at in self._list_moments(row):
+        for sentence, at in (
+            ("its token expires", row.token_expires_at),
+            ("it was removed", row.removed_at),
+            ("nothing is to be done before", row.due_at),
+        ):
             if at is not None:
                 yield f"    {sentence} {format_in_utc(at)}"
         if row.is_org_wide:
             granted = self._record.list_granted_workspaces(row.workspace)
             yield f"    serves {', '.join(granted) or 'none of its workspaces yet'}"
         yield f"    its policy, settings and record: {self._settings.workspaces / row.workspace}"
-
-    def _list_moments(self, row: Installation) -> list[tuple[str, datetime | None]]:
-        return [
-            ("its token expires", row.token_expires_at),
-            ("it was removed", row.removed_at),
-            ("nothing is to be done before", row.due_at),
-        ]
 
     def _set_state(self, row: Installation, state: InstallationState) -> int:
         if row.state is InstallationState.REMOVED:
@@ -159,7 +141,7 @@ class _Workspaces:
         slack = OAuthClient(str(self._settings.client_id), secret, self._settings.slack_api_url)
         try:
             slack.uninstall(self._open_cipher().open(row).bot)
-        except (OAuthError, TokenKeyError) as error:
+        except (OAuthError, tokens.TokenKeyError) as error:
             return console.print_error(f"Nothing was done: {error}.")
         self._record.set_state(row.workspace, InstallationState.REMOVED, self._now)
         days = self._settings.keep_removed_days
@@ -171,9 +153,8 @@ class _Workspaces:
         console.print_line(f"{row.workspace}  {console.escape_control_characters(row.name)}")
         try:
             token = self._open_cipher().open(row).bot.get_secret_value()
-        except TokenKeyError as error:
+        except tokens.TokenKeyError as error:
             return console.print_error(f"Nothing was checked: {error}.")
         environ = {**os.environ, "COUNTERSIGN_WORKSPACE": row.workspace, "SLACK_BOT_TOKEN": token}
-        return print_checks(
-            run_all_checks(environ, console.DOTENV, SystemClock()), console.print_line
-        )
+        checks = run_all_checks(environ, console.DOTENV, SystemClock())
+        return print_checks(checks, console.print_line)

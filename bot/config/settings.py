@@ -277,7 +277,7 @@ class Settings(
             given = read_environment_variables(environ, dotenv_path)
         except DotenvError as error:
             raise SettingsError([str(error)]) from None
-        given, problems = workspace_settings.choose_workspace_variables(given)
+        given, problems = workspace_settings.read_workspace_variables(given)
         values = cls._collect_values(given, problems, reading=reading, transport=transport)
         known = [field.title for field in cls.model_fields.values() if field.title]
         try:

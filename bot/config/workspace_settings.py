@@ -106,22 +106,15 @@ def describe_organisation_problems(
         yield "COUNTERSIGN_TOKEN_KEYS: is missing; with PostgreSQL no file can keep the keys"
 
 
-def choose_workspace_variables(given: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Return the variables of COUNTERSIGN_WORKSPACE, with what is wrong in them; else as given."""
-    workspace = given.get("COUNTERSIGN_WORKSPACE")
-    return read_workspace_variables(given, workspace) if workspace else (dict(given), [])
-
-
-def read_workspace_variables(
-    given: Mapping[str, str], workspace: str
-) -> tuple[dict[str, str], list[str]]:
-    """Return the variables that one workspace's settings are read from, and what is wrong in them.
+def read_workspace_variables(given: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Return the variables of COUNTERSIGN_WORKSPACE, and what is wrong in them; else as given.
 
     `given`: the variables of the installation. What the workspace's `settings.env` says goes
     before them; its record, policy and address are its own.
     """
+    workspace = given.get("COUNTERSIGN_WORKSPACE", "")
     if not WORKSPACE_ID.fullmatch(workspace):
-        return dict(given), []  # which the setting itself refuses
+        return dict(given), []  # another than "" the setting itself refuses
     folder = Path(given.get("COUNTERSIGN_WORKSPACES", "workspaces")) / workspace
     own, problems = _read_own_settings(folder)
     taken = ("COUNTERSIGN_CLIENT_ID", "COUNTERSIGN_CLIENT_SECRET", "COUNTERSIGN_HTTP")
@@ -148,18 +141,15 @@ def get_schema_name(workspace: str) -> str:
 
 def _read_own_settings(folder: Path) -> tuple[dict[str, str], list[str]]:
     """Return what `settings.env` in a workspace's folder sets, and what is wrong in it."""
-    path, problems = folder / OWN_SETTINGS, []
+    path = folder / OWN_SETTINGS
     try:
         said = dotenv_values(path, interpolate=False) if path.is_file() else {}
     except (OSError, UnicodeDecodeError) as error:
         return {}, [f"{path} cannot be read ({type(error).__name__})"]
     found = {name: value.strip() for name, value in said.items() if value and value.strip()}
-    for name in sorted(found):
-        if SHARED.fullmatch(name):
-            problems.append(f"{name}: is one for all workspaces; take it out of {path}")
-    for name in found.keys() & FILES:
-        found[name] = str(folder / found[name])
-    return found, problems
+    shared = [name for name in sorted(found) if SHARED.fullmatch(name)]
+    found |= {name: str(folder / found[name]) for name in found.keys() & FILES}
+    return found, [f"{name}: is one for all workspaces; take it out of {path}" for name in shared]
 
 
 def _derive_keys(keys: str, workspace: str) -> str:

@@ -26,7 +26,7 @@ OF_EACH_WORKSPACE = {
     "users.conversations": "channels",
     "users.list": "members",
 }
-
+_NOT_THERE = ("_not_found", "_not_visible")
 # users.conversations has the first for a user of another workspace
 _ELSEWHERE = ("invalid_arguments", "team_access_not_granted")
 
@@ -48,7 +48,8 @@ def call_in_workspaces(
             first = call(**arguments | {"params": {**given, "team_id": workspace}})
             found += [page[name] for page in first]
         except SlackApiError as error:
-            if not _is_about_workspace(error):
+            code = slack_codes.extract_error_code(error)
+            if not code.endswith(_NOT_THERE) and code not in _ELSEWHERE:
                 raise
             refused = error
         else:
@@ -69,42 +70,25 @@ def call_in_workspaces(
     )
 
 
-def _is_about_workspace(error: SlackApiError) -> bool:
-    code = slack_codes.extract_error_code(error)
-    return code.endswith(("_not_found", "_not_visible")) or code in _ELSEWHERE
-
-
 def _join(name: str, found: Sequence[Any]) -> Any:
     if not isinstance(found[0], list):
         return {key: value for each in found for key, value in each.items()}
     kept: dict[str, Json] = {}
     for each in (record for records in found for record in records):
         old = kept.get(each["id"])
-        kept[each["id"]] = _MERGE.get(name, _keep_first)(old, each) if old else each
+        if old is None:
+            kept[each["id"]] = each
+        elif name == "members":  # active if in one, and a guest if in one of those
+            kept[each["id"]] = min(old, each, key=_rank_person)
+        elif name == "usergroups":
+            users = {*(old.get("users") or ()), *(each.get("users") or ())}
+            kept[each["id"]] = {**old, "users": sorted(users)}
     return list(kept.values())
 
 
-def _keep_first(old: Json, _new: Json) -> Json:
-    return old
-
-
-def _merge_people(old: Json, new: Json) -> Json:
-    """Return who somebody is who is in both: active if in one, and a guest if in one of those."""
-    return min(old, new, key=lambda each: (bool(each.get("deleted")), not _is_guest(each)))
-
-
-def _is_guest(found: Json) -> bool:
-    return bool(found.get("is_restricted") or found.get("is_ultra_restricted"))
-
-
-def _merge_groups(old: Json, new: Json) -> Json:
-    return {**old, "users": sorted({*(old.get("users") or ()), *(new.get("users") or ())})}
-
-
-_MERGE: dict[str, Callable[[Json, Json], Json]] = {
-    "members": _merge_people,
-    "usergroups": _merge_groups,
-}
+def _rank_person(found: Json) -> tuple[bool, bool]:
+    is_guest = found.get("is_restricted") or found.get("is_ultra_restricted")
+    return bool(found.get("deleted")), not is_guest
 
 
 def find_recipient_team(directory: Directory, run: Run) -> str:

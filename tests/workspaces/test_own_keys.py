@@ -9,15 +9,14 @@ from bot.config.workspace_settings import read_workspace_variables
 
 def test_a_key_of_its_own(tmp_path: Path) -> None:
     """The key of all makes one for each workspace; one that a workspace sets is used as it is."""
-    given = {"COUNTERSIGN_WORKSPACES": str(tmp_path), "COUNTERSIGN_KEY": "c" * 40}
-    own, other = (
-        read_workspace_variables(given, each)[0]["COUNTERSIGN_KEY"] for each in ("T1", "T2")
-    )
+    of_all = {"COUNTERSIGN_WORKSPACES": str(tmp_path), "COUNTERSIGN_KEY": "c" * 40}
+    given, others = (of_all | {"COUNTERSIGN_WORKSPACE": each} for each in ("T1", "T2"))
+    own, other = (read_workspace_variables(each)[0]["COUNTERSIGN_KEY"] for each in (given, others))
     assert len({own, other, "c" * 40}) == 3
     (tmp_path / "T1").mkdir()
     (tmp_path / "T1" / "settings.env").write_text(f"COUNTERSIGN_KEY={'o' * 40}\n")
-    found, problems = read_workspace_variables(given, "T1")
+    found, problems = read_workspace_variables(given)
     assert (found["COUNTERSIGN_KEY"], problems) == ("o" * 40, [])
     (tmp_path / "T1" / "settings.env").write_text("COUNTERSIGN_TOKEN_KEYS=one:two\n")
-    _, [problem] = read_workspace_variables(given, "T1")
+    _, [problem] = read_workspace_variables(given)
     assert problem.startswith("COUNTERSIGN_TOKEN_KEYS: is one for all workspaces")
