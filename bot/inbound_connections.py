@@ -104,18 +104,13 @@ class InboundConnections:
         """Return the HTTP side, which listens already; raise StartupError if it cannot."""
         try:
             from bot.http.http_side import HttpServices
-            from bot.http.server import CannotListenError
         except ModuleNotFoundError as error:
             raise StartupError([NOT_INSTALLED.format(error.name)], ()) from None
-        try:
-            core = self._core
-            programs = ProgramRequests(core.forms(), core.signals)
-            if self._hosted is not None:
-                return HttpServices(core, self._slack, None, programs, self._hosted.url)
-            return HttpServices(core, self._slack, core.settings.http or USUAL, programs)
-        except CannotListenError as error:
-            remedy = "name another address, or stop who has it"
-            raise StartupError([f"COUNTERSIGN_HTTP: {error}; {remedy}"], ()) from None
+        core = self._core
+        programs = ProgramRequests(core.forms(), core.signals)
+        if self._hosted is not None:
+            return HttpServices(core, self._slack, None, programs, self._hosted.url)
+        return HttpServices(core, self._slack, core.settings.http or USUAL, programs)
 
     def stop_receiving(self) -> None:
         """Refuse new input, and wait for a limited time until deliveries are acknowledged."""

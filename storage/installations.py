@@ -6,8 +6,8 @@ encrypted (`bot.workspaces.tokens`), and nothing of what is asked in a workspace
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -67,7 +67,7 @@ class Installation(_Row, table=True):
     app_id: str = ""
     # empty once it was removed
     sealed_tokens: bytes = Field(default=b"", sa_type=LargeBinary, repr=False)
-    token_key: str = Field(default="", index=True)  # the id of the key that encrypted them
+    token_key: str = ""  # the id of the key that encrypted them
     token_revision: int = 1  # grows with every new token: who holds an older one reads it again
     token_expires_at: datetime | None = columns.time_column(nullable=True)
     # one process renews the token until then, or, after a failure, nobody tries before
@@ -112,7 +112,7 @@ def _table(model: type[columns.Row]) -> Table:
 
 _INSTALLATION, _GRANTED = _table(Installation), _table(GrantedWorkspace)
 _STATE, _VERSION = _table(OAuthState), _table(_SchemaVersion)
-_row = _INSTALLATION.c
+_row, _REMOVED = _INSTALLATION.c, InstallationState.REMOVED
 # what a new installation never overwrites
 _KEPT = frozenset({"workspace", "state", "paused_at", "token_revision", "owner", "owner_url"})
 _KEPT |= frozenset({"owner_until", "due_at"})
@@ -183,17 +183,13 @@ class InstallationRecord:
         shown = self._engine.url.set(drivername="postgresql", query={})
         return str(self.path or f"{shown.render_as_string(hide_password=True)} ({SCHEMA})")
 
-    @contextmanager
-    def read(self) -> Iterator[Connection]:
+    def read(self) -> AbstractContextManager[Connection]:
         """Begin a transaction that only reads."""
-        with self._engine.begin() as connection:
-            yield connection
+        return self._engine.begin()
 
-    @contextmanager
-    def write(self) -> Iterator[Connection]:
+    def write(self) -> AbstractContextManager[Connection]:
         """Begin a transaction; on SQLite it has the write lock before it reads."""
-        with self._engine.execution_options(writes=True).begin() as connection:
-            yield connection
+        return self._engine.execution_options(writes=True).begin()
 
     # Installations.
 
@@ -222,7 +218,7 @@ class InstallationRecord:
                 connection.execute(insert(_INSTALLATION).values(**values))
             else:
                 new = {name: value for name, value in values.items() if name not in _KEPT}
-                if old.state is InstallationState.REMOVED:
+                if old.state is _REMOVED:
                     back = InstallationState.PAUSED if old.paused_at else InstallationState.ACTIVE
                     require_allowed_status_change(INSTALLATION_MOVES, old.state, back)
                     new["state"] = back
@@ -251,22 +247,21 @@ class InstallationRecord:
         """
         with self.write() as connection:
             old = _find(connection, workspace, lock=True)
-            if old is None or old.state is state:
+            is_late = old and installed_until and old.installed_at > installed_until
+            if old is None or old.state is state or is_late:
                 return False
-            if installed_until is not None and old.installed_at > installed_until:
-                return False
-            if old.state is InstallationState.REMOVED:
+            if old.state is _REMOVED:
                 raise IllegalStatusChangeError(f"{workspace} was removed, and has no token")
             require_allowed_status_change(INSTALLATION_MOVES, old.state, state)
             values: dict[str, Any] = {"state": state}
-            if state is InstallationState.REMOVED:
+            if state is _REMOVED:
                 values |= {"removed_at": at, "sealed_tokens": b"", "token_key": ""}
                 values |= {"token_expires_at": None, "renewal_until": None, "due_at": None}
                 values["token_revision"] = old.token_revision + 1
                 connection.execute(delete(_GRANTED).where(_GRANTED.c.enterprise == workspace))
             else:
                 values["paused_at"] = at if state is InstallationState.PAUSED else None
-            return _update(connection, workspace, (_row.state == old.state,), **values)
+            return _update(connection, workspace, **values)
 
     def set_due(self, workspace: str, due_at: datetime | None) -> bool:
         """Set when a workspace that sleeps must be awake; None: whenever something arrives."""
@@ -321,9 +316,9 @@ class InstallationRecord:
 
     def list_workspaces_of_bot(self, bot: str) -> Sequence[str]:
         """Return the installations whose bot has this id, or this id as a user."""
-        mine = or_(_INSTALLATION.c.bot_id == bot, _INSTALLATION.c.bot_user == bot)
+        mine, there = or_(_row.bot_id == bot, _row.bot_user == bot), _row.state != _REMOVED
         with self.read() as connection:
-            found = _select(connection, mine, _INSTALLATION.c.state != InstallationState.REMOVED)
+            found = _select(connection, mine, there)
         return [each.workspace for each in found]
 
     def find_workspace_of(self, team: str, enterprise: str = "") -> str | None:
@@ -333,7 +328,7 @@ class InstallationRecord:
         was given access to. Without a `team` it is the organisation's own. One that is PAUSED is
         returned as well, one that is REMOVED is not.
         """
-        there = _row.state != InstallationState.REMOVED
+        there = _row.state != _REMOVED
         with self.read() as connection:
             if team and _select(connection, _row.workspace == team, there):
                 return team
@@ -354,7 +349,7 @@ class InstallationRecord:
         Returns the row, whose `token_revision` `store_rotated_tokens` and `postpone_rotation` want.
         """
         free = (
-            _row.state != InstallationState.REMOVED,
+            _row.state != _REMOVED,
             _row.token_expires_at == expires_at,
             _row.renewal_until.is_(None) | (_row.renewal_until <= now),
         )
@@ -391,12 +386,6 @@ class InstallationRecord:
         with self.write() as connection:
             values = {"renewal_until": until, "renewal_failures": failures}
             _update(connection, claimed.workspace, same, **values)
-
-    def list_sealed_under_other_keys(self, token_key: str) -> Sequence[Installation]:
-        """Return the installations whose tokens another key than this one encrypted."""
-        other = (_row.token_key != "", _row.token_key != token_key)
-        with self.read() as connection:
-            return _select(connection, *other, order_by=_row.workspace)
 
     def replace_sealed_tokens(self, old: Installation, sealed: bytes, token_key: str) -> bool:
         """Store the same tokens under another key; False if the row has other ones by now."""

@@ -265,7 +265,7 @@ class HttpServices:
         """`slack` is asked whether the bot's token is good; `programs` puts calls before people.
 
         `address`: None where `app` is served by a server that serves others as well, `hosted_at`
-        this address. Raises CannotListenError where the address cannot be listened to.
+        this address. Raises StartupError where the address cannot be listened to.
         """
         self._core, self._hosted_at = core, hosted_at
         self._shut = False

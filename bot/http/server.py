@@ -16,6 +16,7 @@ from uvicorn import Config, Server
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from bot.config.connection_settings import ListeningAddress, describe_listening_error
+from bot.config.startup import StartupError
 from bot.http.api_gate import QUIET
 from bot.http.claude_code import UNREADABLE, build_hook_denial_body, is_hook_request
 
@@ -126,10 +127,6 @@ UNDER_WAY = 3  # seconds that answers have to be sent when the server ends
 BACKLOG = 1024  # connections that the system keeps for us
 
 
-class CannotListenError(Exception):
-    """Raised when an address cannot be listened to; says which and why."""
-
-
 class WebServer:
     """An HTTP server at one listening socket."""
 
@@ -141,7 +138,7 @@ class WebServer:
 
     @classmethod
     def create_listening_server(cls, address: ListeningAddress) -> Self:
-        """Return a server whose socket listens at `address` already; raises CannotListenError."""
+        """Return a server whose socket listens at `address` already; raises StartupError."""
         listening = _open_listening_socket(address)
         host, port = address.host, listening.getsockname()[1]
         return cls(listening, f"http://{f'[{host}]' if ':' in host else host}:{port}")
@@ -181,12 +178,12 @@ class WebServer:
 
 
 def _open_listening_socket(address: ListeningAddress) -> socket.socket:
-    """Return a socket that listens at the address; raises CannotListenError."""
+    """Return a socket that listens at the address; raises StartupError."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
         return socket.create_server(address, family=family, backlog=BACKLOG)
     except OSError as error:
-        where = f"{address.host}:{address.port}"
-        raise CannotListenError(
-            f"{where} cannot be listened to ({describe_listening_error(error)})"
-        ) from None
+        where, why = f"{address.host}:{address.port}", describe_listening_error(error)
+        remedy = "name another address, or stop who has it"
+        said = f"COUNTERSIGN_HTTP: {where} cannot be listened to ({why}); {remedy}"
+        raise StartupError([said], ()) from None

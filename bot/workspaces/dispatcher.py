@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slack_bolt import BoltRequest, BoltResponse
 from slack_sdk import WebClient
@@ -18,15 +18,18 @@ from slack_sdk import WebClient
 from bot.http.slack_endpoint import ServedElsewhereError
 from bot.slack.client import is_own_event
 from bot.workspaces import payloads, removals
-from bot.workspaces.hosted import NotServedError, RunningApp
+from bot.workspaces.hosted import NotServedError
 from storage import runs
 from storage.installations import InstallationRecord
 from storage.states import InstallationState
 
+if TYPE_CHECKING:
+    from bot.app import App
+
 log = logging.getLogger("countersign.workspaces")
 PAUSED = "Countersign is paused in this workspace by those who run it. Nothing was done."
 AWAY = "Countersign cannot work in this workspace at the moment. Nothing was done; try again later."
-UseApp = Callable[[str], AbstractContextManager[RunningApp]]
+UseApp = Callable[[str], AbstractContextManager["App"]]
 
 
 class WorkspaceDispatcher:
@@ -45,9 +48,6 @@ class WorkspaceDispatcher:
         """
         self._record, self._use_app = record, use_app
         self._handle_lifecycle_event = handle_lifecycle_event
-        self._lookups = payloads.InstallationLookups(
-            record.find_workspace_of, record.list_workspaces_of_bot, self._has_thread
-        )
         # what Bolt's handler of Socket Mode takes from a Bolt app
         self.client, self.logger = client, logging.getLogger("slack_bolt")
 
@@ -59,25 +59,26 @@ class WorkspaceDispatcher:
         if not payloads.is_well_formed(payload):
             log.warning("refused a payload that does not say whose it is as Slack does")
             return BoltResponse(status=HTTPStatus.OK)
-        found = payloads.find_installation(payload, self._lookups)
+        found = payloads.find_installation(payload, self._record, self._has_thread)
         installation = found and self._record.get(found)
         if not installation:
             log.warning("refused a payload of a workspace where the bot is not installed")
             return BoltResponse(status=HTTPStatus.OK)
-        is_about_itself = _is_lifecycle_event(payload)
-        if is_about_itself:
+        is_event = payload.get("type") == "event_callback"
+        happened = payload["event"].get("type") if is_event else None
+        if happened in removals.EVENTS:
             self._handle_lifecycle_event(payload)
-        changes_access = is_about_itself and payload["event"]["type"] in removals.ACCESS_EVENTS
-        if installation.state is not InstallationState.ACTIVE or (
-            is_about_itself and not changes_access
-        ):
+        ends = happened in removals.EVENTS - removals.ACCESS_EVENTS
+        if ends or installation.state is not InstallationState.ACTIVE:
             return _build_notice(payload, PAUSED)
         if is_own_event(payload, {installation.bot_user, installation.bot_id} - {""}):
             return BoltResponse(status=HTTPStatus.OK)
         # of an interaction that comes from another company the app is to know that
-        if installation.is_org_wide or payload.get("type") == "event_callback":
+        if installation.is_org_wide or is_event:
             payloads.write_installation_id(payload, installation.workspace)
-        return self._dispatch_to_app(installation.workspace, request, forget=changes_access)
+        return self._dispatch_to_app(
+            installation.workspace, request, forget=happened in removals.ACCESS_EVENTS
+        )
 
     def _dispatch_to_app(
         self, workspace: str, request: BoltRequest, *, forget: bool
@@ -114,18 +115,11 @@ class WorkspaceDispatcher:
             return False
 
 
-def _is_lifecycle_event(payload: dict[str, Any]) -> bool:
-    event = payload.get("event") or {}
-    return payload.get("type") == "event_callback" and event.get("type") in removals.EVENTS
-
-
 def _build_notice(payload: dict[str, Any], text: str) -> BoltResponse:
     """Return an answer that tells a command's person; an empty one to anything else."""
     if "command" not in payload:
         return BoltResponse(status=HTTPStatus.OK)
-    said = {"response_type": "ephemeral", "text": text}
+    said = json.dumps({"response_type": "ephemeral", "text": text})
     return BoltResponse(
-        status=HTTPStatus.OK,
-        body=json.dumps(said),
-        headers={"content-type": "application/json"},
+        status=HTTPStatus.OK, body=said, headers={"content-type": "application/json"}
     )

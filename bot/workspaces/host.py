@@ -22,11 +22,10 @@ from slack_sdk import WebClient
 from sqlalchemy.exc import DBAPIError
 
 from bot.clock import Clock
-from bot.config.connection_settings import USUAL, Transport, parse_page_address
+from bot.config.connection_settings import Transport, parse_page_address
 from bot.config.settings import Settings
 from bot.config.startup import StartupError, read_policy
 from bot.config.workspace_settings import get_schema_name
-from bot.http.server import CannotListenError
 from bot.http.slack_endpoint import ServedElsewhereError
 from bot.identity import HostedApp, Identity
 from bot.monitoring.exporters import METRICS, is_extra_installed
@@ -42,7 +41,6 @@ from bot.workspaces.hosted import (
     HostedWorkspace,
     NotInstalledError,
     NotServedError,
-    RunningApp,
 )
 from bot.workspaces.install_pages import InstallPages
 from bot.workspaces.oauth_client import OAuthClient, OAuthError
@@ -57,6 +55,7 @@ from storage.store import error_text
 from storage.workspace_owners import WorkspaceOwners
 
 if TYPE_CHECKING:
+    from bot.app import App
     from bot.workspaces.metrics import WorkspacesMetrics
 
 log = logging.getLogger("countersign.workspaces")
@@ -69,7 +68,7 @@ SOON = timedelta(seconds=1)
 
 
 def create_metrics(now: Callable[[], datetime]) -> WorkspacesMetrics | None:
-    """Return the metrics of a process for many workspaces; None if the extra is not installed."""
+    """Return what counts for all workspaces; None if the extra is not installed."""
     if not is_extra_installed(METRICS):
         return None
     from bot.workspaces.metrics import WorkspacesMetrics
@@ -98,7 +97,7 @@ class WorkspaceHost:
         self,
         settings: Settings,
         clock: Clock,
-        build: Callable[..., RunningApp],
+        build: Callable[..., App],
         environ: Mapping[str, str],
         dotenv_path: Path | str | None = None,
         tools: Iterable[Tool[Any]] = (),
@@ -107,10 +106,9 @@ class WorkspaceHost:
     ) -> None:
         """`build` makes a workspace's app (`bot.app.build`).
 
-        `environ` and the .env file: what each workspace's settings are read from.
-
-        `quiet`: seconds after which the app of a workspace with nothing to do is stopped. Raises
-        StartupError, SchemaError and what the database raises.
+        `environ` and the .env file: what each workspace's settings are read from. `quiet`: seconds
+        after which the app of a workspace with nothing to do is stopped. Raises StartupError,
+        SchemaError and what the database raises.
         """
         mask_root_log_handlers()
         self.settings, self._clock, self._tools = settings, clock, tuple(tools)
@@ -121,9 +119,9 @@ class WorkspaceHost:
         self._lock = threading.Lock()
         self._hosted: dict[str, HostedWorkspace] = {}
         self._stopping, self._ended, self._look = (threading.Event() for _ in range(3))
-        self._client = WebClient(base_url=settings.slack_api_url, retry_handlers=[], timeout=15)
+        client = WebClient(base_url=settings.slack_api_url, retry_handlers=[], timeout=15)
         self.dispatcher = WorkspaceDispatcher(
-            self.record, self.use_app, self._handle_lifecycle_event, self._client
+            self.record, self.use_app, self._handle_lifecycle_event, client
         )
         secret = settings.client_secret
         self.oauth = OAuthClient(str(settings.client_id), secret, settings.slack_api_url)
@@ -132,33 +130,23 @@ class WorkspaceHost:
         )
         self._arrivals = UnacknowledgedDeliveries()
         self._metrics = create_metrics(clock.now)
-        self._pages = self._build_install_pages()
-        self.front = self._open_front()
+        self._install_routes = self._build_install_pages().list_routes()
+        self.front = FrontServer(
+            settings, self.use_app, self.describe_problem, self.render_metrics_page
+        )
         self._process = new_id()
         self._owners = create_owners(settings, self.record, self._process, self.front.url)
         self._socket: SocketModeConnection | None = None
         self._thread = threading.Thread(target=self._run, name="workspaces", daemon=True)
 
-    def _open_front(self) -> FrontServer:
-        try:
-            return FrontServer(self.settings, self.settings.http or USUAL, self)
-        except CannotListenError as error:
-            remedy = "name another address, or stop who has it"
-            raise StartupError([f"COUNTERSIGN_HTTP: {error}; {remedy}"], ()) from None
-
     def start(self) -> None:
         """Begin to serve: raises StartupError if Slack or the address cannot be used as told."""
-        # a clock that can be moved says so
-        on_shift = getattr(self._clock, "on_shift", [])
-        on_shift += [self._look.set]
+        getattr(self._clock, "on_shift", []).append(self._look.set)  # a clock that can be moved
         active = self._follow_record()
-        self.front.start(self.dispatcher, self._clock, self._arrivals, self._pages.list_routes())
+        self.front.start(self.dispatcher, self._clock, self._arrivals, self._install_routes)
         if self.settings.transport is Transport.SOCKET:
             self._socket = open_sole_slack_connection(
-                self.dispatcher,
-                self.settings,
-                self._arrivals,
-                self._stopping,
+                self.dispatcher, self.settings, self._arrivals, self._stopping
             )
         self._thread.start()
         if self._owners is not None:
@@ -184,10 +172,7 @@ class WorkspaceHost:
             self._thread.join()
         with self._lock:
             hosted = list(self._hosted.values())
-        enders = [
-            threading.Thread(target=each.stop)  # also where it is just being started
-            for each in hosted
-        ]
+        enders = [threading.Thread(target=each.stop) for each in hosted]  # the starting ones too
         for each in enders:
             each.start()
         for each in enders:
@@ -198,13 +183,8 @@ class WorkspaceHost:
         self.front.close()
         self.record.close()
 
-    @property
-    def is_stopping(self) -> bool:
-        """Return whether this process is about to end."""
-        return self._stopping.is_set()
-
     @contextmanager
-    def use_app(self, workspace: str) -> Iterator[RunningApp]:
+    def use_app(self, workspace: str) -> Iterator[App]:
         """Yield a workspace's app, started where it was not; raises NotServedError."""
         if self._stopping.is_set():
             raise NotServedError("this process is stopping")
@@ -212,13 +192,12 @@ class WorkspaceHost:
             yield app
 
     def _build_install_pages(self) -> InstallPages:
-        """Return the pages to install the bot from; raises StartupError for a useless address."""
         try:
             address = parse_page_address(str(self.settings.url))
         except ValueError as error:
             raise StartupError([f"COUNTERSIGN_URL: {error}"], ()) from None
         parts = (self.record, self._cipher, self.oauth, self._clock)
-        return InstallPages(*parts, address, self.handle_installation)
+        return InstallPages(*parts, address, self._handle_installation)
 
     def describe_problem(self) -> str:
         """Return what keeps this process from serving; "" if nothing does."""
@@ -249,14 +228,13 @@ class WorkspaceHost:
     def _get_hosted(self, workspace: str) -> HostedWorkspace:
         with self._lock:
             if workspace not in self._hosted:
+                start, note = self._claim_and_start_app, self._note_stop
                 self._hosted[workspace] = HostedWorkspace(
-                    workspace,
-                    partial(self._claim_and_start_app, workspace),
-                    partial(self._note_stop, workspace),
+                    workspace, partial(start, workspace), partial(note, workspace)
                 )
             return self._hosted[workspace]
 
-    def _claim_and_start_app(self, workspace: str) -> RunningApp:
+    def _claim_and_start_app(self, workspace: str) -> App:
         """Build and start a workspace's app; raises ServedElsewhereError and as `_start_app`."""
         if self._stopping.is_set():
             raise NotServedError("this process is stopping")
@@ -269,7 +247,7 @@ class WorkspaceHost:
                 self._owners.release(workspace, self._clock.now() + timedelta(seconds=EVERY))
             raise
 
-    def _start_app(self, workspace: str) -> RunningApp:
+    def _start_app(self, workspace: str) -> App:
         """Build and start a workspace's app; raises NotServedError, StartupError and others."""
         installation = self._get_installation(workspace)
         token = self._cipher.open(installation).bot.get_secret_value()
@@ -311,13 +289,12 @@ class WorkspaceHost:
         elif due_at is not None:
             self.record.set_due(workspace, due_at)
 
-    def _replace_token(self, installation: Installation) -> None:
+    def _replace_token(self, row: Installation) -> None:
         """Have the app that is running in a workspace use the token of this row."""
-        token = self._cipher.open(installation).bot.get_secret_value()
-        hosted = self._get_hosted(installation.workspace)
-        hosted.replace_token(token, installation.token_revision)
+        token = self._cipher.open(row).bot.get_secret_value()
+        self._get_hosted(row.workspace).replace_token(token, row.token_revision)
 
-    def handle_installation(self, installation: Installation) -> None:
+    def _handle_installation(self, installation: Installation) -> None:
         """Take in that the bot was installed, or installed again, in a workspace."""
         self._get_hosted(installation.workspace).forget_problem()
         if installation.is_org_wide:
@@ -347,10 +324,6 @@ class WorkspaceHost:
             self._end_replaced_installations(row.workspace)
         self._look.set()
 
-    def stop_workspace(self, workspace: str) -> None:
-        """Stop a workspace's app, if it is running, and let other processes take it."""
-        self._get_hosted(workspace).stop()
-
     def _hold_workspaces(self) -> None:
         """Give signs of life until `stop`; stop the apps of workspaces that others have taken."""
         assert self._owners is not None
@@ -377,7 +350,12 @@ class WorkspaceHost:
                 if is_asked or late or self._owners is None:
                     self._follow_record()
                     self._rotation.renew_due_tokens()
-                    self._empty_removed()
+                    removals.empty_removed_workspaces(
+                        self.record,
+                        self._clock.now(),
+                        self.settings.keep_removed_days,
+                        partial(delete_workspace_data, self.settings),
+                    )
                     followed_at = time.monotonic()
                 self._stop_quiet()
                 self._start_due()
@@ -416,10 +394,9 @@ class WorkspaceHost:
         if self._owners is not None:  # what another process leaves may be due at any time
             return BEAT
         moments = [each.starts_at for each in self.list_hosted()]
-        nearest = min((each for each in moments if each is not None), default=None)
-        if nearest is None:
-            return EVERY
-        return min(EVERY, max(0.05, (nearest - self._clock.now()).total_seconds()))
+        now = self._clock.now()
+        waits = [(each - now).total_seconds() for each in moments if each is not None]
+        return max(0.05, min([EVERY, *waits]))
 
     def _stop_quiet(self) -> None:
         """Stop the apps that have had nothing to do for a while."""
@@ -447,12 +424,6 @@ class WorkspaceHost:
                     pass
             except (NotServedError, ServedElsewhereError):
                 each.not_before = self._clock.now() + timedelta(seconds=EVERY)
-
-    def _empty_removed(self) -> None:
-        keep_days = self.settings.keep_removed_days
-        removals.empty_removed_workspaces(
-            self.record, self._clock.now(), keep_days, partial(delete_workspace_data, self.settings)
-        )
 
 
 def delete_workspace_data(settings: Settings, workspace: str) -> None:

@@ -12,59 +12,21 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from slack_bolt import App as BoltApp
-from starlette.types import ASGIApp
-
-from bot.config.settings import Settings, SettingsError
+from bot.config.settings import SettingsError
 from bot.config.startup import StartupError
 from bot.http.slack_endpoint import ServedElsewhereError
-from bot.identity import Identity
-from bot.signals import Signals
 from storage import programs, schedule, webhooks
-from storage.record import Store
 from storage.states import RunStatus
+
+if TYPE_CHECKING:
+    from bot.app import App
 
 log = logging.getLogger("countersign.workspaces")
 QUIET = 300.0  # seconds without anything to do after which an app is stopped
 LONGEST = timedelta(days=1)  # that one is stopped: it purges, and reads its policy anew, each day
 RETRY = 15.0  # seconds after which the app of a workspace that could not be started is tried again
-
-
-class AppParts(Protocol):
-    """The parts of an app's core that its host looks at."""
-
-    @property
-    def store(self) -> Store: ...
-    @property
-    def signals(self) -> Signals: ...
-    @property
-    def identity(self) -> Identity: ...
-    @property
-    def settings(self) -> Settings: ...
-
-
-class WebSide(Protocol):
-    """The HTTP side of one workspace's app."""
-
-    def get_web_app(self) -> ASGIApp: ...
-
-
-class RunningApp(Protocol):
-    """The app of one workspace, as its host uses it: `bot.app.App`."""
-
-    @property
-    def core(self) -> AppParts: ...
-    @property
-    def bolt(self) -> BoltApp: ...
-    @property
-    def endpoints(self) -> WebSide: ...
-    def start(self) -> None: ...
-    def stop(self) -> None: ...
-    def is_idle(self) -> bool: ...
-    def replace_bot_token(self, token: str) -> None: ...
-    def forget_lookups(self) -> None: ...
 
 
 class NotServedError(Exception):
@@ -81,7 +43,7 @@ class HostedWorkspace:
     def __init__(
         self,
         workspace: str,
-        build: Callable[[], RunningApp],
+        build: Callable[[], App],
         on_stopped: Callable[[datetime | None], None],
     ) -> None:
         """`build` makes and starts the app; raises StartupError and what the database raises.
@@ -93,7 +55,7 @@ class HostedWorkspace:
         self._build, self._on_stopped = build, on_stopped
         self._turn = threading.Lock()  # of who starts or stops the app
         self._free = threading.Condition()
-        self._app: RunningApp | None = None
+        self._app: App | None = None
         self._users = 0
         self._used_at = time.monotonic()
         self._failed_at = 0.0
@@ -115,7 +77,7 @@ class HostedWorkspace:
         return max(self.due_at, self.not_before or self.due_at)
 
     @contextmanager
-    def use_app(self) -> Iterator[RunningApp]:
+    def use_app(self) -> Iterator[App]:
         """Yield the app, started if it was not; it is not stopped before the block ends.
 
         Raises NotServedError if it cannot be started, and ServedElsewhereError.
@@ -132,7 +94,7 @@ class HostedWorkspace:
                 self._used_at = time.monotonic()
                 self._free.notify_all()
 
-    def _start_app(self) -> RunningApp:
+    def _start_app(self) -> App:
         if self.problem and time.monotonic() - self._failed_at < RETRY:
             raise NotServedError(self.problem)
         try:
@@ -143,7 +105,7 @@ class HostedWorkspace:
             problem = str(error)
         except Exception as error:  # one workspace's fault is not the others'
             log.exception("the workspace %s could not be started", self.workspace)
-            problem = f"{type(error).__name__}"
+            problem = type(error).__name__
         else:
             self.problem, self.due_at, self.not_before = "", None, None
             self._used_at = time.monotonic()
@@ -157,10 +119,6 @@ class HostedWorkspace:
         """Try to start the app at once when it is needed next, whatever kept it from that."""
         with self._turn:
             self.problem, self.not_before = "", None
-
-    def get_app_if_awake(self) -> RunningApp | None:
-        """Return the app if it is running; it may be stopped at any time."""
-        return self._app
 
     def replace_token(self, token: str, revision: int) -> None:
         """Have the app use this token from now on, if it is running or just being started."""
@@ -199,7 +157,7 @@ class HostedWorkspace:
             self._on_stopped(due_at)
 
 
-def find_next_due_time(app: RunningApp, now: datetime) -> datetime | None:
+def find_next_due_time(app: App, now: datetime) -> datetime | None:
     """Return when a quiet app next has something to do, within a day; None if it has now."""
     if app.core.settings.operator is not None or not app.is_idle():
         return None  # the operator's terminal asks at a socket that a running app alone has

@@ -147,22 +147,19 @@ class InstallPages:
 
     def list_routes(self) -> list[Route]:
         """Return the routes of the page, its button, and of the way back from Slack."""
-        acts = (
-            (INSTALL, "GET", self._show),
-            (INSTALL, "POST", self._leave),
-            (REDIRECT, "GET", self._finish),
-        )
-        return [Route(path, partial(self._handle, act), methods=[way]) for path, way, act in acts]
+        return [
+            Route(INSTALL, partial(self._handle, self._show), methods=["GET"]),
+            Route(INSTALL, partial(self._handle, self._leave), methods=["POST"]),
+            Route(REDIRECT, partial(self._handle, self._finish), methods=["GET"]),
+        ]
 
     async def _handle(self, act: Callable[[Request], Response], request: Request) -> Response:
         try:
             return await to_thread.run_sync(act, request, limiter=self._turns)
         except _RefusedError as refused:
-            again = (
-                f'<a class="button" href="{escape(self._address.url + INSTALL)}">Start again</a>'
-            )
-            page = _render(refused.said, foot=again)
-            return HTMLResponse(page, refused.status, HEADERS)
+            href = escape(self._address.url + INSTALL)
+            again = f'<a class="button" href="{href}">Start again</a>'
+            return HTMLResponse(_render(refused.said, foot=again), refused.status, HEADERS)
 
     def _show(self, _request: Request) -> Response:
         """Say what the bot will be able to do. Changes nothing."""
@@ -234,8 +231,8 @@ class InstallPages:
             log.error(said, found.app_id, ", ".join(sorted(others)))
             raise _RefusedError(WRONG_APP, HTTPStatus.CONFLICT)
         found.bot_id, found.url = self._oauth.find_bot_id_and_url(answer.tokens.bot)
-        sealed = self._cipher.seal(found.workspace, answer.tokens)
-        found.sealed_tokens, found.token_key = sealed.data, sealed.key_id
+        found.sealed_tokens = self._cipher.seal(found.workspace, answer.tokens)
+        found.token_key = self._cipher.key_id
         found.installed_at, found.token_expires_at = now, answer.compute_expiry(now)
         stored = self._record.insert_or_update_installation(found)
         if stored.is_org_wide:
@@ -291,10 +288,8 @@ def _describe_error(error: OAuthError) -> _RefusedError:
     if error.code in _USED_UP:
         return _RefusedError(EXPIRED, HTTPStatus.GONE)
     if error.is_by_settings:
-        remedy = (
-            "correct COUNTERSIGN_CLIENT_ID, COUNTERSIGN_CLIENT_SECRET and the app's redirect URLs"
-        )
-        log.error("nobody can install the bot: Slack answers %s; %s", error.code, remedy)
+        remedy = "COUNTERSIGN_CLIENT_ID, COUNTERSIGN_CLIENT_SECRET and the app's redirect URLs"
+        log.error("nobody can install the bot: Slack answers %s; correct %s", error.code, remedy)
         return _RefusedError(NOT_SET_UP, HTTPStatus.BAD_GATEWAY)
     log.error("the bot could not be installed: Slack answers %s", error.code)
     return _RefusedError(REFUSED.format(code=error.code), HTTPStatus.BAD_GATEWAY)

@@ -38,58 +38,39 @@ class WorkspacesMetrics(Collector):
             ("workspace", "status"),
             registry=self.all.registry,
         )
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
         self._labels: dict[str, str] = {}
-        self._stores: dict[str, Store] = {}
-        self._pending: dict[str, int] = {}  # of the apps that were stopped
+        self.stores: dict[str, Store] = {}  # of the apps that are running
+        self.pending: dict[str, int] = {}  # calls that wait for people, of those that were stopped
         self.all.registry.register(self)
 
     def build_exporter(self, workspace: str) -> Exporter:
         """Return what a workspace's app reports to."""
-        with self._lock:
+        with self.lock:
             label = workspace if len(self._labels) < MOST else OTHERS
             label = self._labels.setdefault(workspace, label)
         return _WorkspaceExporter(self, workspace, label)
 
     def forget_workspace(self, workspace: str) -> None:
         """Show nothing of a workspace that is no longer served."""
-        with self._lock:
-            self._pending.pop(workspace, None)
-            self._stores.pop(workspace, None)
-
-    def attach_store(self, workspace: str, store: Store) -> None:
-        """Read from this store what waits in a workspace, while its app is running."""
-        with self._lock:
-            self._stores[workspace] = store
-
-    def detach_store(self, workspace: str) -> None:
-        """Keep in mind what waits in a workspace whose app is being stopped."""
-        with self._lock:
-            store = self._stores.pop(workspace, None)
-        if store is not None:
-            self._pending[workspace] = _count_pending(store)
-
-    def describe(self) -> Iterator[GaugeMetricFamily]:
-        """Return the gauge's name without reading anything."""
-        yield self._build_family()
+        with self.lock:
+            self.pending.pop(workspace, None)
+            self.stores.pop(workspace, None)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield how many calls wait for people, by workspace."""
-        with self._lock:
-            stores, pending = dict(self._stores), dict(self._pending)
+        with self.lock:
+            stores, pending = dict(self.stores), dict(self.pending)
         pending |= {each: _count_pending(store) for each, store in stores.items()}
         sums: dict[str, int] = {}
         for workspace, number in pending.items():
             label = self._labels.get(workspace, OTHERS)
             sums[label] = sums.get(label, 0) + number
-        family = self._build_family()
+        about = "calls that wait for people, by workspace"
+        family = GaugeMetricFamily(PENDING, about, labels=["workspace"])
         for label, number in sorted(sums.items()):
             family.add_metric([label], number)
         yield family
-
-    def _build_family(self) -> GaugeMetricFamily:
-        about = "calls that wait for people, by workspace"
-        return GaugeMetricFamily(PENDING, about, labels=["workspace"])
 
 
 def _count_pending(store: Store) -> int:
@@ -119,7 +100,11 @@ class _WorkspaceExporter(Exporter):
         pass  # of one workspace: they would stand in the place of another's
 
     def attach_store(self, store: Store) -> None:
-        self._metrics.attach_store(self._workspace, store)
+        with self._metrics.lock:
+            self._metrics.stores[self._workspace] = store
 
     def close(self) -> None:
-        self._metrics.detach_store(self._workspace)
+        with self._metrics.lock:
+            store = self._metrics.stores.pop(self._workspace, None)
+        if store is not None:
+            self._metrics.pending[self._workspace] = _count_pending(store)

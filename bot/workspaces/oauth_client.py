@@ -2,7 +2,7 @@
 
 Nothing is sent twice here, and nothing that is sent or answered is logged. slack_sdk's own
 `TokenRotator` goes by the machine's time instead of the clock's, and Bolt's `OAuthFlow` logs the
-code; only slack_sdk's client and its authorize URL are used.
+code; only slack_sdk's client is used.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from datetime import datetime, timedelta
 from functools import partial
 from http.client import HTTPException
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from pydantic import SecretStr
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackClientError
-from slack_sdk.oauth import AuthorizeUrlGenerator
 
 from bot.slack_codes import CODE, PASSING, TOO_MANY, UNKNOWN, extract_error_code
 from bot.workspaces.tokens import Tokens
@@ -70,13 +69,8 @@ class OAuthClient:
 
     def build_authorize_url(self, scopes: list[str], redirect_uri: str, state: str) -> str:
         """Return the page of Slack's on which a person allows these scopes."""
-        generator = AuthorizeUrlGenerator(
-            client_id=self._id,
-            scopes=scopes,
-            redirect_uri=quote(redirect_uri, safe=""),
-            authorization_url=self._authorize_url,
-        )
-        return generator.generate(state)
+        asked = {"client_id": self._id, "scope": ",".join(scopes), "redirect_uri": redirect_uri}
+        return f"{self._authorize_url}?{urlencode(asked | {'state': state})}"
 
     def exchange_code(self, code: str, redirect_uri: str) -> TokenAnswer:
         """Return the tokens for the code that Slack sent a browser back with; raises OAuthError."""
@@ -98,8 +92,8 @@ class OAuthClient:
     def uninstall(self, token: SecretStr) -> None:
         """Uninstall the bot where this token is of; raises OAuthError."""
         secret, bot = self._secret.get_secret_value(), token.get_secret_value()
-        ask = partial(self._client.apps_uninstall, client_id=self._id, client_secret=secret)
-        _ask(partial(ask, token=bot))
+        given = {"client_id": self._id, "client_secret": secret, "token": bot}
+        _ask(partial(self._client.apps_uninstall, **given))
 
     def list_granted_teams(self, token: SecretStr) -> list[str]:
         """Return the workspaces that an organisation's token may be used in; raises OAuthError."""

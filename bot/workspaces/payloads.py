@@ -1,33 +1,25 @@
 """Which installation a payload of Slack's is for, when one app is installed in many workspaces.
 
-Pure, but for the look-ups that are passed in. Slack's reference has the fields: `authorizations`
-of events, `team`, `enterprise` and `is_enterprise_install` of interactions and commands.
+Slack's reference has the fields: `authorizations` of events, `team`, `enterprise` and
+`is_enterprise_install` of interactions and commands.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from bot.workspaces import removals
+from storage.installations import InstallationRecord
 
+HasThread = Callable[[str, str, str], bool]  # whether a request of an installation is in a thread
 _MENTION = re.compile(r"<@([UW][A-Z0-9]+)")
 _ID = re.compile("[A-Z0-9]{0,40}")
 _ID_FIELDS = (
     *("team_id", "enterprise_id", "context_team_id", "context_enterprise_id"),
     *("app_installed_team_id", "bot_id"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class InstallationLookups:
-    """How installations are found, by their ids."""
-
-    by_team: Callable[[str, str], str | None]  # a team's id ("" for none), its enterprise's
-    by_bot: Callable[[str], Sequence[str]]  # a bot's id or its user's; all that have it
-    has_thread: Callable[[str, str, str], bool]  # whether a request of one is in a thread
 
 
 def is_well_formed(payload: Mapping[str, Any]) -> bool:
@@ -50,7 +42,9 @@ def _is_id(value: object) -> bool:
     return value is None or (isinstance(value, str) and _ID.fullmatch(value) is not None)
 
 
-def find_installation(payload: Mapping[str, Any], look: InstallationLookups) -> str | None:
+def find_installation(
+    payload: Mapping[str, Any], record: InstallationRecord, has_thread: HasThread
+) -> str | None:
     """Return the id of the installation that a payload is for; None if there is none.
 
     The payload has to be well-formed. In a channel that two of them share, a message belongs to
@@ -59,12 +53,13 @@ def find_installation(payload: Mapping[str, Any], look: InstallationLookups) -> 
     """
     is_event = payload.get("type") == "event_callback"
     teams = _list_event_teams(payload) if is_event else _list_sender_teams(payload)
-    named = [each for each in (look.by_team(*team) for team in teams) if each is not None]
+    named = [each for each in (record.find_workspace_of(*team) for team in teams) if each]
     if not is_event:
         bot = _get_posting_bot(payload)
-        return _choose(look.by_bot(bot) if bot else (), named) or _first(named)
-    shared = _find_by_shared_thread(payload, named, look) if _is_shared(payload) else None
-    return shared or _first(named)
+        return _choose(record.list_workspaces_of_bot(bot) if bot else (), named) or _first(named)
+    if payload.get("is_ext_shared_channel") and "text" in payload["event"]:
+        return _find_by_shared_thread(payload, named, record, has_thread) or _first(named)
+    return _first(named)
 
 
 def _first(found: Sequence[str]) -> str | None:
@@ -76,30 +71,24 @@ def _choose(owners: Sequence[str], named: Sequence[str]) -> str | None:
     return next((each for each in named if each in owners), _first(owners))
 
 
-def _is_shared(payload: Mapping[str, Any]) -> bool:
-    return bool(payload.get("is_ext_shared_channel")) and "text" in payload["event"]
-
-
 def _find_by_shared_thread(
-    payload: Mapping[str, Any], named: Sequence[str], look: InstallationLookups
+    payload: Mapping[str, Any],
+    named: Sequence[str],
+    record: InstallationRecord,
+    has_thread: HasThread,
 ) -> str | None:
     """Return whose bot a message in a shared channel mentions, or whose request its thread is."""
     event = payload["event"]
     for each in _MENTION.findall(str(event["text"])):
-        mentioned = _choose(look.by_bot(each), named)
-        if mentioned is not None:
+        if mentioned := _choose(record.list_workspaces_of_bot(each), named):
             return mentioned
     thread = event.get("thread_ts")
     if not isinstance(thread, str) or not _is_id(event.get("channel")):
         return None
-    authors = [
-        event[each]
-        for each in ("team", "user_team", "source_team")
-        if event.get(each) and _is_id(event[each])
-    ]
-    theirs = (look.by_team(each, "") for each in authors)
+    authors = [event.get(each) for each in ("team", "user_team", "source_team")]
+    theirs = (record.find_workspace_of(each) for each in authors if each and _is_id(each))
     for candidate in (*named, *theirs):
-        if candidate and look.has_thread(candidate, str(event.get("channel")), thread):
+        if candidate and has_thread(candidate, str(event.get("channel")), thread):
             return candidate
     return None
 
@@ -139,11 +128,8 @@ def _list_sender_teams(payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _get_posting_bot(payload: Mapping[str, Any]) -> str:
     """Return the id of the bot that posted the message or opened the view of an interaction."""
-    return str(
-        (payload.get("message") or {}).get("bot_id")
-        or (payload.get("view") or {}).get("bot_id")
-        or ""
-    )
+    shown = (payload.get(each) or {} for each in ("message", "view"))
+    return next((str(each["bot_id"]) for each in shown if each.get("bot_id")), "")
 
 
 def write_installation_id(payload: dict[str, Any], workspace: str) -> None:

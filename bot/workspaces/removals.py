@@ -50,7 +50,8 @@ def apply_installation_event(
             pass
         case _:
             return None
-    sent_at = _parse_event_time(payload, now)
+    sent = payload.get("event_time")  # to the end of that second
+    sent_at = datetime.fromtimestamp(sent + 1, UTC) if isinstance(sent, int) else now
     removed = InstallationState.REMOVED
     if not record.set_state(workspace, removed, now, installed_until=sent_at):
         return None
@@ -82,9 +83,3 @@ def empty_removed_workspaces(
 
 def _list_teams(event: Mapping[str, Any]) -> list[str]:
     return [str(each) for each in event.get("team_ids") or ()]
-
-
-def _parse_event_time(payload: Mapping[str, Any], now: datetime) -> datetime:
-    """Return when Slack sent it, to the end of that second; `now` if it does not say."""
-    sent = payload.get("event_time")
-    return now if not isinstance(sent, int) else datetime.fromtimestamp(sent + 1, UTC)

@@ -55,8 +55,8 @@ class TokenRotation:
     def _renew(self, row: Installation) -> None:
         assert row.token_expires_at is not None
         now = self._clock.now()
-        claim = self._record.claim_rotation
-        claimed = claim(row.workspace, row.token_expires_at, now, now + CLAIM)
+        free = (row.workspace, row.token_expires_at, now, now + CLAIM)
+        claimed = self._record.claim_rotation(*free)
         if claimed is None:
             return
         try:
@@ -69,7 +69,8 @@ class TokenRotation:
             return
         sealed = self._cipher.seal(row.workspace, answer.tokens)
         expires_at = answer.compute_expiry(self._clock.now())
-        stored = self._record.store_rotated_tokens(claimed, sealed.data, sealed.key_id, expires_at)
+        key = self._cipher.key_id
+        stored = self._record.store_rotated_tokens(claimed, sealed, key, expires_at)
         if stored is not None:  # else it was installed anew, or removed, meanwhile
             log.info("workspace %s: its token was renewed, until %s", row.workspace, expires_at)
             self._on_renewed(stored)

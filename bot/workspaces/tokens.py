@@ -53,14 +53,6 @@ class Tokens:
     refresh: SecretStr | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SealedTokens:
-    """Encrypted tokens, and the id of the key that encrypted them."""
-
-    data: bytes
-    key_id: str
-
-
 class TokenCipher:
     """Encrypts and decrypts tokens with the keys of this installation."""
 
@@ -71,8 +63,8 @@ class TokenCipher:
             if not _ID.fullmatch(key_id) or not secret:
                 raise TokenKeyError(f"{SETTING}: write id:secret,id:secret with ids as 2026-11")
             if len(secret) < SHORTEST:
-                few = f"the secret of key {number} is shorter than {SHORTEST} characters"
-                raise TokenKeyError(f"{SETTING}: {few}")
+                short = f"the secret of key {number} is shorter than {SHORTEST} characters"
+                raise TokenKeyError(f"{SETTING}: {short}")
         self._ciphers = {key_id: AESGCM(_derive_key(each)) for key_id, each in secrets.items()}
         self.key_id = next(iter(secrets))  # of the key that encrypts
 
@@ -84,14 +76,13 @@ class TokenCipher:
             raise TokenKeyError(f"{SETTING} has two keys with one id")
         return cls({key_id.strip(): secret.strip() for key_id, _, secret in pairs})
 
-    def seal(self, workspace: str, tokens: Tokens) -> SealedTokens:
-        """Return the tokens encrypted for that workspace."""
+    def seal(self, workspace: str, tokens: Tokens) -> bytes:
+        """Return the tokens encrypted for that workspace, with the key `key_id`."""
         held = {"bot": tokens.bot.get_secret_value()}
         if tokens.refresh is not None:
             held["refresh"] = tokens.refresh.get_secret_value()
         nonce, bound = os.urandom(_NONCE), _bind(workspace, self.key_id)
-        sealed = self._ciphers[self.key_id].encrypt(nonce, json.dumps(held).encode(), bound)
-        return SealedTokens(nonce + sealed, self.key_id)
+        return nonce + self._ciphers[self.key_id].encrypt(nonce, json.dumps(held).encode(), bound)
 
     def open(self, installation: Installation) -> Tokens:
         """Return the tokens of an installation; TokenKeyError if no key decrypts them."""
@@ -112,9 +103,7 @@ class TokenCipher:
                 " key has another secret now, or the record was changed by hand. Put the key back,"
                 " or install the bot there again"
             ) from None
-        held = json.loads(text)
-        refresh = SecretStr(held["refresh"]) if "refresh" in held else None
-        return Tokens(SecretStr(held["bot"]), refresh)
+        return Tokens(**{name: SecretStr(token) for name, token in json.loads(text).items()})
 
     def reseal_all(self, record: InstallationRecord) -> int:
         """Encrypt all tokens with the first key, while the bot runs; return how many have another.
@@ -122,14 +111,17 @@ class TokenCipher:
         Those are what a process with older settings stores meanwhile, and what no key decrypts,
         which is logged: once it is 0 the older keys may go.
         """
-        for each in record.list_sealed_under_other_keys(self.key_id):
+        for each in self._list_sealed_under_other_keys(record):
             try:
                 sealed = self.seal(each.workspace, self.open(each))
             except TokenKeyError as error:
                 log.error("%s", error)
             else:
-                record.replace_sealed_tokens(each, sealed.data, sealed.key_id)
-        return len(record.list_sealed_under_other_keys(self.key_id))
+                record.replace_sealed_tokens(each, sealed, self.key_id)
+        return len(self._list_sealed_under_other_keys(record))
+
+    def _list_sealed_under_other_keys(self, record: InstallationRecord) -> list[Installation]:
+        return [each for each in record.list() if each.token_key not in ("", self.key_id)]
 
 
 def load_token_cipher(setting: SecretStr | None, record: Path | None) -> TokenCipher:
@@ -160,10 +152,8 @@ def _bind(workspace: str, key_id: str) -> bytes:
 
 def open_installation_record(settings: Settings) -> InstallationRecord:
     """Return the record of installations that the settings name, open; raises SchemaError."""
-    url = (
-        settings.database_url if settings.is_shared else f"sqlite:///{settings.workspaces / RECORD}"
-    )
-    return InstallationRecord(url).open()
+    own = f"sqlite:///{settings.workspaces / RECORD}"
+    return InstallationRecord(settings.database_url if settings.is_shared else own).open()
 
 
 def open_token_cipher(settings: Settings, record: InstallationRecord) -> TokenCipher:

@@ -7,10 +7,9 @@ signing pages and MCP endpoint below `/w/` and its id.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from http import HTTPStatus
-from typing import Protocol
 from urllib.parse import quote
 
 import httpx2
@@ -21,7 +20,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bot.clock import Clock
-from bot.config.connection_settings import ListeningAddress, Transport
+from bot.config.connection_settings import USUAL, Transport
 from bot.config.settings import Settings
 from bot.config.workspace_settings import WORKSPACE_ID
 from bot.http.http_side import Page, PageResponse, build_metrics_response, build_web_app
@@ -35,32 +34,23 @@ from bot.http.slack_endpoint import (
 from bot.signals import UnacknowledgedDeliveries
 from bot.slack.socket import DeliveryReceiver
 from bot.slack.socket_client import ACKNOWLEDGED
-from bot.workspaces.hosted import NotInstalledError, NotServedError, RunningApp
+from bot.workspaces.dispatcher import UseApp
+from bot.workspaces.hosted import NotInstalledError, NotServedError
 
 _PATH = re.compile(rf"/w/({WORKSPACE_ID.pattern})(/.*)?", re.DOTALL)
 WAKING = 8  # workspaces whose apps are started at once because of requests to them
 NOT_SERVED = "There is nothing at this address."
 HOP_BY_HOP = (b"connection", b"transfer-encoding", b"keep-alive", b"upgrade", b"te")
-ASGI_ADDS = (b"date", b"server")  # this process' server has them in every answer
+NOT_ITS_OWN = (*HOP_BY_HOP, b"date", b"server")  # this process' server says the last two
 NOT_NOW = "Countersign cannot answer at the moment. Try again in a minute."
-
-
-class Workspaces(Protocol):
-    """What the server asks of the process that it is part of."""
-
-    def use_app(self, workspace: str) -> AbstractContextManager[RunningApp]: ...
-    def describe_problem(self) -> str: ...
-    def render_metrics_page(self) -> str | None: ...
-    @property
-    def is_stopping(self) -> bool: ...
 
 
 class WorkspacePaths:
     """ASGI: passes what is asked below a workspace's path to its app, all else on."""
 
-    def __init__(self, rest: ASGIApp, workspaces: Workspaces) -> None:
+    def __init__(self, rest: ASGIApp, use_app: UseApp) -> None:
         """`rest`: the app for all other paths."""
-        self._rest, self._workspaces = rest, workspaces
+        self._rest, self._use_app = rest, use_app
         self._turns = CapacityLimiter(WAKING)
         self._others: httpx2.AsyncClient | None = None  # making it takes a tenth of a second
 
@@ -73,18 +63,16 @@ class WorkspacePaths:
         path = found[2] or "/"
         below = {**scope, "path": path, "raw_path": quote(path).encode()}
         try:
-            using = self._workspaces.use_app(found[1])
+            using = self._use_app(found[1])
             app = await to_thread.run_sync(using.__enter__, limiter=self._turns)
         except ServedElsewhereError as elsewhere:
             await self._pass_on(elsewhere.url, scope, receive, send)
             return
         except NotInstalledError:
-            refusal = PlainTextResponse(NOT_SERVED, HTTPStatus.NOT_FOUND)
-            await refusal(scope, receive, send)
+            await PlainTextResponse(NOT_SERVED, HTTPStatus.NOT_FOUND)(scope, receive, send)
             return
         except NotServedError:
-            refusal = PlainTextResponse(NOT_NOW, HTTPStatus.SERVICE_UNAVAILABLE)
-            await refusal(scope, receive, send)
+            await PlainTextResponse(NOT_NOW, HTTPStatus.SERVICE_UNAVAILABLE)(scope, receive, send)
             return
         try:
             web = await to_thread.run_sync(app.endpoints.get_web_app, limiter=self._turns)
@@ -101,12 +89,9 @@ class WorkspacePaths:
         left_out = (*HOP_BY_HOP, FORWARDED.encode())
         headers = [each for each in request.headers.raw if each[0] not in left_out]
         there = httpx2.URL(url).copy_with(raw_path=_get_target(scope))
-        asked = httpx2.Request(
-            request.method,
-            there,
-            headers=[*headers, (FORWARDED.encode(), b"1")],
-            content=request.stream() if _has_body(request) else None,
-        )
+        body = request.stream() if _has_body(request) else None
+        headers.append((FORWARDED.encode(), b"1"))
+        asked = httpx2.Request(request.method, there, headers=headers, content=body)
         found = None
         if FORWARDED not in request.headers:
             with suppress(httpx2.HTTPError):
@@ -115,12 +100,8 @@ class WorkspacePaths:
             await PlainTextResponse(NOT_NOW, HTTPStatus.SERVICE_UNAVAILABLE)(scope, receive, send)
             return
         answer = StreamingResponse(found.aiter_raw(), found.status_code)
-        not_ours = (*HOP_BY_HOP, *ASGI_ADDS)
-        answer.raw_headers = [
-            (name.lower(), value)
-            for name, value in found.headers.raw
-            if name.lower() not in not_ours
-        ]
+        headers = [(name.lower(), value) for name, value in found.headers.raw]
+        answer.raw_headers = [each for each in headers if each[0] not in NOT_ITS_OWN]
         try:
             await answer(scope, receive, send)
         finally:
@@ -143,12 +124,18 @@ class FrontServer:
     """The HTTP server of this process; it answers requests from `start` on."""
 
     def __init__(
-        self, settings: Settings, address: ListeningAddress, workspaces: Workspaces
+        self,
+        settings: Settings,
+        use_app: UseApp,
+        describe_problem: Callable[[], str],
+        render_metrics_page: Callable[[], str | None],
     ) -> None:
-        """Listen at the address; raises CannotListenError."""
-        self._settings, self._workspaces = settings, workspaces
+        """Listen at the address of the settings; raises StartupError."""
+        self._settings, self._use_app = settings, use_app
+        self._describe_problem, self._render_metrics_page = describe_problem, render_metrics_page
         self._door: SlackEndpoint | None = None
-        self._server = WebServer.create_listening_server(address)
+        self._is_stopping = False
+        self._server = WebServer.create_listening_server(settings.http or USUAL)
         self.url = self._server.url
 
     def start(
@@ -164,26 +151,22 @@ class FrontServer:
             self._door = SlackEndpoint(dispatcher, SignatureChecker(secret, clock), arrivals)
             self._arrivals = arrivals
         app = build_web_app(self._list_pages(), self._door, signing=install_routes)
-        self._server.start(WorkspacePaths(app, self._workspaces))
+        self._server.start(WorkspacePaths(app, self._use_app))
 
     def _list_pages(self) -> list[Page]:
         return [
-            Page("/healthz", lambda: _render_health("alive", self._workspaces.describe_problem())),
+            Page("/healthz", lambda: _render_health("alive", self._describe_problem())),
             Page("/readyz", self._render_readiness_page),
-            Page("/metrics", self._render_metrics),
+            Page("/metrics", lambda: build_metrics_response(self._render_metrics_page())),
         ]
 
-    def _render_metrics(self) -> PageResponse:
-        return build_metrics_response(self._workspaces.render_metrics_page())
-
     def _render_readiness_page(self) -> PageResponse:
-        problem = self._workspaces.describe_problem()
-        if self._workspaces.is_stopping:
-            problem = "the process is stopping"
-        return _render_health("ready", problem)
+        stopping = "the process is stopping" if self._is_stopping else ""
+        return _render_health("ready", stopping or self._describe_problem())
 
     def refuse_requests(self) -> None:
         """Refuse Slack's requests from now on, so that it sends them elsewhere or again."""
+        self._is_stopping = True
         if self._door is not None:
             self._door.close()
             self._arrivals.wait_until_acknowledged(ACKNOWLEDGED)

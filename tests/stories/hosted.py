@@ -124,8 +124,8 @@ class TwoWorkspaces:
                     bot_user=app.bot_user,
                     bot_id=app.bot_id,
                     url=f"{self.sandbox.url}/",
-                    sealed_tokens=sealed.data,
-                    token_key=sealed.key_id,
+                    sealed_tokens=sealed,
+                    token_key=cipher.key_id,
                     installed_at=self.clock.now(),
                 )
                 record.insert_or_update_installation(row)
@@ -190,7 +190,7 @@ class HostedHarness(Harness):
                 **{name: value for name, value in self.extra.items() if SHARED.fullmatch(name)},
             }
         )
-        host.stop_workspace(self.team)  # it may have been started before its settings were there
+        host._get_hosted(self.team).stop()  # it may have started before its settings were there
         with host.use_app(self.team) as app:
             self.app: App = app
 

@@ -12,9 +12,10 @@ from slack_bolt import BoltResponse
 
 from bot.clock import SystemClock
 from bot.config.connection_settings import ListeningAddress
+from bot.config.startup import StartupError
 from bot.http import server as module
 from bot.http.http_side import build_web_app
-from bot.http.server import CannotListenError, WebServer
+from bot.http.server import WebServer
 from bot.http.slack_endpoint import SignatureChecker, SlackEndpoint
 from bot.identity import Identity
 from bot.signals import UnacknowledgedDeliveries
@@ -149,5 +150,5 @@ def test_a_slow_answer_is_waited_for(served: Served, monkeypatch: pytest.MonkeyP
 def test_an_address_that_is_taken(served: Served) -> None:
     """Who cannot listen says where and why."""
     port = int(served.server.url.rpartition(":")[2])
-    with pytest.raises(CannotListenError, match=r"127\.0\.0\.1:\d+ cannot be listened to"):
+    with pytest.raises(StartupError, match=r"127\.0\.0\.1:\d+ cannot be listened to"):
         WebServer.create_listening_server(ListeningAddress("127.0.0.1", port))

@@ -188,7 +188,7 @@ class Workspace:
     def stop_app(self) -> None:
         """Have the app stopped, so that it starts with its settings as they are now."""
         assert self.hosting.host is not None
-        self.hosting.host.stop_workspace(self.team)
+        self.hosting.host._get_hosted(self.team).stop()
 
     @property
     def app(self) -> App | None:
@@ -196,7 +196,7 @@ class Workspace:
         assert self.hosting.host is not None
         for each in self.hosting.host.list_hosted():
             if each.workspace == self.team:
-                return each.get_app_if_awake()  # type: ignore[return-value]  # it is one
+                return each._app
         return None
 
     def settle(self) -> None:

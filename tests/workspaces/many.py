@@ -61,8 +61,8 @@ def install_everywhere(slack: Sandbox, record: InstallationRecord) -> None:
             bot_id=world.app.bot_id,
             app_id=world.app.id,
             url=f"{slack.url}/",
-            sealed_tokens=sealed.data,
-            token_key=sealed.key_id,
+            sealed_tokens=sealed,
+            token_key=cipher.key_id,
             installed_at=AT,
         )
         record.insert_or_update_installation(row)

@@ -89,7 +89,7 @@ class MovingHarness(Harness):
 
     def _build_installation(self, settings: Settings, record: Any) -> Installation:
         app = self.slack.world.app
-        sealed = open_token_cipher(settings, record).seal(TEAM, Tokens(SecretStr(app.bot_token)))
+        cipher = open_token_cipher(settings, record)
         return Installation(
             workspace=TEAM,
             name="Sandbox Coffee",
@@ -98,8 +98,8 @@ class MovingHarness(Harness):
             bot_id=app.bot_id,
             url=f"{self.slack.url}/",
             app_id=app.id,
-            sealed_tokens=sealed.data,
-            token_key=sealed.key_id,
+            sealed_tokens=cipher.seal(TEAM, Tokens(SecretStr(app.bot_token))),
+            token_key=cipher.key_id,
             installed_at=self.clock.now(),
         )
 

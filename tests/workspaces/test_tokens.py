@@ -25,7 +25,7 @@ def cipher(*keys: str) -> TokenCipher:
 def sealed(by: TokenCipher, workspace: str = TEAM, tokens: Tokens = TOKENS) -> Installation:
     """An installation with these tokens."""
     found = by.seal(workspace, tokens)
-    return installed(workspace, sealed_tokens=found.data, token_key=found.key_id)
+    return installed(workspace, sealed_tokens=found, token_key=by.key_id)
 
 
 def test_what_was_sealed_opens(record: InstallationRecord) -> None:
@@ -70,7 +70,7 @@ def test_all_move_to_the_first_key(
     """
     for workspace in ("T1", "T2"):
         record.insert_or_update_installation(sealed(cipher(OLD), workspace))
-    [stale, _] = record.list_sealed_under_other_keys("new")
+    [stale, _] = record.list()
     both = cipher(NEW, OLD)
     assert both.reseal_all(record) == 0
     for row in record.list():
