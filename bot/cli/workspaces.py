@@ -25,6 +25,8 @@ from storage.states import InstallationState
 
 ACTIONS = ("list", "show", "pause", "resume", "remove", "doctor", "keys")
 ONE_ALONE = "COUNTERSIGN_CLIENT_ID is not set: there is one workspace alone"
+ONE_KEY_IN_USE = "All tokens are encrypted with the first key. No other key is in use any more."
+KEYS_IN_USE = "Tokens that are still encrypted with another key: {0}. Keep that key."
 NONE_YET = "The bot is installed nowhere yet. People install it at {0}/slack/install."
 
 
@@ -71,11 +73,9 @@ class _Workspaces:
                 console.print_lines(self._format_list())
                 return 0
             case "keys":
-                done = self._open_cipher().reseal_all(self._record)
-                console.print_line(
-                    f"{done} {'token was' if done == 1 else 'tokens were'} encrypted with the first"
-                    " key. No other key is in use any more."
-                )
+                if left := self._open_cipher().reseal_all(self._record):
+                    return console.print_error(KEYS_IN_USE.format(left))
+                console.print_line(ONE_KEY_IN_USE)
                 return 0
             case "doctor" if not workspace:
                 rows = self._record.list()

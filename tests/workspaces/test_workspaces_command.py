@@ -126,14 +126,18 @@ def test_tokens_move_to_the_first_key(
     installed: Hosting, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All tokens are moved to the first key; with a key that is missing that is said."""
-    done = "encrypted with the first key. No other key is in use any more.\n"
-    assert run("workspaces", "keys") == (0, f"0 tokens were {done}")
+    done = "All tokens are encrypted with the first key. No other key is in use any more.\n"
+    assert run("workspaces", "keys") == (0, done)
     old = (installed.folder / "workspaces" / "installations.db.key").read_text().strip()
     monkeypatch.setenv("COUNTERSIGN_TOKEN_KEYS", f"new:{'n' * 32}")
     code, said = run("workspaces", "doctor", ONE)
     assert code == 1
     assert "which is not among those of COUNTERSIGN_TOKEN_KEYS" in said
     assert old not in said
+    code, said = run("workspaces", "keys")
+    assert code == 1
+    assert "Tokens that are still encrypted with another key: 2. Keep that key.\n" in said
+    assert "No other key" not in said
     monkeypatch.setenv("COUNTERSIGN_TOKEN_KEYS", "no colon")
     code, said = run("workspaces", "keys")
     assert code in (1, 2)
