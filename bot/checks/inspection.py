@@ -16,8 +16,6 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
-from slack_sdk import WebClient
-
 from bot.cards.slack_text import format_in_utc
 from bot.checks import check
 from bot.clock import Clock
@@ -31,7 +29,7 @@ from bot.policy.condition_values import Facts, SlackId
 from bot.policy.evaluation import CurrentPolicy, Policy
 from bot.policy.gates import Allow, Ask, Deny, GateAddOn
 from bot.signals import Signals
-from bot.slack.client import build_read_only_slack_client
+from bot.slack.client import SlackClient, build_read_only_slack_client
 from bot.toml_file import nearest_name_hint
 from bot.tools import Effect, Registry, Tool
 from storage.record import Store
@@ -435,7 +433,7 @@ class SetupInspector:
         yield from check_signing_setup(self._settings, policy)
         yield from check_freezes_and_business_hours(policy, self._clock.now())
 
-    def _run_slack_checks(self, client: WebClient) -> Iterator[check.CheckResult]:
+    def _run_slack_checks(self, client: SlackClient) -> Iterator[check.CheckResult]:
         """Yield the checks for which Slack has to be asked."""
         from bot.checks.people_checks import (
             check_names_used_in_policy,

@@ -24,6 +24,7 @@ from bot.config.settings import Settings
 from bot.policy.approver_lists import MANAGER
 from bot.policy.authority import LookupFailedError
 from bot.policy.evaluation import Policy
+from bot.slack.client import ListWorkspaces, SlackClient
 from bot.slack.directory import SlackDirectory
 from bot.slack_codes import list_granted_scopes
 
@@ -31,11 +32,17 @@ from bot.slack_codes import list_granted_scopes
 UNREACHABLE = (SlackClientError, HTTPException, OSError)
 
 
-def build_retrying_client(settings: Settings) -> WebClient:
-    """Return a Slack client for reading, which waits and retries when Slack limits requests."""
+def build_retrying_client(
+    settings: Settings, list_granted: ListWorkspaces | None = None
+) -> SlackClient:
+    """Return a Slack client for reading, which waits and retries when Slack limits requests.
+
+    `list_granted`: of an organisation's token, the workspaces that it is good for.
+    """
     token = settings.slack_bot_token.get_secret_value()
-    client = WebClient(token, base_url=settings.slack_api_url, timeout=int(check.PATIENCE))
+    client = SlackClient(token, base_url=settings.slack_api_url, timeout=int(check.PATIENCE))
     client.retry_handlers.append(RateLimitErrorRetryHandler(max_retry_count=2))
+    client.list_granted = list_granted
     return client
 
 
@@ -70,7 +77,7 @@ class SignInAnswer:
     asked_at: float  # when Slack was asked by our clock, Unix seconds
 
 
-def sign_in_to_slack(client: WebClient, clock: Clock) -> SignInAnswer | check.CheckResult:
+def sign_in_to_slack(client: SlackClient, clock: Clock) -> SignInAnswer | check.CheckResult:
     """Ask Slack whose token it is; return the answer, or a failed check if there is none."""
     before = clock.now()
     try:
@@ -85,7 +92,7 @@ def sign_in_to_slack(client: WebClient, clock: Clock) -> SignInAnswer | check.Ch
     return SignInAnswer(
         Workspace(
             client,
-            SlackDirectory(client, clock),
+            SlackDirectory(client, clock, list_granted=client.list_granted),
             str(answer["team_id"]),
             str(answer.get("bot_id") or ""),
         ),

@@ -10,11 +10,13 @@ import argparse
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 
 from bot.cards.slack_text import format_in_utc
 from bot.checks.check import print_checks
 from bot.cli.doctor.doctor import run_all_checks
 from bot.clock import SystemClock
+from bot.config.connection_settings import USUAL
 from bot.config.environment import DotenvError, read_environment_variables
 from bot.config.settings import Settings
 from bot.workspaces import tokens
@@ -156,5 +158,8 @@ class _Workspaces:
         except tokens.TokenKeyError as error:
             return console.print_error(f"Nothing was checked: {error}.")
         environ = {**os.environ, "COUNTERSIGN_WORKSPACE": row.workspace, "SLACK_BOT_TOKEN": token}
-        checks = run_all_checks(environ, console.DOTENV, SystemClock())
+        listening = self._settings.http or USUAL
+        granted = partial(self._record.list_granted_workspaces, row.workspace)
+        list_granted = granted if row.is_org_wide else None
+        checks = run_all_checks(environ, console.DOTENV, SystemClock(), listening, list_granted)
         return print_checks(checks, console.print_line)

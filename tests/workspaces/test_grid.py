@@ -11,6 +11,7 @@ import pytest
 from bot.config.connection_settings import Transport
 from bot.demo.model_server import Turn
 from bot.slack.organisation import OF_EACH_WORKSPACE
+from countersign.cli.commands import main
 from slack_sandbox.web_api.orgs import NEED_TEAM
 from storage.states import RunStatus
 from tests.pages import ROOT
@@ -266,3 +267,19 @@ def test_an_old_id_does_not_vote_twice(make_grid: Callable[..., Grid], fakes: Fa
     told = grid.person("cleo").dm_channel  # her new id is in no channel
     grid.see("cleo", told, None, "has another Slack account by now")
     assert fakes.did("note", "two have to approve") == 0
+
+
+def test_doctor_looks_at_all_of_it(
+    grid: Grid, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What each workspace lists is asked for in each: the group has members of both."""
+    for name in ("DATABASE_URL", "COUNTERSIGN_KEY", "SLACK_BOT_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in grid.environ.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(grid.folder)
+    code = main(["workspaces", "doctor", ORG])
+    said = capsys.readouterr().out
+    assert (code, "missing_argument" in said) == (0, False), said
+    assert "ok    approvers @shop-leads: 3 of 3 members may decide" in said
+    assert f"a bot is ready at {grid.environ['COUNTERSIGN_HTTP']}" in said

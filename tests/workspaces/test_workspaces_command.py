@@ -153,6 +153,8 @@ def test_doctor_looks_at_each(installed: Hosting, run: Run) -> None:
     assert code == 0
     assert said.startswith("T0SANDBOX  Sandbox Coffee\n")
     assert "0 wrong" in said
+    listening = installed.environ["COUNTERSIGN_HTTP"]
+    assert f"ok    http address: a bot is ready at {listening}, " in said
     code, said = run("workspaces", "doctor")
     assert code == 1
     assert "T0SANDBOXB  Sandbox Tea\nfail  policy: " in said

@@ -28,6 +28,7 @@ from bot.checks.inspection import check_freezes_and_business_hours
 from bot.cli.doctor import checks
 from bot.cli.doctor.live_check import check_app_token, run_live_check
 from bot.clock import Clock, SystemClock
+from bot.config.connection_settings import ListeningAddress
 from bot.config.environment import (
     DotenvError,
     read_environment_variables,
@@ -37,7 +38,7 @@ from bot.config.settings import Settings
 from bot.config.startup import StartupError, read_settings_and_policy
 from bot.policy.evaluation import Policy, PolicyError, parse
 from bot.runs.sub_agent_runs import build_function_schema
-from bot.slack.client import find_app_id
+from bot.slack.client import ListWorkspaces, find_app_id
 from bot.toolbox import ToolsError
 from bot.version import describe_version
 from countersign.cli.console import DOTENV, UsageError, print_error, print_line
@@ -314,11 +315,17 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def run_all_checks(
-    environ: MutableMapping[str, str], dotenv_path: Path | None, clock: Clock
+    environ: MutableMapping[str, str],
+    dotenv_path: Path | None,
+    clock: Clock,
+    http: ListeningAddress | None = None,
+    list_granted: ListWorkspaces | None = None,
 ) -> Iterator[check.CheckResult]:
     """Run all checks, yielding each result at once.
 
-    Removes misleading variables from `environ`, as a start would.
+    Removes misleading variables from `environ`, as a start would. Of one among many workspaces,
+    `http` is where the process listens for all; of an organisation, `list_granted` returns the
+    workspaces that it gave the bot.
     """
     try:
         settings, policy = read_settings_and_policy(environ, dotenv_path, transport=None)
@@ -334,14 +341,19 @@ def run_all_checks(
     yield check.build_ok_result(
         "policy", f"{settings.policy_path}: {len(policy.rules)} rules, digest {policy.digest[:8]}"
     )
-    yield from run_checks_beyond_configuration(settings, policy, clock)
+    if http is not None:
+        settings = settings.model_copy(update={"http": http})
+    yield from run_checks_beyond_configuration(settings, policy, clock, list_granted)
 
 
 def run_checks_beyond_configuration(
-    settings: Settings, policy: Policy, clock: Clock
+    settings: Settings, policy: Policy, clock: Clock, list_granted: ListWorkspaces | None = None
 ) -> Iterator[check.CheckResult]:
-    """Yield the checks beyond the configuration itself, each after those it depends on."""
-    client = slack.build_retrying_client(settings)
+    """Yield the checks beyond the configuration itself, each after those it depends on.
+
+    `list_granted`: as for `run_all_checks`.
+    """
+    client = slack.build_retrying_client(settings, list_granted)
     found = slack.sign_in_to_slack(client, clock)
     if isinstance(found, check.CheckResult):
         yield found
