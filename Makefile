@@ -103,6 +103,7 @@ proof: .venv/ready  ## see docs/reliability.md: a million steps from seeds (SEED
 	$(BIN)/python -m tests.proof.simulation $(if $(ALL_SIGN),--signed) $(if $(SEED),--seed $(SEED))
 	$(if $(SEED),,$(BIN)/python -m tests.proof.stops)
 	$(if $(SEED),,$(BIN)/python -m tests.proof.crash)
+	$(if $(SEED),,$(BIN)/python -m tests.proof.crash.hosted)
 	$(if $(SEED)$(if $(SERVER),,none),,RECORD_ON=postgresql $(BIN)/python -m tests.proof.simulation --signed --steps 100000)
 	$(if $(SEED)$(if $(SERVER),,none),,RECORD_ON=postgresql $(BIN)/python -m tests.proof.crash --trouble killed --story "signed by two" "a passkey that another approves")
 

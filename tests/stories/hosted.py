@@ -113,28 +113,32 @@ class TwoWorkspaces:
         if self.host is None:
             self.environ = environ
             settings = Settings.load(environ, transport=Transport.SOCKET)
-            record = open_installation_record(settings)
-            cipher = open_token_cipher(settings, record)
-            for team in self.teams:
-                app = self.sandbox.workspace(team).world.app
-                sealed = cipher.seal(team, Tokens(SecretStr(app.bot_token)))
-                row = Installation(
-                    workspace=team,
-                    scopes=",".join(sorted(app.scopes)),
-                    bot_user=app.bot_user,
-                    bot_id=app.bot_id,
-                    url=f"{self.sandbox.url}/",
-                    sealed_tokens=sealed,
-                    token_key=cipher.key_id,
-                    installed_at=self.clock.now(),
-                )
-                record.insert_or_update_installation(row)
-            record.close()
+            self.install_in_record(settings)
             self.host = WorkspaceHost(
                 settings, self.machine, build, environ, None, self.tools, quiet=NEVER
             )
             self.host.start()
         return self.host
+
+    def install_in_record(self, settings: Settings) -> None:
+        """Write both into the record of installations, as if people had installed it there."""
+        record = open_installation_record(settings)
+        cipher = open_token_cipher(settings, record)
+        for team in self.teams:
+            app = self.sandbox.workspace(team).world.app
+            sealed = cipher.seal(team, Tokens(SecretStr(app.bot_token)))
+            row = Installation(
+                workspace=team,
+                scopes=",".join(sorted(app.scopes)),
+                bot_user=app.bot_user,
+                bot_id=app.bot_id,
+                url=f"{self.sandbox.url}/",
+                sealed_tokens=sealed,
+                token_key=cipher.key_id,
+                installed_at=self.clock.now(),
+            )
+            record.insert_or_update_installation(row)
+        record.close()
 
     def close(self) -> None:
         """End the process, and then Slack."""

@@ -78,10 +78,12 @@ class Orders:
 class Life:
     """The line to a process; each method raises Died once it is no more."""
 
-    def __init__(self, orders: Orders) -> None:
-        """Start it, and wait until it is at work."""
+    def __init__(
+        self, orders: Orders, live: Callable[[Orders, Connection], None] | None = None
+    ) -> None:
+        """Start it, and wait until it is at work; `live` is the process (None: a single bot)."""
         self._line, theirs = FORKS.Pipe()
-        self.process = FORKS.Process(target=_live, args=(orders, theirs))
+        self.process = FORKS.Process(target=live or _live, args=(orders, theirs))
         self.process.start()
         theirs.close()
         try:
@@ -154,7 +156,7 @@ def _live(orders: Orders, line: Connection) -> None:
             match line.recv():
                 case ("settle",):
                     well.wait(LONGEST)
-                    line.send((_settled(app), None))
+                    line.send((settle_app(app), None))
                 case ("outlast",):
                     rest = app.core.signals.rest
                     outlasts = rest.wait_for(app.replicas.may_reclaim_lapsed_runs, LONGEST / 2)
@@ -178,7 +180,8 @@ def _live(orders: Orders, line: Connection) -> None:
         os._exit(0)
 
 
-def _settled(app: App) -> str:
+def settle_app(app: App) -> str:
+    """Wait until nothing is under way in it; returns what is wrong, "" for nothing."""
     is_quiet = app.core.signals.rest.wait_for(partial(_is_quiet, app), LONGEST / 2)
     return "" if is_quiet else "Countersign did not come to rest"
 

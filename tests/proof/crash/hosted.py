@@ -1,0 +1,296 @@
+"""Two workspaces with the same ids in one process, killed amid the work of both.
+
+`python -m tests.proof.crash.hosted` strikes at every step. In each workspace somebody asks for the
+same at the same time, and both are approved at once; in the end each has its own effect and answer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from bot.config.connection_settings import Transport
+from bot.config.settings import Settings
+from storage.digest import key_file_path, load_or_create_signing_key
+from storage.models import Audit
+from storage.store import Store
+from tests.model_stand_in.planner import StrictPlanner
+from tests.proof.crash.checks import violations
+from tests.proof.crash.hosted_life import serve
+from tests.proof.crash.life import Died, Life, Orders, Stuck
+from tests.proof.crash.matrix import Told, sample
+from tests.proof.crash.people import SUPPORT, Scene
+from tests.proof.crash.steps import Step
+from tests.proof.crash.stories import POLICY, Story
+from tests.proof.crash.tools import Ledger
+from tests.proof.crash.troubles import Trouble
+from tests.proof.crash.world import MOST_LIVES, World, as_it_stands
+from tests.stories.hosted import CLIENT, TwoWorkspaces
+from tests.stories.messages import words
+from tests.workspaces.hosting import plan_note
+
+ANSWER = "That is all."
+NAME = "two workspaces"
+EVERY = 50  # tellings between two words on how far it is
+
+
+class TwoWorlds:
+    """What stays when the process of two workspaces dies."""
+
+    def __init__(self, folder: Path, at: Step | None) -> None:
+        """`at`: where its first life is killed."""
+        self.folder, self.at = folder, at
+        self.two = TwoWorkspaces(folder, ())
+        self.planner = StrictPlanner(mind=plan_note)
+        self.planner.start()
+        for each in self.two.teams:
+            self.two.view(each).world.ack_seconds = 1.5  # which people wait for one that is dead
+        (folder / "policy.toml").write_text(POLICY, "utf-8")
+        self.two.install_in_record(Settings.load(self.settings, transport=Transport.SOCKET))
+        self.lives, self.shifted, self.struck = 0, 0.0, False
+        self.steps: list[Step] = []
+        self._life: Life | None = None
+        self.parts = [Part(self, team) for team in self.two.teams]
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The variables of the process."""
+        return {
+            "SLACK_APP_TOKEN": self.two.sandbox.world.app.app_token,
+            "SLACK_API_URL": self.two.sandbox.api_url,
+            "OPENAI_API_KEY": "sk-offline-offline-offline",
+            "OPENAI_BASE_URL": self.planner.url,
+            "COUNTERSIGN_POLICY": str(self.folder / "policy.toml"),
+            "COUNTERSIGN_WORKSPACES": str(self.folder / "workspaces"),
+            "COUNTERSIGN_MODEL_BACKOFF": "0.05",
+            "COUNTERSIGN_URL": "http://localhost:8080",
+            "COUNTERSIGN_HTTP": "127.0.0.1:0",
+            **CLIENT,
+        }
+
+    @property
+    def life(self) -> Life:
+        """The process, which is started where it is not alive."""
+        while self._life is None:
+            if self.lives == MOST_LIVES:
+                raise Stuck("the process dies again and again")
+            self.lives += 1
+            at = self.at if self.lives == 1 else None
+            given = (self.settings, POLICY, self.folder, self.shifted, at)
+            try:
+                self._life = Life(Orders(*given), serve)
+            except Died:
+                self.died()
+        return self._life
+
+    def died(self) -> None:
+        """The process is gone."""
+        if self._life is not None:
+            self._life.kill()
+        self._life, self.struck = None, True
+        self.two.sandbox.wait(lambda: self.two.sandbox.connections == 0)
+
+    def stop(self) -> None:
+        """End it in an orderly way."""
+        steps, struck = self.life.stop()
+        self._life = None
+        if self.lives == 1:
+            self.steps, self.struck = steps, struck
+
+    def end(self) -> None:
+        """Everything ends."""
+        if self._life is not None:
+            self._life.kill()
+        self.planner.stop()
+        self.two.close()
+
+
+class Part(World):
+    """One of the two workspaces, as people and the checks look at a world."""
+
+    def __init__(self, whole: TwoWorlds, team: str) -> None:
+        self.whole, self.team, self.policy, self.over = whole, team, POLICY, Transport.SOCKET
+        self.folder = whole.folder / "workspaces" / team
+        self.folder.mkdir(parents=True)
+        (self.folder / "shelf").write_text("3")
+        self.slack: Any = whole.two.view(team)
+        self.planner = whole.planner
+        self.database = self.folder / "countersign.db"
+        self.ledger = Ledger(self.folder)
+        self.text = f"of {team} alone"
+
+    @property
+    def life(self) -> Life:
+        """That of both."""
+        return self.whole.life
+
+    def advance(self, seconds: float) -> None:
+        """Time passes, in both."""
+        self.whole.shifted += seconds
+        self.whole.two.clock.advance(seconds)
+        self.life.advance(seconds)
+
+    def store(self) -> Store:
+        """The record of this one, read from outside."""
+        key = load_or_create_signing_key(key_file_path(self.database))
+        return Store(f"sqlite:///{self.database}", key=key)
+
+
+class PairOfScenes:
+    """The people of both workspaces, who do the same at the same time."""
+
+    def __init__(self, whole: TwoWorlds) -> None:
+        self._whole = whole
+        self._scenes = {part.team: Scene(part) for part in whole.parts}
+        self._parts = {part.team: part for part in whole.parts}
+        self._said: set[str] = set()
+        self._clicks: dict[str, Any] = {}
+
+    def play(self) -> None:
+        """Ask, approve and hear the answer in both; whatever dies meanwhile is started again."""
+        for act in (self._ask, self._approve, self._hear, self._end):
+            while True:
+                try:
+                    act()
+                    break
+                except Died:
+                    self._whole.died()
+
+    def _rest(self) -> None:
+        for scene in self._scenes.values():
+            scene.rest()
+
+    def _ask(self) -> None:
+        for team, part in self._parts.items():
+            if team not in self._said:
+                self._said.add(team)
+                part.slack.person("ben").say(SUPPORT, f"@bot note: {part.text}")
+        self._rest()
+
+    def _approve(self) -> None:
+        """Click in both before anything is waited for; again where Slack has shown an error."""
+        while True:
+            self._rest()
+            left = [team for team in self._scenes if not self._is_heard(team)]
+            if not left:
+                return
+            cards = {
+                team: self._scenes[team].until(lambda t=team: self._find_card(t), "a card")
+                for team in left
+            }
+            for team, card in cards.items():
+                self._clicks[team] = self._scenes[team].press("ana", card, "approve")
+
+    def _find_card(self, team: str) -> Any:
+        return self._scenes[team].having("ana", "approve")
+
+    def _is_heard(self, team: str) -> bool:
+        click = self._clicks.get(team)
+        return click is not None and (click.ok or not self._find_card(team))
+
+    def _hear(self) -> None:
+        for scene in self._scenes.values():
+            scene.until(lambda s=scene: s.says("ben", ANSWER) > 0, "the answer")
+
+    def _end(self) -> None:
+        for team, scene in self._scenes.items():
+            scene.until(self._parts[team].is_over, "the end of it")
+        self._whole.stop()
+
+
+def find_violations(part: Part, other: Part) -> Iterator[str]:
+    """Yield what is not as promised in one of the two; nobody is at work any more."""
+    story = Story(NAME, plan_note, list, may={part.text: 1})
+    yield from violations(story, part)
+    done = [line["text"] for line in part.ledger.lines()]
+    was_unknown = any(each.event == "call.unknown" for each in part.all(Audit))
+    if done != [part.text] and not (was_unknown and not done):
+        yield f"{done} was done, and not {part.text!r} once"
+    seen = part.slack.person("ben").everything(SUPPORT)
+    if (answers := sum(ANSWER in words(each) for each in seen)) != 1:
+        yield f"there are {answers} answers"
+    if other.text in "\n".join(words(each) for each in seen):
+        yield "Slack shows what is the other's"
+    if any(
+        other.text.encode() in each.read_bytes() for each in part.folder.glob("countersign.db*")
+    ):
+        yield "the record has what is the other's"
+
+
+def tell(at: Step | None, folder: Path) -> tuple[Told, list[Step]]:
+    """Tell the story with a kill at that step; also return its steps, where it was not struck."""
+    told = Told(NAME, Trouble.KILLED if at else "", str(at or ""))
+    begun = time.monotonic()
+    with TemporaryDirectory(dir=folder) as place:
+        made = TwoWorlds(Path(place), at)
+        try:
+            PairOfScenes(made).play()
+            first, second = made.parts
+            for part, other in ((first, second), (second, first)):
+                told.wrong += [f"{part.team}: {each}" for each in find_violations(part, other)]
+        except (Stuck, TimeoutError, AssertionError, LookupError) as error:
+            told.wrong = [f"{type(error).__name__}: {error}", traceback.format_exc()[-1500:]]
+        finally:
+            made.end()
+        if told.wrong:
+            for part in made.parts:
+                part.lives, part.struck, part.shifted = made.lives, made.struck, made.shifted
+                told.wrong += [f"{part.team}: {line}" for line in as_it_stands(part)]
+            told.wrong.append((made.folder / "log").read_text()[-3000:])
+    told.struck, told.lives, told.seconds = made.struck, made.lives, time.monotonic() - begun
+    return told, made.steps
+
+
+def find_steps(folder: Path) -> list[Step]:
+    """Return the steps of the story undisturbed; AssertionError where that goes wrong."""
+    told, steps = tell(None, folder)
+    assert not told.wrong, told.wrong
+    return steps
+
+
+def strike(at: Step, folder: Path) -> Told:
+    """Tell the story with a kill at that step; once more if it went another way this time."""
+    logging.getLogger("aiohttp").setLevel(logging.CRITICAL)  # it tells of each cut connection
+    told, _ = tell(at, folder)
+    return told if told.struck or told.wrong else tell(at, folder)[0]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Strike at the steps that `argv` (None: as started) wants; 1 where anything was wrong."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--most", type=int, default=10_000, help="steps at most")
+    parser.add_argument("--jobs", type=int, default=2, help="tellings at once")
+    arguments = parser.parse_args(argv)
+    begun = time.monotonic()
+    told: list[Told] = []
+    with TemporaryDirectory() as name:  # short, for sockets in it
+        folder = Path(name)
+        steps = find_steps(folder)
+        pool = ProcessPoolExecutor(arguments.jobs, mp_context=get_context("spawn"))
+        try:
+            works = [pool.submit(strike, each, folder) for each in sample(steps, arguments.most)]
+            for work in as_completed(works):
+                told.append(work.result())
+                if told[-1].wrong:
+                    print(f"{NAME}, killed at {told[-1].step}:", *told[-1].wrong, sep="\n    ")
+                if len(told) % EVERY == 0:
+                    print(f"{len(told)} told", file=sys.stderr, flush=True)
+        finally:
+            pool.shutdown(cancel_futures=True)
+    struck, wrong = sum(each.struck for each in told), sum(bool(each.wrong) for each in told)
+    minutes = (time.monotonic() - begun) / 60
+    print(f"{NAME}: {len(steps)} steps, {struck} struck, {wrong} wrong, in {minutes:.1f} minutes.")
+    return int(bool(wrong) or struck < len(told))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
