@@ -100,5 +100,6 @@ def _wait_until_awake(host: WorkspaceHost) -> bool:
 
 def _list_apps(host: WorkspaceHost) -> Iterator[App]:
     for each in host.list_hosted():
-        if (app := each.get_app_if_awake()) is not None:
-            yield app  # type: ignore[misc]  # it is one
+        if each.is_awake:
+            with each.use_app() as app:
+                yield app
