@@ -138,6 +138,7 @@ def test_it_moves_from_a_stopped_bot_to_where_none_works(
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)  # a process is killed some sixty times
 @pytest.mark.parametrize("every", [40, 13], ids=["some", "many"])
 def test_killed_half_way_it_is_there_or_not(
     record: Path, server: Server, tmp_path: Path, every: int
