@@ -202,7 +202,7 @@ def _build_core(
     no_record = "it is not asked" if directory else store.describe_read_problem()
     team, no_slack = _ask_for_team(client) if client else ("", "Slack is not configured")
     if no_slack and not no_record:
-        team = _find_only_team(store)
+        team = settings.workspace or _find_only_team(store)
     if client and not no_slack:
         directory = SlackDirectory(client, clock)
     directory = directory or FailingSlackDirectory(no_slack)

@@ -56,6 +56,12 @@ def installed(hosting: Hosting) -> Hosting:
     return hosting
 
 
+def test_of_one_where_nothing_was_asked(installed: Hosting, run: Run) -> None:
+    """The setting says which workspace is meant, though its record names none yet."""
+    code, said = run("pending", workspace=ONE)
+    assert (code, said) == (0, "Nothing waits.\n")
+
+
 def test_nobody_has_it_yet(hosting: Hosting, run: Run) -> None:
     """The list says from where people install it."""
     assert run("workspaces", "list") == (0, f"{NONE_YET.format(hosting.url)}\n")
