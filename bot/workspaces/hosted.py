@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from bot.config.settings import SettingsError
 from bot.config.startup import StartupError
 from bot.http.slack_endpoint import ServedElsewhereError
-from storage import programs, schedule, webhooks
+from storage import delegations, programs, schedule, webhooks
 from storage.states import RunStatus
 
 if TYPE_CHECKING:
@@ -162,7 +162,9 @@ def find_next_due_time(app: App, now: datetime) -> datetime | None:
     if app.core.settings.operator is not None or not app.is_idle():
         return None  # the operator's terminal asks at a socket that a running app alone has
     with app.core.store.read() as tx:
-        backlog = schedule.count_backlog(tx)
+        backlog, team = schedule.count_backlog(tx), app.core.identity.team
+        if delegations.list_delegations_awaiting_call_list(tx, team, now):
+            return None
         if backlog.unsent or backlog.unread or set(backlog.runs) - {RunStatus.WAITING}:
             return None
         moments = (

@@ -13,6 +13,8 @@ import httpx2
 import pytest
 
 from bot.workspaces.host import EVERY
+from bot.workspaces.hosted import find_next_due_time
+from storage import delegations
 from storage.states import CallStatus
 from tests.client_keys import make_key
 from tests.web.api.receiver import listening
@@ -25,6 +27,7 @@ deadline = "1h"
 reminders = ["30m"]
 """
 HOUR = 3600.0
+ANA, CLEO = "UANA00001", "UCLEO0001"
 
 
 @pytest.fixture
@@ -105,6 +108,28 @@ def test_a_start_that_is_due(hosting: Hosting) -> None:
     assert hosting.fakes.did("note", "at its time") == 0
     hosting.clock.advance((start - hosting.clock.now()).total_seconds() + 1)
     hosting.wait(lambda: hosting.fakes.did("note", "at its time") == 1)
+
+
+def test_a_delegate_is_shown_what_waits_first(make_hosting: Callable[..., Hosting]) -> None:
+    """While that could not be done, as people could not be looked up, an app does not sleep."""
+    hosting = make_hosting()
+    hosting.start()
+    hosting.install(ONE)
+    one, now = hosting.workspace(ONE), hosting.clock.now()
+    one.card(one.ask("waits"))
+    one.settle()
+    app = one.app
+    assert app is not None
+    assert find_next_due_time(app, now) is not None
+    app.loop.pause()
+    row = delegations.Delegation(
+        team=ONE, giver=ANA, delegate=CLEO, given_at=now, until=now + timedelta(days=1)
+    )
+    with app.core.store.write() as tx:
+        delegations.give_delegation(tx, row)
+    assert find_next_due_time(app, now) is None
+    app.loop.resume()
+    hosting.wait(lambda: find_next_due_time(app, hosting.clock.now()) is not None)
 
 
 @pytest.mark.long
