@@ -79,13 +79,14 @@ def create_metrics(now: Callable[[], datetime]) -> WorkspacesMetrics | None:
 def create_owners(
     settings: Settings, record: InstallationRecord, process: str, url: str
 ) -> WorkspaceOwners | None:
-    """Return what says which process has which workspace; None if there is only this process.
+    """Return what says which process has which workspace; None if files say it by their locks.
 
     Raises StartupError if the others could not reach this one at its address.
     """
-    if not settings.is_shared or settings.transport is Transport.SOCKET:
-        return None  # of Slack's connections there is one alone
-    if urlsplit(url).hostname in ("0.0.0.0", "::"):  # noqa: S104  # it is refused
+    if not settings.is_shared:
+        return None
+    forwards = settings.transport is Transport.HTTP
+    if forwards and urlsplit(url).hostname in ("0.0.0.0", "::"):  # noqa: S104  # it is refused
         raise StartupError([UNREACHABLE], ())
     return WorkspaceOwners(record, process, url)
 
@@ -239,6 +240,8 @@ class WorkspaceHost:
         if self._stopping.is_set():
             raise NotServedError("this process is stopping")
         if self._owners is not None and (url := self._owners.claim(workspace)):
+            if self.settings.transport is Transport.SOCKET:  # whose deliveries are not forwarded
+                raise NotServedError("another process works there")
             raise ServedElsewhereError(url)
         try:
             return self._start_app(workspace)

@@ -11,7 +11,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
+from bot.app import build
+from bot.config.connection_settings import Transport
+from bot.config.settings import Settings
 from bot.config.workspace_settings import get_schema_name
+from bot.workspaces.host import WorkspaceHost
+from bot.workspaces.hosted import NotServedError
 from storage import workspace_owners
 from storage.installations import SCHEMA, Installation, InstallationRecord
 from storage.states import InstallationState
@@ -19,6 +24,8 @@ from storage.store import Store, StoreClosedError
 from storage.workspace_owners import WorkspaceOwners
 from tests.postgres_server import Server
 from tests.workspaces.builders import AT, TEAM, installed
+from tests.workspaces.hosting import ONE, Hosting
+from tests.workspaces.many import TOKEN_KEYS
 
 OTHER = "T0OTHER"
 MakeOwners = Callable[[str], WorkspaceOwners]
@@ -150,3 +157,37 @@ def test_who_has_lost_it_writes_nothing(
         pass
     for each in (mine, other, again):
         each.close()
+
+
+def test_over_socket_mode_too(server: Server, make_hosting: Callable[..., Hosting]) -> None:
+    """A second process on the same database, which Slack may deliver to, leaves it alone."""
+    with server.connect("installed") as owner:
+        for schema in (SCHEMA, get_schema_name(ONE)):
+            owner.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+    environ = {
+        "DATABASE_URL": server.url("installed", "owner"),
+        "COUNTERSIGN_KEY": "k" * 32,
+        "COUNTERSIGN_TOKEN_KEYS": TOKEN_KEYS,
+        "COUNTERSIGN_OTHER_CONNECTIONS": "on",
+    }
+    hosting = make_hosting(Transport.SOCKET, environ=environ)
+    first = hosting.start()
+    hosting.install(ONE)
+    one = hosting.workspace(ONE)
+    thread = one.ask("said once")
+    one.card(thread)
+    second_environ = hosting.environ | {"COUNTERSIGN_HTTP": "127.0.0.1:0"}
+    settings = Settings.load(second_environ, transport=Transport.SOCKET)
+    second = WorkspaceHost(settings, hosting.clock, build, second_environ, None, hosting.tools)
+    second.start()
+    try:
+        with pytest.raises(NotServedError), second.use_app(ONE):
+            pass
+        first.stop()
+        with second.use_app(ONE):
+            one.approve(thread)
+            one.said(thread, "That is all.")
+        assert hosting.fakes.did("note", "said once") == 1
+    finally:
+        second.stop()
+        hosting.host = None
