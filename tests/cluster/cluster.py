@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -53,7 +54,32 @@ def answer(word: str) -> str:
     return f"It is done now: {word}."
 
 
-class Cluster:
+class Threads(ABC):
+    """The threads in which words are asked for: what is in them, and what came of each."""
+
+    folder: Path
+
+    @abstractmethod
+    def said(self, word: str) -> list[dict[str, Any]]:
+        """What the bot has said in that thread."""
+
+    def card(self, word: str, button: str = "approve") -> dict[str, Any] | None:
+        """The bot's message in that thread that has such a button."""
+        found = [each for each in self.said(word) if button in action_ids(each)]
+        return found[0] if found else None
+
+    def is_answered(self, word: str) -> bool:
+        """Whether the thread has its answer."""
+        return any(answer(word) in words(each) for each in self.said(word))
+
+    def effects(self) -> Counter[str]:
+        """How often each word was done."""
+        path = self.folder / "effects"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return Counter(line.split()[1] for line in lines)
+
+
+class Cluster(Threads):
     """Everything a script needs."""
 
     def __init__(
@@ -127,11 +153,6 @@ class Cluster:
             channel = f"C{len(self.threads) % CHANNELS:08}"
             self.threads[word] = channel, self.slack.person("ben").say(channel, f"@bot do {word}")
 
-    def card(self, word: str, button: str = "approve") -> dict[str, Any] | None:
-        """The bot's message in that thread that has such a button."""
-        found = [each for each in self.said(word) if button in action_ids(each)]
-        return found[0] if found else None
-
     def approve(self, *words: str, button: str = "approve") -> None:
         """Click on each, once there is something to click; again where Slack shows an error."""
         left = list(words)
@@ -155,16 +176,6 @@ class Cluster:
         return [each for each in there if each.get("bot_id")]
 
     # what came of it
-
-    def is_answered(self, word: str) -> bool:
-        """Whether the thread has its answer."""
-        return any(answer(word) in words(each) for each in self.said(word))
-
-    def effects(self) -> Counter[str]:
-        """How often each word was done."""
-        path = self.folder / "effects"
-        lines = path.read_text().splitlines() if path.exists() else []
-        return Counter(line.split()[1] for line in lines)
 
     def all(self, model: type[Any]) -> list[Any]:
         """Every row."""

@@ -6,8 +6,6 @@ true. A word (w17) is asked for in one workspace alone, so what is done in anoth
 
 from __future__ import annotations
 
-import faulthandler
-import logging
 import os
 import re
 import signal
@@ -15,7 +13,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,17 +20,15 @@ from typing import Any, TypeVar
 
 from bot.app import build
 from bot.clock import SystemClock
-from bot.config.environment import remove_variables_slack_misreads
-from bot.config.startup import read_settings_and_policy
 from bot.config.workspace_settings import get_schema_name
 from bot.workspaces.host import WorkspaceHost
 from bot.workspaces.hosted import QUIET
 from slack_sandbox.client.actor import Actor
 from slack_sandbox.server import Sandbox
 from storage.installations import InstallationRecord
-from tests.cluster.cluster import KEY, POLICY, answer, is_card, mind
+from tests.cluster.cluster import KEY, POLICY, Threads, answer, is_card, mind
 from tests.cluster.proxy import Proxy
-from tests.cluster.replica import Replica
+from tests.cluster.replica import Replica, begin_process
 from tests.model_stand_in.planner import StrictPlanner
 from tests.postgres_server import Server, binaries, serve
 from tests.stories.messages import action_ids, words
@@ -46,17 +41,7 @@ RELUCTANCE = 0.5  # seconds until somebody who was shown an error clicks again
 
 def _run(environ: dict[str, str], log: str, _ahead: float) -> None:
     """The command `countersign serve`, for many workspaces."""
-    os.environ.clear()
-    os.environ.update(environ)
-    with open(log, "ab") as file:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
-    faulthandler.register(signal.SIGUSR1)  # where every thread is, into the log
-    logging.basicConfig(format="%(asctime)s %(threadName)s %(levelname)s %(name)s %(message)s")
-    logging.getLogger("countersign").setLevel(logging.INFO)
-    logging.getLogger("countersign.audit").setLevel(logging.WARNING)
-    settings, _ = read_settings_and_policy(os.environ, transport=None)
-    remove_variables_slack_misreads(os.environ, settings.slack_api_url)
+    settings, _ = begin_process(environ, log)
     quiet = float(os.environ.get("QUIET", QUIET))
     host = WorkspaceHost(settings, SystemClock(), build, os.environ, quiet=quiet)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -78,7 +63,7 @@ class HostProcess(Replica):
         return self.environ["COUNTERSIGN_HTTP"]
 
 
-class Hosts:
+class Hosts(Threads):
     """Everything a script needs."""
 
     def __init__(
@@ -183,10 +168,6 @@ class Hosts:
         team, *place = self.threads[word]
         return [each for each in self.person(team).messages(*place) if each.get("bot_id")]
 
-    def card(self, word: str, button: str = "approve") -> dict[str, Any] | None:
-        """The bot's message in that thread that has such a button."""
-        return next((each for each in self.said(word) if button in action_ids(each)), None)
-
     def click(self, word: str, button: str = "approve", timeout: float = 30.0) -> Any:
         """Click on it, once there is something to click; the delivery, which is on its way."""
         shown = self.wait(lambda: self.card(word, button), timeout)
@@ -209,16 +190,6 @@ class Hosts:
         raise AssertionError(f"clicks on {left} were never acknowledged")
 
     # what came of it
-
-    def is_answered(self, word: str) -> bool:
-        """Whether the thread has its answer."""
-        return any(answer(word) in words(each) for each in self.said(word))
-
-    def effects(self) -> Counter[str]:
-        """How often each word was done."""
-        path = self.folder / "effects"
-        lines = path.read_text().splitlines() if path.exists() else []
-        return Counter(line.split()[1] for line in lines)
 
     def rows(self, team: str, query: str) -> list[tuple[Any, ...]]:
         """What a query finds in a workspace's schema."""

@@ -15,7 +15,9 @@ from pathlib import Path
 
 from bot.app import build
 from bot.config.environment import remove_variables_slack_misreads
+from bot.config.settings import Settings
 from bot.config.startup import read_settings_and_policy
+from bot.policy.evaluation import Policy
 
 FORKS = get_context("forkserver")
 FORKS.set_forkserver_preload(
@@ -42,8 +44,8 @@ class WrongClock:
         return datetime.now(UTC) + self._by
 
 
-def _run(environ: dict[str, str], log: str, ahead: float) -> None:
-    """The command `countersign run`, on a machine whose clock is so many seconds ahead."""
+def begin_process(environ: dict[str, str], log: str) -> tuple[Settings, Policy]:
+    """Go by these variables from now on, and write to that log; what the variables say."""
     os.environ.clear()
     os.environ.update(environ)
     with open(log, "ab") as file:
@@ -56,6 +58,12 @@ def _run(environ: dict[str, str], log: str, ahead: float) -> None:
     # as whoever looks: over HTTP where there is no token for Socket Mode
     settings, policy = read_settings_and_policy(os.environ, transport=None)
     remove_variables_slack_misreads(os.environ, settings.slack_api_url)
+    return settings, policy
+
+
+def _run(environ: dict[str, str], log: str, ahead: float) -> None:
+    """The command `countersign run`, on a machine whose clock is so many seconds ahead."""
+    settings, policy = begin_process(environ, log)
     app = build(settings, WrongClock(timedelta(seconds=ahead)), policy)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
