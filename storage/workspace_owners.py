@@ -17,13 +17,13 @@ from sqlmodel import col
 from storage.installations import SCHEMA, Installation, InstallationRecord
 from storage.states import InstallationState
 
-HELD = timedelta(seconds=5)  # that a workspace is held without another sign of life
+LEASE = timedelta(seconds=5)  # how long a workspace is held without a heartbeat
 _WORKSPACE: Any = col(Installation.workspace)
 _OWNER: Any = col(Installation.owner)
 _UNTIL: Any = col(Installation.owner_until)
 # the server's time, in microseconds as the columns have it
 _NOW: Any = literal_column("(extract(epoch FROM clock_timestamp()) * 1000000)::bigint", BigInteger)
-_HELD_UNTIL = _NOW + HELD // timedelta(microseconds=1)
+_LEASE_END = _NOW + LEASE // timedelta(microseconds=1)
 _LEFT = or_(_OWNER == "", _UNTIL.is_(None))
 _LAPSED = or_(_LEFT, _NOW > _UNTIL)
 
@@ -43,7 +43,7 @@ class WorkspaceOwners:
         What has lapsed it takes only once it has itself given signs of life for as long: after an
         outage of the database all others may be about to give theirs.
         """
-        held = HELD.total_seconds()
+        held = LEASE.total_seconds()
         lives = time.monotonic() - self._extended < held <= self._extended - self._begun
         return _LAPSED if lives else _LEFT
 
@@ -55,7 +55,7 @@ class WorkspaceOwners:
         row = select(_OWNER, col(Installation.owner_url)).where(workspace == _WORKSPACE)
         free = or_(self._process == _OWNER, self._free)
         mine = update(Installation).where(workspace == _WORKSPACE, free)
-        held = {"owner": self._process, "owner_url": self._url, "owner_until": _HELD_UNTIL}
+        held = {"owner": self._process, "owner_url": self._url, "owner_until": _LEASE_END}
         with self._record.write() as connection:
             found = connection.execute(row).one_or_none()
             if found is None:
@@ -74,11 +74,11 @@ class WorkspaceOwners:
     def extend(self) -> set[str]:
         """Hold on to what this process holds; return the workspaces that it still does."""
         mine = update(Installation).where(self._process == _OWNER)
-        kept = mine.values(owner_until=_HELD_UNTIL).returning(_WORKSPACE)
+        kept = mine.values(owner_until=_LEASE_END).returning(_WORKSPACE)
         with self._record.write() as connection:
             held = set(connection.execute(kept).scalars())
         now = time.monotonic()
-        if now - self._extended >= HELD.total_seconds():
+        if now - self._extended >= LEASE.total_seconds():
             self._begun = now
         self._extended = now
         return held

@@ -62,7 +62,7 @@ log = logging.getLogger("countersign.workspaces")
 UNREACHABLE = (
     "COUNTERSIGN_HTTP: name an address at which the other processes reach this one: 10.0.0.7:8080"
 )
-BEAT = 1.0  # seconds between two signs of life, where several processes share the workspaces
+HEARTBEAT = 1.0  # seconds between two heartbeats, where several processes share the workspaces
 EVERY = 15.0  # seconds between two looks at whose token expires, and at what commands have changed
 SOON = timedelta(seconds=1)
 
@@ -151,8 +151,9 @@ class WorkspaceHost:
             )
         self._thread.start()
         if self._owners is not None:
-            self._heart = threading.Thread(target=self._hold_workspaces, name="heart", daemon=True)
-            self._heart.start()
+            body = self._send_heartbeats
+            self._heartbeats = threading.Thread(target=body, name="heartbeats", daemon=True)
+            self._heartbeats.start()
         log.info("Countersign is at work for %d workspaces", active)
 
     def start_inspection(self) -> None:
@@ -180,7 +181,7 @@ class WorkspaceHost:
             each.join()
         self._ended.set()
         if self._owners is not None:
-            self._heart.join()
+            self._heartbeats.join()
         self.front.close()
         self.record.close()
 
@@ -327,10 +328,10 @@ class WorkspaceHost:
             self._end_replaced_installations(row.workspace)
         self._look.set()
 
-    def _hold_workspaces(self) -> None:
-        """Give signs of life until `stop`; stop the apps of workspaces that others have taken."""
+    def _send_heartbeats(self) -> None:
+        """Store heartbeats until `stop`; stop the apps of workspaces that others have taken."""
         assert self._owners is not None
-        while not self._ended.wait(BEAT):
+        while not self._ended.wait(HEARTBEAT):
             awake = [each for each in self.list_hosted() if each.is_awake]
             try:
                 held = self._owners.extend()
@@ -395,7 +396,7 @@ class WorkspaceHost:
     def _compute_pause(self) -> float:
         """Return for how many seconds nothing is due, EVERY at most."""
         if self._owners is not None:  # what another process leaves may be due at any time
-            return BEAT
+            return HEARTBEAT
         moments = [each.starts_at for each in self.list_hosted()]
         now = self._clock.now()
         waits = [(each - now).total_seconds() for each in moments if each is not None]

@@ -133,7 +133,7 @@ class FrontServer:
         """Listen at the address of the settings; raises StartupError."""
         self._settings, self._use_app = settings, use_app
         self._describe_problem, self._render_metrics_page = describe_problem, render_metrics_page
-        self._door: SlackEndpoint | None = None
+        self._endpoint: SlackEndpoint | None = None
         self._is_stopping = False
         self._server = WebServer.create_listening_server(settings.http or USUAL)
         self.url = self._server.url
@@ -148,9 +148,9 @@ class FrontServer:
         """Begin to answer requests; Slack's go to `dispatcher`, `arrivals` counts them."""
         if self._settings.transport is Transport.HTTP:
             secret = self._settings.slack_signing_secret.get_secret_value()
-            self._door = SlackEndpoint(dispatcher, SignatureChecker(secret, clock), arrivals)
+            self._endpoint = SlackEndpoint(dispatcher, SignatureChecker(secret, clock), arrivals)
             self._arrivals = arrivals
-        app = build_web_app(self._list_pages(), self._door, signing=install_routes)
+        app = build_web_app(self._list_pages(), self._endpoint, signing=install_routes)
         self._server.start(WorkspacePaths(app, self._use_app))
 
     def _list_pages(self) -> list[Page]:
@@ -167,8 +167,8 @@ class FrontServer:
     def refuse_requests(self) -> None:
         """Refuse Slack's requests from now on, so that it sends them elsewhere or again."""
         self._is_stopping = True
-        if self._door is not None:
-            self._door.close()
+        if self._endpoint is not None:
+            self._endpoint.close()
             self._arrivals.wait_until_acknowledged(ACKNOWLEDGED)
 
     def close(self) -> None:

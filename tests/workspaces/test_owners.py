@@ -52,7 +52,7 @@ def make_owners(shared: InstallationRecord) -> MakeOwners:
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leases last a tenth of a second, by the server's clock and this one's."""
-    monkeypatch.setattr(workspace_owners, "HELD", timedelta(seconds=0.1))
+    monkeypatch.setattr(workspace_owners, "LEASE", timedelta(seconds=0.1))
 
 
 def lapse(record: InstallationRecord) -> None:
