@@ -133,7 +133,7 @@ def test_words_of_others_decide_nothing(harness: Harness) -> None:
 
 def test_words_below_a_card_elsewhere_decide_nothing(harness: Harness) -> None:
     """The same in the thread of a card that stands in another channel than its request."""
-    thread = ask(harness, ("cancel_order", {"order_id": 1044, "reason": "changed their mind"}))
+    thread = ask(harness, ("cancel_order", {"order_id": 1053, "reason": "changed their mind"}))
     card = harness.card(FINANCE, None, "cleo")
     asked = len(harness.planner.requests)
     for text in ("yes", "@bot approved"):
