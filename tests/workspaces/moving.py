@@ -15,6 +15,7 @@ from bot.app import build
 from bot.config.connection_settings import Transport
 from bot.config.settings import Settings
 from bot.workspaces.host import WorkspaceHost
+from bot.workspaces.hosted import NotServedError
 from bot.workspaces.tokens import Tokens, open_installation_record, open_token_cipher
 from storage.installations import Installation
 from tests.pages import ROOT
@@ -83,9 +84,19 @@ class MovingHarness(Harness):
             settings, self.machine, build, self.environ, None, self.tools, quiet=NEVER
         )
         self.host.start()
-        with self.host.use_app(TEAM) as app:
-            self.app = app  # type: ignore[assignment]  # it is one
+        # a record from a backup says that the process which made it holds the workspace
+        self.slack.wait(self._is_served, 20)
         return self.host
+
+    def _is_served(self) -> bool:
+        assert self.host is not None
+        try:
+            with self.host.use_app(TEAM) as app:
+                self.app = app  # type: ignore[assignment]  # it is one
+        except NotServedError as error:
+            assert str(error) == "another process works there"  # until its lease ends
+            return False
+        return True
 
     def _build_installation(self, settings: Settings, record: Any) -> Installation:
         app = self.slack.world.app
