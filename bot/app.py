@@ -56,7 +56,7 @@ from bot.slack.client import SlackClient, build_read_only_slack_client
 from bot.slack.command_answers import SlashCommandServices
 from bot.slack.dialogs import DialogHandler
 from bot.slack.directory import SlackDirectory, add_names_to_mentions, start_click_lookups
-from bot.slack.home import PATIENCE, HomeTabPublisher, PasskeyDialogFamily, ReaderHomeBuilder
+from bot.slack.home import PATIENCE, HomeTabPublisher, PasskeyDialogFamily, ReportingHomeBuilder
 from bot.slack.listeners import LOOK_UP, SlackListeners, build_bolt_app
 from bot.slack.pace import ChannelOwnership
 from bot.slack.posting import MessageRenderer, OutboxSlackCalls, UnconfirmedPostSearch
@@ -336,7 +336,7 @@ def _build_home_publisher(
 ) -> HomeTabPublisher:
     """Return what draws people's Home tabs, and waits for look-ups."""
     views = core.copy_with_directory(directory.with_timeout(PATIENCE)).build_person_view_factory()
-    build_home_view = ReaderHomeBuilder(views, directory).build_home_view
+    build_home_view = ReportingHomeBuilder(views, directory).build_home_view
     return HomeTabPublisher(posting, build_home_view, core.signals, core.identity.team)
 
 

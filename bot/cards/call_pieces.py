@@ -124,13 +124,14 @@ def build_approval_confirmation(effect: str, final: str = FINAL) -> ApprovalConf
 
 
 def build_joint_approval_confirmation(
-    effects: Sequence[str], count: int, which: str = "all", *, unsure: Sequence[str] = ()
+    final: Sequence[str], count: int, scope: str = "all", *, unsure: Sequence[str] = ()
 ) -> ApprovalConfirmation:
     """Return the question before approving `count` calls together.
 
-    `effects` are those that cannot be undone; `unsure`, those of which that is not known.
+    `final`: the effects that cannot be undone; `unsure`: those of which that is not known;
+    `scope`: "all", or what stands for it on the button.
     """
-    parts = [(FINAL.removesuffix("."), effects), (UNSURE, unsure)]
+    parts = [(FINAL.removesuffix("."), final), (UNSURE, unsure)]
     parts = [(head, each) for head, each in parts if each]
     room = SURE_LIMIT // max(len(parts), 1) - (20 if len(parts) > 1 else 0)
     texts = [
@@ -138,7 +139,7 @@ def build_joint_approval_confirmation(
         for head, each in parts
     ]
     what = "\n".join(f"{head}:\n{text}" for head, text in texts)
-    return ApprovalConfirmation(f"Approve {which} {count}?", what, f"Approve {which}")
+    return ApprovalConfirmation(f"Approve {scope} {count}?", what, f"Approve {scope}")
 
 
 def show_hidden_characters_or_default(text: str, instead: str) -> str:

@@ -360,7 +360,7 @@ def question_asked_privately_notice(who: str, question: str) -> str:
 
 
 def question_answered_notice(person: str, declined: bool) -> str:
-    """Return the notice to a thread that a question asked elsewhere was answered, or declined."""
+    """Return what a request's thread is told of a question that was answered in another place."""
     what = "cannot answer the question" if declined else "has answered the question"
     return f"💬 {user_mention(person)} {what}."
 

@@ -33,7 +33,7 @@ FIRST, LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what to do with the record, and the options of an export."""
+    """Add the command's arguments: what to do with the record, and the options of an export."""
     parser.add_argument(
         "what",
         choices=["verify", "show", "export"],
@@ -180,7 +180,7 @@ FORMATS = {"jsonl": _format_json_lines, "csv": _format_csv_lines}
 
 
 def add_receipt_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the id of what was asked, and --keys."""
+    """Add the command's arguments: the id of what was asked, and --keys."""
     parser.add_argument("id", nargs="?", default="", help="of a request or a call")
     parser.add_argument(
         "--keys", action="store_true", help="print the public keys that receipts are signed with"

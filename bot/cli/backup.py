@@ -46,7 +46,7 @@ def format_row_counts(counts: Mapping[str, int]) -> str:
 
 
 def add_backup_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the file to write, and whether the key is included."""
+    """Add the command's arguments: the file to write, and whether the key is included."""
     parser.add_argument("file", type=Path, metavar="FILE", help="a file that is not there yet")
     parser.add_argument(
         "--with-key",
@@ -96,7 +96,7 @@ BACKUP = CommandFunctions(add_backup_arguments, run_backup)
 
 
 def add_restore_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the argument for the backup file."""
+    """Add the command's arguments: the backup file."""
     parser.add_argument("file", type=Path, metavar="FILE", help="what `countersign backup` wrote")
 
 
@@ -212,7 +212,7 @@ RESTORE = CommandFunctions(add_restore_arguments, run_restore)
 
 
 def add_copy_to_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the address of the PostgreSQL database."""
+    """Add the command's arguments: the address of the PostgreSQL database."""
     parser.add_argument(
         "url",
         metavar="URL",

@@ -75,7 +75,7 @@ def _read_about_person(
 
 
 def add_export_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the person argument."""
+    """Add the command's arguments: the person."""
     parser.add_argument("person", metavar="@PERSON", help="a @handle, or a Slack user id (U…)")
 
 
@@ -97,7 +97,7 @@ PATIENCE = 3600.0  # seconds that a bot may take
 
 
 def add_forget_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the person, and whether to erase or only to list."""
+    """Add the command's arguments: the person, and whether to erase or only to list."""
     parser.add_argument("person", metavar="@PERSON", help="a @handle, or a Slack user id (U…)")
     parser.add_argument(
         "--yes", action="store_true", help="do it; without, what would be done is listed"
@@ -181,7 +181,7 @@ FORGET = CommandFunctions(add_forget_arguments, run_forget)
 
 
 def add_purge_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the age from which requests are purged."""
+    """Add the command's arguments: the age from which requests are purged."""
     parser.add_argument(
         "--older-than",
         type=parse_duration_option,

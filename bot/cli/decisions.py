@@ -13,7 +13,7 @@ from countersign.cli.commands import CommandFunctions
 
 
 def add_approve_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the call, a note, and whether the id is that of a plan."""
+    """Add the command's arguments: the call, a note, and whether the id is that of a plan."""
     parser.add_argument("id", help="of the call with its revision, as `pending` shows it")
     parser.add_argument("--note", default="", metavar="WORDS", help="for the thread and the agent")
     parser.add_argument(
@@ -46,7 +46,7 @@ APPROVE = CommandFunctions(add_approve_arguments, run_approve)
 
 
 def add_reject_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add arguments for the call and the reason."""
+    """Add the command's arguments: the call and the reason."""
     parser.add_argument("id", help="of the call with its revision, as `pending` shows it")
     parser.add_argument(
         "--reason", required=True, metavar="WORDS", help="why not, for the thread and the agent"
@@ -70,7 +70,7 @@ REJECT = CommandFunctions(add_reject_arguments, run_reject)
 
 
 def add_edit_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add arguments for the call and its new values."""
+    """Add the command's arguments: the call and its new values."""
     parser.add_argument("id", help="of the call with its revision, as `pending` shows it")
     parser.add_argument(
         "values",
@@ -112,7 +112,7 @@ EDIT = CommandFunctions(add_edit_arguments, run_edit)
 
 
 def add_answer_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add arguments for the question and its answer."""
+    """Add the command's arguments: the question and its answer."""
     parser.add_argument("id", help="of the question with its revision, as `pending` shows it")
     parser.add_argument("words", nargs="?", default="", help="the answer, where it asks for one")
     parser.add_argument(
@@ -149,7 +149,7 @@ BECAME = {"done": CommandKind.DONE, "not-done": CommandKind.NOT_DONE, "again": C
 
 
 def add_resolve_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the call, and what became of it."""
+    """Add the command's arguments: the call, and what became of it."""
     parser.add_argument("id", help="of the call with its revision, as `pending` shows it")
     parser.add_argument(
         "became", choices=list(BECAME), help="it happened, it did not, or it is to run once more"
@@ -170,7 +170,7 @@ RESOLVE = CommandFunctions(add_resolve_arguments, run_resolve)
 
 
 def add_cancel_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the request id argument."""
+    """Add the command's arguments: the request's id."""
     parser.add_argument("id", help="of the request, as `show` tells it")
 
 

@@ -30,7 +30,7 @@ PER_HOUR = 60
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the action, the program's name, and what a new key may do."""
+    """Add the command's arguments: the action, the program's name, and what a new key may do."""
     parser.add_argument("what", choices=[NEW, RENEW, LIST, REVOKE])
     parser.add_argument(
         "name", nargs="?", default="", help="of the program; revoke: or of one key, csk_…"
@@ -141,7 +141,7 @@ def _format_key_lines(each: programs.ProgramApiKey, words: PlainMentionStyle) ->
 
 
 def add_passkey_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the action, and which passkey it is about."""
+    """Add the command's arguments: the action, and which passkey it is about."""
     parser.add_argument("what", choices=[LIST, REVOKE])
     parser.add_argument("id", nargs="?", default="", help="revoke: of the passkey, as listed")
 

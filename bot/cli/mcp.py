@@ -25,7 +25,7 @@ _SAID = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the action, the server, and whether to accept without a question."""
+    """Add the command's arguments: the action, the server, and --yes."""
     parser.add_argument(
         "act", choices=["accept"], help="show what servers say of their tools, and accept it"
     )

@@ -125,7 +125,7 @@ def _run_suggest(arguments: argparse.Namespace) -> int:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what to do, the file of cases, how far back to go, and the policy."""
+    """Add the command's arguments: the action, the file of cases, how far back, the policy."""
     parser.add_argument(
         "what",
         choices=["test", "check", "replay", "suggest"],
@@ -161,7 +161,7 @@ _CHANNEL = re.compile(r"[CGD][A-Z0-9]{2,30}|#[^\s#A-Z<>|&,]{1,80}")
 
 
 def add_explain_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the call, its requester, channel and time, and the policy."""
+    """Add the command's arguments: the call, its requester, channel and time, and the policy."""
     parser.add_argument("tool", help="the tool's name")
     parser.add_argument("values", nargs="*", metavar="key=value", help="its arguments")
     parser.add_argument(

@@ -17,7 +17,7 @@ from storage import call_history
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add how far back the report goes, and the file of the picture."""
+    """Add the command's arguments: how far back the report goes, and the file of the picture."""
     parser.add_argument(
         "--since",
         type=read_only_core.parse_duration_option,

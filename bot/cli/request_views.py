@@ -154,7 +154,7 @@ _PROGRAMS = {**_WRITERS, FORM: "the program that asked"}
 
 
 def add_show_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the id to show, and the option --json."""
+    """Add the command's arguments: the id to show, and the option --json."""
     parser.add_argument("id", help="of a call, as `pending` shows it, or of a request")
     add_json_option(parser)
 

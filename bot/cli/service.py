@@ -98,7 +98,7 @@ RUN = CommandFunctions(add_run_arguments, run_run)
 
 
 def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the host and the port to listen at, in place of those in COUNTERSIGN_HTTP."""
+    """Add the command's arguments: where to listen, in place of COUNTERSIGN_HTTP."""
     usual = "COUNTERSIGN_HTTP, else {}"
     parser.add_argument(
         "--host", help=f"the address it listens at (default: that of {usual.format(USUAL.host)})"
@@ -132,7 +132,7 @@ _EXTRA = (("aiohttp", "slack_sandbox"), "countersign-bot[sandbox]")  # the packa
 
 
 def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the port of the page."""
+    """Add the command's arguments: the port of the page."""
     parser.add_argument(
         "--port",
         type=parse_port,

@@ -33,7 +33,7 @@ NONE_YET = "The bot is installed nowhere yet. People install it at {0}/slack/ins
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the action, and the workspace that it is about."""
+    """Add the command's arguments: the action, and the workspace that it is about."""
     parser.add_argument(
         "what",
         choices=ACTIONS,

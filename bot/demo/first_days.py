@@ -238,10 +238,10 @@ def build_past_program_requests(url: str, record: Path) -> list[PastProgramReque
     ]
 
 
-def create_api_key(name: str, person: str, tools: list[str], record: Path) -> str:
-    """Return a new API key for a program, made by the bot whose database file is `record`."""
+def create_api_key(name: str, person: str, tools: list[str], database: Path) -> str:
+    """Return a new API key for a program, made by the bot whose database file this is."""
     wanted = {"name": name, "person": person, "tools": tools}
-    return str(ApiTransport(build_bot_socket_address(record), "").post("/v1/keys", wanted)["key"])
+    return str(ApiTransport(build_bot_socket_address(database), "").post("/v1/keys", wanted)["key"])
 
 
 def write_terminal_shell_file(folder: Path, record: Path, variables: Mapping[str, str]) -> None:

@@ -40,7 +40,7 @@ class Tally:
 
     @property
     def asked_stages(self) -> tuple[int, ...]:
-        """Return the stages whose approvers are asked now; only `stage` once voting has ended."""
+        """Return the stages whose approvers are asked now; after the vote, the last one."""
         return self.open_stages or (self.stage,)
 
 

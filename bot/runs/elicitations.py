@@ -40,10 +40,12 @@ class ElicitationBroker:
         self._signals = signals
         self._free = threading.BoundedSemaphore(workers - 1)
 
-    def build_tool_context(self, run: Run, call: Call, step: CallProgressReporter) -> ToolContext:
+    def build_tool_context(
+        self, run: Run, call: Call, reporter: CallProgressReporter
+    ) -> ToolContext:
         """Return the context for the tool of an approved call, with a port for asking people."""
         found = build_tool_context(run, call, self._clock.now(), expects=call.expects)
-        return replace(found, line=_CallElicitationPort(self, run, call, step))
+        return replace(found, line=_CallElicitationPort(self, run, call, reporter))
 
     def end_earlier_questions(self, run: Run, call: Call) -> None:
         """End the questions of an earlier execution of the call; nobody waits for them any more."""
@@ -136,14 +138,14 @@ class _CallElicitationPort(ElicitationPort):
     """The port by which the tool of one running call asks people."""
 
     def __init__(
-        self, lines: ElicitationBroker, run: Run, call: Call, step: CallProgressReporter
+        self, lines: ElicitationBroker, run: Run, call: Call, reporter: CallProgressReporter
     ) -> None:
         self._lines = lines
         self._of = run, call
-        self._step = step
+        self._reporter = reporter
 
     def tell(self, words: str) -> None:
-        self._step.report_progress(words)
+        self._reporter.report_progress(words)
 
     def ask(self, question: ElicitationRequest, is_over: Callable[[], bool]) -> ElicitationAnswer:
         return self._lines.ask_people(*self._of, question, is_over)

@@ -52,8 +52,8 @@ class _Viewer:
     failures: int = 0  # times in a row
 
 
-class ReaderHomeBuilder:
-    """Builds Home views, which tell the policy's readers what stands out in the decisions."""
+class ReportingHomeBuilder:
+    """Builds Home views; those who may read every request see what stands out in the decisions."""
 
     def __init__(self, views: PersonViewFactory, directory: Directory) -> None:
         """`views` builds all else."""

@@ -282,7 +282,7 @@ def write_policy(path: Path, approvers: Sequence[str]) -> Policy:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add options for the first policy, its approvers and the live check."""
+    """Add the command's arguments: the first policy, its approvers and the live check."""
     parser.add_argument(
         "--init", action="store_true", help=f"write a first {POLICY}; never overwrites"
     )

@@ -74,7 +74,7 @@ class SchemaBasedArguments(BaseModel):
 
     @classmethod
     def model_json_schema(cls, *args: Any, **options: Any) -> Schema:
-        """Return the schema this model was made from; with `by_alias=False`, the one for forms."""
+        """Return the tool's JSON schema; with `by_alias=False`, the one for drawing forms."""
         by_alias = args[0] if args else options.get("by_alias", True)
         return copy.deepcopy(cls._outline.schema if by_alias else cls._outline.form)
 

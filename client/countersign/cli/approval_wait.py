@@ -34,7 +34,7 @@ BEFORE = "It was handed out before, and nobody has said how it went: it is not h
 
 
 def add_request_options(parser: argparse.ArgumentParser, wait: str, note: str = "") -> None:
-    """Add options for the time to wait, the kind of effect, the requester and the channel."""
+    """Add the arguments of a request: how long to wait, its kind of effect, who asks and where."""
     parser.add_argument(
         "--wait", default=wait, help=f"how long people have{note} (default: {wait})"
     )
@@ -103,7 +103,7 @@ SUCCEEDED, FAILED = "succeeded", "failed"
 
 
 def add_report_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the claim, the outcome and its description."""
+    """Add the command's arguments: the claim, the outcome and its description."""
     parser.add_argument("claim", help="what `countersign ask` has printed as claim")
     parser.add_argument("how", choices=[SUCCEEDED, FAILED])
     parser.add_argument("--result", default="", help="in words, for the card and the record")
@@ -126,7 +126,10 @@ OUTCOME = CommandFunctions(add_report_arguments, run_report_command)
 
 
 def add_approval_options(parser: argparse.ArgumentParser, of: str = "") -> None:
-    """Add how many people have to have approved, and how; `of`: with which option that counts."""
+    """Add --approvers and --passkeys, how many people have to have approved, and how.
+
+    `of`: the option without which these two mean nothing.
+    """
     parser.add_argument(
         "--approvers", type=int, default=1, metavar="N", help=f"{of}how many people at least (1)"
     )

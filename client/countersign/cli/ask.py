@@ -268,7 +268,7 @@ class ExitCode(IntEnum):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what to ask for, who asks, and how long to wait."""
+    """Add the command's arguments: what to ask for, who asks, and how long to wait."""
     parser.add_argument("name", help="what is to be done: letters, digits and underscores")
     parser.add_argument(
         "values",

@@ -40,7 +40,7 @@ class HookTimeoutError(Exception):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add how long to wait, and the circumstances of the request."""
+    """Add the arguments of a request: how long to wait, its kind of effect, who asks and where."""
     approval_wait.add_request_options(parser, "9m", "; less than the hook's own timeout, 10m")
 
 

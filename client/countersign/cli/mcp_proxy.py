@@ -28,7 +28,7 @@ START_SECONDS = 60.0  # in which the server behind has to be there
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add who asks, where, and the command or the address of the server behind."""
+    """Add the command's arguments: who asks, where, and the server to pass calls on to."""
     parser.add_argument("--requester", default="", help="who asks: a Slack user id or @handle")
     parser.add_argument("--channel", default="", help="where it is asked: an id or #name")
     parser.add_argument(

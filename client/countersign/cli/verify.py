@@ -24,7 +24,7 @@ NO_CRYPTOGRAPHY = "Receipts need cryptography: pip install 'countersign-client[v
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the receipt, the keys, and what the receipt has to say."""
+    """Add the command's arguments: the receipt, the keys, and what the receipt has to say."""
     parser.add_argument("file", help="what `countersign receipt` or the API gave; - for the input")
     parser.add_argument(
         "--key",

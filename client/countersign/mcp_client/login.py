@@ -210,7 +210,7 @@ class ServerLogin:
         return f"nobody has logged in there ({self._failed})" if self._failed else ""
 
     async def wait_until_login_address_known(self) -> None:
-        """Wait until the address of a login that is under way is known, or the login has ended."""
+        """Wait until it is known at which page the person logs in, or the login has ended."""
         if self._task is not None:
             knows = asyncio.ensure_future(self._known.wait())
             try:

@@ -131,7 +131,7 @@ class ServerTraffic:
             call.http_status = status
 
     def forget_call(self, call: TrackedCall) -> None:
-        """Stop taking notes on a call."""
+        """Note no longer what the server sends about a call."""
         self._calls = {name: each for name, each in self._calls.items() if each is not call}
 
     def note_server_error(self, request: RequestId | None, error: ErrorData) -> None:
