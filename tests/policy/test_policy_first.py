@@ -52,7 +52,10 @@ def test_there_are_three() -> None:
 
 
 def test_reading_is_free_changes_are_asked() -> None:
-    """Reads run, changes ask the channel for four hours, what cannot be undone asks two of it."""
+    """Reads run, changes ask the channel for four hours, what cannot be undone asks two of it.
+
+    Never who asked or edited.
+    """
     policy = parse(FIRST["Reading is free, changes are asked"])
     assert judged(policy, "look_up_order", "read") == Allow(rule="default")
     change, final = asked(policy, "refund_order"), asked(policy, "cancel_order", "destructive")
@@ -66,6 +69,7 @@ def test_reading_is_free_changes_are_asked() -> None:
         2,
         4 * 3600,
     )
+    assert not any(each.self_approval or each.editor_counts for each in (change, final))
 
 
 @pytest.mark.parametrize(
