@@ -120,8 +120,6 @@ class DelegationManager:
             outbox.queue_private_message(
                 tx,
                 f"delegated:{row.id}",
-                channel=row.delegate,
-                thread_ts="",
                 person=row.delegate,
                 text=delegation_dialog.delegate_appointed_notice(giver, row.until, row.words),
             )
@@ -143,8 +141,6 @@ class DelegationManager:
                 outbox.queue_private_message(
                     tx,
                     f"undelegated:{row.id}",
-                    channel=row.delegate,
-                    thread_ts="",
                     person=row.delegate,
                     text=delegation_dialog.delegation_ended_notice(person),
                 )

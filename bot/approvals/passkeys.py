@@ -173,15 +173,7 @@ class PasskeyEnroller:
                 reply_privately(tx, delivery, refusal)
             else:
                 link = self.links.issue_enrolment_link(tx, self.authority.team, person, at)
-                signatures.queue_links(
-                    tx,
-                    f"private:{delivery.seq}",
-                    channel=delivery.channel or person,
-                    thread_ts=delivery.thread_ts,
-                    person=person,
-                    text=passkey_views.ADD_REPLY,
-                    buttons=[link],
-                )
+                signatures.queue_links(tx, delivery, passkey_views.ADD_REPLY, [link])
             inbox.mark_delivery_done(tx, delivery, "no link" if refusal else "link sent")
 
     def handle_enrolment(self, delivery: Delivery) -> None:

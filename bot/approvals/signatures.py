@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 import json
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -185,19 +185,13 @@ class SigningLinks:
 
 
 def queue_links(
-    tx: Transaction,
-    key: str,
-    *,
-    channel: str,
-    thread_ts: str,
-    person: str,
-    text: str,
-    buttons: Sequence[passkey_views.LinkButton],
+    tx: Transaction, delivery: Delivery, text: str, buttons: Iterable[passkey_views.LinkButton]
 ) -> None:
-    """Add a message that only `person` sees, with a button for each of the links."""
-    place = {"channel": channel, "thread_ts": thread_ts, "person": person}
+    """Send who clicked a private text with a button for each of the links."""
     links = [asdict(each) for each in buttons]
-    outbox.queue_private_message(tx, key, **place, text=text, mrkdwn=True, links=links)
+    outbox.queue_private_reply(
+        tx, delivery, text, key=f"sign:{delivery.seq}", mrkdwn=True, links=links
+    )
 
 
 # What the page posts, and what becomes of it.

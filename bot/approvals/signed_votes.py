@@ -116,15 +116,7 @@ class SignatureRequester:
         else:
             text = passkey_views.ENROL_FIRST_REPLY
             buttons.append(self.links.issue_enrolment_link(tx, team, person, at))
-        signatures.queue_links(
-            tx,
-            f"sign:{delivery.seq}",
-            channel=delivery.channel or person,
-            thread_ts=delivery.thread_ts,
-            person=person,
-            text=text,
-            buttons=buttons,
-        )
+        signatures.queue_links(tx, delivery, text, buttons)
         return ""
 
 
