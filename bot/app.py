@@ -438,7 +438,7 @@ def build_listeners(
     store, clock, signals, team = core.store, core.clock, core.signals, core.identity.team
     asking = core.copy_with_directory(hurried)
     may, edits = asking.build_permission_checker(), asking.build_edit_handler()
-    views = asking.build_person_view_factory()
+    delegations = asking.build_person_view_factory().build_delegation_manager()
     answers = request_dialogs.AnswerDialogFamily(
         AnswerHandler(store, asking.authority), clock, hurried
     )
@@ -448,8 +448,8 @@ def build_listeners(
         CallDialogFamily(store, clock, core.tools, hurried, may, edits, access, hand_overs),
         request_dialogs.RequestDialogFamily(asking.store, asking.forms()),
         answers,
-        request_dialogs.DelegationDialogFamily(views.build_delegation_manager()),
-        PasskeyDialogFamily(views.build_passkey_manager()),
+        request_dialogs.DelegationDialogFamily(delegations),
+        PasskeyDialogFamily(asking.build_passkey_manager()),
     )
     return SlackListeners(
         store,
