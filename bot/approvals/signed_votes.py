@@ -140,15 +140,12 @@ class SignatureHandler:
         with self.store.read() as tx:
             link = passkeys.find_signing_link(tx, posted["link"])
             passkey = passkeys.find_passkey_by_credential(tx, posted["credential"]["id"])
-        if link is None:
-            used = PasskeyRefusal("link", passkey_views.USED_LINK_REPLY)
-            self._refuse(delivery, None, None, used)
-            return
         found = self._check_signature(posted["credential"], link, passkey, delivery.received_at)
         if isinstance(found, PasskeyRefusal):
             self._refuse(delivery, link, passkey, found)
             return
-        target, verb = CallTarget(link.call_id, link.revision), _read_verb(link)
+        link, verb = found.link, _read_verb(found.link)
+        target = CallTarget(link.call_id, link.revision)
         if verb is AGAIN:
             self.run_again(delivery, target, AGAIN, signed=found)
         else:
@@ -157,12 +154,14 @@ class SignatureHandler:
     def _check_signature(
         self,
         credential: Mapping[str, Any],
-        link: SigningLink,
+        link: SigningLink | None,
         passkey: Passkey | None,
         at: datetime,
     ) -> SignedDecision | PasskeyRefusal:
         """Return the decision if this passkey may sign for this link at that moment, and has."""
         terms = self.requester.policy.policy.passkeys
+        if link is None:
+            return PasskeyRefusal("link", passkey_views.USED_LINK_REPLY)
         if at >= link.expires_at:
             return PasskeyRefusal("expired", passkey_views.EXPIRED_LINK_REPLY)
         if link.used_at is not None:
