@@ -305,10 +305,10 @@ def _build_new_passkey(row: Passkey, authority: Authority) -> tuple[NewPasskey, 
     return NewPasskey.model_validate(said, context=names), names.names_by_id
 
 
-def _queue_new_passkey_notice(tx: Transaction, row: Passkey, told: NewPasskey) -> None:
+def _queue_new_passkey_notice(tx: Transaction, row: Passkey, shown: NewPasskey) -> None:
     """Tell the person in a direct message that they have a new passkey, and how to revoke it."""
     text = passkey_views.new_passkey_notice(
-        row.name, told.model, row.created_at, told.fingerprint, row.counts_from is not None
+        row.name, shown.model, row.created_at, shown.fingerprint, row.counts_from is not None
     )
     blocks = passkey_views.render_new_passkey_notice(text, row.id)
     body = outbox.dump_message_body({"text": text, "blocks": blocks})
@@ -318,7 +318,7 @@ def _queue_new_passkey_notice(tx: Transaction, row: Passkey, told: NewPasskey) -
     )
 
 
-def _ask_others(tx: Transaction, row: Passkey, told: NewPasskey, names: Mapping[str, str]) -> None:
+def _ask_others(tx: Transaction, row: Passkey, shown: NewPasskey, names: Mapping[str, str]) -> None:
     """Begin the request in which others approve a new passkey, in its person's name."""
     at, person = row.created_at, row.person
     run = Run(
@@ -330,7 +330,7 @@ def _ask_others(tx: Transaction, row: Passkey, told: NewPasskey, names: Mapping[
         created_at=at,
         updated_at=at,
     )
-    asked = {"tool": ADD_PASSKEY, "arguments": told.model_dump(mode="json"), "why": ""}
+    asked = {"tool": ADD_PASSKEY, "arguments": shown.model_dump(mode="json"), "why": ""}
     delivery = Delivery(
         key=passkeys.build_request_key(row),
         kind=DeliveryKind.PROGRAM,
@@ -342,7 +342,7 @@ def _ask_others(tx: Transaction, row: Passkey, told: NewPasskey, names: Mapping[
     inbox.insert_delivery(tx, delivery)
     stored = inbox.find_delivery(tx, delivery.key)
     assert stored is not None
-    begin_direct_request(tx, run, stored, add_passkey.effect_sentence(told, names))
+    begin_direct_request(tx, run, stored, add_passkey.effect_sentence(shown, names))
 
 
 def _revoke(tx: Transaction, row: Passkey, by: str, at: datetime, why: str) -> bool:

@@ -83,7 +83,7 @@ class SignatureRequester:
         self,
         tx: Transaction,
         delivery: Delivery,
-        wanted: Sequence[tuple[Call, str]],
+        calls_with_givers: Sequence[tuple[Call, str]],
         verb: Decider,
         reason: str = "",
     ) -> str:
@@ -101,7 +101,7 @@ class SignatureRequester:
         text, buttons = passkey_views.SIGN_REPLY, []
         if signatures.list_signing_passkeys(tx, team, person, terms, at):
             issue = self.links.issue_signing_link
-            for call, giver in wanted:
+            for call, giver in calls_with_givers:
                 effect = describe_call_effect(self.tools, tx, call)
                 buttons.append(issue(tx, delivery, call, giver, verb, reason, effect))
                 shown = calls.find_call_with_revision(tx, call.id)
