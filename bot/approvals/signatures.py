@@ -286,17 +286,25 @@ def find_outcome(tx: Transaction, link: SigningLink) -> PageOutcome:
     return PageOutcome(True, True, link.used_at is not None, text)
 
 
+def find_passkey_refusal(row: Passkey, terms: PasskeyTerms, at: datetime) -> PasskeyRefusal | None:
+    """Return why nothing can be signed with a passkey at that moment; None if it counts."""
+    if row.revoked_at is not None and row.revoked_at <= at:
+        return PasskeyRefusal("revoked", passkey_views.REVOKED_PASSKEY_REPLY)
+    if row.counts_from is None or row.counts_from > at:
+        return PasskeyRefusal("not_counted_yet", passkey_views.EARLY_PASSKEY_REPLY)
+    if not row.counts_at(at, terms.days):
+        return PasskeyRefusal("too_old", passkey_views.OLD_PASSKEY_REPLY)
+    if not terms.allows_model(row.aaguid, attested=row.attested):
+        return PasskeyRefusal("model", passkey_views.MODEL_PASSKEY_REPLY)
+    return None
+
+
 def list_signing_passkeys(
     tx: Transaction, team: str, person: str, terms: PasskeyTerms, at: datetime
 ) -> list[Passkey]:
     """Return the passkeys with which this person can sign at that moment."""
     found = passkeys.list_passkeys_of_person(tx, team, person)
-    return [
-        each
-        for each in found
-        if each.counts_at(at, terms.days)
-        and terms.allows_model(each.aaguid, attested=each.attested)
-    ]
+    return [each for each in found if find_passkey_refusal(each, terms, at) is None]
 
 
 def list_people_who_can_sign(

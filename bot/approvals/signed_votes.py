@@ -171,15 +171,8 @@ class SignatureHandler:
         if passkey.person != link.person:
             sentence = passkey_views.other_persons_link_reply(link.person)
             return PasskeyRefusal("other_person", sentence)
-        if passkey.revoked_at is not None and passkey.revoked_at <= at:
-            return PasskeyRefusal("revoked", passkey_views.REVOKED_PASSKEY_REPLY)
-        if passkey.counts_from is None or passkey.counts_from > at:
-            return PasskeyRefusal("not_counted_yet", passkey_views.EARLY_PASSKEY_REPLY)
-        if not passkey.counts_at(at, terms.days):
-            return PasskeyRefusal("too_old", passkey_views.OLD_PASSKEY_REPLY)
-        if not terms.allows_model(passkey.aaguid, attested=passkey.attested):
-            return PasskeyRefusal("model", passkey_views.MODEL_PASSKEY_REPLY)
-        return self._verify(credential, link, passkey, at)
+        refusal = signatures.find_passkey_refusal(passkey, terms, at)
+        return refusal or self._verify(credential, link, passkey, at)
 
     def _verify(
         self, credential: Mapping[str, Any], link: SigningLink, passkey: Passkey, at: datetime
