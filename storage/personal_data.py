@@ -266,7 +266,8 @@ def _erase_clicks(tx: Transaction, person: str, ids: set[str], after: int) -> No
     for seq, user, body in tx.execute(_CLICKS, among):
         if user == person or not ids.isdisjoint(_AN_ID.findall(body)):
             tx.execute(_CLICK, {"seq_": seq})
-            tx.execute(_PRIVATE, {"key_": f"private:{seq}"})
+            for each in purge.PRIVATE_KEYS:
+                tx.execute(_PRIVATE, {"key_": f"{each}{seq}"})
 
 
 def _erase_notes_and_messages(store: Store, tx: Transaction, person: str, ids: set[str]) -> int:
