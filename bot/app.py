@@ -22,10 +22,9 @@ import bot
 from bot import version
 from bot.agent.late_planner import LazyPlanner, create_planner
 from bot.approvals.channel_mode import ChannelModeSwitcher
-from bot.approvals.delegation import DelegateFinder
+from bot.approvals.delegation import DelegateFinder, HandOverHandler
 from bot.approvals.dialog_access import DialogAccessChecker
 from bot.approvals.form_catalog import require_fitting_templates
-from bot.approvals.hand_overs import HandOverHandler
 from bot.approvals.permissions import DeliverySettler
 from bot.approvals.question_answers import AnswerHandler
 from bot.checks.inspection import SetupInspector
@@ -289,7 +288,7 @@ def _assemble_app(
 ) -> App:
     """Build the parts that talk to Slack and the model around the core, and return the app."""
     settings, signals, portal = core.settings, core.signals, core.previews.portal
-    naming, hurried = directory.with_timeout(NAMING), directory.with_timeout(LOOK_UP)
+    naming, people = directory.with_timeout(NAMING), directory.with_timeout(LOOK_UP)
     store, clock = core.store, core.clock
     tool_pool = ThreadPoolExecutor(settings.workers + HANGING, thread_name_prefix="tool")
     presence = SlackStatusSender(posting, PROMPTS if settings.shop_path else [], signals)
@@ -302,14 +301,14 @@ def _assemble_app(
         StreamedAnswerRegistry(store, naming, signals, posting, clock).get_or_create_answer,
         presence,
     )
-    commands = build_command_handler(core, posting, hurried)
+    commands = build_command_handler(core, posting, people)
     shared = (settings, store, clock, signals)
     replicas = membership.create_replica_or_single_process(
         *shared, worker.advance_run, directory.update_cache_from_event, posting.pauses
     )
     bolt = build_bolt_app(core.identity, posting)
     home.register_listeners(bolt)
-    listeners = build_listeners(core, bolt, commands, posting, hurried)
+    listeners = build_listeners(core, bolt, commands, posting, people)
     return App(
         core=core,
         bolt=bolt,
@@ -407,14 +406,14 @@ def build_tracer(settings: Settings, clock: Clock, hosted: HostedApp | None = No
 
 
 def build_command_handler(
-    core: Core, posting: SlackClient, hurried: Directory
+    core: Core, posting: SlackClient, people: Directory
 ) -> SlashCommandHandler:
     """Return the handler of slash commands and typed questions about approvals."""
     grounds = ExplanationSources(
         core.build_policy_fact_sources(), core.authority, core.build_usage_limits()
     )
     forms = request_dialogs.RequestDialogFamily(
-        core.store, core.copy_with_directory(hurried).forms()
+        core.store, core.copy_with_directory(people).forms()
     )
     doors = request_dialogs.RequestDialogOpener(forms, posting, core.identity.team)
     modes = ChannelModeSwitcher(
@@ -432,24 +431,24 @@ def build_command_handler(
 
 
 def build_listeners(
-    core: Core, bolt: BoltApp, commands: SlashCommandHandler, client: WebClient, hurried: Directory
+    core: Core, bolt: BoltApp, commands: SlashCommandHandler, client: WebClient, people: Directory
 ) -> SlackListeners:
-    """Register the listeners on the Bolt app; `hurried` looks people up for dialogs."""
+    """Register the listeners on the Bolt app; `people` looks people up for dialogs."""
     store, clock, signals, team = core.store, core.clock, core.signals, core.identity.team
-    asking = core.copy_with_directory(hurried)
+    asking = core.copy_with_directory(people)
     may, edits = asking.build_permission_checker(), asking.build_edit_handler()
-    views = asking.build_person_view_factory()
+    delegations = asking.build_person_view_factory().build_delegation_manager()
     answers = request_dialogs.AnswerDialogFamily(
-        AnswerHandler(store, asking.authority), clock, hurried
+        AnswerHandler(store, asking.authority), clock, people
     )
     access = DialogAccessChecker(store, clock, may)
     hand_overs = HandOverHandler(DeliverySettler(store), core.tools, asking.authority, may)
     families = (
-        CallDialogFamily(store, clock, core.tools, hurried, may, edits, access, hand_overs),
+        CallDialogFamily(store, clock, core.tools, people, may, edits, access, hand_overs),
         request_dialogs.RequestDialogFamily(asking.store, asking.forms()),
         answers,
-        request_dialogs.DelegationDialogFamily(views.build_delegation_manager()),
-        PasskeyDialogFamily(views.build_passkey_manager()),
+        request_dialogs.DelegationDialogFamily(delegations),
+        PasskeyDialogFamily(asking.build_passkey_manager()),
     )
     return SlackListeners(
         store,

@@ -18,14 +18,13 @@ from bot.approvals.call_checks import UsageLimits
 from bot.approvals.call_gates import PolicyFactSources
 from bot.approvals.clicks import ClickDispatcher
 from bot.approvals.deadlines import CallExpirer
-from bot.approvals.delegation import DelegateNotifier
-from bot.approvals.dialog_access import DialogAccessChecker, PreviewRowsSender
+from bot.approvals.delegation import DelegateNotifier, HandOverHandler
+from bot.approvals.dialog_access import CardViewers, DialogAccessChecker, PreviewRowsSender
 from bot.approvals.edits import EditHandler
 from bot.approvals.form_catalog import list_template_problems
 from bot.approvals.form_requests import FormRequestStarter, FormServiceFactory
 from bot.approvals.grants import GrantManager
-from bot.approvals.hand_overs import HandOverHandler
-from bot.approvals.passkeys import PasskeyEnroller
+from bot.approvals.passkeys import PasskeyManager
 from bot.approvals.permissions import DeliverySettler, PermissionChecker
 from bot.approvals.person_views import PersonViewFactory
 from bot.approvals.question_answers import AnswerHandler, ReplyAnswerHandler
@@ -33,7 +32,6 @@ from bot.approvals.reminders import ReminderSender
 from bot.approvals.request_changes import PlanChangeHandler, RequestActionHandler
 from bot.approvals.signatures import SigningLinks
 from bot.approvals.signed_votes import SignatureHandler, SignatureRequester
-from bot.approvals.viewers import CardViewers
 from bot.approvals.votes import VoteHandler
 from bot.cards.action_names import DialogId
 from bot.clock import Clock
@@ -130,12 +128,11 @@ class Core:
         signed = SignatureHandler(
             self.store, permissions, signatures, votes.cast_votes, requests.resolve_unknown_call
         )
-        enroller, views = self.build_passkey_enroller(), self.build_person_view_factory()
+        views, passkeys = self.build_person_view_factory(), self.build_passkey_manager()
         handlers = (
             AnswerHandler(self.store, self.authority),
             views.build_delegation_manager(),
-            enroller,
-            views.build_passkey_manager(),
+            passkeys,
             PlanChangeHandler(replies, self.tools, permissions, self.settings.max_rounds),
             requests,
             PreviewRowsSender(self.store, access),
@@ -151,13 +148,14 @@ class Core:
             acts | {DialogId.REQUEST: FormRequestStarter(self.forms()).start_request},
             {
                 DeliveryKind.SIGNATURE: signed.handle_signature,
-                DeliveryKind.ENROLMENT: enroller.handle_enrolment,
+                DeliveryKind.ENROLMENT: passkeys.handle_enrolment,
             },
         )
 
-    def build_passkey_enroller(self) -> PasskeyEnroller:
-        """Return what sends links to add passkeys, and adds what comes back."""
-        return PasskeyEnroller(self.store, self.policy, self.authority, self.build_signing_links())
+    def build_passkey_manager(self) -> PasskeyManager:
+        """Return the object that adds, lists, renames and revokes passkeys."""
+        permissions, links = self.build_permission_checker(), self.build_signing_links()
+        return PasskeyManager(self.store, self.policy, self.authority, permissions, links)
 
     def build_signing_links(self) -> SigningLinks:
         """Return what issues private links to the page where people sign."""
@@ -185,7 +183,7 @@ class Core:
             self.build_permission_checker(),
             self.policy,
             self.build_grant_manager(),
-            self.build_passkey_enroller(),
+            self.build_passkey_manager(),
         )
 
     def build_intake(
@@ -312,7 +310,7 @@ class Core:
             keep,
             add_names,
             ProgramRequests(self.forms(), self.signals),
-            self.build_person_view_factory().build_passkey_manager(),
+            self.build_passkey_manager(),
         )
         return create_surfaces(host)
 

@@ -38,14 +38,14 @@ def open_store(
     settings: Settings,
     now: datetime,
     policy: Callable[[], str],
-    told: Callable[[Sequence[audit_log.AuditLine]], None] = audit_log.log_audit_lines,
+    audit_listener: Callable[[Sequence[audit_log.AuditLine]], None] = audit_log.log_audit_lines,
     *,
     exclusive: bool = True,
 ) -> Store:
     """Open the record with its signing key, and check which keys made the waiting calls.
 
-    `policy` returns the digest of the policy in force; the audit keeps its first digits. `told` is
-    called with the audit's rows once they are committed.
+    `policy` returns the digest of the policy in force; the audit keeps its first digits.
+    `audit_listener` is called with the audit's rows once they are committed.
 
     Raises StartupError where the key cannot be used or an unknown key made calls that still wait,
     and what `Store.open` raises.
@@ -56,7 +56,7 @@ def open_store(
         return {"policy": policy()[:SHORT], "model": settings.openai_model, "version": __version__}
 
     try:
-        store = Store(settings.database_url, key=key, under=under, told=told)
+        store = Store(settings.database_url, key=key, under=under, audit_listener=audit_listener)
         store.open(exclusive=exclusive)
     except digest.KeyFileError as error:
         remedy = "put the right one back, or set COUNTERSIGN_KEY"

@@ -93,10 +93,8 @@ def list_usable_grants(
     return [grant for grant in found if _has_pinned_arguments(json.loads(grant.pinned), wanted)]
 
 
-def _has_pinned_arguments(pinned: dict[str, object], wanted: dict[str, object]) -> bool:
-    return all(
-        name in wanted and _is_same_json(wanted[name], value) for name, value in pinned.items()
-    )
+def _has_pinned_arguments(pinned: dict[str, object], args: dict[str, object]) -> bool:
+    return all(name in args and _is_same_json(args[name], value) for name, value in pinned.items())
 
 
 def _is_same_json(one: object, other: object) -> bool:

@@ -167,20 +167,19 @@ def queue_private_message(
     tx: Transaction,
     key: str,
     *,
-    channel: str,
-    thread_ts: str,
     person: str,
     text: str,
+    channel: str = "",
+    thread_ts: str = "",
     mrkdwn: bool = False,
     **more: Any,
 ) -> None:
     """Add a message that only `person` sees; `mrkdwn`: whether its text is formatted.
 
-    `more`: of its body, as the drawing needs it.
+    `channel`: "" for their direct messages. `more`: of its body, as the drawing needs it.
     """
-    row = Message(
-        key=key, kind=MessageKind.PRIVATE, channel=channel, thread_ts=thread_ts, recipient=person
-    )
+    place = {"channel": channel or person, "thread_ts": thread_ts}
+    row = Message(key=key, kind=MessageKind.PRIVATE, **place, recipient=person)
     row.body = dump_message_body({"text": text, "mrkdwn": mrkdwn, **more})
     queue_message(tx, row)
 
@@ -191,21 +190,21 @@ def mark_cards_for_redraw(tx: Transaction, plan_id: str) -> None:
 
 
 def queue_private_reply(
-    tx: Transaction, delivery: Delivery, text: str, *, key: str = "", mrkdwn: bool = False
+    tx: Transaction, delivery: Delivery, text: str, *, key: str = "", **more: Any
 ) -> None:
     """Add a message that only the delivery's author sees, where it came from.
 
-    `key`: of the message, if it is not the reply to the delivery. `mrkdwn`: as
+    `key`: of the message, if it is not the reply to the delivery. `more`: as
     `queue_private_message` has it.
     """
     queue_private_message(
         tx,
         key or f"private:{delivery.seq}",
-        channel=delivery.channel or delivery.user,
+        channel=delivery.channel,
         thread_ts=delivery.thread_ts,
         person=delivery.user,
         text=text,
-        mrkdwn=mrkdwn,
+        **more,
     )
 
 

@@ -119,28 +119,7 @@ _REQUEST = (
 _OF_TEAM = (col(Passkey.team) == bindparam("team_"), col(Passkey.revoked_at).is_(None))
 _USABLE = select(Passkey).where(*_OF_TEAM).order_by(col(Passkey.created_at), col(Passkey.id))
 _OF_PERSON = _USABLE.where(col(Passkey.person) == bindparam("person_"))
-_USED = (
-    update(Passkey)
-    .where(
-        col(Passkey.id) == bindparam("id_"),
-        col(Passkey.revoked_at).is_(None),
-        or_(  # one that does not count says 0 for ever
-            col(Passkey.sign_count) < bindparam("count_"),
-            (col(Passkey.sign_count) == bindparam("count_")) & (col(Passkey.sign_count) == 0),
-        ),
-    )
-    .values(
-        sign_count=bindparam("count_"),
-        backed_up=bindparam("backed_up_"),
-        last_used_at=bindparam("at_", type_=columns.UtcTime()),
-    )
-)
 _LINK = select(SigningLink).where(col(SigningLink.hash) == bindparam("hash_"))
-_USE = (
-    update(SigningLink)
-    .where(col(SigningLink.hash) == bindparam("hash_"), col(SigningLink.used_at).is_(None))
-    .values(used_at=bindparam("at_", type_=columns.UtcTime()))
-)
 _SIGNED_WITH = select(VoteSignature).where(col(VoteSignature.passkey_id) == bindparam("passkey_"))
 _SIGNATURES = (
     select(VoteSignature)
@@ -213,8 +192,7 @@ def update_passkey(
     For its name ("passkey.renamed"), the call by which others approve it, and from when on it
     counts ("passkey.counts"). `why`: for the audit.
     """
-    where = (col(Passkey.id) == row.id, col(Passkey.revoked_at).is_(None))
-    if tx.execute(update(Passkey).where(*where).values(dict(changed))).rowcount != 1:
+    if not _update_unless_revoked(tx, row, changed):
         return False
     data = {"passkey": row.id, "person": row.person, **({"why": why} if why else {})}
     trail.record_event(tx, event, at=at, actor=actor, data=data)
@@ -231,8 +209,17 @@ def record_passkey_use(
     tx: Transaction, row: Passkey, sign_count: int, *, backed_up: bool, at: datetime
 ) -> bool:
     """Record that a passkey has signed; False if it is revoked or its counter has not grown."""
-    given = {"id_": row.id, "count_": sign_count, "backed_up_": backed_up, "at_": at}
-    return tx.execute(_USED, given).rowcount == 1
+    count = col(Passkey.sign_count)
+    has_grown = or_(count < sign_count, (count == sign_count) & (count == 0))  # 0: it never counts
+    used = {"sign_count": sign_count, "backed_up": backed_up, "last_used_at": at}
+    return _update_unless_revoked(tx, row, used, has_grown)
+
+
+def _update_unless_revoked(
+    tx: Transaction, row: Passkey, changed: Mapping[str, Any], *conditions: Any
+) -> bool:
+    where = (col(Passkey.id) == row.id, col(Passkey.revoked_at).is_(None), *conditions)
+    return tx.execute(update(Passkey).where(*where).values(dict(changed))).rowcount == 1
 
 
 def store_signing_link(tx: Transaction, row: SigningLink) -> None:
@@ -247,7 +234,8 @@ def find_signing_link(tx: Transaction, token_hash: str) -> SigningLink | None:
 
 def use_signing_link(tx: Transaction, row: SigningLink, at: datetime) -> bool:
     """Record that a link has served its purpose; False if it had before."""
-    return tx.execute(_USE, {"hash_": row.hash, "at_": at}).rowcount == 1
+    where = (col(SigningLink.hash) == row.hash, col(SigningLink.used_at).is_(None))
+    return tx.execute(update(SigningLink).where(*where).values(used_at=at)).rowcount == 1
 
 
 def store_signature(tx: Transaction, row: VoteSignature, run_id: str) -> None:

@@ -259,20 +259,21 @@ def _list_request_plan_and_call_ids(tx: Transaction, run_ids: Sequence[str]) -> 
     return {*run_ids, *tx.scalars(_PLANS, named), *tx.scalars(purge.CALLS_OF_RUNS, named)}
 
 
-def _erase_clicks(tx: Transaction, person: str, about: set[str], after: int) -> None:
-    """Erase this person's clicks and dialogs, and others' that concern the requests `about`."""
+def _erase_clicks(tx: Transaction, person: str, ids: set[str], after: int) -> None:
+    """Erase this person's clicks and dialogs, and others' that concern these requests."""
     tx.overwrite_erased_data()
     among = {"after_": after, "until_": after + purge.MANY}
     for seq, user, body in tx.execute(_CLICKS, among):
-        if user == person or not about.isdisjoint(_AN_ID.findall(body)):
+        if user == person or not ids.isdisjoint(_AN_ID.findall(body)):
             tx.execute(_CLICK, {"seq_": seq})
-            tx.execute(_PRIVATE, {"key_": f"private:{seq}"})
+            for each in purge.PRIVATE_KEYS:
+                tx.execute(_PRIVATE, {"key_": f"{each}{seq}"})
 
 
-def _erase_notes_and_messages(store: Store, tx: Transaction, person: str, about: set[str]) -> int:
+def _erase_notes_and_messages(store: Store, tx: Transaction, person: str, ids: set[str]) -> int:
     """Erase this person's delegation notes, names of passkeys, private messages, vote reasons.
 
-    Messages about their delegations or the requests `about` are deleted, too. Returns the number of
+    Messages about their delegations or these requests are deleted, too. Returns the number of
     votes.
     """
     tx.overwrite_erased_data()
@@ -281,7 +282,7 @@ def _erase_notes_and_messages(store: Store, tx: Transaction, person: str, about:
         tx.execute(statement, {"person_": person})
     for seq, key, recipient, channel, body in tx.execute(_LINES):
         is_theirs = person in (recipient, channel) or not gave.isdisjoint(key.split(":"))
-        if is_theirs or not about.isdisjoint(_AN_ID.findall(body)):
+        if is_theirs or not ids.isdisjoint(_AN_ID.findall(body)):
             tx.execute(_LINE, {"seq_": seq})
     return _erase_vote_reasons(store, tx, person)
 

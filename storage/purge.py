@@ -123,15 +123,18 @@ _OLD_DELEGATIONS = (
     .values(words="")
 )
 _OLD_LINKS = delete(SigningLink).where(col(SigningLink.expires_at) < _BEFORE)
-# what people were told in private, of clicks of that time: `private:<seq of the delivery>`
+# what people were told in private of a click, and the links that they got: with its delivery's seq
+PRIVATE_KEYS = ("private:", "sign:")
+_OLD_KEYS = [
+    select(literal(each).concat(cast(col(Delivery.seq), String))).where(
+        *_AMONG, col(Delivery.received_at) < _BEFORE
+    )
+    for each in PRIVATE_KEYS
+]
 _OLD_PRIVATE = delete(Message).where(
     col(Message.run_id) == "",
     col(Message.status).in_(DONE),
-    col(Message.key).in_(
-        select(literal("private:").concat(cast(col(Delivery.seq), String))).where(
-            *_AMONG, col(Delivery.received_at) < _BEFORE
-        )
-    ),
+    col(Message.key).in_(_OLD_KEYS[0].union_all(*_OLD_KEYS[1:])),
 )
 
 

@@ -119,20 +119,20 @@ class Store:
         *,
         key: bytes | None = None,
         under: PolicyContextReader = dict,
-        told: Callable[[Sequence[audit_log.AuditLine]], None] = audit_log.log_audit_lines,
+        audit_listener: Callable[[Sequence[audit_log.AuditLine]], None] = audit_log.log_audit_lines,
     ) -> None:
         """Set the database by URL or backend; ValueError for a URL that cannot be used.
 
         `key`: signs digests and the audit; None: the one in the file beside the database. `under`:
-        returns the policy and model that the audit notes at each decision. `told` gets the audit
-        rows once they are committed, and must not raise.
+        returns the policy and model that the audit notes at each decision. `audit_listener` gets
+        the audit rows once they are committed, and must not raise.
         """
         self.database = build_backend(url) if isinstance(url, str) else url
         self._writer = threading.Lock()
         self._soft = False  # something committed may not be on the disk yet
         self._closed = False  # it had the lock, and gave it back
         self.trace: Trace | None = None  # watches every transaction from now on
-        self._key, self._under, self._told = key, under, told
+        self._key, self._under, self._audit_listener = key, under, audit_listener
         self._hand_out: ReadyRunsHandler | None = None
         self._unstored: Callable[[], None] = lambda: None
         self.chain = AuditChainSealer(key or b"", under)
@@ -221,7 +221,7 @@ class Store:
 
     @contextmanager
     def write(
-        self, *, durable: bool = True, told: bool = True, counted: bool = True
+        self, *, durable: bool = True, needs_sync: bool = True, counted: bool = True
     ) -> Iterator[Transaction]:
         """Yield a transaction that may write; it commits at the end and rolls back on an exception.
 
@@ -230,21 +230,21 @@ class Store:
         nobody outside has been informed. A process that shares its database always commits durably,
         because it cannot know what other processes have made public.
 
-        With `told=False` not even `sync_commits` waits for this commit: its contents can be found
-        out again. With `counted=False` a failed commit is not reported to
+        With `needs_sync=False` not even `sync_commits` waits for this commit: its contents can be
+        found out again. With `counted=False` a failed commit is not reported to
         `set_failed_commit_handler`.
         """
         try:
-            with self._locked_transaction(durable=durable, told=told) as tx:
+            with self._locked_transaction(durable=durable, needs_sync=needs_sync) as tx:
                 yield tx
         except DBAPIError as error:
             if counted and is_temporary_database_error(error):
                 self._unstored()
             raise
-        self._told(tx.appended)  # only now: nobody waits for the log with the lock
+        self._audit_listener(tx.appended)  # only now: nobody waits for the log with the lock
 
     @contextmanager
-    def _locked_transaction(self, *, durable: bool, told: bool) -> Iterator[Transaction]:
+    def _locked_transaction(self, *, durable: bool, needs_sync: bool) -> Iterator[Transaction]:
         alone = self.database.has_exclusive_lock
         soft = not durable and alone
         with self._writer:
@@ -261,7 +261,7 @@ class Store:
                     self._hand_out(tx, tx.ready)
             self._head = tx.head or self._head
             if soft:
-                self._soft = self._soft or told
+                self._soft = self._soft or needs_sync
             elif tx.has_changes:  # one that changed nothing waited for nothing
                 self._note_audit_head()
 
@@ -293,7 +293,7 @@ class Store:
         `spare`: the share of the file that may stay free. Other writers wait for some milliseconds
         at most.
         """
-        with self.write(durable=False, told=False) as tx:
+        with self.write(durable=False, needs_sync=False) as tx:
             return self.database.release_free_pages(tx, spare)
 
     def release_all_free_pages(
@@ -414,7 +414,7 @@ class ReadOnlyStore(Store):
 
     @contextmanager
     def write(
-        self, *, durable: bool = True, told: bool = True, counted: bool = True
+        self, *, durable: bool = True, needs_sync: bool = True, counted: bool = True
     ) -> Iterator[NoReturn]:
         """Raise TypeError: this store cannot write."""
         raise TypeError("this database is only read")

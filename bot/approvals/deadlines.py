@@ -208,10 +208,7 @@ def cancel_calls_of_failed_card(tx: Transaction, card: Message, code: str, *, at
         told = [run.requester]
         outbox.queue_notice(tx, run, f"unseen:{card.key}", {"text": UNSEEN}, notified=told)
     elif run is not None:  # what could not be posted there would not arrive there either
-        to = run.requester
-        outbox.queue_private_message(
-            tx, f"unseen:{card.key}", channel=to, thread_ts="", person=to, text=UNSEEN
-        )
+        outbox.queue_private_message(tx, f"unseen:{card.key}", person=run.requester, text=UNSEEN)
     return bool(lost)
 
 
@@ -257,7 +254,7 @@ def report_unsent_table_or_file(tx: Transaction, row: Message) -> None:
     """
     if to := row.recipient:
         key = f"unsent:{row.key}"
-        outbox.queue_private_message(tx, key, channel=to, thread_ts="", person=to, text=NO_ROWS)
+        outbox.queue_private_message(tx, key, person=to, text=NO_ROWS)
         return
     run, text = runs.find_run(tx, row.run_id), NO_FILE if row.kind is MessageKind.FILE else NO_TABLE
     if run is not None:

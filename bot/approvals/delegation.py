@@ -1,5 +1,5 @@
 """Delegations: one person has another decide for them until a time, and ends that; both are up to
-the giver alone.
+the giver alone. And hand-overs: an approver passes on one waiting decision.
 
 Whether a delegate's vote counts is checked at each click, by what the giver may do then:
 `PermissionChecker`.
@@ -16,15 +16,32 @@ from typing import Any
 
 from bot.approvals import card_routing
 from bot.approvals.call_state import describe_call_effect
-from bot.approvals.permissions import PermissionChecker, reply_privately
-from bot.cards import delegation_dialog
+from bot.approvals.permissions import DeliverySettler, PermissionChecker, reply_privately
+from bot.cards import delegation_dialog, sentences
 from bot.cards.action_names import Action, DialogId, InputBlockId
-from bot.cards.button_codec import Click, DelegationTarget, DialogSubject
+from bot.cards.block_kit import get_chosen_person
+from bot.cards.button_codec import CallTarget, Click, DelegationTarget, DialogSubject
 from bot.clock import Clock
-from bot.policy.authority import Authority, LookupFailedError, LookupPendingError, Permission
+from bot.policy.authority import (
+    Authority,
+    Denial,
+    LookupFailedError,
+    LookupPendingError,
+    Permission,
+)
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry
-from storage import calls, delegations, inbox, outbox, request_lists, runs, trail
+from storage import (
+    calls,
+    decisions,
+    delegations,
+    inbox,
+    outbox,
+    request_lists,
+    runs,
+    schedule,
+    trail,
+)
 from storage.record import Call, Delivery, Message, Run, Store, Transaction
 from storage.states import CallStatus, CallVerb, MessageKind
 
@@ -120,8 +137,6 @@ class DelegationManager:
             outbox.queue_private_message(
                 tx,
                 f"delegated:{row.id}",
-                channel=row.delegate,
-                thread_ts="",
                 person=row.delegate,
                 text=delegation_dialog.delegate_appointed_notice(giver, row.until, row.words),
             )
@@ -143,8 +158,6 @@ class DelegationManager:
                 outbox.queue_private_message(
                     tx,
                     f"undelegated:{row.id}",
-                    channel=row.delegate,
-                    thread_ts="",
                     person=row.delegate,
                     text=delegation_dialog.delegation_ended_notice(person),
                 )
@@ -319,3 +332,78 @@ def _is_still_pending(tx: Transaction, call: Call) -> bool:
     """Return whether the call is still pending, in the revision that was judged."""
     now = calls.find_call(tx, call.id)
     return now is not None and (now.status, now.revision) == (CallStatus.PENDING, call.revision)
+
+
+# Hand-overs: an approver passes one waiting decision to somebody else who may decide it now.
+# Everybody else who may still may. Reminders name the one who has it, until the next revision.
+
+
+@dataclass(frozen=True, slots=True)
+class HandOverHandler:
+    """Hands waiting calls over, or says why not."""
+
+    replies: DeliverySettler
+    tools: Registry
+    authority: Authority
+    permissions: PermissionChecker
+
+    def get_action_handlers(self) -> Mapping[Action | DialogId, Any]:
+        """Return the handler of the submitted dialog."""
+        return {DialogId.HAND_OVER: self.hand_over}
+
+    def judge_hand_over(
+        self, target: CallTarget, by: str, state: dict[str, Any], at: datetime
+    ) -> tuple[Call, Run, str] | str:
+        """Return the call `by` may hand over, its run, and to whom; else why not. Looks them up.
+
+        `state`: the values of the submitted dialog.
+        """
+        to = get_chosen_person(state, InputBlockId.ASSIGNEE)
+        with self.replies.store.read() as tx:
+            found = decisions.check_revision_is_decidable(tx, target.call, target.revision, at)
+            if not isinstance(found, decisions.DecidableCall):
+                return self.permissions.too_late_sentence(found, by)
+            call, run = found.call, runs.find_run(tx, found.call.run_id)
+            votes = calls.list_votes_on_revision(tx, call.id, call.revision)
+        if run is None or to in ("", by):
+            return delegation_dialog.CHOOSE_SOMEBODY_ELSE_REPLY
+        own = self.permissions.judge_action(CallVerb.APPROVE, call, run, by, at=at)
+        if isinstance(own, Denial):
+            return self.permissions.refusal_sentence(own, call, CallVerb.APPROVE)
+        theirs = self.permissions.judge_action(CallVerb.APPROVE, call, run, to, at=at)
+        if isinstance(theirs, Permission) and to not in {each.person for each in votes}:
+            return call, run, to
+        if theirs == Denial("lookup"):
+            return sentences.LOOKUP_FAILED_REPLY
+        able = self.permissions.describe_approvers(call)
+        return delegation_dialog.cannot_take_over_reply(to, able)
+
+    def hand_over(
+        self, delivery: Delivery, asked: Click | DialogSubject, payload: dict[str, Any]
+    ) -> None:
+        """Hand the call over as the dialog says, tell the person, and settle the delivery."""
+        assert isinstance(asked.target, CallTarget)
+        by, at = delivery.user, delivery.received_at
+        found = self.judge_hand_over(asked.target, by, payload["view"]["state"]["values"], at)
+        if isinstance(found, str):
+            self.replies.refuse_click(delivery, found)
+            return
+        call, run, to = found
+        gate, authority = load_gate(call.gate), self.authority
+        assert isinstance(gate, Ask)
+        place = card_routing.resolve_card_place_for_people(authority, run, gate, [to])
+        place = replace(place, groups=card_routing.find_group_ids_of_gate(authority, gate))
+        with self.replies.store.write() as tx:
+            if not schedule.assign_call(tx, call, to, by):  # decided or edited meanwhile
+                reply_privately(tx, delivery, sentences.OUTDATED_CARD_REPLY)
+                inbox.mark_delivery_done(tx, delivery, "stale")
+                return
+            data = {"to": to, "tool": call.tool, "revision": call.revision}
+            trail.record_event(tx, "call.assigned", at=at, actor=by, call=call, data=data)
+            effect = describe_call_effect(self.tools, tx, call)
+            text = delegation_dialog.hand_over_notice(by, to, effect, call.deadline)
+            placed = card_routing.CallWithCardPlace(call, gate, place)
+            key = f"assigned:{delivery.seq}"
+            card_routing.queue_line_under_cards(tx, run, placed, key, text, [to])
+            outbox.mark_cards_for_redraw(tx, call.plan_id)
+            inbox.mark_delivery_done(tx, delivery, "handed over")

@@ -207,10 +207,10 @@ class FormRequestStarter:
         self._replies = DeliverySettler(self._store)
 
     def start_request(
-        self, delivery: Delivery, about: Click | DialogSubject, payload: dict[str, Any]
+        self, delivery: Delivery, asked: Click | DialogSubject, payload: dict[str, Any]
     ) -> None:
         """Begin the request of a submitted form, or tell its requester why not. Looks people up."""
-        target = about.target
+        target = asked.target
         assert isinstance(target, FormTarget)
         state = payload["view"]["state"]["values"]
         match self._entries.read_submission(target, delivery.user, state):

@@ -129,21 +129,27 @@ def verify_new_passkey(
     )
 
 
-# The people: a link for who asks for one, and the passkey that comes back.
+# The people: a link for who asks for one, the passkey that comes back, and what becomes of it.
 
 
 @dataclass(frozen=True, slots=True)
-class PasskeyEnroller:
-    """Sends links to add passkeys, and adds what comes back; holds no state of its own."""
+class PasskeyManager:
+    """Adds, lists, renames and revokes passkeys in one workspace; holds no state of its own."""
 
     store: Store
     policy: CurrentPolicy
     authority: Authority
+    permissions: PermissionChecker
     links: signatures.SigningLinks
 
     def get_action_handlers(self) -> Mapping[Action | DialogId, Any]:
-        """Return the handler of the button that asks for a link."""
-        return {Action.ADD_PASSKEY: self.send_enrolment_link}
+        """Return the handlers of the buttons on Home and in messages, and of the dialog."""
+        return {
+            Action.ADD_PASSKEY: self.send_enrolment_link,
+            Action.REVOKE_PASSKEY: self.revoke_own_passkey,
+            Action.DISOWN_PASSKEY: self.revoke_own_passkey,
+            DialogId.RENAME_PASSKEY: self.rename_passkey,
+        }
 
     def may_enrol(self, person: str) -> bool:
         """Return whether this person may decide anything that has to be signed.
@@ -173,15 +179,7 @@ class PasskeyEnroller:
                 reply_privately(tx, delivery, refusal)
             else:
                 link = self.links.issue_enrolment_link(tx, self.authority.team, person, at)
-                signatures.queue_links(
-                    tx,
-                    f"private:{delivery.seq}",
-                    channel=delivery.channel or person,
-                    thread_ts=delivery.thread_ts,
-                    person=person,
-                    text=passkey_views.ADD_REPLY,
-                    buttons=[link],
-                )
+                signatures.queue_links(tx, delivery, passkey_views.ADD_REPLY, [link])
             inbox.mark_delivery_done(tx, delivery, "no link" if refusal else "link sent")
 
     def handle_enrolment(self, delivery: Delivery) -> None:
@@ -225,83 +223,17 @@ class PasskeyEnroller:
             return PasskeyRefusal("not_set_up", passkey_views.not_set_up_reply(why))
         return verify_new_passkey(credential, link, address, self.policy.policy.passkeys, at)
 
-
-def _build_new_passkey(row: Passkey, authority: Authority) -> tuple[NewPasskey, Mapping[str, str]]:
-    """Return what approvers of a new passkey are shown, and the names of people in it."""
-    names = SlackIdResolver(authority.directory, row.person)
-    model = passkey_views.describe_model(row.aaguid, attested=row.attested)
-    said = {"person": row.person, "passkey": row.name, "model": model}
-    said["fingerprint"] = row.fingerprint
-    return NewPasskey.model_validate(said, context=names), names.names_by_id
-
-
-def _queue_new_passkey_notice(tx: Transaction, row: Passkey, told: NewPasskey) -> None:
-    """Tell the person in a direct message that they have a new passkey, and how to revoke it."""
-    text = passkey_views.new_passkey_notice(
-        row.name, told.model, row.created_at, told.fingerprint, row.counts_from is not None
-    )
-    blocks = passkey_views.render_new_passkey_notice(text, row.id)
-    body = outbox.dump_message_body({"text": text, "blocks": blocks})
-    key = f"passkey-added:{row.id}"
-    outbox.queue_message(
-        tx, Message(key=key, kind=MessageKind.NOTICE, channel=row.person, body=body)
-    )
-
-
-def _ask_others(tx: Transaction, row: Passkey, told: NewPasskey, names: Mapping[str, str]) -> None:
-    """Begin the request in which others approve a new passkey, in its person's name."""
-    at, person = row.created_at, row.person
-    run = Run(
-        team=row.team,
-        channel=person,
-        thread_ts="",
-        requester=person,
-        source=RunSource.FORM,
-        created_at=at,
-        updated_at=at,
-    )
-    asked = {"tool": ADD_PASSKEY, "arguments": told.model_dump(mode="json"), "why": ""}
-    delivery = Delivery(
-        key=passkeys.build_request_key(row),
-        kind=DeliveryKind.PROGRAM,
-        team=row.team,
-        user=person,
-        body=json.dumps(asked),
-        received_at=at,
-    )
-    inbox.insert_delivery(tx, delivery)
-    stored = inbox.find_delivery(tx, delivery.key)
-    assert stored is not None
-    begin_direct_request(tx, run, stored, add_passkey.effect_sentence(told, names))
-
-
-@dataclass(frozen=True, slots=True)
-class PasskeyManager:
-    """Lists, renames and revokes passkeys in one workspace; holds no state of its own."""
-
-    store: Store
-    policy: CurrentPolicy
-    permissions: PermissionChecker
-
-    def get_action_handlers(self) -> Mapping[Action | DialogId, Any]:
-        """Return the handlers of the buttons on Home and in messages, and of the dialog."""
-        return {
-            Action.REVOKE_PASSKEY: self.revoke_own_passkey,
-            Action.DISOWN_PASSKEY: self.revoke_own_passkey,
-            DialogId.RENAME_PASSKEY: self.rename_passkey,
-        }
-
     def list_passkeys(self, person: str, now: datetime) -> tuple[passkey_views.PasskeyView, ...]:
         """Return this person's passkeys that are not revoked, the oldest first."""
         terms = self.policy.policy.passkeys
         with self.store.read() as tx:
-            found = passkeys.list_passkeys_of_person(tx, self.permissions.team, person)
+            found = passkeys.list_passkeys_of_person(tx, self.authority.team, person)
             return tuple(build_passkey_view(tx, each, terms, now) for each in found)
 
     def find_own_passkey(self, tx: Transaction, passkey: str, person: str) -> Passkey | None:
         """Return this person's passkey with that id, if it is not revoked."""
         row = passkeys.find_passkey(tx, passkey)
-        is_own = row is not None and (row.team, row.person) == (self.permissions.team, person)
+        is_own = row is not None and (row.team, row.person) == (self.authority.team, person)
         return row if row is not None and is_own and row.revoked_at is None else None
 
     def rename_passkey(
@@ -356,12 +288,61 @@ class PasskeyManager:
         alarmed = list_alarmed_people(self.permissions, self.policy.policy.passkeys.alarm)
         with self.store.write() as tx:
             row = passkeys.find_passkey(tx, passkey)
-            is_ours = row is not None and row.team == self.permissions.team
+            is_ours = row is not None and row.team == self.authority.team
             if row is None or not is_ours or not _revoke(tx, row, actor, at, "by the operator"):
                 return None
             text = passkey_views.revoked_passkey_notice(row.person, row.name)
             queue_alarm(tx, row, text, alarmed, f"revoked:{row.id}")
         return row
+
+
+def _build_new_passkey(row: Passkey, authority: Authority) -> tuple[NewPasskey, Mapping[str, str]]:
+    """Return what approvers of a new passkey are shown, and the names of people in it."""
+    names = SlackIdResolver(authority.directory, row.person)
+    model = passkey_views.describe_model(row.aaguid, attested=row.attested)
+    said = {"person": row.person, "passkey": row.name, "model": model}
+    said["fingerprint"] = row.fingerprint
+    return NewPasskey.model_validate(said, context=names), names.names_by_id
+
+
+def _queue_new_passkey_notice(tx: Transaction, row: Passkey, shown: NewPasskey) -> None:
+    """Tell the person in a direct message that they have a new passkey, and how to revoke it."""
+    text = passkey_views.new_passkey_notice(
+        row.name, shown.model, row.created_at, shown.fingerprint, row.counts_from is not None
+    )
+    blocks = passkey_views.render_new_passkey_notice(text, row.id)
+    body = outbox.dump_message_body({"text": text, "blocks": blocks})
+    key = f"passkey-added:{row.id}"
+    outbox.queue_message(
+        tx, Message(key=key, kind=MessageKind.NOTICE, channel=row.person, body=body)
+    )
+
+
+def _ask_others(tx: Transaction, row: Passkey, shown: NewPasskey, names: Mapping[str, str]) -> None:
+    """Begin the request in which others approve a new passkey, in its person's name."""
+    at, person = row.created_at, row.person
+    run = Run(
+        team=row.team,
+        channel=person,
+        thread_ts="",
+        requester=person,
+        source=RunSource.FORM,
+        created_at=at,
+        updated_at=at,
+    )
+    asked = {"tool": ADD_PASSKEY, "arguments": shown.model_dump(mode="json"), "why": ""}
+    delivery = Delivery(
+        key=passkeys.build_request_key(row),
+        kind=DeliveryKind.PROGRAM,
+        team=row.team,
+        user=person,
+        body=json.dumps(asked),
+        received_at=at,
+    )
+    inbox.insert_delivery(tx, delivery)
+    stored = inbox.find_delivery(tx, delivery.key)
+    assert stored is not None
+    begin_direct_request(tx, run, stored, add_passkey.effect_sentence(shown, names))
 
 
 def _revoke(tx: Transaction, row: Passkey, by: str, at: datetime, why: str) -> bool:

@@ -429,11 +429,4 @@ def reply_privately(tx: Transaction, delivery: Delivery, text: str) -> None:
     if text and delivery.surface is not Surface.SLACK:
         inbox.store_delivery_answer(tx, delivery, text)
     elif text:
-        outbox.queue_private_message(
-            tx,
-            f"private:{delivery.seq}",
-            channel=delivery.channel or delivery.user,
-            thread_ts=delivery.thread_ts,
-            person=delivery.user,
-            text=text,
-        )
+        outbox.queue_private_reply(tx, delivery, text)

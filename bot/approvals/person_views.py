@@ -11,7 +11,7 @@ from bot.approvals.call_state import describe_call_effect
 from bot.approvals.card_routing import filter_people_still_away
 from bot.approvals.delegation import DelegationManager
 from bot.approvals.grants import GrantManager
-from bot.approvals.passkeys import PasskeyEnroller, PasskeyManager
+from bot.approvals.passkeys import PasskeyManager
 from bot.approvals.permissions import PermissionChecker
 from bot.approvals.person_questions import get_asking_server_name, list_questions_for_person
 from bot.cards import home_tab
@@ -42,7 +42,6 @@ class HomeViewBuilder:
     lister: request_overview.ListEntryBuilder
     grants: GrantManager
     delegations: DelegationManager
-    enroller: PasskeyEnroller
     passkeys: PasskeyManager
 
     def build_home_view(self, person: str, shows: HomeTabTarget) -> home_tab.HomeView | None:
@@ -66,12 +65,12 @@ class HomeViewBuilder:
                 view = self._add_waiting_calls(first, person, home_tab.WAITING)
                 view = self._add_requests(view, person, home_tab.REQUESTS)
                 view = self._add_decisions_and_grants(replace(view, pages=1), person)
-                return replace(view, signs=self.enroller.may_enrol(person))
+                return replace(view, signs=self.passkeys.may_enrol(person))
             case HomeTabPart.PASSKEYS:
                 return home_tab.HomeView(
                     self.bot,
                     shows,
-                    signs=self.enroller.may_enrol(person),
+                    signs=self.passkeys.may_enrol(person),
                     passkeys=self.passkeys.list_passkeys(person, self.grants.clock.now()),
                 )
 
@@ -205,11 +204,7 @@ class PersonViewFactory:
     permissions: PermissionChecker
     policy: CurrentPolicy
     grants: GrantManager
-    enroller: PasskeyEnroller
-
-    def build_passkey_manager(self) -> PasskeyManager:
-        """Return the object that lists, renames and revokes passkeys."""
-        return PasskeyManager(self.grants.store, self.policy, self.permissions)
+    passkeys: PasskeyManager
 
     def build_delegation_manager(self) -> DelegationManager:
         """Return the object that gives, ends and lists delegations."""
@@ -234,8 +229,7 @@ class PersonViewFactory:
             lister=self._build_entry_builder(),
             grants=self.grants,
             delegations=self.build_delegation_manager(),
-            enroller=self.enroller,
-            passkeys=self.build_passkey_manager(),
+            passkeys=self.passkeys,
         )
 
     def _build_call_finder(self) -> request_overview.DecidableCallFinder:

@@ -75,21 +75,21 @@ class AnswerHandler:
         return person_questions.may_answer_question(self.authority, asked, person)
 
     def handle_answer(
-        self, delivery: Delivery, wanted: Click | DialogSubject, payload: dict[str, Any]
+        self, delivery: Delivery, asked: Click | DialogSubject, payload: dict[str, Any]
     ) -> None:
         """Store the answer given by a button or a submitted form, and settle the delivery."""
-        assert isinstance(wanted.target, CallTarget)
-        found = self.get_question_or_refusal(wanted.target, delivery.user, delivery.received_at)
+        assert isinstance(asked.target, CallTarget)
+        found = self.get_question_or_refusal(asked.target, delivery.user, delivery.received_at)
         if isinstance(found, DialogRefusal):
-            self._refuse_answer(delivery, wanted, found)
+            self._refuse_answer(delivery, asked, found)
             return
-        given = self._read_given_values(found, wanted, payload)
+        given = self._read_given_values(found, asked, payload)
         if given is None:
             with self.store.write() as tx:
                 reply_privately(tx, delivery, sentences.UNREADABLE)
                 inbox.mark_delivery_done(tx, delivery, "no answer to this question")
             return
-        declined = isinstance(wanted, Click) and wanted.action is Action.DECLINE
+        declined = isinstance(asked, Click) and asked.action is Action.DECLINE
         self.store_answer(delivery, found, given, declined=declined)
 
     def parse_submission(
@@ -105,11 +105,11 @@ class AnswerHandler:
     def _read_given_values(
         self,
         found: person_questions.AskedQuestion,
-        wanted: Click | DialogSubject,
+        asked: Click | DialogSubject,
         payload: Mapping[str, Any],
     ) -> person_question.AnswerValues | None:
         """Return the values that a click or a form gives; None where they do not fit."""
-        match wanted:
+        match asked:
             case Click(Action.DECLINE):
                 return {}
             case Click(action):
@@ -157,9 +157,9 @@ class AnswerHandler:
             inbox.mark_delivery_done(tx, delivery, "answered")
 
     def _refuse_answer(
-        self, delivery: Delivery, wanted: Click | DialogSubject, away: DialogRefusal
+        self, delivery: Delivery, asked: Click | DialogSubject, away: DialogRefusal
     ) -> None:
-        name = wanted.action if isinstance(wanted, Click) else wanted.dialog
+        name = asked.action if isinstance(asked, Click) else asked.dialog
         with self.store.write() as tx:
             if away.call is not None:
                 record_refused_action(tx, delivery, away.call, name, Denial(away.why))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 import json
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -185,19 +185,13 @@ class SigningLinks:
 
 
 def queue_links(
-    tx: Transaction,
-    key: str,
-    *,
-    channel: str,
-    thread_ts: str,
-    person: str,
-    text: str,
-    buttons: Sequence[passkey_views.LinkButton],
+    tx: Transaction, delivery: Delivery, text: str, buttons: Iterable[passkey_views.LinkButton]
 ) -> None:
-    """Add a message that only `person` sees, with a button for each of the links."""
-    place = {"channel": channel, "thread_ts": thread_ts, "person": person}
+    """Send who clicked a private text with a button for each of the links."""
     links = [asdict(each) for each in buttons]
-    outbox.queue_private_message(tx, key, **place, text=text, mrkdwn=True, links=links)
+    outbox.queue_private_reply(
+        tx, delivery, text, key=f"sign:{delivery.seq}", mrkdwn=True, links=links
+    )
 
 
 # What the page posts, and what becomes of it.
@@ -292,17 +286,25 @@ def find_outcome(tx: Transaction, link: SigningLink) -> PageOutcome:
     return PageOutcome(True, True, link.used_at is not None, text)
 
 
+def find_passkey_refusal(row: Passkey, terms: PasskeyTerms, at: datetime) -> PasskeyRefusal | None:
+    """Return why nothing can be signed with a passkey at that moment; None if it counts."""
+    if row.revoked_at is not None and row.revoked_at <= at:
+        return PasskeyRefusal("revoked", passkey_views.REVOKED_PASSKEY_REPLY)
+    if row.counts_from is None or row.counts_from > at:
+        return PasskeyRefusal("not_counted_yet", passkey_views.EARLY_PASSKEY_REPLY)
+    if not row.counts_at(at, terms.days):
+        return PasskeyRefusal("too_old", passkey_views.OLD_PASSKEY_REPLY)
+    if not terms.allows_model(row.aaguid, attested=row.attested):
+        return PasskeyRefusal("model", passkey_views.MODEL_PASSKEY_REPLY)
+    return None
+
+
 def list_signing_passkeys(
     tx: Transaction, team: str, person: str, terms: PasskeyTerms, at: datetime
 ) -> list[Passkey]:
     """Return the passkeys with which this person can sign at that moment."""
     found = passkeys.list_passkeys_of_person(tx, team, person)
-    return [
-        each
-        for each in found
-        if each.counts_at(at, terms.days)
-        and terms.allows_model(each.aaguid, attested=each.attested)
-    ]
+    return [each for each in found if find_passkey_refusal(each, terms, at) is None]
 
 
 def list_people_who_can_sign(

@@ -83,7 +83,7 @@ class SignatureRequester:
         self,
         tx: Transaction,
         delivery: Delivery,
-        wanted: Sequence[tuple[Call, str]],
+        calls_with_givers: Sequence[tuple[Call, str]],
         verb: Decider,
         reason: str = "",
     ) -> str:
@@ -101,7 +101,7 @@ class SignatureRequester:
         text, buttons = passkey_views.SIGN_REPLY, []
         if signatures.list_signing_passkeys(tx, team, person, terms, at):
             issue = self.links.issue_signing_link
-            for call, giver in wanted:
+            for call, giver in calls_with_givers:
                 effect = describe_call_effect(self.tools, tx, call)
                 buttons.append(issue(tx, delivery, call, giver, verb, reason, effect))
                 shown = calls.find_call_with_revision(tx, call.id)
@@ -116,15 +116,7 @@ class SignatureRequester:
         else:
             text = passkey_views.ENROL_FIRST_REPLY
             buttons.append(self.links.issue_enrolment_link(tx, team, person, at))
-        signatures.queue_links(
-            tx,
-            f"sign:{delivery.seq}",
-            channel=delivery.channel or person,
-            thread_ts=delivery.thread_ts,
-            person=person,
-            text=text,
-            buttons=buttons,
-        )
+        signatures.queue_links(tx, delivery, text, buttons)
         return ""
 
 
@@ -148,15 +140,12 @@ class SignatureHandler:
         with self.store.read() as tx:
             link = passkeys.find_signing_link(tx, posted["link"])
             passkey = passkeys.find_passkey_by_credential(tx, posted["credential"]["id"])
-        if link is None:
-            used = PasskeyRefusal("link", passkey_views.USED_LINK_REPLY)
-            self._refuse(delivery, None, None, used)
-            return
         found = self._check_signature(posted["credential"], link, passkey, delivery.received_at)
         if isinstance(found, PasskeyRefusal):
             self._refuse(delivery, link, passkey, found)
             return
-        target, verb = CallTarget(link.call_id, link.revision), _read_verb(link)
+        link, verb = found.link, _read_verb(found.link)
+        target = CallTarget(link.call_id, link.revision)
         if verb is AGAIN:
             self.run_again(delivery, target, AGAIN, signed=found)
         else:
@@ -165,12 +154,14 @@ class SignatureHandler:
     def _check_signature(
         self,
         credential: Mapping[str, Any],
-        link: SigningLink,
+        link: SigningLink | None,
         passkey: Passkey | None,
         at: datetime,
     ) -> SignedDecision | PasskeyRefusal:
         """Return the decision if this passkey may sign for this link at that moment, and has."""
         terms = self.requester.policy.policy.passkeys
+        if link is None:
+            return PasskeyRefusal("link", passkey_views.USED_LINK_REPLY)
         if at >= link.expires_at:
             return PasskeyRefusal("expired", passkey_views.EXPIRED_LINK_REPLY)
         if link.used_at is not None:
@@ -180,15 +171,8 @@ class SignatureHandler:
         if passkey.person != link.person:
             sentence = passkey_views.other_persons_link_reply(link.person)
             return PasskeyRefusal("other_person", sentence)
-        if passkey.revoked_at is not None and passkey.revoked_at <= at:
-            return PasskeyRefusal("revoked", passkey_views.REVOKED_PASSKEY_REPLY)
-        if passkey.counts_from is None or passkey.counts_from > at:
-            return PasskeyRefusal("not_counted_yet", passkey_views.EARLY_PASSKEY_REPLY)
-        if not passkey.counts_at(at, terms.days):
-            return PasskeyRefusal("too_old", passkey_views.OLD_PASSKEY_REPLY)
-        if not terms.allows_model(passkey.aaguid, attested=passkey.attested):
-            return PasskeyRefusal("model", passkey_views.MODEL_PASSKEY_REPLY)
-        return self._verify(credential, link, passkey, at)
+        refusal = signatures.find_passkey_refusal(passkey, terms, at)
+        return refusal or self._verify(credential, link, passkey, at)
 
     def _verify(
         self, credential: Mapping[str, Any], link: SigningLink, passkey: Passkey, at: datetime

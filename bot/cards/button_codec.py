@@ -250,11 +250,11 @@ _FORMS: Mapping[type[Target], tuple[str, Callable[..., Target]]] = {
 }
 
 
-def encode_button_value(about: Target | Click) -> str:
+def encode_button_value(target: Target | Click) -> str:
     """Return the value of a button with this target, or of a menu's choice (a Click)."""
-    match about:
-        case Click(action, target):
-            return f"{action}:{encode_button_value(target)}"
+    match target:
+        case Click(action, chosen):
+            return f"{action}:{encode_button_value(chosen)}"
         case CallTarget(call, revision):
             return f"{call}:{revision}"
         case CardTarget(plan, revision, card):
@@ -381,14 +381,14 @@ def decode_dialog_subject(view: Mapping[str, Any]) -> DialogSubject | MalformedV
     return MalformedValue(f"dialog {dialog} with odd metadata", dialog)
 
 
-def _decode_form_context(about: Mapping[str, Any]) -> FormContext | None:
-    given = {each.name: about.get(each.name) for each in fields(FormContext)}
+def _decode_form_context(values: Mapping[str, Any]) -> FormContext | None:
+    given = {each.name: values.get(each.name) for each in fields(FormContext)}
     found = {name: value for name, value in given.items() if isinstance(value, str)}
     return FormContext(**found) if len(found) == len(given) else None
 
 
-def _decode_form_target(about: Mapping[str, Any]) -> FormTarget | None:
-    form, again, setting = about.get("form"), about.get("again"), _decode_form_context(about)
+def _decode_form_target(values: Mapping[str, Any]) -> FormTarget | None:
+    form, again, setting = values.get("form"), values.get("again"), _decode_form_context(values)
     if not isinstance(form, str) or not isinstance(again, str) or setting is None:
         return None
     target = _decode_target(FormTarget, form)
@@ -419,8 +419,7 @@ def _parse_metadata(view: Mapping[str, Any]) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def build_block_id(block: BlockRole, about: Target | str, *numbers: int) -> str:
+def build_block_id(block: BlockRole, target: Target | str, *numbers: int) -> str:
     """Return the id of a message's block: its kind, its target or name, then any `numbers`."""
-    return ":".join(
-        [block, about if isinstance(about, str) else encode_button_value(about), *map(str, numbers)]
-    )
+    name = target if isinstance(target, str) else encode_button_value(target)
+    return ":".join([block, name, *map(str, numbers)])

@@ -234,7 +234,7 @@ def _render_multi_call_foot(
 
 
 def _render_approve_all_button(
-    waiting: Sequence[CallView], about: CardTarget, which: str
+    waiting: Sequence[CallView], target: CardTarget, which: str
 ) -> block_kit.Json:
     final = [call for call in waiting if call.does == "destructive"]
     ask = None
@@ -256,7 +256,7 @@ def _render_approve_all_button(
     return block_kit.button(
         Action.APPROVE_ALL,
         f"Approve {which} ({len(waiting)})",
-        about,
+        target,
         style=call_blocks.choose_approve_button_style(*waiting),
         confirm=ask,
     )

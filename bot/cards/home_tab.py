@@ -273,20 +273,22 @@ def _render_waiting_question(asked: HomeWaitingQuestion) -> list[block_kit.Json]
     ]
 
 
-def _render_bold_line(kind: BlockRole, about: button_codec.CallTarget, text: str) -> block_kit.Json:
+def _render_bold_line(
+    kind: BlockRole, target: button_codec.CallTarget, text: str
+) -> block_kit.Json:
     line = block_kit.text_leaf(request_list.mask_on_one_line(text, EFFECT), bold=True)
     return block_kit.rich_text_block(
-        button_codec.build_block_id(kind, about), [block_kit.rich_text_line(line)]
+        button_codec.build_block_id(kind, target), [block_kit.rich_text_line(line)]
     )
 
 
 def _render_waiting_small_print(
-    about: button_codec.CallTarget, parts: list[str], deadline: datetime | None, link: str
+    target: button_codec.CallTarget, parts: list[str], deadline: datetime | None, link: str
 ) -> block_kit.Json:
     due = [f"⏳ Due {slack_text.format_relative_time(deadline)}"] if deadline else []
     open_ = [f"<{link}|Open it>"] if link else []
     return block_kit.context_block(
-        button_codec.build_block_id(BlockRole.SMALL_PRINT, about),
+        button_codec.build_block_id(BlockRole.SMALL_PRINT, target),
         [block_kit.mrkdwn("  ·  ".join([*parts, *due, *open_]))],
     )
 

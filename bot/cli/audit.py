@@ -114,23 +114,23 @@ def _verify_record(settings: Settings, store: ReadOnlyStore) -> int:
     return 0
 
 
-def _print_history(store: ReadOnlyStore, wanted: str) -> int:
+def _print_history(store: ReadOnlyStore, request_or_call: str) -> int:
     """Print in order what happened to a request, or to one call of it; returns the exit code."""
     with store.read() as tx:
         found = [
             row
-            for row in trail.list_audit_rows_of_request(tx, wanted)
-            if wanted in (row.run_id, row.call_id) or wanted in row.data
+            for row in trail.list_audit_rows_of_request(tx, request_or_call)
+            if request_or_call in (row.run_id, row.call_id) or request_or_call in row.data
         ]
     for row in found:
         console.print_line(
             f"{row.seq}  {row.at:%Y-%m-%d %H:%M:%S.%f}Z  {row.event}  by "
             f"{show_hidden_characters(row.actor)}"
         )
-        about = {} if row.call_id in ("", wanted) else {"call": row.call_id}
+        about = {} if row.call_id in ("", request_or_call) else {"call": row.call_id}
         for name, value in (about | trail.get_audit_row_data(row)).items():
             console.print_line(f"      {name}: {_format_on_one_line(value)}")
-    return 0 if found else console.print_error(f"The record says nothing of {wanted}.")
+    return 0 if found else console.print_error(f"The record says nothing of {request_or_call}.")
 
 
 def _format_on_one_line(value: Any) -> str:

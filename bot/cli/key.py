@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bot.approvals.passkeys import build_passkey_view
@@ -75,27 +74,33 @@ def run(arguments: argparse.Namespace) -> int:
         return run_with_read_only_core(_print_keys)
     if arguments.what == NEW and not (arguments.person and arguments.tools):
         raise console.UsageError("`key new` needs --for and --tools")
-    settings = Settings.load(os.environ, console.DOTENV, reading=True)
-    try:
-        console.print_lines(_change_keys(arguments, socket_path(settings.database_path)))
-    except BotUnreachableError as error:
-        return console.print_error(f"The bot has to run for that. {error}")
-    except BotRefusedError as error:
-        return console.print_error(console.escape_control_characters(f"Nothing was done: {error}"))
+    console.print_lines(_change_keys(arguments))
     return 0
 
 
-def _change_keys(arguments: argparse.Namespace, bot: Path) -> Iterator[str]:
+def _have_bot_do(route: str, body: Mapping[str, Any]) -> Any:
+    """Have the running bot do this, and return its answer; raises CommandError."""
+    settings = Settings.load(os.environ, console.DOTENV, reading=True)
+    try:
+        return post_to_bot(socket_path(settings.database_path), route, body)
+    except BotUnreachableError as error:
+        raise console.CommandError(f"The bot has to run for that. {error}") from None
+    except BotRefusedError as error:
+        why = console.escape_control_characters(f"Nothing was done: {error}")
+        raise console.CommandError(why) from None
+
+
+def _change_keys(arguments: argparse.Namespace) -> Iterator[str]:
     """Make, renew or revoke a key; yield lines with the result and any secret, shown this once."""
     name = arguments.name
     if arguments.what == REVOKE:
-        post_to_bot(bot, "/v1/keys/revoke", {"name": name})
+        _have_bot_do("/v1/keys/revoke", {"name": name})
         yield f"The key of {name} is revoked: whoever has it is refused from now on."
         return
     if arguments.what == RENEW:
-        made = post_to_bot(bot, "/v1/keys/renew", {"name": name})
+        made = _have_bot_do("/v1/keys/renew", {"name": name})
     else:
-        made = post_to_bot(bot, "/v1/keys", _build_key_request(arguments))
+        made = _have_bot_do("/v1/keys", _build_key_request(arguments))
     yield f"The key of {name}, which is not shown again:"
     yield ""
     yield f"    {made['key']}"
@@ -152,14 +157,7 @@ def run_passkeys(arguments: argparse.Namespace) -> int:
         raise console.UsageError("`passkeys list` takes no id, `passkeys revoke` that of a passkey")
     if arguments.what == LIST:
         return run_with_read_only_core(_print_passkeys)
-    settings = Settings.load(os.environ, console.DOTENV, reading=True)
-    bot = socket_path(settings.database_path)
-    try:
-        done = post_to_bot(bot, "/v1/passkeys/revoke", {"id": arguments.id})
-    except BotUnreachableError as error:
-        return console.print_error(f"The bot has to run for that. {error}")
-    except BotRefusedError as error:
-        return console.print_error(console.escape_control_characters(f"Nothing was done: {error}"))
+    done = _have_bot_do("/v1/passkeys/revoke", {"id": arguments.id})
     said = f"The passkey “{done['name']}” of {done['person']} is revoked; they are told."
     console.print_line(console.escape_control_characters(said))
     return 0

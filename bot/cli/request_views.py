@@ -181,15 +181,17 @@ def run_show(arguments: argparse.Namespace) -> int:
     return run_with_read_only_core(see)
 
 
-def _format_request(told: request_reports.RequestReport, words: PlainMentionStyle) -> Iterator[str]:
-    yield f"Request {told.id}: {told.status}"
-    place = words.format_channel(told.channel)
+def _format_request(
+    report: request_reports.RequestReport, words: PlainMentionStyle
+) -> Iterator[str]:
+    yield f"Request {report.id}: {report.status}"
+    place = words.format_channel(report.channel)
     by = (
-        f"{words.format_person(told.requester)}"
-        f"{slack_text.unescape_mrkdwn(through_program_suffix(told.client))}"
+        f"{words.format_person(report.requester)}"
+        f"{slack_text.unescape_mrkdwn(through_program_suffix(report.client))}"
     )
-    yield f"    by {by} in {place}, {slack_text.format_in_utc(told.created_at)}"
-    for each in told.asked:
+    yield f"    by {by} in {place}, {slack_text.format_in_utc(report.created_at)}"
+    for each in report.asked:
         yield f"    “{slack_text.show_hidden_characters(each)}”"
 
 

@@ -271,11 +271,11 @@ class PolicySuggester:
                 return index, dict(entry)
         raise NoSuggestionError("the policy has no such rule that asks")
 
-    def _name_entry(self, kind: str, about: JudgedCall, entry: Mapping[str, Any]) -> dict[str, Any]:
+    def _name_entry(self, kind: str, call: JudgedCall, entry: Mapping[str, Any]) -> dict[str, Any]:
         """Return the entry for this tool alone, under a name of its own."""
-        tool, self._named = about.call.tool, self._named + 1
+        tool, self._named = call.call.tool, self._named + 1
         own = {"name": f"{kind} {tool[:36]} ({self._named})", "tool": tool}
-        own |= {"effect": about.tool.does.value}
+        own |= {"effect": call.tool.does.value}
         return own | {key: value for key, value in entry.items() if key not in own}
 
     def _try_rule(
@@ -324,14 +324,14 @@ def _build_suggestion(
     entry: Mapping[str, Any],
     rule: str,
     calls: Sequence[JudgedCall],
-    told: Sequence[str],
+    reasons: Sequence[str],
     *effects: str,
 ) -> SuggestedRule:
     """Return the rule with what these calls, and what it would have done, say for it."""
     people = len({vote.person for x in calls for vote in x.call.votes})
     first, last = (f"{of(x.call.created_at for x in calls):%Y-%m-%d}" for of in (min, max))
     by = f"decided by {people} {'person' if people == 1 else 'people'}"
-    evidence = f"{len(calls)} calls, {'; '.join(told)}; {by} from {first} to {last}."
+    evidence = f"{len(calls)} calls, {'; '.join(reasons)}; {by} from {first} to {last}."
     return SuggestedRule(entry, rule, (evidence, *effects))
 
 

@@ -55,15 +55,15 @@ class ProblemError(Exception):
         status: HTTPStatus,
         detail: str,
         *,
-        about: str = "",
+        topic: str = "",
         errors: Sequence[FieldError] = (),
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """`detail` is a sentence; `about` names a heading of docs/programs.md."""
+        """`detail` is a sentence; `topic` names a heading of docs/programs.md."""
         super().__init__(detail)
         self.status = status
         self.problem = Problem(
-            type=f"{KINDS}{about}" if about else BLANK,
+            type=f"{KINDS}{topic}" if topic else BLANK,
             title=status.phrase,
             status=status.value,
             detail=detail,
@@ -89,15 +89,15 @@ def build_validation_problem(errors: Sequence[FieldError]) -> ProblemError:
     first = errors[0]
     detail = f"{first.field}: {first.message}"
     return ProblemError(
-        HTTPStatus.UNPROCESSABLE_ENTITY, detail, about="what-a-request-says", errors=errors
+        HTTPStatus.UNPROCESSABLE_ENTITY, detail, topic="what-a-request-says", errors=errors
     )
 
 
 def build_retry_later_problem(
-    status: HTTPStatus, detail: str, seconds: int, about: str = ""
+    status: HTTPStatus, detail: str, seconds: int, topic: str = ""
 ) -> ProblemError:
     """Return a problem after which the request may be sent again in so many seconds."""
-    return ProblemError(status, detail, about=about, headers={"Retry-After": str(max(1, seconds))})
+    return ProblemError(status, detail, topic=topic, headers={"Retry-After": str(max(1, seconds))})
 
 
 JsonObject = dict[str, Any]

@@ -211,7 +211,7 @@ def _build_invalid_key_problem() -> ProblemError:
     return ProblemError(
         HTTPStatus.UNAUTHORIZED,
         _UNKNOWN,
-        about="keys",
+        topic="keys",
         headers={"WWW-Authenticate": f'{SCHEME} realm="countersign"'},
     )
 
@@ -311,7 +311,7 @@ def _build_too_long_problem(max_bytes: int = MOST) -> ProblemError:
     return ProblemError(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         f"A body may have at most {max_bytes:,} bytes.",
-        about="limits",
+        topic="limits",
     )
 
 

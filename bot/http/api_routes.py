@@ -121,12 +121,12 @@ class ApiRoutes:
     async def ask_person(
         self,
         key: Key,
-        wanted: api_bodies.QuestionWanted,
+        sent: api_bodies.QuestionWanted,
         response: Response,
         idempotency: Idempotency = None,
     ) -> api_bodies.RequestShown:
         """Ask a person for information. Their answer is the result, and approves nothing."""
-        return await self._ask_people(key, wanted, response, idempotency or "")
+        return await self._ask_people(key, sent, response, idempotency or "")
 
     async def list_requests(
         self,
@@ -233,11 +233,11 @@ class ApiRoutes:
         return await self._run_on_thread(lambda: self._asking.cancel_request(key, request_id))
 
     async def _ask_people(
-        self, key: ProgramApiKey, wanted: Any, response: Response, idempotency: str
+        self, key: ProgramApiKey, sent: Any, response: Response, idempotency: str
     ) -> api_bodies.RequestShown:
         def ask() -> tuple[api_bodies.RequestShown, bool]:
-            self._callers.check_hourly_limit(key, idempotency, while_open=wanted.while_open)
-            return self._asking.ask(key, wanted, idempotency)
+            self._callers.check_hourly_limit(key, idempotency, while_open=sent.while_open)
+            return self._asking.ask(key, sent, idempotency)
 
         found, is_new = await to_thread.run_sync(ask, limiter=self._asks)
         response.status_code = HTTPStatus.CREATED if is_new else HTTPStatus.OK

@@ -169,20 +169,20 @@ class ProgramRequestService:
     def ask(
         self,
         key: ProgramApiKey,
-        wanted: api_bodies.ToolWanted | api_bodies.ActionWanted | api_bodies.QuestionWanted,
+        body: api_bodies.ToolWanted | api_bodies.ActionWanted | api_bodies.QuestionWanted,
         idempotency: str,
     ) -> tuple[api_bodies.RequestShown, bool]:
         """Put a call before people; return the request, and whether it is new.
 
         Raises ProblemError.
         """
-        call = replace(_build_call_spec(wanted), while_open=wanted.while_open)
+        call = replace(_build_call_spec(body), while_open=body.while_open)
         if not key.may_ask_for(call.name):
             why = f"The key of {key.name} may not ask for {call.name}."
-            raise api_bodies.ProblemError(HTTPStatus.FORBIDDEN, why, about="keys")
+            raise api_bodies.ProblemError(HTTPStatus.FORBIDDEN, why, topic="keys")
         try:
-            requester = self._resolve_requester_id(key, wanted.requester)
-            channel = self._resolve_channel_id(wanted.channel, requester)
+            requester = self._resolve_requester_id(key, body.requester)
+            channel = self._resolve_channel_id(body.channel, requester)
             asked = self._create_request(key, call, requester, channel, idempotency)
         except LookupFailedError as error:
             raise api_bodies.build_retry_later_problem(
@@ -297,7 +297,7 @@ class ProgramRequestService:
         found = api_bodies.build_request_shown(asked.load_status())
         if not is_taken_back and found.status is not RequestStatus.CANCELLED:
             why = "It has ended or is being executed, so it cannot be taken back."
-            raise api_bodies.ProblemError(HTTPStatus.CONFLICT, why, about="statuses")
+            raise api_bodies.ProblemError(HTTPStatus.CONFLICT, why, topic="statuses")
         return found
 
     def _resolve_requester_id(self, key: ProgramApiKey, named: str) -> str:
@@ -310,7 +310,7 @@ class ProgramRequestService:
             raise api_bodies.build_field_problem("requester", str(error)) from None
         if found != key.person and not key.is_service:
             why = f"The key of {key.name} may only ask in the name of {key.person}."
-            raise api_bodies.ProblemError(HTTPStatus.FORBIDDEN, why, about="keys")
+            raise api_bodies.ProblemError(HTTPStatus.FORBIDDEN, why, topic="keys")
         return found
 
     def _resolve_channel_id(self, named: str, requester: str) -> str:
@@ -358,25 +358,25 @@ class ProgramRequestService:
             raise build_rate_limit_problem(key, error.since, self._clock.now()) from None
         except program_calls.RequestKeyReusedError as error:
             raise api_bodies.ProblemError(
-                HTTPStatus.CONFLICT, str(error), about="asking-twice"
+                HTTPStatus.CONFLICT, str(error), topic="asking-twice"
             ) from None
 
 
 def _build_call_spec(
-    wanted: api_bodies.ToolWanted | api_bodies.ActionWanted | api_bodies.QuestionWanted,
+    body: api_bodies.ToolWanted | api_bodies.ActionWanted | api_bodies.QuestionWanted,
 ) -> ProgramCallSpec:
-    if isinstance(wanted, api_bodies.QuestionWanted):
-        return ProgramCallSpec(ASK_PERSON.name, wanted.question, "question")
-    seconds = wanted.deadline_seconds
+    if isinstance(body, api_bodies.QuestionWanted):
+        return ProgramCallSpec(ASK_PERSON.name, body.question, "question")
+    seconds = body.deadline_seconds
     deadline = timedelta(seconds=seconds) if seconds is not None else None
-    if isinstance(wanted, api_bodies.ToolWanted):
-        return ProgramCallSpec(wanted.tool, wanted.arguments, "arguments", wanted.reason, deadline)
-    sent = wanted.action
+    if isinstance(body, api_bodies.ToolWanted):
+        return ProgramCallSpec(body.tool, body.arguments, "arguments", body.reason, deadline)
+    sent = body.action
     # any object, where the program says nothing
     schema = {"type": "object"} if sent.argument_schema is None else sent.argument_schema
     does = Effect(sent.does) if sent.does else None
     action = HandedOverAction(sent.name, sent.title, sent.effect, does, schema)
-    return ProgramCallSpec(action, wanted.arguments, "arguments", wanted.reason, deadline)
+    return ProgramCallSpec(action, body.arguments, "arguments", body.reason, deadline)
 
 
 def _build_field_errors(error: ValidationError, field: str) -> list[api_bodies.FieldError]:
@@ -389,4 +389,4 @@ def _build_field_errors(error: ValidationError, field: str) -> list[api_bodies.F
 def _build_conflict_problem(error: program_calls.ClaimRefusedError) -> api_bodies.ProblemError:
     text = str(error)
     sentence = f"{text[0].upper()}{text[1:]}."
-    return api_bodies.ProblemError(HTTPStatus.CONFLICT, sentence, about="handed-over-calls")
+    return api_bodies.ProblemError(HTTPStatus.CONFLICT, sentence, topic="handed-over-calls")

@@ -130,29 +130,29 @@ class KeyManager:
         same = KeySpec(name, old.person, list(old.tool_patterns), service, per_hour, old.webhook)
         return self._store_new_key(same, keep_current=True)
 
-    def _store_new_key(self, wanted: KeySpec, *, keep_current: bool = False) -> CreatedKey:
+    def _store_new_key(self, spec: KeySpec, *, keep_current: bool = False) -> CreatedKey:
         host, text = self._host, generate_api_key()
         row = programs.ProgramApiKey(
             id=text.id,
             team=host.identity.team,
-            name=wanted.name,
-            person=wanted.person,
-            is_service=wanted.service,
-            tools=json.dumps(wanted.tools),
-            per_hour=wanted.per_hour,
+            name=spec.name,
+            person=spec.person,
+            is_service=spec.service,
+            tools=json.dumps(spec.tools),
+            per_hour=spec.per_hour,
             hash=text.secret_hash,
-            webhook=wanted.webhook,
+            webhook=spec.webhook,
             made_at=host.clock.now(),
         )
         with host.store.write() as tx:
             is_made = programs.store_api_key(tx, row, self._by, keep_current=keep_current)
         if not is_made:
             why = (
-                f"there is already a key with that name; `countersign key revoke {wanted.name}` "
+                f"there is already a key with that name; `countersign key revoke {spec.name}` "
                 "ends it"
             )
             raise _build_key_problem(HTTPStatus.CONFLICT, why)
-        signing = derive_webhook_secret(host.store.signing_key, text.id) if wanted.webhook else ""
+        signing = derive_webhook_secret(host.store.signing_key, text.id) if spec.webhook else ""
         return CreatedKey(str(text), signing)
 
     def revoke_key(self, name: str) -> None:
@@ -181,19 +181,19 @@ def _build_unknown_key_problem(name: str) -> ProblemError:
 
 
 def _build_key_problem(status: HTTPStatus, why: str) -> ProblemError:
-    return ProblemError(status, f"{why}.", about="keys")
+    return ProblemError(status, f"{why}.", topic="keys")
 
 
-def _check_key_spec(wanted: KeySpec) -> None:
+def _check_key_spec(spec: KeySpec) -> None:
     """Raise ValueError, with a sentence, if a key cannot be made as it is wanted."""
-    if not _NAME.fullmatch(wanted.name):
+    if not _NAME.fullmatch(spec.name):
         raise ValueError("a name is up to 40 small letters, digits, '.', '_' and '-'")
-    if not wanted.tools or not all(map(_PATTERN.fullmatch, wanted.tools)):
+    if not spec.tools or not all(map(_PATTERN.fullmatch, spec.tools)):
         raise ValueError("--tools takes names of tools, with * for any letters: 'deploy_*'")
-    if not 1 <= wanted.per_hour <= MOST_PER_HOUR:
+    if not 1 <= spec.per_hour <= MOST_PER_HOUR:
         raise ValueError(f"--per-hour is a number from 1 to {MOST_PER_HOUR:,}")
-    if wanted.webhook:
-        _check_webhook_address(wanted.webhook)
+    if spec.webhook:
+        _check_webhook_address(spec.webhook)
 
 
 def _check_webhook_address(url: str) -> None:

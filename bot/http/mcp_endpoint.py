@@ -139,14 +139,14 @@ class McpToolServer:
 
 
 async def _ask_people_for_call(
-    held_calls: HeldCallRunner, tool: str, given: Mapping[str, Any], told: ProgressSender
+    held_calls: HeldCallRunner, tool: str, given: Mapping[str, Any], progress: ProgressSender
 ) -> types.CallToolResult:
     """Ask people for a call of one of the bot's own tools; return its result once it has run."""
     arguments = {name: value for name, value in given.items() if name != WHY}
     reason = str(given.get(WHY) or "")
     ask = partial(held_calls.countersign.open_request, tool, arguments, reason=reason)
     request = await held_calls.ask_until_end(
-        tool, arguments, ask, told, says="waits for people", still=NOT_YET
+        tool, arguments, ask, progress, says="waits for people", still=NOT_YET
     )
     return _build_call_result(request)
 

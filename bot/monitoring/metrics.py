@@ -314,11 +314,11 @@ class PrometheusMetrics(Exporter):
         for fact in facts:
             self._count_audit_line(fact)
 
-    def report_incident(self, what: Incident, about: str) -> None:
+    def report_incident(self, what: Incident, subject: str) -> None:
         """Count an incident."""
         match what:
             case Incident.PAUSE:
-                self._increment_counter(PAUSES, about)
+                self._increment_counter(PAUSES, subject)
             case Incident.POLICY_REFUSED:
                 self._increment_counter(POLICIES, REFUSED_POLICY)
             case Incident.UNSTORED:
@@ -363,19 +363,19 @@ class PrometheusMetrics(Exporter):
             self._increment_counter(MODEL_ERRORS, span.end)
 
     def _count_tool_run(self, span: Span) -> None:
-        self._observe_duration(TOOL_TIME, span, span.about)
+        self._observe_duration(TOOL_TIME, span, span.subject)
         end = span.end if span.end in set(ToolStepOutcome) else ToolStepOutcome.UNKNOWN
-        self._increment_counter(TOOLS, span.about, end)
+        self._increment_counter(TOOLS, span.subject, end)
 
     def _count_slack_request(self, span: Span) -> None:
-        self._observe_duration(SLACK_TIME, span, span.about)
+        self._observe_duration(SLACK_TIME, span, span.subject)
         if span.end:
-            self._increment_counter(SLACK_ERRORS, span.about, span.end)
+            self._increment_counter(SLACK_ERRORS, span.subject, span.end)
 
     def _count_look_up(self, span: Span) -> None:
-        self._observe_duration(LOOK_UPS, span, span.about)
+        self._observe_duration(LOOK_UPS, span, span.subject)
         if span.end:
-            self._increment_counter(LOOK_UP_FAILURES, span.about)
+            self._increment_counter(LOOK_UP_FAILURES, span.subject)
 
     def _count_audit_line(self, fact: AuditLine) -> None:
         data = fact.data

@@ -54,7 +54,7 @@ class Span:
 
     _tracer: Tracer
     work: WorkKind
-    about: str  # which one of its kind: a tool's name, a Slack method
+    subject: str  # which one of its kind: a tool's name, a Slack method
     run_id: str
     call_id: str
     since: datetime | None  # when it began to wait for being done; None: that is not measured
@@ -111,7 +111,7 @@ class Exporter:
     def report_audit_rows(self, facts: Sequence[audit_log.AuditLine]) -> None:
         """Receive audit rows that have been committed."""
 
-    def report_incident(self, what: Incident, about: str) -> None:
+    def report_incident(self, what: Incident, subject: str) -> None:
         """Receive an incident that happened just now."""
 
     def report_setup_problems(self, counts: Mapping[str, int]) -> None:
@@ -146,14 +146,14 @@ class Tracer:
     def start_span(
         self,
         work: WorkKind,
-        about: str = "",
+        subject: str = "",
         *,
         run_id: str = "",
         call_id: str = "",
         since: datetime | None = None,
     ) -> Span:
         """Return a new span of this work, to be used in a `with`."""
-        return Span(self, work, about, run_id, call_id, since)
+        return Span(self, work, subject, run_id, call_id, since)
 
     def report_span(self, span: Span) -> None:
         """Pass a span that has ended to every exporter."""
@@ -169,10 +169,10 @@ class Tracer:
         for each in self._exporters:
             _call_and_log_errors(each.report_audit_rows, facts)
 
-    def report_incident(self, what: Incident, about: str = "") -> None:
+    def report_incident(self, what: Incident, subject: str = "") -> None:
         """Pass an incident to every exporter."""
         for each in self._exporters:
-            _call_and_log_errors(each.report_incident, what, about)
+            _call_and_log_errors(each.report_incident, what, subject)
 
     def report_setup_problems(self, counts: Mapping[str, int]) -> None:
         """Pass the number of setup problems by level (`fail`, `warn`) to every exporter."""

@@ -67,7 +67,7 @@ class OpenTelemetryTraces(Exporter):
         """Export a span of a request, and a span for the time it waited before if that is known."""
         if not span.run_id or span.work not in _NAMES:
             return
-        name = f"{_NAMES[span.work]} {span.about}".strip()
+        name = f"{_NAMES[span.work]} {span.subject}".strip()
         told: dict[str, str | int] = {"countersign.call_id": span.call_id}
         told["countersign.end"] = span.end
         told |= {f"countersign.tokens.{way}": n for way, n in span.amounts.items()}
@@ -84,7 +84,9 @@ class OpenTelemetryTraces(Exporter):
         )
         if span.since is not None:
             waited = (span.since, span.begun_at)
-            self._queue_span(span.run_id, f"inbox {span.about}".strip(), waited, {}, parent=parent)
+            self._queue_span(
+                span.run_id, f"inbox {span.subject}".strip(), waited, {}, parent=parent
+            )
 
     def report_audit_rows(self, facts: Sequence[AuditLine]) -> None:
         """Export spans for the time people took to decide, and for each request that has ended.
@@ -128,7 +130,7 @@ class OpenTelemetryTraces(Exporter):
         run_id: str,
         name: str,
         when: tuple[datetime, datetime],
-        told: dict[str, str | int],
+        data: dict[str, str | int],
         *,
         number: int = 0,
         parent: int | None = None,
@@ -143,7 +145,7 @@ class OpenTelemetryTraces(Exporter):
             _build_span_context(run_id, number or _generate_span_id()),
             _build_span_context(run_id, parent, is_remote=True) if parent else None,
             self._resource,
-            {"countersign.run_id": run_id, **{key: each for key, each in told.items() if each}},
+            {"countersign.run_id": run_id, **{key: each for key, each in data.items() if each}},
             links=links,
             kind=kind,
             status=Status(StatusCode.ERROR if is_bad else StatusCode.UNSET),

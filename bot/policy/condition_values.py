@@ -303,18 +303,18 @@ def _is_equal(left: Any, right: Any) -> bool:
     return _is_same_scalar(left, right)
 
 
-def _is_contained_in(wanted: Any, within: Any) -> bool:
-    if isinstance(within, dict | frozenset) and isinstance(wanted, str):
-        return wanted in within
-    if not isinstance(within, list) or isinstance(wanted, list | dict | frozenset):
+def _is_contained_in(value: Any, within: Any) -> bool:
+    if isinstance(within, dict | frozenset) and isinstance(value, str):
+        return value in within
+    if not isinstance(within, list) or isinstance(value, list | dict | frozenset):
         raise UnknownValueError("only a list or a map holds something, and a map only texts")
-    if wanted is None:
+    if value is None:
         return None in within
     there = [each for each in within if each is not None]
     for each in there:
-        _check_id_not_compared_to_name(wanted, each)
-    alike = [each for each in there if _get_comparable_type(each) is _get_comparable_type(wanted)]
-    if wanted in alike:
+        _check_id_not_compared_to_name(value, each)
+    alike = [each for each in there if _get_comparable_type(each) is _get_comparable_type(value)]
+    if value in alike:
         return True
     if len(alike) < len(there):
         raise UnknownValueError("the list holds what cannot be compared with this")

@@ -128,18 +128,18 @@ class DirectCallTurnTaker:
             case _:
                 return FormRefusal(sentences.FORM_CHANGED_REPLY)
 
-    def _propose_call(self, run: Run, delivery: Delivery, wanted: DirectCall) -> bool:
+    def _propose_call(self, run: Run, delivery: Delivery, spec: DirectCall) -> bool:
         now = self._clock.now()
         row = Plan(run_id=run.id, turn=run.turns + 1, created_at=now)
-        asked = FunctionCall("", wanted.tool, json.dumps(wanted.values), 0)
-        prepared = self._proposals.prepare_calls(run, row.id, [asked], frozenset(), wanted.action)
+        asked = FunctionCall("", spec.tool, json.dumps(spec.values), 0)
+        prepared = self._proposals.prepare_calls(run, row.id, [asked], frozenset(), spec.action)
         for each in prepared:
-            call, each.call.reason = each.call, wanted.reason_for_approver
-            if call.deadline is not None and wanted.decide_within_seconds is not None:
+            call, each.call.reason = each.call, spec.reason_for_approver
+            if call.deadline is not None and spec.decide_within_seconds is not None:
                 call.deadline = min(
-                    call.deadline, now + timedelta(seconds=wanted.decide_within_seconds)
+                    call.deadline, now + timedelta(seconds=spec.decide_within_seconds)
                 )
-            each.audit_data |= wanted.audit_data
+            each.audit_data |= spec.audit_data
         waits = plans.should_wait_for_people(prepared)
         with self._store.write(durable=False) as tx:
             asks = plans.needs_approval_or_answer(prepared)
@@ -148,8 +148,8 @@ class DirectCallTurnTaker:
             runs.append_transcript_item(
                 tx, held, prompt.build_form_request_item(run.requester, effect), at=now
             )
-            if wanted.quoted:
-                about, who = quoted_message_line(wanted.quoted), run.requester
+            if spec.quoted:
+                about, who = quoted_message_line(spec.quoted), run.requester
                 runs.append_transcript_item(
                     tx, held, prompt.build_request_item(who, who, about, now), at=now
                 )

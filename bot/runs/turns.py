@@ -96,7 +96,7 @@ class ModelTurnTaker:
             over = self._limits.describe_reached_turn_limit(tx, run)
             before = self._threads.read_transcript(tx, run)
         if over:
-            return self._store_own_reply(run, over, beside=bool(waiting))
+            return self._store_own_reply(run, over, waits=bool(waiting))
         tools = [*role.build_function_schemas(), *([outputs.REPLACE] if waiting else [])]
         items = partial(pair_calls_with_outputs, meanwhile=build_outputs_of_waiting_calls(waiting))
         asked = ModelPrompt(items, tools, role.instructions)
@@ -118,7 +118,7 @@ class ModelTurnTaker:
             if not waiting or self._signals.stopping.is_set():
                 raise
             log.warning("run %s: no model turn beside what waits: %s", run.id, error)
-            return self._store_own_reply(run, message_unanswered_notice(str(error)), beside=True)
+            return self._store_own_reply(run, message_unanswered_notice(str(error)), waits=True)
         except BaseException:
             answer.close_failed_answer()
             raise
@@ -130,13 +130,13 @@ class ModelTurnTaker:
 
     def _store_model_answer(self, run: Run, said: ModelTurnResult, answer: BroadcastAnswer) -> bool:
         if isinstance(said.result, Reply):
-            return self._store_reply(run, said.result, answer, beside=said.beside)
+            return self._store_reply(run, said.result, answer, waits=said.beside)
         return self._store_plan(run, said, said.result, answer)
 
-    def _store_own_reply(self, run: Run, text: str, *, beside: bool) -> bool:
+    def _store_own_reply(self, run: Run, text: str, *, waits: bool) -> bool:
         item = {"role": "assistant", "content": [{"type": "output_text", "text": text}]}
         reply = Reply(text, [item], 0)
-        return self._store_reply(run, reply, self._open_answer(run), beside=beside, stopped=True)
+        return self._store_reply(run, reply, self._open_answer(run), waits=waits, stopped=True)
 
     def _store_reply(
         self,
@@ -144,10 +144,10 @@ class ModelTurnTaker:
         reply: Reply,
         answer: BroadcastAnswer,
         *,
-        beside: bool,
+        waits: bool,
         stopped: bool = False,
     ) -> bool:
-        """Store a reply; the run is then COMPLETED, or WAITING as before if `beside`.
+        """Store a reply; the run is then COMPLETED, or WAITING as before if `waits`.
 
         `stopped`: the text is the bot's own, because a limit was reached.
         """
@@ -156,14 +156,14 @@ class ModelTurnTaker:
             held = self._store_and_count_turn(tx, run, reply)
             # said while the model was answering, or decided: go on with that
             more = bool(inbox.list_messages_held_for_run(tx, run.id)) or (
-                beside and not calls.is_run_blocked(tx, run.id)
+                waits and not calls.is_run_blocked(tx, run.id)
             )
-            last = not more and not beside
+            last = not more and not waits
             text, under = self._build_text_and_footer(tx, run, reply, last=last, stopped=stopped)
             if more and under.ours:  # nothing was said, and the next turn may say something
                 text = ""
             answer.store_whole_text(tx, text, last=last, record=under)
-            target = R.WAITING if beside else R.COMPLETED
+            target = R.WAITING if waits else R.COMPLETED
             if not more and not moves.change_run_status(tx, held, target, at=now, fence=run.fence):
                 raise moves.StaleFenceError(run.id)
             if last and run.parent_call:
@@ -175,7 +175,7 @@ class ModelTurnTaker:
             self._presence.show_done(run)
         if last and run.parent_call:
             self._signals.work.notify()  # whoever asked it goes on
-        if beside and not more:
+        if waits and not more:
             announce_run_waits(run, self._signals, self._presence)
         self._signals.outbox.notify()
         return more

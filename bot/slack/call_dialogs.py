@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 from bot.approvals.call_state import describe_call_effect
 from bot.approvals.call_views import build_call_view_for_approvers
 from bot.approvals.card_views import describe_people_in_review, is_approvable_on_card
+from bot.approvals.delegation import HandOverHandler
 from bot.approvals.dialog_access import DialogAccessChecker, DialogAdmission, DialogRefusal
 from bot.approvals.edits import Edit, EditHandler, ForbiddenEdit, UnchangedEdit
-from bot.approvals.hand_overs import HandOverHandler
 from bot.approvals.permissions import (
     PermissionChecker,
     is_reason_in_own_words,

@@ -13,8 +13,7 @@ from typing import Any, Protocol
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from bot.approvals.dialog_access import DialogAccessChecker, DialogRefusal
-from bot.approvals.viewers import CardViewers
+from bot.approvals.dialog_access import CardViewers, DialogAccessChecker, DialogRefusal
 from bot.cards import button_codec, sentences
 from bot.cards.action_names import Action, DialogId
 from bot.cards.block_kit import Json, plain_text, section_block

@@ -19,8 +19,8 @@ from slack_sdk.errors import SlackApiError
 
 from bot.approvals.card_routing import choose_emoji_for_calls
 from bot.approvals.card_views import build_card_view, build_question_view
+from bot.approvals.dialog_access import CardViewers
 from bot.approvals.signatures import SigningLinks
-from bot.approvals.viewers import CardViewers
 from bot.cards import answers, sentences, slack_text
 from bot.cards.block_kit import quote_on_one_line, show_link_hosts
 from bot.cards.card import RenderedMessage, render_card, render_card_without_buttons

@@ -242,7 +242,7 @@ class MessageSender:
         process sends it.
         """
         if row.status is not M.SENDING:
-            with self._store.write(durable=row.kind in ONCE, told=row.kind in ONCE) as tx:
+            with self._store.write(durable=row.kind in ONCE, needs_sync=row.kind in ONCE) as tx:
                 if not moves.change_message_status(tx, row, M.SENDING):
                     raise ChannelTakenError
             row.status = M.SENDING
@@ -346,7 +346,7 @@ class MessageSender:
                 outbox.update_message(tx, row, body=unsure_body)
             self._store.sync_commits()
             self._posting.replace_reactions(row, [each for each in worn if each != name], name)
-        with self._store.write(durable=False, told=False) as tx:
+        with self._store.write(durable=False, needs_sync=False) as tx:
             outbox.update_message(tx, row, body=outbox.dump_message_body({"names": wanted}))
             moves.record_message_version_in_slack(tx, row, ts=row.ts, version=version)
 
@@ -371,7 +371,7 @@ class MessageSender:
         """Store that Slack has this message; keep that in memory until it is stored."""
         self._memory.remember_post(row.seq, stands)
         once = row.kind in ONCE
-        with self._store.write(durable=once, told=once) as tx:
+        with self._store.write(durable=once, needs_sync=once) as tx:
             moves.record_message_version_in_slack(
                 tx, row, ts=stands.ts, version=stands.shown_version
             )

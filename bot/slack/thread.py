@@ -121,19 +121,19 @@ class AttachedFileReader:
 
     def _read_within_budget(
         self,
-        told: Mapping[str, Any],
+        file: Mapping[str, Any],
         room: _FileBudget,
         known: dict[str, FileReadResult],
         until: float,
     ) -> FileReadResult:
         if self._which is AttachedFilesMode.OFF:
-            return build_unread_result(told, file_items.OFF)
+            return build_unread_result(file, file_items.OFF)
         if room.files <= 0:
-            return build_unread_result(told, file_items.TOO_MANY)
+            return build_unread_result(file, file_items.TOO_MANY)
         room.files -= 1
-        slack_id = str(told.get("id") or "")
+        slack_id = str(file.get("id") or "")
         if slack_id not in known:
-            known[slack_id] = self._reader.read_file(told, until)
+            known[slack_id] = self._reader.read_file(file, until)
         return known[slack_id]
 
     def _build_item_parts(

@@ -141,9 +141,9 @@ class CommandDeliveryBuilder:
         targets = [CallTarget(each.id, each.revision) for each in waiting]
         return PreparedCommand(made, partial(self._describe_votes, CallVerb.APPROVE, targets))
 
-    def _require_nothing_hidden(self, tx: Transaction, wanted: Sequence[Call]) -> None:
+    def _require_nothing_hidden(self, tx: Transaction, named_calls: Sequence[Call]) -> None:
         """Raise CommandRefusedError if the terminal does not show all of these calls."""
-        views = [build_call_view(self._host.tools, tx, each.id) for each in wanted]
+        views = [build_call_view(self._host.tools, tx, each.id) for each in named_calls]
         covered = dict.fromkeys(name for view in views if view for name in view.masked_pieces)
         if covered:
             raise CommandRefusedError(terminal_messages.hidden_values_sentence(tuple(covered)))
@@ -250,9 +250,9 @@ class CommandDeliveryBuilder:
             else terminal_messages.REQUEST_RETRIED,
         )
 
-    def _find_call(self, wanted: str) -> tuple[CallTarget, Call, Run]:
+    def _find_call(self, name: str) -> tuple[CallTarget, Call, Run]:
         """Return the call that a command names, with its run; raises CommandRefusedError."""
-        target = parse_call_target(wanted)
+        target = parse_call_target(name)
         with self._host.store.read() as tx:
             call = calls.find_call(tx, target.call) if target else None
             run = runs.find_run(tx, call.run_id) if call else None

@@ -351,8 +351,8 @@ def _format_deadline(call: Call) -> str:
     return f"{until} (it is approved, and starts then)" if calls.is_scheduled(call) else until
 
 
-def _is_pending_call_event(told: ChatEvent) -> bool:
-    return told.call is not None and told.call.status is CallStatus.PENDING
+def _is_pending_call_event(event: ChatEvent) -> bool:
+    return event.call is not None and event.call.status is CallStatus.PENDING
 
 
 PATIENCE = 30.0  # seconds that an answer may take: Slack is asked who the operator is

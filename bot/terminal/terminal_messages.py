@@ -195,9 +195,9 @@ def send_back_needs_words_sentence(most: int) -> str:
     return f"Say what to do differently, in at most {most} characters."
 
 
-def edit_saved_sentence(effect: str, wanted: str) -> str:
+def edit_saved_sentence(effect: str, new_target: str) -> str:
     """Return the sentence that an edit is stored; votes on the earlier revision no longer count."""
-    return f"Saved: {effect}\nIt still waits for approval, as {wanted}"
+    return f"Saved: {effect}\nIt still waits for approval, as {new_target}"
 
 
 def hidden_values_sentence(covered: Sequence[str]) -> str:

@@ -82,9 +82,9 @@ class SlackIdResolver:
             case SlackIdKind.GROUP:
                 return self._resolve_group(name, text, known)
 
-    def _resolve_channel(self, wanted: str, text: str, known: bool) -> str:
+    def _resolve_channel(self, given: str, text: str, known: bool) -> str:
         if _DIRECT.fullmatch(text):
-            raise ValueError(f"{wanted} is not a channel; direct messages are not possible here.")
+            raise ValueError(f"{given} is not a channel; direct messages are not possible here.")
         name = text if known else "#" + text.removeprefix("#").lower()
         found = self.directory.find_channel_id(name)
         if found is None or not (
@@ -96,14 +96,14 @@ class SlackIdResolver:
         self.names_by_id[found] = public or "a private channel"
         return found
 
-    def _resolve_person(self, wanted: str, text: str, known: bool) -> str:
+    def _resolve_person(self, given: str, text: str, known: bool) -> str:
         if not known:
             named = self.directory.find_people_by_name(text.removeprefix("@"))
             if not named:
-                raise ValueError(f"There is nobody called {wanted}.")
+                raise ValueError(f"There is nobody called {given}.")
             if len(named) > 1:
                 several = " or ".join(f"@{handle} ({user})" for user, handle in named.items())
-                raise ValueError(f"{wanted} may be {several}: say which by id.")
+                raise ValueError(f"{given} may be {several}: say which by id.")
             text = next(iter(named))
         person = self.directory.find_person(text)
         if person is None:
@@ -114,13 +114,13 @@ class SlackIdResolver:
         self.names_by_id[text] = clean_name(person.name)
         return text
 
-    def _resolve_group(self, wanted: str, text: str, known: bool) -> str:
+    def _resolve_group(self, given: str, text: str, known: bool) -> str:
         if known:
             return text
         handle = text.removeprefix("@")
         found = self.directory.find_group(handle)
         if found is None:
-            raise ValueError(f"There is no user group {wanted}.")
+            raise ValueError(f"There is no user group {given}.")
         self.names_by_id[found.id] = f"@{handle}"
         return found.id
 

@@ -93,8 +93,8 @@ class _WorkspaceExporter(Exporter):
             if fact.call_id and fact.data.get("to"):
                 self._metrics.calls.labels(self._label, fact.data["to"]).inc()
 
-    def report_incident(self, what: Incident, about: str) -> None:
-        self._metrics.all.report_incident(what, about)
+    def report_incident(self, what: Incident, subject: str) -> None:
+        self._metrics.all.report_incident(what, subject)
 
     def report_setup_problems(self, counts: Mapping[str, int]) -> None:
         pass  # of one workspace: they would stand in the place of another's

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from bot.cards import block_kit
 from bot.cards.card import render_card, render_card_without_buttons
 from bot.cards.field_values import list_argument_values
-from bot.cards.html import UnknownBlockError, render_blocks_as_html
 from bot.cards.review_dialog import (
     render_break_glass_dialog,
     render_hand_over_dialog,
@@ -36,6 +35,7 @@ from bot.cards.views import (
     RunWithoutApproval,
     VoteProgress,
 )
+from bot.http.signing_pages import UnknownBlockError, render_blocks_as_html
 from bot.tools.arguments import build_readable_arguments, dump_arguments, load_arguments
 from storage.states import CallStatus
 from tests.approvals.every_leaf import Maker

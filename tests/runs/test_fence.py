@@ -46,7 +46,7 @@ class TakenOver(Store):
 
     @contextmanager
     def write(
-        self, *, durable: bool = True, told: bool = True, counted: bool = True
+        self, *, durable: bool = True, needs_sync: bool = True, counted: bool = True
     ) -> Iterator[Transaction]:
         """As the product's."""
         where = _who_writes()
@@ -59,7 +59,7 @@ class TakenOver(Store):
                     running = other.execute("SELECT id FROM call WHERE status = 'running'")
                     self.running = {str(name) for (name,) in running}
                 self.before, self.begun = self.rows(), Counter(self.effects)
-        with super().write(durable=durable, told=told, counted=counted) as tx:
+        with super().write(durable=durable, needs_sync=needs_sync, counted=counted) as tx:
             yield tx
             changed = tx.has_changes
         if self.before and changed:

@@ -8,16 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
-from storage import passkeys, personal_data, purge
+from bot.approvals.signatures import queue_links
+from bot.cards.passkey_views import LinkButton
+from storage import inbox, passkeys, personal_data, purge
 from storage.passkeys import Passkey, SigningLink
+from storage.record import Message
 from storage.states import SigningLinkKind
 from storage.store import Store
 from storage.transaction import fetch_rows
 from tests.records import store_of
 from tests.runs.fakes import ANA, BEN
-from tests.storage.builders import AT, TEAM
+from tests.storage.builders import AT, TEAM, click
 
 DAY = timedelta(days=1)
 
@@ -124,6 +127,30 @@ def test_old_links_go_with_what_was_typed(store: Store) -> None:
         assert fetch_rows(tx, SigningLink, select(SigningLink))
         purge.erase_old_delegation_notes_and_links(tx, AT + DAY)
         assert not fetch_rows(tx, SigningLink, select(SigningLink))
+
+
+def queued_links(store: Store) -> list[str]:
+    """Have Ana sent a link by a click, long ago; returns what she was sent."""
+    with store.write() as tx:
+        inbox.insert_delivery(tx, click("one", "approve", "call:1", ANA))
+        asked = inbox.find_delivery(tx, "one")
+        assert asked is not None
+        link = LinkButton(SigningLinkKind.SIGN, "n", "Open and sign", "Refund order 7 of Ben")
+        queue_links(tx, asked, "Sign this.", [link])
+        inbox.mark_delivery_done(tx, asked, "asked to sign")
+        tx.execute(update(Message).values(status="sent"))
+        return [each.body for each in fetch_rows(tx, Message, select(Message))]
+
+
+def test_old_links_that_were_sent_go_with_their_click(store: Store) -> None:
+    """They say what was to be signed."""
+    [body] = queued_links(store)
+    assert "Refund order 7" in body
+    with store.write() as tx:
+        purge.purge_old_deliveries(tx, AT)
+        assert fetch_rows(tx, Message, select(Message))
+        purge.purge_old_deliveries(tx, AT + DAY)
+        assert not fetch_rows(tx, Message, select(Message))
 
 
 def test_a_person_is_told_all_and_forgotten(store: Store) -> None:

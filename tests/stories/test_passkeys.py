@@ -324,7 +324,7 @@ def test_who_signs_nothing_needs_none(harness: Harness) -> None:
     harness.card(SUPPORT, thread)
     ben.open_home()
     wait(harness, "ben", "ben asks", without="home_passkeys")
-    assert not harness.app.core.build_passkey_enroller().may_enrol(PEOPLE["ben"])
+    assert not harness.app.core.build_passkey_manager().may_enrol(PEOPLE["ben"])
 
 
 def test_who_left_signs_nothing(harness: Harness) -> None:

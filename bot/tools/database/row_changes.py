@@ -378,9 +378,9 @@ class RowsOfEarlierStatements:
         sides = zip(told, row.before, row.after, strict=True)
         return RowChange(told, tuple(said if old == new else new for said, old, new in sides))
 
-    def remember_written_rows(self, change: Change, told: Change) -> None:
-        """Store the rows that a statement wrote; `told`: the same change with its ValueAtRun."""
-        for each, said in zip(change.tables, told.tables, strict=False):
+    def remember_written_rows(self, change: Change, at_run: Change) -> None:
+        """Store the rows that a statement wrote; `at_run`: the same change with its ValueAtRun."""
+        for each, said in zip(change.tables, at_run.tables, strict=False):
             for row, other in zip(each.rows, said.rows, strict=False):
                 if row.after is not None and other.after not in (None, row.after):
                     self._told[each.table, repr(row.after)] = other.after

@@ -63,11 +63,11 @@ class SimStore(Store):
 
     @contextmanager
     def write(
-        self, *, durable: bool = True, told: bool = True, counted: bool = True
+        self, *, durable: bool = True, needs_sync: bool = True, counted: bool = True
     ) -> Iterator[Transaction]:
         """As the product's."""
         self._scheduler.pause("writes")
-        with super().write(durable=durable, told=told, counted=counted) as tx:
+        with super().write(durable=durable, needs_sync=needs_sync, counted=counted) as tx:
             self.writing = True
             try:
                 yield tx
