@@ -6,6 +6,7 @@ import random
 from datetime import datetime, timedelta
 from typing import Any
 
+import pytest
 from sqlalchemy import insert
 
 from storage import request_lists
@@ -190,6 +191,7 @@ def test_of_many_requests_the_newest_are_found(store: Store) -> None:
                 assert [run.id for run in given] == [run.id for run in mine[:most]]
 
 
+@pytest.mark.long
 def test_what_is_shown_of_many_is_found_without_all_of_them(store: Store) -> None:
     """With nine times as many decisions and requests, the work is hardly more."""
     met = []

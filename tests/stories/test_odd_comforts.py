@@ -39,6 +39,7 @@ def told(harness: Harness, fakes: FakeTools, text: str) -> None:
     assert "approve" not in action_ids(now_at(harness, SUPPORT, card["ts"]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", METHODS)
 def test_an_odd_answer_to_a_comfort(harness: Harness, fakes: FakeTools, method: str) -> None:
     """Nothing is lost, stuck or said twice, whether or not Slack has done it."""
