@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -17,6 +18,8 @@ from storage.migrations import SCRIPTS, newest
 SchemaShape = dict[str, str]  # "column run.team" and the like: its table, and what it is like
 SqlReader = Callable[[str], Iterable[Sequence[Any]]]  # runs a query, and returns its rows
 TOLD = 3  # differences that are named
+# Alembic keeps whose migration is under way in its modules: there is one at a time in a process
+_UPGRADING = threading.Lock()
 
 
 # each row: what it is called, its table, and what it is like
@@ -208,4 +211,5 @@ def upgrade_schema(database: Backend, current: str | None, scripts: Path, newest
     config.attributes["beforehand"] = database.list_drop_trigger_statements()
     # a table that was made anew has lost its triggers
     config.attributes["afterwards"] = database.list_create_trigger_statements
-    command.upgrade(config, newest)
+    with _UPGRADING:
+        command.upgrade(config, newest)

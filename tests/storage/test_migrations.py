@@ -6,6 +6,8 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -188,6 +190,23 @@ def test_a_migration_with_rows_pending(store: Store, scripts: Path) -> None:
     for table in ("vote", "audit"):
         with pytest.raises(Exception, match="append-only"), store.write() as tx:
             tx.exec_driver_sql(f"DELETE FROM {table}")
+
+
+def test_several_records_at_once(tmp_path: Path, scripts: Path) -> None:
+    """The workspaces of one process that start together each have their own record migrated."""
+    newer, begin = followed(scripts), threading.Barrier(4)
+    stores = [Store(f"sqlite:///{tmp_path / str(number)}").open() for number in range(4)]
+
+    def migrate(store: Store) -> int:
+        begin.wait(10)
+        migrate_schema(store, newer)
+        with store.engine.connect() as connection:
+            found = connection.exec_driver_sql("SELECT count(extra) FROM call").scalar()
+        store.close()
+        return int(found or 0)
+
+    with ThreadPoolExecutor(len(stores)) as pool:
+        assert list(pool.map(migrate, stores)) == [0] * len(stores)
 
 
 def test_work_goes_on_after_a_migration(store: Store, scripts: Path) -> None:
