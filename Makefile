@@ -73,7 +73,7 @@ test-long: .venv/ready  ## what make test leaves out for its length: programs be
 	$(BIN)/pytest -n 3 --dist loadfile -m "long and not cluster" --ignore tests/integrations tests client/tests sandbox/tests
 	STORIES_OVER=http $(BIN)/pytest -n 3 --dist loadfile -m "not socket and not long" $(SAMPLED)
 	RECORD_ON=postgresql $(BIN)/pytest -n 3 --dist loadfile -m "not file and not long" $(SAMPLED) $(SIGNED)
-	RECORD_ON=postgresql $(BIN)/pytest -n 3 -m "long and not file" -k "sign or passkey" tests/proof tests/stories/test_crash_passkeys.py
+	RECORD_ON=postgresql $(BIN)/pytest -n 3 -m "long and not file" -k "sign or passkey or hosted" tests/proof tests/stories/test_crash_passkeys.py
 	MODEL_OVER=chat $(BIN)/pytest -n 3 --dist loadfile -m "not long" $(SAMPLED)
 	STORIES_HOSTED=1 $(BIN)/pytest -n 3 --dist loadfile -m "not socket and not long" $(filter-out %test_wire.py,$(SAMPLED))
 
@@ -104,8 +104,11 @@ proof: .venv/ready  ## see docs/reliability.md: a million steps from seeds (SEED
 	$(if $(SEED),,$(BIN)/python -m tests.proof.stops)
 	$(if $(SEED),,$(BIN)/python -m tests.proof.crash)
 	$(if $(SEED),,$(BIN)/python -m tests.proof.crash.hosted)
+	$(if $(SEED),,$(BIN)/python -m tests.proof.crash.hosted --over http)
 	$(if $(SEED)$(if $(SERVER),,none),,RECORD_ON=postgresql $(BIN)/python -m tests.proof.simulation --signed --steps 100000)
 	$(if $(SEED)$(if $(SERVER),,none),,RECORD_ON=postgresql $(BIN)/python -m tests.proof.crash --trouble killed --story "signed by two" "a passkey that another approves")
+	$(if $(SEED)$(if $(SERVER),,none),,RECORD_ON=postgresql $(BIN)/python -m tests.proof.crash.hosted)
+	$(if $(SEED)$(if $(SERVER),,none),,RECORD_ON=postgresql $(BIN)/python -m tests.proof.crash.hosted --over http)
 
 bench: .venv/ready  ## what it costs on this machine: a table and JSON, some minutes
 	$(BIN)/python -m bench

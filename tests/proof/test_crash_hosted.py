@@ -8,12 +8,14 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from bot.config.connection_settings import Transport
 from tests.proof.crash.hosted import find_steps, strike
 from tests.proof.crash.matrix import sample
 from tests.proof.crash.steps import Step
 
 pytestmark = pytest.mark.long
-STRIKES = 8  # `make proof` takes all steps
+WAYS = list(Transport)
+STRIKES = 4  # of each way; `make proof` takes all steps
 
 
 @pytest.fixture(scope="module")
@@ -23,14 +25,22 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
+@pytest.fixture(scope="module", params=WAYS)
+def over(request: pytest.FixtureRequest) -> Transport:
+    """How Slack reaches the process."""
+    return Transport(request.param)
+
+
 @pytest.fixture(scope="module")
-def steps(folder: Path) -> list[Step]:
+def steps(folder: Path, over: Transport) -> list[Step]:
     """The steps of the story, undisturbed."""
-    return find_steps(folder)
+    return find_steps(folder, over)
 
 
 @pytest.mark.parametrize("number", range(STRIKES))
-def test_killed_here_and_there(folder: Path, steps: list[Step], number: int) -> None:
+def test_killed_here_and_there(
+    folder: Path, over: Transport, steps: list[Step], number: int
+) -> None:
     """Whatever the step, each workspace comes to its end after the next start, by itself."""
-    told = strike(sample(steps, STRIKES)[number], folder)
+    told = strike(sample(steps, STRIKES)[number], folder, over)
     assert (told.struck, told.wrong) == (True, [])

@@ -2,6 +2,8 @@
 
 `python -m tests.proof.crash.hosted` strikes at every step. In each workspace somebody asks for the
 same at the same time, and both are approved at once; in the end each has its own effect and answer.
+Slack reaches it by Socket Mode, or `--over http`; with RECORD_ON=postgresql the records are schemas
+of one database, which the next process has once the leases of the dead one have lapsed.
 """
 
 from __future__ import annotations
@@ -18,8 +20,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from sqlalchemy import text
+
 from bot.config.connection_settings import Transport
 from bot.config.settings import Settings
+from bot.config.workspace_settings import get_schema_name
 from storage.digest import key_file_path, load_or_create_signing_key
 from storage.models import Audit
 from storage.store import Store
@@ -34,9 +39,12 @@ from tests.proof.crash.stories import POLICY, Story
 from tests.proof.crash.tools import Ledger
 from tests.proof.crash.troubles import Trouble
 from tests.proof.crash.world import MOST_LIVES, World, as_it_stands
+from tests.records import ON_A_SERVER, drop, settings_of
 from tests.stories.hosted import CLIENT, TwoWorkspaces
 from tests.stories.messages import words
+from tests.stories.over_http import asked_at, free_port
 from tests.workspaces.hosting import plan_note
+from tests.workspaces.many import TOKEN_KEYS
 
 ANSWER = "That is all."
 NAME = "two workspaces"
@@ -46,16 +54,22 @@ EVERY = 50  # tellings between two words on how far it is
 class TwoWorlds:
     """What stays when the process of two workspaces dies."""
 
-    def __init__(self, folder: Path, at: Step | None) -> None:
-        """`at`: where its first life is killed."""
-        self.folder, self.at = folder, at
+    def __init__(self, folder: Path, at: Step | None, over: Transport) -> None:
+        """`at`: where its first life is killed; `over`: how Slack reaches it."""
+        self.folder, self.at, self.over = folder, at, over
         self.two = TwoWorkspaces(folder, ())
         self.planner = StrictPlanner(mind=plan_note)
         self.planner.start()
         for each in self.two.teams:
             self.two.view(each).world.ack_seconds = 1.5  # which people wait for one that is dead
         (folder / "policy.toml").write_text(POLICY, "utf-8")
-        self.two.install_in_record(Settings.load(self.settings, transport=Transport.SOCKET))
+        self.address = f"127.0.0.1:{free_port() if over is Transport.HTTP else 0}"
+        if over is Transport.HTTP:
+            for world in self.two.sandbox.world.shared.worlds.values():
+                asked_at(world.app.manifest, f"http://{self.address}")
+        self.database = folder / "server.db"  # all records, where a server has them
+        self.where = settings_of(self.database) if ON_A_SERVER else {}
+        self.two.install_in_record(Settings.load(self.settings, transport=over))
         self.lives, self.shifted, self.struck = 0, 0.0, False
         self.steps: list[Step] = []
         self._life: Life | None = None
@@ -65,7 +79,7 @@ class TwoWorlds:
     def settings(self) -> dict[str, str]:
         """The variables of the process."""
         return {
-            "SLACK_APP_TOKEN": self.two.sandbox.world.app.app_token,
+            **self._find_secret(),
             "SLACK_API_URL": self.two.sandbox.api_url,
             "OPENAI_API_KEY": "sk-offline-offline-offline",
             "OPENAI_BASE_URL": self.planner.url,
@@ -73,9 +87,18 @@ class TwoWorlds:
             "COUNTERSIGN_WORKSPACES": str(self.folder / "workspaces"),
             "COUNTERSIGN_MODEL_BACKOFF": "0.05",
             "COUNTERSIGN_URL": "http://localhost:8080",
-            "COUNTERSIGN_HTTP": "127.0.0.1:0",
+            "COUNTERSIGN_HTTP": self.address,
+            "COUNTERSIGN_TOKEN_KEYS": TOKEN_KEYS,
+            **self.where,
             **CLIENT,
         }
+
+    def _find_secret(self) -> dict[str, str]:
+        """What Slack's deliveries are got with, or known by."""
+        app = self.two.sandbox.world.app
+        if self.over is Transport.HTTP:
+            return {"SLACK_SIGNING_SECRET": app.signing_secret}
+        return {"SLACK_APP_TOKEN": app.app_token}
 
     @property
     def life(self) -> Life:
@@ -87,7 +110,7 @@ class TwoWorlds:
             at = self.at if self.lives == 1 else None
             given = (self.settings, POLICY, self.folder, self.shifted, at)
             try:
-                self._life = Life(Orders(*given), serve)
+                self._life = Life(Orders(*given, over=self.over), serve)
             except Died:
                 self.died()
         return self._life
@@ -112,13 +135,15 @@ class TwoWorlds:
             self._life.kill()
         self.planner.stop()
         self.two.close()
+        if ON_A_SERVER:
+            drop(self.database)
 
 
 class Part(World):
     """One of the two workspaces, as people and the checks look at a world."""
 
     def __init__(self, whole: TwoWorlds, team: str) -> None:
-        self.whole, self.team, self.policy, self.over = whole, team, POLICY, Transport.SOCKET
+        self.whole, self.team, self.policy, self.over = whole, team, POLICY, whole.over
         self.folder = whole.folder / "workspaces" / team
         self.folder.mkdir(parents=True)
         (self.folder / "shelf").write_text("3")
@@ -141,8 +166,28 @@ class Part(World):
 
     def store(self) -> Store:
         """The record of this one, read from outside."""
-        key = load_or_create_signing_key(key_file_path(self.database))
-        return Store(f"sqlite:///{self.database}", key=key)
+        if not ON_A_SERVER:
+            key = load_or_create_signing_key(key_file_path(self.database))
+            return Store(f"sqlite:///{self.database}", key=key)
+        mine = {"COUNTERSIGN_WORKSPACE": self.team, "SLACK_BOT_TOKEN": self.slack.bot_token}
+        settings = Settings.load(self.whole.settings | mine, transport=self.over)
+        return Store(settings.database_url, key=settings.signing_key)
+
+    def read_all(self) -> bytes:
+        """All that is kept of this one, as it is in the database."""
+        if not ON_A_SERVER:
+            files = self.folder.glob("countersign.db*")
+            return b"".join(each.read_bytes() for each in files)
+        store, schema = self.store(), get_schema_name(self.team)
+        try:
+            with store.engine.connect() as connection:
+                query = "SELECT tablename FROM pg_tables WHERE schemaname = :schema"
+                tables = connection.execute(text(query), {"schema": schema}).scalars().all()
+                queries = [text(f'SELECT t::text FROM {schema}."{each}" t') for each in tables]
+                rows = [row for each in queries for row in connection.execute(each).scalars()]
+        finally:
+            store.close()
+        return "\n".join(rows).encode()
 
 
 class PairOfScenes:
@@ -220,18 +265,19 @@ def find_violations(part: Part, other: Part) -> Iterator[str]:
         yield f"there are {answers} answers"
     if other.text in "\n".join(words(each) for each in seen):
         yield "Slack shows what is the other's"
-    if any(
-        other.text.encode() in each.read_bytes() for each in part.folder.glob("countersign.db*")
-    ):
+    kept = part.read_all()
+    if other.text.encode() in kept:
         yield "the record has what is the other's"
+    if part.text.encode() not in kept:
+        yield "the record has nothing of its own"
 
 
-def tell(at: Step | None, folder: Path) -> tuple[Told, list[Step]]:
+def tell(at: Step | None, folder: Path, over: Transport) -> tuple[Told, list[Step]]:
     """Tell the story with a kill at that step; also return its steps, where it was not struck."""
     told = Told(NAME, Trouble.KILLED if at else "", str(at or ""))
     begun = time.monotonic()
     with TemporaryDirectory(dir=folder) as place:
-        made = TwoWorlds(Path(place), at)
+        made = TwoWorlds(Path(place), at, over)
         try:
             PairOfScenes(made).play()
             first, second = made.parts
@@ -250,34 +296,37 @@ def tell(at: Step | None, folder: Path) -> tuple[Told, list[Step]]:
     return told, made.steps
 
 
-def find_steps(folder: Path) -> list[Step]:
+def find_steps(folder: Path, over: Transport = Transport.SOCKET) -> list[Step]:
     """Return the steps of the story undisturbed; AssertionError where that goes wrong."""
-    told, steps = tell(None, folder)
+    told, steps = tell(None, folder, over)
     assert not told.wrong, told.wrong
     return steps
 
 
-def strike(at: Step, folder: Path) -> Told:
+def strike(at: Step, folder: Path, over: Transport = Transport.SOCKET) -> Told:
     """Tell the story with a kill at that step; once more if it went another way this time."""
     logging.getLogger("aiohttp").setLevel(logging.CRITICAL)  # it tells of each cut connection
-    told, _ = tell(at, folder)
-    return told if told.struck or told.wrong else tell(at, folder)[0]
+    told, _ = tell(at, folder, over)
+    return told if told.struck or told.wrong else tell(at, folder, over)[0]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Strike at the steps that `argv` (None: as started) wants; 1 where anything was wrong."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    ways = [each.value for each in Transport]
+    parser.add_argument("--over", choices=ways, default=Transport.SOCKET, help="Slack's way to it")
     parser.add_argument("--most", type=int, default=10_000, help="steps at most")
     parser.add_argument("--jobs", type=int, default=2, help="tellings at once")
     arguments = parser.parse_args(argv)
-    begun = time.monotonic()
+    begun, over = time.monotonic(), Transport(arguments.over)
     told: list[Told] = []
     with TemporaryDirectory() as name:  # short, for sockets in it
         folder = Path(name)
-        steps = find_steps(folder)
+        steps = find_steps(folder, over)
         pool = ProcessPoolExecutor(arguments.jobs, mp_context=get_context("spawn"))
         try:
-            works = [pool.submit(strike, each, folder) for each in sample(steps, arguments.most)]
+            chosen = sample(steps, arguments.most)
+            works = [pool.submit(strike, each, folder, over) for each in chosen]
             for work in as_completed(works):
                 told.append(work.result())
                 if told[-1].wrong:
