@@ -100,7 +100,8 @@ test-llama: .venv/ready  ## the bot with a real server of models, which is compi
 	$(BIN)/pytest -o timeout=600 tests/models
 
 proof: .venv/ready  ## see docs/reliability.md: a million steps from seeds (SEED=7: that one alone), five hundred stops, then every story struck at every step; more than an hour
-	$(BIN)/python -m tests.proof.simulation $(if $(ALL_SIGN),--signed) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.proof.simulation $(if $(WORKSPACES),--workspaces $(WORKSPACES)) $(if $(ALL_SIGN),--signed) $(if $(SEED),--seed $(SEED))
+	$(if $(SEED),,$(BIN)/python -m tests.proof.simulation --workspaces 2 --steps 300000)
 	$(if $(SEED),,$(BIN)/python -m tests.proof.stops)
 	$(if $(SEED),,$(BIN)/python -m tests.proof.crash)
 	$(if $(SEED),,$(BIN)/python -m tests.proof.crash.hosted)

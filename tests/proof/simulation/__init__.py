@@ -9,4 +9,6 @@ people      who click on what they see, late, twice and together
 process     one life of the product on the database
 record      what has to be true, looked at after each commit
 world       all of them, and what happens next
+workspace   which workspace a world is
+hosted      two worlds at one process
 """

@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 
+from tests.proof.simulation.hosted import TwoWorlds
 from tests.proof.simulation.world import ViolationError, World
 
 WORLD = 4_000  # steps of one world, before it is left to come to its end
@@ -27,18 +28,21 @@ def main() -> int:
     parser.add_argument("--first", type=int, help="the first of the seeds; the others follow")
     parser.add_argument("--each", type=int, default=WORLD, help="how many steps of each world")
     parser.add_argument("--signed", action="store_true", help="whoever approves has to sign")
+    parser.add_argument("--workspaces", type=int, default=1, choices=(1, 2), help="at one process")
     given = parser.parse_args()
+    make = World if given.workspaces == 1 else TwoWorlds
     first = given.seed if given.seed is not None else given.first
     seed = first if first is not None else secrets.randbelow(10**9)
     happened: Counter[str] = Counter()
     begun, used, steps, worlds = time.monotonic(), time.process_time(), 0, 0
     while steps < given.steps and not (given.seed is not None and worlds):
-        world = World(seed, given.each, signed=given.signed)
+        world = make(seed, given.each, signed=given.signed)
         try:
             world.run()
         except ViolationError as error:
             say(f"{world.report()}\nVIOLATION of seed {seed}: {error}")
-            say(f"again: make proof SEED={seed}{' ALL_SIGN=1' if given.signed else ''}")
+            how = f" WORKSPACES={given.workspaces}" if given.workspaces > 1 else ""
+            say(f"again: make proof SEED={seed}{how}{' ALL_SIGN=1' if given.signed else ''}")
             return 1
         steps, worlds, seed = steps + world.steps, worlds + 1, seed + 1
         happened += world.tally()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from itertools import count
 from typing import Any
 from unittest.mock import patch
 
@@ -16,8 +17,12 @@ from bot.policy.gates import load_gate
 from bot.runs import turns, worker
 from bot.runs.executor import CallExecutor
 from bot.slack.sender import MessageSender
+from bot.workspaces import payloads
 from storage import calls, decisions, inbox, moves, schedule
-from storage.states import VoteOutcome
+from storage.models import Delivery
+from storage.states import DeliveryKind, VoteOutcome
+from tests.proof.simulation.hosted import HostedProcess
+from tests.proof.simulation.workspace import BOTH
 
 Break = Callable[[], Any]  # returns what puts it in place while it is entered
 
@@ -146,6 +151,62 @@ def messages_are_settled_when_read() -> Any:
     )
 
 
+# where two workspaces are at one process
+
+
+def now_and_then_the_other_is_chosen() -> Any:
+    """One of forty payloads goes to the workspace that it is not for."""
+    real, payloads_so_far = payloads.find_installation, count(1)
+
+    def find(*given: Any) -> Any:
+        found = real(*given)
+        if next(payloads_so_far) % 40:
+            return found
+        return next(each.team for each in BOTH if each.team != found)
+
+    return patch.object(payloads, "find_installation", find)
+
+
+def the_first_with_such_a_bot_is_chosen() -> Any:
+    """Which workspace the payload names makes no difference where several know the bot's id."""
+    return patch.object(payloads, "_choose", lambda owners, _named: next(iter(owners), None))
+
+
+def both_post_with_one_token() -> Any:
+    """What one has to say goes to the other's Slack."""
+    real = HostedProcess._assemble
+    slacks: list[Any] = []
+
+    def assemble(self: HostedProcess, slack: Any, *given: Any) -> None:
+        slacks.append(slack)
+        real(self, slacks[0], *given)
+
+    return patch.object(HostedProcess, "_assemble", assemble)
+
+
+def both_keep_messages_in_one_store() -> Any:
+    """What is said in one workspace is stored in the record of the other."""
+    real, real_start = HostedProcess.keep, HostedProcess.start
+    begun: list[HostedProcess] = []
+
+    def start(self: HostedProcess) -> None:
+        if self.team == BOTH[0].team:
+            begun.append(self)
+        real_start(self)
+
+    def keep(self: HostedProcess, delivery: Delivery) -> None:
+        is_message = delivery.kind is DeliveryKind.MESSAGE
+        real(begun[-1] if is_message else self, delivery)
+
+    return patch.multiple(HostedProcess, start=start, keep=keep)
+
+
+BREAKS_OF_TWO: tuple[Break, ...] = (
+    now_and_then_the_other_is_chosen,
+    the_first_with_such_a_bot_is_chosen,
+    both_post_with_one_token,
+    both_keep_messages_in_one_store,
+)
 BREAKS: tuple[Break, ...] = (
     the_requester_may_approve,
     anybody_may_approve,

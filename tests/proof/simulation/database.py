@@ -23,6 +23,10 @@ class Database(Protocol):
         """The rows of a query, whose places are marked ?."""
         ...
 
+    def list_tables(self) -> list[str]:
+        """The names of all tables."""
+        ...
+
     def is_sound(self) -> bool:
         """Whether the database finds nothing amiss with itself."""
         ...
@@ -44,6 +48,10 @@ class _Filed:
 
     def all(self, sql: str, values: Sequence[Any]) -> list[Row]:
         return self._connection.execute(sql, tuple(values)).fetchall()
+
+    def list_tables(self) -> list[str]:
+        found = self.all("SELECT name FROM sqlite_master WHERE type = 'table'", ())
+        return [name for (name,) in found if not name.startswith("sqlite_")]
 
     def is_sound(self) -> bool:
         return bool(self._connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok")
@@ -70,6 +78,10 @@ class _Served:
     def all(self, sql: str, values: Sequence[Any]) -> list[Row]:
         words: Any = sql.replace("?", "%s")
         return self._connection.execute(words, values).fetchall()
+
+    def list_tables(self) -> list[str]:
+        found = self.all("SELECT tablename FROM pg_tables WHERE schemaname = ?", (SCHEMA,))
+        return [name for (name,) in found]
 
     def is_sound(self) -> bool:
         return True  # it checks its pages as it reads them

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future
 from copy import copy
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,6 +17,7 @@ from bot.policy.authority import LookupFailedError, LookupPendingError
 from tests.proof.simulation.fibers import Scheduler
 from tests.proof.simulation.wire import Weather
 from tests.runs.fakes import FakeDirectory
+from tests.storage.builders import TEAM
 
 REMEMBERED = timedelta(minutes=1)
 
@@ -23,8 +25,11 @@ REMEMBERED = timedelta(minutes=1)
 class SimDirectory(FakeDirectory):
     """One workspace's people, as they change."""
 
-    def __init__(self, scheduler: Scheduler, weather: Weather) -> None:
+    def __init__(self, scheduler: Scheduler, weather: Weather, team: str = TEAM) -> None:
         super().__init__()
+        for person in self.known.values():
+            if person.team == TEAM:
+                self.known[person.id] = replace(person, team=team)
         self._scheduler, self._weather = scheduler, weather
         self._hurried = False
         self._told: dict[str, datetime] = {}  # since when an answer is known

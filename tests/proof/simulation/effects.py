@@ -7,20 +7,31 @@ import logging
 from bot.tools import ChangedError, ToolContext, ToolError
 from tests.proof.simulation.fibers import Scheduler
 from tests.proof.simulation.record import Record
+from tests.proof.simulation.workspace import ALONE, Workspace
 from tests.runs.fakes import Note
 
 
 class Effects:
     """All tools: each looks at the record when it begins and when its effect happens."""
 
-    def __init__(self, scheduler: Scheduler, record: Record, *, strict: bool) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        record: Record,
+        workspace: Workspace = ALONE,
+        *,
+        strict: bool,
+    ) -> None:
         """`strict`: no other process may take what runs here for lost."""
         self._scheduler, self._record, self._strict = scheduler, record, strict
+        self._workspace = workspace
         self.calm = False
 
     def act(self, name: str, args: Note, context: ToolContext) -> str:
         """After a while, and with any end."""
         call, chance = context.call_id, self._scheduler.random.random()
+        foreign = self._workspace.find_foreign(str(args.model_dump()))
+        self._record.expect(not foreign, f"{name} is given {foreign!r}, which is the other's")
         if self._strict:
             self._record.begins(name, args.model_dump(), call)
         self._scheduler.pause(f"{name} begins")

@@ -19,6 +19,7 @@ from bot.agent.turn import (
     Reply,
 )
 from tests.proof.simulation.fibers import Scheduler
+from tests.proof.simulation.workspace import ALONE, Workspace
 
 TOOLS = (*["note"] * 4, *["wipe", "put"] * 2, "free", "peek", "desk", "ask_person")
 LONG = "It is done as you asked, and here is a good deal more about it. " * 4
@@ -36,8 +37,9 @@ Json = dict[str, Any]
 class SimModel:
     """As bot.agent.turn.ModelPlanner."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, scheduler: Scheduler, workspace: Workspace = ALONE) -> None:
         self._scheduler, self._random = scheduler, scheduler.random
+        self._workspace, self._mark = workspace, workspace.mark
         self.calm = False
         self.reads_little = False  # threads often become longer than it can read
         self.summaries = 0
@@ -93,6 +95,7 @@ class SimModel:
 
     def _reply(self, sink: AnswerSink) -> Reply:
         text = self._random.choice(("Done.", "Done.", LONG, ""))
+        text += self._mark if text else ""
         cut = "max_output_tokens" if self._random.random() < 0.05 else ""
         self._say(text, sink)
         content = [{"type": "output_text", "text": text}]
@@ -116,11 +119,13 @@ class SimModel:
     def _one(self, asked: list[Json], number: int) -> Json:
         choose = self._random.choice
         name = "invented" if self._random.random() < 0.02 else choose(TOOLS)
-        arguments = json.dumps({"text": choose("abcd")})
+        arguments = json.dumps({"text": choose("abcd") + self._mark})
         if name == "ask_person":
             to = {"to": "@shop-leads"} if self._random.random() < 0.3 else {}
             kind = choose(("yes_no", "text"))
-            arguments = json.dumps({"question": f"Which {choose('abcd')}?", "kind": kind, **to})
+            arguments = json.dumps(
+                {"question": f"Which {choose('abcd')}{self._mark}?", "kind": kind, **to}
+            )
         call_id = f"p{self.turns}_{number}"
         chance = self._random.random()
         if chance < 0.04:
@@ -141,6 +146,8 @@ class SimModel:
         told = [e["call_id"] for e in transcript if e.get("type") == "function_call_output"]
         if Counter(asked) != Counter(told) or len(set(asked)) != len(asked):
             self.wrong.append(f"asked {asked}, told {told}")
+        if foreign := self._workspace.find_foreign(json.dumps(transcript)):
+            self.wrong.append(f"the model is shown {foreign!r}")
         waiting: set[str] = set()
         for each in transcript:
             if each.get("type") == "function_call":

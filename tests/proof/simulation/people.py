@@ -28,14 +28,15 @@ from storage.states import DeliveryKind, Surface
 from tests.authenticator import PRESENT, VERIFIED, Authenticator
 from tests.proof.simulation.wire import Post, Slack
 from tests.runs.fakes import ANA, BEN, BOT, CLEO, DAN, EVE, GUS
-from tests.storage.builders import TEAM
 
 Json = dict[str, Any]
 # Ana's counts its signatures: where two come out of order, it looks like a copy
 PASSKEYS = {who: Authenticator(step=int(who == ANA)) for who in (ANA, BEN, CLEO, DAN, EVE, GUS)}
+OTHER_COMPANY = "T0OTHERCO"  # of Eve
 CLICKERS = (ANA, ANA, ANA, ANA, CLEO, CLEO, CLEO, CLEO, DAN, DAN, BEN, BEN, GUS, EVE)
 ASKERS = (BEN, BEN, DAN, ANA)
 WORDS = ("do it", "again", "do that", "something else", "more", "cancel", "help", "yes", "")
+SAID_EXACTLY = ("cancel", "help", "yes", "")
 PLACES = ("C0SUPPORT", "C0SUPPORT", "C0FINANCE")
 NOT_STORED = LOOKS | TURNS_HOME | {Action.FEEDBACK, Action.REQUEST, Action.ASK_AGAIN}
 NOT_STORED |= {Action.OPEN_PAGE}
@@ -79,7 +80,7 @@ class People:
         rows of links by which people sign.
         """
         self._random, self._slack, self._is_open = random, slack, is_open
-        self._links = links
+        self._links, self._team, self._mark = links, slack.workspace.team, slack.workspace.mark
         self._number = 0
         self.threads: list[tuple[str, str, str]] = []  # channel, ts, who began it
         self.said: list[tuple[str, str, str, str]] = []  # channel, ts, thread, who
@@ -105,7 +106,7 @@ class People:
         return [made]
 
     def _say(self) -> Delivery:
-        choose, ts = self._random.choice, self._slack.new_ts()
+        choose, ts = self._random.choice, self._slack.new_ts(said=True)
         person, text = choose(ASKERS), choose(WORDS)
         if self.threads and self._random.random() < 0.55:
             channel, thread, began = choose(self.threads[-4:])
@@ -116,24 +117,25 @@ class People:
             self.threads.append((channel, ts, person))
         self.said.append((channel, ts, thread, person))
         mention = f"<@{BOT}> " if thread == ts or self._random.random() < 0.6 else ""
+        text += self._mark if text not in SAID_EXACTLY else ""
         event = _message(channel, ts, thread, person, mention + text)
-        key = f"msg:{TEAM}:{channel}:{ts}"
-        return _delivery(key, DeliveryKind.MESSAGE, person, channel, thread, {"event": event})
+        key = f"msg:{self._team}:{channel}:{ts}"
+        return self._delivery(key, DeliveryKind.MESSAGE, person, channel, thread, {"event": event})
 
     def _reword(self) -> Delivery:
         """Edit or delete what one has written."""
         channel, ts, thread, person = self._random.choice(self.said[-4:])
         self._number += 1
-        was = _message(channel, ts, thread, person, f"<@{BOT}> do it")
-        event: Json = {"type": "message", "channel": channel, "ts": self._slack.new_ts()}
+        was = _message(channel, ts, thread, person, f"<@{BOT}> do it{self._mark}")
+        event: Json = {"type": "message", "channel": channel, "ts": self._slack.new_ts(said=True)}
         event |= {"previous_message": was}
         if self._random.random() < 0.5:
             event |= {"subtype": "message_deleted", "deleted_ts": ts}
         else:
-            now = {**was, "text": f"<@{BOT}> do something else"}
+            now = {**was, "text": f"<@{BOT}> do something else{self._mark}"}
             event |= {"subtype": "message_changed", "message": now}
         key = f"event:E{self._number}"
-        return _delivery(key, DeliveryKind.MESSAGE, "", channel, thread, {"event": event})
+        return self._delivery(key, DeliveryKind.MESSAGE, "", channel, thread, {"event": event})
 
     def _sign(self, link: Any) -> Delivery:
         """Sign on the page; now and then with another's passkey, or one that does not ask who."""
@@ -142,8 +144,9 @@ class People:
         key.flags = PRESENT if chance > 0.95 else PRESENT | VERIFIED
         said = {"link": link["hash"], "call": link["call_id"]}
         said["credential"] = key.sign(hashlib.sha256(link["statement"].encode()).digest())
-        made = _delivery(f"sign:{link['hash']}", DeliveryKind.SIGNATURE, person, "", "", said)
-        made.team, made.surface = TEAM, Surface.PAGE
+        kind = DeliveryKind.SIGNATURE
+        made = self._delivery(f"sign:{link['hash']}", kind, person, "", "", said)
+        made.team, made.surface = self._team, Surface.PAGE
         return made
 
     def _click(self) -> Delivery | None:
@@ -172,7 +175,7 @@ class People:
         place = {"channel_id": post.channel, "message_ts": post.ts}
         body = {"actions": [element], "container": place}
         key, thread = f"action:{self._number}", post.thread_ts
-        return _delivery(key, DeliveryKind.ACTION, person, post.channel, thread, body)
+        return self._delivery(key, DeliveryKind.ACTION, person, post.channel, thread, body)
 
     def _drawn_to(self, action_id: str, value: str) -> int:
         """How much more people are drawn to some buttons, and to what is still to be decided."""
@@ -193,31 +196,45 @@ class People:
             "state": {"values": self._state(dialog)},
         }
         key, kind = f"submission:{self._number}", DeliveryKind.SUBMISSION
-        return _delivery(key, kind, person, post.channel, post.thread_ts, {"view": view})
+        return self._delivery(key, kind, person, post.channel, post.thread_ts, {"view": view})
 
     def _state(self, dialog: DialogId) -> Json:
         """What is entered in a dialog."""
-        choose = self._random.choice
-        words: Json = {"words": {"text": {"value": choose(("no", "not so", ""))}}}
+        choose, mark = self._random.choice, self._mark
+        words: Json = {"words": {"text": {"value": choose(("no", f"not so{mark}", ""))}}}
         match dialog:
             case DialogId.REJECT:
                 option = {"value": choose(("other", "other", "not_needed", "odd"))}
                 return {**words, "reason": {"preset": {"selected_option": option}}}
             case DialogId.EDIT:
                 then = [{"value": "approve"}] if self._random.random() < 0.5 else []
-                text = {"v": {"value": choose(("a", "edited", "x" * 501))}}
+                text = {"v": {"value": choose((f"a{mark}", f"edited{mark}", "x" * 501))}}
                 return {"f:text": text, "then": {"v": {"selected_options": then}}}
             case DialogId.REVIEW:
-                state: Json = {"note": {"text": {"value": choose(("", "fine"))}}}
+                state: Json = {"note": {"text": {"value": choose(("", f"fine{mark}"))}}}
                 if self._random.random() < 0.6:
                     state["remember"] = {"offer": {"selected_option": {"value": choose("01")}}}
                 return state
             case DialogId.BREAK_GLASS:
-                return {"words": {"text": {"value": choose((*["the shop is down"] * 3, "now"))}}}
+                why = choose((*[f"all is down{mark}"] * 3, "now"))
+                return {"words": {"text": {"value": why}}}
             case DialogId.ANSWER:
-                return {"f:a0": {"v": {"value": choose(("seven", ""))}}}
+                return {"f:a0": {"v": {"value": choose((f"seven{mark}", ""))}}}
             case _:
                 return words
+
+    def _delivery(
+        self, key: str, kind: DeliveryKind, user: str, channel: str, thread: str, body: Json
+    ) -> Delivery:
+        return Delivery(
+            key=key,
+            kind=kind,
+            team=self._team if user != EVE else OTHER_COMPANY,
+            user=user,
+            channel=channel,
+            thread_ts=thread,
+            body=json.dumps(body),
+        )
 
 
 def buttons(blocks: Sequence[Json]) -> Iterator[tuple[str, str]]:
@@ -236,20 +253,6 @@ def buttons(blocks: Sequence[Json]) -> Iterator[tuple[str, str]]:
 def _message(channel: str, ts: str, thread: str, person: str, text: str) -> Json:
     made = {"type": "message", "user": person, "channel": channel, "ts": ts, "text": text}
     return made if thread == ts else {**made, "thread_ts": thread}
-
-
-def _delivery(
-    key: str, kind: DeliveryKind, user: str, channel: str, thread: str, body: Json
-) -> Delivery:
-    return Delivery(
-        key=key,
-        kind=kind,
-        team=TEAM if user != EVE else "T0OTHERCO",
-        user=user,
-        channel=channel,
-        thread_ts=thread,
-        body=json.dumps(body),
-    )
 
 
 def _copy(row: Delivery, **other: str) -> Delivery:

@@ -36,7 +36,6 @@ from tests.proof.simulation.waiting import SimPool, signals_of
 from tests.proof.simulation.wire import SimClient, Slack
 from tests.records import new_record
 from tests.runs.fakes import BOT, LIMITS
-from tests.storage.builders import TEAM
 
 KEY = b"k" * 32
 WORKERS = 4
@@ -128,7 +127,7 @@ class Process:
         self.store = SimStore(path, scheduler, lambda: committed(self))
         self.signals, self.clock = signals_of(scheduler), SimClock(scheduler)
         directory = directory.of(self, self.signals.work.notify)
-        authority: Any = Authority(directory, TEAM)
+        authority: Any = Authority(directory, slack.workspace.team)
         settings = Settings(
             slack_bot_token="xoxb-1",
             slack_app_token="xapp-1",
@@ -147,7 +146,7 @@ class Process:
             tools=registry,
             authority=authority,
             directory=directory,
-            identity=Identity(TEAM, BOT, "BBOT00001"),
+            identity=Identity(slack.workspace.team, BOT, slack.workspace.bot),
             key=KEY,
             signals=self.signals,
         )
@@ -179,6 +178,11 @@ class Process:
         )
         self.outbox = Outbox(store, clock, self.signals, self.renderer, post, search)
 
+    @property
+    def team(self) -> str:
+        """The id of the workspace that it works for."""
+        return self.core.identity.team
+
     def start(self) -> None:
         """Take up what an earlier life left, and begin."""
         self.scheduler.building = self
@@ -194,7 +198,7 @@ class Process:
         with self.store.write() as tx:
             for person, key in PASSKEYS.items():
                 if passkeys.find_passkey_by_credential(tx, key.credential_id) is None:
-                    row = Passkey(team=TEAM, person=person, credential_id=key.credential_id)
+                    row = Passkey(team=self.team, person=person, credential_id=key.credential_id)
                     row.public_key, row.rp_id = key.public_key, key.rp_id
                     row.created_at = row.counts_from = self.clock.now() - timedelta(hours=1)
                     row.sign_count = key.count

@@ -67,6 +67,12 @@ class Record:
         """Read no more."""
         self._database.close()
 
+    def read_all(self) -> str:
+        """Every row of every table, as text."""
+        tables = self._database.list_tables()
+        rows = (row for table in tables for row in self.all(f'SELECT * FROM "{table}"'))
+        return "\n".join(repr(tuple(row)) for row in rows)
+
     def is_sound(self) -> bool:
         """Whether the database finds nothing amiss with itself."""
         return self._database.is_sound()

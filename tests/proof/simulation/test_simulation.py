@@ -6,6 +6,7 @@ import secrets
 
 import pytest
 
+from tests.proof.simulation.hosted import TwoWorlds
 from tests.proof.simulation.world import ViolationError, World
 
 # seeds of what it has found: a deadline fell beside another end; a worker was taken for lost; an
@@ -18,11 +19,18 @@ def go(seed: int, steps: int = STEPS, *, reads_little: bool = False, signed: boo
     """Go through the world of that seed; what does not hold is told with its last steps."""
     world = World(seed, steps, signed=signed)
     world.model.reads_little = reads_little
+    run(world)
+    return world
+
+
+def run(world: World | TwoWorlds) -> None:
+    """Go through that world, or those two."""
+    how = " WORKSPACES=2" if isinstance(world, TwoWorlds) else ""
     try:
         world.run()
     except ViolationError as error:
-        pytest.fail(f"{world.report()}\nseed {seed}: {error}\nagain: make proof SEED={seed}")
-    return world
+        again = f"again: make proof SEED={world.seed}{how}"
+        pytest.fail(f"{world.report()}\nseed {world.seed}: {error}\n{again}")
 
 
 def test_the_promises_hold_on_a_seed_that_stays() -> None:
@@ -34,6 +42,14 @@ def test_the_promises_hold_on_a_seed_that_stays() -> None:
 def test_the_promises_hold_on_a_fresh_seed() -> None:
     """The same of a world that nobody has seen; the seed is told where it does not hold."""
     go(secrets.randbelow(10**9))
+
+
+def test_the_promises_hold_in_two_workspaces_of_one_process() -> None:
+    """With the same ids of people, channels and messages, each has its own, and nothing else."""
+    for seed in (1, secrets.randbelow(10**9)):
+        both = TwoWorlds(seed, STEPS)
+        run(both)
+        assert all(each.acknowledged for each in both.parts), "nothing has happened at all"
 
 
 @pytest.mark.long

@@ -6,6 +6,7 @@ It stands behind slack_sdk's client, in the place of HTTP.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,10 +16,12 @@ from slack_sdk.web import SlackResponse
 
 from bot.slack.client import SlackClient
 from tests.proof.simulation.fibers import Scheduler
+from tests.proof.simulation.workspace import ALONE, Workspace
 from tests.runs.fakes import BOT
 
 Json = dict[str, Any]
 REMEMBERED = 4  # earlier states of a message that somebody may still have before them
+PERIOD = 86_400  # seconds in which the n-th messages of two workspaces have the same time
 READS = ("conversations.replies", "conversations.history", "chat.getPermalink")
 
 
@@ -46,6 +49,7 @@ class Post:
     thread_ts: str
     text: str
     blocks: list[Json]
+    bot: str
     key: str = ""  # of the outbox, in its metadata
     streaming: str = ""
     before: list[list[Json]] = field(default_factory=list)  # what it showed
@@ -59,7 +63,7 @@ class Post:
     def as_json(self) -> Json:
         """As Slack tells it."""
         made: Json = {"type": "message", "ts": self.ts, "text": self.text, "user": BOT}
-        made |= {"bot_id": "BBOT00001", "blocks": self.blocks, "thread_ts": self.thread_ts}
+        made |= {"bot_id": self.bot, "blocks": self.blocks, "thread_ts": self.thread_ts}
         if self.key:
             payload = {"event_type": "countersign", "event_payload": {"key": self.key}}
             made["metadata"] = payload
@@ -73,13 +77,16 @@ class Refused(Exception):
 
 
 class Slack:
-    """What stands in Slack, of all processes' lives."""
+    """What stands in a workspace's Slack, of all processes' lives."""
 
-    def __init__(self, scheduler: Scheduler, weather: Weather) -> None:
-        self._scheduler, self.weather = scheduler, weather
+    def __init__(
+        self, scheduler: Scheduler, weather: Weather, workspace: Workspace = ALONE
+    ) -> None:
+        self._scheduler, self.weather, self.workspace = scheduler, weather, workspace
         self.posts: dict[tuple[str, str], Post] = {}
         self.wrong: list[str] = []
         self._number = 0
+        self._times: Counter[tuple[int, bool]] = Counter()
         self._methods: dict[str, Callable[[Json], Json]] = {
             "chat.postMessage": self._post,
             "chat.update": self._update,
@@ -95,10 +102,15 @@ class Slack:
             "reactions.remove": lambda _: {},
         }
 
-    def new_ts(self) -> str:
-        """The next message's, which is nobody else's."""
-        self._number += 1
-        return f"{int(self._scheduler.now.timestamp())}.{self._number:06d}"
+    def new_ts(self, *, said: bool = False) -> str:
+        """The next message's, which is nobody else's here; `said`: a person has written it."""
+        second = int(self._scheduler.now.timestamp())
+        if not self.workspace.has_times_of_other:
+            self._number += 1
+            return f"{second}.{self._number:06d}"
+        second += PERIOD - second % PERIOD
+        self._times[second, said] += 1
+        return f"{second}.{said:d}{self._times[second, said]:05d}"
 
     def answer(self, method: str, given: Json) -> tuple[int, Json, Json]:
         """Return status, headers and answer; raises URLError where none comes."""
@@ -126,7 +138,8 @@ class Slack:
         channel, thread = given["channel"], given.get("thread_ts") or ""
         metadata = given.get("metadata") or {}
         key = (metadata.get("event_payload") or {}).get("key", "")
-        post = Post(channel, self.new_ts(), thread, text, given.get("blocks") or [], key, streaming)
+        blocks, bot = given.get("blocks") or [], self.workspace.bot
+        post = Post(channel, self.new_ts(), thread, text, blocks, bot, key, streaming)
         if key and any(each.key == key for each in self.posts.values()):
             self.wrong.append(f"{key} stands in Slack twice")
         self.posts[channel, post.ts] = post

@@ -33,6 +33,7 @@ from tests.proof.simulation.process import Process
 from tests.proof.simulation.record import Record
 from tests.proof.simulation.waiting import in_virtual_time
 from tests.proof.simulation.wire import Slack, Weather
+from tests.proof.simulation.workspace import ALONE, Workspace
 from tests.records import drop, new_record
 from tests.runs.fakes import ANA, CLEO, DAN, make_tools
 
@@ -46,25 +47,48 @@ class ViolationError(AssertionError):
     """A promise does not hold."""
 
 
+@contextmanager
+def errors_as_violations() -> Iterator[None]:
+    """Whatever goes wrong is a promise that does not hold."""
+    try:
+        yield
+    except ViolationError:
+        raise
+    except Exception as error:
+        raise ViolationError(f"{type(error).__name__}: {error}") from error
+
+
 class World:
     """Everything, from a seed."""
 
-    def __init__(self, seed: int, steps: int, *, signed: bool = False) -> None:
+    process_class = Process
+
+    def __init__(
+        self,
+        seed: int,
+        steps: int,
+        *,
+        signed: bool = False,
+        workspace: Workspace = ALONE,
+        scheduler: Scheduler | None = None,
+    ) -> None:
         """Go for about so many steps before everything is left to come to its end.
 
-        `signed`: whoever approves has to sign.
+        `signed`: whoever approves has to sign. `scheduler`: another world's, for a workspace that
+        is at the same process.
         """
-        self.seed, self.most = seed, steps
-        self.random = Random(seed)
+        self.seed, self.most, self.workspace = seed, steps, workspace
+        self.scheduler = scheduler or Scheduler(Random(seed))
+        self.random = self.scheduler.random
         parent = MEMORY if MEMORY.is_dir() else None
         self.folder = Path(tempfile.mkdtemp(prefix="simulation-", dir=parent))
         self.path = self.folder / "db"
-        self.scheduler = Scheduler(self.random)
         self.weather = Weather()
-        self.slack = Slack(self.scheduler, self.weather)
-        self.directory = SimDirectory(self.scheduler, self.weather)
-        self.model = SimModel(self.scheduler)
-        self.alone = self.random.random() < 0.7  # else two processes share the database
+        self.slack = Slack(self.scheduler, self.weather, workspace)
+        self.directory = SimDirectory(self.scheduler, self.weather, workspace.team)
+        self.model = SimModel(self.scheduler, workspace)
+        # else two processes share the database
+        self.alone = scheduler is not None or self.random.random() < 0.7
         self.processes: list[Process] = []
         self.complaints = Complaints()
         self.acknowledged: set[str] = set()
@@ -78,7 +102,7 @@ class World:
         newest = "SELECT * FROM signing_link WHERE kind = 'sign' ORDER BY issued_at DESC LIMIT 4"
         links = partial(self.record.all, newest)
         self.people = People(self.random, self.slack, self.record.is_open, links)
-        self.effects = Effects(self.scheduler, self.record, strict=self.alone)
+        self.effects = Effects(self.scheduler, self.record, workspace, strict=self.alone)
         self.tools = [*make_tools(self.effects.act), ASK_PERSON]
 
     @property
@@ -88,16 +112,11 @@ class World:
 
     def run(self) -> None:
         """Go through it; raises ViolationError."""
-        with self._apart():
-            try:
-                self._start()
-                while self.steps < self.most:
-                    self._next()
-                self._end()
-            except ViolationError:
-                raise
-            except Exception as error:
-                raise ViolationError(f"{type(error).__name__}: {error}") from error
+        with self._apart(), errors_as_violations():
+            self._start()
+            while self.steps < self.most:
+                self._next()
+            self._end()
 
     @contextmanager
     def _apart(self) -> Iterator[None]:
@@ -148,12 +167,7 @@ class World:
             return
         elif chance < 0.9312:
             self._happen("a process ends")
-            self._crash(orderly=self.random.random() < 0.3)
-            self.scheduler.now += timedelta(minutes=self.random.choice((0, 0, 1, 70)))
-            self._start()
-            while self._again:
-                row, times = self._again.pop()
-                self._deliver(row, self.random.choice((1.0, 60.0)), times)
+            self._replace_process(orderly=self.random.random() < 0.3)
             return
         elif chance < 0.9318:
             self._happen("the policy changes")
@@ -178,9 +192,12 @@ class World:
     def _turn(self, able: list[Any]) -> None:
         self.scheduler.turn(self.random.choice(able))
         self.scheduler.now += timedelta(microseconds=self.random.randrange(50, 200_000))
-        if self.record.wrong or self.slack.wrong or self.model.wrong or self.complaints.heard:
-            found = [*self.record.wrong, *self.slack.wrong, *self.model.wrong]
-            raise ViolationError("; ".join([*found, *self.complaints.heard]))
+        if wrong := self._find_wrong():
+            raise ViolationError("; ".join(wrong))
+
+    def _find_wrong(self) -> list[str]:
+        found = [*self.record.wrong, *self.slack.wrong, *self.model.wrong]
+        return [*found, *self.complaints.heard]
 
     def _pass_time(self) -> None:
         moment = self.scheduler.next_moment()
@@ -207,7 +224,7 @@ class World:
         count = 1 if self.alone else 2
         while len(self.processes) < count:
             first = not any(each.first for each in self.processes)
-            process = Process(
+            process = self.process_class(
                 self.path,
                 self.scheduler,
                 self.slack,
@@ -220,6 +237,18 @@ class World:
             )
             self.processes.append(process)
             process.start()
+
+    def _replace_process(self, *, orderly: bool) -> None:
+        """One ends anywhere, and another begins, at once or after a while."""
+        self._crash(orderly=orderly)
+        self.scheduler.now += timedelta(minutes=self.random.choice((0, 0, 1, 70)))
+        self._start()
+        self._deliver_again()
+
+    def _deliver_again(self) -> None:
+        while self._again:
+            row, times = self._again.pop()
+            self._deliver(row, self.random.choice((1.0, 60.0)), times)
 
     def _crash(self, *, orderly: bool) -> None:
         process = self.random.choice(self.processes)
@@ -254,10 +283,14 @@ class World:
 
     # the end
 
-    def _end(self) -> None:
-        """Nobody does anything more, and nothing goes wrong: all comes to its end."""
+    def _calm(self) -> None:
+        """Nothing goes wrong any more."""
         self.effects.calm = self.model.calm = True
         self.weather.calm()
+
+    def _end(self) -> None:
+        """Nobody does anything more, and nothing goes wrong: all comes to its end."""
+        self._calm()
         for _ in range(ROUNDS):
             self._settle()
             if self._is_over():
