@@ -128,7 +128,7 @@ class Outbox:
             with self._lock:
                 self._taken.add(key)
             self._lanes.submit(self._remove_duplicates, key)
-        for channel in mine:
+        for channel in sorted(mine):  # in an order that a test can repeat
             with self._lock:
                 if channel in self._taken or self._stopping.is_set():
                     continue

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import secrets
+import subprocess
+import sys
 
 import pytest
 
@@ -76,6 +79,29 @@ def test_a_seed_does_the_same_again() -> None:
     one, other = go(2, 600), go(2, 600)
     assert list(one.scheduler.told) == list(other.scheduler.told)
     assert one.record.effects == other.record.effects
+
+
+@pytest.mark.long
+def test_a_seed_does_the_same_in_another_process() -> None:
+    """Whatever the order of sets is there."""
+    script = (
+        "from tests.proof.simulation.hosted import TwoWorlds\n"
+        "from tests.proof.simulation.world import World\n"
+        "for world in (World(2, 1500), TwoWorlds(2, 1500)):\n"
+        "    world.run()\n"
+        "    print(world.steps, *world.scheduler.told, sep='\\n')"
+    )
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "PYTHONHASHSEED": str(order)},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for order in (0, 1)
+    }
+    assert len(told) == 1
 
 
 @pytest.mark.long
