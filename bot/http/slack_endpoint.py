@@ -210,7 +210,12 @@ class SlackEndpoint:
         if seen is SignedRequestStatus.ACKNOWLEDGED and RETRY in request.headers:
             return Response()  # a retry within the second: told again, and nothing else is done
         if seen is not SignedRequestStatus.NEVER:
-            raise _RequestRefusedError(HTTPStatus.CONFLICT)
+            # this process has sent it on to itself, where the one that ended had the same address;
+            # or Slack has sent it to another process as well. Whoever has sent it on tries again
+            is_sent_on = seen is SignedRequestStatus.UNDER_WAY and FORWARDED in request.headers
+            raise _RequestRefusedError(
+                HTTPStatus.SERVICE_UNAVAILABLE if is_sent_on else HTTPStatus.CONFLICT
+            )
         done = False
         try:
             headers = {each: request.headers[each] for each in SENT_ON if each in request.headers}

@@ -167,3 +167,20 @@ def test_the_other_process_has_ended(hosts: Hosts, program: Program) -> None:
     assert program.begin("GET", "/v1/requests").status in (503, 200)
     hosts.wait(lambda: hosts.has_all(other))
     assert program.ask("GET", "/v1/requests")[0] == 200
+
+
+def test_a_process_is_back_at_its_address(hosts: Hosts) -> None:
+    """Until its own leases have lapsed it waits a while for itself, as for any other, and no Slack
+    is told that it has sent the same twice.
+    """
+    owner, other = hosts.processes
+    other.end()
+    hosts.ask(hosts.teams[0], "w0")
+    hosts.wait(lambda: hosts.card("w0"))
+    owner.kill()
+    hosts.begin(owner)
+    hosts.click("w0").settled.wait(15)
+    assert "does not answer" in owner.log()
+    assert " 409 " not in owner.log()
+    hosts.approve("w0")
+    hosts.all_is_well()

@@ -16,7 +16,7 @@ from bot.config.startup import StartupError
 from bot.http import server as module
 from bot.http.http_side import build_web_app
 from bot.http.server import WebServer
-from bot.http.slack_endpoint import SignatureChecker, SlackEndpoint
+from bot.http.slack_endpoint import FORWARDED, SignatureChecker, SlackEndpoint
 from bot.identity import Identity
 from bot.signals import UnacknowledgedDeliveries
 from bot.slack.client import SlackClient
@@ -88,6 +88,8 @@ def test_a_replay_of_what_is_under_way(served: Served) -> None:
     first.start()
     assert served.came.wait(30)
     assert sender.post(body, headers, **{"X-Slack-Retry-Num": "1"}) == 409
+    # another process of ours has it as well: that one asks again
+    assert sender.post(body, headers, **{FORWARDED: "1"}) == 503
     served.go.set()
     first.join(10)
     assert (found, served.taken) == ([200], 1)
