@@ -148,7 +148,7 @@ class Part(World):
         self.folder.mkdir(parents=True)
         (self.folder / "shelf").write_text("3")
         self.slack: Any = whole.two.view(team)
-        self.planner = whole.planner
+        self.planner, self.clock = whole.planner, whole.two.clock
         self.database = self.folder / "countersign.db"
         self.ledger = Ledger(self.folder)
         self.text = f"of {team} alone"

@@ -60,9 +60,10 @@ class Scene:
         raise Stuck("deliveries are on their way for ever")
 
     def _arriving(self) -> bool:
-        return any(
-            d.outcome == "pending" and d.next_at is None for d in self.world.slack.deliveries
-        )
+        """Whether Slack is about to send anything, or waits for what comes of it."""
+        now = self.world.clock.now().timestamp()
+        pending = (each for each in self.world.slack.deliveries if each.outcome == "pending")
+        return any(each.next_at is None or each.next_at <= now for each in pending)
 
     def _connected(self) -> bool:
         if not self.world.life.process.is_alive():
