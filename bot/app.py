@@ -69,7 +69,7 @@ from bot.upkeep import DailyPurge
 from storage import trail
 
 if TYPE_CHECKING:
-    from bot.replicas.replicas import ReplicaProcess
+    from bot.replicas.replicas import ReplicaMembership
 
 
 log = logging.getLogger("countersign")
@@ -87,7 +87,7 @@ class App:
     loop: MainLoop
     outbox: Outbox
     listeners: SlackListeners
-    replicas: ReplicaProcess | membership.SingleProcess
+    replicas: ReplicaMembership | membership.SingleProcess
     surfaces: tuple[NamedSurface, ...]
     daily_purge: DailyPurge
     presence: SlackStatusSender
@@ -354,7 +354,7 @@ def _build_loop(
     presence: SlackStatusSender,
     home: HomeTabPublisher,
     commands: SlashCommandHandler,
-    replicas: ReplicaProcess | membership.SingleProcess,
+    replicas: ReplicaMembership | membership.SingleProcess,
 ) -> MainLoop:
     """Return the loop, which decides without waiting for look-ups in Slack."""
     deciding, me = core.copy_with_directory(directory.with_timeout(0)), core.identity.user

@@ -153,14 +153,14 @@ class ReadOnlyCore:
         return ExplanationSources(self.sources, self.authority, limits)
 
 
-def open_core(what: str, policy: Path | None = None) -> ReadOnlyCore:
+def open_core(failure: str, policy: Path | None = None) -> ReadOnlyCore:
     """Return a core that can read the record, with the settings of the environment.
 
-    `what`: the beginning of the sentence about an unreadable record. Raises CommandError.
+    `failure`: the beginning of the sentence about an unreadable record. Raises CommandError.
     """
     found = build_read_only_core(policy, SystemClock())
     if found.record_problem:
-        raise CommandError(f"{what}: {found.record_problem}.")
+        raise CommandError(f"{failure}: {found.record_problem}.")
     return found
 
 

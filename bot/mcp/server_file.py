@@ -179,8 +179,8 @@ class ToolDefinition:
     destructive: bool | None = None
     idempotent: bool | None = None
 
-    def format_definition_lines(self) -> list[str]:
-        """Return the definition as lines for people, always equal for equal definitions."""
+    def format_for_comparison(self) -> list[str]:
+        """Return lines in which people see what changed; the same for equal definitions."""
         hints = {
             "only reads": self.read_only,
             "destroys": self.destructive,
@@ -222,7 +222,7 @@ def list_tool_changes(accepted: Definitions, found: Definitions) -> Iterator[Too
         before, after = accepted.get(name), found.get(name)
         if before == after:
             continue
-        old, new = (each.format_definition_lines() if each else [] for each in (before, after))
+        old, new = (each.format_for_comparison() if each else [] for each in (before, after))
         kind = ToolChangeKind.NEW if before is None else ToolChangeKind.CHANGED
         if after is None:
             kind = ToolChangeKind.GONE

@@ -22,14 +22,14 @@ from storage import replicas
 from storage.record import Store
 
 if TYPE_CHECKING:
-    from bot.replicas.replicas import ReplicaProcess
+    from bot.replicas.replicas import ReplicaMembership
 
 
 # The stand-in for `Replicas` in a process that is alone with its database.
 
 
 class SingleProcess(OtherProcesses):
-    """The counterpart of `ReplicaProcess` for a process that is alone with its database."""
+    """The counterpart of `ReplicaMembership` for a process that is alone with its database."""
 
     def __init__(self, workers: WorkerPool) -> None:
         """Keep the workers, and send to every channel."""
@@ -99,8 +99,8 @@ def create_replica_or_single_process(
     advance: Advance,
     handle_event: Callable[[Mapping[str, Any]], bool],
     pauses: RateLimitPauses | None,
-) -> ReplicaProcess | SingleProcess:
-    """Return this process's `ReplicaProcess`, or `SingleProcess` if it is alone; starts nothing.
+) -> ReplicaMembership | SingleProcess:
+    """Return this process's `ReplicaMembership`, or `SingleProcess` if it is alone; starts nothing.
 
     `advance` is what the workers do with a run. `handle_event` handles a Slack event about people
     or channels; `pauses` holds the pauses that Slack asked for, None for a single process.
@@ -108,9 +108,9 @@ def create_replica_or_single_process(
     workers = WorkerPool(advance, settings.workers, signals)
     if not isinstance(clock, DatabaseClock) or pauses is None:
         return SingleProcess(workers)
-    from bot.replicas.replicas import ReplicaProcess
+    from bot.replicas.replicas import ReplicaMembership
 
-    found = ReplicaProcess(
+    found = ReplicaMembership(
         store, clock, signals, settings, workers, heard=handle_event, paused=pauses.add_pauses
     )
     pauses.set_pause_callback(found.share_slack_pause)

@@ -68,7 +68,7 @@ LONG = 60.0  # seconds after which a replica that is no more is forgotten
 Pauses = Callable[[replicas.PauseEnds], None]
 
 
-class ReplicaProcess(OtherProcesses):
+class ReplicaMembership(OtherProcesses):
     """This process as one of several replicas on a database: its threads and their queries."""
 
     job_pickup_timeout = QUEUED
