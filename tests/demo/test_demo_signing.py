@@ -12,6 +12,7 @@ from bot.app import build
 from bot.demo.demo import start_demo
 from countersign.cli.commands import main
 from storage.models import Vote
+from storage.passkeys import Passkey
 from storage.transaction import fetch_rows
 from tests.model_stand_in.planner import StrictPlanner
 from tests.stories.messages import action_ids, elements, value_of
@@ -58,3 +59,27 @@ def test_a_cancellation_is_signed_and_verified(
     line = ["verify", "receipt.json", "--key", "keys", "--tool", "cancel_order", "--passkeys"]
     assert main([*line, "--approvers", "1"]) == 0
     assert "UCLEO0001" in capsys.readouterr().out
+
+
+def test_a_passkey_is_added_without_an_authenticator(tmp_path: Path) -> None:
+    """From Home, with the demo's software key: it counts at once, as the demo has it."""
+    with ExitStack() as stack:
+        demo = start_demo(stack, tmp_path, 0, {}, build, StrictPlanner)
+        slack, cleo = demo.sandbox, demo.sandbox.person("cleo")
+        cleo.open_home()
+        for button in ("home_passkeys", "add_passkey"):
+            slack.wait(lambda each=button: each in str(cleo.home()))
+            cleo.click_home(button)
+
+        def linked() -> str:
+            seen = [each for m in cleo.everything(cleo.dm_channel) for each in elements(m)]
+            return next((e["url"] for e in seen if "/passkeys/" in str(e.get("url", ""))), "")
+
+        url = str(slack.wait(linked))
+        assert post(url, {"software": True, "name": "Blue"}) == (202, {})
+        demo.app.wait_until_idle()
+        with demo.app.core.store.read() as tx:
+            [added] = fetch_rows(tx, Passkey, select(Passkey).where(col(Passkey.name) == "Blue"))
+        assert added.person == "UCLEO0001"
+        assert added.counts_from is not None
+        slack.wait(lambda: "Blue" in str(cleo.home()))
