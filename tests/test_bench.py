@@ -186,7 +186,7 @@ def test_many_workspaces_in_one_process(measured: Measured) -> None:
     assert found["hosted.ready"].aim == 3
     assert found["hosted.awake"].value > 0 < found["hosted.ready"].value
     assert found["hosted.awake.memory"].value > found["hosted.memory"].value > 0
-    assert found["hosted.awake.threads"].value >= 5
+    assert found["hosted.awake.threads"].value > 0
     assert found["hosted.flood.p99"].value >= found["hosted.flood.p50"].value > 0
 
 

@@ -39,9 +39,11 @@ from slack_sandbox.workspace.records import Delivery as Sent
 from storage.delegations import Delegation
 from storage.grants import Grant
 from storage.models import Call, Delivery, Plan, Run, Vote
+from tests.stories import harness as shared
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.steps import arrived, ask_for
 
+POLICY = shared.POLICY.read_text("utf-8")  # in a harness where nobody has opened Home before
 ANA, BEN = "UANA00001", "UBEN00001"
 Json = dict[str, Any]
 # whose a payload may be that is not ours
