@@ -23,6 +23,7 @@ from storage.store import Store
 from tests.postgres_server import Server, binaries, serve
 from tests.records import KEY
 
+pytestmark = pytest.mark.long
 CHANNELS = {"C1", "C2"}
 HOUR = timedelta(hours=1)
 STEPS = {"back": -HOUR, "forward": HOUR, "a little back": timedelta(seconds=-20)}

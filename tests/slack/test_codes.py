@@ -128,6 +128,7 @@ def test_a_direct_message_that_is_answered_so(office: PostOffice, code: str) -> 
     assert office.access.recheck_token_if_due() == 0.0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("code", EVERY)
 @pytest.mark.parametrize("method", ["files.getUploadURLExternal", "files.completeUploadExternal"])
 def test_an_upload_that_is_answered_so(office: PostOffice, code: str, method: str) -> None:

@@ -150,6 +150,7 @@ def test_an_answer_that_lacks_what_was_asked_for(
     assert office.now(row).status is M.SENT
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_odd_answer_gives_nothing_up(
     office: PostOffice, odd: OddServer, kind: Callable[[PostOffice], Message]

@@ -267,6 +267,7 @@ def test_no_alert_when_all_is_well(watch: Watch) -> None:
         assert [each for each in EXPRESSIONS if watch.fires(each)] == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("alert", TROUBLES)
 def test_an_alert_is_raised_by_its_trouble(watch: Watch, alert: str) -> None:
     """Its expression is true of what is scraped then, and was not before."""

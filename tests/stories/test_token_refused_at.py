@@ -269,6 +269,7 @@ STATES: dict[Callable[[Scene], str], int] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("code", CODES)
 @pytest.mark.parametrize("state", STATES, ids=lambda each: each.__name__)
 def test_a_token_refused(
