@@ -96,7 +96,11 @@ def take_the_database_away(hosts: Hosts) -> None:
 
 
 def send_again(hosts: Hosts) -> None:
-    """Let the minutes pass after which Slack sends an event again that was not acknowledged."""
+    """Let the minutes pass after which Slack sends an event again that was not acknowledged.
+
+    They are minutes for Slack alone: first the processes have the seconds that they need.
+    """
+    hosts.wait(lambda: hosts.has_all(*hosts.processes), PATIENCE)
     for _ in range(10):
         threading.Event().wait(2)
         if all(each.next_at is None for each in hosts.slack.deliveries):

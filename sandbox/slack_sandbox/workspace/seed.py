@@ -74,14 +74,23 @@ def default_seeds(workspaces: int, org: int = 0, *, same_ids: bool = False) -> l
     return [first, *(_another_seed(n, same_ids=same_ids, sister=sisters[n]) for n in more)]
 
 
+def workspace_mark(number: int) -> str:
+    """The letters that the ids of the nth workspace end in: B, C … Z, AA, AB …"""
+    mark = ""
+    while number:
+        number, letter = divmod(number - 1, 26)
+        mark = chr(65 + letter) + mark
+    return mark
+
+
 def _another_seed(number: int, *, same_ids: bool, sister: Seed | None) -> Seed:
     """The small shop once more, as the second, third … workspace of a sandbox.
 
     Ids end in B, C … unless they are to be the same. `sister` is the seed of a workspace in the
     same org: ana and cleo are in both, with one id. eve of the other company is in the first alone.
     """
-    mark = "" if same_ids else chr(64 + number)
-    made, team = default_seed(), f"{TEAM}{chr(64 + number)}"
+    mark = "" if same_ids else workspace_mark(number)
+    made, team = default_seed(), f"{TEAM}{workspace_mark(number)}"
     name, domain = ("Sandbox Tea", "sandbox-tea") if number == 2 else (f"Sandbox {number}",) * 2
     people = [each for each in made.people if each.team_id == TEAM]
     ids = {BOT_USER: ""} | {each.id: each.id + mark for each in people}

@@ -28,6 +28,7 @@ from slack_sandbox.workspace.records import (
     Trigger,
     View,
 )
+from slack_sandbox.workspace.seed import workspace_mark
 
 if TYPE_CHECKING:
     from slack_sandbox.workspace.file_record import File
@@ -107,7 +108,8 @@ class World:
         self.team, self.enterprise = seed.team, seed.enterprise
         others = list(self.worlds.values())
         # what tells its ids from those of the first workspace
-        self.mark = chr(65 + len(others)) if others and not self.shared.same_ids else ""
+        is_marked = bool(others) and not self.shared.same_ids
+        self.mark = workspace_mark(len(others) + 1) if is_marked else ""
         self.worlds[self.team] = self
         self._counter = self._moment = 0
         self.apps: dict[str, App] = {}

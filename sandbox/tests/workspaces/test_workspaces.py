@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -53,6 +54,18 @@ def test_calls_go_to_the_workspace_of_their_token(
     assert refused(first, "users.info", user="UANA00001B") == "user_not_found"
     assert [m["text"] for m in sandbox.person("ana").messages("general")] == ["coffee"]
     assert [m["text"] for m in second.person("ana").messages("general")] == ["tea"]
+
+
+def test_ids_of_many_workspaces_are_as_slack_gives_them(manifest: Json) -> None:
+    """Capitals and digits, also beyond the letters of the alphabet, and no two are the same."""
+    with Sandbox(manifest, workspaces=60) as running:
+        worlds = list(running.world.worlds.values())
+        people = [person.id for each in worlds for person in each.by_id.values()]
+        bots = [bot for each in worlds for app in each.apps.values() for bot in (app.bot_id,)]
+        ids = [*(each.team for each in worlds), *people, *bots]
+    assert len(worlds) == 60
+    assert [each for each in ids if not re.fullmatch("[TUWB][A-Z0-9]+", each)] == []
+    assert len(set(bots)) == 60
 
 
 def test_one_socket_for_all_workspaces(sandbox: Sandbox, second: Admin, client_of: Clients) -> None:
