@@ -23,6 +23,7 @@ PROCESSES = int(os.environ.get("PROCESSES", "4"))
 EACH = 3  # requests in each workspace
 PATIENCE = 60 + 3.0 * WORKSPACES * EACH  # seconds that people may take
 AWAY = 20  # signs of life that cannot be given
+PAUSE = WORKSPACES / 30  # seconds in which what Slack has sent again is dealt with
 pytestmark = [
     pytest.mark.long,
     pytest.mark.cluster,
@@ -102,7 +103,7 @@ def send_again(hosts: Hosts) -> None:
     """
     hosts.wait(lambda: hosts.has_all(*hosts.processes), PATIENCE)
     for _ in range(10):
-        threading.Event().wait(2)
+        threading.Event().wait(PAUSE)
         if all(each.next_at is None for each in hosts.slack.deliveries):
             return
         hosts.slack.clock.advance(60)
