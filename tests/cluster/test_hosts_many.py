@@ -23,7 +23,7 @@ PROCESSES = int(os.environ.get("PROCESSES", "4"))
 EACH = 3  # requests in each workspace
 PATIENCE = 60 + 3.0 * WORKSPACES * EACH  # seconds that people may take
 AWAY = 20  # signs of life that cannot be given
-PAUSE = WORKSPACES / 30  # seconds in which what Slack has sent again is dealt with
+PAUSE = WORKSPACES / 10  # seconds in which all apps start, and take what came again
 pytestmark = [
     pytest.mark.long,
     pytest.mark.cluster,
