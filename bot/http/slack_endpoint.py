@@ -126,7 +126,7 @@ RETRY = "x-slack-retry-num"
 HANDED_ON = ("content-type", RETRY, "x-slack-retry-reason")
 FORWARDED = "x-countersign-forwarded"  # from another process: it is sent no further
 SENT_ON = (*HANDED_ON, TIMESTAMP, SIGNATURE, FORWARDED)
-FORWARDING = 2.0  # seconds for another process to acknowledge
+FORWARDING = 1.8  # seconds for another process to acknowledge; a balancer waits for two
 AGAIN = 0.1  # seconds until that is tried again, while it is handing over
 LIMITED = "app_rate_limited"  # Slack's word that it held events back
 
@@ -248,7 +248,8 @@ class SlackEndpoint:
     ) -> Response:
         """Pass a payload to the listeners; to another process, where that serves its workspace.
 
-        One that has ended or is ending is asked again, until this process serves it instead.
+        One that has ended or is ending is asked again, until this process serves it instead. 503
+        is only said of this process: a balancer leaves one alone that says so.
         """
         # "socket_mode" is Bolt's word for a payload that is read and checked already: its own
         # way to read a form finds nothing where a slash command's words have "payload" in them
@@ -260,9 +261,11 @@ class SlackEndpoint:
                 return to_starlette_response(self._bolt.dispatch(sent))
             except ServedElsewhereError as elsewhere:
                 left = until - time.monotonic()
-                if left <= 0 or FORWARDED in headers:
-                    log.warning("the process at %s does not answer", elsewhere.url)
+                if FORWARDED in headers:  # whoever sent it on looks again whose it is
                     raise _RequestRefusedError(HTTPStatus.SERVICE_UNAVAILABLE) from None
+                if left <= 0:
+                    log.warning("the process at %s does not answer", elsewhere.url)
+                    raise _RequestRefusedError(HTTPStatus.BAD_GATEWAY) from None
                 answer = _forward_request(elsewhere.url, body, headers, left)
             if answer is not None:
                 return answer

@@ -18,7 +18,7 @@ from slack_sdk import WebClient
 from bot.http.slack_endpoint import ServedElsewhereError
 from bot.slack.client import is_own_event
 from bot.workspaces import payloads, removals
-from bot.workspaces.hosted import NotServedError
+from bot.workspaces.hosted import NotServedError, StoppingError
 from storage import runs
 from storage.installations import InstallationRecord
 from storage.states import InstallationState
@@ -98,7 +98,10 @@ class WorkspaceDispatcher:
             log.error("refused a delivery of the workspace %s: %s", workspace, error)
             if "command" in request.body:
                 return _build_notice(request.body, AWAY)
-            return BoltResponse(status=HTTPStatus.SERVICE_UNAVAILABLE)
+            # a balancer that is told 503 leaves this process alone, and with it all the others
+            is_stopping = isinstance(error, StoppingError)
+            status = HTTPStatus.SERVICE_UNAVAILABLE if is_stopping else HTTPStatus.BAD_GATEWAY
+            return BoltResponse(status=status)
 
     def _has_thread(self, workspace: str, channel: str, thread_ts: str) -> bool:
         """Return whether a request of this workspace is in a thread of Slack's."""

@@ -41,6 +41,7 @@ from bot.workspaces.hosted import (
     HostedWorkspace,
     NotInstalledError,
     NotServedError,
+    StoppingError,
 )
 from bot.workspaces.install_pages import InstallPages
 from bot.workspaces.oauth_client import OAuthClient, OAuthError
@@ -189,7 +190,7 @@ class WorkspaceHost:
     def use_app(self, workspace: str) -> Iterator[App]:
         """Yield a workspace's app, started where it was not; raises NotServedError."""
         if self._stopping.is_set():
-            raise NotServedError("this process is stopping")
+            raise StoppingError("this process is stopping")
         with self._get_hosted(self._get_installation(workspace).workspace).use_app() as app:
             yield app
 
@@ -239,7 +240,7 @@ class WorkspaceHost:
     def _claim_and_start_app(self, workspace: str) -> App:
         """Build and start a workspace's app; raises ServedElsewhereError and as `_start_app`."""
         if self._stopping.is_set():
-            raise NotServedError("this process is stopping")
+            raise StoppingError("this process is stopping")
         if self._owners is not None and (url := self._owners.claim(workspace)):
             if self.settings.transport is Transport.SOCKET:  # whose deliveries are not forwarded
                 raise NotServedError("another process works there")

@@ -26,11 +26,16 @@ if TYPE_CHECKING:
 log = logging.getLogger("countersign.workspaces")
 QUIET = 300.0  # seconds without anything to do after which an app is stopped
 LONGEST = timedelta(days=1)  # that one is stopped: it purges, and reads its policy anew, each day
+TURN = 1.5  # seconds to wait while an app is started or stopped: Slack waits three
 RETRY = 15.0  # seconds after which the app of a workspace that could not be started is tried again
 
 
 class NotServedError(Exception):
     """Raised for a workspace that this process does not serve at the moment; says why."""
+
+
+class StoppingError(NotServedError):
+    """Raised while this process stops: another one may serve the workspace."""
 
 
 class NotInstalledError(NotServedError):
@@ -80,12 +85,16 @@ class HostedWorkspace:
     def use_app(self) -> Iterator[App]:
         """Yield the app, started if it was not; it is not stopped before the block ends.
 
-        Raises NotServedError if it cannot be started, and ServedElsewhereError.
+        Raises NotServedError if it cannot be started, or not soon, and ServedElsewhereError.
         """
-        with self._turn:
+        if not self._turn.acquire(timeout=TURN):
+            raise NotServedError("its app is being started or stopped")
+        try:
             app = self._app or self._start_app()
             with self._free:
                 self._users += 1
+        finally:
+            self._turn.release()
         try:
             yield app
         finally:
