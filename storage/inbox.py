@@ -15,9 +15,10 @@ from sqlalchemy import bindparam, select, update
 from sqlmodel import Field, col
 
 from storage import columns, moves
+from storage.database_errors import is_temporary_database_error
 from storage.models import Delivery, Run
 from storage.states import DeliveryKind, DeliveryStatus
-from storage.store import Store, is_temporary_database_error
+from storage.store import Store
 from storage.transaction import Transaction, fetch_readable_rows, insert_row_if_absent
 
 # The inbox: deliveries from Slack, stored before they are acknowledged, and their status.

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 from sqlalchemy import URL, Engine, select
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -23,6 +23,11 @@ from sqlmodel import col
 
 from storage import audit_log, schema
 from storage.backend import Backend, build_backend
+from storage.database_errors import (
+    error_text,
+    is_temporary_database_error,
+    one_line_driver_error_text,
+)
 from storage.digest import AuditChainSealer, AuditHead, PolicyContextReader
 from storage.migrations import SCRIPTS, newest, stranger
 from storage.migrations import SchemaError as SchemaError
@@ -38,46 +43,7 @@ from storage.transaction import Trace, Transaction
 
 log = logging.getLogger("countersign.store")
 T = TypeVar("T")
-# what SQLite says where it is not the statement that is wrong, and it may go well another time
-PASSING = frozenset(
-    {
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_LOCKED,
-        sqlite3.SQLITE_READONLY,
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_PROTOCOL,
-    }
-)
-# the classes of what PostgreSQL says then: the connection, a rollback, resources, an operator, the
-# system; and that it waits for a lock, was idle too long, or may only be read (a stand-by server)
-PASSING_STATES = ("08", "40", "53", "57", "58", "55P03", "25P03", "25006")
 FIRST, LONGEST = 0.1, 10.0  # seconds between two tries; doubled each time
-
-
-def is_temporary_database_error(error: BaseException) -> bool:
-    """Return whether the error is a temporary fault of the database and not a bug."""
-    if not isinstance(error, DBAPIError):
-        return False
-    orig: Any = error.orig
-    if not isinstance(orig, sqlite3.Error):
-        return _is_temporary_postgres_error(orig)
-    code: int = getattr(orig, "sqlite_errorcode", sqlite3.SQLITE_OK)
-    return code & 0xFF in PASSING  # the rest of the code says where
-
-
-def _is_temporary_postgres_error(error: Any) -> bool:
-    """Return whether a PostgreSQL error is temporary, including a broken connection."""
-    state = getattr(error, "sqlstate", None)
-    if state is None:
-        return type(error).__name__ in ("OperationalError", "ConnectionTimeout")
-    return str(state).startswith(PASSING_STATES)
-
-
-def error_text(error: BaseException) -> str:
-    """Return an error's text; for a database error without the statement and its values."""
-    return str(getattr(error, "orig", None) or error)
 
 
 def compute_retry_delay(failures: int) -> float:
@@ -444,12 +410,6 @@ class ReadOnlyStore(Store):
                 f"{name} has the older schema {current}; start the bot, which brings it up to date"
             )
         return ""
-
-
-def one_line_driver_error_text(error: Exception) -> str:
-    """Return a driver's error text on one line, without the statement; the type's name if empty."""
-    said = str(error.orig if isinstance(error, DBAPIError) else error).split()
-    return " ".join(said) or type(error).__name__
 
 
 def list_recorded_teams(tx: Transaction) -> list[str]:

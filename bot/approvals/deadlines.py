@@ -17,9 +17,9 @@ from bot.cards import button_codec, notices
 from bot.clock import Clock
 from bot.tools import Registry
 from storage import calls, endings, inbox, moves, outbox, runs, schedule
+from storage.database_errors import is_temporary_database_error
 from storage.record import Call, Delivery, Message, Store, Transaction
 from storage.states import CallStatus, DeliveryKind, MessageKind, MessageStatus
-from storage.store import is_temporary_database_error
 
 # Expiry: the clock denies the calls that nobody decided in time, and tells the thread.
 

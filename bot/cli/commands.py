@@ -65,8 +65,9 @@ def describe_error(error: Exception) -> str | None:
     from bot.config.startup import StartupError
     from bot.runs.surfaces import SurfaceError
     from bot.toolbox import ToolsError
+    from storage.database_errors import one_line_driver_error_text
     from storage.sqlite import AlreadyRunningError
-    from storage.store import SchemaError, one_line_driver_error_text
+    from storage.store import SchemaError
 
     match error:
         case StartupError() | SettingsError() | SchemaError():

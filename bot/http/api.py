@@ -28,9 +28,9 @@ from bot.http.api_routes import ApiRoutes
 from bot.http.ask_route import ProgramRequestService, RequestWatcher
 from countersign.durations import parse_duration
 from countersign.request import RequestStatus
+from storage.database_errors import is_temporary_database_error
 from storage.programs import ProgramApiKey
 from storage.record import Store
-from storage.store import is_temporary_database_error
 
 # Where coding agents ask before they use a tool: Claude Code's hooks, over HTTP.
 

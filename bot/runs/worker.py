@@ -33,9 +33,9 @@ from bot.runs.worker_pool import MayKeepRun
 from bot.signals import Signals
 from bot.tools import Effect, Registry
 from storage import calls, inbox, moves, outbox, runs
+from storage.database_errors import error_text, is_temporary_database_error
 from storage.record import Call, Run, Store, retry_until_stored
 from storage.states import CallStatus, RunSource, RunStatus
-from storage.store import error_text, is_temporary_database_error
 
 log = logging.getLogger("countersign.worker")
 C, R = CallStatus, RunStatus

@@ -36,9 +36,9 @@ from bot.signals import Signals
 from bot.slack.client import SlackClient
 from bot.slack.dialogs import DialogHandler, build_refusal_of_submission
 from storage import inbox
+from storage.database_errors import error_text
 from storage.record import Delivery, Store
 from storage.states import DeliveryKind
-from storage.store import error_text
 
 if TYPE_CHECKING:
     from bot.slack.slash_commands import SlashCommandHandler

@@ -42,9 +42,9 @@ from bot.slack.posting import (
 )
 from bot.slack_codes import CERTAIN, CODE, ErrorMeaning, extract_error_code
 from storage import inbox, moves, outbox, runs
+from storage.database_errors import error_text, is_temporary_database_error
 from storage.record import Message, Store
 from storage.states import DRAWN, MessageKind, MessageStatus
-from storage.store import error_text, is_temporary_database_error
 
 log = logging.getLogger("countersign.outbox")
 M = MessageStatus

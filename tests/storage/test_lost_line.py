@@ -13,7 +13,8 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 
 from storage import inbox
-from storage.store import Store, is_temporary_database_error
+from storage.database_errors import is_temporary_database_error
+from storage.store import Store
 from tests.postgres_server import Server, binaries, serve
 from tests.storage.builders import delivery
 

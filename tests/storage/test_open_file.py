@@ -13,7 +13,8 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from storage import inbox, trail
-from storage.store import Store, is_temporary_database_error
+from storage.database_errors import is_temporary_database_error
+from storage.store import Store
 from storage.transaction import Trace, Transaction
 from tests.storage.builders import AT, delivery
 

@@ -21,12 +21,13 @@ from sqlmodel import col
 
 from bot.agent import outputs
 from storage import backups, decisions, grants, inbox, postgres_session, trail
+from storage.database_errors import is_temporary_database_error
 from storage.decisions import AppliedDecision
 from storage.digest import KeyFileError
 from storage.grants import Grant
 from storage.installations import SCHEMA, Installation, InstallationRecord
 from storage.models import Call, Delivery
-from storage.store import SchemaError, Store, is_temporary_database_error
+from storage.store import SchemaError, Store
 from tests.postgres_server import Server, binaries, serve
 from tests.record_checks import find_first_broken_row
 from tests.storage.builders import AT, HOUR, ONE, TEAM, C, delivery, seed

@@ -15,7 +15,8 @@ pytest.importorskip("prometheus_client")
 from bot.monitoring.health_checks import OK, check_writable
 from bot.monitoring.metrics import PrometheusMetrics
 from storage import inbox
-from storage.store import Store, check_database_writable, is_temporary_database_error
+from storage.database_errors import is_temporary_database_error
+from storage.store import Store, check_database_writable
 from tests.postgres_server import binaries, serve
 from tests.proof.crash.troubles import fill
 from tests.proof.crash.world import can_mount, mount, unmount

@@ -1,0 +1,54 @@
+"""Which errors of the database may pass by themselves, and what they say without any values."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+from sqlalchemy.exc import DBAPIError
+
+# what SQLite says where it is not the statement that is wrong, and it may go well another time
+PASSING = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PROTOCOL,
+    }
+)
+# the classes of what PostgreSQL says then: the connection, a rollback, resources, an operator, the
+# system; and that it waits for a lock, was idle too long, or may only be read (a stand-by server)
+PASSING_STATES = ("08", "40", "53", "57", "58", "55P03", "25P03", "25006")
+
+
+def is_temporary_database_error(error: BaseException) -> bool:
+    """Return whether the error is a temporary fault of the database and not a bug."""
+    if not isinstance(error, DBAPIError):
+        return False
+    orig: Any = error.orig
+    if not isinstance(orig, sqlite3.Error):
+        return _is_temporary_postgres_error(orig)
+    code: int = getattr(orig, "sqlite_errorcode", sqlite3.SQLITE_OK)
+    return code & 0xFF in PASSING  # the rest of the code says where
+
+
+def _is_temporary_postgres_error(error: Any) -> bool:
+    """Return whether a PostgreSQL error is temporary, including a broken connection."""
+    state = getattr(error, "sqlstate", None)
+    if state is None:
+        return type(error).__name__ in ("OperationalError", "ConnectionTimeout")
+    return str(state).startswith(PASSING_STATES)
+
+
+def error_text(error: BaseException) -> str:
+    """Return an error's text; for a database error without the statement and its values."""
+    return str(getattr(error, "orig", None) or error)
+
+
+def one_line_driver_error_text(error: Exception) -> str:
+    """Return a driver's error text on one line, without the statement; the type's name if empty."""
+    said = str(error.orig if isinstance(error, DBAPIError) else error).split()
+    return " ".join(said) or type(error).__name__
