@@ -19,6 +19,7 @@ from bot.config.startup import StartupError
 from bot.http.slack_endpoint import ServedElsewhereError
 from storage import delegations, programs, schedule, webhooks
 from storage.states import RunStatus
+from storage.transaction import StoreClosedError
 
 if TYPE_CHECKING:
     from bot.app import App
@@ -110,6 +111,8 @@ class HostedWorkspace:
             self._app = self._build()
         except (NotServedError, ServedElsewhereError):
             raise
+        except StoreClosedError as error:  # this process was stalled, and another took it meanwhile
+            raise NotServedError(str(error)) from None
         except (StartupError, SettingsError) as error:
             problem = str(error)
         except Exception as error:  # one workspace's fault is not the others'

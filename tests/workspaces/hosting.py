@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from bot.config.settings import Settings
 from bot.demo.model_server import Turn
 from bot.tools import Tool
 from bot.workspaces.host import WorkspaceHost
+from bot.workspaces.hosted import NotServedError
 from bot.workspaces.install_pages import REDIRECT
 from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.clock import ShiftedClock
@@ -189,6 +191,12 @@ class Workspace:
         """Have the app stopped, so that it starts with its settings as they are now."""
         assert self.hosting.host is not None
         self.hosting.host._get_hosted(self.team).stop()
+
+    def start_app(self) -> None:
+        """Have the app started, as a delivery does; one that cannot be started is passed over."""
+        assert self.hosting.host is not None
+        with suppress(NotServedError), self.hosting.host.use_app(self.team):
+            pass
 
     @property
     def app(self) -> App | None:

@@ -15,6 +15,7 @@ from bot.app import build
 from bot.config.connection_settings import Transport
 from bot.config.settings import Settings
 from bot.config.workspace_settings import get_schema_name
+from bot.http.slack_endpoint import ServedElsewhereError
 from bot.workspaces.host import WorkspaceHost
 from bot.workspaces.hosted import NotServedError
 from storage import workspace_owners
@@ -159,18 +160,22 @@ def test_who_has_lost_it_writes_nothing(
         each.close()
 
 
-def test_over_socket_mode_too(server: Server, make_hosting: Callable[..., Hosting]) -> None:
-    """A second process on the same database, which Slack may deliver to, leaves it alone."""
+def build_environ(server: Server) -> dict[str, str]:
+    """The settings of processes that share an empty database."""
     with server.connect("installed") as owner:
         for schema in (SCHEMA, get_schema_name(ONE)):
             owner.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
-    environ = {
+    return {
         "DATABASE_URL": server.url("installed", "owner"),
         "COUNTERSIGN_KEY": "k" * 32,
         "COUNTERSIGN_TOKEN_KEYS": TOKEN_KEYS,
         "COUNTERSIGN_OTHER_CONNECTIONS": "on",
     }
-    hosting = make_hosting(Transport.SOCKET, environ=environ)
+
+
+def test_over_socket_mode_too(server: Server, make_hosting: Callable[..., Hosting]) -> None:
+    """A second process on the same database, which Slack may deliver to, leaves it alone."""
+    hosting = make_hosting(Transport.SOCKET, environ=build_environ(server))
     first = hosting.start()
     hosting.install(ONE)
     one = hosting.workspace(ONE)
@@ -191,3 +196,32 @@ def test_over_socket_mode_too(server: Server, make_hosting: Callable[..., Hostin
     finally:
         second.stop()
         hosting.host = None
+
+
+def test_one_that_is_taken_amid_its_start(
+    server: Server, make_hosting: Callable[..., Hosting]
+) -> None:
+    """Whoever has it by then is asked, and once it is free again it starts at once."""
+    hosting = make_hosting(Transport.HTTP, environ=build_environ(server))
+    host = hosting.start()
+    hosting.install(ONE)
+    one = hosting.workspace(ONE)
+    one.card(one.ask("before that"))
+    one.settle()
+    others = "SELECT 1 FROM pg_locks WHERE NOT granted"
+    taken = "owner = 'another', owner_until = owner_until + 60000000, owner_url = 'http://another'"
+    with server.connect("installed") as owner:
+        one.stop_app()
+        owner.execute("BEGIN")
+        owner.execute(f"LOCK TABLE {get_schema_name(ONE)}.audit IN ACCESS EXCLUSIVE MODE")
+        starting = threading.Thread(target=one.start_app)
+        starting.start()
+        hosting.wait(lambda: owner.execute(others).fetchone())
+        owner.execute(f"UPDATE {SCHEMA}.installation SET {taken}")
+        owner.execute("COMMIT")
+        starting.join()
+        with pytest.raises(ServedElsewhereError), host.use_app(ONE):
+            pass
+        owner.execute(f"UPDATE {SCHEMA}.installation SET owner = ''")
+    with host.use_app(ONE):
+        pass
