@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from slack_sandbox.workspace.records import Delivery
 from tests.cluster.hosts import Hosts, hosts_in
 from tests.cluster.test_hosts import count_missed
 from tests.cluster.test_nginx import NGINX, nginx
@@ -23,7 +24,9 @@ PROCESSES = int(os.environ.get("PROCESSES", "4"))
 EACH = 3  # requests in each workspace
 PATIENCE = 60 + 3.0 * WORKSPACES * EACH  # seconds that people may take
 AWAY = 20  # signs of life that cannot be given
-PAUSE = WORKSPACES / 10  # seconds in which all apps start, and take what came again
+SPACE = 0.1  # seconds from one person's request to the next one's
+STEP = 2  # seconds of Slack's that pass at once
+PAUSE = STEP * WORKSPACES / 300  # seconds for which they last here: two cores do all the work
 pytestmark = [
     pytest.mark.long,
     pytest.mark.cluster,
@@ -47,6 +50,7 @@ class People:
                 asked = {team: f"w{number}00{each}" for each, team in enumerate(self.hosts.teams)}
                 for team, word in asked.items():
                     self.hosts.ask(team, word)
+                    threading.Event().wait(SPACE)
                 self.rounds = number + 1
                 self.hosts.approve(*asked.values(), timeout=PATIENCE)
         except BaseException as error:
@@ -102,11 +106,18 @@ def send_again(hosts: Hosts) -> None:
     They are minutes for Slack alone: first the processes have the seconds that they need.
     """
     hosts.wait(lambda: hosts.has_all(*hosts.processes), PATIENCE)
-    for _ in range(10):
+    while under_way := list_events(hosts, "pending"):
+        if any(each.next_at is not None for each in under_way):
+            hosts.slack.clock.advance(STEP)
         threading.Event().wait(PAUSE)
-        if all(each.next_at is None for each in hosts.slack.deliveries):
-            return
-        hosts.slack.clock.advance(60)
+    given_up = list_events(hosts, "http_error", "timeout", "unreachable")
+    assert not given_up, (len(given_up), len(list_events(hosts, "acked")))
+
+
+def list_events(hosts: Hosts, *outcomes: str) -> list[Delivery]:
+    """The events that Slack has sent, or tries to, with one of these outcomes."""
+    sent = [each for each in hosts.slack.deliveries if each.kind == "events_api"]
+    return [each for each in sent if each.outcome in outcomes]
 
 
 def test_nothing_is_lost_or_done_twice(tmp_path: Path) -> None:
