@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Any, TextIO
 
 from bot.monitoring.spans import get_current_run_and_call_ids, get_current_workspace
+from storage.database_errors import error_text, is_temporary_database_error
 from storage.masking import mask_secrets, mask_secrets_in_json
 
 _PLAIN = logging.Formatter()
@@ -33,14 +34,20 @@ class LogFormat(StrEnum):
 class MaskingFilter(logging.Filter):
     """A logging filter that masks secrets in a record and its traceback before they are written.
 
-    It lets every record through.
+    It lets every record through. That a database cannot be reached is one line, without a
+    traceback, for it is told by every thread every second.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Mask the record in place and return True."""
         record.__dict__.setdefault("event", mask_secrets(str(record.msg)))
         record.__dict__.setdefault("named", _extract_named_ids(record))
-        record.msg, record.args = mask_secrets(record.getMessage()), None
+        message = record.getMessage()
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None and is_temporary_database_error(error):
+            message = f"{message}: {error_text(error)}"
+            record.exc_info = record.exc_text = None
+        record.msg, record.args = mask_secrets(message), None
         if record.exc_info and not record.exc_text:
             record.exc_text = _PLAIN.formatException(record.exc_info)
         if record.exc_text:

@@ -24,7 +24,6 @@ from bot.slack.pace import ChannelOwnership
 from storage import moves, replicas, runs, trail
 from storage.postgres_session import ON_THE_LINE
 from storage.record import Delivery, Store, Transaction, new_id
-from storage.store import error_text, is_temporary_database_error
 
 # Detection of dead replicas: those whose heartbeat has not changed while this process watched.
 
@@ -301,12 +300,8 @@ class HeartbeatSender:
                 for run_id in self._active():
                     moves.extend_lease_even_if_cancelled(tx, run_id, now + self._lease)
                 self._learn(tx)
-        except Exception as error:
-            log.warning(
-                "no sign of life: %s",
-                error_text(error),
-                exc_info=not is_temporary_database_error(error),
-            )
+        except Exception:
+            log.warning("no sign of life", exc_info=True)
             return False
         if self._since is not None and not self.is_alive():  # nor has it been for a while
             self._since = None

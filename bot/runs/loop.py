@@ -22,9 +22,10 @@ from bot.policy.authority import LookupFailedError, LookupPendingError, TokenRef
 from bot.runs.worker_pool import OtherProcesses, WorkerPool
 from bot.signals import Alarm, PendingLookups, Signals
 from storage import endings, inbox, moves, outbox, programs, runs, schedule
+from storage.database_errors import error_text, is_temporary_database_error
 from storage.record import Delivery, Store
 from storage.states import RunStatus
-from storage.store import compute_retry_delay, error_text, is_temporary_database_error
+from storage.store import compute_retry_delay
 
 log = logging.getLogger("countersign.loop")
 # between two looks at a deadline that a click holds up, or that cannot fall
@@ -96,13 +97,9 @@ class MainLoop:
                 if self._going.is_set():
                     self.tick()
                 failures = 0
-            except Exception as error:
+            except Exception:
                 failures += 1
-                log.error(
-                    "the tick failed: %s",
-                    error_text(error),
-                    exc_info=not is_temporary_database_error(error),
-                )
+                log.exception("the tick failed")
                 self._alarm.schedule_wake(
                     timedelta(seconds=compute_retry_delay(failures)), "failed"
                 )

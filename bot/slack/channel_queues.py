@@ -17,8 +17,8 @@ from bot.slack import pace
 from bot.slack.posting import MessageRenderer, OutboxMemory, OutboxSlackCalls, UnconfirmedPostSearch
 from bot.slack.sender import MessageSender
 from storage import moves, outbox
+from storage.database_errors import is_temporary_database_error
 from storage.record import Message, Store
-from storage.store import error_text, is_temporary_database_error
 
 log = logging.getLogger("countersign.outbox")
 ELSEWHERE = 1.0  # seconds between two looks at channels that another process sends to
@@ -158,11 +158,10 @@ class Outbox:
             for key in self._viewers.pop_due_keys(channel, self._clock.now()):
                 self._sender.show_viewers_on_card(key)
             self._memory.end_database_failure_pause(channel)
-        except Exception as error:
+        except Exception:
             # and not in the database, which is what failed
             self._memory.pause_after_database_failure(channel)
-            shown = not is_temporary_database_error(error)
-            log.error("a queue of the outbox failed: %s", error_text(error), exc_info=shown)
+            log.exception("a queue of the outbox failed")
         finally:
             with self._lock:
                 self._taken.discard(channel)

@@ -49,10 +49,10 @@ from bot.workspaces.rotation import TokenRotation
 from bot.workspaces.tokens import TokenKeyError, open_installation_record, open_token_cipher
 from bot.workspaces.web import FrontServer
 from storage.backend import drop_schema
+from storage.database_errors import error_text
 from storage.installations import Installation, InstallationRecord
 from storage.record import new_id
 from storage.states import InstallationState
-from storage.store import error_text
 from storage.workspace_owners import WorkspaceOwners
 
 if TYPE_CHECKING:
@@ -336,8 +336,8 @@ class WorkspaceHost:
             awake = [each for each in self.list_hosted() if each.is_awake]
             try:
                 held = self._owners.extend()
-            except DBAPIError as error:
-                log.warning("no sign of life: %s", error_text(error))
+            except DBAPIError:
+                log.warning("no sign of life", exc_info=True)
                 continue
             for each in awake:
                 if each.workspace not in held and each.is_awake:

@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -124,6 +125,12 @@ class Replica:
             self._signal(signal.SIGUSR1)
             threading.Event().wait(1)
         return self.log()[-9000:]
+
+    def list_lines_with_traceback(self) -> list[str]:
+        """The lines of the bot's own log that a traceback follows."""
+        lines = pairwise(self.log().splitlines())
+        found = [line for line, after in lines if after.startswith("Traceback")]
+        return [each for each in found if " countersign" in each]
 
     def log(self) -> str:
         """What it has written."""

@@ -37,4 +37,6 @@ def test_the_server_goes_and_comes_back(cluster: Cluster, away: int) -> None:
     cluster.ask(*after)
     cluster.approve(*after)
     cluster.all_is_well()
-    assert not [each for each in cluster.replicas if not each.lives]
+    for each in cluster.replicas:
+        assert each.lives
+        assert each.list_lines_with_traceback() == []  # that it is away is a line, each time

@@ -159,5 +159,6 @@ def test_the_database_is_away(make_hosts: MakeHosts) -> None:
     hosts.approve(*(f"w{number}" for number in range(200, 206)), timeout=90)
     hosts.all_is_well()
     assert hosts.owners() == before
+    assert first.list_lines_with_traceback() == []  # that it is away is a line, each time
     assert first.lives
     assert second.lives

@@ -7,10 +7,13 @@ import json
 import logging
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import create_engine
+from sqlalchemy.exc import DBAPIError
 
 from bot.monitoring.logs import mask_root_log_handlers
 from storage.masking import MASK, mask_secrets, mask_secrets_in_json
@@ -209,3 +212,22 @@ def test_logs_are_masked_with_tracebacks(written: io.StringIO) -> None:
     assert f"ValueError: postgres://app:{MASK}@db/shop" in text
     assert "Traceback" in text
     assert "hunter2" not in text
+
+
+def test_a_database_that_is_away_is_one_line(written: io.StringIO, tmp_path: Path) -> None:
+    """It says what the database said; any other error has its traceback."""
+    log = logging.getLogger("countersign.test")
+    engine = create_engine(f"sqlite:///{tmp_path / 'missing' / 'record.db'}")
+    for statement in ("SELECT 1", "SELEC 1"):
+        try:
+            with engine.connect() as connection:
+                connection.exec_driver_sql(statement)
+        except DBAPIError:
+            log.exception("call %s failed", "c1")
+        engine.dispose()
+        engine = create_engine("sqlite://")
+    engine.dispose()
+    away, *mistake = written.getvalue().splitlines()
+    assert away.endswith("call c1 failed: unable to open database file")
+    assert mistake[0].endswith("call c1 failed")
+    assert mistake[1].startswith("Traceback")
