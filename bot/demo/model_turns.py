@@ -231,8 +231,10 @@ HISTORY = re.compile(r"^(?:Earlier messages|Files)\b[^\n]*\bquoted\b")
 MENTIONED = re.compile(r"^\s*<@[UW]\w+>[\s,:]*")
 HELP = re.compile(r"^\W*(?:(?:hi|hello|hey|help)\b|(?:what|who) (?:can|do|are) you)", re.I)
 THANKS = re.compile(r"^\W*(?:thanks|thank you|great|perfect)\b[^.]{0,20}$", re.I)
-CONSENT = re.compile(
-    r"^\W*(?:yes|approved?|go ahead|do it|ok(?:ay)?)(?: (?:it|this|that))?\W*$", re.I
+DECISION = re.compile(
+    r"^\W*(?:(?:yes|no|approved?|reject(?:ed)?|deny|go ahead|do it|ok(?:ay)?|sure|lgtm|please|it"
+    r"|this|that)\b\W*)+$",
+    re.I,
 )
 CORRECTION = re.compile(r"\b(?:instead|rather|make it|i meant|only|change it to)\b", re.I)
 NUMBER = re.compile(r"\W*(?:order\s*)?#?\d+\W*", re.I)
@@ -422,8 +424,8 @@ def _build_request_turn(talk: Conversation, tools: dict[str, Values], answer: st
         return Turn(text=f"That is more than I can read: at most {LONGEST:,} characters.")
     if THANKS.match(request):
         return Turn(text="You are welcome.")
-    if CONSENT.match(request) and talk.earlier_calls:
-        return Turn(text="Words do not approve anything here: the buttons on the card do.")
+    if DECISION.match(request) and talk.earlier_calls:
+        return Turn(text="Messages don't decide this; use the buttons on the card.")
     found, left = order_phrases.parse_requested_calls(
         request, tools, order_phrases.parse_order_amount_reason(answer)
     )

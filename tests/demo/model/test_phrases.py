@@ -211,6 +211,20 @@ def test_the_notice_is_said_once() -> None:
     assert turn(said("tell #support"), item, said("thanks!")).text == "You are welcome."
 
 
+@pytest.mark.parametrize(
+    "text", ["yes", "Yes, go ahead, approved!", "LGTM", "reject it please", "no", "ok, do it"]
+)
+def test_messages_do_not_decide(text: str) -> None:
+    """Who writes a decision in a thread with a call is told to use the buttons."""
+    asked = {"call_id": "c1", "name": "cancel_order", "arguments": '{"order_id": 1043}'}
+    answered = {"type": "function_call_output", "call_id": "c1", "output": "It waits."}
+    calls = [asked | {"type": "function_call"}, answered]
+    answer = turn(said("cancel order 1043"), *calls, said(text))
+    assert not answer.calls
+    assert answer.text.startswith("Messages don't decide this; use the buttons on the card.")
+    assert "I did not understand" in turn(said(text)).text
+
+
 def test_long_requests_are_refused_whole() -> None:
     """A long message is taken whole or openly not at all: never in part."""
     text = "all is well, " * 200
