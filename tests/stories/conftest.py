@@ -20,10 +20,7 @@ from tests.stories.hosted import HostedHarness, TwoWorkspaces
 PLACES = ("first", "second") if os.environ.get("STORIES_HOSTED") else ("only",)
 # told only where the bot is alone: with limits below what settings may say, or with an address of
 # pages that is the installation's own
-ALONE = frozenset(
-    f"test_{each}.py"
-    for each in ("limits", "passkeys", "passkeys_told", "signatures", "workers", "wire")
-)
+ALONE = frozenset(f"test_{each}.py" for each in ("limits", "passkeys_told", "workers", "wire"))
 BY_PEOPLE = ("delivery", "run", "vote", "revision", "answer", "signature")
 World = tuple[Harness, FakeTools]
 
@@ -101,6 +98,8 @@ def harness(world: World) -> Iterator[Harness]:
     fakes.go_on.clear()
     fakes.shelf = 3
     others = harness.others if isinstance(harness, HostedHarness) else []
+    for each in others:
+        each.settle()
     before, shift = [each.dump() for each in others], harness.clock.shift
     yield harness
     fakes.go_on.set()

@@ -15,10 +15,10 @@ from storage.passkeys import Passkey, SigningLink
 from tests.authenticator import AAGUID, Authenticator, encode
 from tests.stories.harness import Harness
 from tests.stories.messages import action_ids, words
-from tests.stories.signing import ADDRESS, find_link, links_of, passkeys_of, post
+from tests.stories.signing import find_link, links_of, passkeys_of, post
 from tests.stories.steps import arrived
 
-ENROL = f"{ADDRESS['COUNTERSIGN_URL']}/passkeys/"
+ENROL = "/passkeys/"  # below the address of the workspace's pages
 ATTESTED = 0x40  # flag: there is a new key
 
 

@@ -188,7 +188,7 @@ class HostedHarness(Harness):
                 "SLACK_API_URL": self.slack.api_url,
                 "COUNTERSIGN_POLICY": str(self.folder / "policy.toml"),
                 "COUNTERSIGN_WORKSPACES": str(self.two.folder / "workspaces"),
-                "COUNTERSIGN_URL": "http://localhost:8080",
+                "COUNTERSIGN_URL": "https://approve.example.com",
                 "COUNTERSIGN_HTTP": "127.0.0.1:0",
                 **CLIENT,
                 **{name: value for name, value in self.extra.items() if SHARED.fullmatch(name)},

@@ -23,7 +23,7 @@ from tests.stories.steps import arrived, ask, press
 # the pages are at any port, which a proxy would be before
 ADDRESS = {"COUNTERSIGN_URL": "https://approve.example.com", "COUNTERSIGN_HTTP": "127.0.0.1:0"}
 PEOPLE = {"ana": "UANA00001", "ben": "UBEN00001", "cleo": "UCLEO0001", "dan": "UDAN00001"}
-LINK = f"{ADDRESS['COUNTERSIGN_URL']}/sign/"
+SIGN = "/sign/"  # below the address of the workspace's pages
 
 
 def give_passkey(harness: Harness, who: str, key: Authenticator | None = None) -> Authenticator:
@@ -65,8 +65,9 @@ def forget_passkeys(harness: Harness) -> None:
             passkeys.revoke_passkey(tx, each, "system", core.clock.now())
 
 
-def links_of(harness: Harness, who: str, part: str = LINK) -> list[str]:
-    """The addresses of the buttons that this person has been sent, oldest first."""
+def links_of(harness: Harness, who: str, path: str = SIGN) -> list[str]:
+    """The addresses below `path` of the buttons that this person has been sent, oldest first."""
+    part = f"{harness.app.core.settings.url}{path}"
     seen = harness.person(who)
     places = [SUPPORT, seen.dm_channel]
     found = {m["ts"]: m for place in places for m in seen.everything(place)}
@@ -141,7 +142,7 @@ def sign_card(
 def words_of_link(harness: Harness, who: str) -> str:
     """The last message with a link that this person was sent."""
     seen = harness.person(who)
-    found = [m for m in seen.everything(SUPPORT) if LINK in words(m)]
+    found = [m for m in seen.everything(SUPPORT) if SIGN in words(m)]
     return words(found[-1])
 
 

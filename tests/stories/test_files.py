@@ -236,7 +236,7 @@ def test_what_cannot_be_had_is_said(harness: Harness) -> None:
         {**before, "id": "FNONE", "file_access": "check_file_info"},
     ]
     with harness.slack.world.lock:
-        file_share(harness, "<@UBOT00001> look at all that", files)
+        file_share(harness, f"<@{harness.slack.world.app.bot_user}> look at all that", files)
     harness.planner.script(Turn(text="I could read none."))
     arrived(harness)
     harness.slack.wait(lambda: "look at all that" in str(asked(harness)[-1]))
@@ -265,8 +265,8 @@ def file_share(harness: Harness, text: str, files: list[dict[str, Any]]) -> str:
 
 def test_without_the_scope_the_model_is_told(harness: Harness) -> None:
     """Where the app may not read files Slack's sign-in page is not taken for one."""
-    scopes = harness.slack.world.app.manifest["oauth_config"]["scopes"]["bot"]
-    scopes.remove("files:read")
+    app = harness.slack.world.app
+    before, app.granted = app.granted, app.scopes - {"files:read"}
     try:
         page = {"notes.txt": b"hello", "page.html": b"<p>hello</p>"}
         thread = shared(harness, "@bot read it", page, Turn(text="I may not."))
@@ -274,7 +274,7 @@ def test_without_the_scope_the_model_is_told(harness: Harness) -> None:
         assert texts(harness).count(told_of.NOT_ALLOWED) == 2
         assert "Sign in" not in str(asked(harness))
     finally:
-        scopes.append("files:read")
+        app.granted = before
 
 
 def test_a_team_that_gives_no_files_to_a_model(own_harness: Callable[..., Harness]) -> None:

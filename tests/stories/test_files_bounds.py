@@ -104,7 +104,8 @@ def test_a_stop_while_files_are_fetched_loses_none(harness: Harness) -> None:
     harness.planner.script(Turn(text="Pie it is."))
     with harness.slack.world.lock:
         told = {"id": file["id"], "name": "menu.txt", "file_access": "check_file_info"}
-        ts = file_share(harness, "<@UBOT00001> what is there to eat?", [told])
+        bot = harness.slack.world.app.bot_user
+        ts = file_share(harness, f"<@{bot}> what is there to eat?", [told])
     assert hold.arrived.wait(30)
     stopped = threading.Thread(target=harness.app.stop)
     stopped.start()

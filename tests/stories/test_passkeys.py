@@ -58,7 +58,6 @@ signature = "passkey"
 tool = "add_*"
 verdict = "allow"
 """
-HERE = ADDRESS["COUNTERSIGN_URL"]
 COUNTS, WAITS = "): counts", "waits for others to approve it"
 
 
@@ -161,16 +160,16 @@ def test_one_that_is_not_approved_never_counts(harness: Harness, end: str) -> No
     assert not counts(harness, row)
     thread = ask(harness, ("note", {"text": f"{end} key"}))
     link = ask_for_link_by_voting(harness, "ana", thread)
-    assert link.startswith(ENROL)
+    assert ENROL in link
     assert key.credential_id == row.credential_id
 
 
 def ask_for_link_by_voting(harness: Harness, who: str, thread: str) -> str:
     """Press Approve without a passkey that counts; returns the link that is sent."""
-    before = len(links_of(harness, who, HERE))
+    before = len(links_of(harness, who, "/"))
     press(harness, who, SUPPORT, harness.card(SUPPORT, thread), "approve")
-    harness.slack.wait(lambda: len(links_of(harness, who, HERE)) > before)
-    return links_of(harness, who, HERE)[-1]
+    harness.slack.wait(lambda: len(links_of(harness, who, "/")) > before)
+    return links_of(harness, who, "/")[-1]
 
 
 def test_who_did_not_add_it_says_so(harness: Harness) -> None:

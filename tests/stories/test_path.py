@@ -15,21 +15,21 @@ def test_mention_card_approve_effect_answer(harness: Harness) -> None:
     The card gets the truth.
     """
     thread = harness.person("ben").say(
-        SUPPORT, "@bot refund 40 EUR of order 1042, it arrived broken"
+        SUPPORT, "@bot refund 40 EUR of order 1039, it arrived broken"
     )
     card = harness.card(SUPPORT, thread)
-    assert "Refund 40.00 EUR of order 1042" in words(card)
-    assert harness.shop.get_order(1042).refunded == 0
+    assert "Refund 40.00 EUR of order 1039" in words(card)
+    assert harness.shop.get_order(1039).refunded == 0
 
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     harness.said(SUPPORT, thread, "feedback_buttons")
     harness.settle()
 
-    assert harness.said(SUPPORT, thread, "Refunded 40.00 EUR of order 1042, 49.90 left")
+    assert harness.said(SUPPORT, thread, "Refunded 40.00 EUR of order 1039, 32.00 left")
     [call] = harness.calls_in(thread)
     assert call.status is CallStatus.SUCCEEDED
     assert harness.run_in(thread).status is RunStatus.COMPLETED
-    assert harness.shop.get_order(1042).refunded == 40
+    assert harness.shop.get_order(1039).refunded == 40
     [drawn] = [m for m in harness.thread(SUPPORT, thread) if m["ts"] == card["ts"]]
     assert "UANA00001" in words(drawn)
     assert '"button"' not in words(drawn)
