@@ -75,15 +75,14 @@ test-long: .venv/ready  ## what make test leaves out for its length: programs be
 	RECORD_ON=postgresql $(BIN)/pytest -n 3 --dist loadfile -m "not file and not long" $(SAMPLED) $(SIGNED)
 	RECORD_ON=postgresql $(BIN)/pytest -n 3 -m "long and not file" -k "sign or passkey or hosted" tests/proof tests/stories/test_crash_passkeys.py
 	MODEL_OVER=chat $(BIN)/pytest -n 3 --dist loadfile -m "not long" $(SAMPLED)
-	STORIES_HOSTED=1 $(BIN)/pytest -n 3 --dist loadfile -m "not socket and not long" $(filter-out %test_wire.py,$(SAMPLED))
+	STORIES_HOSTED=1 $(BIN)/pytest -n 4 --dist loadfile -m "not socket and not long" tests/stories
 
 test-cluster: .venv/ready  ## several processes on one PostgreSQL, and what may happen to them
 	$(BIN)/pytest -o timeout=600 tests/cluster
 
-test-variants: .venv/ready  ## all stories over signed HTTP, with Chat Completions, on PostgreSQL, in each of two workspaces; and many more random values
+test-variants: .venv/ready  ## all stories over signed HTTP, with Chat Completions and on PostgreSQL; and many more random values
 	STORIES_OVER=http $(BIN)/pytest -n 9 --dist loadfile --no-loadscope-reorder -m "not socket" tests/stories
 	MODEL_OVER=chat $(BIN)/pytest -n 9 --dist loadfile --no-loadscope-reorder tests/stories
-	STORIES_HOSTED=1 $(BIN)/pytest -n 4 --dist loadfile -m "not socket and not long" tests/stories
 	RECORD_ON=postgresql $(BIN)/pytest -n 3 --dist loadfile -m "not file and not browser" tests/stories tests/storage/test_races.py tests/storage/test_decisions.py tests/storage/test_queues.py tests/storage/test_cancelling.py tests/storage/test_unknown_calls.py tests/approvals tests/runs/test_machine.py tests/web/api tests/proof/test_crash_matrix.py tests/proof/simulation
 	$(BIN)/pytest -n 3 -o timeout=600 -m hypothesis --hypothesis-profile many
 
