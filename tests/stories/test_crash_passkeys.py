@@ -67,8 +67,8 @@ def link_of(bot: BotProcess) -> str:
         bot.slack.wait(lambda each=button: each in str(ana.home()))
         ana.click_home(button)
     [message] = bot.slack.wait(lambda: seen(bot, "ana", "by this private link"))
-    [url] = [each["url"] for each in elements(message) if each.get("url", "").startswith(ENROL)]
-    return str(url.removeprefix(ENROL))
+    [url] = [each["url"] for each in elements(message) if ENROL in each.get("url", "")]
+    return str(url.rpartition(ENROL)[2])
 
 
 def post_unheard(bot: BotProcess, token: str) -> None:

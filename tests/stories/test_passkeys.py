@@ -166,10 +166,10 @@ def test_one_that_is_not_approved_never_counts(harness: Harness, end: str) -> No
 
 def ask_for_link_by_voting(harness: Harness, who: str, thread: str) -> str:
     """Press Approve without a passkey that counts; returns the link that is sent."""
-    before = len(links_of(harness, who, "/"))
+    before = len(links_of(harness, who, ADDRESS["COUNTERSIGN_URL"]))
     press(harness, who, SUPPORT, harness.card(SUPPORT, thread), "approve")
-    harness.slack.wait(lambda: len(links_of(harness, who, "/")) > before)
-    return links_of(harness, who, "/")[-1]
+    harness.slack.wait(lambda: len(links_of(harness, who, ADDRESS["COUNTERSIGN_URL"])) > before)
+    return links_of(harness, who, ADDRESS["COUNTERSIGN_URL"])[-1]
 
 
 def test_who_did_not_add_it_says_so(harness: Harness) -> None:

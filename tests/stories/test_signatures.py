@@ -171,7 +171,7 @@ def test_who_has_no_passkey_is_told_how_to_add_one(harness: Harness) -> None:
     press(harness, "dan", SUPPORT, card, "approve")
     told(harness, "dan", SUPPORT, thread, "You cannot decide this")
     arrived(harness)
-    assert not links_of(harness, "dan", "/")
+    assert not links_of(harness, "dan", ADDRESS["COUNTERSIGN_URL"])
     assert statuses(harness, thread) == [C.PENDING]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,10 +13,10 @@ import httpx2
 import pytest
 
 from bot.config.connection_settings import Transport
-from bot.monitoring.logs import LogFormat, create_log_handler
 from storage.states import CallStatus
 from tests.client_keys import make_key
 from tests.stories.messages import elements
+from tests.watch.log_lines import Lines, json_lines
 from tests.workspaces.hosting import ANA, ONE, SUPPORT, TWO, Hosting, Workspace
 
 WORDS = {ONE: ("quince", "Ana Ruiz", "Ben Okafor"), TWO: ("sorrel", "Anna Zweig", "Benno Zweig")}
@@ -51,25 +50,10 @@ def hosting(make_hosting: Callable[..., Hosting], request: pytest.FixtureRequest
 
 
 @pytest.fixture
-def lines() -> Iterator[list[str]]:
+def lines() -> Iterator[Lines]:
     """The log as it is written."""
-    written: list[str] = []
-
-    class Stream:
-        def write(self, text: str) -> None:
-            written.append(text)
-
-        def flush(self) -> None:
-            pass
-
-    handler = create_log_handler(LogFormat.JSON, Stream())  # type: ignore[arg-type]  # it is one
-    root = logging.getLogger()
-    before = root.level
-    root.addHandler(handler)
-    root.setLevel(logging.INFO)
-    yield written
-    root.removeHandler(handler)
-    root.setLevel(before)
+    with json_lines() as kept:
+        yield kept
 
 
 def work(workspace: Workspace, number: int) -> str:
@@ -103,7 +87,7 @@ def assert_nothing_of_another(team: str, said: str) -> None:
 
 
 @pytest.mark.long
-def test_both_at_the_same_time(hosting: Hosting, lines: list[str]) -> None:
+def test_both_at_the_same_time(hosting: Hosting, lines: Lines) -> None:
     """Records, log, metrics, Home, commands and Slack's messages: of their own workspace alone."""
     both = [hosting.workspace(team) for team in (ONE, TWO)]
     jobs = [partial(work, each, number) for number in range(ROUNDS) for each in both]
@@ -131,10 +115,9 @@ def test_both_at_the_same_time(hosting: Hosting, lines: list[str]) -> None:
     check_metrics(hosting)
 
 
-def check_log(lines: list[str]) -> None:
+def check_log(lines: Lines) -> None:
     """Each line that is about a run, a call or a delivery says of which workspace it is."""
-    told = [json.loads(each) for each in lines]
-    ours = [each for each in told if str(each["logger"]).startswith("countersign")]
+    ours = [each for each in lines.read() if str(each["logger"]).startswith("countersign")]
     assert {each.get("workspace") for each in ours} >= {ONE, TWO}
     about = [each for each in ours if "run_id" in each or "call_id" in each]
     assert about
