@@ -18,7 +18,7 @@ from slack_sdk import WebClient
 from bot.http.slack_endpoint import ServedElsewhereError
 from bot.slack.client import is_own_event
 from bot.workspaces import payloads, removals
-from bot.workspaces.hosted import NotServedError, StoppingError
+from bot.workspaces.hosted import NotServedError, NotSettledError, StoppingError
 from storage import runs
 from storage.installations import InstallationRecord
 from storage.states import InstallationState
@@ -59,7 +59,11 @@ class WorkspaceDispatcher:
         if not payloads.is_well_formed(payload):
             log.warning("refused a payload that does not say whose it is as Slack does")
             return BoltResponse(status=HTTPStatus.OK)
-        found = payloads.find_installation(payload, self._record, self._has_thread)
+        try:
+            found = payloads.find_installation(payload, self._record, self._has_thread)
+        except NotSettledError as error:
+            log.warning("put off a delivery until it is known whose it is: %s", error)
+            return BoltResponse(status=HTTPStatus.BAD_GATEWAY)
         installation = found and self._record.get(found)
         if not installation:
             log.warning("refused a payload of a workspace where the bot is not installed")
@@ -112,7 +116,7 @@ class WorkspaceDispatcher:
             with self._use_app(workspace) as app, app.core.store.read() as tx:
                 team = app.core.identity.team
                 return runs.find_newest_run_in_thread(tx, team, channel, thread_ts) is not None
-        except ServedElsewhereError:
+        except (ServedElsewhereError, NotSettledError):
             raise  # whoever has that workspace can tell whose thread it is
         except NotServedError:
             return False

@@ -35,6 +35,10 @@ class NotServedError(Exception):
     """Raised for a workspace that this process does not serve at the moment; says why."""
 
 
+class NotSettledError(NotServedError):
+    """Raised while a workspace's app is started or stopped: soon it is known who serves it."""
+
+
 class StoppingError(NotServedError):
     """Raised while this process stops: another one may serve the workspace."""
 
@@ -89,7 +93,7 @@ class HostedWorkspace:
         Raises NotServedError if it cannot be started, or not soon, and ServedElsewhereError.
         """
         if not self._turn.acquire(timeout=TURN):
-            raise NotServedError("its app is being started or stopped")
+            raise NotSettledError("its app is being started or stopped")
         try:
             app = self._app or self._start_app()
             with self._free:
@@ -112,7 +116,7 @@ class HostedWorkspace:
         except (NotServedError, ServedElsewhereError):
             raise
         except StoreClosedError as error:  # this process was stalled, and another took it meanwhile
-            raise NotServedError(str(error)) from None
+            raise NotSettledError(str(error)) from None
         except (StartupError, SettingsError) as error:
             problem = str(error)
         except Exception as error:  # one workspace's fault is not the others'

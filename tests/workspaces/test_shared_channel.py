@@ -126,3 +126,23 @@ def test_the_request_of_one_that_sleeps(hosting: Hosting) -> None:
     one.person("ben").say(PLACE, "cancel", thread)
     hosting.wait(lambda: one.app and [each.status for each in one.calls()] != [CallStatus.PENDING])
     assert count_calls(two) == 0
+
+
+@pytest.mark.long
+def test_the_request_of_one_that_is_being_started(hosting: Hosting) -> None:
+    """A reply in its thread is no other's while it starts: Slack sends it again."""
+    one, two = hosting.workspace(ONE), hosting.workspace(TWO)
+    assert hosting.host is not None
+    thread = one.ask("while it starts", channel=PLACE)
+    one.card(thread, channel=PLACE)
+    one.settle()
+    one.stop_app()
+    with hosting.host._get_hosted(ONE)._turn:
+        one.person("ben").say(PLACE, "cancel", thread)
+        sent = [each for each in hosting.slack.deliveries if each.event.get("text") == "cancel"]
+        assert sent
+        hosting.wait(lambda: all(each.attempts == 2 and each.next_at for each in sent))
+        assert {each.retry_reason for each in sent} == {"http_error"}  # told in time
+    hosting.clock.advance(60)
+    hosting.wait(lambda: one.app and [each.status for each in one.calls()] != [CallStatus.PENDING])
+    assert count_calls(two) == 0
