@@ -66,7 +66,11 @@ def forget_passkeys(harness: Harness) -> None:
 
 
 def links_of(harness: Harness, who: str, part: str = SIGN) -> list[str]:
-    """The addresses with this part of the buttons that this person has been sent, oldest first."""
+    """The addresses with this part of the buttons that this person has been sent, oldest first.
+
+    They are those of the workspace's own pages.
+    """
+    own = str(harness.app.core.settings.url)
     seen = harness.person(who)
     places = [SUPPORT, seen.dm_channel]
     found = {m["ts"]: m for place in places for m in seen.everything(place)}
@@ -74,7 +78,7 @@ def links_of(harness: Harness, who: str, part: str = SIGN) -> list[str]:
         element["url"]
         for _, message in sorted(found.items())
         for element in elements(message)
-        if part in str(element.get("url", ""))
+        if str(element.get("url", "")).startswith(own) and part in element["url"]
     ]
 
 
@@ -141,7 +145,8 @@ def sign_card(
 def words_of_link(harness: Harness, who: str) -> str:
     """The last message with a link that this person was sent."""
     seen = harness.person(who)
-    found = [m for m in seen.everything(SUPPORT) if SIGN in words(m)]
+    link = f"{harness.app.core.settings.url}{SIGN}"
+    found = [m for m in seen.everything(SUPPORT) if link in words(m)]
     return words(found[-1])
 
 

@@ -39,6 +39,7 @@ POLICY = """
 approvers = ["UANA00001", "UCLEO0001"]
 signature = "passkey"
 """
+HERE = f"{ADDRESS['COUNTERSIGN_URL']}{ENROL}"
 NEW = "A new passkey was added for you"
 
 
@@ -67,8 +68,8 @@ def link_of(bot: BotProcess) -> str:
         bot.slack.wait(lambda each=button: each in str(ana.home()))
         ana.click_home(button)
     [message] = bot.slack.wait(lambda: seen(bot, "ana", "by this private link"))
-    [url] = [each["url"] for each in elements(message) if ENROL in each.get("url", "")]
-    return str(url.rpartition(ENROL)[2])
+    [url] = [each["url"] for each in elements(message) if each.get("url", "").startswith(HERE)]
+    return str(url.removeprefix(HERE))
 
 
 def post_unheard(bot: BotProcess, token: str) -> None:
