@@ -106,9 +106,9 @@ def test_the_policy_names_somebody_of_the_other_company(hosting: Hosting) -> Non
     """It is no use: nobody but full members decides, and who asked is told so."""
     one, two = hosting.workspace(ONE), hosting.workspace(TWO)
     theirs = two.person("ana").id
-    one.stop_app()
     one.folder.mkdir(parents=True, exist_ok=True)
     (one.folder / "policy.toml").write_text(POLICY.format(f'"{theirs}"'), "utf-8")
+    one.stop_app()  # once it is written: it may be started again at any time
     thread = one.ask("decided by a partner", channel=PLACE)
     one.said(thread, "none of its approvers can be reached", channel=PLACE)
     acknowledged(hosting)
