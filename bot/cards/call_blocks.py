@@ -259,7 +259,8 @@ def _render_decision_buttons(
         return _render_stop_buttons(call, filled)
     if has_approve_button(call, filled):
         ask = None
-        if final := call_pieces.irreversibility_warning(call.does, call.effect_source):
+        final = call_pieces.irreversibility_warning(call.does, call.effect_source)
+        if final and not call.needs_signature:  # else the page to sign on asks, and warns
             sure = call_pieces.build_approval_confirmation(
                 call_pieces.get_effect_sentence(call), final
             )

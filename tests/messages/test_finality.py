@@ -81,6 +81,15 @@ def test_every_place_says_what_is_known(stated: EffectSource) -> None:
         assert not any(each in drawn for each in SAID.values() if each != SAID[stated])
 
 
+def test_what_has_to_be_signed_is_asked_about_once() -> None:
+    """The page to sign on warns and asks; the button that leads to it needs no question before."""
+    for needs_signature in (False, True):
+        call = replace(CANCEL, needs_signature=needs_signature)
+        drawn = json.dumps(render_card(view(call), NOW).blocks)
+        assert ("Approve this?" in drawn) is not needs_signature
+        assert FINAL in drawn
+
+
 def test_a_plan_of_both_kinds_tells_them_apart() -> None:
     """Approving all of them asks about each kind in its own words."""
     other = replace(
