@@ -64,6 +64,19 @@ def test_every_sample_is_drawn(gallery: Gallery) -> None:
     assert gallery.page.complaints() == []
 
 
+RELATIVE = """const done = arguments[arguments.length - 1];
+import("/page/text/dates.js").then(({relative}) => done(arguments[0].map(relative)));"""
+
+
+def test_times_from_now_are_rounded(gallery: Gallery) -> None:
+    """Four hours are four hours a minute later, too, and two days ago is not yesterday."""
+    hour = 3600
+    given = [4 * hour - 60, -44 * hour, -25 * hour, -90, 20, -20]
+    said = gallery.page.driver.execute_async_script(RELATIVE, given)
+    assert said[:3] == ["in 4 hours", "2 days ago", "1 day ago"]
+    assert said[3:] == ["1 minute ago", "in less than a minute", "just now"]
+
+
 @pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390)])
 def test_axe_finds_nothing_in_messages(gallery: Gallery, theme: str, width: int) -> None:
     """All messages pass an accessibility checker in both themes, wide and on a phone."""

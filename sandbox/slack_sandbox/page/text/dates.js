@@ -47,9 +47,9 @@ export const formatDate = (seconds, template) => template.replace(/\{(\w+)\}/g, 
 
 /** "in 5 minutes", "2 hours ago". */
 export function relative(delta) {
-  const words = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+  const words = new Intl.RelativeTimeFormat("en", { numeric: "always" });
   for (const [unit, size] of [["day", 86400], ["hour", 3600], ["minute", 60]]) {
-    if (Math.abs(delta) >= size) return words.format(Math.trunc(delta / size), unit);
+    if (Math.abs(delta) >= size) return words.format(Math.round(delta / size), unit);
   }
   return delta > 0 ? "in less than a minute" : "just now";
 }
