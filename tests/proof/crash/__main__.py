@@ -1,6 +1,6 @@
 """The crash matrix: `python -m tests.proof.crash` strikes every story at every step.
 
-Prints what was wrong as it is found, and at the end the table of docs/reliability.md.
+Prints what was wrong as it is found, and at the end a table of the strikes at each story.
 """
 
 from __future__ import annotations
