@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import psycopg
@@ -25,7 +25,6 @@ from bot.tools.database.catalog import (
     OWN_TABLES,
     Catalog,
     Relation,
-    get_target_table,
     quote_name,
     reflect_tables,
 )
@@ -65,16 +64,12 @@ _KINDS = {"r": "table", "v": "view", "m": "view", "p": "partitioned", "f": "fore
 class PostgresSession(session.Session):
     """One transaction on a PostgreSQL database."""
 
-    def __init__(
-        self,
-        database: Database,
-        connection: Any,
-        announce: Callable[[], None],
-        raw: psycopg.Connection[Any],
-    ) -> None:
-        super().__init__(database, connection, announce)
-        self._raw = raw
-        self._checked_texts: set[str] = set()  # statements that reach nothing which they may not
+    _raw: psycopg.Connection[Any]
+
+    @cached_property
+    def _checked_texts(self) -> set[str]:
+        """The statements that were found to reach nothing which they may not."""
+        return set()
 
     def _read_catalog(self) -> Catalog:
         """Return the tables and views of the configured schemas that the role may read or change.
@@ -123,10 +118,11 @@ class PostgresSession(session.Session):
         with self._prepare_statement(statement):
             self._raw.execute(b"EXPLAIN EXECUTE countersign")
 
-    def run_changes(self, statements: Sequence[Statement]) -> tuple[row_changes.Change, ...]:
-        named = [(each, get_target_table(each, self.catalog)) for each in statements]
-        for number, each in enumerate(statements, 1):
-            with row_changes.add_statement_number_to_errors(number, statements):
+    def _run_changes(
+        self, named: Sequence[tuple[Statement, Relation]]
+    ) -> tuple[row_changes.Change, ...]:
+        for number, (each, _) in enumerate(named, 1):
+            with row_changes.add_statement_number_to_errors(number, named):
                 self._check_reached_functions(each)
         return run_changes_tracking_rows(
             self._raw, self.catalog, named, self._run_change, self.database.max_changes
@@ -244,9 +240,7 @@ class PostgresSource:
         )
 
     @contextmanager
-    def open(
-        self, *, writes: bool, timeout: float | None = None, lock_timeout: float | None = None
-    ) -> Iterator[session.Session]:
+    def open(self, *, writes: bool, timeout: float | None = None) -> Iterator[session.Session]:
         """Return a context with a transaction, READ ONLY unless it `writes`; see Source.
 
         Raises ExcessiveRoleRightsError for a role with too many rights.
@@ -261,8 +255,8 @@ class PostgresSource:
             raw.isolation_level = level.REPEATABLE_READ if writes else level.READ_COMMITTED
             for name in _AS_TEXT:
                 raw.adapters.register_loader(name, TextLoader)
-            self._configure_transaction(raw, seconds, lock_timeout or self.database.lock_timeout)
-            yield PostgresSession(self.database, connection, self._announce, raw)
+            self._configure_transaction(raw, seconds, timeout or self.database.lock_timeout)
+            yield PostgresSession(self.database, connection, self._announce)
 
     def _configure_transaction(
         self, raw: psycopg.Connection[Any], seconds: float, lock_seconds: float

@@ -9,13 +9,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
 from bot.tools import Preview, Table, ToolError
 from bot.tools.database import row_changes
-from bot.tools.database.catalog import get_target_table
 from bot.tools.database.session import Session
 from bot.tools.database.statement import Statement
 from bot.tools.tables import format_row_count
@@ -29,54 +27,49 @@ MAX_ROWS, MAX_COLUMNS = 5, 8
 _VERBS = {"insert": "Adds", "update": "Changes", "delete": "Deletes"}
 
 
-@dataclass(frozen=True, slots=True)
-class StatementChange:
-    """One statement of a change, with the rows that it touches."""
-
-    text: str  # in SQL
-    verb: str
-    columns_set: frozenset[str]  # the folded names of the columns that it sets
-    change: row_changes.Change
+Step = tuple[Statement, row_changes.Change]  # of a change, with the rows that it touches
 
 
-def render_changes(steps: Sequence[StatementChange]) -> str:
+def render_changes(steps: Sequence[Step]) -> str:
     """Return the card's text: the first rows of each table that the statements touch.
 
     Of each statement, the table that it names comes first.
     """
     lines = []
-    for number, step in enumerate(steps, 1):
+    for number, (statement, change) in enumerate(steps, 1):
         lines += _render_statement_title(number, steps)
-        for each, heading in _list_headed_tables(step):
-            set_here = step.columns_set if each is step.change.target else frozenset[str]()
+        for each, heading in _list_headed_tables(statement, change):
+            set_here = statement.assigned_columns if each is change.target else frozenset[str]()
             lines += [heading, *_render_first_rows(each, set_here)]
-    rows = (row for step in steps for each in step.change.tables for row in each.rows)
+    rows = (row for _, change in steps for each in change.tables for row in each.rows)
     if any(isinstance(value, row_changes.ValueAtRun) for row in rows for value in row.after or ()):
         lines.append("What is set at run time will be another value then.")
     return "\n".join(lines)
 
 
-def render_change_counts(steps: Sequence[StatementChange]) -> str:
+def render_change_counts(steps: Sequence[Step]) -> str:
     """Return how many rows of which tables and which columns change, without any values."""
     lines = []
     for number, step in enumerate(steps, 1):
         lines += _render_statement_title(number, steps)
-        for each, heading in _list_headed_tables(step):
+        for each, heading in _list_headed_tables(*step):
             lines.append(heading)
             if names := _list_changed_columns(each):
                 lines.append(clip_value_text(f"   columns: {', '.join(names)}", 4 * WIDTH))
     return "\n".join(lines)
 
 
-def _list_headed_tables(step: StatementChange) -> Iterator[tuple[row_changes.TableRowChanges, str]]:
+def _list_headed_tables(
+    statement: Statement, change: row_changes.Change
+) -> Iterator[tuple[row_changes.TableRowChanges, str]]:
     """Yield each table that a statement touches, with what happens to its rows."""
-    for each in step.change.tables:
-        heading = touched_row_count_sentence(each, step.verb)
-        is_first = each is step.change.target
+    for each in change.tables:
+        heading = touched_row_count_sentence(each, statement.verb)
+        is_first = each is change.target
         yield each, heading if is_first else f"Also {heading[0].lower()}{heading[1:]}"
 
 
-def _render_statement_title(number: int, steps: Sequence[StatementChange]) -> list[str]:
+def _render_statement_title(number: int, steps: Sequence[Step]) -> list[str]:
     """Return a line with a statement's number if there are several; [] for a single one."""
     return [f"Statement {number}:"] if len(steps) > 1 else []
 
@@ -99,12 +92,14 @@ def touched_row_count_sentence(table: row_changes.TableRowChanges, verb: str) ->
     return f"{sentence} of {table.table}{table.why and f' ({table.why})'}."
 
 
-def no_touched_rows_sentence(steps: Sequence[StatementChange]) -> str:
+def no_touched_rows_sentence(steps: Sequence[Step]) -> str:
     """Return a sentence that says why these statements touch no row."""
-    found = []
-    for each in steps:
-        ahead = "no row would be added to {}" if each.verb == "insert" else "no row of {} matches"
-        found.append(ahead.format(each.change.target.table))
+    found = [
+        ("no row would be added to {}" if each.verb == "insert" else "no row of {} matches").format(
+            change.target.table
+        )
+        for each, change in steps
+    ]
     return f"it would change nothing: {', '.join(dict.fromkeys(found))}"
 
 
@@ -234,12 +229,12 @@ COLUMNS = ("statement", "table", "row", "change", "column", "before", "after")
 MOST_VALUES, MOST_CHARACTERS = 50_000, 4_000_000
 
 
-def build_changed_value_table(steps: Sequence[StatementChange], drawn: str) -> Table | None:
+def build_changed_value_table(steps: Sequence[Step], drawn: str) -> Table | None:
     """Return a table with a line for each value that is added, changed or deleted.
 
     None where the `drawn` text shows all of them.
     """
-    tables = [each for step in steps for each in step.change.tables]
+    tables = [each for _, change in steps for each in change.tables]
     if "…" not in drawn and not any(
         len(each.rows) > MAX_ROWS or len(each.columns) > MAX_COLUMNS for each in tables
     ):
@@ -254,9 +249,9 @@ def build_changed_value_table(steps: Sequence[StatementChange], drawn: str) -> T
     return Table("All rows of the change", COLUMNS, tuple(lines))
 
 
-def _list_value_table_rows(steps: Sequence[StatementChange]) -> Iterator[tuple[Any, ...]]:
-    for number, step in enumerate(steps, 1):
-        for table in step.change.tables:
+def _list_value_table_rows(steps: Sequence[Step]) -> Iterator[tuple[Any, ...]]:
+    for number, (_, change) in enumerate(steps, 1):
+        for table in change.tables:
             for at, row in enumerate(table.rows, 1):
                 named = (number, table.table, _row_label(table, at, row))
                 yield from ((*named, *each) for each in _list_value_changes(table, row))
@@ -299,35 +294,14 @@ def _format_full_value(value: Any) -> str:
 _DONE = {"Insert": "Wrote {} into {}", "Delete": "Deleted {} of {}"}  # by the first word of a deed
 
 
-def run_changes(
-    session: Session, statements: Sequence[Statement]
-) -> tuple[row_changes.Change, ...]:
-    """Run the changes of one call in the session's transaction; return the rows that each touches.
-
-    Raises ToolError where one is refused or fails, or where the rows cannot be determined.
-    """
-    for number, each in enumerate(statements, 1):
-        with row_changes.add_statement_number_to_errors(number, statements):
-            get_target_table(each, session.catalog)
-    return session.run_changes(statements)
-
-
 def preview_change(session: Session, statements: Sequence[Statement]) -> Preview:
     """Run a change and return its preview; the session is to be rolled back, not committed.
 
-    Raises what `run_changes` raises, and ToolError where nothing would change, so that nobody
+    Raises what `Session.run_changes` raises, and ToolError where nothing would change: then nobody
     is asked.
     """
-    changes = run_changes(session, statements)
-    steps = [
-        StatementChange(
-            each.text,
-            each.verb,
-            each.assigned_columns,
-            change,
-        )
-        for each, change in zip(statements, changes, strict=True)
-    ]
+    changes = session.run_changes(statements)
+    steps = list(zip(statements, changes, strict=True))
     if not _count_touched_rows(changes):
         raise ToolError(no_touched_rows_sentence(steps), field="sql")
     text = render_changes(steps)

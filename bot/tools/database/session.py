@@ -22,9 +22,9 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
 from bot.tools import ToolError
-from bot.tools.database.catalog import OWN_TABLES, Catalog
+from bot.tools.database import row_changes
+from bot.tools.database.catalog import OWN_TABLES, Catalog, Relation, get_target_table
 from bot.tools.database.config import Database
-from bot.tools.database.row_changes import Change
 from bot.tools.database.statement import Statement
 
 CONNECT_TIMEOUT = 5  # seconds
@@ -51,11 +51,14 @@ class QueryResult:
 class Session(ABC):
     """One transaction on a database."""
 
+    _raw: Any  # the driver's own connection
+
     def __init__(
         self, database: Database, connection: Connection, announce: Callable[[], None]
     ) -> None:
         """`announce` is called right before COMMIT is sent, whose outcome may stay unknown."""
         self.database, self.connection, self._announce = database, connection, announce
+        self._raw = connection.connection.driver_connection
 
     @cached_property
     def catalog(self) -> Catalog:
@@ -86,13 +89,23 @@ class Session(ABC):
     def check_statement(self, statement: Statement) -> None:
         """Have the database check a statement without running it; raises the database's error."""
 
-    @abstractmethod
-    def run_changes(self, statements: Sequence[Statement]) -> tuple[Change, ...]:
+    def run_changes(self, statements: Sequence[Statement]) -> tuple[row_changes.Change, ...]:
         """Run changes in order, and return the rows that each of them touches.
 
-        All of them run twice, the first time rolled back. Raises ToolError where too many rows are
-        touched, or where they cannot be determined.
+        All of them run twice, the first time rolled back. Raises ToolError where one is refused or
+        fails, where too many rows are touched, or where they cannot be determined.
         """
+        named = []
+        for number, each in enumerate(statements, 1):
+            with row_changes.add_statement_number_to_errors(number, statements):
+                named.append((each, get_target_table(each, self.catalog)))
+        return self._run_changes(named)
+
+    @abstractmethod
+    def _run_changes(
+        self, named: Sequence[tuple[Statement, Relation]]
+    ) -> tuple[row_changes.Change, ...]:
+        """Run changes, each given with its table; see `run_changes`."""
 
     @abstractmethod
     def describe_server_and_role(self) -> str:
@@ -116,11 +129,11 @@ class Source(Protocol):
     database: Database
 
     def open(
-        self, *, writes: bool, timeout: float | None = None, lock_timeout: float | None = None
+        self, *, writes: bool, timeout: float | None = None
     ) -> AbstractContextManager[Session]:
         """Return a context with a session, rolled back at its end unless it was committed.
 
-        The limits are in seconds; None takes the configured ones.
+        `timeout`: in seconds, also for locks; None takes the configured ones.
         """
 
 

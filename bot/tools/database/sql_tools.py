@@ -21,7 +21,6 @@ from bot.tools.database.preview import (
     build_changes_digest,
     preview_change,
     preview_mismatch_sentence,
-    run_changes,
 )
 from bot.tools.database.session import (
     CONNECT_TIMEOUT,
@@ -234,9 +233,7 @@ def _build_change_tool(sources: Sources, check: StatementCheckFunction) -> Tool[
     def preview(args: Change, _context: ToolContext) -> Preview:
         source = _get_source(sources, args.database)
         statements = Change.statements(args)
-        with source.open(
-            writes=True, timeout=PREVIEW_TIMEOUT, lock_timeout=PREVIEW_TIMEOUT
-        ) as session:
+        with source.open(writes=True, timeout=PREVIEW_TIMEOUT) as session:
             return preview_change(session, statements)
 
     @tool(
@@ -269,7 +266,7 @@ def _run_and_commit_changes(
 
     Raises ToolError when nothing was changed, ConnectionError when that is unknown.
     """
-    changes = run_changes(session, statements)
+    changes = session.run_changes(statements)
     if expects and expects != build_changes_digest(changes):
         raise ChangedError(preview_mismatch_sentence(expects, changes))
     session.commit()

@@ -194,9 +194,7 @@ class SqliteSource:
         self.database, self._own, self._announce = database, bot_database, announce
 
     @contextmanager
-    def open(
-        self, *, writes: bool, timeout: float | None = None, lock_timeout: float | None = None
-    ) -> Iterator[session.Session]:
+    def open(self, *, writes: bool, timeout: float | None = None) -> Iterator[session.Session]:
         """Return a context with a transaction on the existing file; IMMEDIATE if it `writes`."""
         path, seconds = self.database.path, timeout or self.database.timeout
         session.check_not_countersign_database(path, self._own)
@@ -211,7 +209,7 @@ class SqliteSource:
                 isolation_level=None,
                 cached_statements=0,
                 check_same_thread=False,
-                timeout=lock_timeout or self.database.lock_timeout,
+                timeout=timeout or self.database.lock_timeout,
             )
 
         engine = create_engine(
@@ -222,7 +220,7 @@ class SqliteSource:
             _configure_transaction(raw, writes, time.monotonic() + seconds)
             # again, should the name have come to mean another file meanwhile
             session.check_not_countersign_database(path, self._own)
-            yield SqliteSession(self.database, connection, self._announce, raw)
+            yield SqliteSession(self.database, connection, self._announce)
 
 
 def _configure_transaction(raw: sqlite3.Connection, writes: bool, deadline: float) -> None:
@@ -242,15 +240,7 @@ def _configure_transaction(raw: sqlite3.Connection, writes: bool, deadline: floa
 class SqliteSession(session.Session):
     """One transaction on an SQLite file."""
 
-    def __init__(
-        self,
-        database: Database,
-        connection: Any,
-        announce: Callable[[], None],
-        raw: sqlite3.Connection,
-    ) -> None:
-        super().__init__(database, connection, announce)
-        self._raw = raw
+    _raw: sqlite3.Connection
 
     def _read_catalog(self) -> Catalog:
         """Return the main database's tables, views and virtual tables, without SQLite's own."""
@@ -297,8 +287,8 @@ class SqliteSession(session.Session):
         with self._guard_statement(statement):
             self._raw.execute(f"EXPLAIN {statement.text_without_explain}").close()
 
-    def run_changes(self, statements: Sequence[Statement]) -> tuple[Change, ...]:
-        most = self.database.max_changes
+    def _run_changes(self, named: Sequence[tuple[Statement, Relation]]) -> tuple[Change, ...]:
+        statements, most = [each for each, _ in named], self.database.max_changes
         return run_changes_tracking_rows(
             self._raw, self.catalog, self._guard_statement, statements, most
         )
@@ -374,20 +364,19 @@ class SqliteSession(session.Session):
         return {each.lower() for each in named} - set(self.catalog.tables)
 
     @contextmanager
-    def _guard_statement(self, statement: Statement | None) -> Iterator[SqliteAuthorizer]:
+    def _guard_statement(self, statement: Statement) -> Iterator[SqliteAuthorizer]:
         """Set an authorizer inside the block: only reads, and the statement's change, may run."""
         others = self._list_names_outside_catalog()
         guard = SqliteAuthorizer(self.catalog, others=others)
-        if statement is not None:
-            check_no_implicit_secret_joins(statement.tokens, self.catalog)
-            if statement.target is not None and statement.verb != "select":
-                name = statement.target.name.lower()
-                verbs = {statement.verb}
-                if statement.tree.args.get("conflict"):
-                    verbs.add("update")
-                guard = SqliteAuthorizer(
-                    self.catalog, name, frozenset(verbs), self._list_cascaded_tables(name), others
-                )
+        check_no_implicit_secret_joins(statement.tokens, self.catalog)
+        if statement.target is not None and statement.verb != "select":
+            name = statement.target.name.lower()
+            verbs = {statement.verb}
+            if statement.tree.args.get("conflict"):
+                verbs.add("update")
+            guard = SqliteAuthorizer(
+                self.catalog, name, frozenset(verbs), self._list_cascaded_tables(name), others
+            )
         self._raw.set_authorizer(guard)
         try:
             yield guard
