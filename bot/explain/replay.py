@@ -22,7 +22,7 @@ from bot.explain.explanation import MentionStyle
 from bot.policy.authority import Authority, LookupFailedError
 from bot.policy.condition_values import Facts
 from bot.policy.evaluation import Judgement
-from bot.policy.gates import Allow, Approvers, Ask, Deny, load_gate
+from bot.policy.gates import Allow, Ask, Deny, load_gate
 from bot.tools import Registry, Tool
 from bot.tools.arguments import load_arguments
 from bot.tools.names import SlackIdResolver
@@ -247,12 +247,9 @@ def _describe_past_verdict(gate: Allow | Ask | Deny) -> str:
 
 
 def _classify_ask_difference(was: Ask, now: Ask, by: str) -> tuple[str, str]:
-    if _get_approver_sets(was.approvers) != _get_approver_sets(now.approvers):
+    if was.approvers.as_sets != now.approvers.as_sets:
         return "people", f"by {by}"
-    steps = [
-        [(_get_approver_sets(each.approvers), each.quorum) for each in gate.stages]
-        for gate in (was, now)
-    ]
+    steps = [[(each.approvers.as_sets, each.quorum) for each in gate.stages] for gate in (was, now)]
     if steps[0] != steps[1]:
         return (
             "quorum",
@@ -264,7 +261,3 @@ def _classify_ask_difference(was: Ask, now: Ask, by: str) -> tuple[str, str]:
     )
     changed = [key for key in before if before[key] != after[key]]
     return ("terms", f"{', '.join(changed)}, by {by}") if changed else ("", "")
-
-
-def _get_approver_sets(who: Approvers) -> object:
-    return frozenset(who.users), frozenset(who.groups), who.channel, who.requester

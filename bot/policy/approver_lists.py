@@ -32,16 +32,17 @@ _OWNER = re.compile(r"owner of args\.([A-Za-z_][A-Za-z0-9_]{0,99})|(manager of r
 MANAGER = "manager of requester"  # stands among the fields whose owners are meant
 
 
+def is_person_or_group(name: str) -> bool:
+    """Return whether this is a user id, or the handle of a user group."""
+    return bool(USER_ID.fullmatch(name) or GROUP_HANDLE.fullmatch(name))
+
+
 def validate_approvers(values: list[str]) -> list[str]:
     """Return a list of approvers if it is valid; raises ValueError with what is wrong."""
     if not values:
         raise ValueError('nobody could decide; name people ("U0123") or groups ("@shop-leads")')
     for each in values:
-        if (
-            each not in ("channel", "requester")
-            and not USER_ID.fullmatch(each)
-            and not GROUP_HANDLE.fullmatch(each)
-        ):
+        if each not in ("channel", "requester") and not is_person_or_group(each):
             remedy = (
                 'write a user id ("U0123"), a lower-case group handle ("@shop-leads"), '
                 '"channel", "requester" or a name from [approvers]'

@@ -434,27 +434,30 @@ class Authority:
         waited: timedelta = timedelta(),
     ) -> Verdict:
         """Return whether `person` is an approver of any stage, even if it is their own request."""
-        try:
-            if not self.is_active_colleague(person):
-                return Denial("stranger")
-            everybody = gate.approvers | gate.get_stage_approvers(0, waited)
-            found = self._list_named_by_reason(everybody, requester=requester, channel=channel)
-            why = _describe_naming_reasons(found, person)
-            return Permission(why=why) if why else Denial("not_approver")
-        except LookupFailedError:
-            return Denial("lookup")
+        everybody = gate.approvers | gate.get_stage_approvers(0, waited)
+        found = self._check_named(everybody, person, requester=requester, channel=channel)
+        return found or Denial("not_approver")
 
     def may_break_glass(self, gate: Ask, person: str, *, requester: str, channel: str) -> Verdict:
         """Return whether `person` may run the call alone, without approval; also their own."""
+        who = gate.break_glass or Approvers()
+        found = self._check_named(who, person, requester=requester, channel=channel)
+        if isinstance(found, Permission):
+            return replace(found, why=f"break-glass, {found.why}")
+        return found or Denial("no_break_glass")
+
+    def _check_named(
+        self, who: Approvers, person: str, *, requester: str, channel: str
+    ) -> Verdict | None:
+        """Return the permission of a colleague who is named; None for one who is not."""
         try:
             if not self.is_active_colleague(person):
                 return Denial("stranger")
-            who = gate.break_glass or Approvers()
             found = self._list_named_by_reason(who, requester=requester, channel=channel)
         except LookupFailedError:
             return Denial("lookup")
         why = _describe_naming_reasons(found, person)
-        return Permission(why=f"break-glass, {why}") if why else Denial("no_break_glass")
+        return Permission(why=why) if why else None
 
     def may_edit(
         self,

@@ -190,12 +190,12 @@ class StartTime(BaseModel):
         return f"{day}{self.minutes // 60:02}:{self.minutes % 60:02} {self.zone}"
 
 
-def parse_start_time(written: str) -> StartTime:
+def parse_start_time(written: object) -> StartTime:
     """Return the time in "22:00 Europe/Berlin" or "sat 22:00 Europe/Berlin".
 
     Raises ValueError with what is wrong.
     """
-    found = _START_TIME.fullmatch(written)
+    found = _START_TIME.fullmatch(str(written))
     if found is None:
         raise ValueError(
             f'{written!r} is no time to start; write "22:00 Europe/Berlin", or with a day of the '
@@ -206,12 +206,6 @@ def parse_start_time(written: str) -> StartTime:
     return StartTime(
         zone=validate_time_zone(zone), minutes=int(hour) * 60 + int(minute), day=number
     )
-
-
-def validate_start_time(written: str) -> str:
-    """Return the text if it says a time to start; raises ValueError otherwise."""
-    parse_start_time(written)
-    return written
 
 
 class Freeze(BaseModel):

@@ -12,7 +12,7 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bot.policy import approver_lists, gates, policy_file
 from bot.policy.business_hours import PolicyCalendar
@@ -30,8 +30,8 @@ from bot.policy.rules import (
 from bot.toml_file import FileProblems, parse_strict_json
 from countersign.durations import DAY
 
-# of a policy, beside what its rules mean
-_NO_MEANING = ("source", "asking", "tools", "lines", "templates", "shared_channels")
+# what came later is no part of the digest of a policy that has none of it
+_LATER: Any = {"exclude_if": lambda value: not value}
 
 
 class PolicyError(ValueError):
@@ -58,23 +58,26 @@ class Policy(BaseModel):
     """A whole policy, read and checked; `parse` makes one."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    source: str
+    source: str = Field(exclude=True)  # what is excluded is no part of the digest
     rules: tuple[Rule, ...]
     default: Ask | None  # None only where the rules leave no call that changes something to it
     loosen: Approvers | None = None  # who may loosen a channel's mode; None: whom the default names
     readers: Approvers = Approvers()  # who may look at any request's record
     # tools that read, but more than is allowed unasked (Tool.needs_approval)
-    asking: frozenset[str] = frozenset()
-    passkeys: gates.PasskeyTerms = gates.PasskeyTerms()
-    templates: tuple[policy_file.RequestTemplate, ...] = ()
+    asking: frozenset[str] = Field(frozenset(), exclude=True)
+    passkeys: gates.PasskeyTerms = Field(
+        gates.PasskeyTerms(), exclude_if=lambda terms: terms == gates.PasskeyTerms()
+    )
+    templates: tuple[policy_file.RequestTemplate, ...] = Field((), **_LATER)
     # where requests are worked on though people of another company read along; id or #name
-    shared_channels: tuple[str, ...] = ()
-    owners: approver_lists.OwnerTables = {}
+    shared_channels: tuple[str, ...] = Field((), **_LATER)
+    owners: approver_lists.OwnerTables = Field({}, **_LATER)
     # field -> the function that finds further owners; MANAGER -> the field of Slack's profile
-    owner_functions: Mapping[str, str] = {}
-    calendar: PolicyCalendar | None = None  # None where no condition asks for it
-    tools: Toolbox | None = None  # those there are; None where that is not known
-    lines: tuple[Mapping[str, int], ...] = ()  # of each rule's keys in the file, for complaints
+    owner_functions: Mapping[str, str] = Field({}, **_LATER)
+    calendar: PolicyCalendar | None = Field(None, **_LATER)  # None where no condition asks for it
+    tools: Toolbox | None = Field(None, exclude=True)  # those there are; None: not known
+    # of each rule's keys in the file, for complaints
+    lines: tuple[Mapping[str, int], ...] = Field((), exclude=True)
 
     def bind_to_tools(self, tools: Toolbox, asking: frozenset[str]) -> Policy:
         """Return a copy of this policy for a bot with these tools.
@@ -139,12 +142,7 @@ class Policy(BaseModel):
                     found = rule.gate
             elif found is None:
                 found = rule.gate
-        if (
-            found is None
-            and facts.effect == "read"
-            and facts.tool not in self.asking
-            and not doubtful
-        ):
+        if not (found or doubtful) and facts.effect == "read" and facts.tool not in self.asking:
             found = Allow(rule="default")
         gate = owners.replace_owners_in_gate(found) if found else self.default
         gate = tighten_gate(gate, additions) if gate else None
@@ -157,10 +155,10 @@ class Policy(BaseModel):
             return None
         effect = facts.effect if facts.effect in policy_file.EFFECTS else "destructive"
         facts = self._add_time_facts(facts)
-        found = [(rule.gate, rule.match_call(facts, effect)[0]) for rule in self.rules]
         owners = approver_lists.OwnerResolver(
             self.owners, self.owner_functions, facts.args, facts.owners
         )
+        found = [(rule.gate, rule.match_call(facts, effect)[0]) for rule in self.rules]
         adding = [
             (owners.replace_owners_in_gate(gate), bool(fits))
             for gate, fits in found
@@ -302,20 +300,7 @@ class Policy(BaseModel):
     @property
     def digest(self) -> str:
         """Return the SHA-256 (hex) of what the rules mean; comments and layout do not change it."""
-        left_out: dict[str, Any] = dict.fromkeys(_NO_MEANING, True)
-        if self.templates:
-            left_out["templates"] = {"__all__": {"place"}}
-        if self.shared_channels:
-            del left_out["shared_channels"]
-        if not self.owners:
-            left_out["owners"] = True
-        if not self.owner_functions:
-            left_out["owner_functions"] = True
-        if self.calendar is None:
-            left_out["calendar"] = True
-        if self.passkeys == gates.PasskeyTerms():
-            left_out["passkeys"] = True
-        return _compute_digest(self, exclude=left_out)
+        return _compute_digest(self)
 
 
 def _build_denial(gate: Deny, sure: bool, why: str) -> Deny:
@@ -324,8 +309,8 @@ def _build_denial(gate: Deny, sure: bool, why: str) -> Deny:
     return gate if sure else gate.model_copy(update={"reason": doubt})
 
 
-def _compute_digest(what: BaseModel, exclude: dict[str, Any] | None = None) -> str:
-    return hashlib.sha256(what.model_dump_json(exclude=exclude).encode()).hexdigest()
+def _compute_digest(what: BaseModel) -> str:
+    return hashlib.sha256(what.model_dump_json().encode()).hexdigest()
 
 
 def load_policy_content(text: str, source: str, problems: FileProblems) -> dict[str, Any]:
@@ -390,7 +375,7 @@ def list_owner_file_names(text: str, source: str) -> list[str]:
 def _build_policy(
     written: policy_file.PolicyFile, source: str, files: Mapping[str, str], problems: FileProblems
 ) -> Policy:
-    assembly = RuleBuilder(written, problems)
+    assembly, loosen = RuleBuilder(written, problems), written.modes.loosen
     rules = assembly.build_rules()
     functions = {field: each.function for field, each in written.owners.items() if each.function}
     manager = {approver_lists.MANAGER: written.manager.field} if written.manager else {}
@@ -402,14 +387,14 @@ def _build_policy(
         source=source,
         rules=rules,
         default=assembly.default,
-        loosen=assembly.loosen,
+        loosen=loosen and approver_lists.build_approvers(loosen),
         templates=policy_file.build_request_templates(written.template, problems),
         shared_channels=tuple(written.shared_channels),
         calendar=assembly.build_policy_calendar(),
         owners=assembly.build_owner_tables(rules, files),
         owner_functions=functions | manager,
         lines=lines,
-        readers=assembly.build_record_viewers(),
+        readers=policy_file.build_named_people(written.readers, ("readers",), problems),
         passkeys=policy_file.build_passkey_terms(written.passkeys, problems),
     )
 

@@ -81,6 +81,11 @@ class Approvers(_FrozenModel):
         )
 
     @property
+    def as_sets(self) -> tuple[frozenset[str], frozenset[str], bool, bool]:
+        """Return who they are, equal for the same approvers in any order."""
+        return frozenset(self.users), frozenset(self.groups), self.channel, self.requester
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Return the people and groups as a policy names them."""
         return (*self.users, *(f"@{each}" for each in self.groups))
@@ -380,8 +385,8 @@ def _merge_stages(first: tuple[Stage, ...], second: tuple[Stage, ...]) -> tuple[
     stages = list(first)
     free = list(range(len(first)))
     for stage in second:
-        sets = _get_approver_sets(stage)
-        same = next((at for at in free if _get_approver_sets(stages[at]) == sets), None)
+        sets = stage.approvers.as_sets
+        same = next((at for at in free if stages[at].approvers.as_sets == sets), None)
         if same is None:
             stages.append(stage)
             continue
@@ -393,11 +398,6 @@ def _merge_stages(first: tuple[Stage, ...], second: tuple[Stage, ...]) -> tuple[
             }
         )
     return tuple(stages)
-
-
-def _get_approver_sets(stage: Stage) -> tuple[frozenset[str], frozenset[str], bool, bool]:
-    found = stage.approvers
-    return frozenset(found.users), frozenset(found.groups), found.channel, found.requester
 
 
 def _get_stricter_editors(one: Editors, other: Editors) -> Editors:

@@ -8,22 +8,24 @@ the number of people, moments after the deadline.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     StringConstraints,
+    ValidationInfo,
     field_validator,
 )
 from pydantic_core import ErrorDetails, to_jsonable_python
 
 from bot.policy import approver_lists, gates
-from bot.policy.business_hours import FreezeEntry, HoursEntry, validate_start_time
+from bot.policy.business_hours import FreezeEntry, HoursEntry, StartTime, parse_start_time
 from bot.policy.gates import AfterRejection, Approvers, Ask, Editors, Reasons
 from bot.toml_file import COMPLAINTS, FileProblems, KeyPath, unknown_key_sentence
 from countersign.durations import DAY, parse_duration
@@ -60,6 +62,7 @@ def _validate_field_names(values: list[str]) -> list[str]:
 
 
 Duration = Annotated[str, AfterValidator(_validate_duration)]
+FieldNames = Annotated[list[str], AfterValidator(_validate_field_names)]
 Count = Annotated[int, Field(ge=1, le=MOST_PEOPLE)]
 WrittenSignature = Literal["passkey", "none"]  # "none": although [defaults] ask for one
 SIGNATURES: Mapping[str, gates.Signature] = {"none": "", "passkey": "passkey"}
@@ -84,9 +87,7 @@ class EscalationEntry(_StrictModel):
 class GrantOfferEntry(_StrictModel):
     """One of `remember`."""
 
-    fields: (
-        Annotated[list[str], AfterValidator(_validate_field_names), Field(min_length=1)] | None
-    ) = None
+    fields: Annotated[FieldNames, Field(min_length=1)] | None = None
     where: Literal["thread", "everywhere"] = "thread"
     lasts: Duration = "1d"
     uses: Annotated[int, Field(ge=1, le=1000)] = 10
@@ -102,17 +103,17 @@ class AskOptions(_StrictModel):
     any_order: bool | None = None
     veto: Count | None = None
     post_to: str | None = None
-    deadline: str | None = None
+    deadline: Duration | None = None
     business_hours: bool | None = None
     good_for: Duration | None = None
-    run_at: Annotated[str, AfterValidator(validate_start_time)] | None = None
+    run_at: Annotated[StartTime, BeforeValidator(parse_start_time)] | None = None
     reminders: Annotated[list[Duration], Field(max_length=MOST_STEPS)] | None = None
     escalation: Annotated[list[EscalationEntry], Field(max_length=MOST_STEPS)] | None = None
     urgent: bool | None = None
     self_approval: bool | None = None
     editors: Editors | None = None
     editor_counts: bool | None = None
-    editable: list[str] | None = None
+    editable: FieldNames | None = None
     reasons: Reasons | None = None
     signature: WrittenSignature | None = None
     break_glass: approver_lists.DeciderList | None = None
@@ -134,20 +135,6 @@ class AskOptions(_StrictModel):
             raise ValueError(f"{value!r} is no place; {remedy}")
         return value
 
-    @field_validator("deadline")
-    @classmethod
-    def _validate_deadline(cls, value: str) -> str:
-        if not DEADLINE_MIN <= parse_duration(value) <= DEADLINE_MAX:
-            raise ValueError(
-                f'{value!r} is no deadline; write "90s", "30m", "4h" or "2d", from 30s to 30d'
-            )
-        return value
-
-    @field_validator("editable")
-    @classmethod
-    def _validate_editable(cls, values: list[str]) -> list[str]:
-        return _validate_field_names(values)
-
 
 ASK_KEYS = frozenset(AskOptions.model_fields)
 
@@ -156,6 +143,19 @@ class DefaultsEntry(AskOptions):
     """What [defaults] may say."""
 
     after_rejection: AfterRejection | None = None
+
+
+# what a rule may be about: whether a word fits, and what to write
+_SCOPES: Mapping[str, tuple[Callable[[str], object], str]] = {
+    "tool": (_PATTERN.fullmatch, 'the name of a tool, a pattern ("refund_*")'),
+    "effect": (EFFECTS.__contains__, f"one of {', '.join(EFFECTS)},"),
+    "risk": (RISKS.__contains__, f"one of {', '.join(RISKS)},"),
+    "channel": (_CHANNEL.fullmatch, 'a channel id ("C0123"), a lower-case name ("#finance")'),
+    "requester": (
+        approver_lists.is_person_or_group,
+        'a user id ("U0123"), a lower-case group handle ("@support")',
+    ),
+}
 
 
 class RuleEntry(AskOptions):
@@ -172,52 +172,17 @@ class RuleEntry(AskOptions):
     reason: Annotated[str, StringConstraints(pattern=r"^\S[\s\S]{0,299}$")] | None = None
     after_rejection: AfterRejection | None = None
 
-    @field_validator("tool", "effect", "risk", "channel", "requester", mode="before")
+    @field_validator(*_SCOPES, mode="before")
     @classmethod
     def _wrap_in_list(cls, value: object) -> object:
         return [value] if isinstance(value, str) else value
 
-    @field_validator("tool")
+    @field_validator(*_SCOPES)
     @classmethod
-    def _validate_tool(cls, values: list[str]) -> list[str]:
-        if not values or not all(_PATTERN.fullmatch(each) for each in values):
-            raise ValueError('write the name of a tool, a pattern ("refund_*") or a list of them')
-        return values
-
-    @field_validator("effect")
-    @classmethod
-    def _validate_effect(cls, values: list[str]) -> list[str]:
-        if not values or not set(values) <= set(EFFECTS):
-            raise ValueError(f"write one of {', '.join(EFFECTS)}, or a list of them")
-        return values
-
-    @field_validator("risk")
-    @classmethod
-    def _validate_risk(cls, values: list[str]) -> list[str]:
-        if not values or not set(values) <= set(RISKS):
-            raise ValueError(f"write one of {', '.join(RISKS)}, or a list of them")
-        return values
-
-    @field_validator("channel")
-    @classmethod
-    def _validate_channel(cls, values: list[str]) -> list[str]:
-        if not values or not all(_CHANNEL.fullmatch(each) for each in values):
-            raise ValueError(
-                'write a channel id ("C0123"), a lower-case name ("#finance") or a list of them'
-            )
-        return values
-
-    @field_validator("requester")
-    @classmethod
-    def _validate_requester(cls, values: list[str]) -> list[str]:
-        if not values or not all(
-            approver_lists.USER_ID.fullmatch(each) or approver_lists.GROUP_HANDLE.fullmatch(each)
-            for each in values
-        ):
-            raise ValueError(
-                'write a user id ("U0123"), a lower-case group handle ("@support") or a list of '
-                "them"
-            )
+    def _validate_scope(cls, values: list[str], info: ValidationInfo) -> list[str]:
+        fits, what = _SCOPES[str(info.field_name)]
+        if not values or not all(map(fits, values)):
+            raise ValueError(f"write {what} or a list of them")
         return values
 
     @field_validator("when")
@@ -474,7 +439,7 @@ class RequestTemplate(BaseModel):
     tool: str
     fixed: dict[str, Any] = {}  # JSON values by field; nobody who asks can change them
     who: Approvers | None = None  # who may ask for it; None: everybody
-    place: str = ""  # where it stands, for messages: file, line, template
+    place: str = Field("", exclude=True)  # where it stands, for messages: file, line, template
 
 
 def build_request_templates(

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from bot.policy import approver_lists, business_hours, policy_file
 from bot.policy.condition_values import Facts, NeededLookups, SpendingSum
-from bot.policy.gates import Allow, Approvers, Ask, Deny, Escalation, GateAddOn, GrantOffer, Stage
+from bot.policy.gates import Allow, Ask, Deny, Escalation, GateAddOn, GrantOffer, Stage
 from bot.toml_file import FileProblems, KeyPath, nearest_name_hint
 from countersign.durations import DAY, parse_duration
 
@@ -219,9 +219,6 @@ class RuleBuilder:
         self.default = build_merged_ask_gate(
             "default", written.defaults, policy_file.AskOptions(), self._hours
         )
-        self.loosen = (
-            approver_lists.build_approvers(written.modes.loosen) if written.modes.loosen else None
-        )
 
     def build_rules(self) -> tuple[Rule, ...]:
         """Return the rules in order; a rule that nobody could decide is left out and reported."""
@@ -238,10 +235,6 @@ class RuleBuilder:
                 'add approvers = ["@your-group"] there, or a last [[rule]] for tool = "*"',
             )
         return tuple(rule for rule in found if rule is not None)
-
-    def build_record_viewers(self) -> Approvers:
-        """Return the people who may read any request's record."""
-        return policy_file.build_named_people(self._written.readers, ("readers",), self._problems)
 
     def _build_rule(self, index: int, entry: policy_file.RuleEntry) -> Rule | None:
         name = entry.name or f"rule {index + 1}"
@@ -321,16 +314,11 @@ class RuleBuilder:
             own[key] = False if own.get(key) is False else None
         own["urgent"] = own.get("urgent") or None  # false is noted as odd already
         own["signature"] = policy_file.SIGNATURES[own.get("signature", "none")] or None
-        if "run_at" in own:
-            own["run_at"] = business_hours.parse_start_time(own["run_at"])
         own["reminders"] = _parse_reminders(own.get("reminders", ()), hours)
         own["escalation"] = _build_escalation(own.get("escalation", ()), hours)
         if ask is not None:  # its own escalation is added only where it surely applies
-            ask = ask.model_copy(
-                update={
-                    "escalation": _build_escalation(_list_escalation_steps(defaults), ask.hours)
-                }
-            )
+            steps = (each.model_dump() for each in defaults.escalation or ())
+            ask = ask.model_copy(update={"escalation": _build_escalation(steps, ask.hours)})
         return GateAddOn(rule=name, ask=ask, stages=ask.stages if ask else (), **own)
 
     def _build_business_hours(self) -> business_hours.BusinessHours | None:
@@ -439,7 +427,7 @@ def build_merged_ask_gate(
     for key in chosen.keys() & {"deadline", "good_for"}:
         chosen[key] = _parse_duration(chosen[key], hours if key == "deadline" else None)
     if "run_at" in chosen:  # what is remembered would start at any time
-        chosen |= {"run_at": business_hours.parse_start_time(chosen["run_at"]), "remember": ()}
+        chosen["remember"] = ()
     broken = chosen.pop("break_glass", None)
     return Ask(
         rule=name,
@@ -461,10 +449,6 @@ def build_merged_ask_gate(
         ),
         **chosen,
     )
-
-
-def _list_escalation_steps(defaults: policy_file.AskOptions) -> list[dict[str, Any]]:
-    return [each.model_dump() for each in defaults.escalation or ()]
 
 
 def _parse_duration(written: str, hours: business_hours.BusinessHours | None) -> int:
