@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, Field, ValidationInfo
 
@@ -137,25 +137,23 @@ def build_id_validator(kind: SlackIdKind) -> AfterValidator:
     return AfterValidator(resolve_value)
 
 
-_TEXT = {"min_length": 1, "max_length": 100}
+def _build_id_field(kind: str, description: str) -> Any:
+    extra: Any = {ID_KEYWORD: kind}
+    return Field(min_length=1, max_length=100, description=description, json_schema_extra=extra)
+
+
 ChannelId = Annotated[
     str,
-    Field(
-        **_TEXT, description="#name or the channel's id.", json_schema_extra={ID_KEYWORD: "channel"}
-    ),
+    _build_id_field("channel", "#name or the channel's id."),
     build_id_validator(SlackIdKind.CHANNEL),
 ]
 PersonId = Annotated[
     str,
-    Field(
-        **_TEXT, description="@handle, full name or id.", json_schema_extra={ID_KEYWORD: "person"}
-    ),
+    _build_id_field("person", "@handle, full name or id."),
     build_id_validator(SlackIdKind.PERSON),
 ]
 GroupId = Annotated[
     str,
-    Field(
-        **_TEXT, description="@handle or the group's id.", json_schema_extra={ID_KEYWORD: "group"}
-    ),
+    _build_id_field("group", "@handle or the group's id."),
     build_id_validator(SlackIdKind.GROUP),
 ]
