@@ -185,37 +185,19 @@ def _parse_database(
 
     What is wrong with it is added to `problems`.
     """
-    try:
-        entry = _resolve_url(entry, environ)
-    except _UrlSettingError as error:
-        problems.add(("database", index, error.key), str(error))
+    place = ("database", index)
+    if "url_env" in entry:
+        name = entry["url_env"]
+        url = environ.get(name, "").strip() if isinstance(name, str) else ""
+        if "url" in entry or not url:
+            why = f"the variable {name} is not set"
+            if "url" in entry:
+                why = "there is a url as well; remove one of them"
+            problems.add((*place, "url_env"), why)
+            return None
+        entry = {key: value for key, value in entry.items() if key != "url_env"} | {"url": url}
+    elif "url" not in entry:
+        why = 'is missing; write url = "…", or url_env = "NAME" of a variable that holds it'
+        problems.add((*place, "url"), why)
         return None
-    return toml_file.validate_toml_table(Database, entry, ("database", index), problems, _FORMS)
-
-
-class _UrlSettingError(ValueError):
-    """Raised when an entry has no URL or two, or names a variable that is not set."""
-
-    def __init__(self, key: str, sentence: str) -> None:
-        super().__init__(sentence)
-        self.key = key
-
-
-def _resolve_url(entry: dict[str, object], environ: Mapping[str, str]) -> dict[str, object]:
-    """Return the entry with `url_env` replaced by the URL in that variable."""
-    if "url_env" not in entry:
-        if "url" not in entry:
-            raise _UrlSettingError(
-                "url",
-                'is missing; write url = "…", or url_env = "NAME" of a variable that holds it',
-            )
-        return entry
-    if "url" in entry:
-        raise _UrlSettingError("url_env", "there is a url as well; remove one of them")
-    name = entry["url_env"]
-    if not isinstance(name, str) or not environ.get(name, "").strip():
-        raise _UrlSettingError("url_env", f"the variable {name} is not set")
-    return {
-        **{key: value for key, value in entry.items() if key != "url_env"},
-        "url": environ[name].strip(),
-    }
+    return toml_file.validate_toml_table(Database, entry, place, problems, _FORMS)
