@@ -43,7 +43,7 @@ def expire_call_if_overdue(
         trail.record_event(tx, "call.given_up", at=at, actor="clock", call=call)
         moves.mark_plan_changed(tx, call.plan_id, call.id)
     else:
-        said = output or words.expired_output()
+        said = output or words.EXPIRED
         if not moves.change_call_status(
             tx, call, C.EXPIRED, at=at, actor="clock", decided_at=at, output=said
         ):
@@ -135,7 +135,7 @@ def cancel_run(
         C.CANCELLED,
         at=at,
         actor=actor,
-        output=words.cancelled_output(),
+        output=words.CANCELLED,
         words=words,
         note=note,
     )
@@ -162,7 +162,7 @@ def supersede_calls_of_ended_run(
     tx: Transaction, run: Run, *, at: datetime, words: EndedCallOutputs
 ) -> None:
     """Supersede the open calls of a run that nobody will continue (FAILED or CANCELLED)."""
-    output = words.abandoned_run_output()
+    output = words.RUN_ABANDONED
     _end_open_calls(tx, run, C.SUPERSEDED, at=at, actor=run.requester, output=output, words=words)
     _mark_running_calls_unknown(tx, run, at=at, words=words)
     close_plans_of_ended_run(tx, run, at=at)
@@ -172,7 +172,7 @@ def cancel_calls_of_failed_sub_agent(
     tx: Transaction, run: Run, *, at: datetime, words: EndedCallOutputs
 ) -> None:
     """Cancel the open calls of a sub-agent's FAILED run, which nobody will retry."""
-    output = words.failed_sub_agent_output()
+    output = words.SUB_AGENT_FAILED
     _end_open_calls(tx, run, C.CANCELLED, at=at, actor="worker", output=output, words=words)
     _mark_running_calls_unknown(tx, run, at=at, words=words)
     close_plans_of_ended_run(tx, run, at=at)
@@ -212,7 +212,7 @@ def _mark_running_calls_unknown(
     """Set running calls whose worker is gone to UNKNOWN: nobody will report how they ended."""
     for call in _list_calls_of_open_plans(tx, run):
         if call.status is C.RUNNING:
-            said = words.lost_worker_output()
+            said = words.WORKER_LOST
             cancel_elicitations_of_call(tx, run, call, at=at, words=words)
             moves.change_call_status(tx, call, C.UNKNOWN, at=at, actor="system", output=said)
 
@@ -225,7 +225,7 @@ def supersede_unstarted_calls_of_run(
     Called when the model says, in a running run, that the requester asked for something else.
     Returns how many calls ended.
     """
-    output = words.superseded_by_message_output()
+    output = words.SUPERSEDED_BY_MESSAGE
     ended = _end_open_calls(
         tx, run, C.SUPERSEDED, at=at, actor=run.requester, output=output, words=words
     )
@@ -241,7 +241,7 @@ def withdraw_call(
 
     Raises RuntimeError if the call has moved since it was read in this transaction.
     """
-    output = words.withdrawn_output()
+    output = words.WITHDRAWN
     if not moves.change_call_status(
         tx, call, C.CANCELLED, at=at, actor=person, output=output, decided_at=at, note="withdrawn"
     ):

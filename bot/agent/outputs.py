@@ -219,7 +219,22 @@ REPLACE = {
 }
 
 
-# The outputs that storage writes with a decision: `storage.decisions.Outputs`.
+# The outputs that storage writes with a decision: `storage.decisions.EndedCallOutputs`.
+
+EXPIRED = (
+    "EXPIRED: nobody decided before the deadline, so it was not run. "
+    "This is not a person's rejection."
+)
+CANCELLED = "CANCELLED by the requester; it was not run."
+WITHDRAWN = (
+    "CANCELLED: the requester withdrew this call; it was not run. Do not propose it again unasked."
+)
+SUB_AGENT_FAILED = "CANCELLED: whoever proposed it could not go on, so it was not run."
+RUN_ABANDONED = "SUPERSEDED: a new request was made in this thread, so it was not run."
+SUPERSEDED_BY_MESSAGE = (
+    "SUPERSEDED: the requester wrote something new before this was decided, so it was not run."
+)
+WORKER_LOST = "UNKNOWN: it was started, and its end is not known."
 
 
 def rejected_output(votes: Sequence[tuple[str, str]]) -> str:
@@ -235,27 +250,6 @@ def rejected_output(votes: Sequence[tuple[str, str]]) -> str:
     )
 
 
-def expired_output() -> str:
-    """Return the output of a call that nobody decided in time."""
-    return (
-        "EXPIRED: nobody decided before the deadline, so it was not run. "
-        "This is not a person's rejection."
-    )
-
-
-def cancelled_output() -> str:
-    """Return the output of a call whose request was cancelled."""
-    return "CANCELLED by the requester; it was not run."
-
-
-def withdrawn_output() -> str:
-    """Return the output of a call that its requester withdrew."""
-    return (
-        "CANCELLED: the requester withdrew this call; it was not run. "
-        "Do not propose it again unasked."
-    )
-
-
 def stopped_sub_agent_output(why: str, done: Sequence[prompt.RecordedCall]) -> str:
     """Return the output of a call whose sub-agent was stopped.
 
@@ -267,23 +261,6 @@ def stopped_sub_agent_output(why: str, done: Sequence[prompt.RecordedCall]) -> s
     return f"{word}: the sub-agent was stopped before it had an answer. {done_sentence}"
 
 
-def failed_sub_agent_output() -> str:
-    """Return the output of a call that was not run, as the sub-agent that proposed it failed."""
-    return "CANCELLED: whoever proposed it could not go on, so it was not run."
-
-
-def abandoned_run_output() -> str:
-    """Return the output of a call whose request was replaced by a new one."""
-    return "SUPERSEDED: a new request was made in this thread, so it was not run."
-
-
-def superseded_by_message_output() -> str:
-    """Return the output of a call whose requester wrote again before it was decided."""
-    return (
-        "SUPERSEDED: the requester wrote something new before this was decided, so it was not run."
-    )
-
-
 def plan_sent_back_output(person: str, feedback: str) -> str:
     """Return the output of a call whose plan was sent back, with the feedback quoted."""
     return (
@@ -291,11 +268,6 @@ def plan_sent_back_output(person: str, feedback: str) -> str:
         f'Their feedback, quoted: "{feedback[:MOST_QUOTED]}" '
         "Propose one new plan that heeds it."
     )
-
-
-def lost_worker_output() -> str:
-    """Return the output of a call that was running when its worker ended."""
-    return "UNKNOWN: it was started, and its end is not known."
 
 
 def person_reported_outcome_output(person: str, done: bool) -> str:

@@ -140,28 +140,28 @@ TOLD: dict[str, tuple[str, str]] = {
         outputs.card_not_shown_output("the card was lost"),
         "was cancelled: the card was lost",
     ),
-    "cancelled_output": (
-        outputs.cancelled_output(),
+    "CANCELLED": (
+        outputs.CANCELLED,
         "was cancelled by the requester; it was not run",
     ),
-    "failed_sub_agent_output": (
-        outputs.failed_sub_agent_output(),
+    "SUB_AGENT_FAILED": (
+        outputs.SUB_AGENT_FAILED,
         "was cancelled: whoever proposed it could not go on",
     ),
-    "withdrawn_output": (
-        outputs.withdrawn_output(),
+    "WITHDRAWN": (
+        outputs.WITHDRAWN,
         "was cancelled: the requester withdrew this call",
     ),
-    "abandoned_run_output": (
-        outputs.abandoned_run_output(),
+    "RUN_ABANDONED": (
+        outputs.RUN_ABANDONED,
         "was set aside: a new request was made in this thread",
     ),
-    "superseded_by_message_output": (
-        outputs.superseded_by_message_output(),
+    "SUPERSEDED_BY_MESSAGE": (
+        outputs.SUPERSEDED_BY_MESSAGE,
         "was set aside: the requester wrote something new",
     ),
-    "lost_worker_output": (
-        outputs.lost_worker_output(),
+    "WORKER_LOST": (
+        outputs.WORKER_LOST,
         "is uncertain: it was started, and its end is not known",
     ),
     "person_reported_outcome_output": (
@@ -177,7 +177,7 @@ ABOVE = {
         outputs.would_fail_output("none is left.", earlier=True),
         "That would not work, so I asked nobody: none is left.",
     ),
-    "expired_output": (outputs.expired_output(), "Ask me again if it is still needed."),
+    "EXPIRED": (outputs.EXPIRED, "Ask me again if it is still needed."),
     "plan_sent_back_output": (
         outputs.plan_sent_back_output("UANA00001", "not so"),
         "Tell me what to change, and I",
@@ -241,7 +241,7 @@ def test_what_the_thread_says_is_not_told_again(output: str, told: str) -> None:
     assert not answer.calls
     assert answer.text.startswith(told)
     assert ("is done" in answer.text) == (output == DONE)
-    other = made("post_message", '{"channel": "#general"}', outputs.cancelled_output(), "call_2")
+    other = made("post_message", '{"channel": "#general"}', outputs.CANCELLED, "call_2")
     text = turn(*refunded(output), *other).text
     assert text.startswith("**Refund order 1042, amount 40.00** ")
     assert ("is done" in text) == (output == DONE)
@@ -249,7 +249,7 @@ def test_what_the_thread_says_is_not_told_again(output: str, told: str) -> None:
 
 def test_an_edited_call_is_told_as_it_ran() -> None:
     """The amount that ran is told, not the one proposed, also beside a note of several lines."""
-    other = made("post_message", '{"channel": "#general"}', outputs.expired_output(), "call_2")
+    other = made("post_message", '{"channel": "#general"}', outputs.EXPIRED, "call_2")
     text = turn(*refunded(outputs.succeeded_output(EDITED, '"ok"')), *other).text
     assert text.startswith("**Refund order 1042, amount 30.00** is done.")
     assert "40.00" not in text
