@@ -291,25 +291,16 @@ def combine_gates(shown: Ask, now: Ask) -> Ask:
     Votes that meet it have met every stage of either gate, with as many different people of the
     same approvers. The stages of `shown` stay first and in place, so a vote counts in the stage it
     was accepted for; further stages of `now` come after them. Where the two differ, the result
-    offers no saved approvals. Applying it again changes nothing: stricter(stricter(a, b), b) ==
-    stricter(a, b).
+    offers no saved approvals. Combining it again with either changes nothing.
     """
     if shown == now:
         return shown
     alike = shown.hours == now.hours  # else all hours count, and nobody is let in sooner by that
     return now.model_copy(
         update={
-            "stages": _merge_stages(shown.stages, now.stages),
+            **_merge_terms(shown, now),
             "any_order": shown.any_order and now.any_order,
-            "deadline": min(shown.deadline, now.deadline),
-            "good_for": min(shown.good_for, now.good_for),
             "run_at": now.run_at or shown.run_at,
-            "self_approval": shown.self_approval and now.self_approval,
-            "editor_counts": shown.editor_counts and now.editor_counts,
-            "editors": _get_stricter_editors(shown.editors, now.editors),
-            "editable": _intersect_editable_fields(shown.editable, now.editable),
-            "veto": min(shown.veto, now.veto),
-            "reasons": _get_stricter_reasons(shown.reasons, now.reasons),
             "hours": now.hours if alike else None,
             "break_glass": now.break_glass if now.break_glass == shown.break_glass else None,
             "escalation": tuple(
@@ -350,22 +341,9 @@ def tighten_gate(gate: Allow | Ask, additions: Sequence[tuple[GateAddOn, bool]])
 
 
 def _build_gate_changes(gate: Ask, addition: GateAddOn, sure: bool) -> dict[str, object]:
-    """Return the fields of the gate that the addition changes, with their new values."""
     steps = addition.escalation if sure else ()
     new = [step for step in steps if step not in gate.escalation]
-    stages = _merge_stages(gate.stages, addition.stages)
-    if addition.signature:
-        stages = tuple(each.model_copy(update={"signature": addition.signature}) for each in stages)
-    wanted: dict[str, object] = {
-        "stages": stages,
-        "deadline": min(gate.deadline, addition.deadline or gate.deadline),
-        "good_for": min(gate.good_for, addition.good_for or gate.good_for),
-        "self_approval": gate.self_approval and addition.self_approval is not False,
-        "editor_counts": gate.editor_counts and addition.editor_counts is not False,
-        "editors": _get_stricter_editors(gate.editors, addition.editors or gate.editors),
-        "editable": _intersect_editable_fields(gate.editable, addition.editable),
-        "veto": min(gate.veto, addition.veto or gate.veto),
-        "reasons": _get_stricter_reasons(gate.reasons, addition.reasons or gate.reasons),
+    wanted = _merge_terms(gate, addition) | {
         "reminders": tuple(sorted({*gate.reminders, *addition.reminders})),
         "escalation": tuple(sorted((*gate.escalation, *new), key=lambda step: step.after)),
         "urgent": gate.urgent or addition.urgent is True,
@@ -373,7 +351,27 @@ def _build_gate_changes(gate: Ask, addition: GateAddOn, sure: bool) -> dict[str,
     }
     if wanted["run_at"]:  # what is remembered would start at any time
         wanted |= {"remember": (), "once": None}
+    if signature := addition.signature:
+        stages = _merge_stages(gate.stages, addition.stages)
+        wanted["stages"] = tuple(
+            each.model_copy(update={"signature": signature}) for each in stages
+        )
     return {key: value for key, value in wanted.items() if value != getattr(gate, key)}
+
+
+def _merge_terms(one: Ask, other: Ask | GateAddOn) -> dict[str, object]:
+    """Return the stages of both, and the stricter of each of their other terms."""
+    return {
+        "stages": _merge_stages(one.stages, other.stages),
+        "deadline": min(one.deadline, other.deadline or one.deadline),
+        "good_for": min(one.good_for, other.good_for or one.good_for),
+        "self_approval": one.self_approval and other.self_approval is not False,
+        "editor_counts": one.editor_counts and other.editor_counts is not False,
+        "editors": _get_stricter_editors(one.editors, other.editors or one.editors),
+        "editable": _intersect_editable_fields(one.editable, other.editable),
+        "veto": min(one.veto, other.veto or one.veto),
+        "reasons": _get_stricter_reasons(one.reasons, other.reasons or one.reasons),
+    }
 
 
 def _merge_stages(first: tuple[Stage, ...], second: tuple[Stage, ...]) -> tuple[Stage, ...]:

@@ -308,14 +308,11 @@ class RuleBuilder:
         own_word = entry.business_hours
         counted = defaults.business_hours if own_word is None else own_word
         hours = self._hours if counted else None
-        for key in own.keys() & {"deadline", "good_for"}:
-            own[key] = _parse_duration(own[key], hours if key == "deadline" else None)
+        _parse_times(own, hours)
         for key in ("self_approval", "editor_counts"):  # true is noted as odd already
             own[key] = False if own.get(key) is False else None
         own["urgent"] = own.get("urgent") or None  # false is noted as odd already
         own["signature"] = policy_file.SIGNATURES[own.get("signature", "none")] or None
-        own["reminders"] = _parse_reminders(own.get("reminders", ()), hours)
-        own["escalation"] = _build_escalation(own.get("escalation", ()), hours)
         if ask is not None:  # its own escalation is added only where it surely applies
             steps = (each.model_dump() for each in defaults.escalation or ())
             ask = ask.model_copy(update={"escalation": _build_escalation(steps, ask.hours)})
@@ -424,8 +421,7 @@ def build_merged_ask_gate(
     if not steps:
         return None
     hours = hours if chosen.pop("business_hours", False) else None
-    for key in chosen.keys() & {"deadline", "good_for"}:
-        chosen[key] = _parse_duration(chosen[key], hours if key == "deadline" else None)
+    _parse_times(chosen, hours)
     if "run_at" in chosen:  # what is remembered would start at any time
         chosen["remember"] = ()
     broken = chosen.pop("break_glass", None)
@@ -440,8 +436,6 @@ def build_merged_ask_gate(
             for each in steps
         ),
         hours=hours,
-        reminders=_parse_reminders(chosen.pop("reminders", ()), hours),
-        escalation=_build_escalation(chosen.pop("escalation", ()), hours),
         break_glass=approver_lists.build_approvers(broken) if broken else None,
         remember=tuple(
             GrantOffer(**{**each, "lasts": parse_duration(each["lasts"])})
@@ -459,10 +453,14 @@ def _parse_duration(written: str, hours: business_hours.BusinessHours | None) ->
     )
 
 
-def _parse_reminders(
-    written: Iterable[str], hours: business_hours.BusinessHours | None
-) -> tuple[int, ...]:
-    return tuple(sorted({_parse_duration(each, hours) for each in written}))
+def _parse_times(said: dict[str, Any], hours: business_hours.BusinessHours | None) -> None:
+    """Replace the durations in what is said of a gate by seconds, and escalations by steps."""
+    for key in said.keys() & {"deadline", "good_for"}:
+        said[key] = _parse_duration(said[key], hours if key == "deadline" else None)
+    said["reminders"] = tuple(
+        sorted({_parse_duration(each, hours) for each in said.get("reminders", ())})
+    )
+    said["escalation"] = _build_escalation(said.get("escalation", ()), hours)
 
 
 def _build_escalation(
