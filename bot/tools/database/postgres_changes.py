@@ -199,34 +199,23 @@ def run_changes_tracking_rows(
     """
     statements = [statement for statement, _ in named]
 
-    def trial() -> list[tuple[row_changes.Change, row_changes.Change]]:
-        made: list[tuple[row_changes.Change, row_changes.Change]] = []
+    def trial() -> tuple[list[row_changes.Change], list[row_changes.Change]]:
+        first, last = list[row_changes.Change](), list[row_changes.Change]()
         for number, (statement, table) in enumerate(named, 1):
             with row_changes.add_statement_number_to_errors(number, statements):
                 watch = ChangeTrialRunner(raw, catalog, statement, table, later=number > 1)
-                made.append(watch.run_change_twice(run, max_rows))
-            row_changes.check_row_limit(_select_second_trials(made), max_rows)
-        return made
+                once, again = watch.run_change_twice(run, max_rows)
+            first.append(once)
+            last.append(again)
+            row_changes.check_row_limit(last, max_rows)
+        return first, last
 
-    if len(named) == 1:
-        [(first, last)] = trial()
-        return row_changes.merge_trials_of_statements(
-            [first], [last], _read_run_period(raw), statements
-        )
     raw.execute("SAVEPOINT countersign_call")
-    once = trial()
-    raw.execute("ROLLBACK TO SAVEPOINT countersign_call")
-    again = trial()
-    return row_changes.merge_trials_of_statements(
-        _select_second_trials(once), _select_second_trials(again), _read_run_period(raw), statements
-    )
-
-
-def _select_second_trials(
-    tried: list[tuple[row_changes.Change, row_changes.Change]],
-) -> list[row_changes.Change]:
-    """Return the second of each statement's two trials."""
-    return [last for _, last in tried]
+    once, again = trial()
+    if len(named) > 1:  # each alone was tried on what those before it had left
+        raw.execute("ROLLBACK TO SAVEPOINT countersign_call")
+        once, (_, again) = again, trial()
+    return row_changes.merge_trials_of_statements(once, again, _read_run_period(raw), statements)
 
 
 class ChangeTrialRunner:
@@ -293,7 +282,6 @@ class ChangeTrialRunner:
         trial.returned = len(trial.keys)
 
     def _has_key_of_every_row(self, trial: TrialRunResult) -> bool:
-        """Whether the returned keys identify all rows of the statement's table."""
         total = trial.counts.get(self._target.oid, Counter[str]()).total()
         return trial.returned == total == len(set(trial.keys))
 
@@ -343,7 +331,6 @@ class ChangeTrialRunner:
         return sorted(rows, key=lambda row: places[tuple(row[each] for each in at)])
 
     def _read_previous_rows(self, once: TrialRunResult, max_rows: int) -> None:
-        """Read the previous values of the rows that the first trial has touched."""
         for oid, found in self._tables.load_tables(list(once.counts)).items():
             if found is None or oid not in once.after:
                 continue
