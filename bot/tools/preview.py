@@ -7,9 +7,9 @@ import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from concurrent.futures import CancelledError, Future, InvalidStateError, ThreadPoolExecutor
-from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, replace
+from concurrent.futures import CancelledError, Future, InvalidStateError, ThreadPoolExecutor, wait
+from contextlib import ExitStack, suppress
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -27,25 +27,22 @@ class AsyncPortal:
     """Runs async functions for other threads, on one thread that starts with the first use."""
 
     def __init__(self) -> None:
-        """Start nothing yet."""
         self._lock = threading.Lock()
-        self._manager: AbstractContextManager[BlockingPortal] | None = None
+        self._stack = ExitStack()
         self._portal: BlockingPortal | None = None
 
     def __call__(self) -> BlockingPortal:
         """Return the portal; start its thread if needed."""
         with self._lock:
             if self._portal is None:
-                self._manager = start_blocking_portal()
-                self._portal = self._manager.__enter__()
+                self._portal = self._stack.enter_context(start_blocking_portal())
             return self._portal
 
     def close(self) -> None:
         """Stop the portal's thread."""
         with self._lock:
-            if self._manager is not None:
-                self._manager.__exit__(None, None, None)
-                self._manager = self._portal = None
+            self._stack.close()
+            self._portal = None
 
 
 SECONDS = 10.0  # that a preview may take
@@ -56,24 +53,16 @@ MOST_AHEAD = 100  # previews kept for edits that are on their way
 log = logging.getLogger("countersign.preview")
 
 
-@dataclass(frozen=True, slots=True)
-class StartedPreview:
-    """A preview that was started before its result is needed."""
-
-    future: Future[Preview]
-    started_at: float  # of the monotonic clock
-
-
 class PreviewRunner:
     """Asks tools for the previews of calls; one instance serves all threads."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
-        """Set the time limit of each preview, in `seconds`."""
         self.portal = AsyncPortal()  # where async previews and async tools run
         self._seconds = seconds
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="preview")
         self._lock = threading.Lock()
-        self._ahead: dict[tuple[str, int, str], StartedPreview] = {}
+        # those that were started before their result is needed, each with the monotonic time
+        self._ahead: dict[tuple[str, int, str], tuple[Future[Preview], float]] = {}
 
     def run_preview(self, tool: Tool[Any], args: BaseModel, context: ToolContext) -> Preview:
         """Return the tool's preview, or a line that says why there is none.
@@ -98,7 +87,7 @@ class PreviewRunner:
     ) -> Preview:
         """Return the preview of an edited call; started once per key (call, revision, arguments).
 
-        Raises ToolError where the tool says that the call would fail. Raises NotYetKnownError where
+        Raises ToolError where the tool says that the call would fail. Raises LookupPendingError where
         the preview is not ready after `patience` seconds; `then` is called once it is.
         """
         if tool.preview is None:
@@ -106,20 +95,18 @@ class PreviewRunner:
         now = time.monotonic()
         with self._lock:
             found = self._ahead.get(key)
-            if found is None or now - found.started_at > max(FRESH, self._seconds):
-                found = StartedPreview(self._start_preview(tool, args, context), now)
-                self._ahead[key] = found
+            if found is None or now - found[1] > max(FRESH, self._seconds):
+                found = self._ahead[key] = self._start_preview(tool, args, context), now
                 while len(self._ahead) > MOST_AHEAD:
                     del self._ahead[next(iter(self._ahead))]
-        left = max(found.started_at + self._seconds - now, 0)
-        if patience < left and not _is_done_within(found.future, patience):
-            raise LookupPendingError(_build_completion_future(found.future, left, then))
+        future, started_at = found
+        left = max(started_at + self._seconds - now, 0)
+        if patience < left and not (wait([future], patience).done or future.done()):
+            raise LookupPendingError(_build_completion_future(future, left, then))
         try:
-            return self._await_preview(tool, args, found.future, left)
-        except ToolError:
-            self.discard_edit_preview(
-                key
-            )  # what made it fail may be put right before it is submitted again
+            return self._await_preview(tool, args, future, left)
+        except ToolError:  # what made it fail may be put right before it is submitted again
+            self.discard_edit_preview(key)
             raise
 
     def discard_edit_preview(self, key: tuple[str, int, str]) -> None:
@@ -184,13 +171,6 @@ class PreviewRunner:
 def _build_missing_preview(tool: Tool[Any], why: str) -> Preview:
     log.warning("no preview of %s: %s", tool.name, why)
     return Preview(f"(no preview: {why[:200]})")
-
-
-def _is_done_within(future: Future[Preview], seconds: float) -> bool:
-    if seconds > 0:
-        with suppress(TimeoutError, CancelledError):
-            future.exception(seconds)
-    return future.done()
 
 
 def _build_completion_future(
