@@ -27,10 +27,6 @@ class ToolsError(ValueError):
         super().__init__(f"the tools cannot be used: {why}{see}")
 
 
-class UnknownToolError(Exception):
-    """Raised when the settings leave out tools that do not exist; its message names them."""
-
-
 @dataclass(frozen=True, slots=True)
 class ToolDependencies:
     """The settings, Slack client and directory that a family of tools is created with."""
@@ -48,8 +44,6 @@ OWN = tuple((name, f"bot.toolbox:build_tools_for_{name}") for name in (*_FIRST, 
 
 
 class _RefusingClient:
-    """A stand-in for Slack's client that refuses every call."""
-
     def __getattr__(self, method: str) -> NoReturn:
         raise ToolError(f"Slack is not configured, so there is no {method}.")
 
@@ -74,8 +68,8 @@ def build_tool_registry(
         _add_tools(registry, settings, posting, directory, extra)
     except EntryPointError as error:  # it says itself where it comes from
         raise ToolsError(str(error), see="") from error
-    except UnknownToolError as error:
-        raise ToolsError(f"COUNTERSIGN_WITHOUT_TOOLS: there is no tool {error}", see="") from None
+    except ToolsError:
+        raise
     except ValueError as error:
         raise ToolsError(str(error)) from error
     return registry
@@ -103,10 +97,9 @@ def _add_tools(
 
 
 def _remove_left_out_tools(registry: Registry, names: Iterable[str]) -> None:
-    """Remove the tools that the settings leave out; raise UnknownToolError for unknown names."""
-    unknown = sorted(set(names) - set(registry.tools))
-    if unknown:
-        raise UnknownToolError(", ".join(unknown))
+    """Remove the tools that the settings leave out; raise ToolsError for unknown names."""
+    if unknown := ", ".join(sorted(set(names) - set(registry.tools))):
+        raise ToolsError(f"COUNTERSIGN_WITHOUT_TOOLS: there is no tool {unknown}", see="")
     for name in names:
         registry.excluded_tools[name] = registry.tools.pop(name)
 
