@@ -54,7 +54,6 @@ class ChatAnswerReader:
     """Reads one answer, streamed or whole, into transcript items."""
 
     def __init__(self, sink: AnswerSink) -> None:
-        """`sink` receives the text as it arrives."""
         self._sink = sink
         self._gathered = GatheredAnswer()
         self._said: dict[str, list[str]] = {"content": [], "refusal": []}
@@ -129,7 +128,6 @@ def _is_start_of_new_call(piece: dict[str, Any], before: _PartialCall) -> bool:
 
 
 def _get_object_or_empty(value: Any) -> dict[str, Any]:
-    """Return the value if it is a JSON object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
@@ -251,7 +249,6 @@ class _ChatBuilder:
         self._called = []
 
     def _find_last_message(self, role: str) -> dict[str, Any] | None:
-        """Return the last message if it has that role, else None."""
         found = self.messages[-1] if self.messages else {}
         return found if found.get("role") == role else None
 
@@ -320,7 +317,6 @@ _SHOWN = {"input_image": _convert_image, "input_file": _convert_file}  # parts t
 
 
 def _extract_text(content: Any) -> str:
-    """Return the text in an item's content."""
     if isinstance(content, str):
         return content
     parts = [each for each in content or () if isinstance(each, dict)]

@@ -153,7 +153,6 @@ def is_model_request_refused(error: BaseException) -> bool:
 
 
 def _is_image_input_unsupported(error: BaseException) -> bool:
-    """Return whether the server says that the model cannot see pictures."""
     if not isinstance(error, openai.APIStatusError):
         return False
     return bool(_NO_SIGHT.search(extract_error_reason(error) or str(error)))

@@ -172,7 +172,6 @@ class Planner:
     def _send_request(
         self, asked: turn.ModelRequest, sink: turn.AnswerSink, *, whole: bool = False
     ) -> turn.GatheredAnswer:
-        """Send one request, for an answer that is streamed, or `whole`."""
         reading: turn.AnswerReader | None = None
         with self._tracer.start_span(WorkKind.MODEL) as span:
             try:
@@ -253,7 +252,7 @@ class Planner:
 def _iterate_events(answer: object, dialect: turn.Dialect) -> Generator[dict[str, Any]]:
     """Yield the events of a streamed answer, or a whole answer as one event.
 
-    Raises UnstreamedError for an empty stream if the answer may also be had whole.
+    Raises StreamWithoutAnswerError for an empty stream if the answer may also be had whole.
     """
     if not isinstance(answer, openai.Stream):
         if isinstance(answer, dict):
@@ -329,7 +328,6 @@ class AnswerLimits:
 
 
 def _count_characters(part: Any) -> int:
-    """Return the number of characters in all strings of a JSON value."""
     if isinstance(part, str):
         return len(part)
     if isinstance(part, dict):

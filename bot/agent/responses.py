@@ -31,7 +31,6 @@ class ResponseReader:
     """Reads the stream of one response."""
 
     def __init__(self, sink: AnswerSink) -> None:
-        """`sink` receives the text as it arrives."""
         self._sink = sink
         self._gathered = GatheredAnswer()
 

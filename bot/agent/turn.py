@@ -86,11 +86,9 @@ class AnswerSink(Protocol):
 
     def write(self, text: str) -> None:
         """Add text; may raise to stop the turn."""
-        ...
 
     def discard_text(self) -> None:
         """Discard what was written so far; the turn is tried again."""
-        ...
 
 
 class ModelPlanner(Protocol):
@@ -108,22 +106,18 @@ class ModelPlanner(Protocol):
         Raises PlannerError, ModelRequestTooLongError if the request is too long, and what `sink`
         raises.
         """
-        ...
 
     @property
     def compaction_server_id(self) -> str:
         """Return the id of the server that can read compactions; "" if there is none."""
-        ...
 
     def compact_items(
         self, items: Sequence[dict[str, Any]], instructions: str
     ) -> CompactedItems | None:
         """Have the model's server compact these items; None if it cannot or does not."""
-        ...
 
     def close(self) -> None:
         """Close the planner's connections; a turn under way fails."""
-        ...
 
 
 CHARACTERS_OF_A_TOKEN = 4  # or thereabouts
@@ -160,11 +154,9 @@ class AnswerReader(Protocol):
 
         Raises CutStreamError for a failure that a retry may help, else PlannerError.
         """
-        ...
 
     def get_answer_so_far(self) -> GatheredAnswer:
         """Return what has been read of the answer so far."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,19 +52,15 @@ class MentionStyle(Protocol):
 
     def format_person(self, user: str) -> str:
         """Return the text for a person, given by id."""
-        ...
 
     def format_group(self, handle: str) -> str:
         """Return the text for a user group, given by handle."""
-        ...
 
     def format_channel(self, channel: str) -> str:
         """Return the text for a channel, given by id or as a policy names it."""
-        ...
 
     def quote_text(self, text: str) -> str:
         """Return the text for words that somebody else wrote."""
-        ...
 
 
 MOST_NAMES = 20  # people named in one line
@@ -278,7 +274,6 @@ class GateDescriber:
 
 
 def _describe_business_hours(hours: BusinessHours, now: datetime) -> str:
-    """Return the business hours in words, with the next days off."""
     opens, closes = (f"{each // 60:02}:{each % 60:02}" for each in (hours.opens, hours.closes))
     days = ", ".join(calendar.day_abbr[each - 1] for each in hours.days)
     off = describe_next_holidays(hours, now)
@@ -352,7 +347,6 @@ def explain_call(
 
 
 def _describe_freezes(sources: call_gates.PolicyFactSources, facts: Facts) -> Iterator[str]:
-    """Yield each freeze that is in force at the moment of the facts."""
     calendar = sources.policy.policy.calendar
     for each in calendar.list_current_freezes(facts.now) if calendar and facts.now else ():
         yield f"• In force is the freeze {each.name}, until {format_in_utc(each.ends)}"

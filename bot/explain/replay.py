@@ -69,7 +69,6 @@ class PolicyReplay:
         tools: Registry,
         words: MentionStyle,
     ) -> None:
-        """Prepare a replay of `sources.policy`; database rows are only read."""
         self._sources = sources
         self._authority = authority
         self._tools = tools

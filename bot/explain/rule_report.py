@@ -129,7 +129,6 @@ class AmountReader:
     """Reads the amounts in the arguments of recorded calls: their numbers that identify nothing."""
 
     def __init__(self, tools: Registry) -> None:
-        """Read amounts by the schemas of `tools`."""
         self._tools = tools
         self._found: dict[tuple[str, str], ToolWithAmounts] = {}
 

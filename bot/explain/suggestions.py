@@ -327,7 +327,6 @@ def _build_suggestion(
     reasons: Sequence[str],
     *effects: str,
 ) -> SuggestedRule:
-    """Return the rule with what these calls, and what it would have done, say for it."""
     people = len({vote.person for x in calls for vote in x.call.votes})
     first, last = (f"{of(x.call.created_at for x in calls):%Y-%m-%d}" for of in (min, max))
     by = f"decided by {people} {'person' if people == 1 else 'people'}"

@@ -182,7 +182,6 @@ def _format_content_blocks(blocks: Iterable[ContentBlock]) -> Iterator[str]:
 
 
 def _format_data_size(data: str) -> str:
-    """Return the size of base64 data in words, such as "12 kB"."""
     size = len(data) * 3 // 4
     return f"{size} bytes" if size < _KB else f"{size // _KB:,} kB"
 
@@ -294,7 +293,6 @@ class AcceptedToolConnection:
         return await amid.answer_elicitation(params)
 
     def _require_unchanged(self, name: str, found: list[Tool]) -> None:
-        """Raise ToolError if a tool is not as it was accepted."""
         self._disable_changed_tools(build_tool_definitions(found))
         if why := self._disabled_tools.get(name, ""):
             raise ToolError(why)

@@ -73,8 +73,6 @@ class InvalidAnswerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _RequestedValue:
-    """One value that a server asks for."""
-
     name: str
     schema: Mapping[str, Any]
     answer_field: AnswerField
@@ -371,7 +369,6 @@ class RunningServerCall:
 
     @contextmanager
     def _pause_time_limit(self) -> Iterator[None]:
-        """Pause the server's time-out while the block runs."""
         if not self._asking:
             self._left = self._scope.deadline - anyio.current_time()
             self._scope.deadline = math.inf

@@ -49,7 +49,6 @@ class LookupPendingError(Exception):
     """
 
     def __init__(self, *answers: Future[Any]) -> None:
-        """Store the futures to wait for; the directory remembers their results."""
         super().__init__("Slack is being asked")
         self.answers = answers
 
@@ -93,59 +92,48 @@ class Group:
 class Directory(Protocol):
     """Live look-ups of people, groups and channels in Slack, cached for at most a minute.
 
-    Every method raises LookupFailedError if Slack cannot be asked, and NotYetKnownError if Slack is
+    Every method raises LookupFailedError if Slack cannot be asked, and LookupPendingError if it is
     being asked and the calling thread may not wait.
     """
 
     def find_person(self, user: str) -> Person | None:
         """Return the person with this id; None if there is none."""
-        ...
 
     def find_people(self, users: Collection[str]) -> Mapping[str, Person]:
         """Return those of these people who exist, by id, as they were at most ten minutes ago.
 
-        For showing who could decide. To check whether somebody may, use `person`.
+        For showing who could decide. To check whether somebody may, use `find_person`.
         """
-        ...
 
     def find_people_by_name(self, name: str) -> Mapping[str, str]:
         """Return the active people with this handle or name: the handle of each by id."""
-        ...
 
     def find_quiet_hours(self, users: Collection[str]) -> Mapping[str, QuietHours]:
         """Return from and until when these people do not want to be disturbed, now or next, by id.
 
         Only a few at once, and nobody where Slack cannot or may not be asked.
         """
-        ...
 
     def find_group(self, handle: str) -> Group | None:
         """Return the user group with this handle; None if there is none."""
-        ...
 
     def list_channel_members(self, channel: str) -> frozenset[str]:
         """Return the ids of the channel's members; empty if the channel does not exist."""
-        ...
 
     def find_channel_id(self, name: str) -> str | None:
         """Return the id of a channel given as #name or id; None if the bot cannot see it."""
-        ...
 
     def can_see_channel(self, user: str, channel: str) -> bool:
         """Return whether a channel, given as #name or id, is public or the person is in it."""
-        ...
 
     def find_owners(self, field: str, function: str, value: str | int) -> tuple[str, ...]:
         """Return who owns this value of a field, as the function of that name says."""
-        ...
 
     def find_public_channel_name(self, channel: str) -> str:
         """Return the #name of a public channel given by its id; "" for any other."""
-        ...
 
     def is_externally_shared_channel(self, channel: str) -> bool:
         """Return whether a channel, given as #name or id, is shared with another company."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +189,6 @@ def _count_largest_shortage(gate: Ask, able: Sequence[frozenset[str]]) -> int:
 
 
 def _describe_naming_reasons(named: Mapping[str, frozenset[str]], person: str) -> str:
-    """Return all the reasons why this person is named, in words; "" if there are none."""
     return ", ".join(why for why, people in named.items() if person in people)
 
 
@@ -283,19 +270,9 @@ class Authority:
         named = self.list_approver_candidates(gate, approvers, requester=requester, channel=channel)
         return frozenset(self.list_first_colleagues(named, len(named)))
 
-    def list_first_stage_approvers(
-        self,
-        gate: Ask,
-        *,
-        requester: str,
-        channel: str,
-        waited: timedelta = timedelta(),
-    ) -> list[str]:
-        """Return the ids of who could approve in the gate's first stages after waiting `waited`.
-
-        Raises LookupFailedError.
-        """
-        approvers = gate.get_approvers_of_stages(gate.initial_stages, waited)
+    def list_first_stage_approvers(self, gate: Ask, *, requester: str, channel: str) -> list[str]:
+        """Return who could approve in the gate's first stages; raises LookupFailedError."""
+        approvers = gate.get_approvers_of_stages(gate.initial_stages, timedelta())
         return sorted(
             self.list_able_approvers(gate, approvers, requester=requester, channel=channel)
         )

@@ -73,7 +73,6 @@ def validate_holiday_calendar(written: str) -> str:
 
 
 def _unknown_calendar_sentence(written: str, word: str, calendars: Mapping[str, str]) -> str:
-    """Return the message that a calendar does not exist, with the nearest one by name."""
     by_name = {name.casefold(): calendar for name, calendar in calendars.items()}
     close = get_close_matches(word.casefold(), by_name, 1)
     near = f" (is {by_name[close[0]]} meant?)" if close else ""
@@ -130,7 +129,7 @@ class BusinessHours(BaseModel):
 
         Looks a year ahead. The name is "" for a day that only the policy lists.
         """
-        first = start.astimezone(_load_time_zone(self.zone)).date()
+        first = start.astimezone(ZoneInfo(self.zone)).date()
         ahead = (first + timedelta(days=each) for each in range(_A_YEAR))
         off = (
             (day, self._find_holiday_name(day)) for day in ahead if day.isoweekday() in self.days
@@ -144,7 +143,7 @@ class BusinessHours(BaseModel):
 
     def _list_open_spans(self, start: datetime) -> Iterator[tuple[datetime, datetime]]:
         """Yield the start and end of each day's business hours, from the day of `start` on."""
-        first = start.astimezone(_load_time_zone(self.zone)).date()
+        first = start.astimezone(ZoneInfo(self.zone)).date()
         for ahead in range(_MOST_DAYS):
             day = first + timedelta(days=ahead)
             if day.isoweekday() in self.days and self._find_holiday_name(day) is None:
@@ -155,7 +154,7 @@ class BusinessHours(BaseModel):
 
     def _build_utc_moment(self, day: date, minutes: int) -> datetime:
         days, rest = divmod(minutes, 24 * 60)
-        at = time(*divmod(rest, 60), tzinfo=_load_time_zone(self.zone))
+        at = time(*divmod(rest, 60), tzinfo=ZoneInfo(self.zone))
         return datetime.combine(day + timedelta(days=days), at).astimezone(UTC)
 
 
@@ -169,7 +168,7 @@ class StartTime(BaseModel):
 
     def find_next(self, after: datetime) -> datetime:
         """Return the first such time after a moment; UTC."""
-        zone = _load_time_zone(self.zone)
+        zone = ZoneInfo(self.zone)
         first, at = after.astimezone(zone).date(), time(*divmod(self.minutes, 60), tzinfo=zone)
         days = (first + timedelta(days=ahead) for ahead in range(9))
         moments = (
@@ -238,11 +237,6 @@ class PolicyCalendar(BaseModel):
         }
 
 
-@lru_cache(16)
-def _load_time_zone(name: str) -> ZoneInfo:
-    return ZoneInfo(name)
-
-
 def _parse_iso_date(value: object) -> object:
     """Return the date in an ISO text such as "2026-12-25"; any other value unchanged."""
     if isinstance(value, str):
@@ -303,7 +297,7 @@ def _convert_to_utc(at: datetime | date, zone: str | None) -> datetime:
     if zone is None:
         raise ValueError('has no time zone; write zone = "Europe/Berlin", or [hours] with a zone')
     local = at if isinstance(at, datetime) else datetime.combine(at, time())
-    return local.replace(tzinfo=_load_time_zone(zone)).astimezone(UTC)
+    return local.replace(tzinfo=ZoneInfo(zone)).astimezone(UTC)
 
 
 class HoursEntry(BaseModel):

@@ -325,7 +325,6 @@ class Condition:
 
 
 def _get_time_value(found: datetime | bool | None) -> Any:
-    """Return what is so at the moment of the call."""
     if found is None:
         return UnusableValue("the time is not known")
     return convert_to_condition_value(found)

@@ -46,7 +46,6 @@ class _StrictModel(BaseModel):
 
 
 def _validate_duration(value: str) -> str:
-    """Return a duration if it is valid; raises ValueError with what is wrong."""
     if not DEADLINE_MIN <= parse_duration(value) <= DEADLINE_MAX:
         raise ValueError(
             f'{value!r} is no duration; write "90s", "30m", "4h" or "2d", from 30s to 30d'
@@ -55,7 +54,6 @@ def _validate_duration(value: str) -> str:
 
 
 def _validate_field_names(values: list[str]) -> list[str]:
-    """Return a list of field names if it is valid; raises ValueError."""
     if not all(_FIELD.fullmatch(each) for each in values):
         raise ValueError('write names of fields, as in ["amount"]')
     return values

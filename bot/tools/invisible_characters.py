@@ -84,7 +84,6 @@ _PAIRS = (
 
 
 def _build_joined_emoji_pattern(pair: str) -> str:
-    """Return a pattern for two emoji with a joiner between them."""
     second = 2 if pair[1] == _AS_EMOJI else 1
     return re.escape(f"{pair[:second]}{_JOIN}{pair[second:]}")
 

@@ -61,7 +61,7 @@ class SlackIdResolver:
     """Turns names into ids by asking Slack, and keeps the names for the card.
 
     Its methods raise ValueError for a name that is unknown or ambiguous, and LookupFailedError and
-    NotYetKnownError as the directory does.
+    LookupPendingError as the directory does.
     """
 
     directory: Directory

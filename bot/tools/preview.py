@@ -87,7 +87,7 @@ class PreviewRunner:
     ) -> Preview:
         """Return the preview of an edited call; started once per key (call, revision, arguments).
 
-        Raises ToolError where the tool says that the call would fail. Raises LookupPendingError where
+        Raises ToolError where the tool says that the call would fail, and LookupPendingError where
         the preview is not ready after `patience` seconds; `then` is called once it is.
         """
         if tool.preview is None:

@@ -70,22 +70,18 @@ class CachedDirectory(Directory, Protocol):
 
     def list_channels(self) -> Mapping[str, dict[str, Any]]:
         """Return all channels that are not archived and that the bot can see, by id."""
-        ...
 
     def list_people(self) -> Mapping[str, dict[str, Any]]:
         """Return everybody in the workspace by id."""
-        ...
 
     def list_common_private_channels(self, user: str) -> frozenset[str]:
         """Return the ids of the private channels that both the person and the bot are in."""
-        ...
 
 
 class SlackLookup:
     """Looks up channels and people, in the cached directory or live in Slack. Thread-safe."""
 
     def __init__(self, client: WebClient, directory: CachedDirectory) -> None:
-        """Use `client` for live look-ups and `directory` for cached ones."""
         self._client = client
         self._directory = directory
 

@@ -197,8 +197,4 @@ def test_who_comes_in_later_may_say_no_as_well(authority: Authority) -> None:
         waited = timedelta(seconds=seconds)
         assert authority.may_reject(asked, DAN, waited=waited, **common) == found
         assert authority.may_edit(asked, DAN, waited=waited, **common) == found
-    assert authority.list_first_stage_approvers(asked, waited=timedelta(seconds=60), **common) == [
-        ANA,
-        DAN,
-    ]
     assert authority.may_edit(asked, BEN, **common) == Permission(why="requester")

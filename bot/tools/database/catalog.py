@@ -142,7 +142,6 @@ def _quote_comment(comment: str) -> str:
 
 
 def _may_mention_columns(text: str, columns: Iterable[str]) -> bool:
-    """Whether a text may refer to one of these columns."""
     return any(each in text.lower() for each in map(str.lower, columns))
 
 

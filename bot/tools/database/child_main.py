@@ -62,7 +62,6 @@ def _limit_memory() -> None:
 def _answer_call(
     sources: sql_tools.Sources, tools: dict[str, Tool[Any]], asked: dict[str, Any]
 ) -> bytes:
-    """Return the answer to one call, as the line that is sent."""
     try:
         return encode_frame({"result": _run_call(sources, tools, asked)})
     except Exception as error:  # noqa: BLE001 - the bot is told, whatever it was

@@ -193,7 +193,6 @@ class PostgresSession(session.Session):
 
 
 def _unreadable_columns_note(statement: Statement, catalog: Catalog) -> str:
-    """Return a note on the unreadable columns of the tables in a statement; "" if none."""
     named = {each.name for each in statement.tree.find_all(exp.Table)}
     found = [
         f"{table.name}.{column}"

@@ -126,7 +126,6 @@ class StatementReachChecker:
     """Follows which functions and tables one statement can reach."""
 
     def __init__(self, raw: RawConnection, *, writes: bool) -> None:
-        """`writes`: the transaction may change rows."""
         self._raw, self._writes = raw, writes
         # to be looked at, with what calls them; where numbers are taken, other things are allowed
         self._functions: dict[tuple[int, bool], str] = {}
@@ -245,7 +244,6 @@ def _may_call_nextval(what: str) -> bool:
 
 
 def _list_names_in_statement(text: str) -> list[str]:
-    """Return all names that appear in a statement, as the server compares them."""
     return _fold_names(
         each.text for each in statement.tokenize(text) if each.kind in ("word", "quoted")
     )

@@ -283,7 +283,6 @@ def _list_value_changes(
 
 
 def _format_full_value(value: Any) -> str:
-    """Return a value as its full text."""
     if value is None:
         return "NULL"
     if isinstance(value, bytes | memoryview):

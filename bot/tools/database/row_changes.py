@@ -314,7 +314,6 @@ def check_same_rows_touched(first_trial: Change, second_trial: Change) -> None:
 
 
 def _summarise_touched_rows(table: TableRowChanges) -> tuple[str, int, list[str]]:
-    """Return a table's name, its number of touched rows, and what these held before, sorted."""
     return table.table, table.total, sorted(repr(row.before) for row in table.rows)
 
 

@@ -74,7 +74,6 @@ class Session(ABC):
         return found
 
     def _is_countersign_database(self, found: Catalog) -> bool:
-        """Whether the catalog holds Countersign's own tables."""
         return set(found.tables) >= OWN_TABLES
 
     @abstractmethod

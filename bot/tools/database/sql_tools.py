@@ -6,10 +6,10 @@ The rules are elsewhere: which statements are allowed in `statement`, which colu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -63,7 +63,6 @@ class SqlText(Code):
 
 
 def _summarise_statement(tokens: tuple[Token, ...]) -> str:
-    """Return what one statement does, in words."""
     words = [each for each in tokens if each.depth == 0]
     for at, (each, after) in enumerate(pairwise(words)):
         # what is not the name of a WITH
@@ -87,10 +86,8 @@ MAX_DETAILED = 40  # tables of which all is told
 Sources = Mapping[str, Source]
 
 
-class StatementCheckFunction(Protocol):
-    """A function that raises StatementError for a statement that is refused."""
-
-    def __call__(self, name: str, sql: str, *, changes: bool) -> object: ...
+# takes a database's name, the SQL and `changes`; raises StatementError for what is refused
+StatementCheck = Callable[..., object]
 
 
 class TablesArguments(BaseModel):
@@ -128,7 +125,7 @@ class StatementArguments(BaseModel):
 
 
 def build_in_process_database_tools(
-    sources: Sources, check: StatementCheckFunction | None = None
+    sources: Sources, check: StatementCheck | None = None
 ) -> list[Tool[Any]]:
     """Return the tools for these databases, run in this process.
 
@@ -171,7 +168,7 @@ def _build_tables_tool(sources: Sources) -> Tool[Any]:
     return tables
 
 
-def _build_query_tool(sources: Sources, check: StatementCheckFunction) -> Tool[Any]:
+def _build_query_tool(sources: Sources, check: StatementCheck) -> Tool[Any]:
     class Query(StatementArguments):
         """Arguments of query."""
 
@@ -217,7 +214,7 @@ def _build_query_tool(sources: Sources, check: StatementCheckFunction) -> Tool[A
     return query
 
 
-def _build_change_tool(sources: Sources, check: StatementCheckFunction) -> Tool[Any]:
+def _build_change_tool(sources: Sources, check: StatementCheck) -> Tool[Any]:
     class Change(StatementArguments):
         """Arguments of change."""
 
@@ -295,7 +292,6 @@ def parse_sql_for_database(
 
 
 def _build_result_table(name: str, rows: QueryResult) -> Table:
-    """Return the rows as a tool's Table with values that JSON can hold."""
     cells = [tuple(map(_convert_to_json_value, row)) for row in rows.rows]
     return Table(f"Rows from {name}", rows.columns, tuple(cells), rows.more)
 

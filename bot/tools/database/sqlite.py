@@ -98,7 +98,6 @@ class SqliteAuthorizer:
         return sqlite3.SQLITE_DENY if why else sqlite3.SQLITE_OK
 
     def _find_read_refusal(self, table: str, column: str, place: Any, inner: Any) -> str:
-        """Return why this column cannot be read; "" if it can."""
         name = table.lower()
         found = self._catalog.tables.get(name) if place in ("main", None) else None
         if found is None:  # that a WITH is read at all is told, not which of its columns

@@ -92,7 +92,6 @@ class TriggerLogAuthorizer:
         self.tables: set[str] = set()
 
     def __call__(self, action: int, first: Any, second: Any, place: Any, inner: Any) -> int:
-        """Return SQLITE_OK or SQLITE_DENY for one step."""
         if (action, place) == (sqlite3.SQLITE_INSERT, "temp") and inner is not None:
             # by a trigger of ours: the database's own reach no temporary table
             return sqlite3.SQLITE_OK if first in self._logs else sqlite3.SQLITE_DENY
@@ -198,7 +197,7 @@ def _run_guarded(
 ) -> set[str]:
     """Run the text under the statement's guard; return the tables that it may change.
 
-    `logs`: see LogAuthorizer.
+    `logs`: see TriggerLogAuthorizer.
     """
     with guarded(statement) as guard:
         reach = TriggerLogAuthorizer(guard, logs)

@@ -307,7 +307,6 @@ def parse_changes(text: str, dialect: Dialect) -> tuple[Statement, ...]:
 
 
 def _get_first_explained_token(tokens: tuple[Token, ...]) -> Token:
-    """Return the first token of the statement that an EXPLAIN explains."""
     for each in tokens[1:]:
         if each.depth == 0 and each.word in (*_CHANGES, "select", "values", "with"):
             return each

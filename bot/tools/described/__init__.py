@@ -117,7 +117,6 @@ class SchemaBasedArguments(BaseModel):
 
 
 def _count_objects(value: Any) -> int:
-    """Return how many objects a JSON value contains, itself included."""
     found, left = 0, [value]
     while left:
         each = left.pop()
