@@ -18,8 +18,6 @@ from typing import Any
 from bot.agent.model_errors import raise_stream_error
 from bot.agent.turn import AnswerSink, Dialect, GatheredAnswer, ModelRequest
 
-# Reading an answer into items of the form in which transcripts are stored.
-
 # why an answer is not whole, as a chat names it and as the Responses API does
 CUT = {"length": "max_output_tokens", "content_filter": "content_filter"}
 

@@ -13,8 +13,6 @@ from typing import Any
 
 from bot.agent.prompt import clean_name
 
-# The texts for the model about files that people attach. Pure.
-
 # Recognising the type of a file by its bytes: a picture, a PDF, a text, or unreadable. Pure.
 
 PDF, TEXT = "application/pdf", "text/plain"

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from bot.agent.turn import Dialect
 
 
-# A planner that is made, and its library imported, when it is first needed.
-
 log = logging.getLogger("countersign.planner")
 
 

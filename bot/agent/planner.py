@@ -297,8 +297,6 @@ def _read_next_event(stream: openai.Stream[Any]) -> object:
         raise model_errors.CutStreamError(f"{type(error).__name__}: {error}") from error
 
 
-# The maximum length of an answer: a model that repeats itself might never end.
-
 MOST = 200_000  # characters of one answer, with its calls and what it thinks aloud
 TIMES = 5.0  # the time without a sign of it that one answer may take in all
 ENDLESS = (
@@ -333,9 +331,6 @@ def _count_characters(part: Any) -> int:
     if isinstance(part, dict):
         return sum(map(_count_characters, part.values()))
     return sum(map(_count_characters, part)) if isinstance(part, list) else 0
-
-
-# OpenAI's client, with the JSON of its requests made by pydantic's serializer.
 
 
 class ModelClient(openai.OpenAI):

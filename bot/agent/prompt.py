@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-# The instructions to the model about itself and its place. Pure.
-
 MOST_OF_NAME = 80  # characters
 RULES = """\
 - Propose the calls a request needs, together in one turn when they belong together, in the order \

@@ -11,8 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-# The result of a model turn: a Reply or a Proposal. Plain types, without the model's library.
-
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:

@@ -32,8 +32,6 @@ from countersign.durations import format_duration
 from storage.record import Run
 from storage.states import ChannelMode
 
-# The sources of an explanation.
-
 
 @dataclass(frozen=True, slots=True)
 class ExplanationSources:
@@ -42,9 +40,6 @@ class ExplanationSources:
     sources: call_gates.PolicyFactSources
     authority: Authority
     limits: UsageLimits
-
-
-# How people, groups, channels and quoted texts are written, which differs from place to place.
 
 
 class MentionStyle(Protocol):

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock
 
 
-# The address of a server.
-
 _READ = 300.0  # seconds between two signs of life over HTTP
 
 
@@ -49,9 +47,6 @@ def build_server_address(server: Server) -> Address:
         tuple(each.get_secret_value() for each in server.args),
         {name: each.get_secret_value() for name, each in server.env.items()},
     )
-
-
-# Looking up the tools a server offers now, on a connection of its own: for commands.
 
 
 def fetch_tool_definitions(server: Server) -> dict[str, ToolDefinition]:

@@ -29,8 +29,6 @@ from pydantic import (
 from bot import toml_file
 from countersign.mcp_client import substitute_variables
 
-# Reading and checking the TOML file of MCP servers, which COUNTERSIGN_SERVERS names.
-
 _FORMS = {
     "name": "write a-z, 0-9, _ and -, up to 40 characters, a letter first",
     "prefix": "write a-z, 0-9 and _, up to 20 characters, a letter first",

@@ -15,8 +15,6 @@ from typing import Any, Protocol
 
 from bot.policy.gates import Approvers, Ask
 
-# People, user groups and channels: facts about them, and the protocol that looks them up.
-
 # statuses by which somebody says that they are away, not just busy: their emoji, without colons
 AWAY = frozenset(
     {

@@ -25,8 +25,6 @@ from zoneinfo import ZoneInfo
 
 import re2  # type: ignore[import-untyped] # ships no types
 
-# What a policy may know about a call when it judges the call.
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class SpendingSum:

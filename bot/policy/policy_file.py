@@ -403,9 +403,6 @@ def _list_impossible_quorums(own: AskOptions, gate: Ask) -> Iterator[tuple[str, 
         )
 
 
-# People named beside the rules, and the passkeys that count.
-
-
 def build_named_people(
     written: Sequence[str] | None, key: KeyPath, problems: FileProblems
 ) -> Approvers:
@@ -424,9 +421,6 @@ def build_passkey_terms(said: PasskeysEntry | None, problems: FileProblems) -> g
         problems.add(("passkeys", "models"), f"{wrong} roots, their makers' certificates (PEM)")
     alarm = build_named_people(said.alarm, ("passkeys", "alarm"), problems)
     return gates.PasskeyTerms(**said.model_dump(exclude={"alarm"}), alarm=alarm)
-
-
-# Requests that a policy prepares for people: a tool, with some of its fields fixed.
 
 
 class RequestTemplate(BaseModel):

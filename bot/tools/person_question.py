@@ -30,8 +30,6 @@ from bot.policy.gates import Approvers
 from bot.tools import Effect, Tool, ToolContext, ToolError, tool
 from bot.tools.names import ChannelId, PersonId, SlackIdKind, SlackIdResolver
 
-# Who a question is for: a written name becomes a person's id or a user group's handle.
-
 
 def _resolve_addressee(value: str, info: ValidationInfo) -> str:
     """Return the id of a person, or a group's handle with its @.

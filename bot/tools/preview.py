@@ -20,8 +20,6 @@ from bot.policy.authority import LookupPendingError
 from bot.tools import Preview, Tool, ToolContext, ToolError
 from bot.tools.runner import await_result, format_masked_error, mask_call_secrets
 
-# Where async tools and async previews run: one event loop on one thread, started when needed.
-
 
 class AsyncPortal:
     """Runs async functions for other threads, on one thread that starts with the first use."""

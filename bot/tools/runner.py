@@ -37,9 +37,6 @@ from storage.models import Call, Run
 log = logging.getLogger(__name__)
 
 
-# The sentence for people about a finished call: the tool's own, else the text it returned.
-
-
 def outcome_sentence(tool: Tool[Any], args: BaseModel, result: Any) -> str:
     """Return one sentence on what a finished call did, unmasked; "" if there is none.
 

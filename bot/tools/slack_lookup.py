@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from slack_sdk.web import SlackResponse
 
 
-# Reading channels and people, by name or id. This part changes nothing in Slack.
-
 T = TypeVar("T")
 
 

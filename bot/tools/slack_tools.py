@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from slack_sdk import WebClient
 
 
-# The Slack tools that post, at once or later: text only, no live mentions, always signed.
-
 EVENT_TYPE = "countersign_tool"  # metadata of what a tool posted; the payload holds the call's id
 FARTHEST = timedelta(days=120)
 # no previews of links, and no names that become mentions

@@ -154,8 +154,6 @@ def list_initial_shop_rows() -> Iterator[tuple[str, tuple[Any, ...]]]:
         yield "payment", (None, order_id, "refund", amount, at, reason, None)
 
 
-# One order of the demo's web shop, and reading it from the database.
-
 OrderStatus = Literal["pending", "processing", "shipped", "delivered", "returned", "cancelled"]
 BEFORE_SHIPPING = ("pending", "processing")
 

@@ -19,9 +19,6 @@ from bot.tools.database.config import Database, Dialect
 from bot.tools.database.statement import Statement, StatementError
 from bot.tools.tables import clip_line
 
-# The part of a database that the agent may know: tables, columns, keys, and which columns are
-# secret. Pure.
-
 MOST_VALUES, MOST_CHECKS, MOST_OF_COMMENT = 20, 5, 120  # told of a column or a table
 OWN_TABLES = frozenset({"delivery", "run", "item", "plan", "call", "revision", "vote", "audit"})
 

@@ -33,8 +33,6 @@ from bot.tools.database.postgres_changes import run_changes_tracking_rows
 from bot.tools.database.postgres_rights import StatementReachChecker, check_role_rights
 from bot.tools.database.statement import WRITES, Statement
 
-# One transaction on a PostgreSQL database.
-
 _RELATIONS = """
     SELECT c.relname, c.relkind::text, ARRAY(SELECT attname::text FROM pg_catalog.pg_attribute a
         WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped

@@ -23,9 +23,6 @@ from bot.tools.database import row_changes
 from bot.tools.database.catalog import Catalog, Relation, quote_name
 from bot.tools.database.statement import Statement
 
-# The tables of a PostgreSQL database that one transaction touches: the server's row counts for
-# each, and which columns may be read.
-
 RawConnection = psycopg.Connection[Any]
 # how many rows of a table the server has added, changed and deleted; one changed twice counts twice
 WriteCounts = Counter[str]

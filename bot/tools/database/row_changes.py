@@ -21,8 +21,6 @@ from sqlglot import exp
 from bot.tools import ToolError
 from bot.tools.database.statement import Statement
 
-# The number of the statement, of several, that an error is about. Pure.
-
 
 @contextmanager
 def add_statement_number_to_errors(number: int, statements: Sized) -> Iterator[None]:
@@ -43,8 +41,6 @@ def statement_number_prefix(error: BaseException | None) -> str:
     """Return the number that was added to an error ("statement 2: "); "" if none was."""
     return "".join(getattr(error, "__notes__", ()))
 
-
-# All rows that a change touches, in every table, before and after, and their digest. Pure.
 
 Row = tuple[Any, ...]
 
@@ -140,8 +136,6 @@ def _format_value_for_digest(value: Any) -> str:
         return bytes(value).hex()
     return value.note if isinstance(value, ValueAtRun) else repr(value)
 
-
-# Recognises the time of a run in the values that it wrote. Pure.
 
 _EPOCH_DAY = 2440587.5  # the Julian day of 1970-01-01
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?([+-]\d\d(:?\d\d)?)?")

@@ -40,8 +40,6 @@ from bot.tools.database.statement import (
     tokenize,
 )
 
-# The SQL text in the arguments of a call: one statement or several. Pure.
-
 _DEEDS = {"insert": "Insert into", "update": "Update", "delete": "Delete rows of"}
 
 

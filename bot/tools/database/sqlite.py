@@ -28,8 +28,6 @@ from bot.tools.database.row_changes import Change, statement_number_prefix
 from bot.tools.database.sqlite_changes import run_changes_tracking_rows
 from bot.tools.database.statement import Statement, StatementError, Token
 
-# SQLite's authorizer: SQLite asks it about each step of a statement before taking the step.
-
 # all that may be called: they compute, and touch nothing. Operators are functions here as well.
 _COMPUTING = """
 -> ->> abs acos acosh asin asinh atan atan2 atanh avg ceil ceiling changes char coalesce concat

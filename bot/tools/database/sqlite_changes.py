@@ -19,8 +19,6 @@ from bot.tools.database import row_changes
 from bot.tools.database.catalog import Catalog, Relation, quote_name
 from bot.tools.database.statement import Statement
 
-# The row numbers that SQLite gives to added rows. This part only reads.
-
 
 def read_highest_row_numbers(
     raw: sqlite3.Connection, tables: Iterable[tuple[Relation, str]]

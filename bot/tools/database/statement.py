@@ -20,8 +20,6 @@ from bot.tools import ToolError
 from bot.tools.database.config import Dialect
 from bot.tools.invisible_characters import list_hidden_characters
 
-# Why a statement is refused, in words for a person and the model. Pure.
-
 _SCHEMA = "it would change what the database is made of; only rows can be read and changed"
 _TRANSACTION = "every call runs in a transaction of its own; leave it out"
 _SETTING = "settings of the database cannot be changed"

@@ -36,9 +36,6 @@ from storage.digest import SAFE_INTEGER
 
 SchemaError = checking.UnfitSchemaError
 
-# The base class of all argument models made of a schema. A model dumps exactly the values that
-# it was given, and none that were not.
-
 MOST_CELLS = 500_000  # fields of all objects of one value: each takes room, also an empty one
 
 

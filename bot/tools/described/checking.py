@@ -27,8 +27,6 @@ from bot.tools.registration import Path, Schema, replace_inner_schemas
 if TYPE_CHECKING:
     import jsonschema
 
-# The processor time that a check of arguments may take.
-
 MOST_SECONDS = 0.2  # for one value; also for all parts of a schema when it is read
 # for arguments that were checked before: no call is turned away after it was approved
 # because a check took a little longer
