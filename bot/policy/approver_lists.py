@@ -320,21 +320,8 @@ class _PolicyNames:
             self._resolve_set(name, ())
         for name in self._conditions:
             self._resolve_condition(name, ())
-        found = {key: each for key, each in self._written.items() if key not in (SETS, CONDITIONS)}
-        if isinstance(found.get("defaults"), dict):
-            found["defaults"] = self._resolve_options(found["defaults"], ("defaults",))
-        if isinstance(found.get("rule"), list):
-            found["rule"] = [
-                self._resolve_options(each, ("rule", index))
-                for index, each in enumerate(found["rule"])
-            ]
-        if isinstance(found.get("template"), list):
-            found["template"] = [self._resolve_entry(each) for each in found["template"]]
-        if isinstance(tables := found.get("owners"), dict):
-            found["owners"] = {field: self._resolve_owners(each) for field, each in tables.items()}
-        if "modes" in found:
-            found["modes"] = self._resolve_entry(found["modes"])
-        found |= self._resolve_entry(found)
+        rest = {key: each for key, each in self._written.items() if key not in (SETS, CONDITIONS)}
+        found: dict[str, Any] = self._expand(rest, ())
         there = {(SETS, each) for each in self._sets} | {
             (CONDITIONS, each) for each in self._conditions
         }
@@ -427,35 +414,25 @@ class _PolicyNames:
         self._problems.add(loc, "is too long with the conditions it names; split it")
         return "true"
 
-    def _resolve_options(self, written: Any, loc: KeyPath) -> Any:
-        """Return [defaults] or a rule with the names in its condition and lists replaced."""
-        if not isinstance(written, dict):
+    def _expand(self, written: Any, loc: KeyPath) -> Any:
+        """Return a part of the file with the names in its conditions and lists of people replaced.
+
+        What a template fixes is left as it is.
+        """
+        if isinstance(written, list):
+            return [self._expand(each, (*loc, index)) for index, each in enumerate(written)]
+        fixed = loc[:1] == ("template",) and loc[2:] == ("fixed",)
+        if not isinstance(written, dict) or fixed:
             return written
-        found = dict(written)
+        found = {key: self._expand(each, (*loc, key)) for key, each in written.items()}
         if isinstance(found.get("when"), str):
             found["when"] = self._insert_conditions(found["when"], (*loc, "when"))
-        for key in ("stages", "escalation"):
+        for key in found if loc[:1] == ("owners",) else PEOPLE:
             if isinstance(found.get(key), list):
-                found[key] = [self._resolve_entry(each) for each in found[key]]
-        return self._resolve_entry(found)
-
-    def _resolve_owners(self, written: Any) -> Any:
-        """Return one table of owners with the names in its lists replaced."""
-        if not isinstance(written, dict):
-            return written
-        return {
-            value: self._resolve_people(each) if isinstance(each, list) else each
-            for value, each in written.items()
-        }
-
-    def _resolve_entry(self, written: Any) -> Any:
-        """Return a table with the names in its lists of people replaced; other values unchanged."""
-        if not isinstance(written, dict):
-            return written
-        lists = {key: written[key] for key in PEOPLE if isinstance(written.get(key), list)}
-        if isinstance(asks := written.get(ASKS), str) and asks in self._sets:
-            lists[ASKS] = [asks]
-        return {**written, **{key: self._resolve_people(each) for key, each in lists.items()}}
+                found[key] = self._resolve_people(found[key])
+        if isinstance(asks := found.get(ASKS), str) and asks in self._sets:
+            found[ASKS] = self._resolve_people([asks])
+        return found
 
 
 def _circular_name_sentence(names: list[str]) -> str:

@@ -95,7 +95,7 @@ def test_which_passkeys_count() -> None:
     maker = 'roots = "-----BEGIN CERTIFICATE-----"'
     terms = parse(
         f'[passkeys]\nenrol = "self"\nmodels = ["{model}"]\n{maker}\ndays = 0\n'
-        'alarm = ["@security"]\n' + LEADS
+        'alarm = ["guards"]\n[approvers]\nguards = ["@security"]\n' + LEADS
     ).passkeys
     assert (terms.enrol, terms.days) == ("self", 0)
     assert terms.alarm == Approvers(groups=("security",))
