@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import create_engine
 from sqlalchemy.pool import NullPool
 
-from bot.tools import ToolError
+from bot.tools import Table, ToolError
 from bot.tools.database import session
 from bot.tools.database.catalog import (
     Catalog,
@@ -77,13 +77,19 @@ class SqliteAuthorizer:
         self._reached, self._others = reached, others
         self._secret = {name for table in catalog.tables.values() for name in table.secret}
         self.refused = ""
+        self.logs: Set[str] = frozenset()  # temporary tables, in which the bot's triggers note rows
+        self.changed: set[str] = set()  # the database's own tables that it may change
 
     def __call__(self, action: int, first: Any, second: Any, place: Any, inner: Any) -> int:
         """Return SQLITE_OK or SQLITE_DENY for one step.
 
         `inner` is the view, WITH or trigger that takes the step, None for the statement itself.
         """
+        if (action, place) == (sqlite3.SQLITE_INSERT, "temp") and inner and first in self.logs:
+            return sqlite3.SQLITE_OK  # the database's own triggers reach no temporary table
         why = ""
+        if action in _CHANGES and place == "main":
+            self.changed.add(str(first))
         if action == sqlite3.SQLITE_READ:
             why = self._find_read_refusal(str(first), str(second), place, inner)
         elif action == sqlite3.SQLITE_FUNCTION:
@@ -272,13 +278,13 @@ class SqliteSession(session.Session):
             return False
         return True
 
-    def run_query(self, statement: Statement, limit: int) -> session.QueryResult:
+    def run_query(self, statement: Statement, limit: int) -> Table:
         with self._guard_statement(statement):
             cursor = self._raw.execute(statement.text)
             found, more = session.limit_rows(cursor, limit)
             columns = tuple(str(each[0]) for each in cursor.description or ())
             cursor.close()
-        return session.QueryResult(columns, found, more)
+        return Table(f"Rows from {self.database.name}", columns, found, more)
 
     def check_statement(self, statement: Statement) -> None:
         with self._guard_statement(statement):

@@ -12,12 +12,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING
 
 from bot.tools import ToolError
 from bot.tools.database import row_changes
 from bot.tools.database.catalog import Catalog, Relation, quote_name
 from bot.tools.database.statement import Statement
+
+if TYPE_CHECKING:
+    from bot.tools.database.sqlite import SqliteAuthorizer
 
 
 def read_highest_row_numbers(
@@ -74,28 +77,9 @@ def _mark_generated_number(
     return row_changes.RowChange(None, after)
 
 
-_CHANGES = {sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE}
 _EVENTS = (("INSERT", False, True), ("UPDATE", True, True), ("DELETE", True, False))
 _FULL = "countersign: too many rows"
-Authorizer = Callable[[int, Any, Any, Any, Any], int]
-StatementGuard = Callable[[Statement], AbstractContextManager[Authorizer]]
-
-
-class TriggerLogAuthorizer:
-    """Wraps an authorizer: lets the bot's triggers write their logs, and notes changed tables."""
-
-    def __init__(self, inner: Authorizer, logs: Set[str]) -> None:
-        """`logs`: the temporary tables of the bot's triggers."""
-        self._inner, self._logs = inner, logs
-        self.tables: set[str] = set()
-
-    def __call__(self, action: int, first: Any, second: Any, place: Any, inner: Any) -> int:
-        if (action, place) == (sqlite3.SQLITE_INSERT, "temp") and inner is not None:
-            # by a trigger of ours: the database's own reach no temporary table
-            return sqlite3.SQLITE_OK if first in self._logs else sqlite3.SQLITE_DENY
-        if action in _CHANGES and place == "main":
-            self.tables.add(str(first))
-        return self._inner(action, first, second, place, inner)
+StatementGuard = Callable[[Statement], AbstractContextManager["SqliteAuthorizer"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,13 +179,12 @@ def _run_guarded(
 ) -> set[str]:
     """Run the text under the statement's guard; return the tables that it may change.
 
-    `logs`: see TriggerLogAuthorizer.
+    `logs`: the temporary tables of the bot's triggers.
     """
     with guarded(statement) as guard:
-        reach = TriggerLogAuthorizer(guard, logs)
-        raw.set_authorizer(reach)
+        guard.logs = logs
         raw.execute(text).fetchall()
-    return reach.tables
+    return guard.changed
 
 
 def _create_watch_triggers(
