@@ -18,6 +18,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator, NullLocator
 
 from bot.explain.report import CallCounts, CallFate, Report, format_duration
+from bot.tools.tables import clip_line
 from countersign.durations import DAY, HOUR, MINUTE
 
 SIZE, DPI = (13, 5.4), 140  # inches, and pixels of each
@@ -172,5 +173,4 @@ def _set_time_axis(axes: Axes, least: float, longest: float) -> None:
 
 
 def _shorten_tool_title(calls: CallCounts, titles: Mapping[str, str]) -> str:
-    title = titles.get(calls.tool, calls.tool)
-    return title if len(title) <= NAME else f"{title[: NAME - 1]}…"
+    return clip_line(titles.get(calls.tool, calls.tool), NAME)

@@ -379,6 +379,7 @@ def _build_policy(
     rules = assembly.build_rules()
     functions = {field: each.function for field, each in written.owners.items() if each.function}
     manager = {approver_lists.MANAGER: written.manager.field} if written.manager else {}
+    tables = written.owners | dict.fromkeys(manager, approver_lists.OwnersEntry())
     lines = tuple(
         {key: problems.get_line(("rule", index, key)) for key in ("tool", "when")}
         for index in range(len(rules))
@@ -391,7 +392,9 @@ def _build_policy(
         templates=policy_file.build_request_templates(written.template, problems),
         shared_channels=tuple(written.shared_channels),
         calendar=assembly.build_policy_calendar(),
-        owners=assembly.build_owner_tables(rules, files),
+        owners=approver_lists.build_owner_tables(
+            tables, [each.gate for each in rules], assembly.default, files, problems
+        ),
         owner_functions=functions | manager,
         lines=lines,
         readers=policy_file.build_named_people(written.readers, ("readers",), problems),

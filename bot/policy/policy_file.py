@@ -305,12 +305,12 @@ def list_keys_unfit_for_verdict(rule: RuleEntry) -> Iterator[tuple[str, str]]:
         (rule.quorum or 1) > 1 or sum(stage.quorum for stage in rule.stages or ()) > 1
     ):
         yield "remember", "would let one person remember what takes several to approve; remove it"
-    if rule.signature == "passkey" and (rule.remember or rule.verdict == "once"):
+    if rule.remember or rule.verdict == "once":
         key = "remember" if rule.remember else "verdict"
-        yield key, "each approval with a passkey is for one call; nothing is remembered"
-    if rule.effect == ["destructive"] and (rule.remember or rule.verdict == "once"):
-        key = "remember" if rule.remember else "verdict"
-        yield key, "what cannot be undone is asked every time; nothing is remembered"
+        if rule.signature == "passkey":
+            yield key, "each approval with a passkey is for one call; nothing is remembered"
+        if rule.effect == ["destructive"]:
+            yield key, "what cannot be undone is asked every time; nothing is remembered"
     if rule.verdict == "deny" and rule.reason is None:
         yield "reason", 'is missing; tell the person who asks why (reason = "…")'
     if rule.verdict != "deny" and rule.reason is not None:

@@ -375,15 +375,6 @@ class RuleBuilder:
         found = business_hours.PolicyCalendar(freezes=tuple(freezes.values()), hours=hours)
         return found if freezes or hours else None
 
-    def build_owner_tables(
-        self, rules: Iterable[Rule], files: Mapping[str, str]
-    ) -> approver_lists.OwnerTables:
-        """Return who owns which values of which fields; mistakes are reported."""
-        gates, tables = [each.gate for each in rules], self._written.owners
-        if self._written.manager:
-            tables = {**tables, approver_lists.MANAGER: approver_lists.OwnersEntry()}
-        return approver_lists.build_owner_tables(tables, gates, self.default, files, self._problems)
-
     def _list_conditions(self) -> Iterator[tuple[int, Condition]]:
         """Yield the condition of each rule that has one, with the rule's number from 0."""
         for index, each in enumerate(self._written.rule):

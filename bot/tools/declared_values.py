@@ -184,7 +184,7 @@ def list_secret_paths(
     if not descriptions and isinstance(values, Mapping):
         return frozenset(found)
     walk = _SecretWalker(descriptions)
-    top = walk.get_top_nodes()
+    top = [each.list_equivalent_nodes([each.root]) for each in descriptions]
     is_whole = any(_is_marked_secret(node) for each in top for node in each.values())
     for key, value in _list_parts(values):
         if is_whole:
@@ -231,9 +231,6 @@ class _SecretWalker:
     def __init__(self, descriptions: tuple[ModelSchema, ...]) -> None:
         self._descriptions = descriptions
         self._left = MOST_LOOKS
-
-    def get_top_nodes(self) -> list[dict[int, Node]]:
-        return [each.list_equivalent_nodes([each.root]) for each in self._descriptions]
 
     def list_child_nodes(
         self, nodes: list[dict[int, Node]], step: str | int
@@ -317,19 +314,14 @@ def mask_at_paths(value: Any, paths: frozenset[ValuePath]) -> Any:
     return list(below.values()) if isinstance(value, list | tuple) else below
 
 
-def list_secret_texts(value: Any, paths: frozenset[ValuePath]) -> list[str]:
-    """Return the text of each secret within a value, the longest first."""
-    found: set[str] = set()
-    _collect_secret_texts(value, paths, found, within=False)
-    return sorted(found, key=len, reverse=True)
-
-
 def mask_secret_texts(text: str, value: Any, paths: frozenset[ValuePath]) -> str:
     """Return a text with a mask in place of each secret of a value.
 
     A secret is also found with other white space, quoted as in Python or JSON, or URL-encoded.
     """
-    for secret in list_secret_texts(value, paths):
+    found: set[str] = set()
+    _collect_secret_texts(value, paths, found, within=False)
+    for secret in sorted(found, key=len, reverse=True):
         as_python, as_json = repr(secret)[1:-1], json.dumps(secret)[1:-1]
         forms = (secret, as_python, as_json, json.dumps(secret, ensure_ascii=False)[1:-1])
         in_address = (way(secret, safe="", errors="replace") for way in (quote, quote_plus))

@@ -19,7 +19,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.pool import NullPool
 from sqlglot import exp
 
-from bot.tools import ToolError
+from bot.tools import Table, ToolError
 from bot.tools.database import row_changes, session
 from bot.tools.database.catalog import (
     OWN_TABLES,
@@ -102,14 +102,14 @@ class PostgresSession(session.Session):
         )
         return any(count == len(OWN_TABLES) for (count,) in asked.fetchall())
 
-    def run_query(self, statement: Statement, limit: int) -> session.QueryResult:
+    def run_query(self, statement: Statement, limit: int) -> Table:
         run = "EXECUTE countersign"
         if statement.explain_options is not None:
             run = f"EXPLAIN {statement.explain_options} {run}"
         with self._prepare_statement(statement), self._raw.cursor() as cursor:
             found, more = session.limit_rows(cursor.stream(run.encode()), limit)
             columns = tuple(each.name for each in cursor.description or ())
-        return session.QueryResult(columns, found, more)
+        return Table(f"Rows from {self.database.name}", columns, found, more)
 
     def check_statement(self, statement: Statement) -> None:
         """See Session; the statement is planned, since the server checks rights no earlier."""

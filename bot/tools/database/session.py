@@ -13,7 +13,6 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,7 +20,7 @@ from typing import Any, Protocol
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
-from bot.tools import ToolError
+from bot.tools import Table, ToolError
 from bot.tools.database import row_changes
 from bot.tools.database.catalog import OWN_TABLES, Catalog, Relation, get_target_table
 from bot.tools.database.config import Database
@@ -37,15 +36,6 @@ log = logging.getLogger("countersign.databases")
 
 class CountersignDatabaseError(ToolError):
     """Raised for Countersign's own database, which no tool may open."""
-
-
-@dataclass(frozen=True, slots=True)
-class QueryResult:
-    """The result of a query; `more` says that rows were left out."""
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Any, ...], ...]
-    more: bool
 
 
 class Session(ABC):
@@ -81,7 +71,7 @@ class Session(ABC):
         """Return the catalog as the database has it now."""
 
     @abstractmethod
-    def run_query(self, statement: Statement, limit: int) -> QueryResult:
+    def run_query(self, statement: Statement, limit: int) -> Table:
         """Run a query and return at most `limit` rows."""
 
     @abstractmethod

@@ -7,6 +7,7 @@ The rules are elsewhere: which statements are allowed in `statement`, which colu
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Annotated, Any
@@ -25,7 +26,6 @@ from bot.tools.database.preview import (
 from bot.tools.database.session import (
     CONNECT_TIMEOUT,
     PREVIEW_TIMEOUT,
-    QueryResult,
     Session,
     Source,
 )
@@ -206,8 +206,9 @@ def _build_query_tool(sources: Sources, check: StatementCheck) -> Tool[Any]:
         source = _get_source(sources, args.database)
         statement = Query.statement(args)
         with source.open(writes=False) as session:
-            rows = session.run_query(statement, source.database.max_rows)
-        return _build_result_table(args.database, rows)
+            found = session.run_query(statement, source.database.max_rows)
+        cells = (tuple(map(_convert_to_json_value, row)) for row in found.rows)
+        return replace(found, rows=tuple(cells))
 
     return query
 
@@ -287,11 +288,6 @@ def parse_sql_for_database(
     if changes:
         return parse_changes(sql, database.dialect)
     return (parse_statement(sql, database.dialect, changes=False),)
-
-
-def _build_result_table(name: str, rows: QueryResult) -> Table:
-    cells = [tuple(map(_convert_to_json_value, row)) for row in rows.rows]
-    return Table(f"Rows from {name}", rows.columns, tuple(cells), rows.more)
 
 
 def _convert_to_json_value(value: Any) -> Any:
