@@ -147,18 +147,17 @@ def build_request_body(asked: ModelRequest, *, at_openai: bool = False) -> dict[
         "messages": build_chat_messages(asked.instructions, asked.transcript),
     }
     if asked.tools:
-        request["tools"] = [_build_tool(each) for each in asked.tools]
+        keys = ("name", "description", "parameters")
+        request["tools"] = [
+            {"type": "function", "function": {key: each[key] for key in keys if key in each}}
+            for each in asked.tools
+        ]
         request["tool_choice"] = "auto"  # as it is unsaid, but some servers then leave tools out
     if asked.effort:
         request["reasoning_effort"] = asked.effort
     if at_openai:
         request["store"] = False
     return request
-
-
-def _build_tool(tool: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {key: tool[key] for key in ("name", "description", "parameters") if key in tool}
-    return {"type": "function", "function": kept}
 
 
 def build_chat_messages(

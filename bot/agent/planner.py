@@ -71,6 +71,9 @@ class Planner:
         sink: turn.AnswerSink,
     ) -> turn.Reply | turn.Proposal:
         """Take one model turn. Raises PlannerError; whatever `sink` raises passes through."""
+        asked = turn.ModelRequest(
+            self._model, self._effort, list(transcript), list(tools), instructions
+        )
 
         def again(state: tenacity.RetryCallState) -> None:
             log.warning(
@@ -89,9 +92,7 @@ class Planner:
             reraise=True,
         )
         try:
-            return turn.build_turn_result(
-                retrying(self._ask_once, transcript, tools, instructions, sink)
-            )
+            return turn.build_turn_result(retrying(self._ask_once, asked, sink))
         except (openai.OpenAIError, model_errors.CutStreamError) as error:
             raise model_errors.build_planner_error(error, self._model) from error
 
@@ -142,16 +143,7 @@ class Planner:
         )
         return float(wait(state))
 
-    def _ask_once(
-        self,
-        transcript: Sequence[dict[str, Any]],
-        tools: Sequence[dict[str, Any]],
-        instructions: str,
-        sink: turn.AnswerSink,
-    ) -> turn.GatheredAnswer:
-        asked = turn.ModelRequest(
-            self._model, self._effort, list(transcript), list(tools), instructions
-        )
+    def _ask_once(self, asked: turn.ModelRequest, sink: turn.AnswerSink) -> turn.GatheredAnswer:
         if self._streams is not False:
             try:
                 return self._send_request(asked, sink)

@@ -325,10 +325,10 @@ def explain_call(
             )
     who = f"asked by {words.format_person(run.requester) if run.requester else 'somebody'}"
     where = f" in {words.format_channel(run.channel)}" if run.channel else ""
+    does = tool.does if tool.declared_effect else f"taken as {tool.does}, as it is not known"
     lines = [
         words.quote_text(tool.effect_sentence(args)),
-        f"The tool is {tool.name} ({_describe_effect_class(tool)}, {tool.risk} risk), "
-        f"{who}{where}.",
+        f"The tool is {tool.name} ({does}, {tool.risk} risk), {who}{where}.",
         "",
         *describe_judgement(judged, words),
         *_describe_freezes(grounds.sources, facts),
@@ -345,11 +345,6 @@ def _describe_freezes(sources: call_gates.PolicyFactSources, facts: Facts) -> It
     calendar = sources.policy.policy.calendar
     for each in calendar.list_current_freezes(facts.now) if calendar and facts.now else ():
         yield f"• In force is the freeze {each.name}, until {format_in_utc(each.ends)}"
-
-
-def _describe_effect_class(tool: Tool[Any]) -> str:
-    """Return the tool's effect class, saying if it is only assumed."""
-    return tool.does if tool.declared_effect else f"taken as {tool.does}, as it is not known"
 
 
 def _describe_mode_change(

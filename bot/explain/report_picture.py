@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator, NullLocator
 
-from bot.explain.report import CallCounts, CallFate, Report, format_duration
+from bot.explain.report import CallFate, Report, format_duration
 from bot.tools.tables import clip_line
 from countersign.durations import DAY, HOUR, MINUTE
 
@@ -143,7 +143,7 @@ def _draw_decision_times(axes: Axes, report: Report, titles: Mapping[str, str]) 
     axes.barh(places, medians, height=0.5, color="#4c72b0", edgecolor=INK, linewidth=0.6)
     axes.hlines(places, medians, slow, color=INK, linewidth=1)
     axes.plot(slow, places, "D", color=INK, markersize=6, linestyle="none")
-    names = [_shorten_tool_title(each, titles) for each in shown]
+    names = [clip_line(titles.get(each.tool, each.tool), NAME) for each in shown]
     axes.set_yticks(places, names, parse_math=False)
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(
@@ -170,7 +170,3 @@ def _set_time_axis(axes: Axes, least: float, longest: float) -> None:
     axes.set_xticks(list(ticks), list(ticks.values()))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.grid(axis="x", color="#dddddd", linewidth=0.8)
-
-
-def _shorten_tool_title(calls: CallCounts, titles: Mapping[str, str]) -> str:
-    return clip_line(titles.get(calls.tool, calls.tool), NAME)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -311,31 +310,23 @@ class Condition:
             read = facts.args if self.reads_all_fields else facts.args.keys() & self.fields
             values["args"] = convert_to_condition_value({name: facts.args[name] for name in read})
         for name in self.names & TIMES:
-            values[name] = _get_time_value(getattr(facts, name))
-        frozen = facts.freezes or {}
-        values["freezes"] = {name: _get_time_value(frozen.get(name)) for name in self.freezes}
-        known = facts.groups or {}
-        values["groups"] = {name: _get_members_value(known.get(name)) for name in self.groups}
+            values[name] = _or_unusable(getattr(facts, name), convert_to_condition_value)
+        frozen, groups = facts.freezes or {}, facts.groups or {}
         channels, people = facts.channels or {}, facts.people or {}
-        values["channels"] = {
-            name: _get_id_value(channels.get(f"#{name}")) for name in self.channels
+        values["freezes"] = {
+            name: _or_unusable(frozen.get(name), convert_to_condition_value)
+            for name in self.freezes
         }
-        values["people"] = {name: _get_id_value(people.get(name)) for name in self.people}
+        values["groups"] = {name: _or_unusable(groups.get(name), frozenset) for name in self.groups}
+        values["channels"] = {
+            name: _or_unusable(channels.get(f"#{name}"), SlackId) for name in self.channels
+        }
+        values["people"] = {name: _or_unusable(people.get(name), SlackId) for name in self.people}
         return values
 
 
-def _get_time_value(found: datetime | bool | None) -> Any:
-    if found is None:
-        return UnusableValue("the time is not known")
-    return convert_to_condition_value(found)
-
-
-def _get_members_value(found: frozenset[str] | None) -> frozenset[str] | UnusableValue:
-    return UnusableValue("its members are not known") if found is None else frozenset(found)
-
-
-def _get_id_value(found: str | None) -> SlackId | UnusableValue:
-    return UnusableValue("who or which that is is not known") if found is None else SlackId(found)
+def _or_unusable(found: Any, make: Callable[[Any], Any]) -> Any:
+    return UnusableValue("what it stands for is not known") if found is None else make(found)
 
 
 def _get_known_sum(sums: Mapping[SpendingSum, Decimal | None], asked: SpendingSum) -> Fraction:

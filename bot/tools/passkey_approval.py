@@ -30,10 +30,6 @@ def _tell_what_to_check(_args: NewPasskey, _context: ToolContext) -> str:
     )
 
 
-def _describe_outcome(args: NewPasskey, _result: object) -> str:
-    return f"The passkey “{args.passkey}” counts from now on"
-
-
 @tool(
     name=ADD_PASSKEY,
     title="Let a new passkey count",
@@ -43,7 +39,7 @@ def _describe_outcome(args: NewPasskey, _result: object) -> str:
     idempotent=True,
     editable=set(),
     preview=_tell_what_to_check,
-    outcome=_describe_outcome,
+    outcome=lambda args, _result: f"The passkey “{args.passkey}” counts from now on",
 )
 def add_passkey(args: NewPasskey, context: ToolContext) -> str:
     """Let a new passkey of this person count, once others have made sure that it is theirs."""

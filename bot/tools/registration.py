@@ -167,7 +167,7 @@ def get_argument_model(function: Callable[..., Any], name: str) -> type[BaseMode
 def check_field_names(
     tool_name: str, model: type[BaseModel], effect: str, **named: set[str] | None
 ) -> None:
-    """Raise ValueError for a reserved field name, or a parameter that names a missing field."""
+    """Raise ValueError for a reserved field name, or where a parameter names a missing field."""
     fields = set(model.model_fields)
     if REASON_FIELD in fields:
         raise ValueError(f"tool {tool_name}: the field name {REASON_FIELD} is reserved")
@@ -176,19 +176,13 @@ def check_field_names(
             raise ValueError(
                 f"tool {tool_name}: {label} names unknown fields: {', '.join(sorted(unknown))}"
             )
-    _check_effect(tool_name, model, effect)
-
-
-def _check_effect(tool_name: str, model: type[BaseModel], effect: str) -> None:
-    """Raise ValueError for an effect that is no template, or names fields that the model lacks."""
     try:
-        named = list(_list_template_fields(effect))
+        missing = [each for each in _list_template_fields(effect) if not _has_field(model, each)]
     except ValueError as error:
         raise ValueError(f"tool {tool_name}: effect is no template: {error}") from error
-    unknown = [each for each in named if not _has_field(model, each)]
-    if unknown:
-        names = ", ".join(each or "{}" for each in unknown)
-        raise ValueError(f"tool {tool_name}: effect names unknown fields: {names}")
+    if missing:
+        text = ", ".join(each or "{}" for each in missing)
+        raise ValueError(f"tool {tool_name}: effect names unknown fields: {text}")
 
 
 def check_callback_parameters(

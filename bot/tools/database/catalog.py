@@ -108,7 +108,11 @@ class Catalog:
         if brief:
             return f"{name}: {columns}"
         # what is said of a secret column may tell something of it
-        told = [each for each in table.checks if not _may_mention_columns(each, table.secret)]
+        told = [
+            each
+            for each in table.checks
+            if not any(name.lower() in each.lower() for name in table.secret)
+        ]
         checks = "".join(f"; CHECK {clip_line(each, 100)}" for each in told[:MOST_CHECKS])
         return f"{name}{_quote_comment(table.comment)}: {columns}{checks}"
 
@@ -136,10 +140,6 @@ class Catalog:
 
 def _quote_comment(comment: str) -> str:
     return f" “{clip_line(comment, MOST_OF_COMMENT)}”" if comment.strip() else ""
-
-
-def _may_mention_columns(text: str, columns: Iterable[str]) -> bool:
-    return any(each in text.lower() for each in map(str.lower, columns))
 
 
 def quote_name(name: str) -> str:

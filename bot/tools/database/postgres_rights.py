@@ -139,7 +139,8 @@ class StatementReachChecker:
         The error is a StatementError if the text itself names such a function, or a table of the
         server's own.
         """
-        words = _list_names_in_statement(text)
+        tokens = statement.tokenize(text)
+        words = _fold_names(each.text for each in tokens if each.kind in ("word", "quoted"))
         for oid, name in self._raw.execute(_NAMED_FUNCTIONS, (words, False)).fetchall():
             self._functions[oid, False] = "" if oid < _MADE else f"the function {name}"
         self._queue_named_relations(words, "")
@@ -178,13 +179,11 @@ class StatementReachChecker:
         if not new:
             return
         oids = list({oid for oid, _ in new})
-        known = {found.oid: found for found in map(_Function._make, self._query(_FUNCTIONS, oids))}
+        rows = self._raw.execute(_FUNCTIONS.encode(), (oids,)).fetchall()
+        known = {found.oid: found for found in map(_Function._make, rows)}
         for (oid, _), what in new.items():
             if oid in known:
                 self._check_function(known[oid], what)
-
-    def _query(self, text: str, oids: list[int]) -> list[tuple[Any, ...]]:
-        return self._raw.execute(text.encode(), (oids,)).fetchall()
 
     def _check_function(self, found: _Function, what: str) -> None:
         """Check a function that `what` calls ("": the statement); queue what it reaches itself."""
@@ -241,12 +240,6 @@ def _explain_unknown_reach(found: _Function) -> str:
 def _may_call_nextval(what: str) -> bool:
     """Whether this place may call nextval: a column default or a trigger numbers new rows."""
     return what.startswith(("a default", "the trigger"))
-
-
-def _list_names_in_statement(text: str) -> list[str]:
-    return _fold_names(
-        each.text for each in statement.tokenize(text) if each.kind in ("word", "quoted")
-    )
 
 
 def _fold_names(words: Iterable[str]) -> list[str]:
@@ -353,17 +346,13 @@ def check_role_rights(raw: psycopg.Connection[Any], database: Database) -> None:
     seen = _list_readable_secret_columns(raw, relations, secret, database)
     if not seen:
         return
-    names = sorted({_format_column(relations[oid], number) for oid, number in seen})
+    names = sorted({f"{relations[oid].name}.{relations[oid].columns[at]}" for oid, at in seen})
     more = f" and {len(names) - 8} more" if len(names) > 8 else ""
     raise ExcessiveRoleRightsError(
         f"the role can read what is secret ({', '.join(names[:8])}{more}); nothing is read or "
         "changed there until an operator takes that right away (countersign doctor tells how)",
         tuple(_build_revoke_statements(raw, relations, secret, {oid for oid, _ in seen})),
     )
-
-
-def _format_column(relation: _Relation, number: int) -> str:
-    return f"{relation.name}.{relation.columns[number]}"
 
 
 def _load_relations(raw: psycopg.Connection[Any]) -> dict[int, _Relation]:

@@ -288,7 +288,8 @@ def mark_values_set_at_run(
     known = {each.table: each for each in first_trial.tables}
     tables = []
     for each in second_trial.tables:
-        twins = _index_rows_by_key(known[each.table]) if each.table in known else {}
+        twin = known[each.table]
+        twins = dict(zip(_list_row_keys(twin), twin.rows, strict=True))
         static = made if each is second_trial.target else frozenset()
         places = [at for at, name in enumerate(each.columns) if name.lower() in static]
         rows = [
@@ -318,10 +319,6 @@ def _list_row_keys(table: TableRowChanges) -> Iterable[Any]:
         key = "" if row.before is None else repr(table.get_row_key(row.before))
         seen[key] += 1
         yield key, seen[key]
-
-
-def _index_rows_by_key(table: TableRowChanges) -> dict[Any, RowChange]:
-    return dict(zip(_list_row_keys(table), table.rows, strict=True))
 
 
 def _mark_values_at_run(

@@ -277,9 +277,8 @@ def _build_validator_class() -> Any:
         "uniqueItems": _check_unique_items,
     }
     every = {**Draft202012Validator.VALIDATORS, **own}
-    own = {name: _limit_work(each) for name, each in every.items()}
-    for name in ("$ref", "anyOf", "oneOf", "allOf"):
-        own[name] = _limit_steps(own[name])
+    trying = ("$ref", "anyOf", "oneOf", "allOf")
+    own = {name: _limit_work(each, tries=name in trying) for name, each in every.items()}
     extend: Any = validators.extend  # has no types
     made = extend(Draft202012Validator, own)
     descend = made.descend
@@ -292,19 +291,13 @@ def _build_validator_class() -> Any:
     return made
 
 
-def _limit_steps(keyword: Keyword) -> Keyword:
-    def counted(validator: Any, said: Any, value: Any, schema: Any) -> Iterator[Any]:
-        left = _left.get()
-        left[0] -= len(said) if isinstance(said, list) else 1
-        if left[0] < 0:
-            raise SchemaCheckLimitError
-        yield from keyword(validator, said, value, schema) or ()
-
-    return counted
-
-
-def _limit_work(keyword: Keyword) -> Keyword:
+def _limit_work(keyword: Keyword, *, tries: bool) -> Keyword:
     def bounded(validator: Any, said: Any, value: Any, schema: Any) -> Any:
+        if tries:
+            left = _left.get()
+            left[0] -= len(said) if isinstance(said, list) else 1
+            if left[0] < 0:
+                raise SchemaCheckLimitError
         _spend_work(A_LOOK + (len(said) if isinstance(said, list | dict) else 0))
         return keyword(validator, said, value, schema)
 
