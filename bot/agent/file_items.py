@@ -159,14 +159,11 @@ _PLACES = {"input_image": "image_url", "input_file": "file_data"}  # where a par
 
 @dataclass(frozen=True, slots=True)
 class EncodedFile:
-    """A stored file: its bytes in base64, or plain text.
-
-    `instead`: what the model gets if the file is no longer given; "" if it is.
-    """
+    """A stored file: its bytes in base64, or plain text."""
 
     media_type: str
     data: str
-    replacement_text: str = ""
+    replacement_text: str = ""  # what the model gets if the file is no longer given
 
 
 def build_files_item(head: str, parts: Iterable[dict[str, Any]]) -> dict[str, Any]:

@@ -116,10 +116,7 @@ def classify_error(error: Exception) -> ModelErrorKind:
 
 
 def can_retry(error: BaseException) -> bool:
-    """Return whether a retry may help: not for an empty account, nor for what the model lacks.
-
-    The model may lack the ability to call tools, or to see pictures.
-    """
+    """Return whether a retry may help: not for an empty account, nor for what the model lacks."""
     lacks = is_tool_use_unsupported(error) or _is_image_input_unsupported(error)
     return getattr(error, "code", None) != "insufficient_quota" and not lacks
 

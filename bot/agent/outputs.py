@@ -49,10 +49,7 @@ def failed_output(why: str, ran: str = "") -> str:
 
 
 def failed_midway_output(why: str, ran: str = "") -> str:
-    """Return the output of a call that failed after it had begun, so that part may have happened.
-
-    `midway` recognises it.
-    """
+    """Return the output of a call that failed after it had begun: part may have happened."""
     return failed_output(f"{why.rstrip('.')}. {_MIDWAY}", ran)
 
 

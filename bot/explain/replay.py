@@ -108,10 +108,7 @@ class PolicyReplay:
             )
 
     def _find_changed_decision(self, call: Call) -> tuple[str, str]:
-        """Return how the policy would change one call: one of HEADINGS, "" for not, and a line.
-
-        Raises UndecidableCallError.
-        """
+        """Return how the policy would change one call: one of HEADINGS, "" for not, and a line."""
         tool = self._tools.find_tool_of_call(call)
         if tool is None:
             raise UndecidableCallError(f"there is no tool {call.tool} any more")

@@ -88,10 +88,7 @@ def _parse_key_values(words: Sequence[str]) -> dict[str, str]:
 def _validate_arguments(
     tool: Tool[Any], values: dict[str, str], names: SlackIdResolver | None
 ) -> BaseModel:
-    """Return the arguments, each value as text if the model accepts that, else as JSON.
-
-    Raises ValidationError.
-    """
+    """Return the arguments, each value as text if the model accepts that, else as JSON."""
     written = {key: json.dumps(value) for key, value in values.items()}
     try:
         return load_arguments(tool, _build_json_object(written), names)

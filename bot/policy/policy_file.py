@@ -318,10 +318,7 @@ def list_keys_unfit_for_verdict(rule: RuleEntry) -> Iterator[tuple[str, str]]:
 
 
 def _list_unaddable_keys(rule: RuleEntry) -> Iterator[tuple[str, str]]:
-    """Yield each key of a rule that adds which would loosen other rules or add nothing, and a fix.
-
-    The rule that adds has verdict = "add".
-    """
+    """Yield each key of a rule that adds which would loosen others or add nothing, and a fix."""
     said = rule.written_keys
     if not said:
         yield "verdict", 'adds nothing; say what, as in approvers = ["@finance"]'

@@ -24,7 +24,7 @@ from storage.digest import canonical_json
 def dump_arguments(args: BaseModel) -> str:
     """Return validated arguments as canonical JSON: what is stored, shown, digested and run.
 
-    Secrets are written out. Raises OddValueError.
+    Secrets are written out. Raises NonCanonicalValueError.
     """
     return canonical_json(
         to_jsonable_python(
@@ -98,10 +98,7 @@ def normalise_and_reveal_secrets(value: Any, *, exact: bool = True) -> Any:
 
 
 def restrict_editable_fields(tool: Tool[Any], gate: Gate) -> Tool[Any]:
-    """Return the tool with only those fields editable that the gate allows to be edited.
-
-    Where the gate sets no such limit, the tool is returned as it is.
-    """
+    """Return the tool with only those fields editable that the gate allows to be edited."""
     if not isinstance(gate, Ask) or gate.editable is None:
         return tool
     kept = frozenset(gate.editable)

@@ -257,10 +257,7 @@ def _summarise_order(order: Order) -> dict[str, Any]:
 def _build_order_preview(
     shop: Shop, lines: Callable[[Any, Order], str]
 ) -> Callable[[Any, ToolContext], str]:
-    """Return a preview function that names the order, followed by `lines` about it.
-
-    The preview raises ToolError for a missing order, and what `lines` raises.
-    """
+    """Return a preview function that names the order, followed by `lines` about it."""
 
     def preview(args: Any, _context: ToolContext) -> str:
         order = shop.get_order(args.order_id)

@@ -181,10 +181,7 @@ def _parse_database(
     environ: Mapping[str, str],
     problems: toml_file.FileProblems,
 ) -> Database | None:
-    """Return the database that an entry describes; None if it is invalid.
-
-    What is wrong with it is added to `problems`.
-    """
+    """Return the database that an entry describes; None if it is invalid."""
     place = ("database", index)
     if "url_env" in entry:
         name = entry["url_env"]

@@ -127,10 +127,7 @@ class PostgresSession(session.Session):
         )
 
     def _run_change(self, statement: Statement, shown: str = "") -> list[tuple[Any, ...]]:
-        """Run a change and return the rows of its RETURNING, with the columns `shown` added.
-
-        `shown`: a list of columns in SQL; "" adds none.
-        """
+        """Run a change and return the rows of its RETURNING, with the columns `shown` added."""
         with self._prepare_statement(statement, f" RETURNING {shown}" if shown else ""):
             cursor = self._raw.execute(b"EXECUTE countersign")
             rows = cursor.fetchall() if cursor.description else []

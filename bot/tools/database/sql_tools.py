@@ -258,10 +258,7 @@ def _build_change_tool(sources: Sources, check: StatementCheck) -> Tool[Any]:
 def _run_and_commit_changes(
     session: Session, statements: Sequence[Statement], expects: str
 ) -> dict[str, Any]:
-    """Run a change and commit it; return its result.
-
-    Raises ToolError when nothing was changed, ConnectionError when that is unknown.
-    """
+    """Run a change and commit it; return its result."""
     changes = session.run_changes(statements)
     if expects and expects != build_changes_digest(changes):
         raise ChangedError(preview_mismatch_sentence(expects, changes))

@@ -268,10 +268,7 @@ class SqliteSession(session.Session):
         return mark_secret_columns(found, self.database)
 
     def _can_list_columns(self, name: str) -> bool:
-        """Whether SQLite can list the columns of a table or view.
-
-        It cannot for a view whose tables are gone, for example.
-        """
+        """Whether SQLite can list the columns: not of a view whose tables are gone, for example."""
         try:
             self._raw.execute(f"PRAGMA main.table_xinfo({quote_name(name)})").close()
         except sqlite3.OperationalError:
@@ -315,11 +312,7 @@ class SqliteSession(session.Session):
             raise
 
     def _list_foreign_keys(self) -> list[tuple[str, str, str, str | None, str, str]]:
-        """Return all foreign keys, each as one row.
-
-        It has the child table and its column, the parent table and its column, and the actions on
-        update and on delete.
-        """
+        """Return all foreign keys: table, column, other table, column there, and both actions."""
         return self._raw.execute(
             'SELECT t.name, k."from", k."table", coalesce(k."to", (SELECT p.name FROM '
             'pragma_table_info(k."table") AS p WHERE p.pk = k.seq + 1)), k.on_update, k.on_delete '
@@ -358,10 +351,7 @@ class SqliteSession(session.Session):
         return found - {target}
 
     def _list_names_outside_catalog(self) -> set[str]:
-        """Return the folded names of everything in SQLite beside the catalog's tables.
-
-        These are its own tables, those of modules, and the bot's temporary ones.
-        """
+        """Return the folded names of everything in SQLite beside the catalog's tables."""
         named = {name for _, name, *_ in self._raw.execute("PRAGMA table_list").fetchall()}
         named |= {name for (name,) in self._raw.execute("PRAGMA module_list").fetchall()}
         return {each.lower() for each in named} - set(self.catalog.tables)

@@ -107,11 +107,9 @@ def run_changes_tracking_rows(
     statements: Sequence[Statement],
     max_rows: int,
 ) -> tuple[row_changes.Change, ...]:
-    """Run checked changes in order; return the rows that each touches.
+    """Run checked changes in order; return the rows that each touches; see Session.run_changes.
 
-    All of them run twice, the first time rolled back. `guarded`: a context in which only that
-    statement may run. Raises ToolError where more than `max_rows` rows would be touched, or where
-    they cannot be determined.
+    `guarded`: a context in which only that statement may run.
     """
     start = datetime.now(UTC)  # noqa: TID251  # what SQLite took from that clock is looked for
     reached: set[str] = set()
