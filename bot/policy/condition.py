@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from celpy.celparser import CELParseError, CELParser
@@ -236,8 +237,7 @@ class ConditionEvaluator:
 
 
 MOST_BYTES = 1_024
-LOOKED_UP = ("groups", "channels", "people")
-SPACES = (*LOOKED_UP, "freezes")  # of names
+SPACES = ("groups", "channels", "people", "freezes")  # of names
 TIMES = frozenset({"now", "in_freeze", "in_business_hours"})
 NAMES = frozenset(
     {"args", "requester", "channel", "tool", "effect", "risk", "client", *TIMES, *SPACES}
@@ -249,6 +249,9 @@ _EXAMPLES = {
     "people": 'people.ana or people["ana.ruiz"]',
     "freezes": "freezes.christmas",
 }
+
+
+_MEMBERS = ("member_dot", "member_index")
 
 
 class ConditionError(ValueError):
@@ -263,38 +266,28 @@ class Condition:
         self.source = source
         if len(source.encode(errors="surrogatepass")) > MOST_BYTES:
             raise ConditionError(f"is longer than {MOST_BYTES} bytes; split the rule")
+        # what it reads
+        self.names, self.spent = set[str](), set[SpendingSum]()
+        self.groups, self.channels = set[str](), set[str]()
+        self.people, self.freezes = set[str](), set[str]()
+        self.fields, self.asked = set[str](), set[str]()  # of args; those inside has()
+        self.reads_all_fields = False  # beyond those that it names
         try:
             self._tree = parse_condition(source)
-            check = _ConditionChecker()
-            check.check_node(self._tree, frozenset(), False)
+            self._check_node(self._tree, frozenset(), False)
         except UnknownValueError as error:
             raise ConditionError(str(error)) from None
-        self.spent, self.names = frozenset(check.sums), frozenset(check.names)
-        self.groups, self.channels, self.people, self.freezes = (
-            frozenset(check.spaces[each]) for each in SPACES
-        )
-        # of args; those inside has()
-        self.fields, self.asked = frozenset(check.fields), frozenset(check.asked)
-        self.reads_all_fields = check.reads_all_fields  # beyond those that it names
 
     def is_true_for(self, facts: Facts) -> bool:
         """Return whether the condition is true of `facts`.
 
         Raises ConditionError where that cannot be determined.
         """
-        sums = facts.spent or {}
-
-        def spent(*words: str) -> Fraction:
-            return _get_known_sum(sums, parse_spending_sum("spent", words))
-
-        def count(*words: str) -> Fraction:
-            return _get_known_sum(sums, parse_spending_sum("count", words))
-
+        functions: dict[str, Callable[..., Any]] = {"size": count_characters_or_items}
+        for name in SHAPES:
+            functions[name] = partial(_get_known_sum, facts.spent or {}, name)
         try:
-            evaluator = ConditionEvaluator(
-                self._build_name_values(facts),
-                {"size": count_characters_or_items, "spent": spent, "count": count},
-            )
+            evaluator = ConditionEvaluator(self._build_name_values(facts), functions)
             return require_boolean(evaluator.evaluate(self._tree))
         except UnknownValueError as error:
             raise ConditionError(f"could not be told: {error}") from None
@@ -324,32 +317,7 @@ class Condition:
         values["people"] = {name: _or_unusable(people.get(name), SlackId) for name in self.people}
         return values
 
-
-def _or_unusable(found: Any, make: Callable[[Any], Any]) -> Any:
-    return UnusableValue("what it stands for is not known") if found is None else make(found)
-
-
-def _get_known_sum(sums: Mapping[SpendingSum, Decimal | None], asked: SpendingSum) -> Fraction:
-    if (found := sums.get(asked)) is None:
-        raise UnknownValueError(f"what was spent with {asked.tool} is not known")
-    return convert_to_fraction(found)
-
-
-class _ConditionChecker:
-    """Checker of a tree, which collects the facts it needs.
-
-    Raises for unknown names and functions, and for nested list operations.
-    """
-
-    def __init__(self) -> None:
-        self.names: set[str] = set()
-        self.sums: set[SpendingSum] = set()
-        self.spaces: dict[str, set[str]] = {each: set() for each in SPACES}
-        self.fields: set[str] = set()
-        self.asked: set[str] = set()
-        self.reads_all_fields = False
-
-    def check_node(self, node: Any, bound: frozenset[str], inside: bool) -> None:
+    def _check_node(self, node: Any, bound: frozenset[str], inside: bool) -> None:
         """Check a part of the tree and collect the facts it needs.
 
         `bound`: the variable of the list operation around; `inside`: whether there is one.
@@ -362,22 +330,14 @@ class _ConditionChecker:
             )
         if node.data == "ident":
             self._check_name(str(node.children[0]), bound)
-        elif node.data in ("member_dot", "member_index") and (
-            space := _find_namespace(node.children[0])
-        ):
-            self.spaces[space].add(_get_looked_up_name(space, node))
+        elif node.data in _MEMBERS and (space := _find_namespace(node.children[0])):
+            getattr(self, space).add(_get_looked_up_name(space, node))
         elif node.data == "member_dot_arg" and str(node.children[1]) in MACROS:
             self._check_macro(node, bound, inside)
         else:
-            if node.data in ("member_dot", "member_index") and _is_identifier(
-                node.children[0], "args"
-            ):
-                named = (
-                    {str(node.children[1])}
-                    if node.data == "member_dot"
-                    else set(_list_text_literals(node.children[1:]))
-                )
-                self.fields |= named
+            if node.data in _MEMBERS and _is_identifier(node.children[0], "args"):
+                named = _list_named_members(node)
+                self.fields.update(named)
                 if named:
                     self.names.add("args")
                     return
@@ -386,7 +346,7 @@ class _ConditionChecker:
             if node.data == "member_dot_arg":
                 _check_method(node)
             for child in node.children:
-                self.check_node(child, bound, inside)
+                self._check_node(child, bound, inside)
 
     def _check_name(self, name: str, bound: frozenset[str]) -> None:
         if name not in NAMES | bound:
@@ -404,8 +364,8 @@ class _ConditionChecker:
             raise ConditionError(f"has .{method}() inside another list operation; write two rules")
         if len(given) != 2 or given[0].data != "ident" or str(given[0].children[0]) in NAMES:
             raise ConditionError(f"needs a new name and a condition in .{method}(name, condition)")
-        self.check_node(target, bound, inside)
-        self.check_node(given[1], bound | {str(given[0].children[0])}, True)
+        self._check_node(target, bound, inside)
+        self._check_node(given[1], bound | {str(given[0].children[0])}, True)
 
     def _check_function(self, node: Tree[Any]) -> None:
         name, given = str(node.children[0]), node.children[1:]
@@ -429,8 +389,19 @@ class _ConditionChecker:
             found = parse_spending_sum(name, words if len(words) == given else ())
         except ValueError as error:
             raise ConditionError(str(error)) from None
-        self.sums.add(found)
+        self.spent.add(found)
         self.fields |= set(found.same)
+
+
+def _or_unusable(found: Any, make: Callable[[Any], Any]) -> Any:
+    return UnusableValue("what it stands for is not known") if found is None else make(found)
+
+
+def _get_known_sum(sums: Mapping[SpendingSum, Decimal | None], name: str, *words: str) -> Fraction:
+    asked = parse_spending_sum(name, words)
+    if (found := sums.get(asked)) is None:
+        raise UnknownValueError(f"what was spent with {asked.tool} is not known")
+    return convert_to_fraction(found)
 
 
 def _is_identifier(node: Any, name: str) -> bool:
@@ -443,12 +414,17 @@ def _find_namespace(node: Any) -> str:
 
 
 def _get_looked_up_name(space: str, node: Tree[Any]) -> str:
-    if node.data == "member_dot":
-        return str(node.children[1])
-    if len(found := list(_list_text_literals(node.children[1:]))) != 1:
+    if len(found := _list_named_members(node)) != 1:
         what = "person" if space == "people" else space.removesuffix("s")
         raise ConditionError(f"needs a literal {what}, as in {_EXAMPLES[space]}")
     return found[0]
+
+
+def _list_named_members(node: Tree[Any]) -> list[str]:
+    """Return the members that `within.name` or `within["name"]` names."""
+    if node.data == "member_dot":
+        return [str(node.children[1])]
+    return list(_list_text_literals(node.children[1:]))
 
 
 def _check_method(node: Tree[Any]) -> None:
