@@ -38,8 +38,9 @@ def main() -> None:
     def announce() -> None:
         answers.write(encode_frame(COMMITTING))
 
-    sources = build_sources(databases, own, announce)
-    tools = {each.name: each for each in sql_tools.build_in_process_database_tools(sources)}
+    sources = build_sources(databases, own)
+    made = sql_tools.build_in_process_database_tools(sources, announce=announce)
+    tools = {each.name: each for each in made}
     _limit_memory()
     while True:
         answers.write(_answer_call(sources, tools, decode_frame(lines.get())))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
@@ -176,7 +176,6 @@ class PostgresSession(session.Session):
         return any(found for (found,) in self._raw.execute(_CHANGEABLE, (schemas,)).fetchall())
 
     def commit(self) -> None:
-        self._announce()
         try:
             self._raw.commit()
         except psycopg.Error as error:
@@ -217,9 +216,8 @@ _UNREACHED = (  # what libpq and the server say, which names addresses, and what
 class PostgresSource:
     """One PostgreSQL database that can be opened."""
 
-    def __init__(self, database: Database, announce: Callable[[], None]) -> None:
-        """`announce`: see `build_sources`."""
-        self.database, self._announce = database, announce
+    def __init__(self, database: Database) -> None:
+        self.database = database
         self._engine = create_engine(
             database.url_parts.set(drivername="postgresql+psycopg"),
             poolclass=NullPool,
@@ -250,7 +248,7 @@ class PostgresSource:
             for name in _AS_TEXT:
                 raw.adapters.register_loader(name, TextLoader)
             self._configure_transaction(raw, seconds, timeout or self.database.lock_timeout)
-            yield PostgresSession(self.database, connection, self._announce)
+            yield PostgresSession(self.database, connection)
 
     def _configure_transaction(
         self, raw: psycopg.Connection[Any], seconds: float, lock_seconds: float

@@ -43,11 +43,8 @@ class Session(ABC):
 
     _raw: Any  # the driver's own connection
 
-    def __init__(
-        self, database: Database, connection: Connection, announce: Callable[[], None]
-    ) -> None:
-        """`announce` is called right before COMMIT is sent, whose outcome may stay unknown."""
-        self.database, self.connection, self._announce = database, connection, announce
+    def __init__(self, database: Database, connection: Connection) -> None:
+        self.database, self.connection = database, connection
         self._raw = connection.connection.driver_connection
 
     @cached_property

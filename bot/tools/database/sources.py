@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from bot.tools import ToolError
@@ -16,20 +16,15 @@ from bot.tools.database.sqlite import SqliteSource
 log = logging.getLogger("countersign.databases")
 
 
-def build_sources(
-    databases: Iterable[Database],
-    bot_database: Path | None,
-    announce: Callable[[], None] = lambda: None,
-) -> dict[str, Source]:
+def build_sources(databases: Iterable[Database], bot_database: Path | None) -> dict[str, Source]:
     """Return a source for each database, by name; nothing is opened yet.
 
-    `bot_database` is the file of Countersign's own database. `announce` is called right before each
-    COMMIT, whose outcome may stay unknown.
+    `bot_database` is the file of Countersign's own database.
     """
     return {
-        each.name: SqliteSource(each, bot_database, announce)
+        each.name: SqliteSource(each, bot_database)
         if each.dialect == "sqlite"
-        else PostgresSource(each, announce)
+        else PostgresSource(each)
         for each in databases
     }
 

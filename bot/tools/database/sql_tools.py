@@ -6,7 +6,7 @@ The rules are elsewhere: which statements are allowed in `statement`, which colu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -26,7 +26,6 @@ from bot.tools.database.preview import (
 from bot.tools.database.session import (
     CONNECT_TIMEOUT,
     PREVIEW_TIMEOUT,
-    Session,
     Source,
 )
 from bot.tools.database.statement import (
@@ -123,19 +122,22 @@ class StatementArguments(BaseModel):
 
 
 def build_in_process_database_tools(
-    sources: Sources, check: StatementCheck | None = None
+    sources: Sources,
+    check: StatementCheck | None = None,
+    announce: Callable[[], None] = lambda: None,
 ) -> list[Tool[Any]]:
     """Return the tools for these databases, run in this process.
 
     Without a database there are none, and no `change` where all are read-only. `check` raises
-    StatementError for refused arguments; the default is `parse_sql_for_database`.
+    StatementError for refused arguments; the default is `parse_sql_for_database`. `announce` is
+    called right before each COMMIT, whose outcome may stay unknown.
     """
     if not sources:
         return []
     check = check or partial(parse_sql_for_database, sources)
     found = [_build_tables_tool(sources), _build_query_tool(sources, check)]
     if any(not each.database.read_only for each in sources.values()):
-        found.append(_build_change_tool(sources, check))
+        found.append(_build_change_tool(sources, check, announce))
     return found
 
 
@@ -213,7 +215,9 @@ def _build_query_tool(sources: Sources, check: StatementCheck) -> Tool[Any]:
     return query
 
 
-def _build_change_tool(sources: Sources, check: StatementCheck) -> Tool[Any]:
+def _build_change_tool(
+    sources: Sources, check: StatementCheck, announce: Callable[[], None]
+) -> Tool[Any]:
     class Change(StatementArguments):
         """Arguments of change."""
 
@@ -250,20 +254,14 @@ def _build_change_tool(sources: Sources, check: StatementCheck) -> Tool[Any]:
         source = _get_source(sources, args.database)
         statements = Change.statements(args)
         with source.open(writes=True) as session:
-            return _run_and_commit_changes(session, statements, context.expects)
+            changes = session.run_changes(statements)
+            if context.expects and context.expects != build_changes_digest(changes):
+                raise ChangedError(preview_mismatch_sentence(context.expects, changes))
+            announce()
+            session.commit()
+        return build_change_result(changes)
 
     return change
-
-
-def _run_and_commit_changes(
-    session: Session, statements: Sequence[Statement], expects: str
-) -> dict[str, Any]:
-    """Run a change and commit it; return its result."""
-    changes = session.run_changes(statements)
-    if expects and expects != build_changes_digest(changes):
-        raise ChangedError(preview_mismatch_sentence(expects, changes))
-    session.commit()
-    return build_change_result(changes)
 
 
 def _get_source(sources: Sources, name: str) -> Source:

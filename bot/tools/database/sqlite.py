@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -190,11 +190,9 @@ _UNTOUCHED = tuple(f"SQLITE_{each}" for each in _UNDONE)
 class SqliteSource:
     """One SQLite file that can be opened."""
 
-    def __init__(
-        self, database: Database, bot_database: Path | None, announce: Callable[[], None]
-    ) -> None:
+    def __init__(self, database: Database, bot_database: Path | None) -> None:
         """`bot_database`: the file of Countersign's own database, which is never opened."""
-        self.database, self._own, self._announce = database, bot_database, announce
+        self.database, self._own = database, bot_database
 
     @contextmanager
     def open(self, *, writes: bool, timeout: float | None = None) -> Iterator[session.Session]:
@@ -223,7 +221,7 @@ class SqliteSource:
             _configure_transaction(raw, writes, time.monotonic() + seconds)
             # again, should the name have come to mean another file meanwhile
             session.check_not_countersign_database(path, self._own)
-            yield SqliteSession(self.database, connection, self._announce)
+            yield SqliteSession(self.database, connection)
 
 
 def _configure_transaction(raw: sqlite3.Connection, writes: bool, deadline: float) -> None:
@@ -300,7 +298,6 @@ class SqliteSession(session.Session):
         return True  # or BEGIN IMMEDIATE would have failed
 
     def commit(self) -> None:
-        self._announce()
         try:
             self._raw.execute("COMMIT")
         except sqlite3.Error as error:
