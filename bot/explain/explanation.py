@@ -172,8 +172,9 @@ class GateDescriber:
             missing = authority.count_missing_approvers(
                 gate, requester=run.requester, channel=run.channel
             )
-            able = authority.list_first_stage_approvers(
-                gate, requester=run.requester, channel=run.channel
+            first = gate.get_approvers_of_stages(gate.initial_stages, timedelta())
+            able = authority.list_able_approvers(
+                gate, first, requester=run.requester, channel=run.channel
             )
         except LookupFailedError:
             return  # said above

@@ -268,13 +268,6 @@ class Authority:
         named = self.list_approver_candidates(gate, approvers, requester=requester, channel=channel)
         return frozenset(self.list_first_colleagues(named, len(named)))
 
-    def list_first_stage_approvers(self, gate: Ask, *, requester: str, channel: str) -> list[str]:
-        """Return who could approve in the gate's first stages; raises LookupFailedError."""
-        approvers = gate.get_approvers_of_stages(gate.initial_stages, timedelta())
-        return sorted(
-            self.list_able_approvers(gate, approvers, requester=requester, channel=channel)
-        )
-
     def count_missing_approvers(
         self, gate: Ask, *, requester: str, channel: str, editors: frozenset[str] = frozenset()
     ) -> int:
