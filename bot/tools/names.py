@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AfterValidator, Field, ValidationInfo
 
 from bot.policy.condition_values import SlackId
-from bot.tools.tables import clip_line
 
 if TYPE_CHECKING:
     from bot.policy.authority import Directory
@@ -45,7 +44,8 @@ def clean_name(chosen: str) -> str:
 
     On one line, at most 80 characters, round and angle brackets replaced.
     """
-    return clip_line(chosen.translate(_BRACKETS), MOST_OF_NAME)
+    one = " ".join(chosen.translate(_BRACKETS).split())
+    return one if len(one) <= MOST_OF_NAME else f"{one[: MOST_OF_NAME - 1]}…"
 
 
 class SlackIdKind(StrEnum):

@@ -12,15 +12,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import Any
 
 from bot.tools import ToolError
 from bot.tools.database import row_changes
 from bot.tools.database.catalog import Catalog, Relation, quote_name
 from bot.tools.database.statement import Statement
-
-if TYPE_CHECKING:
-    from bot.tools.database.sqlite import SqliteAuthorizer
 
 
 def read_highest_row_numbers(
@@ -79,7 +76,8 @@ def _mark_generated_number(
 
 _EVENTS = (("INSERT", False, True), ("UPDATE", True, True), ("DELETE", True, False))
 _FULL = "countersign: too many rows"
-StatementGuard = Callable[[Statement], AbstractContextManager["SqliteAuthorizer"]]
+# a context in which only that statement may run; gives its SqliteAuthorizer
+StatementGuard = Callable[[Statement], AbstractContextManager[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +105,7 @@ def run_changes_tracking_rows(
     statements: Sequence[Statement],
     max_rows: int,
 ) -> tuple[row_changes.Change, ...]:
-    """Run checked changes in order; return the rows that each touches; see Session.run_changes.
-
-    `guarded`: a context in which only that statement may run.
-    """
+    """Run checked changes in order; return the rows that each touches; see Session.run_changes."""
     start = datetime.now(UTC)  # noqa: TID251  # what SQLite took from that clock is looked for
     reached: set[str] = set()
     for number, each in enumerate(statements, 1):
@@ -182,7 +177,8 @@ def _run_guarded(
     with guarded(statement) as guard:
         guard.logs = logs
         raw.execute(text).fetchall()
-    return guard.changed
+        changed: set[str] = guard.changed
+    return changed
 
 
 def _create_watch_triggers(
