@@ -16,19 +16,19 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote
 
+import re2  # type: ignore[import-untyped] # ships no types
 from pydantic import BaseModel, Secret, SecretBytes, SecretStr
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
 from pydantic_core import core_schema, to_jsonable_python
-
-from bot.policy.condition_values import UnknownValueError, compile_pattern
-from storage.masking import MASK, ValuePath
 
 MOST_LOOKS = 100_000  # at parts of the schema, for all values of one call
 _EVERY = ("allOf", "anyOf", "oneOf")  # alternatives of the same value
 _EITHER = ("if", "then", "else")
 _TYPES = (SecretStr, SecretBytes, Secret)
 Node = Mapping[str, Any]
+ValuePath = tuple[str | int, ...]  # as in storage.masking
+MASK = "••••••••"  # the same as there
 _ESCAPED = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-fA-F]{4})")  # as RE2 does not write it
 _MANY, _QUOTES = re.compile(r"\\\\"), re.compile("['\"]")  # a back-slash in a pattern · quotes
 
@@ -87,20 +87,21 @@ def _list_property_nodes(node: Node, key: str) -> Iterator[Any]:
         named = True
         yield properties[key]
     for pattern, part in patterns.items() if isinstance(patterns, Mapping) else ():
-        try:
-            matches = bool(compile_schema_pattern(pattern).search(key))
-        except UnknownValueError:
-            matches = True
-        if matches:
+        if _may_match_pattern(pattern, key):
             named = True
             yield part
     if not named:
         yield node.get("additionalProperties")
 
 
-def compile_schema_pattern(pattern: str) -> Any:
-    """Return a pattern of a JSON Schema, compiled with RE2; raises UnknownValueError."""
-    return compile_pattern(_ESCAPED.sub(r"\1\\x{\2}", pattern))
+def _may_match_pattern(pattern: str, key: str) -> bool:
+    """Whether a key may match this pattern; also true where RE2 cannot check the pattern."""
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return bool(re2.compile(_ESCAPED.sub(r"\1\\x{\2}", pattern), options).search(key))
+    except re2.error:
+        return True
 
 
 def _list_item_nodes(node: Node, place: int) -> Iterator[Any]:

@@ -20,8 +20,7 @@ from urllib.parse import unquote, urlsplit
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from bot.policy.condition_values import UnknownValueError
-from bot.tools.declared_values import compile_schema_pattern
+from bot.policy.condition_values import UnknownValueError, compile_pattern
 from bot.tools.registration import Path, Schema, replace_inner_schemas
 
 if TYPE_CHECKING:
@@ -55,6 +54,7 @@ _REFUSED = {
     "unevaluatedProperties": "what can take endless time to check",
     "unevaluatedItems": "what can take endless time to check",
 }
+_ESCAPED = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-fA-F]{4})")  # as RE2 does not write it
 
 
 class UnfitSchemaError(ValueError):
@@ -115,7 +115,7 @@ def compile_re2_pattern(text: str) -> Any:
     Raises UnfitSchemaError.
     """
     try:
-        return compile_schema_pattern(text)
+        return compile_pattern(_ESCAPED.sub(r"\1\\x{\2}", text))
     except UnknownValueError:
         why = "is none that can be checked in bounded time"
         raise UnfitSchemaError(f"The pattern {text[:100]} {why}.") from None
