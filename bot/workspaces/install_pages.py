@@ -21,6 +21,7 @@ from urllib.parse import urlencode
 
 import yaml
 from anyio import CapacityLimiter, to_thread
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
@@ -95,14 +96,6 @@ HEADERS = {
 FORM_HEADERS = {**HEADERS, "Referrer-Policy": "same-origin"}
 
 
-class _RefusedError(Exception):
-    """What a person is told instead of being led on."""
-
-    def __init__(self, said: str, status: HTTPStatus) -> None:
-        super().__init__(said)
-        self.said, self.status = said, status
-
-
 def read_bot_scopes() -> list[str]:
     """Return the scopes that the app manifest asks for."""
     manifest = yaml.safe_load((files("bot") / "manifest.yml").read_text("utf-8"))
@@ -156,10 +149,10 @@ class InstallPages:
     async def _handle(self, act: Callable[[Request], Response], request: Request) -> Response:
         try:
             return await to_thread.run_sync(act, request, limiter=self._turns)
-        except _RefusedError as refused:
+        except HTTPException as refused:
             href = escape(self._address.url + INSTALL)
             again = f'<a class="button" href="{href}">Start again</a>'
-            return HTMLResponse(_render(refused.said, foot=again), refused.status, HEADERS)
+            return HTMLResponse(_render(refused.detail, foot=again), refused.status_code, HEADERS)
 
     def _show(self, _request: Request) -> Response:
         """Say what the bot will be able to do. Changes nothing."""
@@ -174,7 +167,7 @@ class InstallPages:
         """Send the browser to Slack, with a state that only this browser can come back with."""
         site, origin = (request.headers.getlist(each) for each in ("sec-fetch-site", "origin"))
         if origin != [self._address.origin] or site not in ([], ["same-origin"]):
-            raise _RefusedError(NOT_FROM_PAGE, HTTPStatus.FORBIDDEN)
+            raise HTTPException(HTTPStatus.FORBIDDEN, NOT_FROM_PAGE)
         browser = request.cookies.get(self._cookie, "")
         if not _SECRET.fullmatch(browser):  # else another tab of it is under way as well
             browser = secrets.token_urlsafe(32)
@@ -203,9 +196,9 @@ class InstallPages:
         if refusal := query.get("error"):
             code = refusal if CODE.fullmatch(refusal) else "unknown_error"
             said = DENIED if code == "access_denied" else REFUSED.format(code=code)
-            raise _RefusedError(said, HTTPStatus.OK)
+            raise HTTPException(HTTPStatus.OK, said)
         if not _CODE.fullmatch(query.get("code", "")):
-            raise _RefusedError(EXPIRED, HTTPStatus.GONE)
+            raise HTTPException(HTTPStatus.GONE, EXPIRED)
         try:
             stored = self._install(query["code"])
         except OAuthError as error:
@@ -213,15 +206,15 @@ class InstallPages:
         return HTMLResponse(_render_done(stored), headers=HEADERS)
 
     def _consume_state(self, state: str, browser: str) -> None:
-        """Use a state up; raises _RefusedError if it is not this browser's."""
+        """Use a state up; raises HTTPException if it is not this browser's."""
         now = self._clock.now()
         if not self._record.consume_oauth_state(_hash(state), _hash(browser), now):
             if self._record.has_oauth_state(_hash(state), now):
-                raise _RefusedError(OTHER_BROWSER, HTTPStatus.BAD_REQUEST)
-            raise _RefusedError(EXPIRED, HTTPStatus.GONE)
+                raise HTTPException(HTTPStatus.BAD_REQUEST, OTHER_BROWSER)
+            raise HTTPException(HTTPStatus.GONE, EXPIRED)
 
     def _install(self, code: str) -> Installation:
-        """Get the tokens and store them; raises OAuthError, or _RefusedError for another app."""
+        """Get the tokens and store them; raises OAuthError, or HTTPException for another app."""
         answer, now = self._oauth.exchange_code(code, self._redirect_uri), self._clock.now()
         found = self._read_answer(answer)
         there = [each for each in self._record.list() if each.state in _SERVED]
@@ -229,7 +222,7 @@ class InstallPages:
         if others:
             said = "an installation by the Slack app %s was refused: those on record are of %s"
             log.error(said, found.app_id, ", ".join(sorted(others)))
-            raise _RefusedError(WRONG_APP, HTTPStatus.CONFLICT)
+            raise HTTPException(HTTPStatus.CONFLICT, WRONG_APP)
         found.bot_id, found.url = self._oauth.find_bot_id_and_url(answer.tokens.bot)
         found.sealed_tokens = self._cipher.seal(found.workspace, answer.tokens)
         found.token_key = self._cipher.key_id
@@ -279,20 +272,20 @@ def _hash(secret: str) -> str:
     return sha256(secret.encode()).hexdigest()
 
 
-def _describe_error(error: OAuthError) -> _RefusedError:
+def _describe_error(error: OAuthError) -> HTTPException:
     """Return what a person is told of it; what the operator has to mend is logged."""
     if error.is_passing:
-        return _RefusedError(UNREACHABLE, HTTPStatus.BAD_GATEWAY)
+        return HTTPException(HTTPStatus.BAD_GATEWAY, UNREACHABLE)
     if error.code == "cannot_install_an_org_installed_app":
-        return _RefusedError(ORG_HAS_IT, HTTPStatus.CONFLICT)
+        return HTTPException(HTTPStatus.CONFLICT, ORG_HAS_IT)
     if error.code in _USED_UP:
-        return _RefusedError(EXPIRED, HTTPStatus.GONE)
+        return HTTPException(HTTPStatus.GONE, EXPIRED)
     if error.is_by_settings:
         remedy = "COUNTERSIGN_CLIENT_ID, COUNTERSIGN_CLIENT_SECRET and the app's redirect URLs"
         log.error("nobody can install the bot: Slack answers %s; correct %s", error.code, remedy)
-        return _RefusedError(NOT_SET_UP, HTTPStatus.BAD_GATEWAY)
+        return HTTPException(HTTPStatus.BAD_GATEWAY, NOT_SET_UP)
     log.error("the bot could not be installed: Slack answers %s", error.code)
-    return _RefusedError(REFUSED.format(code=error.code), HTTPStatus.BAD_GATEWAY)
+    return HTTPException(HTTPStatus.BAD_GATEWAY, REFUSED.format(code=error.code))
 
 
 def _render(title: str, shown: str = "", foot: str = "") -> str:
