@@ -412,12 +412,6 @@ class InstallationRecord:
         with self.write() as connection:
             return connection.execute(delete(_STATE).where(*mine)).rowcount == 1
 
-    def has_oauth_state(self, state_hash: str, now: datetime) -> bool:
-        """Return whether a browser, whichever, may still come back with this state."""
-        mine = (_STATE.c.state_hash == state_hash, _STATE.c.expires_at > now)
-        with self.read() as connection:
-            return connection.execute(select(_STATE.c.expires_at).where(*mine)).first() is not None
-
 
 def _select(connection: Connection, *where: Any, order_by: Any = None) -> Sequence[Installation]:
     query = select(_INSTALLATION).where(*where).order_by(order_by)

@@ -71,10 +71,9 @@ ORG_NEXT = (
 PAUSED = "It is installed, but whoever runs Countersign has paused it there, so it does not answer."
 DENIED = f"You did not allow it, {NOTHING}"
 EXPIRED = (
-    "This page was used before, or is more than ten minutes old. If Countersign is in Slack by "
-    "now, all is well; else start again."
+    "This page was used before, is more than ten minutes old, or you began in another browser or "
+    "one that keeps no cookies. If Countersign is in Slack by now, all is well; else start again."
 )
-OTHER_BROWSER = f"You began in another browser, or this one keeps no cookies, {NOTHING}"
 UNREACHABLE = f"Slack cannot be reached at the moment, {NOTHING} Try again in a minute."
 NOT_SET_UP = f"Slack does not accept how Countersign is set up, {NOTHING} Tell whoever runs it."
 WRONG_APP = f"This belongs to another Slack app, {NOTHING} Tell whoever runs Countersign."
@@ -192,7 +191,10 @@ class InstallPages:
     def _finish(self, request: Request) -> Response:
         """Take the code that Slack sent the browser back with, and store the installation."""
         query = request.query_params
-        self._consume_state(query.get("state", ""), request.cookies.get(self._cookie, ""))
+        state, browser = query.get("state", ""), request.cookies.get(self._cookie, "")
+        now = self._clock.now()
+        if not self._record.consume_oauth_state(_hash(state), _hash(browser), now):
+            raise HTTPException(HTTPStatus.GONE, EXPIRED)
         if refusal := query.get("error"):
             code = refusal if CODE.fullmatch(refusal) else "unknown_error"
             said = DENIED if code == "access_denied" else REFUSED.format(code=code)
@@ -204,14 +206,6 @@ class InstallPages:
         except OAuthError as error:
             raise _describe_error(error) from None
         return HTMLResponse(_render_done(stored), headers=HEADERS)
-
-    def _consume_state(self, state: str, browser: str) -> None:
-        """Use a state up; raises HTTPException if it is not this browser's."""
-        now = self._clock.now()
-        if not self._record.consume_oauth_state(_hash(state), _hash(browser), now):
-            if self._record.has_oauth_state(_hash(state), now):
-                raise HTTPException(HTTPStatus.BAD_REQUEST, OTHER_BROWSER)
-            raise HTTPException(HTTPStatus.GONE, EXPIRED)
 
     def _install(self, code: str) -> Installation:
         """Get the tokens and store them; raises OAuthError, or HTTPException for another app."""
