@@ -265,12 +265,6 @@ class InstallationRecord:
         with self.write() as connection:
             return _update(connection, workspace, due_at=due_at)
 
-    def list_removed(self, before: datetime) -> Sequence[str]:
-        """Return the ids of the installations that were removed before then."""
-        with self.read() as connection:
-            found = _select(connection, _row.removed_at < before, order_by=_row.workspace)
-        return [each.workspace for each in found]
-
     def purge_removed(self, workspace: str, before: datetime, empty: Callable[[str], None]) -> bool:
         """Call `empty` and delete the row, unless it is no longer removed, or was so after that.
 
@@ -339,20 +333,20 @@ class InstallationRecord:
     # Tokens that expire, and keys that change.
 
     def claim_rotation(
-        self, workspace: str, expires_at: datetime, now: datetime, until: datetime
+        self, row: Installation, now: datetime, until: datetime
     ) -> Installation | None:
-        """Claim the renewal of the token that expires then, until that time; None if one has.
+        """Claim the renewal of this row's token until that time; None if one has.
 
         Returns the row, whose `token_revision` `store_rotated_tokens` and `postpone_rotation` want.
         """
         free = (
             _row.state != _REMOVED,
-            _row.token_expires_at == expires_at,
+            _row.token_expires_at == row.token_expires_at,
             _row.renewal_until.is_(None) | (_row.renewal_until <= now),
         )
         with self.write() as connection:
-            won = _update(connection, workspace, free, renewal_until=until)
-            return _find(connection, workspace) if won else None
+            won = _update(connection, row.workspace, free, renewal_until=until)
+            return _find(connection, row.workspace) if won else None
 
     def store_rotated_tokens(
         self,

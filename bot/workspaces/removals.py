@@ -61,24 +61,21 @@ def apply_installation_event(
 
 def empty_removed_workspaces(
     record: InstallationRecord, now: datetime, keep_days: int, delete: Callable[[str], None]
-) -> list[str]:
-    """Delete the data of the workspaces that were removed `keep_days` ago; return their ids.
+) -> None:
+    """Delete the data of the workspaces that were removed `keep_days` ago.
 
     `delete` removes a workspace's folder or schema, and may be called again for one that is gone.
     Where it raises OSError or SQLAlchemyError the workspace is left for the next time.
     """
     before = now - timedelta(days=keep_days)
-    emptied: list[str] = []
-    for workspace in record.list_removed(before):
-        try:
-            done = record.purge_removed(workspace, before, delete)
-        except (OSError, SQLAlchemyError) as error:
-            log.error("workspace %s: its data could not be deleted: %s", workspace, error)
+    for row in record.list():
+        if row.removed_at is None or row.removed_at >= before:
             continue
-        if done:
-            log.warning("workspace %s: its data was deleted, as it was removed", workspace)
-            emptied.append(workspace)
-    return emptied
+        try:
+            if record.purge_removed(row.workspace, before, delete):
+                log.warning("workspace %s: its data was deleted, as it was removed", row.workspace)
+        except (OSError, SQLAlchemyError) as error:
+            log.error("workspace %s: its data could not be deleted: %s", row.workspace, error)
 
 
 def _list_teams(event: Mapping[str, Any]) -> list[str]:
