@@ -32,7 +32,6 @@ from bot.http.slack_endpoint import SignatureChecker, SlackEndpoint
 from bot.http.webhooks import WebhookNotifier
 from bot.monitoring.exporters import METRICS, missing_extra_text
 from bot.monitoring.health_checks import OK, CachedCheck, check_writable
-from bot.monitoring.spans import Tracer
 from bot.policy.authority import Directory
 from bot.signals import Signal
 from bot.slack.client import SlackClient, is_token_refused
@@ -161,25 +160,24 @@ def _build_page_endpoint(
     return answer
 
 
-# Health: whether the process lives, and whether work may be sent to it.
-
 # What Prometheus reads: the page of metrics.
 
 KIND = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def build_metrics_page(tracer: Tracer) -> Page:
-    """Return the page of metrics; without an exporter it names the extra to install."""
+def build_metrics_page(render: Callable[[], str | None]) -> Page:
+    """Return the page of metrics; where there are none it names the extra to install."""
 
-    return Page("/metrics", lambda: build_metrics_response(tracer.render_metrics_page()))
+    def answer() -> PageResponse:
+        text = render()
+        if text is None:
+            return PageResponse(HTTPStatus.NOT_IMPLEMENTED, f"{missing_extra_text(METRICS)}\n")
+        return PageResponse(HTTPStatus.OK, text, KIND)
+
+    return Page("/metrics", answer)
 
 
-def build_metrics_response(text: str | None) -> PageResponse:
-    """Return the page with this text; None: the extra is named that makes it."""
-    if text is None:
-        return PageResponse(HTTPStatus.NOT_IMPLEMENTED, f"{missing_extra_text(METRICS)}\n")
-    return PageResponse(HTTPStatus.OK, text, KIND)
-
+# Health: whether the process lives, and whether work may be sent to it.
 
 GOOD_FOR = 2.0  # seconds for which the database is not asked again
 ASK_AGAIN = 60.0  # seconds between two questions to Slack
@@ -215,13 +213,13 @@ class HealthPages:
 
     def render_liveness_page(self) -> PageResponse:
         """Return the page that says whether the loop still runs, at most LOST seconds late."""
-        return _render_findings("alive", {"loop": self._describe_loop_delay(LOST)})
+        return render_findings("alive", {"loop": self._describe_loop_delay(LOST)})
 
     def render_readiness_page(self) -> PageResponse:
         """Return the page that says whether the loop, the database and Slack all work."""
         if self._stopping():
-            return _render_findings("ready", {"process": "is stopping"})
-        return _render_findings(
+            return render_findings("ready", {"process": "is stopping"})
+        return render_findings(
             "ready",
             {
                 "loop": self._describe_loop_delay(BEHIND),
@@ -243,7 +241,7 @@ class HealthPages:
         return OK if late <= allowed else f"is {late:.0f} seconds late"
 
 
-def _render_findings(word: str, found: Mapping[str, str]) -> PageResponse:
+def render_findings(word: str, found: Mapping[str, str]) -> PageResponse:
     """Return the page for these findings: the word if all is well, and a line for each."""
     well = all(each == OK for each in found.values())
     lines = [word if well else f"not {word}", *(f"{name}: {each}" for name, each in found.items())]
@@ -322,7 +320,9 @@ class HttpServices:
         api = build_api_app(core.store, callers, self._asking, self.is_stopping)
         hosts = self._build_mcp_endpoint()
         signing = self._signing.list_routes() if self._signing else []
-        self.app = build_web_app(self._list_pages(), self._door, api, hosts, signing)
+        metrics = build_metrics_page(core.signals.tracer.render_metrics_page)
+        pages = [*self.health.list_pages(), metrics]
+        self.app = build_web_app(pages, self._door, api, hosts, signing)
         if self._server is not None:
             self._server.start(self.app)
         self._teller.start()
@@ -336,10 +336,6 @@ class HttpServices:
                 raise
             return None
         return McpEndpoint(self._core, self.url, self.is_stopping)
-
-    def _list_pages(self) -> list[Page]:
-        """Return the pages of health and metrics."""
-        return [*self.health.list_pages(), build_metrics_page(self._core.signals.tracer)]
 
     def is_stopping(self) -> bool:
         """Return whether this process is about to end."""

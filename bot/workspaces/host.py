@@ -22,16 +22,26 @@ from slack_sdk import WebClient
 from sqlalchemy.exc import DBAPIError
 
 from bot.clock import Clock
-from bot.config.connection_settings import Transport, parse_page_address
+from bot.config.connection_settings import USUAL, Transport, parse_page_address
 from bot.config.settings import Settings
 from bot.config.startup import StartupError, read_policy
 from bot.config.workspace_settings import get_schema_name
-from bot.http.slack_endpoint import ServedElsewhereError
+from bot.http.http_side import (
+    Page,
+    PageResponse,
+    build_metrics_page,
+    build_web_app,
+    render_findings,
+)
+from bot.http.server import WebServer
+from bot.http.slack_endpoint import ServedElsewhereError, SignatureChecker, SlackEndpoint
 from bot.identity import HostedApp, Identity
 from bot.monitoring.exporters import METRICS, is_extra_installed
+from bot.monitoring.health_checks import OK
 from bot.monitoring.logs import mask_root_log_handlers
 from bot.signals import UnacknowledgedDeliveries
 from bot.slack.socket import SocketModeConnection, open_sole_slack_connection
+from bot.slack.socket_client import ACKNOWLEDGED
 from bot.slack_codes import TOKEN
 from bot.tools import Tool
 from bot.workspaces import removals
@@ -47,7 +57,7 @@ from bot.workspaces.install_pages import InstallPages
 from bot.workspaces.oauth_client import OAuthClient, OAuthError
 from bot.workspaces.rotation import TokenRotation
 from bot.workspaces.tokens import TokenKeyError, open_installation_record, open_token_cipher
-from bot.workspaces.web import FrontServer
+from bot.workspaces.web import WorkspacePaths
 from storage.backend import drop_schema
 from storage.database_errors import error_text
 from storage.installations import Installation, InstallationRecord
@@ -132,12 +142,17 @@ class WorkspaceHost:
         )
         self._arrivals = UnacknowledgedDeliveries()
         self._metrics = create_metrics(clock.now)
-        self._install_routes = self._build_install_pages().list_routes()
-        self.front = FrontServer(
-            settings, self.use_app, self.describe_problem, self.render_metrics_page
-        )
+        self._endpoint: SlackEndpoint | None = None
+        if settings.transport is Transport.HTTP:
+            signatures = SignatureChecker(settings.slack_signing_secret.get_secret_value(), clock)
+            self._endpoint = SlackEndpoint(self.dispatcher, signatures, self._arrivals)
+        install_routes = self._build_install_pages().list_routes()
+        web = build_web_app(self._list_pages(), self._endpoint, signing=install_routes)
+        self._web = WorkspacePaths(web, self.use_app)
+        self._server = WebServer.create_listening_server(settings.http or USUAL)
+        self.url = self._server.url
         self._process = new_id()
-        self._owners = create_owners(settings, self.record, self._process, self.front.url)
+        self._owners = create_owners(settings, self.record, self._process, self.url)
         self._socket: SocketModeConnection | None = None
         self._thread = threading.Thread(target=self._run, name="workspaces", daemon=True)
 
@@ -145,7 +160,7 @@ class WorkspaceHost:
         """Begin to serve: raises StartupError if Slack or the address cannot be used as told."""
         getattr(self._clock, "on_shift", []).append(self._look.set)  # a clock that can be moved
         active = self._follow_record()
-        self.front.start(self.dispatcher, self._clock, self._arrivals, self._install_routes)
+        self._server.start(self._web)
         if self.settings.transport is Transport.SOCKET:
             self._socket = open_sole_slack_connection(
                 self.dispatcher, self.settings, self._arrivals, self._stopping
@@ -168,7 +183,9 @@ class WorkspaceHost:
         """Refuse new input, let running work finish its current step, and close everything."""
         self._stopping.set()
         self._look.set()
-        self.front.refuse_requests()
+        if self._endpoint is not None:
+            self._endpoint.close()  # Slack sends its requests elsewhere or again
+            self._arrivals.wait_until_acknowledged(ACKNOWLEDGED)
         if self._socket is not None:
             self._socket.close()
         if self._thread.is_alive():
@@ -183,7 +200,7 @@ class WorkspaceHost:
         self._ended.set()
         if self._owners is not None:
             self._heartbeats.join()
-        self.front.close()
+        self._server.close()
         self.record.close()
 
     @contextmanager
@@ -202,17 +219,29 @@ class WorkspaceHost:
         parts = (self.record, self._cipher, self.oauth, self._clock)
         return InstallPages(*parts, address, self._handle_installation)
 
-    def describe_problem(self) -> str:
-        """Return what keeps this process from serving; "" if nothing does."""
+    def _list_pages(self) -> list[Page]:
+        """Return the pages of health and metrics."""
+        metrics = self._metrics
+        return [
+            Page("/healthz", lambda: render_findings("alive", self._check_health())),
+            Page("/readyz", self._render_readiness_page),
+            build_metrics_page(metrics.all.render_metrics_page if metrics else lambda: None),
+        ]
+
+    def _check_health(self) -> dict[str, str]:
+        """Return OK or what is wrong, for each thing that this process needs to serve."""
         try:
             self.record.list()
         except Exception as error:  # noqa: BLE001  # whatever it is
-            return f"the record of installations cannot be read: {error_text(error)}"
-        return "" if self._thread.is_alive() else "nobody looks at the workspaces"
+            record = f"cannot be read: {error_text(error)}"
+        else:
+            record = OK
+        loop = OK if self._thread.is_alive() else "has not begun, or has ended"
+        return {"loop": loop, "record of installations": record}
 
-    def render_metrics_page(self) -> str | None:
-        """Return the page of metrics; None if what makes it is not installed."""
-        return self._metrics.all.render_metrics_page() if self._metrics else None
+    def _render_readiness_page(self) -> PageResponse:
+        stopping = {"process": "is stopping"} if self._stopping.is_set() else None
+        return render_findings("ready", stopping or self._check_health())
 
     def list_hosted(self) -> list[HostedWorkspace]:
         """Return the workspaces that this process knows of, by id."""
@@ -268,7 +297,7 @@ class WorkspaceHost:
         hosted = HostedApp(
             Identity(workspace, installation.bot_user, installation.bot_id, installation.url),
             frozenset(installation.scopes.split(",")),
-            f"{self.front.url}/w/{workspace}",
+            f"{self.url}/w/{workspace}",
             (self._metrics.build_exporter(workspace),) if self._metrics else (),
             partial(self.record.list_granted_workspaces, workspace)
             if installation.is_org_wide

@@ -251,3 +251,19 @@ def test_a_folder_that_was_deleted(hosting: Hosting) -> None:
     one.stop_app()
     shutil.rmtree(one.folder)
     is_answered(one, "after")
+
+
+def test_health_of_the_process(hosting: Hosting, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lives and is ready, and says so of itself alone; without its record it is neither."""
+    paths = ("/healthz", "/readyz")
+    found = [httpx2.get(hosting.url + each, trust_env=False) for each in paths]
+    assert [each.status_code for each in found] == [200, 200]
+
+    def fail() -> None:
+        raise OSError("the disk is away")
+
+    assert hosting.host is not None
+    monkeypatch.setattr(hosting.host.record, "list", fail)
+    found = [httpx2.get(hosting.url + each, trust_env=False) for each in paths]
+    assert [each.status_code for each in found] == [503, 503]
+    assert found[1].text.startswith("not ready\nloop: ok\nrecord of installations: cannot be read")
