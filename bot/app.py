@@ -185,10 +185,6 @@ class App:
         for client in self.slack_clients:
             client.token = token
 
-    def forget_lookups(self) -> None:
-        """Look people, groups and channels up in Slack anew."""
-        self.directory.clear_cache()
-
     def is_idle(self) -> bool:
         """Return whether no work is under way, except waits for people, time or the network."""
         is_idle = self.loop.is_idle() and self.outbox.is_idle() and self.directory.is_idle()

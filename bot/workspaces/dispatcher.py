@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from slack_bolt import BoltRequest, BoltResponse
 from slack_sdk import WebClient
 
-from bot.http.slack_endpoint import ServedElsewhereError
 from bot.slack.client import is_own_event
 from bot.workspaces import payloads, removals
 from bot.workspaces.hosted import NotServedError, NotSettledError, StoppingError
@@ -96,7 +95,7 @@ class WorkspaceDispatcher:
                 app.core.signals.arrivals.track_unacknowledged_delivery(),
             ):
                 if forget:
-                    app.forget_lookups()
+                    app.directory.clear_cache()
                 return app.bolt.dispatch(sent)
         except NotServedError as error:
             log.error("refused a delivery of the workspace %s: %s", workspace, error)
@@ -109,14 +108,11 @@ class WorkspaceDispatcher:
 
     def _has_thread(self, workspace: str, channel: str, thread_ts: str) -> bool:
         """Return whether a request of this workspace is in a thread of Slack's."""
-        installation = self._record.get(workspace)
-        if installation is None or installation.state is not InstallationState.ACTIVE:
-            return False
         try:
             with self._use_app(workspace) as app, app.core.store.read() as tx:
                 team = app.core.identity.team
                 return runs.find_newest_run_in_thread(tx, team, channel, thread_ts) is not None
-        except (ServedElsewhereError, NotSettledError):
+        except NotSettledError:
             raise  # whoever has that workspace can tell whose thread it is
         except NotServedError:
             return False

@@ -11,7 +11,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -146,29 +146,27 @@ class WorkspaceHost:
         if settings.transport is Transport.HTTP:
             signatures = SignatureChecker(settings.slack_signing_secret.get_secret_value(), clock)
             self._endpoint = SlackEndpoint(self.dispatcher, signatures, self._arrivals)
-        install_routes = self._build_install_pages().list_routes()
-        web = build_web_app(self._list_pages(), self._endpoint, signing=install_routes)
-        self._web = WorkspacePaths(web, self.use_app)
-        self._server = WebServer.create_listening_server(settings.http or USUAL)
-        self.url = self._server.url
+        self._web = self._build_web_app()
+        self.server = WebServer.create_listening_server(settings.http or USUAL)
         self._process = new_id()
-        self._owners = create_owners(settings, self.record, self._process, self.url)
+        self._owners = create_owners(settings, self.record, self._process, self.server.url)
         self._socket: SocketModeConnection | None = None
         self._thread = threading.Thread(target=self._run, name="workspaces", daemon=True)
+        self._heartbeats = threading.Thread(
+            target=self._send_heartbeats, name="heartbeats", daemon=True
+        )
 
     def start(self) -> None:
         """Begin to serve: raises StartupError if Slack or the address cannot be used as told."""
         getattr(self._clock, "on_shift", []).append(self._look.set)  # a clock that can be moved
         active = self._follow_record()
-        self._server.start(self._web)
+        self.server.start(self._web)
         if self.settings.transport is Transport.SOCKET:
             self._socket = open_sole_slack_connection(
                 self.dispatcher, self.settings, self._arrivals, self._stopping
             )
         self._thread.start()
         if self._owners is not None:
-            body = self._send_heartbeats
-            self._heartbeats = threading.Thread(target=body, name="heartbeats", daemon=True)
             self._heartbeats.start()
         log.info("Countersign is at work for %d workspaces", active)
 
@@ -190,17 +188,16 @@ class WorkspaceHost:
             self._socket.close()
         if self._thread.is_alive():
             self._thread.join()
-        with self._lock:
-            hosted = list(self._hosted.values())
-        enders = [threading.Thread(target=each.stop) for each in hosted]  # the starting ones too
+        # the starting ones too
+        enders = [threading.Thread(target=each.stop) for each in self.list_hosted()]
         for each in enders:
             each.start()
         for each in enders:
             each.join()
         self._ended.set()
-        if self._owners is not None:
+        if self._heartbeats.is_alive():
             self._heartbeats.join()
-        self._server.close()
+        self.server.close()
         self.record.close()
 
     @contextmanager
@@ -211,13 +208,16 @@ class WorkspaceHost:
         with self._get_hosted(self._get_installation(workspace).workspace).use_app() as app:
             yield app
 
-    def _build_install_pages(self) -> InstallPages:
+    def _build_web_app(self) -> WorkspacePaths:
+        """Return the app for all requests to this process; raises StartupError."""
         try:
             address = parse_page_address(str(self.settings.url))
         except ValueError as error:
             raise StartupError([f"COUNTERSIGN_URL: {error}"], ()) from None
         parts = (self.record, self._cipher, self.oauth, self._clock)
-        return InstallPages(*parts, address, self._handle_installation)
+        install_routes = InstallPages(*parts, address, self._handle_installation).list_routes()
+        rest = build_web_app(self._list_pages(), self._endpoint, signing=install_routes)
+        return WorkspacePaths(rest, self.use_app)
 
     def _list_pages(self) -> list[Page]:
         """Return the pages of health and metrics."""
@@ -260,9 +260,8 @@ class WorkspaceHost:
     def _get_hosted(self, workspace: str) -> HostedWorkspace:
         with self._lock:
             if workspace not in self._hosted:
-                start, note = self._claim_and_start_app, self._note_stop
                 self._hosted[workspace] = HostedWorkspace(
-                    workspace, partial(start, workspace), partial(note, workspace)
+                    workspace, self._clock, self._claim_and_start_app, self._note_stop
                 )
             return self._hosted[workspace]
 
@@ -297,7 +296,7 @@ class WorkspaceHost:
         hosted = HostedApp(
             Identity(workspace, installation.bot_user, installation.bot_id, installation.url),
             frozenset(installation.scopes.split(",")),
-            f"{self.url}/w/{workspace}",
+            f"{self.server.url}/w/{workspace}",
             (self._metrics.build_exporter(workspace),) if self._metrics else (),
             partial(self.record.list_granted_workspaces, workspace)
             if installation.is_org_wide
@@ -353,9 +352,8 @@ class WorkspaceHost:
     def _handle_lifecycle_event(self, payload: dict[str, Any]) -> None:
         """Take in that an installation has ended, or which workspaces an organisation's serves."""
         changed = removals.apply_installation_event(self.record, payload, self._clock.now())
-        row = self.record.get(changed) if changed is not None else None
-        if row is not None and payload["event"]["type"] == "team_access_granted":
-            self._end_replaced_installations(row.workspace)
+        if changed is not None and payload["event"]["type"] == "team_access_granted":
+            self._end_replaced_installations(changed)
         self._look.set()
 
     def _send_heartbeats(self) -> None:
@@ -436,7 +434,7 @@ class WorkspaceHost:
         """Stop the apps that have had nothing to do for a while."""
         for each in self.list_hosted():
             if each.is_awake and not self._stopping.is_set():
-                each.stop_if_quiet(self._clock.now(), quiet=self._quiet)
+                each.stop_if_quiet(self._quiet)
 
     def _list_due(self) -> list[HostedWorkspace]:
         """Return the workspaces whose apps have to be started here now."""
@@ -453,11 +451,8 @@ class WorkspaceHost:
         for each in self._list_due():
             if self._stopping.is_set():
                 return
-            try:
-                with each.use_app():
-                    pass
-            except (NotServedError, ServedElsewhereError):
-                each.not_before = self._clock.now() + timedelta(seconds=EVERY)
+            with suppress(NotServedError, ServedElsewhereError), each.use_app():
+                pass
 
 
 def delete_workspace_data(settings: Settings, workspace: str) -> None:
