@@ -46,17 +46,6 @@ if TYPE_CHECKING:
 
 # Pages about this process for machines: a path and its text. They show no secret.
 
-PLAIN = "text/plain; charset=utf-8"
-
-
-@dataclass(frozen=True, slots=True)
-class PageResponse:
-    """The status, text and content type of a page."""
-
-    status: HTTPStatus
-    text: str
-    content_type: str = PLAIN  # its Content-Type
-
 
 @dataclass(frozen=True, slots=True)
 class Page:
@@ -66,7 +55,7 @@ class Page:
     """
 
     path: str
-    render: Callable[[], PageResponse]
+    render: Callable[[], PlainTextResponse]
 
 
 # Refuses a request of which two readers could take different bytes for the end.
@@ -153,9 +142,8 @@ def _build_page_endpoint(
 
     async def answer(_: Request) -> Response:
         said = await to_thread.run_sync(page.render, limiter=turns)
-        return PlainTextResponse(
-            said.text, said.status, {"Content-Type": said.content_type, "Cache-Control": "no-store"}
-        )
+        said.headers["Cache-Control"] = "no-store"
+        return said
 
     return answer
 
@@ -168,11 +156,12 @@ KIND = "text/plain; version=0.0.4; charset=utf-8"
 def build_metrics_page(render: Callable[[], str | None]) -> Page:
     """Return the page of metrics; where there are none it names the extra to install."""
 
-    def answer() -> PageResponse:
+    def answer() -> PlainTextResponse:
         text = render()
         if text is None:
-            return PageResponse(HTTPStatus.NOT_IMPLEMENTED, f"{missing_extra_text(METRICS)}\n")
-        return PageResponse(HTTPStatus.OK, text, KIND)
+            missing = f"{missing_extra_text(METRICS)}\n"
+            return PlainTextResponse(missing, HTTPStatus.NOT_IMPLEMENTED)
+        return PlainTextResponse(text, media_type=KIND)
 
     return Page("/metrics", answer)
 
@@ -211,11 +200,11 @@ class HealthPages:
             Page("/readyz", self.render_readiness_page),
         ]
 
-    def render_liveness_page(self) -> PageResponse:
+    def render_liveness_page(self) -> PlainTextResponse:
         """Return the page that says whether the loop still runs, at most LOST seconds late."""
         return render_findings("alive", {"loop": self._describe_loop_delay(LOST)})
 
-    def render_readiness_page(self) -> PageResponse:
+    def render_readiness_page(self) -> PlainTextResponse:
         """Return the page that says whether the loop, the database and Slack all work."""
         if self._stopping():
             return render_findings("ready", {"process": "is stopping"})
@@ -241,12 +230,12 @@ class HealthPages:
         return OK if late <= allowed else f"is {late:.0f} seconds late"
 
 
-def render_findings(word: str, found: Mapping[str, str]) -> PageResponse:
+def render_findings(word: str, found: Mapping[str, str]) -> PlainTextResponse:
     """Return the page for these findings: the word if all is well, and a line for each."""
     well = all(each == OK for each in found.values())
     lines = [word if well else f"not {word}", *(f"{name}: {each}" for name, each in found.items())]
     status = HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE
-    return PageResponse(status, "\n".join(lines) + "\n")
+    return PlainTextResponse("\n".join(lines) + "\n", status)
 
 
 class HttpServices:

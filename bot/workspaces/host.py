@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 from slack_sdk import WebClient
 from sqlalchemy.exc import DBAPIError
+from starlette.responses import PlainTextResponse
 
 from bot.clock import Clock
 from bot.config.connection_settings import USUAL, Transport, parse_page_address
@@ -28,7 +29,6 @@ from bot.config.startup import StartupError, read_policy
 from bot.config.workspace_settings import get_schema_name
 from bot.http.http_side import (
     Page,
-    PageResponse,
     build_metrics_page,
     build_web_app,
     render_findings,
@@ -239,7 +239,7 @@ class WorkspaceHost:
         loop = OK if self._thread.is_alive() else "has not begun, or has ended"
         return {"loop": loop, "record of installations": record}
 
-    def _render_readiness_page(self) -> PageResponse:
+    def _render_readiness_page(self) -> PlainTextResponse:
         stopping = {"process": "is stopping"} if self._stopping.is_set() else None
         return render_findings("ready", stopping or self._check_health())
 
