@@ -7,7 +7,7 @@ much there is to store; the others are counted together.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 from prometheus_client import Counter
@@ -79,7 +79,10 @@ def _count_pending(store: Store) -> int:
 
 
 class _WorkspaceExporter(Exporter):
-    """Adds what one workspace's app reports to the metrics of all."""
+    """Adds what one workspace's app reports to the metrics of all.
+
+    Not the problems of its setup, which would stand in the place of another's.
+    """
 
     def __init__(self, metrics: WorkspacesMetrics, workspace: str, label: str) -> None:
         self._metrics, self._workspace, self._label = metrics, workspace, label
@@ -95,9 +98,6 @@ class _WorkspaceExporter(Exporter):
 
     def report_incident(self, what: Incident, subject: str) -> None:
         self._metrics.all.report_incident(what, subject)
-
-    def report_setup_problems(self, counts: Mapping[str, int]) -> None:
-        pass  # of one workspace: they would stand in the place of another's
 
     def attach_store(self, store: Store) -> None:
         with self._metrics.lock:
