@@ -218,7 +218,7 @@ class PostgresDatabase(Backend):
         self._begin = postgres_session.build_write_statement(self._schema, fence)
         self._begin_to_read = postgres_session.READ
         if self._shared:
-            self._begin_to_read += f"; {postgres_session.build_search_path_statement(self._schema)}"
+            self._begin_to_read += f"; SET LOCAL search_path TO {self._schema}"
         self._idle = self._shared.idle if self._shared else []
 
     @property
