@@ -6,7 +6,6 @@ The listeners are those of Socket Mode.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import re
@@ -28,11 +27,12 @@ from slack_sdk.signature import Clock as UnixClock
 from slack_sdk.signature import SignatureVerifier
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from bot.clock import Clock, get_machine_time
-from bot.http.api_gate import JSON, get_media_type
+from bot.http.api_bodies import ProblemError
+from bot.http.api_gate import JSON, get_media_type, read_request_body
 from bot.signals import UnacknowledgedDeliveries
 from bot.slack.client import is_own_event
 from bot.slack.socket import DeliveryReceiver
@@ -124,9 +124,8 @@ KINDS = (JSON, "application/x-www-form-urlencoded")
 TIMESTAMP, SIGNATURE = "x-slack-request-timestamp", "x-slack-signature"
 ONCE = (TIMESTAMP, SIGNATURE, "content-type", "content-length", "content-encoding")
 RETRY = "x-slack-retry-num"
-HANDED_ON = ("content-type", RETRY, "x-slack-retry-reason")
 FORWARDED = "x-countersign-forwarded"  # from another process: it is sent no further
-SENT_ON = (*HANDED_ON, TIMESTAMP, SIGNATURE, FORWARDED)
+SENT_ON = ("content-type", RETRY, "x-slack-retry-reason", TIMESTAMP, SIGNATURE, FORWARDED)
 FORWARDING = 1.8  # seconds for another process to acknowledge; a balancer waits for two
 AGAIN = 0.1  # seconds until that is tried again, while it is handing over
 LIMITED = "app_rate_limited"  # Slack's word that it held events back
@@ -245,12 +244,11 @@ class SlackEndpoint:
         One that has ended or is ending is asked again, until this process serves it instead. 503
         is only said of this process: a balancer leaves one alone that says so.
         """
-        # "socket_mode" is Bolt's word for a payload that is read and checked already: its own
-        # way to read a form finds nothing where a slash command's words have "payload" in them
-        kept = {each: headers[each] for each in HANDED_ON if each in headers}
         until = time.monotonic() + FORWARDING
         while True:
-            sent = BoltRequest(body=payload, headers=kept, mode="socket_mode")
+            # "socket_mode" is Bolt's word for a payload that is read and checked already: its own
+            # way to read a form finds nothing where a slash command's words have "payload" in them
+            sent = BoltRequest(body=payload, headers=headers, mode="socket_mode")
             try:
                 return to_starlette_response(self._bolt.dispatch(sent))
             except ServedElsewhereError as elsewhere:
@@ -309,15 +307,9 @@ def _parse_payload(body: str, kind: str) -> dict[str, Any]:
 
 async def _read_body(request: Request) -> str:
     """Return the body, as UTF-8; refuses one that is too long or too slow."""
-    found = bytearray()
     try:
-        async with asyncio.timeout(READ):
-            async for chunk in request.stream():
-                found += chunk
-                if len(found) > MOST:
-                    raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-        return found.decode()
-    except TimeoutError:
-        raise HTTPException(HTTPStatus.REQUEST_TIMEOUT) from None
-    except (UnicodeDecodeError, ClientDisconnect):
+        return (await read_request_body(request.receive, MOST, READ)).decode()
+    except ProblemError as error:
+        raise HTTPException(error.status) from None
+    except UnicodeDecodeError:
         raise HTTPException(HTTPStatus.BAD_REQUEST) from None
