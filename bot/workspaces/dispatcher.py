@@ -5,7 +5,6 @@ It stands where Socket Mode and the HTTP endpoint have a Bolt app; each workspac
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -122,7 +121,5 @@ def _build_notice(payload: dict[str, Any], text: str) -> BoltResponse:
     """Return an answer that tells a command's person; an empty one to anything else."""
     if "command" not in payload:
         return BoltResponse(status=HTTPStatus.OK)
-    said = json.dumps({"response_type": "ephemeral", "text": text})
-    return BoltResponse(
-        status=HTTPStatus.OK, body=said, headers={"content-type": "application/json"}
-    )
+    said = {"response_type": "ephemeral", "text": text}
+    return BoltResponse(status=HTTPStatus.OK, body=said)
