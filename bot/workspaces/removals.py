@@ -35,21 +35,20 @@ def apply_installation_event(
     team = extract_team_id(body) or ""
     is_org_wide = extract_is_enterprise_install(body) or not team.startswith("T")
     workspace = enterprise if is_org_wide else team
-    match event.get("type"):
-        case "team_access_granted" if record.get(enterprise):
-            record.grant_workspaces(enterprise, _list_teams(event))
-            return enterprise
-        case "team_access_revoked" if record.get(enterprise):
-            record.revoke_workspaces(enterprise, _list_teams(event))
-            return enterprise
-        case "tokens_revoked":
-            row = record.get(workspace)
-            if row is None or row.bot_user not in (event.get("tokens") or {}).get("bot", ()):
-                return None  # a person's token, which this bot does not use
-        case "app_uninstalled":
-            pass
-        case _:
+    happened = event.get("type")
+    if happened in ACCESS_EVENTS:
+        if record.get(enterprise) is None:
             return None
+        is_granted = happened == "team_access_granted"
+        change = record.grant_workspaces if is_granted else record.revoke_workspaces
+        change(enterprise, [str(each) for each in event.get("team_ids") or ()])
+        return enterprise
+    if happened == "tokens_revoked":
+        row = record.get(workspace)
+        if row is None or row.bot_user not in (event.get("tokens") or {}).get("bot", ()):
+            return None  # a person's token, which this bot does not use
+    elif happened != "app_uninstalled":
+        return None
     sent = payload.get("event_time")  # to the end of that second
     sent_at = datetime.fromtimestamp(sent + 1, UTC) if isinstance(sent, int) else now
     removed = InstallationState.REMOVED
@@ -76,7 +75,3 @@ def empty_removed_workspaces(
                 log.warning("workspace %s: its data was deleted, as it was removed", row.workspace)
         except (OSError, SQLAlchemyError) as error:
             log.error("workspace %s: its data could not be deleted: %s", row.workspace, error)
-
-
-def _list_teams(event: Mapping[str, Any]) -> list[str]:
-    return [str(each) for each in event.get("team_ids") or ()]
