@@ -12,7 +12,6 @@ from bot.config.startup import StartupError
 from bot.core import Core
 from bot.identity import HostedApp
 from bot.policy.authority import Directory
-from bot.runs.program_requests import ProgramRequests
 from bot.slack.client import SlackClient, find_app_id
 from bot.slack.listeners import SlackListeners
 from bot.slack.socket import SocketModeConnection, open_sole_slack_connection
@@ -106,8 +105,7 @@ class InboundConnections:
             raise StartupError([NOT_INSTALLED.format(error.name)], ()) from None
         core, hosted_at = self._core, self._hosted.url if self._hosted else ""
         address = None if self._hosted else core.settings.http or USUAL
-        programs = ProgramRequests(core.forms(), core.signals)
-        web = HttpServices(core, self._slack, address, programs, hosted_at)
+        web = HttpServices(core, self._slack, address, hosted_at)
         web.add_signing_pages(self._listeners.store_delivery, self._names)
         return web
 

@@ -33,16 +33,14 @@ from bot.http.webhooks import WebhookNotifier
 from bot.monitoring.exporters import METRICS, missing_extra_text
 from bot.monitoring.health_checks import OK, CachedCheck, check_writable
 from bot.policy.authority import Directory
+from bot.runs.program_requests import ProgramRequests
 from bot.signals import Signal
 from bot.slack.client import SlackClient, is_token_refused
 from storage.record import Delivery
 
 if TYPE_CHECKING:
     from bot.core import Core
-    from bot.runs.program_requests import ProgramRequests
 
-
-# The ASGI app: which path leads where.
 
 # Pages about this process for machines: a path and its text. They show no secret.
 
@@ -246,10 +244,9 @@ class HttpServices:
         core: Core,
         slack: SlackClient,
         address: ListeningAddress | None,
-        programs: ProgramRequests,
         hosted_at: str = "",
     ) -> None:
-        """`slack` is asked whether the bot's token is good; `programs` puts calls before people.
+        """`slack` is asked whether the bot's token is good.
 
         `address`: None where `app` is served by a server that serves others as well, `hosted_at`
         this address. Raises StartupError where the address cannot be listened to.
@@ -267,6 +264,7 @@ class HttpServices:
         )
         expected = Signal()  # a request was asked whose program is to be told of it
         parts = (core.store, core.clock, core.directory)
+        programs = ProgramRequests(core.forms(), core.signals)  # which puts calls before people
         self._asking = ProgramRequestService(*parts, programs, expected.notify)
         self._teller = WebhookNotifier(core.store, core.clock, programs, expected)
         self._server = address and WebServer.create_listening_server(address)
