@@ -74,7 +74,8 @@ class WorkspacePaths:
         left_out = (*HOP_BY_HOP, FORWARDED.encode())
         headers = [each for each in request.headers.raw if each[0] not in left_out]
         there = httpx2.URL(url).copy_with(raw_path=_get_target(scope))
-        body = request.stream() if _has_body(request) else None
+        has_body = {"content-length", "transfer-encoding"} & {*request.headers}
+        body = request.stream() if has_body else None
         headers.append((FORWARDED.encode(), b"1"))
         asked = httpx2.Request(request.method, there, headers=headers, content=body)
         found = None
@@ -99,7 +100,3 @@ def _get_target(scope: Scope) -> bytes:
     path: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
     query: bytes = scope["query_string"]
     return path + b"?" + query if query else path
-
-
-def _has_body(request: Request) -> bool:
-    return "content-length" in request.headers or "transfer-encoding" in request.headers
