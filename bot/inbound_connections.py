@@ -105,9 +105,8 @@ class InboundConnections:
             raise StartupError([NOT_INSTALLED.format(error.name)], ()) from None
         core, hosted_at = self._core, self._hosted.url if self._hosted else ""
         address = None if self._hosted else core.settings.http or USUAL
-        web = HttpServices(core, self._slack, address, hosted_at)
-        web.add_signing_pages(self._listeners.store_delivery, self._names)
-        return web
+        keep = self._listeners.store_delivery
+        return HttpServices(core, self._slack, address, keep, self._names, hosted_at)
 
     def stop_receiving(self) -> None:
         """Refuse new input, and wait for a limited time until deliveries are acknowledged."""

@@ -27,7 +27,7 @@ from bot.http.api_gate import SLACK as SLACK_ROOM
 from bot.http.api_gate import ApiKeyChecker, ConcurrentRequestLimitMiddleware
 from bot.http.ask_route import ProgramRequestService
 from bot.http.server import WebServer
-from bot.http.signing_pages import SigningPages, SoftwareKeys
+from bot.http.signing_pages import SigningPages
 from bot.http.slack_endpoint import SignatureChecker, SlackEndpoint
 from bot.http.webhooks import WebhookNotifier
 from bot.monitoring.exporters import METRICS, missing_extra_text
@@ -244,17 +244,23 @@ class HttpServices:
         core: Core,
         slack: SlackClient,
         address: ListeningAddress | None,
+        keep: Callable[[Delivery], None],
+        names: Directory,
         hosted_at: str = "",
     ) -> None:
         """`slack` is asked whether the bot's token is good.
 
+        `keep` stores a delivery and wakes the loop; `names` looks names up for a moment.
         `address`: None where `app` is served by a server that serves others as well, `hosted_at`
         this address. Raises StartupError where the address cannot be listened to.
         """
         self._core, self._hosted_at = core, hosted_at
         self._shut = False
         self._door: SlackEndpoint | None = None
-        self._signing: SigningPages | None = None
+        self.signing: SigningPages | None = None  # if people can sign and add passkeys here
+        links = core.build_signing_links()
+        if links.address is not None and not links.describe_problem():
+            self.signing = SigningPages(core, links, links.address, keep, names, self.is_stopping)
         self.health = HealthPages(
             core.signals.work,
             core.settings.tick,
@@ -285,28 +291,13 @@ class HttpServices:
         signatures = SignatureChecker(secret, core.clock)
         self._door = SlackEndpoint(bolt, signatures, core.signals.arrivals, own_ids)
 
-    def add_signing_pages(self, keep: Callable[[Delivery], None], names: Directory) -> None:
-        """Let people sign and add passkeys, if they can here; to be called before `start`.
-
-        `keep` stores a delivery and wakes the loop; `names` looks names up for a moment.
-        """
-        links = self._core.build_signing_links()
-        if links.address is not None and not links.describe_problem():
-            stopping = self.is_stopping
-            self._signing = SigningPages(self._core, links, links.address, keep, names, stopping)
-
-    def offer_software_keys(self, keys: SoftwareKeys) -> None:
-        """Let people sign with keys in software, too; to be called after `start`."""
-        if self._signing:
-            self._signing.offer_software_keys(keys)
-
     def start(self) -> None:
         """Begin to answer requests and to notify webhooks."""
         core = self._core
         callers = ApiKeyChecker(core.store, core.clock, core.identity.team)
         api = build_api_app(core.store, callers, self._asking, self.is_stopping)
         hosts = self._build_mcp_endpoint()
-        signing = self._signing.list_routes() if self._signing else []
+        signing = self.signing.list_routes() if self.signing else []
         metrics = build_metrics_page(core.signals.tracer.render_metrics_page)
         pages = [*self.health.list_pages(), metrics]
         self.app = build_web_app(pages, self._door, api, hosts, signing)
