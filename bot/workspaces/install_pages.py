@@ -16,16 +16,15 @@ from functools import partial
 from hashlib import sha256
 from html import escape
 from http import HTTPStatus
-from importlib.resources import files
 from urllib.parse import urlencode
 
-import yaml
 from anyio import CapacityLimiter, to_thread
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
+from bot.checks.slack import read_manifest_scopes
 from bot.clock import Clock
 from bot.config.connection_settings import PageAddress
 from bot.http import signing_pages
@@ -95,13 +94,6 @@ HEADERS = {
 FORM_HEADERS = {**HEADERS, "Referrer-Policy": "same-origin"}
 
 
-def read_bot_scopes() -> list[str]:
-    """Return the scopes that the app manifest asks for."""
-    manifest = yaml.safe_load((files("bot") / "manifest.yml").read_text("utf-8"))
-    found: list[str] = manifest["oauth_config"]["scopes"]["bot"]
-    return found
-
-
 def describe_scopes(scopes: list[str]) -> Iterator[str]:
     """Yield a phrase for what each group of scopes is for; one without a phrase is named."""
     left = list(scopes)
@@ -131,7 +123,7 @@ class InstallPages:
         """
         self._record, self._cipher, self._oauth = record, cipher, oauth
         self._clock, self._address, self._on_installed = clock, address, on_installed
-        self._scopes = read_bot_scopes()
+        self._scopes = read_manifest_scopes()
         self._turns = CapacityLimiter(AT_ONCE)
         self._is_https = address.url.startswith("https:")
         # no other host can set a cookie of that name

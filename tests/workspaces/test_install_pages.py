@@ -14,6 +14,7 @@ from sqlalchemy import text
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
+from bot.checks.slack import read_manifest_scopes
 from bot.config.connection_settings import parse_page_address
 from bot.workspaces import install_pages as pages
 from bot.workspaces.install_pages import INSTALL, REDIRECT
@@ -52,7 +53,7 @@ def test_ana_installs_it(site: Site, ana: Browser) -> None:
 
 def test_the_page_covers_every_scope() -> None:
     """Each scope of the manifest has a phrase; one that is added without is named itself."""
-    assert list(pages.describe_scopes(pages.read_bot_scopes())) == [*pages.ABLE.values()]
+    assert list(pages.describe_scopes(read_manifest_scopes())) == [*pages.ABLE.values()]
     assert list(pages.describe_scopes(["calls:write", "dnd:read"])) == [
         pages.ABLE["users dnd:"],
         "calls:write",
