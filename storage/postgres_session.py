@@ -137,11 +137,6 @@ class PostgresServerSession:
         raise error_from_result(result)
 
 
-def name_application(schema: str) -> str:
-    """Return by which name the server knows the sessions on that schema; "": on any."""
-    return "countersign" if schema in ("", SCHEMA) else f"countersign:{schema}"[:63]
-
-
 def compute_lock_numbers(schema: str) -> tuple[int, int]:
     """Return the numbers of a schema's two locks: of those who write, and of who migrates."""
     if schema == SCHEMA:
