@@ -13,7 +13,6 @@ import secrets
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import partial
-from hashlib import sha256
 from html import escape
 from http import HTTPStatus
 from urllib.parse import urlencode
@@ -24,6 +23,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
+from bot.approvals.signatures import hash_token
 from bot.checks.slack import read_manifest_scopes
 from bot.clock import Clock
 from bot.config.connection_settings import PageAddress
@@ -163,7 +163,7 @@ class InstallPages:
         if not _SECRET.fullmatch(browser):  # else another tab of it is under way as well
             browser = secrets.token_urlsafe(32)
         state, now = secrets.token_urlsafe(32), self._clock.now()
-        hashes = {"state_hash": _hash(state), "browser_hash": _hash(browser)}
+        hashes = {"state_hash": hash_token(state), "browser_hash": hash_token(browser)}
         self._record.add_oauth_state(OAuthState(**hashes, expires_at=now + GOOD_FOR), now)
         url = self._oauth.build_authorize_url(self._scopes, self._redirect_uri, state)
         link = f'<a class="button" href="{escape(url)}">Continue to Slack</a>'
@@ -185,7 +185,7 @@ class InstallPages:
         query = request.query_params
         state, browser = query.get("state", ""), request.cookies.get(self._cookie, "")
         now = self._clock.now()
-        if not self._record.consume_oauth_state(_hash(state), _hash(browser), now):
+        if not self._record.consume_oauth_state(hash_token(state), hash_token(browser), now):
             raise HTTPException(HTTPStatus.GONE, EXPIRED)
         if refusal := query.get("error"):
             code = refusal if CODE.fullmatch(refusal) else "unknown_error"
@@ -252,10 +252,6 @@ class InstallPages:
     @property
     def _redirect_uri(self) -> str:
         return self._address.url + REDIRECT
-
-
-def _hash(secret: str) -> str:
-    return sha256(secret.encode()).hexdigest()
 
 
 def _describe_error(error: OAuthError) -> HTTPException:
