@@ -25,7 +25,7 @@ from starlette.responses import PlainTextResponse
 from bot.clock import Clock
 from bot.config.connection_settings import USUAL, Transport, parse_page_address
 from bot.config.settings import Settings
-from bot.config.startup import StartupError, read_policy
+from bot.config.startup import StartupError, read_settings_and_policy
 from bot.config.workspace_settings import get_schema_name
 from bot.http.http_side import (
     Page,
@@ -111,7 +111,7 @@ class WorkspaceHost:
         clock: Clock,
         build: Callable[..., App],
         environ: Mapping[str, str],
-        dotenv_path: Path | str | None = None,
+        dotenv_path: Path | None = None,
         tools: Iterable[Tool[Any]] = (),
         *,
         quiet: float = QUIET,
@@ -287,8 +287,8 @@ class WorkspaceHost:
         given = {"COUNTERSIGN_WORKSPACE": workspace, "SLACK_BOT_TOKEN": token}
         if not self.settings.is_shared:  # else nothing is written there
             (self.settings.workspaces / workspace).mkdir(parents=True, exist_ok=True)
-        settings = Settings.load(
-            self._environ | given, self._dotenv_path, transport=self.settings.transport
+        settings, policy = read_settings_and_policy(
+            self._environ | given, self._dotenv_path, self.settings.transport
         )
         if self._owners is not None:  # it writes only while it holds the workspace
             mine = f"&workspace={workspace}&process={self._process}"
@@ -304,9 +304,7 @@ class WorkspaceHost:
         )
         if installation.due_at is not None:  # ahead of the start: from now on it may have work
             self.record.set_due(workspace, None)
-        app = self._build(
-            settings, self._clock, read_policy(settings.policy_path), self._tools, hosted=hosted
-        )
+        app = self._build(settings, self._clock, policy, self._tools, hosted=hosted)
         try:
             app.start()
         except BaseException:

@@ -15,7 +15,6 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from bot.clock import Clock
-from bot.config.settings import SettingsError
 from bot.config.startup import StartupError
 from bot.http.slack_endpoint import ServedElsewhereError
 from storage import delegations, programs, schedule, webhooks
@@ -118,7 +117,7 @@ class HostedWorkspace:
             raise
         except StoreClosedError as error:  # this process was stalled, and another took it meanwhile
             raise NotSettledError(str(error)) from None
-        except (StartupError, SettingsError) as error:
+        except StartupError as error:
             problem = str(error)
         except Exception as error:  # one workspace's fault is not the others'
             log.exception("the workspace %s could not be started", self.workspace)
