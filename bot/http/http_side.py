@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from anyio import CapacityLimiter, to_thread
 from slack_bolt import App as BoltApp
 from slack_sdk.errors import SlackApiError
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bot.config.connection_settings import ListeningAddress
@@ -42,18 +40,9 @@ if TYPE_CHECKING:
     from bot.core import Core
 
 
-# Pages about this process for machines: a path and its text. They show no secret.
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """A path, and the function that returns the page there.
-
-    `render` is called on a thread of its own for each request, and may wait a moment.
-    """
-
-    path: str
-    render: Callable[[], PlainTextResponse]
+# Makes a page about this process for machines, which shows no secret. It is called on a thread of
+# its own for each request, and may wait a moment.
+RenderPage = Callable[[], PlainTextResponse]
 
 
 # Refuses a request of which two readers could take different bytes for the end.
@@ -89,13 +78,13 @@ ASKING = 4  # machines that are answered at once; others wait for their turn
 
 
 def build_web_app(
-    pages: Iterable[Page],
+    pages: Mapping[str, RenderPage],
     door: SlackEndpoint | None,
     api: ASGIApp | None = None,
     hosts: ASGIApp | None = None,
     signing: Sequence[Route] = (),
 ) -> ASGIApp:
-    """Return the app for these pages, Slack's endpoint, the API and the MCP endpoint.
+    """Return the app for these pages by path, Slack's endpoint, the API and the MCP endpoint.
 
     `door` is None where Slack's deliveries do not come by HTTP. The API and the MCP endpoint
     require keys and limit requests themselves; Slack's deliveries and `signing`, the pages where
@@ -103,28 +92,26 @@ def build_web_app(
     """
     turns = CapacityLimiter(ASKING)
     pages_alone = [
-        Route(each.path, _build_page_endpoint(each, turns), methods=["GET"]) for each in pages
+        Route(path, _build_page_endpoint(render, turns), methods=["GET"])
+        for path, render in pages.items()
     ]
     routes: list[BaseRoute] = []
     if door is not None:
-        delivered = _build_starlette([Route(SLACK, door.handle_request, methods=["POST"])])
+        delivered = _build_router([Route(SLACK, door.handle_request, methods=["POST"])])
         routes.append(Route(SLACK, ConcurrentRequestLimitMiddleware(delivered, SLACK_ROOM)))
     if api is not None:
         routes.append(_build_mount(API, api))
     if hosts is not None:
         routes.append(Route(HOSTS, hosts))
     if signing:
-        limited = ConcurrentRequestLimitMiddleware(_build_starlette(signing), SIGNING_ROOM)
+        limited = ConcurrentRequestLimitMiddleware(_build_router(signing), SIGNING_ROOM)
         routes += [Route(path, limited) for path in dict.fromkeys(each.path for each in signing)]
-    app = _build_starlette(routes)
-    app.router.default = ConcurrentRequestLimitMiddleware(_build_starlette(pages_alone), PAGES_ROOM)
-    return HookDenialMiddleware(LengthHeaderMiddleware(app))
+    rest = ConcurrentRequestLimitMiddleware(_build_router(pages_alone), PAGES_ROOM)
+    return HookDenialMiddleware(LengthHeaderMiddleware(_build_router(routes, rest)))
 
 
-def _build_starlette(routes: Sequence[BaseRoute]) -> Starlette:
-    app = Starlette(routes=routes)
-    app.router.redirect_slashes = False  # one path leads there, no other
-    return app
+def _build_router(routes: Sequence[BaseRoute], rest: ASGIApp | None = None) -> Router:
+    return Router(routes, redirect_slashes=False, default=rest)  # one path leads there, no other
 
 
 def _build_mount(path: str, app: ASGIApp) -> Mount:
@@ -135,11 +122,11 @@ def _build_mount(path: str, app: ASGIApp) -> Mount:
 
 
 def _build_page_endpoint(
-    page: Page, turns: CapacityLimiter
+    render: RenderPage, turns: CapacityLimiter
 ) -> Callable[[Request], Awaitable[Response]]:
 
     async def answer(_: Request) -> Response:
-        said = await to_thread.run_sync(page.render, limiter=turns)
+        said = await to_thread.run_sync(render, limiter=turns)
         said.headers["Cache-Control"] = "no-store"
         return said
 
@@ -151,17 +138,12 @@ def _build_page_endpoint(
 KIND = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def build_metrics_page(render: Callable[[], str | None]) -> Page:
-    """Return the page of metrics; where there are none it names the extra to install."""
-
-    def answer() -> PlainTextResponse:
-        text = render()
-        if text is None:
-            missing = f"{missing_extra_text(METRICS)}\n"
-            return PlainTextResponse(missing, HTTPStatus.NOT_IMPLEMENTED)
-        return PlainTextResponse(text, media_type=KIND)
-
-    return Page("/metrics", answer)
+def render_metrics(text: str | None) -> PlainTextResponse:
+    """Return the page of metrics with this text; None: it names the extra to install."""
+    if text is None:
+        missing = f"{missing_extra_text(METRICS)}\n"
+        return PlainTextResponse(missing, HTTPStatus.NOT_IMPLEMENTED)
+    return PlainTextResponse(text, media_type=KIND)
 
 
 # Health: whether the process lives, and whether work may be sent to it.
@@ -191,12 +173,9 @@ class HealthPages:
         self._database, self._slack = database, slack
         self._stopping = stopping
 
-    def list_pages(self) -> list[Page]:
+    def get_pages(self) -> dict[str, RenderPage]:
         """Return the pages /healthz and /readyz."""
-        return [
-            Page("/healthz", self.render_liveness_page),
-            Page("/readyz", self.render_readiness_page),
-        ]
+        return {"/healthz": self.render_liveness_page, "/readyz": self.render_readiness_page}
 
     def render_liveness_page(self) -> PlainTextResponse:
         """Return the page that says whether the loop still runs, at most LOST seconds late."""
@@ -298,8 +277,8 @@ class HttpServices:
         api = build_api_app(core.store, callers, self._asking, self.is_stopping)
         hosts = self._build_mcp_endpoint()
         signing = self.signing.list_routes() if self.signing else []
-        metrics = build_metrics_page(core.signals.tracer.render_metrics_page)
-        pages = [*self.health.list_pages(), metrics]
+        tracer, pages = core.signals.tracer, self.health.get_pages()
+        pages["/metrics"] = lambda: render_metrics(tracer.render_metrics_page())
         self.app = build_web_app(pages, self._door, api, hosts, signing)
         if self._server is not None:
             self._server.start(self.app)

@@ -27,18 +27,14 @@ from bot.config.connection_settings import USUAL, Transport, parse_page_address
 from bot.config.settings import Settings
 from bot.config.startup import StartupError, read_settings_and_policy
 from bot.config.workspace_settings import get_schema_name
-from bot.http.http_side import (
-    Page,
-    build_metrics_page,
-    build_web_app,
-    render_findings,
-)
+from bot.http.http_side import RenderPage, build_web_app, render_findings, render_metrics
 from bot.http.server import WebServer
 from bot.http.slack_endpoint import ServedElsewhereError, SignatureChecker, SlackEndpoint
 from bot.identity import HostedApp, Identity
 from bot.monitoring.exporters import METRICS, is_extra_installed
 from bot.monitoring.health_checks import OK
 from bot.monitoring.logs import mask_root_log_handlers
+from bot.monitoring.spans import Exporter
 from bot.signals import UnacknowledgedDeliveries
 from bot.slack.socket import SocketModeConnection, open_sole_slack_connection
 from bot.slack.socket_client import ACKNOWLEDGED
@@ -216,17 +212,16 @@ class WorkspaceHost:
             raise StartupError([f"COUNTERSIGN_URL: {error}"], ()) from None
         parts = (self.record, self._cipher, self.oauth, self._clock)
         install_routes = InstallPages(*parts, address, self._handle_installation).list_routes()
-        rest = build_web_app(self._list_pages(), self._endpoint, signing=install_routes)
+        rest = build_web_app(self._get_pages(), self._endpoint, signing=install_routes)
         return WorkspacePaths(rest, self.use_app)
 
-    def _list_pages(self) -> list[Page]:
-        """Return the pages of health and metrics."""
-        metrics = self._metrics
-        return [
-            Page("/healthz", lambda: render_findings("alive", self._check_health())),
-            Page("/readyz", self._render_readiness_page),
-            build_metrics_page(metrics.all.render_metrics_page if metrics else lambda: None),
-        ]
+    def _get_pages(self) -> dict[str, RenderPage]:
+        counts = self._metrics.all if self._metrics else Exporter()
+        return {
+            "/healthz": lambda: render_findings("alive", self._check_health()),
+            "/readyz": self._render_readiness_page,
+            "/metrics": lambda: render_metrics(counts.render_metrics_page()),
+        }
 
     def _check_health(self) -> dict[str, str]:
         """Return OK or what is wrong, for each thing that this process needs to serve."""
@@ -429,7 +424,6 @@ class WorkspaceHost:
         return max(0.05, min([EVERY, *waits]))
 
     def _stop_quiet(self) -> None:
-        """Stop the apps that have had nothing to do for a while."""
         for each in self.list_hosted():
             if each.is_awake and not self._stopping.is_set():
                 each.stop_if_quiet(self._quiet)

@@ -114,15 +114,15 @@ def health(loop: Signal, tick: float = 30.0, **looks: Any) -> HealthPages:
 def test_a_loop_that_does_not_look() -> None:
     """One that has not begun is neither; one that is late lives, until it is far too late."""
     loop = Signal()
-    assert [each.render().status_code for each in health(loop).list_pages()] == [503, 503]
+    assert [each().status_code for each in health(loop).get_pages().values()] == [503, 503]
     loop.clear()
-    assert [each.render().status_code for each in health(loop).list_pages()] == [200, 200]
+    assert [each().status_code for each in health(loop).get_pages().values()] == [200, 200]
     late = health(loop, tick=-module.BEHIND - 1)
-    assert [each.render().status_code for each in late.list_pages()] == [200, 503]
+    assert [each().status_code for each in late.get_pages().values()] == [200, 503]
     said = bytes(late.render_readiness_page().body)
     assert re.search(b"loop: is [6-9] seconds late", said)
     lost = health(loop, tick=-module.LOST - 1)
-    assert [each.render().status_code for each in lost.list_pages()] == [503, 503]
+    assert [each().status_code for each in lost.get_pages().values()] == [503, 503]
 
 
 def test_what_went_wrong_is_not_told() -> None:

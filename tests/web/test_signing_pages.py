@@ -27,7 +27,7 @@ from bot.cards.action_names import Action
 from bot.config.connection_settings import ListeningAddress, Transport
 from bot.http import signing_pages
 from bot.http.api_gate import SIGNING
-from bot.http.http_side import Page, build_web_app
+from bot.http.http_side import build_web_app
 from bot.http.server import WebServer
 from storage.models import Audit, Call, Delivery
 from storage.states import CallStatus, DeliveryKind
@@ -354,7 +354,7 @@ def test_so_many_are_answered_at_once() -> None:
         return Response()
 
     server = WebServer.create_listening_server(ListeningAddress("127.0.0.1", 0))
-    pages = [Page("/healthz", lambda: PlainTextResponse("alive"))]
+    pages = {"/healthz": lambda: PlainTextResponse("alive")}
     server.start(build_web_app(pages, None, signing=[Route("/sign/{token}", slow)]))
     try:
         with ThreadPoolExecutor(SIGNING) as people:
