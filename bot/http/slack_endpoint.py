@@ -183,9 +183,8 @@ class SlackEndpoint:
         headers = request.headers
         if any(len(headers.getlist(each)) > 1 for each in ONCE):
             raise HTTPException(HTTPStatus.BAD_REQUEST)
-        if get_media_type(headers) not in KINDS:
-            raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
-        if headers.get("content-encoding", "identity") != "identity":
+        encoding = headers.get("content-encoding", "identity")
+        if get_media_type(headers) not in KINDS or encoding != "identity":
             raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
         if not self._signatures.has_plausible_headers(
             headers.get(TIMESTAMP, ""), headers.get(SIGNATURE, "")
