@@ -441,8 +441,6 @@ class WorkspaceHost:
     def _start_due(self) -> None:
         """Start the apps that are due; of several processes each takes what is still free."""
         for each in self._list_due():
-            if self._stopping.is_set():
-                return
             with suppress(NotServedError, ServedElsewhereError), each.use_app():
                 pass
 
