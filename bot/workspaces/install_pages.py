@@ -40,7 +40,6 @@ GOOD_FOR = timedelta(minutes=10)  # to read Slack's page, and to sign in there
 AT_ONCE = 8  # people whom Slack is asked for at once; others wait for their turn
 _SECRET = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 _CODE = re.compile(r"[A-Za-z0-9._-]{1,500}", re.ASCII)  # that Slack sends a browser back with
-_SERVED = frozenset(InstallationState) - {InstallationState.REMOVED}
 _USED_UP = frozenset({"invalid_code", "code_already_used", "code_expired"})
 
 # What people read.
@@ -123,7 +122,7 @@ class InstallPages:
         """
         self._record, self._cipher, self._oauth = record, cipher, oauth
         self._clock, self._address, self._on_installed = clock, address, on_installed
-        self._scopes = read_manifest_scopes()
+        self._scopes, self._redirect_uri = read_manifest_scopes(), address.url + REDIRECT
         self._turns = CapacityLimiter(AT_ONCE)
         self._is_https = address.url.startswith("https:")
         # no other host can set a cookie of that name
@@ -203,9 +202,9 @@ class InstallPages:
         """Get the tokens and store them; raises OAuthError, or HTTPException for another app."""
         answer, now = self._oauth.exchange_code(code, self._redirect_uri), self._clock.now()
         found = self._read_answer(answer)
-        there = [each for each in self._record.list() if each.state in _SERVED]
-        others = {each.app_id for each in there} - {found.app_id}
-        if others:
+        rows = self._record.list()
+        apps = {row.app_id for row in rows if row.state is not InstallationState.REMOVED}
+        if others := apps - {found.app_id}:
             said = "an installation by the Slack app %s was refused: those on record are of %s"
             log.error(said, found.app_id, ", ".join(sorted(others)))
             raise HTTPException(HTTPStatus.CONFLICT, WRONG_APP)
@@ -248,10 +247,6 @@ class InstallPages:
             log.warning(said, stored.workspace, error)
         else:
             self._record.grant_workspaces(stored.workspace, teams)
-
-    @property
-    def _redirect_uri(self) -> str:
-        return self._address.url + REDIRECT
 
 
 def _describe_error(error: OAuthError) -> HTTPException:
