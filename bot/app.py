@@ -21,6 +21,7 @@ from slack_sdk import WebClient
 import bot
 from bot import version
 from bot.agent.late_planner import LazyPlanner, create_planner
+from bot.approvals.call_checks import UsageLimits
 from bot.approvals.channel_mode import ChannelModeSwitcher
 from bot.approvals.delegation import DelegateFinder, HandOverHandler
 from bot.approvals.dialog_access import DialogAccessChecker
@@ -185,10 +186,6 @@ class App:
         for client in self.slack_clients:
             client.token = token
 
-    def forget_lookups(self) -> None:
-        """Look people, groups and channels up in Slack anew."""
-        self.directory.clear_cache()
-
     def is_idle(self) -> bool:
         """Return whether no work is under way, except waits for people, time or the network."""
         is_idle = self.loop.is_idle() and self.outbox.is_idle() and self.directory.is_idle()
@@ -319,7 +316,7 @@ def _assemble_app(
         surfaces=core.build_surfaces(
             listeners.store_delivery, partial(add_names_to_mentions, naming)
         ),
-        daily_purge=core.build_daily_purge(),
+        daily_purge=DailyPurge(store, clock, settings.keep_days),
         directory=directory,
         presence=presence,
         home=home,
@@ -409,9 +406,8 @@ def build_command_handler(
     core: Core, posting: SlackClient, people: Directory
 ) -> SlashCommandHandler:
     """Return the handler of slash commands and typed questions about approvals."""
-    grounds = ExplanationSources(
-        core.build_policy_fact_sources(), core.authority, core.build_usage_limits()
-    )
+    limits = UsageLimits(core.settings, core.clock)
+    grounds = ExplanationSources(core.build_policy_fact_sources(), core.authority, limits)
     forms = request_dialogs.RequestDialogFamily(
         core.store, core.copy_with_directory(people).forms()
     )

@@ -61,7 +61,6 @@ from bot.runs.worker_pool import OtherProcesses, WorkerPool
 from bot.signals import Signals
 from bot.tools import Registry
 from bot.tools.preview import PreviewRunner
-from bot.upkeep import DailyPurge
 from storage.record import Delivery, Run, Store
 from storage.states import MODELLED, DeliveryKind, RunSource
 from storage.transcripts import TranscriptCache
@@ -93,10 +92,6 @@ class Core:
     def build_policy_fact_sources(self) -> PolicyFactSources:
         """Return the policy with the directory, store and clock that it takes to evaluate it."""
         return PolicyFactSources(self.policy, self.directory, self.store, self.clock)
-
-    def build_usage_limits(self) -> UsageLimits:
-        """Return the limits on calls that the settings name."""
-        return UsageLimits(self.settings, self.clock)
 
     def build_permission_checker(self) -> PermissionChecker:
         """Return the checks of who may do what to a call."""
@@ -221,12 +216,6 @@ class Core:
         sources = self.build_policy_fact_sources()
         return CallOutcomeStore(sources, self.tools, self.signals, self.previews, self.key)
 
-    def _build_program_calls(self) -> ProgramCallClaimManager:
-        sources = self.build_policy_fact_sources()
-        return ProgramCallClaimManager(
-            sources, self.tools, self.signals, self._build_outcome_store()
-        )
-
     def build_executor(self, pool: Executor, portal: Callable[[], BlockingPortal]) -> CallExecutor:
         """Return the executor of approved calls: `pool` runs sync tools, `portal` async ones."""
         return CallExecutor(
@@ -254,11 +243,8 @@ class Core:
     ) -> RunWorker:
         """Return the worker that advances runs; `answer` returns where a turn's text is written."""
         presence = ports.BroadcastPresence(presence, self.signals.live)
-        limits, sources, tools = (
-            self.build_usage_limits(),
-            self.build_policy_fact_sources(),
-            self.tools,
-        )
+        sources, tools = self.build_policy_fact_sources(), self.tools
+        limits = UsageLimits(self.settings, self.clock)
         proposals = ProposalPreparer(
             sources, self.authority, tools, limits, self.key, self.previews
         )
@@ -285,7 +271,7 @@ class Core:
             | dict.fromkeys(MODELLED, turns.take_turn),
             executor=executor,
             tools=tools,
-            cards=MissingCardPoster(self.build_policy_fact_sources(), self.authority),
+            cards=MissingCardPoster(sources, self.authority),
             presence=presence,
         )
 
@@ -313,10 +299,6 @@ class Core:
             self.build_passkey_manager(),
         )
         return create_surfaces(host)
-
-    def build_daily_purge(self) -> DailyPurge:
-        """Return the daily purge of old requests."""
-        return DailyPurge(self.store, self.clock, self.settings.keep_days)
 
     def build_restored_record_settler(
         self, ended: Callable[[Run], None] = ports.ignore_run_end
@@ -359,6 +341,12 @@ class Core:
         """
         answers = AnswerHandler(self.store, self.authority)
         about = (self.store, self.clock, self.tools)
+        claims = ProgramCallClaimManager(
+            self.build_policy_fact_sources(),
+            self.tools,
+            self.signals,
+            self._build_outcome_store(),
+        )
         typed = NonSlackMessageIntake(
             self.store, self.clock, self.authority, self.settings.has_model, ended
         )
@@ -371,7 +359,7 @@ class Core:
             handle_message=intake.handle_delivery,
             expire_calls=(
                 CallExpirer(*about).expire_due_calls,
-                self._build_program_calls().expire_lapsed_claims,
+                claims.expire_lapsed_claims,
             ),
             send_reminders=(
                 ReminderSender(*about, self.authority, self.policy).send_due_reminders,

@@ -12,7 +12,6 @@ from bot.config.startup import StartupError
 from bot.core import Core
 from bot.identity import HostedApp
 from bot.policy.authority import Directory
-from bot.runs.program_requests import ProgramRequests
 from bot.slack.client import SlackClient, find_app_id
 from bot.slack.listeners import SlackListeners
 from bot.slack.socket import SocketModeConnection, open_sole_slack_connection
@@ -60,7 +59,6 @@ class InboundConnections:
         with self._building:
             if self.web is None:
                 web = self._build_http_side()
-                web.add_signing_pages(self._listeners.store_delivery, self._names)
                 web.start()
                 self.web = web
         assert self.web.app is not None
@@ -83,7 +81,6 @@ class InboundConnections:
         over_http = settings.transport is Transport.HTTP
         if settings.http is not None or over_http or self._needs_signing_pages():
             self.web = self._build_http_side()
-            self.web.add_signing_pages(self._listeners.store_delivery, self._names)
             if over_http:
                 self.web.add_slack_endpoint(self._bolt, own)
         if not over_http:
@@ -106,11 +103,10 @@ class InboundConnections:
             from bot.http.http_side import HttpServices
         except ModuleNotFoundError as error:
             raise StartupError([NOT_INSTALLED.format(error.name)], ()) from None
-        core = self._core
-        programs = ProgramRequests(core.forms(), core.signals)
-        if self._hosted is not None:
-            return HttpServices(core, self._slack, None, programs, self._hosted.url)
-        return HttpServices(core, self._slack, core.settings.http or USUAL, programs)
+        core, hosted_at = self._core, self._hosted.url if self._hosted else ""
+        address = None if self._hosted else core.settings.http or USUAL
+        keep = self._listeners.store_delivery
+        return HttpServices(core, self._slack, address, keep, self._names, hosted_at)
 
     def stop_receiving(self) -> None:
         """Refuse new input, and wait for a limited time until deliveries are acknowledged."""

@@ -15,7 +15,6 @@ from typing import Any
 from sqlalchemy import (
     Connection,
     LargeBinary,
-    Table,
     delete,
     event,
     insert,
@@ -105,14 +104,12 @@ class _SchemaVersion(_Row, table=True):
     version: int = Field(primary_key=True)
 
 
-def _table(model: type[columns.Row]) -> Table:
-    found: Table = model.__dict__["__table__"]
-    return found
-
-
-_INSTALLATION, _GRANTED = _table(Installation), _table(GrantedWorkspace)
-_STATE, _VERSION = _table(OAuthState), _table(_SchemaVersion)
-_row, _REMOVED = _INSTALLATION.c, InstallationState.REMOVED
+# the same, for statements
+_row: Any = Installation
+_granted: Any = GrantedWorkspace
+_state: Any = OAuthState
+_version: Any = _SchemaVersion
+_REMOVED = InstallationState.REMOVED
 # what a new installation never overwrites
 _KEPT = frozenset({"workspace", "state", "paused_at", "token_revision", "owner", "owner_url"})
 _KEPT |= frozenset({"owner_until", "due_at"})
@@ -161,12 +158,12 @@ class InstallationRecord:
                 _lock_postgres(connection)
                 _create_postgres_schema(connection)
             there = set(inspect(connection).get_table_names())
-            if there and _VERSION.name not in there:
+            if there and _version.__tablename__ not in there:
                 raise SchemaError(f"{self._display_name} is not a record of installations")
             _REGISTRY.metadata.create_all(connection)
-            found = connection.execute(select(_VERSION.c.version)).scalar_one_or_none()
+            found = connection.execute(select(_version.version)).scalar_one_or_none()
             if found is None:
-                connection.execute(insert(_VERSION).values(version=VERSION))
+                connection.execute(insert(_version).values(version=VERSION))
             elif found > VERSION:
                 raise SchemaError(
                     f"{self._display_name} was written by a newer Countersign (installations"
@@ -215,7 +212,7 @@ class InstallationRecord:
                 _lock_postgres(connection)  # nobody else may insert the row that is not there
             old = _find(connection, given.workspace, lock=True)
             if old is None:
-                connection.execute(insert(_INSTALLATION).values(**values))
+                connection.execute(insert(_row).values(**values))
             else:
                 new = {name: value for name, value in values.items() if name not in _KEPT}
                 if old.state is _REMOVED:
@@ -258,7 +255,7 @@ class InstallationRecord:
                 values |= {"removed_at": at, "sealed_tokens": b"", "token_key": ""}
                 values |= {"token_expires_at": None, "renewal_until": None, "due_at": None}
                 values["token_revision"] = old.token_revision + 1
-                connection.execute(delete(_GRANTED).where(_GRANTED.c.enterprise == workspace))
+                connection.execute(delete(_granted).where(_granted.enterprise == workspace))
             else:
                 values["paused_at"] = at if state is InstallationState.PAUSED else None
             return _update(connection, workspace, **values)
@@ -267,12 +264,6 @@ class InstallationRecord:
         """Set when a workspace that sleeps must be awake; None: whenever something arrives."""
         with self.write() as connection:
             return _update(connection, workspace, due_at=due_at)
-
-    def list_removed(self, before: datetime) -> Sequence[str]:
-        """Return the ids of the installations that were removed before then."""
-        with self.read() as connection:
-            found = _select(connection, _row.removed_at < before, order_by=_row.workspace)
-        return [each.workspace for each in found]
 
     def purge_removed(self, workspace: str, before: datetime, empty: Callable[[str], None]) -> bool:
         """Call `empty` and delete the row, unless it is no longer removed, or was so after that.
@@ -290,7 +281,7 @@ class InstallationRecord:
             empty(workspace)
             if old.paused_at:
                 return _update(connection, workspace, removed_at=None)
-            gone = delete(_INSTALLATION).where(_row.workspace == workspace)
+            gone = delete(_row).where(_row.workspace == workspace)
             return connection.execute(gone).rowcount == 1
 
     # Organisations: which of their workspaces the bot serves.
@@ -298,21 +289,21 @@ class InstallationRecord:
     def grant_workspaces(self, enterprise: str, workspaces: Collection[str]) -> None:
         """Note that an organisation-wide installation serves these workspaces."""
         with self.write() as connection:
-            connection.execute(delete(_GRANTED).where(_GRANTED.c.workspace.in_(workspaces)))
+            connection.execute(delete(_granted).where(_granted.workspace.in_(workspaces)))
             for each in sorted(set(workspaces)):
-                connection.execute(insert(_GRANTED).values(workspace=each, enterprise=enterprise))
+                connection.execute(insert(_granted).values(workspace=each, enterprise=enterprise))
 
     def revoke_workspaces(self, enterprise: str, workspaces: Collection[str]) -> None:
         """Note that it serves them no longer."""
-        mine = (_GRANTED.c.enterprise == enterprise, _GRANTED.c.workspace.in_(workspaces))
+        mine = (_granted.enterprise == enterprise, _granted.workspace.in_(workspaces))
         with self.write() as connection:
-            connection.execute(delete(_GRANTED).where(*mine))
+            connection.execute(delete(_granted).where(*mine))
 
     def list_granted_workspaces(self, enterprise: str) -> Sequence[str]:
         """Return the workspaces that an organisation-wide installation serves."""
-        query = select(_GRANTED.c.workspace).where(_GRANTED.c.enterprise == enterprise)
+        query = select(_granted.workspace).where(_granted.enterprise == enterprise)
         with self.read() as connection:
-            return connection.execute(query.order_by(_GRANTED.c.workspace)).scalars().all()
+            return connection.execute(query.order_by(_granted.workspace)).scalars().all()
 
     def list_workspaces_of_bot(self, bot: str) -> Sequence[str]:
         """Return the installations whose bot has this id, or this id as a user."""
@@ -332,7 +323,7 @@ class InstallationRecord:
         with self.read() as connection:
             if team and _select(connection, _row.workspace == team, there):
                 return team
-            query = select(_GRANTED.c.enterprise).where(_GRANTED.c.workspace == team)
+            query = select(_granted.enterprise).where(_granted.workspace == team)
             found = connection.execute(query).scalar_one_or_none() if team else enterprise
             if not found or enterprise not in ("", found):
                 return None
@@ -342,20 +333,20 @@ class InstallationRecord:
     # Tokens that expire, and keys that change.
 
     def claim_rotation(
-        self, workspace: str, expires_at: datetime, now: datetime, until: datetime
+        self, row: Installation, now: datetime, until: datetime
     ) -> Installation | None:
-        """Claim the renewal of the token that expires then, until that time; None if one has.
+        """Claim the renewal of this row's token until that time; None if one has.
 
         Returns the row, whose `token_revision` `store_rotated_tokens` and `postpone_rotation` want.
         """
         free = (
             _row.state != _REMOVED,
-            _row.token_expires_at == expires_at,
+            _row.token_expires_at == row.token_expires_at,
             _row.renewal_until.is_(None) | (_row.renewal_until <= now),
         )
         with self.write() as connection:
-            won = _update(connection, workspace, free, renewal_until=until)
-            return _find(connection, workspace) if won else None
+            won = _update(connection, row.workspace, free, renewal_until=until)
+            return _find(connection, row.workspace) if won else None
 
     def store_rotated_tokens(
         self,
@@ -399,40 +390,34 @@ class InstallationRecord:
     def add_oauth_state(self, state: OAuthState, now: datetime) -> None:
         """Store a state, and delete those that have expired."""
         with self.write() as connection:
-            connection.execute(delete(_STATE).where(_STATE.c.expires_at <= now))
-            connection.execute(insert(_STATE).values(**columns.get_column_values(state)))
+            connection.execute(delete(_state).where(_state.expires_at <= now))
+            connection.execute(insert(_state).values(**columns.get_column_values(state)))
 
     def consume_oauth_state(self, state_hash: str, browser_hash: str, now: datetime) -> bool:
         """Delete this browser's state; False if it is not there: expired, used, another browser."""
         mine = (
-            _STATE.c.state_hash == state_hash,
-            _STATE.c.browser_hash == browser_hash,
-            _STATE.c.expires_at > now,
+            _state.state_hash == state_hash,
+            _state.browser_hash == browser_hash,
+            _state.expires_at > now,
         )
         with self.write() as connection:
-            return connection.execute(delete(_STATE).where(*mine)).rowcount == 1
-
-    def has_oauth_state(self, state_hash: str, now: datetime) -> bool:
-        """Return whether a browser, whichever, may still come back with this state."""
-        mine = (_STATE.c.state_hash == state_hash, _STATE.c.expires_at > now)
-        with self.read() as connection:
-            return connection.execute(select(_STATE.c.expires_at).where(*mine)).first() is not None
+            return connection.execute(delete(_state).where(*mine)).rowcount == 1
 
 
 def _select(connection: Connection, *where: Any, order_by: Any = None) -> Sequence[Installation]:
-    query = select(_INSTALLATION).where(*where).order_by(order_by)
+    query = select(_row).where(*where).order_by(order_by)
     return [Installation(**each) for each in connection.execute(query).mappings()]
 
 
 def _find(connection: Connection, workspace: str, *, lock: bool = False) -> Installation | None:
-    query = select(_INSTALLATION).where(_row.workspace == workspace)
+    query = select(_row).where(_row.workspace == workspace)
     query = query.with_for_update() if lock else query  # SQLite has its one lock, and says nothing
     found = connection.execute(query).mappings().one_or_none()
     return None if found is None else Installation(**found)
 
 
 def _update(connection: Connection, workspace: str, where: Any = (), **values: Any) -> bool:
-    statement = update(_INSTALLATION).where(_row.workspace == workspace, *where).values(**values)
+    statement = update(_row).where(_row.workspace == workspace, *where).values(**values)
     return connection.execute(statement).rowcount == 1
 
 

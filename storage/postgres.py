@@ -204,7 +204,8 @@ class PostgresDatabase(Backend):
         workspace, process = (str(url.query.get(each, "")) for each in ("workspace", "process"))
         fence = workspace_owners.build_fence(workspace, process) if process else ""
         # who has a workspace among several processes is told by its fence, and not by its sessions
-        self._name = postgres_session.name_application("" if fence else self._schema)
+        is_usual = fence or self._schema == postgres_session.SCHEMA
+        self._name = "countersign" if is_usual else f"countersign:{self._schema}"[:63]
         url = url.difference_update_query(["schema", "workspace", "process"]).set(
             drivername="postgresql+psycopg"
         )
@@ -218,7 +219,7 @@ class PostgresDatabase(Backend):
         self._begin = postgres_session.build_write_statement(self._schema, fence)
         self._begin_to_read = postgres_session.READ
         if self._shared:
-            self._begin_to_read += f"; {postgres_session.build_search_path_statement(self._schema)}"
+            self._begin_to_read += f"; SET LOCAL search_path TO {self._schema}"
         self._idle = self._shared.idle if self._shared else []
 
     @property

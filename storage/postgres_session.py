@@ -79,9 +79,8 @@ class PostgresServerSession:
     def begin_transaction(self, sql: str) -> None:
         """Begin a transaction; `number` is what `sql` returns as its number, or ""."""
         self._ending = False
-        found = self._read_result(self._libpq.exec_(sql.encode()))[
-            0
-        ]  # libpq reads the last end first
+        # libpq reads the last end first
+        found, _ = self._read_result(self._libpq.exec_(sql.encode()))
         self.number = found[0][1] if found else ""
 
     def commit_read_without_waiting(self) -> None:
@@ -138,22 +137,12 @@ class PostgresServerSession:
         raise error_from_result(result)
 
 
-def name_application(schema: str) -> str:
-    """Return by which name the server knows the sessions on that schema; "": on any."""
-    return "countersign" if schema in ("", SCHEMA) else f"countersign:{schema}"[:63]
-
-
 def compute_lock_numbers(schema: str) -> tuple[int, int]:
     """Return the numbers of a schema's two locks: of those who write, and of who migrates."""
     if schema == SCHEMA:
         return 1, 2
     first = zlib.crc32(schema.encode()) & 0x3FFF_FFFF | 0x4000_0000
     return first & ~1, first | 1
-
-
-def build_search_path_statement(schema: str) -> str:
-    """Return the SQL that has a transaction work on a schema, whichever its session was for."""
-    return f"SET LOCAL search_path TO {schema}"
 
 
 def build_write_statement(schema: str, fence: str = "") -> str:
@@ -164,7 +153,7 @@ def build_write_statement(schema: str, fence: str = "") -> str:
     """
     writing, _ = compute_lock_numbers(schema)
     begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; "
-    begin += f"{build_search_path_statement(schema)}; SELECT " if fence else "SELECT "
+    begin += f"SET LOCAL search_path TO {schema}; SELECT " if fence else "SELECT "
     lock, number = f"pg_advisory_xact_lock({LOCKS}, {writing})", "pg_current_xact_id()::text"
     check = f"; SELECT '', {number} FROM {fence}" if fence else ""  # noqa: S608 # our own names
     return f"{begin}{lock}, {number}{check}"

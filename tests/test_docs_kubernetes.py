@@ -22,7 +22,7 @@ from bot.http.server import UNDER_WAY
 from bot.monitoring.traces import GRACE as TRACES
 from bot.policy.evaluation import parse
 from bot.slack.socket_client import ACKNOWLEDGED
-from bot.workspaces import web
+from bot.workspaces import host, web
 from bot.workspaces.install_pages import INSTALL, REDIRECT
 from countersign.cli.commands import list_installed_commands
 from tests.pages import ROOT, blocks_in, section
@@ -161,12 +161,12 @@ def test_it_listens_where_it_is_asked() -> None:
     assert [each["targetPort"] for each in service["spec"]["ports"]] == [port["name"]]
     probes = {kind: container[f"{kind}Probe"]["httpGet"] for kind in ("liveness", "readiness")}
     assert {each["port"] for each in probes.values()} == {port["name"]}
-    pages = Path(web.__file__).read_text("utf-8")
+    pages = Path(host.__file__).read_text("utf-8")
     assert {kind: each["path"] for kind, each in probes.items()} == {
         "liveness": "/healthz",
         "readiness": "/readyz",
     }
-    assert all(f'Page("{each["path"]}"' in pages for each in probes.values())
+    assert all(f'"{each["path"]}": ' in pages for each in probes.values())
     labels = objects("Deployment")[0]["spec"]["template"]["metadata"]["labels"]
     assert service["spec"]["selector"] == labels
     assert objects("PodDisruptionBudget")[0]["spec"]["selector"]["matchLabels"] == labels

@@ -53,7 +53,6 @@ def describe_slack_failure(error: Exception) -> str:
     return f"Slack cannot be reached ({type(error).__name__})"
 
 
-MANIFEST = files("bot") / "manifest.yml"
 DRIFT = 60.0  # seconds between our clock and Slack's
 
 
@@ -119,6 +118,13 @@ def list_unneeded_scopes(settings: Settings, policy: Policy) -> set[str]:
     return found if MANAGER in policy.owners else {*found, "users.profile:read"}
 
 
+def read_manifest_scopes() -> list[str]:
+    """Return the scopes that the app manifest asks for."""
+    manifest = yaml.safe_load((files("bot") / "manifest.yml").read_text("utf-8"))
+    found: list[str] = manifest["oauth_config"]["scopes"]["bot"]
+    return found
+
+
 def _check_scopes(headers: Mapping[str, str], unused: set[str]) -> check.CheckResult:
     """Return the check of the token's scopes, from a header of Slack's, against the manifest's.
 
@@ -127,7 +133,7 @@ def _check_scopes(headers: Mapping[str, str], unused: set[str]) -> check.CheckRe
     given = list_granted_scopes(headers)
     if given is None:
         return check.build_warning_result("scopes", "not compared: Slack named none")
-    wanted = set(yaml.safe_load(MANIFEST.read_text("utf-8"))["oauth_config"]["scopes"]["bot"])
+    wanted = set(read_manifest_scopes())
     if missing := wanted - given - unused:
         remedy = "Put manifest.yml into the app's page at Slack and reinstall the app"
         return check.build_failure_result(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 
 from bot.cards.slack_text import format_in_utc
@@ -54,11 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
     settings = Settings.load(
         {**os.environ, "COUNTERSIGN_WORKSPACE": ""}, console.DOTENV, transport=None
     )
-    record = tokens.open_installation_record(settings)
-    try:
+    with closing(tokens.open_installation_record(settings)) as record:
         return _Workspaces(settings, record).run(what, workspace)
-    finally:
-        record.close()
 
 
 class _Workspaces:
@@ -137,8 +134,6 @@ class _Workspaces:
 
     def _remove(self, row: Installation) -> int:
         """Uninstall the bot in a workspace, at Slack as well."""
-        if row.state is InstallationState.REMOVED:
-            return console.print_error(f"The bot was uninstalled in {row.workspace} already.")
         secret = self._settings.client_secret
         slack = OAuthClient(str(self._settings.client_id), secret, self._settings.slack_api_url)
         try:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dotenv import dotenv_values
-from pydantic import BaseModel, Field, SecretStr, field_validator
+from pydantic import BaseModel, Field, SecretStr
 
 from bot.config.connection_settings import MISSING
 from storage.backend import is_postgres_url
@@ -53,6 +53,7 @@ class OrganisationSettings(BaseModel):
     workspace: str | None = Field(
         None,
         title="COUNTERSIGN_WORKSPACE",
+        pattern=f"^{WORKSPACE_ID.pattern}$",
         description="Which workspace a command is about, T… (or E… for a whole organisation).",
     )
     token_keys: SecretStr | None = Field(
@@ -68,13 +69,6 @@ class OrganisationSettings(BaseModel):
         le=3650,
         description="After how many days the record of a workspace that removed the bot goes.",
     )
-
-    @field_validator("workspace")
-    @classmethod
-    def _validate_workspace(cls, value: str | None) -> str | None:
-        if value is not None and not WORKSPACE_ID.fullmatch(value):
-            raise ValueError("it is not the id of a workspace, T…")
-        return value
 
 
 def describe_organisation_problems(

@@ -273,17 +273,13 @@ def start_demo(
 def _offer_software_keys(app: App, sandbox: Sandbox) -> None:
     """Give the demo's people passkeys in software, where its policy asks for signatures."""
     core, web = app.core, app.endpoints.web
-    address = core.build_signing_links().address
-    if (
-        web is not None
-        and address is not None
-        and any(each.wants_signature for each in core.policy.policy.asks())
-    ):
+    pages = web.signing if web else None
+    if pages and any(each.wants_signature for each in core.policy.policy.asks()):
         from bot.demo.software_keys import SoftwareKeys  # only now: it comes with `passkeys`
 
-        keys = SoftwareKeys(address)
+        keys = SoftwareKeys(pages.address)
         keys.add_passkeys(core, [sandbox.world.people[each].id for each in PEOPLE])
-        web.offer_software_keys(keys)
+        pages.software = keys
 
 
 def find_policy_file(environ: Mapping[str, str]) -> Path:

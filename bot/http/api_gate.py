@@ -287,11 +287,13 @@ class ApiKeyMiddleware:
         return body
 
 
-async def read_request_body(receive: Receive, max_bytes: int = MOST) -> bytes:
+async def read_request_body(
+    receive: Receive, max_bytes: int = MOST, seconds: float = READ
+) -> bytes:
     """Return the whole body; raises ProblemError if it is too long, too slow or cut off."""
     found = bytearray()
     try:
-        async with asyncio.timeout(READ):
+        async with asyncio.timeout(seconds):
             while True:
                 message = await receive()
                 if message["type"] != "http.request":
@@ -303,7 +305,7 @@ async def read_request_body(receive: Receive, max_bytes: int = MOST) -> bytes:
                     return bytes(found)
     except TimeoutError:
         raise ProblemError(
-            HTTPStatus.REQUEST_TIMEOUT, f"The body did not arrive within {READ:.0f} seconds."
+            HTTPStatus.REQUEST_TIMEOUT, f"The body did not arrive within {seconds:.0f} seconds."
         ) from None
 
 

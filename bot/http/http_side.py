@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from anyio import CapacityLimiter, to_thread
 from slack_bolt import App as BoltApp
 from slack_sdk.errors import SlackApiError
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bot.config.connection_settings import ListeningAddress
@@ -27,47 +25,24 @@ from bot.http.api_gate import SLACK as SLACK_ROOM
 from bot.http.api_gate import ApiKeyChecker, ConcurrentRequestLimitMiddleware
 from bot.http.ask_route import ProgramRequestService
 from bot.http.server import WebServer
-from bot.http.signing_pages import SigningPages, SoftwareKeys
+from bot.http.signing_pages import SigningPages
 from bot.http.slack_endpoint import SignatureChecker, SlackEndpoint
 from bot.http.webhooks import WebhookNotifier
 from bot.monitoring.exporters import METRICS, missing_extra_text
 from bot.monitoring.health_checks import OK, CachedCheck, check_writable
-from bot.monitoring.spans import Tracer
 from bot.policy.authority import Directory
+from bot.runs.program_requests import ProgramRequests
 from bot.signals import Signal
 from bot.slack.client import SlackClient, is_token_refused
 from storage.record import Delivery
 
 if TYPE_CHECKING:
     from bot.core import Core
-    from bot.runs.program_requests import ProgramRequests
 
 
-# The ASGI app: which path leads where.
-
-# Pages about this process for machines: a path and its text. They show no secret.
-
-PLAIN = "text/plain; charset=utf-8"
-
-
-@dataclass(frozen=True, slots=True)
-class PageResponse:
-    """The status, text and content type of a page."""
-
-    status: HTTPStatus
-    text: str
-    content_type: str = PLAIN  # its Content-Type
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """A path, and the function that returns the page there.
-
-    `render` is called on a thread of its own for each request, and may wait a moment.
-    """
-
-    path: str
-    render: Callable[[], PageResponse]
+# Makes a page about this process for machines, which shows no secret. It is called on a thread of
+# its own for each request, and may wait a moment.
+RenderPage = Callable[[], PlainTextResponse]
 
 
 # Refuses a request of which two readers could take different bytes for the end.
@@ -103,13 +78,13 @@ ASKING = 4  # machines that are answered at once; others wait for their turn
 
 
 def build_web_app(
-    pages: Iterable[Page],
+    pages: Mapping[str, RenderPage],
     door: SlackEndpoint | None,
     api: ASGIApp | None = None,
     hosts: ASGIApp | None = None,
     signing: Sequence[Route] = (),
 ) -> ASGIApp:
-    """Return the app for these pages, Slack's endpoint, the API and the MCP endpoint.
+    """Return the app for these pages by path, Slack's endpoint, the API and the MCP endpoint.
 
     `door` is None where Slack's deliveries do not come by HTTP. The API and the MCP endpoint
     require keys and limit requests themselves; Slack's deliveries and `signing`, the pages where
@@ -117,28 +92,26 @@ def build_web_app(
     """
     turns = CapacityLimiter(ASKING)
     pages_alone = [
-        Route(each.path, _build_page_endpoint(each, turns), methods=["GET"]) for each in pages
+        Route(path, _build_page_endpoint(render, turns), methods=["GET"])
+        for path, render in pages.items()
     ]
     routes: list[BaseRoute] = []
     if door is not None:
-        delivered = _build_starlette([Route(SLACK, door.handle_request, methods=["POST"])])
+        delivered = _build_router([Route(SLACK, door.handle_request, methods=["POST"])])
         routes.append(Route(SLACK, ConcurrentRequestLimitMiddleware(delivered, SLACK_ROOM)))
     if api is not None:
         routes.append(_build_mount(API, api))
     if hosts is not None:
         routes.append(Route(HOSTS, hosts))
     if signing:
-        limited = ConcurrentRequestLimitMiddleware(_build_starlette(signing), SIGNING_ROOM)
+        limited = ConcurrentRequestLimitMiddleware(_build_router(signing), SIGNING_ROOM)
         routes += [Route(path, limited) for path in dict.fromkeys(each.path for each in signing)]
-    app = _build_starlette(routes)
-    app.router.default = ConcurrentRequestLimitMiddleware(_build_starlette(pages_alone), PAGES_ROOM)
-    return HookDenialMiddleware(LengthHeaderMiddleware(app))
+    rest = ConcurrentRequestLimitMiddleware(_build_router(pages_alone), PAGES_ROOM)
+    return HookDenialMiddleware(LengthHeaderMiddleware(_build_router(routes, rest)))
 
 
-def _build_starlette(routes: Sequence[BaseRoute]) -> Starlette:
-    app = Starlette(routes=routes)
-    app.router.redirect_slashes = False  # one path leads there, no other
-    return app
+def _build_router(routes: Sequence[BaseRoute], rest: ASGIApp | None = None) -> Router:
+    return Router(routes, redirect_slashes=False, default=rest)  # one path leads there, no other
 
 
 def _build_mount(path: str, app: ASGIApp) -> Mount:
@@ -149,37 +122,31 @@ def _build_mount(path: str, app: ASGIApp) -> Mount:
 
 
 def _build_page_endpoint(
-    page: Page, turns: CapacityLimiter
+    render: RenderPage, turns: CapacityLimiter
 ) -> Callable[[Request], Awaitable[Response]]:
 
     async def answer(_: Request) -> Response:
-        said = await to_thread.run_sync(page.render, limiter=turns)
-        return PlainTextResponse(
-            said.text, said.status, {"Content-Type": said.content_type, "Cache-Control": "no-store"}
-        )
+        said = await to_thread.run_sync(render, limiter=turns)
+        said.headers["Cache-Control"] = "no-store"
+        return said
 
     return answer
 
-
-# Health: whether the process lives, and whether work may be sent to it.
 
 # What Prometheus reads: the page of metrics.
 
 KIND = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def build_metrics_page(tracer: Tracer) -> Page:
-    """Return the page of metrics; without an exporter it names the extra to install."""
-
-    return Page("/metrics", lambda: build_metrics_response(tracer.render_metrics_page()))
-
-
-def build_metrics_response(text: str | None) -> PageResponse:
-    """Return the page with this text; None: the extra is named that makes it."""
+def render_metrics(text: str | None) -> PlainTextResponse:
+    """Return the page of metrics with this text; None: it names the extra to install."""
     if text is None:
-        return PageResponse(HTTPStatus.NOT_IMPLEMENTED, f"{missing_extra_text(METRICS)}\n")
-    return PageResponse(HTTPStatus.OK, text, KIND)
+        missing = f"{missing_extra_text(METRICS)}\n"
+        return PlainTextResponse(missing, HTTPStatus.NOT_IMPLEMENTED)
+    return PlainTextResponse(text, media_type=KIND)
 
+
+# Health: whether the process lives, and whether work may be sent to it.
 
 GOOD_FOR = 2.0  # seconds for which the database is not asked again
 ASK_AGAIN = 60.0  # seconds between two questions to Slack
@@ -206,22 +173,19 @@ class HealthPages:
         self._database, self._slack = database, slack
         self._stopping = stopping
 
-    def list_pages(self) -> list[Page]:
+    def get_pages(self) -> dict[str, RenderPage]:
         """Return the pages /healthz and /readyz."""
-        return [
-            Page("/healthz", self.render_liveness_page),
-            Page("/readyz", self.render_readiness_page),
-        ]
+        return {"/healthz": self.render_liveness_page, "/readyz": self.render_readiness_page}
 
-    def render_liveness_page(self) -> PageResponse:
+    def render_liveness_page(self) -> PlainTextResponse:
         """Return the page that says whether the loop still runs, at most LOST seconds late."""
-        return _render_findings("alive", {"loop": self._describe_loop_delay(LOST)})
+        return render_findings("alive", {"loop": self._describe_loop_delay(LOST)})
 
-    def render_readiness_page(self) -> PageResponse:
+    def render_readiness_page(self) -> PlainTextResponse:
         """Return the page that says whether the loop, the database and Slack all work."""
         if self._stopping():
-            return _render_findings("ready", {"process": "is stopping"})
-        return _render_findings(
+            return render_findings("ready", {"process": "is stopping"})
+        return render_findings(
             "ready",
             {
                 "loop": self._describe_loop_delay(BEHIND),
@@ -243,12 +207,12 @@ class HealthPages:
         return OK if late <= allowed else f"is {late:.0f} seconds late"
 
 
-def _render_findings(word: str, found: Mapping[str, str]) -> PageResponse:
+def render_findings(word: str, found: Mapping[str, str]) -> PlainTextResponse:
     """Return the page for these findings: the word if all is well, and a line for each."""
     well = all(each == OK for each in found.values())
     lines = [word if well else f"not {word}", *(f"{name}: {each}" for name, each in found.items())]
     status = HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE
-    return PageResponse(status, "\n".join(lines) + "\n")
+    return PlainTextResponse("\n".join(lines) + "\n", status)
 
 
 class HttpServices:
@@ -259,18 +223,23 @@ class HttpServices:
         core: Core,
         slack: SlackClient,
         address: ListeningAddress | None,
-        programs: ProgramRequests,
+        keep: Callable[[Delivery], None],
+        names: Directory,
         hosted_at: str = "",
     ) -> None:
-        """`slack` is asked whether the bot's token is good; `programs` puts calls before people.
+        """`slack` is asked whether the bot's token is good.
 
+        `keep` stores a delivery and wakes the loop; `names` looks names up for a moment.
         `address`: None where `app` is served by a server that serves others as well, `hosted_at`
         this address. Raises StartupError where the address cannot be listened to.
         """
         self._core, self._hosted_at = core, hosted_at
         self._shut = False
         self._door: SlackEndpoint | None = None
-        self._signing: SigningPages | None = None
+        self.signing: SigningPages | None = None  # if people can sign and add passkeys here
+        links = core.build_signing_links()
+        if links.address is not None and not links.describe_problem():
+            self.signing = SigningPages(core, links, links.address, keep, names, self.is_stopping)
         self.health = HealthPages(
             core.signals.work,
             core.settings.tick,
@@ -280,6 +249,7 @@ class HttpServices:
         )
         expected = Signal()  # a request was asked whose program is to be told of it
         parts = (core.store, core.clock, core.directory)
+        programs = ProgramRequests(core.forms(), core.signals)  # which puts calls before people
         self._asking = ProgramRequestService(*parts, programs, expected.notify)
         self._teller = WebhookNotifier(core.store, core.clock, programs, expected)
         self._server = address and WebServer.create_listening_server(address)
@@ -300,29 +270,16 @@ class HttpServices:
         signatures = SignatureChecker(secret, core.clock)
         self._door = SlackEndpoint(bolt, signatures, core.signals.arrivals, own_ids)
 
-    def add_signing_pages(self, keep: Callable[[Delivery], None], names: Directory) -> None:
-        """Let people sign and add passkeys, if they can here; to be called before `start`.
-
-        `keep` stores a delivery and wakes the loop; `names` looks names up for a moment.
-        """
-        links = self._core.build_signing_links()
-        if links.address is not None and not links.describe_problem():
-            stopping = self.is_stopping
-            self._signing = SigningPages(self._core, links, links.address, keep, names, stopping)
-
-    def offer_software_keys(self, keys: SoftwareKeys) -> None:
-        """Let people sign with keys in software, too; to be called after `start`."""
-        if self._signing:
-            self._signing.offer_software_keys(keys)
-
     def start(self) -> None:
         """Begin to answer requests and to notify webhooks."""
         core = self._core
         callers = ApiKeyChecker(core.store, core.clock, core.identity.team)
         api = build_api_app(core.store, callers, self._asking, self.is_stopping)
         hosts = self._build_mcp_endpoint()
-        signing = self._signing.list_routes() if self._signing else []
-        self.app = build_web_app(self._list_pages(), self._door, api, hosts, signing)
+        signing = self.signing.list_routes() if self.signing else []
+        tracer, pages = core.signals.tracer, self.health.get_pages()
+        pages["/metrics"] = lambda: render_metrics(tracer.render_metrics_page())
+        self.app = build_web_app(pages, self._door, api, hosts, signing)
         if self._server is not None:
             self._server.start(self.app)
         self._teller.start()
@@ -336,10 +293,6 @@ class HttpServices:
                 raise
             return None
         return McpEndpoint(self._core, self.url, self.is_stopping)
-
-    def _list_pages(self) -> list[Page]:
-        """Return the pages of health and metrics."""
-        return [*self.health.list_pages(), build_metrics_page(self._core.signals.tracer)]
 
     def is_stopping(self) -> bool:
         """Return whether this process is about to end."""

@@ -69,7 +69,7 @@ class SocketApiServer:
         )
         api = build_api_app(host.store, callers, asking, self._is_stopping, self._build_router())
         self._server = WebServer(listening, f"unix:{listening.getsockname()}")
-        self._server.start(build_web_app((), None, api))
+        self._server.start(build_web_app({}, None, api))
 
     def close(self) -> None:
         """Tell the clients that wait how their requests stand, then stop the server."""

@@ -6,7 +6,6 @@ The listeners are those of Socket Mode.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import re
@@ -27,11 +26,13 @@ from slack_bolt.adapter.starlette.handler import to_starlette_response
 from slack_sdk.signature import Clock as UnixClock
 from slack_sdk.signature import SignatureVerifier
 from starlette.datastructures import Headers
-from starlette.requests import ClientDisconnect, Request
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from bot.clock import Clock, get_machine_time
-from bot.http.api_gate import JSON, get_media_type
+from bot.http.api_bodies import ProblemError
+from bot.http.api_gate import JSON, get_media_type, read_request_body
 from bot.signals import UnacknowledgedDeliveries
 from bot.slack.client import is_own_event
 from bot.slack.socket import DeliveryReceiver
@@ -123,20 +124,11 @@ KINDS = (JSON, "application/x-www-form-urlencoded")
 TIMESTAMP, SIGNATURE = "x-slack-request-timestamp", "x-slack-signature"
 ONCE = (TIMESTAMP, SIGNATURE, "content-type", "content-length", "content-encoding")
 RETRY = "x-slack-retry-num"
-HANDED_ON = ("content-type", RETRY, "x-slack-retry-reason")
 FORWARDED = "x-countersign-forwarded"  # from another process: it is sent no further
-SENT_ON = (*HANDED_ON, TIMESTAMP, SIGNATURE, FORWARDED)
+SENT_ON = ("content-type", RETRY, "x-slack-retry-reason", TIMESTAMP, SIGNATURE, FORWARDED)
 FORWARDING = 1.8  # seconds for another process to acknowledge; a balancer waits for two
 AGAIN = 0.1  # seconds until that is tried again, while it is handing over
 LIMITED = "app_rate_limited"  # Slack's word that it held events back
-
-
-class _RequestRefusedError(Exception):
-    """Raised to refuse a request with an HTTP status."""
-
-    def __init__(self, status: HTTPStatus) -> None:
-        super().__init__(status.phrase)
-        self.status = status
 
 
 class ServedElsewhereError(Exception):
@@ -176,36 +168,36 @@ class SlackEndpoint:
         """Answer one request with its acknowledgement, or refuse it."""
         try:
             if not self.is_open:
-                raise _RequestRefusedError(HTTPStatus.SERVICE_UNAVAILABLE)
+                raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE)
             self._check_headers(request)
             body = await _read_body(request)
             return await self._verify_and_dispatch(request, body)
-        except _RequestRefusedError as refused:
+        except HTTPException as refused:
             # who sends such things may send many: no word of what was in it
-            log.info("refused a request: %d %s", refused.status, refused)
-            return PlainTextResponse(str(refused), refused.status, {"Connection": "close"})
+            status, phrase = refused.status_code, refused.detail
+            log.info("refused a request: %d %s", status, phrase)
+            return PlainTextResponse(phrase, status, {"Connection": "close"})
 
     def _check_headers(self, request: Request) -> None:
         """Refuse a request whose headers cannot be Slack's, before its body is read."""
         headers = request.headers
         if any(len(headers.getlist(each)) > 1 for each in ONCE):
-            raise _RequestRefusedError(HTTPStatus.BAD_REQUEST)
-        if get_media_type(headers) not in KINDS:
-            raise _RequestRefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
-        if headers.get("content-encoding", "identity") != "identity":
-            raise _RequestRefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+            raise HTTPException(HTTPStatus.BAD_REQUEST)
+        encoding = headers.get("content-encoding", "identity")
+        if get_media_type(headers) not in KINDS or encoding != "identity":
+            raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
         if not self._signatures.has_plausible_headers(
             headers.get(TIMESTAMP, ""), headers.get(SIGNATURE, "")
         ):
-            raise _RequestRefusedError(HTTPStatus.UNAUTHORIZED)
+            raise HTTPException(HTTPStatus.UNAUTHORIZED)
         if int(headers.get("content-length", "0")) > MOST:
-            raise _RequestRefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+            raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 
     async def _verify_and_dispatch(self, request: Request, body: str) -> Response:
         """Check the signature, then pass the request to the listeners."""
         timestamp, signature = request.headers[TIMESTAMP], request.headers[SIGNATURE]
         if not self._signatures.is_valid_signature(body, timestamp, signature):
-            raise _RequestRefusedError(HTTPStatus.UNAUTHORIZED)
+            raise HTTPException(HTTPStatus.UNAUTHORIZED)
         seen = self._signatures.register_signed_request(timestamp, signature)
         if seen is SignedRequestStatus.ACKNOWLEDGED and RETRY in request.headers:
             return Response()  # a retry within the second: told again, and nothing else is done
@@ -213,7 +205,7 @@ class SlackEndpoint:
             # this process has sent it on to itself, where the one that ended had the same address;
             # or Slack has sent it to another process as well. Whoever has sent it on tries again
             is_sent_on = seen is SignedRequestStatus.UNDER_WAY and FORWARDED in request.headers
-            raise _RequestRefusedError(
+            raise HTTPException(
                 HTTPStatus.SERVICE_UNAVAILABLE if is_sent_on else HTTPStatus.CONFLICT
             )
         done = False
@@ -234,7 +226,7 @@ class SlackEndpoint:
         """Have the listeners store and acknowledge a request; on a thread, as storing may block."""
         with self._arrivals.track_unacknowledged_delivery():
             if not self.is_open:  # closed meanwhile
-                raise _RequestRefusedError(HTTPStatus.SERVICE_UNAVAILABLE)
+                raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE)
             payload = _parse_payload(body, get_media_type(Headers(headers)))
             if is_own_event(payload, self._own):
                 return Response()
@@ -251,21 +243,20 @@ class SlackEndpoint:
         One that has ended or is ending is asked again, until this process serves it instead. 503
         is only said of this process: a balancer leaves one alone that says so.
         """
-        # "socket_mode" is Bolt's word for a payload that is read and checked already: its own
-        # way to read a form finds nothing where a slash command's words have "payload" in them
-        kept = {each: headers[each] for each in HANDED_ON if each in headers}
         until = time.monotonic() + FORWARDING
         while True:
-            sent = BoltRequest(body=payload, headers=kept, mode="socket_mode")
+            # "socket_mode" is Bolt's word for a payload that is read and checked already: its own
+            # way to read a form finds nothing where a slash command's words have "payload" in them
+            sent = BoltRequest(body=payload, headers=headers, mode="socket_mode")
             try:
                 return to_starlette_response(self._bolt.dispatch(sent))
             except ServedElsewhereError as elsewhere:
                 left = until - time.monotonic()
                 if FORWARDED in headers:  # whoever sent it on looks again whose it is
-                    raise _RequestRefusedError(HTTPStatus.SERVICE_UNAVAILABLE) from None
+                    raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE) from None
                 if left <= 0:
                     log.warning("the process at %s does not answer", elsewhere.url)
-                    raise _RequestRefusedError(HTTPStatus.BAD_GATEWAY) from None
+                    raise HTTPException(HTTPStatus.BAD_GATEWAY) from None
                 answer = _forward_request(elsewhere.url, body, headers, left)
             if answer is not None:
                 return answer
@@ -309,21 +300,15 @@ def _parse_payload(body: str, kind: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise _RequestRefusedError(HTTPStatus.BAD_REQUEST)
+        raise HTTPException(HTTPStatus.BAD_REQUEST)
     return found
 
 
 async def _read_body(request: Request) -> str:
     """Return the body, as UTF-8; refuses one that is too long or too slow."""
-    found = bytearray()
     try:
-        async with asyncio.timeout(READ):
-            async for chunk in request.stream():
-                found += chunk
-                if len(found) > MOST:
-                    raise _RequestRefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-        return found.decode()
-    except TimeoutError:
-        raise _RequestRefusedError(HTTPStatus.REQUEST_TIMEOUT) from None
-    except (UnicodeDecodeError, ClientDisconnect):
-        raise _RequestRefusedError(HTTPStatus.BAD_REQUEST) from None
+        return (await read_request_body(request.receive, MOST, READ)).decode()
+    except ProblemError as error:
+        raise HTTPException(error.status) from None
+    except UnicodeDecodeError:
+        raise HTTPException(HTTPStatus.BAD_REQUEST) from None

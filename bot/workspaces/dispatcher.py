@@ -5,7 +5,6 @@ It stands where Socket Mode and the HTTP endpoint have a Bolt app; each workspac
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from slack_bolt import BoltRequest, BoltResponse
 from slack_sdk import WebClient
 
-from bot.http.slack_endpoint import ServedElsewhereError
 from bot.slack.client import is_own_event
 from bot.workspaces import payloads, removals
 from bot.workspaces.hosted import NotServedError, NotSettledError, StoppingError
@@ -96,7 +94,7 @@ class WorkspaceDispatcher:
                 app.core.signals.arrivals.track_unacknowledged_delivery(),
             ):
                 if forget:
-                    app.forget_lookups()
+                    app.directory.clear_cache()
                 return app.bolt.dispatch(sent)
         except NotServedError as error:
             log.error("refused a delivery of the workspace %s: %s", workspace, error)
@@ -109,14 +107,11 @@ class WorkspaceDispatcher:
 
     def _has_thread(self, workspace: str, channel: str, thread_ts: str) -> bool:
         """Return whether a request of this workspace is in a thread of Slack's."""
-        installation = self._record.get(workspace)
-        if installation is None or installation.state is not InstallationState.ACTIVE:
-            return False
         try:
             with self._use_app(workspace) as app, app.core.store.read() as tx:
                 team = app.core.identity.team
                 return runs.find_newest_run_in_thread(tx, team, channel, thread_ts) is not None
-        except (ServedElsewhereError, NotSettledError):
+        except NotSettledError:
             raise  # whoever has that workspace can tell whose thread it is
         except NotServedError:
             return False
@@ -126,7 +121,5 @@ def _build_notice(payload: dict[str, Any], text: str) -> BoltResponse:
     """Return an answer that tells a command's person; an empty one to anything else."""
     if "command" not in payload:
         return BoltResponse(status=HTTPStatus.OK)
-    said = json.dumps({"response_type": "ephemeral", "text": text})
-    return BoltResponse(
-        status=HTTPStatus.OK, body=said, headers={"content-type": "application/json"}
-    )
+    said = {"response_type": "ephemeral", "text": text}
+    return BoltResponse(status=HTTPStatus.OK, body=said)

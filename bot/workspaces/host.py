@@ -11,7 +11,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -20,18 +20,24 @@ from urllib.parse import urlsplit
 
 from slack_sdk import WebClient
 from sqlalchemy.exc import DBAPIError
+from starlette.responses import PlainTextResponse
 
 from bot.clock import Clock
-from bot.config.connection_settings import Transport, parse_page_address
+from bot.config.connection_settings import USUAL, Transport, parse_page_address
 from bot.config.settings import Settings
-from bot.config.startup import StartupError, read_policy
+from bot.config.startup import StartupError, read_settings_and_policy
 from bot.config.workspace_settings import get_schema_name
-from bot.http.slack_endpoint import ServedElsewhereError
+from bot.http.http_side import RenderPage, build_web_app, render_findings, render_metrics
+from bot.http.server import WebServer
+from bot.http.slack_endpoint import ServedElsewhereError, SignatureChecker, SlackEndpoint
 from bot.identity import HostedApp, Identity
 from bot.monitoring.exporters import METRICS, is_extra_installed
+from bot.monitoring.health_checks import OK
 from bot.monitoring.logs import mask_root_log_handlers
+from bot.monitoring.spans import Exporter
 from bot.signals import UnacknowledgedDeliveries
 from bot.slack.socket import SocketModeConnection, open_sole_slack_connection
+from bot.slack.socket_client import ACKNOWLEDGED
 from bot.slack_codes import TOKEN
 from bot.tools import Tool
 from bot.workspaces import removals
@@ -47,7 +53,7 @@ from bot.workspaces.install_pages import InstallPages
 from bot.workspaces.oauth_client import OAuthClient, OAuthError
 from bot.workspaces.rotation import TokenRotation
 from bot.workspaces.tokens import TokenKeyError, open_installation_record, open_token_cipher
-from bot.workspaces.web import FrontServer
+from bot.workspaces.web import WorkspacePaths
 from storage.backend import drop_schema
 from storage.database_errors import error_text
 from storage.installations import Installation, InstallationRecord
@@ -101,7 +107,7 @@ class WorkspaceHost:
         clock: Clock,
         build: Callable[..., App],
         environ: Mapping[str, str],
-        dotenv_path: Path | str | None = None,
+        dotenv_path: Path | None = None,
         tools: Iterable[Tool[Any]] = (),
         *,
         quiet: float = QUIET,
@@ -132,28 +138,31 @@ class WorkspaceHost:
         )
         self._arrivals = UnacknowledgedDeliveries()
         self._metrics = create_metrics(clock.now)
-        self._install_routes = self._build_install_pages().list_routes()
-        self.front = FrontServer(
-            settings, self.use_app, self.describe_problem, self.render_metrics_page
-        )
+        self._endpoint: SlackEndpoint | None = None
+        if settings.transport is Transport.HTTP:
+            signatures = SignatureChecker(settings.slack_signing_secret.get_secret_value(), clock)
+            self._endpoint = SlackEndpoint(self.dispatcher, signatures, self._arrivals)
+        self._web = self._build_web_app()
+        self.server = WebServer.create_listening_server(settings.http or USUAL)
         self._process = new_id()
-        self._owners = create_owners(settings, self.record, self._process, self.front.url)
+        self._owners = create_owners(settings, self.record, self._process, self.server.url)
         self._socket: SocketModeConnection | None = None
         self._thread = threading.Thread(target=self._run, name="workspaces", daemon=True)
+        self._heartbeats = threading.Thread(
+            target=self._send_heartbeats, name="heartbeats", daemon=True
+        )
 
     def start(self) -> None:
         """Begin to serve: raises StartupError if Slack or the address cannot be used as told."""
         getattr(self._clock, "on_shift", []).append(self._look.set)  # a clock that can be moved
         active = self._follow_record()
-        self.front.start(self.dispatcher, self._clock, self._arrivals, self._install_routes)
+        self.server.start(self._web)
         if self.settings.transport is Transport.SOCKET:
             self._socket = open_sole_slack_connection(
                 self.dispatcher, self.settings, self._arrivals, self._stopping
             )
         self._thread.start()
         if self._owners is not None:
-            body = self._send_heartbeats
-            self._heartbeats = threading.Thread(target=body, name="heartbeats", daemon=True)
             self._heartbeats.start()
         log.info("Countersign is at work for %d workspaces", active)
 
@@ -168,22 +177,23 @@ class WorkspaceHost:
         """Refuse new input, let running work finish its current step, and close everything."""
         self._stopping.set()
         self._look.set()
-        self.front.refuse_requests()
+        if self._endpoint is not None:
+            self._endpoint.close()  # Slack sends its requests elsewhere or again
+            self._arrivals.wait_until_acknowledged(ACKNOWLEDGED)
         if self._socket is not None:
             self._socket.close()
         if self._thread.is_alive():
             self._thread.join()
-        with self._lock:
-            hosted = list(self._hosted.values())
-        enders = [threading.Thread(target=each.stop) for each in hosted]  # the starting ones too
+        # the starting ones too
+        enders = [threading.Thread(target=each.stop) for each in self.list_hosted()]
         for each in enders:
             each.start()
         for each in enders:
             each.join()
         self._ended.set()
-        if self._owners is not None:
+        if self._heartbeats.is_alive():
             self._heartbeats.join()
-        self.front.close()
+        self.server.close()
         self.record.close()
 
     @contextmanager
@@ -194,25 +204,39 @@ class WorkspaceHost:
         with self._get_hosted(self._get_installation(workspace).workspace).use_app() as app:
             yield app
 
-    def _build_install_pages(self) -> InstallPages:
+    def _build_web_app(self) -> WorkspacePaths:
+        """Return the app for all requests to this process; raises StartupError."""
         try:
             address = parse_page_address(str(self.settings.url))
         except ValueError as error:
             raise StartupError([f"COUNTERSIGN_URL: {error}"], ()) from None
         parts = (self.record, self._cipher, self.oauth, self._clock)
-        return InstallPages(*parts, address, self._handle_installation)
+        install_routes = InstallPages(*parts, address, self._handle_installation).list_routes()
+        rest = build_web_app(self._get_pages(), self._endpoint, signing=install_routes)
+        return WorkspacePaths(rest, self.use_app)
 
-    def describe_problem(self) -> str:
-        """Return what keeps this process from serving; "" if nothing does."""
+    def _get_pages(self) -> dict[str, RenderPage]:
+        counts = self._metrics.all if self._metrics else Exporter()
+        return {
+            "/healthz": lambda: render_findings("alive", self._check_health()),
+            "/readyz": self._render_readiness_page,
+            "/metrics": lambda: render_metrics(counts.render_metrics_page()),
+        }
+
+    def _check_health(self) -> dict[str, str]:
+        """Return OK or what is wrong, for each thing that this process needs to serve."""
         try:
             self.record.list()
         except Exception as error:  # noqa: BLE001  # whatever it is
-            return f"the record of installations cannot be read: {error_text(error)}"
-        return "" if self._thread.is_alive() else "nobody looks at the workspaces"
+            record = f"cannot be read: {error_text(error)}"
+        else:
+            record = OK
+        loop = OK if self._thread.is_alive() else "has not begun, or has ended"
+        return {"loop": loop, "record of installations": record}
 
-    def render_metrics_page(self) -> str | None:
-        """Return the page of metrics; None if what makes it is not installed."""
-        return self._metrics.all.render_metrics_page() if self._metrics else None
+    def _render_readiness_page(self) -> PlainTextResponse:
+        stopping = {"process": "is stopping"} if self._stopping.is_set() else None
+        return render_findings("ready", stopping or self._check_health())
 
     def list_hosted(self) -> list[HostedWorkspace]:
         """Return the workspaces that this process knows of, by id."""
@@ -231,9 +255,8 @@ class WorkspaceHost:
     def _get_hosted(self, workspace: str) -> HostedWorkspace:
         with self._lock:
             if workspace not in self._hosted:
-                start, note = self._claim_and_start_app, self._note_stop
                 self._hosted[workspace] = HostedWorkspace(
-                    workspace, partial(start, workspace), partial(note, workspace)
+                    workspace, self._clock, self._claim_and_start_app, self._note_stop
                 )
             return self._hosted[workspace]
 
@@ -259,8 +282,8 @@ class WorkspaceHost:
         given = {"COUNTERSIGN_WORKSPACE": workspace, "SLACK_BOT_TOKEN": token}
         if not self.settings.is_shared:  # else nothing is written there
             (self.settings.workspaces / workspace).mkdir(parents=True, exist_ok=True)
-        settings = Settings.load(
-            self._environ | given, self._dotenv_path, transport=self.settings.transport
+        settings, policy = read_settings_and_policy(
+            self._environ | given, self._dotenv_path, self.settings.transport
         )
         if self._owners is not None:  # it writes only while it holds the workspace
             mine = f"&workspace={workspace}&process={self._process}"
@@ -268,7 +291,7 @@ class WorkspaceHost:
         hosted = HostedApp(
             Identity(workspace, installation.bot_user, installation.bot_id, installation.url),
             frozenset(installation.scopes.split(",")),
-            f"{self.front.url}/w/{workspace}",
+            f"{self.server.url}/w/{workspace}",
             (self._metrics.build_exporter(workspace),) if self._metrics else (),
             partial(self.record.list_granted_workspaces, workspace)
             if installation.is_org_wide
@@ -276,9 +299,7 @@ class WorkspaceHost:
         )
         if installation.due_at is not None:  # ahead of the start: from now on it may have work
             self.record.set_due(workspace, None)
-        app = self._build(
-            settings, self._clock, read_policy(settings.policy_path), self._tools, hosted=hosted
-        )
+        app = self._build(settings, self._clock, policy, self._tools, hosted=hosted)
         try:
             app.start()
         except BaseException:
@@ -324,9 +345,8 @@ class WorkspaceHost:
     def _handle_lifecycle_event(self, payload: dict[str, Any]) -> None:
         """Take in that an installation has ended, or which workspaces an organisation's serves."""
         changed = removals.apply_installation_event(self.record, payload, self._clock.now())
-        row = self.record.get(changed) if changed is not None else None
-        if row is not None and payload["event"]["type"] == "team_access_granted":
-            self._end_replaced_installations(row.workspace)
+        if changed is not None and payload["event"]["type"] == "team_access_granted":
+            self._end_replaced_installations(changed)
         self._look.set()
 
     def _send_heartbeats(self) -> None:
@@ -404,10 +424,9 @@ class WorkspaceHost:
         return max(0.05, min([EVERY, *waits]))
 
     def _stop_quiet(self) -> None:
-        """Stop the apps that have had nothing to do for a while."""
         for each in self.list_hosted():
             if each.is_awake and not self._stopping.is_set():
-                each.stop_if_quiet(self._clock.now(), quiet=self._quiet)
+                each.stop_if_quiet(self._quiet)
 
     def _list_due(self) -> list[HostedWorkspace]:
         """Return the workspaces whose apps have to be started here now."""
@@ -422,13 +441,8 @@ class WorkspaceHost:
     def _start_due(self) -> None:
         """Start the apps that are due; of several processes each takes what is still free."""
         for each in self._list_due():
-            if self._stopping.is_set():
-                return
-            try:
-                with each.use_app():
-                    pass
-            except (NotServedError, ServedElsewhereError):
-                each.not_before = self._clock.now() + timedelta(seconds=EVERY)
+            with suppress(NotServedError, ServedElsewhereError), each.use_app():
+                pass
 
 
 def delete_workspace_data(settings: Settings, workspace: str) -> None:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from bot.config.settings import SettingsError
+from bot.clock import Clock
 from bot.config.startup import StartupError
 from bot.http.slack_endpoint import ServedElsewhereError
 from storage import delegations, programs, schedule, webhooks
@@ -28,7 +28,7 @@ log = logging.getLogger("countersign.workspaces")
 QUIET = 300.0  # seconds without anything to do after which an app is stopped
 LONGEST = timedelta(days=1)  # that one is stopped: it purges, and reads its policy anew, each day
 TURN = 1.5  # seconds to wait while an app is started or stopped: Slack waits three
-RETRY = 15.0  # seconds after which the app of a workspace that could not be started is tried again
+RETRY = timedelta(seconds=15)  # after which an app that could not be started is tried again
 
 
 class NotServedError(Exception):
@@ -53,26 +53,26 @@ class HostedWorkspace:
     def __init__(
         self,
         workspace: str,
-        build: Callable[[], App],
-        on_stopped: Callable[[datetime | None], None],
+        clock: Clock,
+        build: Callable[[str], App],
+        on_stopped: Callable[[str, datetime | None], None],
     ) -> None:
         """`build` makes and starts the app; raises StartupError and what the database raises.
 
         `on_stopped` is called once an app was stopped, before another is started, with when it has
-        to be awake again; None: at once.
+        to be awake again; None: at once. Both get the workspace.
         """
-        self.workspace = workspace
+        self.workspace, self._clock = workspace, clock
         self._build, self._on_stopped = build, on_stopped
         self._turn = threading.Lock()  # of who starts or stops the app
         self._free = threading.Condition()
         self._app: App | None = None
         self._users = 0
         self._used_at = time.monotonic()
-        self._failed_at = 0.0
-        self.problem = ""  # why its app could not be started
+        self._problem = ""  # why its app could not be started
+        self._retry_at: datetime | None = None  # if so
         self.token_revision = 0  # of the token that the app uses
         self.due_at: datetime | None = None  # when it has to be awake, while it is not
-        self.not_before: datetime | None = None  # after a failed start
 
     @property
     def is_awake(self) -> bool:
@@ -84,7 +84,7 @@ class HostedWorkspace:
         """Return when its app is to be started; None if it is running, or is not to."""
         if self.is_awake or self.due_at is None:
             return None
-        return max(self.due_at, self.not_before or self.due_at)
+        return max(self.due_at, self._retry_at or self.due_at)
 
     @contextmanager
     def use_app(self) -> Iterator[App]:
@@ -109,32 +109,32 @@ class HostedWorkspace:
                 self._free.notify_all()
 
     def _start_app(self) -> App:
-        if self.problem and time.monotonic() - self._failed_at < RETRY:
-            raise NotServedError(self.problem)
+        if self._retry_at is not None and self._clock.now() < self._retry_at:
+            raise NotServedError(self._problem)
         try:
-            self._app = self._build()
+            self._app = self._build(self.workspace)
         except (NotServedError, ServedElsewhereError):
             raise
         except StoreClosedError as error:  # this process was stalled, and another took it meanwhile
             raise NotSettledError(str(error)) from None
-        except (StartupError, SettingsError) as error:
+        except StartupError as error:
             problem = str(error)
         except Exception as error:  # one workspace's fault is not the others'
             log.exception("the workspace %s could not be started", self.workspace)
             problem = type(error).__name__
         else:
-            self.problem, self.due_at, self.not_before = "", None, None
+            self._problem, self._retry_at, self.due_at = "", None, None
             self._used_at = time.monotonic()
             return self._app
-        if problem != self.problem:
+        if problem != self._problem:
             log.error("the workspace %s cannot be served: %s", self.workspace, problem)
-        self.problem, self._failed_at = problem, time.monotonic()
+        self._problem, self._retry_at = problem, self._clock.now() + RETRY
         raise NotServedError(problem)
 
     def forget_problem(self) -> None:
         """Try to start the app at once when it is needed next, whatever kept it from that."""
         with self._turn:
-            self.problem, self.not_before = "", None
+            self._problem, self._retry_at = "", None
 
     def replace_token(self, token: str, revision: int) -> None:
         """Have the app use this token from now on, if it is running or just being started."""
@@ -143,10 +143,10 @@ class HostedWorkspace:
                 self._app.replace_bot_token(token)
                 self.token_revision = revision
 
-    def stop_if_quiet(self, now: datetime, *, quiet: float = QUIET) -> None:
+    def stop_if_quiet(self, quiet: float) -> None:
         """Stop the app if nothing is to be done for `quiet` seconds."""
         with self._turn:
-            app = self._app
+            app, now = self._app, self._clock.now()
             if app is None or self._users or time.monotonic() - self._used_at < quiet:
                 return
             due_at = find_next_due_time(app, now)
@@ -170,7 +170,7 @@ class HostedWorkspace:
             app.stop()
         finally:
             self.due_at = due_at
-            self._on_stopped(due_at)
+            self._on_stopped(self.workspace, due_at)
 
 
 def find_next_due_time(app: App, now: datetime) -> datetime | None:

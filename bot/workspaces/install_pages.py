@@ -13,18 +13,18 @@ import secrets
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import partial
-from hashlib import sha256
 from html import escape
 from http import HTTPStatus
-from importlib.resources import files
 from urllib.parse import urlencode
 
-import yaml
 from anyio import CapacityLimiter, to_thread
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
+from bot.approvals.signatures import hash_token
+from bot.checks.slack import read_manifest_scopes
 from bot.clock import Clock
 from bot.config.connection_settings import PageAddress
 from bot.http import signing_pages
@@ -40,7 +40,6 @@ GOOD_FOR = timedelta(minutes=10)  # to read Slack's page, and to sign in there
 AT_ONCE = 8  # people whom Slack is asked for at once; others wait for their turn
 _SECRET = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 _CODE = re.compile(r"[A-Za-z0-9._-]{1,500}", re.ASCII)  # that Slack sends a browser back with
-_SERVED = frozenset(InstallationState) - {InstallationState.REMOVED}
 _USED_UP = frozenset({"invalid_code", "code_already_used", "code_expired"})
 
 # What people read.
@@ -70,10 +69,9 @@ ORG_NEXT = (
 PAUSED = "It is installed, but whoever runs Countersign has paused it there, so it does not answer."
 DENIED = f"You did not allow it, {NOTHING}"
 EXPIRED = (
-    "This page was used before, or is more than ten minutes old. If Countersign is in Slack by "
-    "now, all is well; else start again."
+    "This page was used before, is more than ten minutes old, or you began in another browser or "
+    "one that keeps no cookies. If Countersign is in Slack by now, all is well; else start again."
 )
-OTHER_BROWSER = f"You began in another browser, or this one keeps no cookies, {NOTHING}"
 UNREACHABLE = f"Slack cannot be reached at the moment, {NOTHING} Try again in a minute."
 NOT_SET_UP = f"Slack does not accept how Countersign is set up, {NOTHING} Tell whoever runs it."
 WRONG_APP = f"This belongs to another Slack app, {NOTHING} Tell whoever runs Countersign."
@@ -93,21 +91,6 @@ HEADERS = {
 }
 # without a referrer browsers would not say either which page a form was sent from
 FORM_HEADERS = {**HEADERS, "Referrer-Policy": "same-origin"}
-
-
-class _RefusedError(Exception):
-    """What a person is told instead of being led on."""
-
-    def __init__(self, said: str, status: HTTPStatus) -> None:
-        super().__init__(said)
-        self.said, self.status = said, status
-
-
-def read_bot_scopes() -> list[str]:
-    """Return the scopes that the app manifest asks for."""
-    manifest = yaml.safe_load((files("bot") / "manifest.yml").read_text("utf-8"))
-    found: list[str] = manifest["oauth_config"]["scopes"]["bot"]
-    return found
 
 
 def describe_scopes(scopes: list[str]) -> Iterator[str]:
@@ -139,7 +122,7 @@ class InstallPages:
         """
         self._record, self._cipher, self._oauth = record, cipher, oauth
         self._clock, self._address, self._on_installed = clock, address, on_installed
-        self._scopes = read_bot_scopes()
+        self._scopes, self._redirect_uri = read_manifest_scopes(), address.url + REDIRECT
         self._turns = CapacityLimiter(AT_ONCE)
         self._is_https = address.url.startswith("https:")
         # no other host can set a cookie of that name
@@ -156,10 +139,10 @@ class InstallPages:
     async def _handle(self, act: Callable[[Request], Response], request: Request) -> Response:
         try:
             return await to_thread.run_sync(act, request, limiter=self._turns)
-        except _RefusedError as refused:
+        except HTTPException as refused:
             href = escape(self._address.url + INSTALL)
             again = f'<a class="button" href="{href}">Start again</a>'
-            return HTMLResponse(_render(refused.said, foot=again), refused.status, HEADERS)
+            return HTMLResponse(_render(refused.detail, foot=again), refused.status_code, HEADERS)
 
     def _show(self, _request: Request) -> Response:
         """Say what the bot will be able to do. Changes nothing."""
@@ -174,12 +157,12 @@ class InstallPages:
         """Send the browser to Slack, with a state that only this browser can come back with."""
         site, origin = (request.headers.getlist(each) for each in ("sec-fetch-site", "origin"))
         if origin != [self._address.origin] or site not in ([], ["same-origin"]):
-            raise _RefusedError(NOT_FROM_PAGE, HTTPStatus.FORBIDDEN)
+            raise HTTPException(HTTPStatus.FORBIDDEN, NOT_FROM_PAGE)
         browser = request.cookies.get(self._cookie, "")
         if not _SECRET.fullmatch(browser):  # else another tab of it is under way as well
             browser = secrets.token_urlsafe(32)
         state, now = secrets.token_urlsafe(32), self._clock.now()
-        hashes = {"state_hash": _hash(state), "browser_hash": _hash(browser)}
+        hashes = {"state_hash": hash_token(state), "browser_hash": hash_token(browser)}
         self._record.add_oauth_state(OAuthState(**hashes, expires_at=now + GOOD_FOR), now)
         url = self._oauth.build_authorize_url(self._scopes, self._redirect_uri, state)
         link = f'<a class="button" href="{escape(url)}">Continue to Slack</a>'
@@ -199,37 +182,32 @@ class InstallPages:
     def _finish(self, request: Request) -> Response:
         """Take the code that Slack sent the browser back with, and store the installation."""
         query = request.query_params
-        self._consume_state(query.get("state", ""), request.cookies.get(self._cookie, ""))
+        state, browser = query.get("state", ""), request.cookies.get(self._cookie, "")
+        now = self._clock.now()
+        if not self._record.consume_oauth_state(hash_token(state), hash_token(browser), now):
+            raise HTTPException(HTTPStatus.GONE, EXPIRED)
         if refusal := query.get("error"):
             code = refusal if CODE.fullmatch(refusal) else "unknown_error"
             said = DENIED if code == "access_denied" else REFUSED.format(code=code)
-            raise _RefusedError(said, HTTPStatus.OK)
+            raise HTTPException(HTTPStatus.OK, said)
         if not _CODE.fullmatch(query.get("code", "")):
-            raise _RefusedError(EXPIRED, HTTPStatus.GONE)
+            raise HTTPException(HTTPStatus.GONE, EXPIRED)
         try:
             stored = self._install(query["code"])
         except OAuthError as error:
             raise _describe_error(error) from None
         return HTMLResponse(_render_done(stored), headers=HEADERS)
 
-    def _consume_state(self, state: str, browser: str) -> None:
-        """Use a state up; raises _RefusedError if it is not this browser's."""
-        now = self._clock.now()
-        if not self._record.consume_oauth_state(_hash(state), _hash(browser), now):
-            if self._record.has_oauth_state(_hash(state), now):
-                raise _RefusedError(OTHER_BROWSER, HTTPStatus.BAD_REQUEST)
-            raise _RefusedError(EXPIRED, HTTPStatus.GONE)
-
     def _install(self, code: str) -> Installation:
-        """Get the tokens and store them; raises OAuthError, or _RefusedError for another app."""
+        """Get the tokens and store them; raises OAuthError, or HTTPException for another app."""
         answer, now = self._oauth.exchange_code(code, self._redirect_uri), self._clock.now()
         found = self._read_answer(answer)
-        there = [each for each in self._record.list() if each.state in _SERVED]
-        others = {each.app_id for each in there} - {found.app_id}
-        if others:
+        rows = self._record.list()
+        apps = {row.app_id for row in rows if row.state is not InstallationState.REMOVED}
+        if others := apps - {found.app_id}:
             said = "an installation by the Slack app %s was refused: those on record are of %s"
             log.error(said, found.app_id, ", ".join(sorted(others)))
-            raise _RefusedError(WRONG_APP, HTTPStatus.CONFLICT)
+            raise HTTPException(HTTPStatus.CONFLICT, WRONG_APP)
         found.bot_id, found.url = self._oauth.find_bot_id_and_url(answer.tokens.bot)
         found.sealed_tokens = self._cipher.seal(found.workspace, answer.tokens)
         found.token_key = self._cipher.key_id
@@ -270,29 +248,21 @@ class InstallPages:
         else:
             self._record.grant_workspaces(stored.workspace, teams)
 
-    @property
-    def _redirect_uri(self) -> str:
-        return self._address.url + REDIRECT
 
-
-def _hash(secret: str) -> str:
-    return sha256(secret.encode()).hexdigest()
-
-
-def _describe_error(error: OAuthError) -> _RefusedError:
+def _describe_error(error: OAuthError) -> HTTPException:
     """Return what a person is told of it; what the operator has to mend is logged."""
     if error.is_passing:
-        return _RefusedError(UNREACHABLE, HTTPStatus.BAD_GATEWAY)
+        return HTTPException(HTTPStatus.BAD_GATEWAY, UNREACHABLE)
     if error.code == "cannot_install_an_org_installed_app":
-        return _RefusedError(ORG_HAS_IT, HTTPStatus.CONFLICT)
+        return HTTPException(HTTPStatus.CONFLICT, ORG_HAS_IT)
     if error.code in _USED_UP:
-        return _RefusedError(EXPIRED, HTTPStatus.GONE)
+        return HTTPException(HTTPStatus.GONE, EXPIRED)
     if error.is_by_settings:
         remedy = "COUNTERSIGN_CLIENT_ID, COUNTERSIGN_CLIENT_SECRET and the app's redirect URLs"
         log.error("nobody can install the bot: Slack answers %s; correct %s", error.code, remedy)
-        return _RefusedError(NOT_SET_UP, HTTPStatus.BAD_GATEWAY)
+        return HTTPException(HTTPStatus.BAD_GATEWAY, NOT_SET_UP)
     log.error("the bot could not be installed: Slack answers %s", error.code)
-    return _RefusedError(REFUSED.format(code=error.code), HTTPStatus.BAD_GATEWAY)
+    return HTTPException(HTTPStatus.BAD_GATEWAY, REFUSED.format(code=error.code))
 
 
 def _render(title: str, shown: str = "", foot: str = "") -> str:

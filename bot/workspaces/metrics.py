@@ -7,7 +7,7 @@ much there is to store; the others are counted together.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 from prometheus_client import Counter
@@ -38,34 +38,30 @@ class WorkspacesMetrics(Collector):
             ("workspace", "status"),
             registry=self.all.registry,
         )
-        self.lock = threading.Lock()
+        self._lock = threading.Lock()
         self._labels: dict[str, str] = {}
-        self.stores: dict[str, Store] = {}  # of the apps that are running
-        self.pending: dict[str, int] = {}  # calls that wait for people, of those that were stopped
+        self._exporters: dict[str, _WorkspaceExporter] = {}
         self.all.registry.register(self)
 
     def build_exporter(self, workspace: str) -> Exporter:
         """Return what a workspace's app reports to."""
-        with self.lock:
+        with self._lock:
             label = workspace if len(self._labels) < MOST else OTHERS
             label = self._labels.setdefault(workspace, label)
-        return _WorkspaceExporter(self, workspace, label)
+            return self._exporters.setdefault(workspace, _WorkspaceExporter(self, label))
 
     def forget_workspace(self, workspace: str) -> None:
         """Show nothing of a workspace that is no longer served."""
-        with self.lock:
-            self.pending.pop(workspace, None)
-            self.stores.pop(workspace, None)
+        with self._lock:
+            self._exporters.pop(workspace, None)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield how many calls wait for people, by workspace."""
-        with self.lock:
-            stores, pending = dict(self.stores), dict(self.pending)
-        pending |= {each: _count_pending(store) for each, store in stores.items()}
+        with self._lock:
+            exporters = list(self._exporters.values())
         sums: dict[str, int] = {}
-        for workspace, number in pending.items():
-            label = self._labels.get(workspace, OTHERS)
-            sums[label] = sums.get(label, 0) + number
+        for each in exporters:
+            sums[each.label] = sums.get(each.label, 0) + each.count_pending_calls()
         about = "calls that wait for people, by workspace"
         family = GaugeMetricFamily(PENDING, about, labels=["workspace"])
         for label, number in sorted(sums.items()):
@@ -73,16 +69,16 @@ class WorkspacesMetrics(Collector):
         yield family
 
 
-def _count_pending(store: Store) -> int:
-    with store.read() as tx:
-        return count_backlog(tx).pending
-
-
 class _WorkspaceExporter(Exporter):
-    """Adds what one workspace's app reports to the metrics of all."""
+    """Adds what one workspace's app reports to the metrics of all.
 
-    def __init__(self, metrics: WorkspacesMetrics, workspace: str, label: str) -> None:
-        self._metrics, self._workspace, self._label = metrics, workspace, label
+    Not the problems of its setup, which would stand in the place of another's.
+    """
+
+    def __init__(self, metrics: WorkspacesMetrics, label: str) -> None:
+        self._metrics, self.label = metrics, label
+        self._store: Store | None = None  # of the app, while it is running
+        self._pending = 0  # calls that waited for people when it was stopped
 
     def report_span(self, span: Span) -> None:
         self._metrics.all.report_span(span)
@@ -91,20 +87,19 @@ class _WorkspaceExporter(Exporter):
         self._metrics.all.report_audit_rows(facts)
         for fact in facts:
             if fact.call_id and fact.data.get("to"):
-                self._metrics.calls.labels(self._label, fact.data["to"]).inc()
+                self._metrics.calls.labels(self.label, fact.data["to"]).inc()
 
     def report_incident(self, what: Incident, subject: str) -> None:
         self._metrics.all.report_incident(what, subject)
 
-    def report_setup_problems(self, counts: Mapping[str, int]) -> None:
-        pass  # of one workspace: they would stand in the place of another's
-
     def attach_store(self, store: Store) -> None:
-        with self._metrics.lock:
-            self._metrics.stores[self._workspace] = store
+        self._store = store
 
     def close(self) -> None:
-        with self._metrics.lock:
-            store = self._metrics.stores.pop(self._workspace, None)
-        if store is not None:
-            self._metrics.pending[self._workspace] = _count_pending(store)
+        self._pending, self._store = self.count_pending_calls(), None
+
+    def count_pending_calls(self) -> int:
+        if (store := self._store) is None:
+            return self._pending
+        with store.read() as tx:
+            return count_backlog(tx).pending

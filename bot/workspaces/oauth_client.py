@@ -97,20 +97,18 @@ class OAuthClient:
 
     def list_granted_teams(self, token: SecretStr) -> list[str]:
         """Return the workspaces that an organisation's token may be used in; raises OAuthError."""
-        found: list[str] = []
-        cursor = ""
-        while True:
-            ask = partial(self._client.auth_teams_list, token=token.get_secret_value())
-            answer = _ask(partial(ask, cursor=cursor, limit=PAGE))
-            found += [str(each["id"]) for each in answer.get("teams") or ()]
-            cursor = str((answer.get("response_metadata") or {}).get("next_cursor") or "")
-            if not cursor:
-                return found
+
+        def read_pages() -> list[str]:
+            pages = self._client.auth_teams_list(token=token.get_secret_value(), limit=PAGE)
+            return [str(each["id"]) for page in pages for each in page.get("teams") or ()]
+
+        found: list[str] = _ask(read_pages)
+        return found
 
     def _request_tokens(self, **given: str) -> TokenAnswer:
         secret = self._secret.get_secret_value()
         ask = partial(self._client.oauth_v2_access, client_id=self._id, client_secret=secret)
-        answer = _ask(partial(ask, **given))
+        answer: dict[str, Any] = dict(_ask(partial(ask, **given)).data)
         bot, refresh = answer.pop("access_token", None), answer.pop("refresh_token", None)
         if not bot or answer.get("token_type") != "bot":
             raise OAuthError("no_bot_token", is_passing=False)
@@ -123,10 +121,10 @@ class OAuthClient:
         )
 
 
-def _ask(request: Callable[[], Any]) -> dict[str, Any]:
+def _ask(request: Callable[[], Any]) -> Any:
     """Return Slack's answer; raises OAuthError, which has nothing of what was sent in it."""
     try:
-        return dict(request().data)
+        return request()
     except SlackApiError as error:
         code, status = extract_error_code(error), int(getattr(error.response, "status_code", 200))
         if not CODE.fullmatch(code):  # a proxy's page, or Slack's of an outage

@@ -54,21 +54,18 @@ def find_installation(
     is_event = payload.get("type") == "event_callback"
     teams = _list_event_teams(payload) if is_event else _list_sender_teams(payload)
     named = [each for each in (record.find_workspace_of(*team) for team in teams) if each]
+    found = None
     if not is_event:
-        bot = _get_posting_bot(payload)
-        return _choose(record.list_workspaces_of_bot(bot) if bot else (), named) or _first(named)
-    if payload.get("is_ext_shared_channel") and "text" in payload["event"]:
-        return _find_by_shared_thread(payload, named, record, has_thread) or _first(named)
-    return _first(named)
-
-
-def _first(found: Sequence[str]) -> str | None:
-    return found[0] if found else None
+        if bot := _get_posting_bot(payload):
+            found = _choose(record.list_workspaces_of_bot(bot), named)
+    elif payload.get("is_ext_shared_channel") and "text" in payload["event"]:
+        found = _find_by_shared_thread(payload, named, record, has_thread)
+    return found or next(iter(named), None)
 
 
 def _choose(owners: Sequence[str], named: Sequence[str]) -> str | None:
     """Return the owner that the payload names, else the first; None without any."""
-    return next((each for each in named if each in owners), _first(owners))
+    return next((each for each in (*named, *owners) if each in owners), None)
 
 
 def _find_by_shared_thread(

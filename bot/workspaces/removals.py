@@ -35,21 +35,20 @@ def apply_installation_event(
     team = extract_team_id(body) or ""
     is_org_wide = extract_is_enterprise_install(body) or not team.startswith("T")
     workspace = enterprise if is_org_wide else team
-    match event.get("type"):
-        case "team_access_granted" if record.get(enterprise):
-            record.grant_workspaces(enterprise, _list_teams(event))
-            return enterprise
-        case "team_access_revoked" if record.get(enterprise):
-            record.revoke_workspaces(enterprise, _list_teams(event))
-            return enterprise
-        case "tokens_revoked":
-            row = record.get(workspace)
-            if row is None or row.bot_user not in (event.get("tokens") or {}).get("bot", ()):
-                return None  # a person's token, which this bot does not use
-        case "app_uninstalled":
-            pass
-        case _:
+    happened = event.get("type")
+    if happened in ACCESS_EVENTS:
+        if record.get(enterprise) is None:
             return None
+        is_granted = happened == "team_access_granted"
+        change = record.grant_workspaces if is_granted else record.revoke_workspaces
+        change(enterprise, [str(each) for each in event.get("team_ids") or ()])
+        return enterprise
+    if happened == "tokens_revoked":
+        row = record.get(workspace)
+        if row is None or row.bot_user not in (event.get("tokens") or {}).get("bot", ()):
+            return None  # a person's token, which this bot does not use
+    elif happened != "app_uninstalled":
+        return None
     sent = payload.get("event_time")  # to the end of that second
     sent_at = datetime.fromtimestamp(sent + 1, UTC) if isinstance(sent, int) else now
     removed = InstallationState.REMOVED
@@ -61,25 +60,18 @@ def apply_installation_event(
 
 def empty_removed_workspaces(
     record: InstallationRecord, now: datetime, keep_days: int, delete: Callable[[str], None]
-) -> list[str]:
-    """Delete the data of the workspaces that were removed `keep_days` ago; return their ids.
+) -> None:
+    """Delete the data of the workspaces that were removed `keep_days` ago.
 
     `delete` removes a workspace's folder or schema, and may be called again for one that is gone.
     Where it raises OSError or SQLAlchemyError the workspace is left for the next time.
     """
     before = now - timedelta(days=keep_days)
-    emptied: list[str] = []
-    for workspace in record.list_removed(before):
-        try:
-            done = record.purge_removed(workspace, before, delete)
-        except (OSError, SQLAlchemyError) as error:
-            log.error("workspace %s: its data could not be deleted: %s", workspace, error)
+    for row in record.list():
+        if row.removed_at is None or row.removed_at >= before:
             continue
-        if done:
-            log.warning("workspace %s: its data was deleted, as it was removed", workspace)
-            emptied.append(workspace)
-    return emptied
-
-
-def _list_teams(event: Mapping[str, Any]) -> list[str]:
-    return [str(each) for each in event.get("team_ids") or ()]
+        try:
+            if record.purge_removed(row.workspace, before, delete):
+                log.warning("workspace %s: its data was deleted, as it was removed", row.workspace)
+        except (OSError, SQLAlchemyError) as error:
+            log.error("workspace %s: its data could not be deleted: %s", row.workspace, error)

@@ -1,7 +1,7 @@
 """Renews the tokens that expire, ahead of time and once, whichever process is first.
 
 What is due and when a failed renewal is tried again are columns of the record of installations;
-nobody waits here. The one that calls this decides when, and is told the new tokens.
+nobody waits here.
 """
 
 from __future__ import annotations
@@ -41,22 +41,16 @@ class TokenRotation:
         self._record, self._cipher, self._oauth = record, cipher, oauth
         self._clock, self._on_renewed = clock, on_renewed
 
-    def renew_due_tokens(self) -> datetime | None:
-        """Renew the tokens that are due; return when to call again, None if no token expires.
-
-        It asks Slack, which may take some seconds for each.
-        """
+    def renew_due_tokens(self) -> None:
+        """Renew the tokens that are due. It asks Slack, which may take some seconds for each."""
         for row in self._record.list():
-            due_at = _find_due_time(row)
+            due_at = find_due_time(row)
             if due_at is not None and due_at <= self._clock.now():
                 self._renew(row)
-        return min(filter(None, map(_find_due_time, self._record.list())), default=None)
 
     def _renew(self, row: Installation) -> None:
-        assert row.token_expires_at is not None
         now = self._clock.now()
-        free = (row.workspace, row.token_expires_at, now, now + CLAIM)
-        claimed = self._record.claim_rotation(*free)
+        claimed = self._record.claim_rotation(row, now, now + CLAIM)
         if claimed is None:
             return
         try:
@@ -92,7 +86,7 @@ class TokenRotation:
         self._record.postpone_rotation(claimed, self._clock.now() + wait)
 
 
-def _find_due_time(row: Installation) -> datetime | None:
+def find_due_time(row: Installation) -> datetime | None:
     """Return when a row's token is to be renewed; None if it does not expire."""
     if row.token_expires_at is None or row.state is InstallationState.REMOVED:
         return None

@@ -12,7 +12,6 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Self
 
 from cryptography.exceptions import InvalidTag
@@ -124,24 +123,6 @@ class TokenCipher:
         return [each for each in record.list() if each.token_key not in ("", self.key_id)]
 
 
-def load_token_cipher(setting: SecretStr | None, record: Path | None) -> TokenCipher:
-    """Return the cipher with the keys of the setting, or of the key file beside the record.
-
-    The file is made on first start; older keys may stand in it on further lines. `record`: None if
-    it is on a server. Raises TokenKeyError, and OSError if the file cannot be read or written.
-    """
-    if setting is not None:
-        return TokenCipher.parse(setting)
-    if record is None:
-        raise TokenKeyError(f"with PostgreSQL {SETTING} must be set, the same for every process")
-    try:
-        key = load_or_create_signing_key(key_file_path(record))
-    except KeyFileError as error:
-        raise TokenKeyError(str(error)) from None
-    secrets = list_current_and_older_keys(key)
-    return TokenCipher({compute_key_id(each): each.decode() for each in secrets})
-
-
 def _derive_key(secret: str) -> bytes:
     return HKDF(SHA256(), 32, salt=None, info=_PURPOSE).derive(secret.encode())
 
@@ -157,8 +138,17 @@ def open_installation_record(settings: Settings) -> InstallationRecord:
 
 
 def open_token_cipher(settings: Settings, record: InstallationRecord) -> TokenCipher:
-    """Return what encrypts and decrypts the workspaces' tokens; raises StartupError."""
+    """Return the cipher with the keys of the setting, or of the key file beside the record.
+
+    The file is made on first start; older keys may stand in it on further lines. Raises
+    StartupError, and OSError if the file cannot be read or written.
+    """
     try:
-        return load_token_cipher(settings.token_keys, record.path)
-    except TokenKeyError as error:
+        if settings.token_keys is not None:
+            return TokenCipher.parse(settings.token_keys)
+        assert record.path is not None  # on a server the setting is required
+        key = load_or_create_signing_key(key_file_path(record.path))
+    except (TokenKeyError, KeyFileError) as error:
         raise StartupError([str(error)], ()) from None
+    secrets = list_current_and_older_keys(key)
+    return TokenCipher({compute_key_id(each): each.decode() for each in secrets})

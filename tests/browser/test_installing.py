@@ -87,5 +87,5 @@ def test_a_browser_that_keeps_no_cookies(site: Site, tab: Tab) -> None:
     tab.one("button[value=allow]")
     tab.driver.execute_cdp_cmd("Network.clearBrowserCookies", {})
     tab.press("button[value=allow]")
-    tab.wait(lambda: tab.text("h1") == pages.OTHER_BROWSER)
+    tab.wait(lambda: tab.text("h1") == pages.EXPIRED)
     assert site.told == []

@@ -41,7 +41,7 @@ class Served:
         signatures = SignatureChecker(SECRET, SystemClock())
         self.door = SlackEndpoint(bolt, signatures, self.arrivals, {"UBOT00001"})
         self.server = WebServer.create_listening_server(ListeningAddress("127.0.0.1", 0))
-        self.server.start(build_web_app([], self.door))
+        self.server.start(build_web_app({}, self.door))
 
     def _take(self) -> BoltResponse:
         self.came.set()

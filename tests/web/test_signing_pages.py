@@ -10,7 +10,6 @@ import re
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -18,7 +17,7 @@ from urllib.parse import quote
 import pytest
 from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from webauthn.helpers import base64url_to_bytes
 
@@ -28,7 +27,7 @@ from bot.cards.action_names import Action
 from bot.config.connection_settings import ListeningAddress, Transport
 from bot.http import signing_pages
 from bot.http.api_gate import SIGNING
-from bot.http.http_side import Page, PageResponse, build_web_app
+from bot.http.http_side import build_web_app
 from bot.http.server import WebServer
 from storage.models import Audit, Call, Delivery
 from storage.states import CallStatus, DeliveryKind
@@ -355,7 +354,7 @@ def test_so_many_are_answered_at_once() -> None:
         return Response()
 
     server = WebServer.create_listening_server(ListeningAddress("127.0.0.1", 0))
-    pages = [Page("/healthz", lambda: PageResponse(HTTPStatus.OK, "alive"))]
+    pages = {"/healthz": lambda: PlainTextResponse("alive")}
     server.start(build_web_app(pages, None, signing=[Route("/sign/{token}", slow)]))
     try:
         with ThreadPoolExecutor(SIGNING) as people:

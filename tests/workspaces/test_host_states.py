@@ -213,13 +213,19 @@ def test_a_token_that_slack_refuses(hosting: Hosting) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("broken", ["policy.toml", "settings.env"])
-def test_a_file_that_is_broken(hosting: Hosting, broken: str) -> None:
+def test_a_file_that_is_broken(
+    hosting: Hosting, broken: str, caplog: pytest.LogCaptureFixture
+) -> None:
     """The others work, its people are told so, and it is served again once it is mended."""
     one, two = hosting.workspace(ONE), hosting.workspace(TWO)
     one.stop_app()
     one.folder.mkdir(parents=True, exist_ok=True)
     (one.folder / broken).write_text("COUNTERSIGN_MAX_TURNS=none of these", "utf-8")
     assert AWAY in one.command("/approvals list")
+    [said] = [each for each in caplog.records if "cannot be served" in each.getMessage()]
+    assert said.exc_info is None
+    assert {"policy.toml": "policy.toml", "settings.env": "MAX_TURNS"}[broken] in said.getMessage()
+    assert "could not be started" not in caplog.text  # which is for what nobody can mend
     assert httpx2.get(f"{hosting.url}/w/{ONE}/v1/calls", trust_env=False).status_code == 503
     is_answered(two, "next door meanwhile")
     (one.folder / broken).unlink()
@@ -251,3 +257,19 @@ def test_a_folder_that_was_deleted(hosting: Hosting) -> None:
     one.stop_app()
     shutil.rmtree(one.folder)
     is_answered(one, "after")
+
+
+def test_health_of_the_process(hosting: Hosting, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lives and is ready, and says so of itself alone; without its record it is neither."""
+    paths = ("/healthz", "/readyz")
+    found = [httpx2.get(hosting.url + each, trust_env=False) for each in paths]
+    assert [each.status_code for each in found] == [200, 200]
+
+    def fail() -> None:
+        raise OSError("the disk is away")
+
+    assert hosting.host is not None
+    monkeypatch.setattr(hosting.host.record, "list", fail)
+    found = [httpx2.get(hosting.url + each, trust_env=False) for each in paths]
+    assert [each.status_code for each in found] == [503, 503]
+    assert found[1].text.startswith("not ready\nloop: ok\nrecord of installations: cannot be read")

@@ -14,6 +14,7 @@ from sqlalchemy import text
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
+from bot.checks.slack import read_manifest_scopes
 from bot.config.connection_settings import parse_page_address
 from bot.workspaces import install_pages as pages
 from bot.workspaces.install_pages import INSTALL, REDIRECT
@@ -52,7 +53,7 @@ def test_ana_installs_it(site: Site, ana: Browser) -> None:
 
 def test_the_page_covers_every_scope() -> None:
     """Each scope of the manifest has a phrase; one that is added without is named itself."""
-    assert list(pages.describe_scopes(pages.read_bot_scopes())) == [*pages.ABLE.values()]
+    assert list(pages.describe_scopes(read_manifest_scopes())) == [*pages.ABLE.values()]
     assert list(pages.describe_scopes(["calls:write", "dnd:read"])) == [
         pages.ABLE["users dnd:"],
         "calls:write",
@@ -131,7 +132,7 @@ def test_once_in_time_and_here(site: Site, ana: Browser) -> None:
     back = ana.allow(ana.leave())
     with Browser(site) as other:
         page = other.open(back)
-        assert (page.status_code, title(page)) == (400, pages.OTHER_BROWSER)
+        assert (page.status_code, title(page)) == (410, pages.EXPIRED)
     assert title(ana.open(back)).startswith("Countersign is now in")
     page = ana.open(back)
     assert (page.status_code, title(page)) == (410, pages.EXPIRED)
@@ -149,7 +150,7 @@ def test_somebody_elses_way_back_is_no_use(site: Site, ana: Browser) -> None:
     with Browser(site) as mallory:
         theirs = mallory.allow(mallory.leave())
     ana.leave()  # she has a cookie, too
-    assert title(ana.open(theirs)) == pages.OTHER_BROWSER
+    assert title(ana.open(theirs)) == pages.EXPIRED
     own = query(ana.allow(ana.leave()))
     mixed = f"{site.url}{REDIRECT}?state={own['state']}&code={query(theirs)['code']}x"
     assert title(ana.open(mixed)) == pages.EXPIRED

@@ -100,7 +100,7 @@ def test_into_a_folder_and_back(make_harness: Callable[..., MovingHarness]) -> N
     harness.type(INTO_FOLDER)
     host = harness.serve()
     approve(harness, "asked before", first)
-    ask_with_key(harness, f"{host.front.url}/w/{TEAM}", key)
+    ask_with_key(harness, f"{host.server.url}/w/{TEAM}", key)
     harness.stop()
     hosted = {**harness.environ, "COUNTERSIGN_WORKSPACE": TEAM}
     assert is_sound(harness.type("countersign audit verify", **hosted))
@@ -161,7 +161,7 @@ def test_into_a_schema_and_back(make_harness: Callable[..., MovingHarness], serv
     shared = {"DATABASE_URL": url, "COUNTERSIGN_KEY": "c" * 40, "COUNTERSIGN_TOKEN_KEYS": KEYS}
     host = harness.serve(**shared)
     approve(harness, "asked of a file", first)
-    ask_with_key(harness, f"{host.front.url}/w/{TEAM}", key)
+    ask_with_key(harness, f"{host.server.url}/w/{TEAM}", key)
     second, card = ask_for(harness, "asked of a server")
     harness.stop()
     hosted = {**harness.environ, "COUNTERSIGN_WORKSPACE": TEAM}

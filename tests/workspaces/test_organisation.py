@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from bot.workspaces import install_pages as pages
+from bot.workspaces import oauth_client
 from bot.workspaces.removals import EVENTS, apply_installation_event
 from storage.states import InstallationState
 from tests.workspaces.installing import Browser, Site, title
@@ -63,7 +64,7 @@ def test_each_workspace_has_its_own(site: Site, ana: Browser) -> None:
     assert [each.workspace for each in site.told[2:]] == [THIRD]
 
 
-def test_a_whole_organisation(site: Site, ana: Browser) -> None:
+def test_a_whole_organisation(site: Site, ana: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     """One row for all of it; its workspaces are those that Slack names, then and later."""
     more = {"for": ORG, "add": [FIRST]}
     assert install(ana, FIRST, **more) == "Countersign is now in Sandbox Org"
@@ -76,6 +77,8 @@ def test_a_whole_organisation(site: Site, ana: Browser) -> None:
     site.slack.workspace(SECOND).grant_access()
     assert apply_events(site, begun) == [ORG]
     assert find(SECOND, ORG) == ORG
+    monkeypatch.setattr(oauth_client, "PAGE", 1)  # so that there are two of them
+    assert site.oauth.list_granted_teams(site.tokens().bot) == [FIRST, SECOND]
     begun = len(site.slack.deliveries)
     site.slack.workspace(FIRST).revoke_access()
     assert apply_events(site, begun) == [ORG]

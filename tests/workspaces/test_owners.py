@@ -198,6 +198,14 @@ def test_over_socket_mode_too(server: Server, make_hosting: Callable[..., Hostin
         hosting.host = None
 
 
+def test_one_that_cannot_begin(server: Server, make_hosting: Callable[..., Hosting]) -> None:
+    """A process whose start has failed before its threads began can still be ended."""
+    hosting = make_hosting(Transport.SOCKET, environ=build_environ(server))
+    environ = hosting.environ
+    settings = Settings.load(environ, transport=Transport.SOCKET)
+    WorkspaceHost(settings, hosting.clock, build, environ, None, hosting.tools).stop()
+
+
 def test_one_that_is_taken_amid_its_start(
     server: Server, make_hosting: Callable[..., Hosting]
 ) -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from bot.workspaces.tokens import TokenCipher, TokenKeyError, Tokens, load_token_cipher
+from bot.config.settings import Settings
+from bot.config.startup import StartupError
+from bot.workspaces.tokens import TokenCipher, TokenKeyError, Tokens, open_token_cipher
 from storage.installations import Installation, InstallationRecord
 from tests.workspaces.builders import TEAM, installed
 
@@ -110,20 +112,20 @@ def test_a_key_file_beside_the_record(file_record: InstallationRecord) -> None:
     """Without the setting it is made on first start; an older key stands on a further line."""
     path = file_record.path
     assert path is not None
-    row = sealed(load_token_cipher(None, path))
+    unset = Settings.model_construct(token_keys=None)
+    row = sealed(open_token_cipher(unset, file_record))
     key_file = Path(f"{path}.key")
     assert stat.S_IMODE(key_file.stat().st_mode) == 0o600
-    assert load_token_cipher(None, path).open(row) == TOKENS
+    assert open_token_cipher(unset, file_record).open(row) == TOKENS
     key_file.write_text("n" * 32 + "\n" + key_file.read_text())
-    again = load_token_cipher(None, path)
+    again = open_token_cipher(unset, file_record)
     assert again.key_id != row.token_key
     assert again.open(row) == TOKENS
     key_file.write_text("short")
-    with pytest.raises(TokenKeyError, match="at least 32 characters"):
-        load_token_cipher(None, path)
-    assert load_token_cipher(SecretStr(OLD), path).key_id == "old"
-    with pytest.raises(TokenKeyError, match="COUNTERSIGN_TOKEN_KEYS must be set"):
-        load_token_cipher(None, None)
+    with pytest.raises(StartupError, match="at least 32 characters"):
+        open_token_cipher(unset, file_record)
+    given = Settings.model_construct(token_keys=SecretStr(OLD))
+    assert open_token_cipher(given, file_record).key_id == "old"
 
 
 def test_nobody_reads_them(record: InstallationRecord) -> None:

@@ -200,7 +200,8 @@ def test_of_one_alone(
         code, said = run(*words, workspace="nope")
         assert code != 0
         assert said.count("COUNTERSIGN_WORKSPACE") == 1
-        assert "it is not the id of a workspace, T…" in said
+        assert "should match pattern" in said
+        assert "Which workspace a command is about, T…" in said
         code, said = run(*words, workspace="T0NONE")
         assert code == 1
         assert "there is no database" in said

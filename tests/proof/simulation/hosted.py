@@ -154,7 +154,8 @@ class HostedProcess(Process):
     def app(self) -> Any:
         """What the dispatcher needs of an app."""
         bolt = SimpleNamespace(dispatch=self._dispatch)
-        return SimpleNamespace(core=self.core, bolt=bolt, forget_lookups=lambda: None)
+        directory = SimpleNamespace(clear_cache=lambda: None)
+        return SimpleNamespace(core=self.core, bolt=bolt, directory=directory)
 
     def _dispatch(self, request: BoltRequest) -> BoltResponse:
         """Store what arrives, as the listeners do."""
