@@ -156,6 +156,12 @@ def list_open_plans(tx: Transaction, run_id: str) -> list[Plan]:
     return fetch_rows(tx, Plan, _OPEN_PLANS, id_=run_id)
 
 
+def list_calls_of_all_open_plans(tx: Transaction, run_id: str) -> list[Call]:
+    """Return the calls of all open plans of the run, also ended ones."""
+    plans = list_open_plans(tx, run_id)
+    return [call for plan in plans for call in list_calls_of_plan(tx, plan.id)]
+
+
 def find_revision(tx: Transaction, call_id: str, number: int) -> Revision | None:
     """Return one revision of a call, or None."""
     return tx.find_row(Revision, call_id=call_id, number=number)
@@ -293,8 +299,7 @@ def is_people_approved_and_unstarted(call: Call) -> bool:
 
 def is_run_blocked(tx: Transaction, run_id: str) -> bool:
     """Return whether a call of the run waits for people, a sub-agent or a program."""
-    plans = list_open_plans(tx, run_id)
-    return any(is_blocking_run(call) for plan in plans for call in list_calls_of_plan(tx, plan.id))
+    return any(map(is_blocking_run, list_calls_of_all_open_plans(tx, run_id)))
 
 
 def has_final_outcome(call: Call) -> bool:
