@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import bindparam, select, update
+from sqlalchemy import bindparam, func, select, update
 from sqlmodel import Field, col
 
 from storage import columns, moves
@@ -40,6 +40,7 @@ _REWORDED = (
     .where(col(Delivery.seq) == bindparam("seq_"), col(Delivery.status).in_(_UNREAD))
     .values(body=bindparam("body_"))
 )
+NEWEST = select(func.max(col(Delivery.seq)))
 _NEWEST_TAKEN = (
     select(col(Delivery.key))
     .join(Run, col(Run.id) == col(Delivery.run_id))
@@ -178,6 +179,11 @@ def is_first_delivery_of_run(tx: Transaction, delivery: Delivery) -> bool:
     """Return whether this delivery is the one that started its run."""
     first = tx.find_row(Delivery, order_by="seq", run_id=delivery.run_id or "")
     return first is not None and first.seq == delivery.seq
+
+
+def get_newest_delivery_seq(tx: Transaction) -> int:
+    """Return the `seq` of the newest delivery; 0 if there is none."""
+    return int(tx.scalar(NEWEST) or 0)
 
 
 def has_delivery(tx: Transaction, key: str) -> bool:

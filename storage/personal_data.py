@@ -24,10 +24,9 @@ from sqlalchemy import (
 )
 from sqlmodel import SQLModel, col
 
-from storage import grants, purge, trail
+from storage import grants, inbox, purge, trail
 from storage.columns import build_thread_conditions
 from storage.delegations import Delegation
-from storage.inbox import GreetedPerson
 from storage.models import (
     Attempt,
     Audit,
@@ -233,7 +232,7 @@ def erase_personal_data(
             for some in _split_into_chunks(thread)
             for each in _list_request_plan_and_call_ids(tx, some)
         }
-        last = purge.get_newest_delivery_seq(tx)
+        last = inbox.get_newest_delivery_seq(tx)
     emptied = 0
     for pack in _group_into_batches(found.closed_threads):
         if should_stop():
@@ -426,7 +425,7 @@ def _conditions_for_rows_elsewhere(
         (or_(col(grants.Grant.requester) == person, col(grants.Grant.given_by) == person),),
     )
     yield ProgramApiKey, (col(ProgramApiKey.person) == person,)
-    yield GreetedPerson, (col(GreetedPerson.person) == person,)
+    yield inbox.GreetedPerson, (col(inbox.GreetedPerson.person) == person,)
 
 
 def _fetch_rows_as_dicts(

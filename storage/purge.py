@@ -94,11 +94,10 @@ _DELETE = (
     delete(Delivery).where(
         col(Delivery.run_id).in_(RUNS),
         col(Delivery.kind).in_(_OF_SLACK),
-        col(Delivery.seq) < select(func.max(col(Delivery.seq))).scalar_subquery(),
+        col(Delivery.seq) < inbox.NEWEST.scalar_subquery(),
     ),
 )
 _AMONG = (col(Delivery.seq) > bindparam("after_"), col(Delivery.seq) <= bindparam("until_"))
-_LAST = select(func.coalesce(func.max(col(Delivery.seq)), 0))
 _OLD = (
     *_AMONG,
     col(Delivery.run_id).is_(None),
@@ -109,7 +108,7 @@ _OLD = (
 _OLD_CLICKS = delete(Delivery).where(
     *_OLD,
     col(Delivery.kind).in_((*inbox.CLICKS, DeliveryKind.EVENT)),
-    col(Delivery.seq) < _LAST.scalar_subquery(),
+    col(Delivery.seq) < inbox.NEWEST.scalar_subquery(),
 )
 _OLD_WORDS = (
     update(Delivery).where(*_OLD, col(Delivery.body) != "{}").values(body="{}", answer="", note="")
@@ -171,11 +170,6 @@ def empty_request_contents(tx: Transaction, run_ids: Iterable[str], *, at: datet
     tx.execute(_MARK, {**places, "at_": at})
     for statement in _EMPTY:
         tx.execute(statement, places)
-
-
-def get_newest_delivery_seq(tx: Transaction) -> int:
-    """Return the `seq` of the newest delivery; 0 if there is none."""
-    return int(tx.scalar(_LAST))
 
 
 def purge_old_deliveries(

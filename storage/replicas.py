@@ -77,7 +77,6 @@ _PAUSES = select(col(Pause.method), col(Pause.channel), col(Pause.until)).where(
 )
 _PAUSED_BEFORE = delete(Pause).where(col(Pause.until) <= bindparam("now_"))
 _GIVEN_UP = _MINE.where(col(ChannelSender.channel) == bindparam("channel_"))
-_NEWEST = select(func.max(col(Delivery.seq)))
 _EVENTS = (
     select(Delivery)
     .where(col(Delivery.seq) > bindparam("after_"), col(Delivery.kind) == DeliveryKind.EVENT)
@@ -180,11 +179,6 @@ def get_slack_pause_ends(tx: Transaction, now: datetime) -> PauseEnds:
     """Return the end of each pause that is not over, by method and channel."""
     found = tx.execute(_PAUSES, {"now_": now})
     return {(method, channel): until for method, channel, until in found}
-
-
-def get_newest_delivery_seq(tx: Transaction) -> int:
-    """Return the `seq` of the newest delivery; 0 if there is none."""
-    return int(tx.scalar(_NEWEST) or 0)
 
 
 def list_slack_directory_events_after(tx: Transaction, seq: int) -> list[Delivery]:
