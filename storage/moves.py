@@ -248,10 +248,8 @@ def change_run_status(
     states.require_allowed_status_change(states.RUN_MOVES, row.status, target)
     held = {"id": row.id, "status": row.status} | ({} if fence is None else {"fence": fence})
     columns |= {"status": target, "updated_at": at}
-    if target not in (
-        states.RunStatus.RUNNING,
-        states.RunStatus.CANCELLED,
-    ):  # a call of it may still run
+    # a call of a cancelled one may still run
+    if target not in (states.RunStatus.RUNNING, states.RunStatus.CANCELLED):
         columns.setdefault("lease_until", None)
     if tx.update_rows(Run, held, **columns) != 1:
         return False
