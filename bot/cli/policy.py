@@ -22,6 +22,7 @@ from bot.explain.typed_call import TypedCallError, parse_typed_call
 from bot.policy.authority import Directory, LookupFailedError
 from bot.policy.evaluation import load_policy_content
 from bot.toml_file import FileProblems, unreadable_file_sentence
+from bot.tools.names import SlackIdKind, SlackIdResolver
 from bot.tools.slack_lookup import CachedDirectory
 from countersign.cli.commands import CommandFunctions
 from countersign.cli.console import UsageError, print_error, print_line, print_lines
@@ -228,14 +229,11 @@ def _resolve_person_id(directory: CachedDirectory, person: str) -> str:
     if not person.startswith("@"):
         return person
     try:
-        found = sorted(directory.find_people_by_name(person[1:]))
+        return SlackIdResolver(directory, None).resolve_id(SlackIdKind.PERSON, person)
     except LookupFailedError as error:
         raise TypedCallError(f"{person} cannot be looked up ({error}); give an id.") from None
-    if not found:
-        raise TypedCallError(f"Nobody goes by {person}.")
-    if len(found) > 1:
-        raise TypedCallError(f"{person} may be any of {', '.join(found[:5])}; give an id.")
-    return found[0]
+    except ValueError as error:
+        raise TypedCallError(error) from None
 
 
 def _resolve_channel_id(directory: Directory, channel: str) -> str:
