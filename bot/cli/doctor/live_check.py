@@ -27,7 +27,15 @@ from slack_sdk.socket_mode.response import SocketModeResponse
 from bot import version
 from bot.checks.check import CheckResult, build_failure_result, build_ok_result
 from bot.checks.slack import UNREACHABLE, describe_slack_failure
-from bot.cli.doctor import live_workspace
+from bot.cli.doctor.live_workspace import (
+    OK,
+    LiveStep,
+    LiveStepRunner,
+    LiveTrial,
+    UploadTrackingClient,
+    describe_step_error,
+    render_live_report,
+)
 from bot.clock import SystemClock
 from bot.config.environment import remove_variables_slack_misreads, split_url
 from bot.config.settings import Settings
@@ -96,7 +104,7 @@ class ClickListener:
 
 
 def open_click_listener(
-    client: WebClient, steps: live_workspace.LiveStepRunner, token: str, key: str
+    client: WebClient, steps: LiveStepRunner, token: str, key: str
 ) -> tuple[ClickListener, HelloMessage] | None:
     """Open a connection that listens for clicks; None if that fails, which is noted as a step."""
     line = ClickListener(client, token, key)
@@ -107,9 +115,7 @@ def open_click_listener(
     return line, hello
 
 
-def run_button_click_step(
-    visit: live_workspace.LiveTrial, line: ClickListener | None, why: str
-) -> None:
+def run_button_click_step(visit: LiveTrial, line: ClickListener | None, why: str) -> None:
     """Ask for a click and note its delay as a step; without a `line`, note `why` there is none."""
     steps = visit.steps
     if line is None or not visit.channel:
@@ -129,33 +135,26 @@ def run_button_click_step(
         payload, arrived, acknowledged = line.clicks.get(timeout=WAIT)
     except Empty:
         steps.record_step_result(
-            live_workspace.LiveStep(CLICK, "block_actions", f"no click within {WAIT:.0f} s", WAIT)
+            LiveStep(CLICK, "block_actions", f"no click within {WAIT:.0f} s", WAIT)
         )
         return
+    steps.record_step_result(LiveStep(CLICK, "block_actions", OK, arrived - begun))
     steps.record_step_result(
-        live_workspace.LiveStep(CLICK, "block_actions", live_workspace.OK, arrived - begun)
-    )
-    steps.record_step_result(
-        live_workspace.LiveStep(
-            "acknowledge it (from its arrival)",
-            "block_actions",
-            live_workspace.OK,
-            acknowledged - arrived,
-        )
+        LiveStep("acknowledge it (from its arrival)", "block_actions", OK, acknowledged - arrived)
     )
     _open_dialog(visit, str(payload.get("trigger_id") or ""))
     try:
         visit.client.chat_update(channel=visit.channel, ts=asked, text=DONE, blocks=[])
-        result = live_workspace.OK
+        result = OK
     except (SlackApiError, OSError) as error:
-        result = live_workspace.describe_step_error(error)
+        result = describe_step_error(error)
     took = time.perf_counter() - arrived
     steps.record_step_result(
-        live_workspace.LiveStep("show its effect (from its arrival)", "chat.update", result, took)
+        LiveStep("show its effect (from its arrival)", "chat.update", result, took)
     )
 
 
-def _open_dialog(visit: live_workspace.LiveTrial, trigger: str) -> None:
+def _open_dialog(visit: LiveTrial, trigger: str) -> None:
     """Open a dialog, then change its text to say that it can be closed: no app can close one."""
     client, take = visit.client, visit.steps.run_step
     opened = take(
@@ -288,16 +287,14 @@ def run_live_check(environ: MutableMapping[str, str], dotenv_path: Path, who: st
         print_error("SLACK_BOT_TOKEN is not set: there is no workspace to try.")
         return MISUSED
     remove_variables_slack_misreads(environ, settings.slack_api_url)
-    client = live_workspace.UploadTrackingClient(
+    client = UploadTrackingClient(
         token, base_url=settings.slack_api_url, timeout=PATIENCE, retry_handlers=[]
     )
-    steps = live_workspace.LiveStepRunner(
-        lambda tried: print_error(f"{tried.step}: {tried.result}")
-    )
+    steps = LiveStepRunner(lambda tried: print_error(f"{tried.step}: {tried.result}"))
     me = steps.run_step("ask who the bot is", "auth.test", client.auth_test)
     if me is None:
         print_line(
-            live_workspace.render_live_report(
+            render_live_report(
                 steps.all_steps, _list_report_facts(settings, False, 0), cut_short=False
             )
         )
@@ -308,11 +305,11 @@ def run_live_check(environ: MutableMapping[str, str], dotenv_path: Path, who: st
         print_error(error)
         return MISUSED
     key = f"live-{secrets.token_hex(8)}"
-    visit = live_workspace.LiveTrial(client, steps, user, str(me.get("team_id") or ""), key)
+    visit = LiveTrial(client, steps, user, str(me.get("team_id") or ""), key)
     return _run_steps_and_clean_up(visit, settings, str(me.get("bot_id") or ""))
 
 
-def _run_steps_and_clean_up(visit: live_workspace.LiveTrial, settings: Settings, bot: str) -> int:
+def _run_steps_and_clean_up(visit: LiveTrial, settings: Settings, bot: str) -> int:
     """Take all steps and clean up in any case; returns the exit code."""
     steps, cut_short = visit.steps, False
     token = settings.slack_app_token.get_secret_value()
@@ -325,9 +322,7 @@ def _run_steps_and_clean_up(visit: live_workspace.LiveTrial, settings: Settings,
     own_app = find_app_id(visit.client, bot)
     if hello and hello.app_id and own_app and hello.app_id != own_app:
         steps.record_step_result(
-            live_workspace.LiveStep(
-                "compare the apps of both tokens", "bots.info", "tokens of two apps", 0.0
-            )
+            LiveStep("compare the apps of both tokens", "bots.info", "tokens of two apps", 0.0)
         )
     why = "not connected" if token else "SLACK_APP_TOKEN is not set"
     with interrupt_on_signal() as signals:
@@ -340,13 +335,13 @@ def _run_steps_and_clean_up(visit: live_workspace.LiveTrial, settings: Settings,
             visit.remove_everything()
             if line is not None:
                 line.close()
-    print_line(live_workspace.render_live_report(steps.all_steps, facts, cut_short))
+    print_line(render_live_report(steps.all_steps, facts, cut_short))
     if cut_short:
         raise KeyboardInterrupt
     return 0 if all(each.is_ok for each in steps.all_steps) else 1
 
 
-def _run_steps(visit: live_workspace.LiveTrial, line: ClickListener | None, why: str) -> None:
+def _run_steps(visit: LiveTrial, line: ClickListener | None, why: str) -> None:
     visit.run_message_steps()
     if visit.channel:
         visit.show_status_and_stream()
