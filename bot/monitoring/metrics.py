@@ -35,14 +35,6 @@ from storage.schedule import Backlog, count_backlog
 from storage.states import LOOKS, CallStatus, CallVerb, RunStatus
 
 
-class MetricType(StrEnum):
-    """The Prometheus type of a metric."""
-
-    COUNTER = "counter"
-    GAUGE = "gauge"
-    HISTOGRAM = "histogram"
-
-
 class MetricScope(StrEnum):
     """Whether a metric describes one process or the whole installation."""
 
@@ -55,7 +47,7 @@ class MetricDefinition:
     """The definition of one metric."""
 
     name: str
-    metric_type: MetricType
+    metric_type: type[Counter | Gauge | Histogram]
     help_text: str
     labels: tuple[str, ...] = ()
     values: Sequence[str] = ()  # of its one label, where the set is closed
@@ -89,15 +81,14 @@ REFUSED = (
     OTHER,
 )
 TAKEN, REFUSED_POLICY = "taken", "refused"
-COUNTER, GAUGE, HISTOGRAM = MetricType.COUNTER, MetricType.GAUGE, MetricType.HISTOGRAM
 _INSTALLATION = MetricScope.INSTALLATION
 
 DECISIONS = MetricDefinition(
-    "countersign_decisions_total", COUNTER, "what people said to calls", ("verb",), VERBS
+    "countersign_decisions_total", Counter, "what people said to calls", ("verb",), VERBS
 )
 DECISION_TIME = MetricDefinition(
     "countersign_decision_seconds",
-    HISTOGRAM,
+    Histogram,
     "from the moment people are asked until a call is decided, or its deadline falls",
     ("status",),
     DECIDED,
@@ -105,108 +96,108 @@ DECISION_TIME = MetricDefinition(
 )
 CALLS = MetricDefinition(
     "countersign_calls_total",
-    COUNTER,
+    Counter,
     "calls that came to that status; `expired`: nobody answered in time",
     ("status",),
     SETTLED,
 )
 REFUSALS = MetricDefinition(
     "countersign_refusals_total",
-    COUNTER,
+    Counter,
     "clicks that did not count, by why; dialogs and modes refused; `call`: never asked about",
     ("kind",),
     REFUSED,
 )
-RUNS = MetricDefinition("countersign_runs_total", COUNTER, "requests that ended", ("status",), OVER)
+RUNS = MetricDefinition("countersign_runs_total", Counter, "requests that ended", ("status",), OVER)
 ACKNOWLEDGED = MetricDefinition(
     "countersign_acknowledgement_seconds",
-    HISTOGRAM,
+    Histogram,
     "from a delivery's arrival until it is acknowledged; Slack waits three",
     buckets=QUICK,
 )
 TICKS = MetricDefinition(
-    "countersign_tick_seconds", HISTOGRAM, "one pass of the loop", buckets=QUICK
+    "countersign_tick_seconds", Histogram, "one pass of the loop", buckets=QUICK
 )
 LOOK_UPS = MetricDefinition(
     "countersign_lookup_seconds",
-    HISTOGRAM,
+    Histogram,
     "look-ups of people, groups and channels at Slack",
     ("topic",),
     buckets=QUICK,
 )
 LOOK_UP_FAILURES = MetricDefinition(
-    "countersign_lookup_failures_total", COUNTER, "those that failed", ("topic",)
+    "countersign_lookup_failures_total", Counter, "those that failed", ("topic",)
 )
 TURNS = MetricDefinition(
-    "countersign_turn_seconds", HISTOGRAM, "turns of the model, with all tries", buckets=SLOW
+    "countersign_turn_seconds", Histogram, "turns of the model, with all tries", buckets=SLOW
 )
 MODEL_ERRORS = MetricDefinition(
     "countersign_model_errors_total",
-    COUNTER,
+    Counter,
     "requests to the model that failed",
     ("kind",),
     ("key", "credit", "limit", "time", "connection", "server", "request"),
 )
 TOKENS = MetricDefinition(
-    "countersign_model_tokens_total", COUNTER, "tokens used", ("direction",), ("in", "out")
+    "countersign_model_tokens_total", Counter, "tokens used", ("direction",), ("in", "out")
 )
 TOOLS = MetricDefinition(
     "countersign_tool_runs_total",
-    COUNTER,
+    Counter,
     "tools that ran, by how they ended",
     ("tool", "outcome"),
 )
 TOOL_TIME = MetricDefinition(
-    "countersign_tool_seconds", HISTOGRAM, "how long tools ran", ("tool",), buckets=SLOW
+    "countersign_tool_seconds", Histogram, "how long tools ran", ("tool",), buckets=SLOW
 )
 SLACK_TIME = MetricDefinition(
     "countersign_slack_request_seconds",
-    HISTOGRAM,
+    Histogram,
     "calls of Slack's Web API",
     ("method",),
     buckets=QUICK,
 )
 SLACK_ERRORS = MetricDefinition(
     "countersign_slack_errors_total",
-    COUNTER,
+    Counter,
     "those that failed, by Slack's code or the kind of the error",
     ("method", "code"),
 )
 PAUSES = MetricDefinition(
     "countersign_slack_pauses_total",
-    COUNTER,
+    Counter,
     "pauses that Slack asked for (Retry-After)",
     ("method",),
 )
 POLICIES = MetricDefinition(
     "countersign_policy_reloads_total",
-    COUNTER,
+    Counter,
     "new policy files; `refused`: the old one stays in force",
     ("result",),
     (TAKEN, REFUSED_POLICY),
 )
 UNSTORED = MetricDefinition(
     "countersign_unstored_total",
-    COUNTER,
+    Counter,
     "what the database did not take: deliveries (not acknowledged then) and results (kept)",
 )
 LATE = MetricDefinition(
     "countersign_late_runs_total",
-    COUNTER,
+    Counter,
     "requests that no job had taken up within five seconds, with several processes: the loop did",
 )
 PENDING = MetricDefinition(
-    "countersign_pending_calls", GAUGE, "calls that wait for people", scope=_INSTALLATION
+    "countersign_pending_calls", Gauge, "calls that wait for people", scope=_INSTALLATION
 )
 OLDEST = MetricDefinition(
     "countersign_oldest_pending_call_seconds",
-    GAUGE,
+    Gauge,
     "how long the longest of them has waited",
     scope=_INSTALLATION,
 )
 OPEN_RUNS = MetricDefinition(
     "countersign_open_runs",
-    GAUGE,
+    Gauge,
     "requests that are not over",
     ("status",),
     OPEN,
@@ -214,38 +205,38 @@ OPEN_RUNS = MetricDefinition(
 )
 UNSENT = MetricDefinition(
     "countersign_outbox_messages",
-    GAUGE,
+    Gauge,
     "messages that Slack has yet to be told",
     scope=_INSTALLATION,
 )
 OUTBOX_LAG = MetricDefinition(
     "countersign_outbox_lag_seconds",
-    GAUGE,
+    Gauge,
     "how long this process has seen the oldest of them wait, from one scrape to the next",
 )
 UNREAD = MetricDefinition(
     "countersign_inbox_deliveries",
-    GAUGE,
+    Gauge,
     "deliveries that nobody has dealt with",
     scope=_INSTALLATION,
 )
 INBOX_LAG = MetricDefinition(
-    "countersign_inbox_lag_seconds", GAUGE, "how old the oldest of them is", scope=_INSTALLATION
+    "countersign_inbox_lag_seconds", Gauge, "how old the oldest of them is", scope=_INSTALLATION
 )
 READABLE = MetricDefinition(
     "countersign_database_up",
-    GAUGE,
+    Gauge,
     "1 where the database could be read and written for this scrape, and has room",
 )
 SETUP = MetricDefinition(
     "countersign_setup_problems",
-    GAUGE,
+    Gauge,
     "what doctor would say of Slack, people and rules: how much is wrong (`fail`), or odd (`warn`)",
     ("level",),
     ("fail", "warn"),
 )
 BUILD = MetricDefinition(
-    "countersign_build_info", GAUGE, "1, with version and commit", ("version", "commit")
+    "countersign_build_info", Gauge, "1, with version and commit", ("version", "commit")
 )
 
 RECORDED = (
@@ -333,13 +324,9 @@ class PrometheusMetrics(Exporter):
 
     def _create_metric(self, measure: MetricDefinition) -> Any:
         given: dict[str, Any] = {"labelnames": measure.labels, "registry": self._registry}
-        match measure.metric_type:
-            case MetricType.COUNTER:
-                made: Any = Counter(measure.name, measure.help_text, **given)
-            case MetricType.HISTOGRAM:
-                made = Histogram(measure.name, measure.help_text, buckets=measure.buckets, **given)
-            case MetricType.GAUGE:
-                made = Gauge(measure.name, measure.help_text, **given)
+        if measure.buckets:
+            given["buckets"] = measure.buckets
+        made = measure.metric_type(measure.name, measure.help_text, **given)
         for value in measure.values:
             made.labels(value)
         return made
