@@ -32,10 +32,6 @@ from storage.database_errors import is_temporary_database_error
 from storage.programs import ProgramApiKey
 from storage.record import Store
 
-# Where coding agents ask before they use a tool: Claude Code's hooks, over HTTP.
-
-# The outermost layer: whatever goes wrong, a hook is answered 200 with a denial.
-
 log = logging.getLogger("countersign.api")
 
 
@@ -400,31 +396,50 @@ def build_api_app(
     api.add_middleware(
         ApiKeyMiddleware, callers=callers, turns=CapacityLimiter(KEYS), is_stopping=is_stopping
     )
-    api.add_exception_handler(api_bodies.ProblemError, _handle_problem_error)
-    api.add_exception_handler(RequestValidationError, _handle_validation_error)
-    api.add_exception_handler(HTTPException, _handle_http_error)
-    api.add_exception_handler(Exception, _handle_unexpected_error)
+    for kind in (api_bodies.ProblemError, RequestValidationError, HTTPException, Exception):
+        api.add_exception_handler(kind, _handle_error)
     return api
 
 
-async def _handle_problem_error(_: Request, error: Exception) -> Response:
-    assert isinstance(error, api_bodies.ProblemError)
-    return error.build_response()
+async def _handle_error(_: Request, error: Exception) -> Response:
+    return _build_problem(error).build_response()
 
 
-async def _handle_validation_error(_: Request, error: Exception) -> Response:
+def _build_problem(error: Exception) -> api_bodies.ProblemError:
+    """Return the problem for any error: of an unknown kind 503 if it may pass, else 500."""
+    match error:
+        case api_bodies.ProblemError():
+            return error
+        case RequestValidationError():
+            return _build_body_problem(error)
+        case HTTPException():  # an unknown path, or a method that the path does not have
+            status = HTTPStatus(error.status_code)
+            return api_bodies.ProblemError(status, f"{status.phrase}.", headers=error.headers)
+        case _ if is_temporary_database_error(error):
+            return api_bodies.build_retry_later_problem(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "The database cannot be read or written at the moment. Please repeat the request.",
+                ASK_AGAIN,
+            )
+        case _:
+            return api_bodies.ProblemError(
+                HTTPStatus.INTERNAL_SERVER_ERROR,
+                "Something went wrong in Countersign."
+                " It is not known whether the request had an effect.",
+            )
+
+
+def _build_body_problem(error: RequestValidationError) -> api_bodies.ProblemError:
     """Return the problem for a path, header or body that FastAPI does not accept."""
-    assert isinstance(error, RequestValidationError)
     found: list[dict[str, Any]] = list(error.errors())
     if any(each["loc"][0] == "path" for each in found):
-        return api_bodies.ProblemError(
-            HTTPStatus.NOT_FOUND, "This key has no such request."
-        ).build_response()
-    errors = [
-        api_bodies.FieldError(field=_format_field_path(each["loc"]), message=each["msg"])
-        for each in found
-    ]
-    return api_bodies.build_validation_problem(errors).build_response()
+        return api_bodies.ProblemError(HTTPStatus.NOT_FOUND, "This key has no such request.")
+    return api_bodies.build_validation_problem(
+        [
+            api_bodies.FieldError(field=_format_field_path(each["loc"]), message=each["msg"])
+            for each in found
+        ]
+    )
 
 
 def _format_field_path(loc: tuple[Any, ...]) -> str:
@@ -433,27 +448,3 @@ def _format_field_path(loc: tuple[Any, ...]) -> str:
     if place == "body" and rest and rest[0] in ("tool", "action") and len(rest) > 1:
         rest = rest[1:]
     return ".".join(map(str, rest)) or "body"
-
-
-async def _handle_http_error(_: Request, error: Exception) -> Response:
-    """Return the problem for an unknown path, or for a method that the path does not have."""
-    assert isinstance(error, HTTPException)
-    status = HTTPStatus(error.status_code)
-    return api_bodies.ProblemError(
-        status, f"{status.phrase}.", headers=error.headers
-    ).build_response()
-
-
-async def _handle_unexpected_error(_: Request, error: Exception) -> Response:
-    """Return the problem for an unexpected error: 503 if it may pass, else 500."""
-    if is_temporary_database_error(error):
-        sentence = (
-            "The database cannot be read or written at the moment. Please repeat the request."
-        )
-        return api_bodies.build_retry_later_problem(
-            HTTPStatus.SERVICE_UNAVAILABLE, sentence, ASK_AGAIN
-        ).build_response()
-    sentence = (
-        "Something went wrong in Countersign. It is not known whether the request had an effect."
-    )
-    return api_bodies.ProblemError(HTTPStatus.INTERNAL_SERVER_ERROR, sentence).build_response()
