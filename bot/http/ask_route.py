@@ -126,7 +126,6 @@ class RequestWatcher:
 
 MOST_RESULT = 100_000  # bytes of what a program reports
 MOST_LOOKED = 500  # requests that are looked at for one page
-ASK_SLACK_AGAIN = 10  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,11 +184,7 @@ class ProgramRequestService:
             channel = self._resolve_channel_id(body.channel, requester)
             asked = self._create_request(key, call, requester, channel, idempotency)
         except LookupFailedError as error:
-            raise api_bodies.build_retry_later_problem(
-                HTTPStatus.SERVICE_UNAVAILABLE,
-                f"Slack could not be asked ({error}).",
-                ASK_SLACK_AGAIN,
-            ) from error
+            raise api_bodies.build_slack_unavailable_problem(error) from error
         if key.webhook:
             with self._store.write() as tx:
                 webhooks.register_request_for_webhooks(
