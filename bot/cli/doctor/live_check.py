@@ -29,7 +29,6 @@ from bot.checks.check import CheckResult, build_failure_result, build_ok_result
 from bot.checks.slack import UNREACHABLE, describe_slack_failure
 from bot.cli.doctor.live_workspace import (
     OK,
-    LiveStep,
     LiveStepRunner,
     LiveTrial,
     UploadTrackingClient,
@@ -134,13 +133,11 @@ def run_button_click_step(visit: LiveTrial, line: ClickListener | None, why: str
     try:
         payload, arrived, acknowledged = line.clicks.get(timeout=WAIT)
     except Empty:
-        steps.record_step_result(
-            LiveStep(CLICK, "block_actions", f"no click within {WAIT:.0f} s", WAIT)
-        )
+        steps.record_step(CLICK, "block_actions", f"no click within {WAIT:.0f} s", WAIT)
         return
-    steps.record_step_result(LiveStep(CLICK, "block_actions", OK, arrived - begun))
-    steps.record_step_result(
-        LiveStep("acknowledge it (from its arrival)", "block_actions", OK, acknowledged - arrived)
+    steps.record_step(CLICK, "block_actions", OK, arrived - begun)
+    steps.record_step(
+        "acknowledge it (from its arrival)", "block_actions", OK, acknowledged - arrived
     )
     _open_dialog(visit, str(payload.get("trigger_id") or ""))
     try:
@@ -149,9 +146,7 @@ def run_button_click_step(visit: LiveTrial, line: ClickListener | None, why: str
     except (SlackApiError, OSError) as error:
         result = describe_step_error(error)
     took = time.perf_counter() - arrived
-    steps.record_step_result(
-        LiveStep("show its effect (from its arrival)", "chat.update", result, took)
-    )
+    steps.record_step("show its effect (from its arrival)", "chat.update", result, took)
 
 
 def _open_dialog(visit: LiveTrial, trigger: str) -> None:
@@ -321,9 +316,7 @@ def _run_steps_and_clean_up(visit: LiveTrial, settings: Settings, bot: str) -> i
     facts = _list_report_facts(settings, hello is not None, others)
     own_app = find_app_id(visit.client, bot)
     if hello and hello.app_id and own_app and hello.app_id != own_app:
-        steps.record_step_result(
-            LiveStep("compare the apps of both tokens", "bots.info", "tokens of two apps", 0.0)
-        )
+        steps.record_step("compare the apps of both tokens", "bots.info", "tokens of two apps", 0.0)
     why = "not connected" if token else "SLACK_APP_TOKEN is not set"
     with interrupt_on_signal() as signals:
         try:

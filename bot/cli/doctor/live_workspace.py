@@ -60,11 +60,9 @@ class LiveStepRunner:
         except Exception as error:  # noqa: BLE001 - whatever it is is told, and the rest goes on
             refused = isinstance(error, SlackApiError) and is_permanent_refusal(error)
             took = time.perf_counter() - begun
-            self.record_step_result(
-                LiveStep(step, method, describe_step_error(error), took, is_refused=refused)
-            )
+            self.record_step(step, method, describe_step_error(error), took, is_refused=refused)
             return None
-        self.record_step_result(LiveStep(step, method, OK, time.perf_counter() - begun))
+        self.record_step(step, method, OK, time.perf_counter() - begun)
         return found
 
     def may_have_taken_effect(self) -> bool:
@@ -73,12 +71,20 @@ class LiveStepRunner:
 
     def record_skipped_step(self, step: str, method: str, why: str) -> None:
         """Note that a step could not be tried, and why."""
-        self.record_step_result(LiveStep(step, method, f"{LEFT_OUT}: {why}"))
+        self.record_step(step, method, f"{LEFT_OUT}: {why}")
 
-    def record_step_result(self, tried: LiveStep) -> None:
-        """Record a step that its caller ran and timed."""
-        self.all_steps.append(tried)
-        self.on_step(tried)
+    def record_step(
+        self,
+        step: str,
+        method: str,
+        result: str,
+        seconds: float | None = None,
+        *,
+        is_refused: bool = False,
+    ) -> None:
+        """Record a step that its caller ran and timed; see `LiveStep`."""
+        self.all_steps.append(LiveStep(step, method, result, seconds, is_refused))
+        self.on_step(self.all_steps[-1])
 
 
 def describe_step_error(error: Exception) -> str:
