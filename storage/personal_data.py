@@ -184,9 +184,7 @@ class ErasureResult:
 
     emptied_requests: int  # that were emptied now
     emptied_votes: int  # whose words were taken away now
-    open_requests: tuple[
-        str, ...
-    ]  # one request of each thread that is left, as something in it is open
+    open_requests: Sequence[str]  # one of each thread that is left, as something in it is open
     sealed_row_count: int  # rows of the audit with words that no one can take out
 
 
