@@ -49,9 +49,7 @@ class ReadyRun:
 
     run_id: str
     requester: Requester
-    has_approved_call: (
-        bool  # what comes next in it is a call that people approved, and not the model
-    )
+    has_approved_call: bool  # next comes a call that people approved, and not the model
     was_worked_on: bool = False  # it has been worked on before
 
 

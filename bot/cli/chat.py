@@ -165,9 +165,8 @@ class Conversation:
         if news and news.has_line:
             self._handle_bot_event()
             return
-        waits = (
-            self._is_at_terminal or not self._expects_events
-        )  # a pipe's next line waits for its turn
+        # a pipe's next line waits for its turn
+        waits = self._is_at_terminal or not self._expects_events
         if not self._expects_events and not self._prompted and waits:
             if news:
                 chat_painter.wait_for_lines([news], PAUSE)
@@ -258,10 +257,8 @@ class Conversation:
 
     def _draw_event(self, found: ChatEvent) -> None:
         """Draw one event; a prompt that was drawn before is drawn again later."""
-        painter, number = (
-            self._painter,
-            self._numbers.assign_number(found.call) if found.call else 0,
-        )
+        painter = self._painter
+        number = self._numbers.assign_number(found.call) if found.call else 0
         if found.call and not chat_painter.should_draw_call(found.call):
             return
         if found.kind is not ChatEventKind.STATE:

@@ -55,9 +55,8 @@ def format_field_prompt(field: TerminalField) -> str:
     return f"{field.label}{one_of}{several}{there}: "
 
 
-SendCommand = Callable[
-    [OperatorCommand, bool], CommandResult
-]  # says it to the bot; True: what came of it is drawn
+# says it to the bot; True: what came of it is drawn
+SendCommand = Callable[[OperatorCommand, bool], CommandResult]
 AskForLine = Callable[[str], str | None]  # shows a question; the line that is typed, None for none
 
 

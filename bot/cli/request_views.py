@@ -124,10 +124,8 @@ def _format_waiting_call(
         if each.deadline
         else ""
     )
-    place, by = (
-        words.format_channel(each.channel),
-        slack_text.unescape_mrkdwn(through_program_suffix(each.client)),
-    )
+    place = words.format_channel(each.channel)
+    by = slack_text.unescape_mrkdwn(through_program_suffix(each.client))
     yield f"    asked by {words.format_person(each.requester)}{by} in {place}{due}"
     if each.status is CallStatus.UNKNOWN:
         yield "    nobody knows whether it happened: `countersign resolve` says so, or its card"
@@ -186,11 +184,9 @@ def _format_request(
 ) -> Iterator[str]:
     yield f"Request {report.id}: {report.status}"
     place = words.format_channel(report.channel)
-    by = (
-        f"{words.format_person(report.requester)}"
-        f"{slack_text.unescape_mrkdwn(through_program_suffix(report.client))}"
-    )
-    yield f"    by {by} in {place}, {slack_text.format_in_utc(report.created_at)}"
+    by = slack_text.unescape_mrkdwn(through_program_suffix(report.client))
+    who = f"{words.format_person(report.requester)}{by}"
+    yield f"    by {who} in {place}, {slack_text.format_in_utc(report.created_at)}"
     for each in report.asked:
         yield f"    “{slack_text.show_hidden_characters(each)}”"
 
