@@ -28,8 +28,6 @@ from storage.sqlite_connections import WAIT, is_foreign_file
 from storage.store import ReadOnlyStore, Store, describe_unusable_schema, find_schema_revision
 from storage.transaction import Transaction
 
-# Files that are complete or absent: written in a temporary folder, then renamed.
-
 
 def _working_folder_prefix(path: Path) -> str:
     return f".{path.name}.part-"

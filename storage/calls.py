@@ -335,8 +335,6 @@ def list_open_calls_of_signing_key(tx: Transaction, key: str) -> list[Call]:
     return fetch_rows(tx, Call, _OPEN_UNDER, id_=key)
 
 
-# Questions to people, which are calls that wait: their answers, and lists of them.
-
 _QUESTIONS = (
     select(Call)
     .join(Run, col(Run.id) == col(Call.run_id))

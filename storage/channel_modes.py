@@ -17,8 +17,6 @@ from storage.models import Delivery, Message, ModeSwitch, Run
 from storage.states import CallStatus, ChannelMode, RunStatus
 from storage.transaction import Transaction, fetch_first_row, insert_row
 
-# The modes of channels: what was switched, when and by whom; the newest counts.
-
 EVERYWHERE = ""  # in the place of a channel: of all conversations with the bot
 _NEWEST = (
     select(ModeSwitch)

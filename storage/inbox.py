@@ -21,8 +21,6 @@ from storage.states import DeliveryKind, DeliveryStatus
 from storage.store import Store
 from storage.transaction import Transaction, fetch_readable_rows, insert_row_if_absent
 
-# The inbox: deliveries from Slack, stored before they are acknowledged, and their status.
-
 insert_delivery = moves.insert_delivery
 CLICKS = (  # what people do to calls, in Slack and on the page
     DeliveryKind.ACTION,
@@ -254,9 +252,6 @@ class DeliveryGroupWriter:
                 each.was_inserted = insert_delivery(tx, each.delivery)
                 if each.was_inserted:
                     self._taken(each.delivery)
-
-
-# People whom the bot has greeted.
 
 
 class GreetedPerson(columns.Row, table=True):

@@ -27,8 +27,6 @@ from storage.transaction import (
     insert_row_if_absent,
 )
 
-# Leases: how long a claim of a run is valid, and the runs whose lease has expired.
-
 _ORPHANS = select(Run).where(
     col(Run.status) == states.RunStatus.RUNNING, col(Run.lease_until) <= bindparam("now_")
 )

@@ -49,8 +49,6 @@ from storage.transaction import Transaction, fetch_rows
 from storage.transcripts import AttachedFile
 from storage.webhooks import Webhook
 
-# Erasing one person's data: what they asked and wrote is emptied in all tables.
-
 FORGOTTEN = "person.forgotten"  # the audit's event, written at the end of each time
 _PERSON: Any = bindparam("person_")
 _RUNS = purge.RUNS

@@ -35,11 +35,9 @@ from storage.transaction import (
     wrap_driver_error,
 )
 
-# A transaction on PostgreSQL. Whether it was committed is known even if the connection broke.
-
 
 class PostgresTransaction(Transaction):
-    """A transaction on PostgreSQL."""
+    """A transaction on PostgreSQL; whether it was committed is known even if its session broke."""
 
     def __init__(
         self,
@@ -110,8 +108,6 @@ class PostgresTransaction(Transaction):
             if self._trace is not None:
                 self._trace.after_commit(self)
 
-
-# Triggers that make the append-only tables refuse update, delete and truncate.
 
 CHANGES = ("update", "delete", "truncate")
 

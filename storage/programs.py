@@ -22,8 +22,6 @@ from storage.transaction import (
     insert_row,
 )
 
-# API keys of programs: who answers for each, and what it may ask for. No secret is stored.
-
 
 class ProgramApiKey(columns.Row, table=True):
     """The API key of a program, without its secret, and the person who answers for it."""

@@ -15,8 +15,6 @@ from storage.models import Call, Message, Run, Vote
 from storage.states import CallStatus
 from storage.transaction import Transaction, fetch_readable_rows, fetch_rows
 
-# Queries for the Home tab: a workspace's waiting calls, one person's recent requests.
-
 _WAITING = (
     select(Call)
     .join(Run, col(Run.id) == col(Call.run_id))

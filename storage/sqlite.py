@@ -26,8 +26,6 @@ from storage.sqlite_connections import read_pragma
 from storage.trail import AuditHeadFile, audit_head_file_path
 from storage.transaction import Trace, Transaction, wrap_driver_error
 
-# Free pages of an SQLite file: returned to the disk step by step, or all at once.
-
 STEP = 400  # pages that are given back in one transaction
 SOON = 200  # milliseconds in which readers may end
 INCREMENTAL = 2  # what SQLite answers of a file that can

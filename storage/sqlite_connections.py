@@ -17,8 +17,6 @@ from pathlib import Path
 from sqlalchemy import URL, Connection, Engine, event
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
-# SQLite connections: opening them, their pragmas, and whether the tables are Countersign's.
-
 OURS = {"run", "call", "vote", "audit"}  # every record has these tables, of whichever build
 WAIT = 10  # seconds for a lock, also on a database that is only looked at
 PRAGMAS = (

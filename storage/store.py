@@ -70,8 +70,6 @@ def retry_until_stored(write: Callable[[], T], ended: threading.Event, what: str
         ended.wait(compute_retry_delay(failures))
 
 
-# The database as the rest of the program uses it; rows are detached.
-
 BREATH = 0.005  # seconds between two steps of long work, in which others write
 ReadyRunsHandler = Callable[[Transaction, Sequence[str]], None]
 

@@ -25,8 +25,6 @@ from storage.masking import ValuePath, mask_secrets_in_json, replace_values_at_p
 from storage.models import Audit, Call, Revision, Run
 from storage.transaction import Transaction, build_insert, fetch_rows
 
-# Evidence of arguments in the audit: readable, but secret fields only as a keyed digest.
-
 MOST_EVIDENCE = 4000  # characters of arguments that cannot be read
 
 
@@ -243,8 +241,6 @@ def is_valid_next_row(chain: digest.AuditChainSealer, before: digest.AuditHead, 
     is_next = (row.seq, row.previous, row.hash) == (own.seq, before.hash, own.hash)
     return is_next and is_payload_intact(chain, row)
 
-
-# The head file: notes the audit's newest row in a small file beside the database.
 
 log = logging.getLogger("countersign.audit")
 _LINE = 256  # bytes; of the two lines one is written at a time, so a torn write spoils only that

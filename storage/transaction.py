@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from storage.digest import AuditChainSealer, AuditHead
 
 
-# Statements written in SQLModel, compiled once for each database, run on the driver's cursor.
-
 ValueConverter = Callable[[Any], Any]
 Parameters = Mapping[str, Any]
 Row = tuple[Any, ...]

@@ -133,8 +133,6 @@ def _record_file_event(
     trail.record_event(tx, event, at=at, actor=actor, run_id=file.run_id, data=data)
 
 
-# Compactions replace the older part of a long thread for the model; every item stays stored.
-
 KIND = "compacted"
 BEGINS = f'{{"type": "{KIND}"'  # the stored body of each
 READ = "read"  # what a call does that changes nothing

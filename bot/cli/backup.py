@@ -97,9 +97,6 @@ def run_backup(arguments: argparse.Namespace) -> int:
 BACKUP = CommandFunctions(add_backup_arguments, run_backup)
 
 
-# `countersign restore`: puts a backup in place of the record, while the bot is stopped.
-
-
 def add_restore_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments: the backup file."""
     parser.add_argument("file", type=Path, metavar="FILE", help="what `countersign backup` wrote")
@@ -207,9 +204,6 @@ def _lost_key_hint(needed: str) -> str:
 
 
 RESTORE = CommandFunctions(add_restore_arguments, run_restore)
-
-
-# `countersign copy-to`: the record of a stopped bot moves to PostgreSQL, with all that waits.
 
 
 def add_copy_to_arguments(parser: argparse.ArgumentParser) -> None:

@@ -27,8 +27,6 @@ from bot.terminal.terminal_messages import (
 from countersign.cli.console import escape_control_characters, print_line
 from storage.states import RUN_OPEN, RunStatus
 
-# The bot's events of one chat, each taken once, even if the bot was away in between.
-
 
 class ChatEventFeed:
     """The connection that delivers the events of one chat; closed by `close`."""

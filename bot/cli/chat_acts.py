@@ -17,8 +17,6 @@ from bot.terminal.terminal_messages import (
     TerminalField,
 )
 
-# A form at the prompt: one field after the other, with its current value.
-
 EMPTY = "-"  # typed to empty a field
 OFF = "/"  # typed to break it off
 HOW = "Enter keeps what stands there; a lone - empties it, a lone / breaks off."

@@ -175,9 +175,6 @@ def _format_erasure_leftovers(opened: Sequence[str], sealed: int) -> Iterator[st
 FORGET = CommandFunctions(add_forget_arguments, run_forget)
 
 
-# `countersign purge`: empties what was said in old requests, while the bot is stopped.
-
-
 def add_purge_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments: the age from which requests are purged."""
     parser.add_argument(

@@ -155,8 +155,6 @@ def run(arguments: argparse.Namespace) -> int:
     return acts[arguments.what](arguments)
 
 
-# `countersign explain`: what policy says about a call.
-
 _PERSON = re.compile(r"[UW][A-Z0-9]{2,30}|@.{1,80}")
 _CHANNEL = re.compile(r"[CGD][A-Z0-9]{2,30}|#[^\s#A-Z<>|&,]{1,80}")
 

@@ -37,8 +37,6 @@ from storage.examination import ExaminationResult
 from storage.record import ReadOnlyStore
 from storage.store import list_recorded_teams
 
-# People, groups and channels as the command line writes them.
-
 
 class PlainMentionStyle:
     """Names of people, groups and channels as plain text.
@@ -75,9 +73,6 @@ class PlainMentionStyle:
         return show_hidden_characters(" ".join(text.split()))
 
 
-# A directory in place of Slack's, for when Slack is not asked.
-
-
 class FailingSlackDirectory:
     """A `bot.policy.authority.Directory` in which every look-up fails."""
 
@@ -96,8 +91,6 @@ class FailingSlackDirectory:
     list_common_private_channels = find_owners = find_public_channel_name = _fail
     find_quiet_hours = _fail
 
-
-# Durations and moments as they are typed behind an option.
 
 _LONGEST = 99_999 * DAY  # seconds
 

@@ -28,8 +28,6 @@ from countersign.durations import format_rough_duration
 from storage.calls import AGENT, FORM
 from storage.states import CallStatus
 
-# What `pending` and `show` share: the record, opened to be read, and how things are written.
-
 
 class NamedChannelMentionStyle(PlainMentionStyle):
     """Plain words in which channels have their names, if Slack can be asked."""
@@ -144,8 +142,6 @@ def _format_waiting_call(
 
 PENDING = CommandFunctions(add_json_option, run_pending)
 
-
-# `countersign show`: the history of a request or a call. Secrets are masked.
 
 _WRITERS = {AGENT: "the agent", FORM: "whoever asked, in a form"}
 _PROGRAMS = {**_WRITERS, FORM: "the program that asked"}

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from bot.app import App
     from bot.workspaces.host import WorkspaceHost
 
-# A port as it is typed behind an option.
-
 HIGHEST = 65_535
 
 
@@ -38,9 +36,6 @@ def parse_port(text: str) -> int:
         why = f"there is no port {text!r}; give one from 0 to {HIGHEST}"
         raise argparse.ArgumentTypeError(why)
     return int(text)
-
-
-# The start and the end of a process that runs the bot.
 
 
 def run_bot(settings: Settings, policy: Policy) -> int:
@@ -94,9 +89,6 @@ def run_run(_arguments: argparse.Namespace) -> int:
 RUN = CommandFunctions(add_run_arguments, run_run)
 
 
-# `countersign serve`: the bot with signed requests from Slack, until Ctrl-C or SIGTERM.
-
-
 def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments: where to listen, in place of COUNTERSIGN_HTTP."""
     usual = "COUNTERSIGN_HTTP, else {}"
@@ -124,8 +116,6 @@ def run_serve(arguments: argparse.Namespace) -> int:
 
 SERVE = CommandFunctions(add_serve_arguments, run_serve)
 
-
-# `countersign demo`: the local Slack, with the bot and a local planner.
 
 FOLDER = Path("var/demo")
 _EXTRA = (("aiohttp", "slack_sandbox"), "countersign-bot[sandbox]")  # the packages it brings
@@ -174,9 +164,6 @@ def format_countersign_command(folder: Path) -> str:
 
 
 DEMO = CommandFunctions(add_demo_arguments, run_demo)
-
-
-# `countersign sandbox`: the local Slack alone, for any app.
 
 
 def add_sandbox_arguments(parser: argparse.ArgumentParser) -> None:

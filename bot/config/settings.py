@@ -96,8 +96,6 @@ class MonitoringSettings(BaseModel):
         return None if value is None else require_plain_url(value)
 
 
-# The settings of the operator, and of how long requests are kept.
-
 LEAST = 90  # days that are kept: rules may count what was done that long ago
 
 
@@ -118,8 +116,6 @@ class OperatorAndRetentionSettings(BaseModel):
         description="After how many days what was said in a request is purged; unset: never.",
     )
 
-
-# The settings that limit how much one run and one person may use.
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 

@@ -18,11 +18,9 @@ if TYPE_CHECKING:
     from bot.runs.program_calls import ProgramRequestStatus
 
 
-# What went wrong, told to a program as application/problem+json (RFC 9457).
-
 KINDS = "urn:countersign:problem:"  # what follows is a heading of docs/programs.md
 BLANK = "about:blank"
-KIND = "application/problem+json"
+KIND = "application/problem+json"  # RFC 9457
 NEVER_KEPT = {"Cache-Control": "no-store"}
 ASK_SLACK_AGAIN = 10  # seconds
 

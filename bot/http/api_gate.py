@@ -29,8 +29,6 @@ from bot.http.keys import parse_api_key
 from storage import programs
 from storage.record import Store
 
-# How the API describes itself: OpenAPI 3.1, with every problem that a path may answer.
-
 REF = "#/components/schemas/{model}"
 ABOUT = (
     "Programs ask people to approve calls, wait for the decision, and execute what was approved. "
@@ -94,8 +92,6 @@ class ApiWithDescribedProblems(FastAPI):
         return found
 
 
-# How many requests are under way at once, counted separately for each kind of client.
-
 QUIET = 128  # connections that say nothing; of more, those that have been quiet longest are closed
 SLACK = 256  # deliveries of Slack's, or what looks like them
 PAGES = 64  # what machines ask without a key, and paths that are not there
@@ -132,8 +128,6 @@ class ConcurrentRequestLimitMiddleware:
             )
             await busy(scope, receive, send)
 
-
-# Which program asks: a request's key is checked before anything else of it is read.
 
 SCHEME = "Bearer"
 _UNKNOWN = "There is no valid API key in the request. Send it as Authorization: Bearer csk_…"

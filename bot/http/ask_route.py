@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from storage.programs import ProgramApiKey
 
 
-# Programs that wait for a request to change: one task on the server's loop looks for all.
-
 log = logging.getLogger("countersign.api")
 GLANCE = 0.25  # seconds between two looks
 MOST = 200  # that wait at once

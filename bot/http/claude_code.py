@@ -208,8 +208,6 @@ class HookEventDetector:
         return HookEventKind.PERMISSION if is_it else HookEventKind.BEFORE
 
 
-# Which requests are for the hook, and the answer to one that cannot be dealt with.
-
 HOOKS, CLAUDE_CODE = "/v1/hooks", "/v1/hooks/claude-code"
 UNREADABLE = "The request could not be read."
 _WORKSPACE = re.compile("/w/[te][a-z0-9]+(?=/)")  # what stands before, where there are several

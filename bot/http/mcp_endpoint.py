@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from bot.core import Core
 
 
-# What hosts are offered over HTTP: the bot's own tools, and the two tools that ask people.
-
 HOLD = 50.0  # seconds: hosts wait for a minute where they are told nothing
 WHY = "reason_for_approver"  # as the tools' schemas have it: told beside the arguments
 NOT_YET = "It has not ended yet{link}."

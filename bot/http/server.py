@@ -20,8 +20,6 @@ from bot.config.startup import StartupError
 from bot.http.api_gate import QUIET
 from bot.http.claude_code import UNREADABLE, build_hook_denial_body, is_hook_request
 
-# uvicorn's HTTP protocol, which also gives up on headers that do not come.
-
 LINE = 16_384  # bytes of a request in which its first line is looked for
 HEADERS = 5.0  # seconds for the headers of a request to come, from its first byte or the connection
 

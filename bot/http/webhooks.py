@@ -29,8 +29,6 @@ from storage import webhooks
 from storage.digest import list_current_and_older_keys
 from storage.record import Store
 
-# One attempt to post a message to an address: signed, without following redirects.
-
 PATIENCE = 10.0  # seconds for the address to take it, however slowly it answers
 TAKEN = range(200, 300)
 GONE = 410  # the address wants to be told nothing any more

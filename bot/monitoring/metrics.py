@@ -396,9 +396,6 @@ def _find_decision_verb(fact: AuditLine) -> str:
     return {"call.edited": CallVerb.EDIT, "question.answered": ANSWER}.get(fact.event, "")
 
 
-# Gauges for the work that waits in the database, read when Prometheus asks.
-
-
 class BacklogCollector(Collector):
     """A collector that reads one database snapshot per scrape, and tests a write."""
 

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from bot.replicas.replicas import ReplicaMembership
 
 
-# The stand-in for `Replicas` in a process that is alone with its database.
-
-
 class SingleProcess(OtherProcesses):
     """The counterpart of `ReplicaMembership` for a process that is alone with its database."""
 

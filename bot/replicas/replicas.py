@@ -25,8 +25,6 @@ from storage import inbox, moves, replicas, runs, trail
 from storage.postgres_session import ON_THE_LINE
 from storage.record import Delivery, Store, Transaction, new_id
 
-# Detection of dead replicas: those whose heartbeat has not changed while this process watched.
-
 
 class DeadReplicaDetector:
     """The replicas whose heartbeats have stopped; one per process, any thread."""
@@ -392,8 +390,6 @@ class ReplicaChannelOwnership(ChannelOwnership):
                 if replicas.claim_channel_sending(tx, each, self._replica, gone)
             }
 
-
-# Notifications between replicas: one word each, by PostgreSQL's NOTIFY.
 
 log = logging.getLogger("countersign.replicas")
 

@@ -67,8 +67,6 @@ from storage.masking import mask_secrets
 from storage.record import Call, Delivery, Message, Run, Transaction, Vote
 from storage.states import CallStatus, CallVerb, DeliveryStatus, MessageKind
 
-# Calls as the operator is shown them: as on their cards, with what the operator may do to them.
-
 MOST = 50  # calls of which it is judged whether the operator may decide
 C = CallStatus
 

@@ -12,8 +12,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from storage.states import CallStatus, CallVerb
 
-# A call as the terminal shows it: plain data, all of it text for people. Pure.
-
 
 class AllowedAction(StrEnum):
     """What the operator may do to a call now."""
@@ -156,8 +154,6 @@ def parse_chat_event(line: bytes) -> ChatEvent:
     except ValidationError:
         raise MalformedBotMessageError("nothing that happens") from None
 
-
-# The sentences that the operator reads at the terminal. Pure: plain text, no markup.
 
 UNKNOWN_CALL = (
     "There is nothing with that id. `countersign pending` lists what waits, with its ids."

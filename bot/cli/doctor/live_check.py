@@ -46,9 +46,6 @@ from bot.slack.socket_client import EnvelopeAcknowledger, HelloMessage, Reconnec
 from countersign.cli.console import print_error, print_line
 from countersign.cli.process import handle_signals
 
-# One click by a person, timed from its arrival: acknowledged, answered by a dialog, shown in the
-# message.
-
 WAIT = 120.0  # seconds that a person has to click
 ASKED = "Please click once, so that Countersign can measure how a click arrives."
 DONE = "Thank you: your click has arrived."
@@ -183,8 +180,6 @@ def _render_dialog(key: str, words: str) -> dict[str, Any]:
     }
 
 
-# Signals interrupt the trial, but not its clean-up.
-
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -211,8 +206,6 @@ def interrupt_on_signal() -> Iterator[InterruptState]:
     with handle_signals(dict.fromkeys(SIGNALS, interrupt)):
         yield found
 
-
-# The check of the app-level token: whether Socket Mode opens, and for the bot's own app.
 
 _APP_IN_TOKEN = re.compile(r"xapp-\d+-(A[A-Z0-9]+)-")  # as Slack makes them
 
@@ -255,8 +248,6 @@ def look_up_token_app(client: WebClient, token: str) -> str:
     finally:
         line.close()
 
-
-# The trial of everything at Slack.
 
 MISUSED = 2  # exit code
 PATIENCE = 15  # seconds for one call

@@ -20,8 +20,6 @@ from bot.clock import SystemClock
 from bot.slack.client import is_permanent_refusal
 from bot.slack_codes import extract_error_code
 
-# What was tried at Slack, step by step: which method, what Slack said, how long it took.
-
 T = TypeVar("T")
 OK = "ok"
 LEFT_OUT = "left out"
