@@ -160,7 +160,6 @@ class SharedSessions:
     """The sessions of a process that works for many workspaces, as their records share them."""
 
     def __init__(self) -> None:
-        """None is open yet."""
         self.idle: list[postgres_session.PostgresServerSession] = []
         self._used = 0
         self._free = threading.Condition()

@@ -256,7 +256,6 @@ class AuditHeadFile:
     """The file that notes the newest row of one audit."""
 
     def __init__(self, path: Path, chain: digest.AuditChainSealer) -> None:
-        """Use the key of `chain` for signing; no file is created yet."""
         self.path, self._chain = path, chain
         self._file: int | None = None
         self._noted: digest.AuditHead | None = None

@@ -243,7 +243,6 @@ class TranscriptCache:
     """A cache of the transcripts that this process read last; safe on any thread."""
 
     def __init__(self) -> None:
-        """Create an empty cache."""
         self._lock = threading.Lock()
         self._known: OrderedDict[ThreadKey, Transcript] = OrderedDict()
         self._size = self._items = 0

@@ -62,7 +62,6 @@ class CallNumbers:
     """The numbers of one chat's calls at its prompt: 1, 2 and so on, in order of arrival."""
 
     def __init__(self) -> None:
-        """Start without any call."""
         self._names: list[str] = []  # ids of calls without their revisions
         self.latest_calls: dict[str, TerminalCall] = {}
 

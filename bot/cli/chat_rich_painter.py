@@ -37,7 +37,6 @@ class RichPainter(chat_painter.Painter):
     """Draws a chat with colours and frames; one per chat."""
 
     def __init__(self, console: Console | None = None) -> None:
-        """Draw on `console`, by default the standard output."""
         self._console = console or Console(markup=False, emoji=False, highlight=False)
         self._width = min(self._console.width, WIDEST)
         self._live: Live | None = None

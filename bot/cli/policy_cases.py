@@ -102,7 +102,6 @@ class CaseSlackDirectory(FailingSlackDirectory):
     """The directory of a file of cases; what the file does not name cannot be looked up."""
 
     def __init__(self, file: CaseFile) -> None:
-        """Answer with the people, groups and channels of `file`."""
         super().__init__("a file of cases is asked, and it does not say")
         self._file = file
 

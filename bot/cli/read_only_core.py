@@ -45,7 +45,6 @@ class PlainMentionStyle:
     """
 
     def __init__(self, directory: Directory) -> None:
-        """Look up names in `directory`."""
         self._directory = directory
 
     def format_person(self, user: str) -> str:
@@ -77,7 +76,6 @@ class FailingSlackDirectory:
     """A `bot.policy.authority.Directory` in which every look-up fails."""
 
     def __init__(self, why: str) -> None:
-        """Store `why`, the reason that every error gives."""
         self.why = why
 
     def _raise_error(self, *_: object, **__: object) -> Any:

@@ -55,7 +55,6 @@ class HookDenialMiddleware:
     """ASGI: passes all requests on; a hook that gets no good answer is answered with a denial."""
 
     def __init__(self, app: ASGIApp) -> None:
-        """`app`: the app for all requests to this process."""
         self._app = app
         self._left: set[asyncio.Task[None]] = set()  # that ended too late: they are cancelled
 

@@ -72,7 +72,6 @@ class ApiWithDescribedProblems(FastAPI):
     """FastAPI without pages for a browser; its OpenAPI description includes problems."""
 
     def __init__(self) -> None:
-        """Create the app, without paths yet."""
         super().__init__(
             title="Countersign",
             version=__version__,
@@ -114,7 +113,6 @@ class ConcurrentRequestLimitMiddleware:
     """ASGI: an app that answers a limited number of requests at once, and 503 to any more."""
 
     def __init__(self, app: ASGIApp, most: int) -> None:
-        """`most`: how many requests at once."""
         self._app, self._places = app, Semaphore(most)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -137,7 +135,6 @@ class ApiKeyChecker:
     """The check of the API keys of one workspace; thread-safe."""
 
     def __init__(self, store: Store, clock: Clock, team: str) -> None:
-        """`team`: the workspace whose keys are good here."""
         self._store = store
         self._clock = clock
         self._team = team

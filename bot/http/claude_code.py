@@ -191,7 +191,6 @@ class HookEventDetector:
     """
 
     def __init__(self) -> None:
-        """Begin with an empty body."""
         self._last, self._named = b"", set[bytes]()
         self.is_whole = False
 

@@ -28,7 +28,6 @@ class HeaderTimeoutProtocol(H11Protocol):
     """One connection, which is closed if the headers of a request do not come in time."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        """Take the arguments that uvicorn passes."""
         super().__init__(*args, **options)
         self._giving_up: asyncio.TimerHandle | None = None
         self._quiet_since = time.monotonic()

@@ -29,7 +29,6 @@ class SingleProcess(OtherProcesses):
     """The counterpart of `ReplicaMembership` for a process that is alone with its database."""
 
     def __init__(self, workers: WorkerPool) -> None:
-        """Keep the workers, and send to every channel."""
         self.workers = workers
         self.channels = ChannelOwnership()
 
