@@ -454,19 +454,12 @@ def insert_row(tx: Transaction, row: SQLModel) -> None:
 
 
 @cache
-def build_insert_if_absent(
-    model: type[SQLModel], dialect: str, same: tuple[str, ...] = ("key",)
-) -> Any:
-    """Return an insert that does nothing if a row with the `same` columns exists; built once."""
-    return get_dialect_insert(dialect)(model).on_conflict_do_nothing(index_elements=same)
+def _build_insert_if_absent(model: type[SQLModel], dialect: str, same: Names) -> Any:
+    insert_for_dialect = import_module(f"sqlalchemy.dialects.{dialect}").insert  # only now
+    return insert_for_dialect(model).on_conflict_do_nothing(index_elements=same)
 
 
-def insert_row_if_absent(tx: Transaction, row: SQLModel, same: tuple[str, ...] = ("key",)) -> bool:
+def insert_row_if_absent(tx: Transaction, row: SQLModel, same: Names = ("key",)) -> bool:
     """Insert a row; False, and no change, if one with the same values of `same` exists."""
-    insert_once = build_insert_if_absent(type(row), tx.dialect.name, same)
+    insert_once = _build_insert_if_absent(type(row), tx.dialect.name, same)
     return tx.execute(insert_once, get_column_values(row)).rowcount == 1
-
-
-def get_dialect_insert(dialect: str) -> Any:
-    """Return the `insert` function of "sqlite" or "postgresql", imported only when it is used."""
-    return import_module(f"sqlalchemy.dialects.{dialect}").insert
