@@ -8,7 +8,6 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,11 +50,13 @@ def run_bot(settings: Settings, policy: Policy) -> int:
         # only now: Bolt and what else it imports see the prepared environment
         from bot.app import build
 
-    bot = (
-        build(settings, SystemClock(), policy)
-        if settings.client_id is None
-        else _build_host(settings, build)
-    )
+    bot: App | WorkspaceHost
+    if settings.client_id is None:
+        bot = build(settings, SystemClock(), policy)
+    else:
+        from bot.workspaces.host import WorkspaceHost
+
+        bot = WorkspaceHost(settings, SystemClock(), build, os.environ, console.DOTENV)
     try:
         try:
             bot.start()
@@ -66,13 +67,6 @@ def run_bot(settings: Settings, policy: Policy) -> int:
     finally:
         bot.stop()
     return 0
-
-
-def _build_host(settings: Settings, build: Callable[..., App]) -> WorkspaceHost:
-    """Return the process for many workspaces, of which `build` makes each one's app."""
-    from bot.workspaces.host import WorkspaceHost
-
-    return WorkspaceHost(settings, SystemClock(), build, os.environ, console.DOTENV)
 
 
 def add_run_arguments(_parser: argparse.ArgumentParser) -> None:
