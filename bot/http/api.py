@@ -218,12 +218,6 @@ class HookRoutes:
         self._routes = routes
         self._is_stopping = is_stopping
 
-    def build_router(self) -> APIRouter:
-        """Return the hooks' router, left out of the API's description: its format is not ours."""
-        router = APIRouter(include_in_schema=False)
-        router.add_api_route("/hooks/claude-code", self.handle_claude_code, methods=["POST"])
-        return router
-
     async def handle_claude_code(self, key: Key, request: Request) -> Response:
         """Answer the hook request that Claude Code sends before or after a tool use.
 
@@ -385,11 +379,12 @@ def build_api_app(
 
     `further`: routes beside those for programs.
     """
-    waiting = RequestWatcher(store, CapacityLimiter(1), is_stopping)
     api = ApiWithDescribedProblems()
-    routes = ApiRoutes(asking, callers, waiting, is_stopping)
+    routes = ApiRoutes(asking, callers, RequestWatcher(store, is_stopping), is_stopping)
     api.include_router(routes.build_router())
-    api.include_router(HookRoutes(routes, is_stopping).build_router())
+    answer_hook = HookRoutes(routes, is_stopping).handle_claude_code
+    # left out of the API's description: its format is not ours
+    api.add_api_route("/hooks/claude-code", answer_hook, methods=["POST"], include_in_schema=False)
     if further is not None:
         api.include_router(further)
     api.add_middleware(

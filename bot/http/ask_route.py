@@ -50,12 +50,10 @@ MOST_OF_ONE = 50  # with the same key
 class RequestWatcher:
     """The programs that wait for a request to change; used on the server's event loop only."""
 
-    def __init__(
-        self, store: Store, turns: CapacityLimiter, is_stopping: Callable[[], bool]
-    ) -> None:
-        """`turns`: how many read the record at once; `is_stopping`: all waits are to end."""
+    def __init__(self, store: Store, is_stopping: Callable[[], bool]) -> None:
+        """`is_stopping`: all waits are to end."""
         self._store = store
-        self._turns = turns
+        self._turns = CapacityLimiter(1)  # of its own: it waits for no request
         self._is_stopping = is_stopping
         self._waiters: dict[str, set[asyncio.Event]] = {}
         self._by_key: Counter[str] = Counter()
