@@ -55,11 +55,7 @@ class PostgresTransaction(Transaction):
         `was_committed` returns whether a transaction, given by its number, was committed.
         """
         self._session, self._was_committed = session, was_committed
-        self._changed = False
         super().__init__(session.raw, give_back, dialect, trace, chain, writes=writes, durable=True)
-
-    def _count_changes(self) -> int:
-        return int(self._changed)
 
     def overwrite_erased_data(self) -> None:
         """Do nothing: the server frees deleted rows at its next vacuum."""
@@ -82,17 +78,14 @@ class PostgresTransaction(Transaction):
 
     def _run_and_fetch(self, sql: str, values: Any) -> tuple[list[Row], int]:
         if type(values) is not list:  # somebody's own words
-            found, many = self._session.run_psycopg_statement(sql, values or None)
-        else:
-            try:
-                found, many = self._session.run_statement(sql, values)
-            except psycopg.DataError:
-                cleaned = [*map(replace_nul_characters, values)]
-                if cleaned == values:
-                    raise
-                found, many = self._session.run_statement(sql, cleaned)
-        self._changed = self._changed or (self.writes and many > 0)
-        return found, many
+            return self._session.run_psycopg_statement(sql, values or None)
+        try:
+            return self._session.run_statement(sql, values)
+        except psycopg.DataError:
+            cleaned = [*map(replace_nul_characters, values)]
+            if cleaned == values:
+                raise
+            return self._session.run_statement(sql, cleaned)
 
     def _commit(self) -> None:
         if self._session.status == TransactionStatus.INERROR:  # COMMIT would roll back, silently

@@ -243,8 +243,7 @@ class Transaction:
         self.raw = connection
         self._give_back = give_back
         self._trace = trace
-        self._before = self._count_changes()
-        self._changes: int | None = None  # once it is over
+        self.has_changes = False  # it has changed a row
         self.chain = chain
         self.head: AuditHead | None = None  # how far the audit has come, once that was asked
         self.appended: list[AuditLine] = []  # what of the audit the log is to tell
@@ -265,14 +264,6 @@ class Transaction:
                 self._roll_back()
         finally:
             self._release_connection()
-
-    @property
-    def has_changes(self) -> bool:
-        """Return whether the transaction has changed any row; also valid after its end."""
-        return (self._count_changes() if self._changes is None else self._changes) > self._before
-
-    def _count_changes(self) -> int:
-        return int(self.raw.total_changes)
 
     def overwrite_erased_data(self) -> None:
         """Make the database overwrite the bytes that are emptied or deleted from now on."""
@@ -352,7 +343,6 @@ class Transaction:
         return bool(self.raw.in_transaction)
 
     def _release_connection(self) -> None:
-        self._changes = self._count_changes()
         if self._is_in_progress():  # neither committed nor rolled back: nobody's any more
             self.raw.close()
         else:
@@ -362,9 +352,11 @@ class Transaction:
         if self._trace is not None:
             self._trace.before_statement(sql, values)
         try:
-            return self._run_and_fetch(sql, values)
+            found, many = self._run_and_fetch(sql, values)
         except Exception as error:
             raise wrap_driver_error(error, self.dialect, sql, values) from error
+        self.has_changes = self.has_changes or (self.writes and many > 0)
+        return found, many
 
     def _run_and_fetch(self, sql: str, values: Any) -> tuple[list[Row], int]:
         cursor = self.raw.execute(sql, values)
