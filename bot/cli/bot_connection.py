@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from pydantic import ValidationError
+
 from bot.config.settings import Settings
 from bot.terminal.terminal_messages import (
     CommandResult,
-    MalformedBotMessageError,
     OperatorCommand,
     parse_command_result,
 )
@@ -71,7 +72,7 @@ def send_command(path: Path, command: OperatorCommand) -> CommandResult:
         return parse_command_result(post_to_bot(path, "/v1/terminal", asdict(command)))
     except BotRefusedError as error:
         raise BotUnreachableError(str(error)) from None
-    except MalformedBotMessageError:
+    except ValidationError:
         raise BotUnreachableError(CUT_OFF) from None
 
 

@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 from time import monotonic
 
+from pydantic import ValidationError
+
 from bot.cli import bot_connection, chat_painter
 from bot.cli.chat_acts import CallNumbers, ChatCommands
 from bot.terminal.terminal_messages import (
@@ -19,7 +21,6 @@ from bot.terminal.terminal_messages import (
     ChatEventKind,
     CommandKind,
     CommandResult,
-    MalformedBotMessageError,
     OperatorCommand,
     TerminalCall,
     parse_chat_event,
@@ -105,7 +106,7 @@ def _parse_event(line: bytes) -> ChatEvent:
     """Parse an event of the bot; raises BotUnreachableError if it is malformed."""
     try:
         return parse_chat_event(line)
-    except MalformedBotMessageError:
+    except ValidationError:
         raise bot_connection.BotUnreachableError(
             "The bot said something that is not understood."
         ) from None

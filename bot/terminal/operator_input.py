@@ -183,7 +183,6 @@ def _build_terminal_field(made: FieldInput) -> TerminalField:
         text=next(chosen, _format_initial_value(made)),
         options=tuple(label for _, label, _ in made.options),
         lines=made.kind in LISTS,
-        hint=show_hidden_characters(made.slot.hint),
     )
 
 
