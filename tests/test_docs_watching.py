@@ -10,7 +10,7 @@ import pytest
 import yaml
 from prometheus_client import Histogram
 
-from bot.monitoring.metrics import MEASURES, MetricDefinition
+from bot.monitoring.metrics import MEASURES, OF_INSTALLATION, MetricDefinition
 from storage.states import CallStatus
 from tests.pages import ROOT, blocks, section, table
 
@@ -37,7 +37,8 @@ def told(measure: MetricDefinition) -> list[str]:
     labels = ", ".join(f"`{each}`" for each in measure.labels)
     if measure.values:
         labels += ": " + ", ".join(f"`{each}`" for each in measure.values)
-    return [measure.metric_type.__name__.lower(), labels, measure.scope, measure.help_text]
+    scope = "installation" if measure in OF_INSTALLATION else "process"
+    return [measure.metric_type.__name__.lower(), labels, scope, measure.help_text]
 
 
 def test_every_metric_is_in_the_table() -> None:

@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from typing import Any
 
 import prometheus_client
@@ -35,13 +34,6 @@ from storage.schedule import Backlog, count_backlog
 from storage.states import LOOKS, CallStatus, CallVerb, RunStatus
 
 
-class MetricScope(StrEnum):
-    """Whether a metric describes one process or the whole installation."""
-
-    PROCESS = "process"  # what this one did since it began: add them up over all
-    INSTALLATION = "installation"  # what the record says: each replica says the same
-
-
 @dataclass(frozen=True, slots=True)
 class MetricDefinition:
     """The definition of one metric."""
@@ -52,7 +44,6 @@ class MetricDefinition:
     labels: tuple[str, ...] = ()
     values: Sequence[str] = ()  # of its one label, where the set is closed
     buckets: tuple[float, ...] = ()
-    scope: MetricScope = MetricScope.PROCESS
 
 
 QUICK = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 3.0)
@@ -81,7 +72,6 @@ REFUSED = (
     OTHER,
 )
 TAKEN, REFUSED_POLICY = "taken", "refused"
-_INSTALLATION = MetricScope.INSTALLATION
 
 DECISIONS = MetricDefinition(
     "countersign_decisions_total", Counter, "what people said to calls", ("verb",), VERBS
@@ -186,28 +176,15 @@ LATE = MetricDefinition(
     Counter,
     "requests that no job had taken up within five seconds, with several processes: the loop did",
 )
-PENDING = MetricDefinition(
-    "countersign_pending_calls", Gauge, "calls that wait for people", scope=_INSTALLATION
-)
+PENDING = MetricDefinition("countersign_pending_calls", Gauge, "calls that wait for people")
 OLDEST = MetricDefinition(
-    "countersign_oldest_pending_call_seconds",
-    Gauge,
-    "how long the longest of them has waited",
-    scope=_INSTALLATION,
+    "countersign_oldest_pending_call_seconds", Gauge, "how long the longest of them has waited"
 )
 OPEN_RUNS = MetricDefinition(
-    "countersign_open_runs",
-    Gauge,
-    "requests that are not over",
-    ("status",),
-    OPEN,
-    scope=_INSTALLATION,
+    "countersign_open_runs", Gauge, "requests that are not over", ("status",), OPEN
 )
 UNSENT = MetricDefinition(
-    "countersign_outbox_messages",
-    Gauge,
-    "messages that Slack has yet to be told",
-    scope=_INSTALLATION,
+    "countersign_outbox_messages", Gauge, "messages that Slack has yet to be told"
 )
 OUTBOX_LAG = MetricDefinition(
     "countersign_outbox_lag_seconds",
@@ -215,13 +192,10 @@ OUTBOX_LAG = MetricDefinition(
     "how long this process has seen the oldest of them wait, from one scrape to the next",
 )
 UNREAD = MetricDefinition(
-    "countersign_inbox_deliveries",
-    Gauge,
-    "deliveries that nobody has dealt with",
-    scope=_INSTALLATION,
+    "countersign_inbox_deliveries", Gauge, "deliveries that nobody has dealt with"
 )
 INBOX_LAG = MetricDefinition(
-    "countersign_inbox_lag_seconds", Gauge, "how old the oldest of them is", scope=_INSTALLATION
+    "countersign_inbox_lag_seconds", Gauge, "how old the oldest of them is"
 )
 READABLE = MetricDefinition(
     "countersign_database_up",
@@ -244,7 +218,9 @@ RECORDED = (
     *(LOOK_UP_FAILURES, TURNS, MODEL_ERRORS, TOKENS, TOOLS, TOOL_TIME, SLACK_TIME, SLACK_ERRORS),
     *(PAUSES, POLICIES, UNSTORED, LATE, SETUP, BUILD),
 )
-READ = (PENDING, OLDEST, OPEN_RUNS, UNSENT, OUTBOX_LAG, UNREAD, INBOX_LAG, READABLE)
+# what the record says: each replica says the same; all others are of one process
+OF_INSTALLATION = (PENDING, OLDEST, OPEN_RUNS, UNSENT, UNREAD, INBOX_LAG)
+READ = (*OF_INSTALLATION, OUTBOX_LAG, READABLE)
 MEASURES = (*RECORDED, *READ)
 _WAITED = {f"call.{status}": status for status in DECIDED} | {
     "question.answered": CallStatus.ANSWERED
