@@ -115,10 +115,12 @@ def record_event(
     call_id: str = "",
     call: Call | None = None,
     data: Mapping[str, Any] | None = None,
+    since: datetime | None = None,
 ) -> None:
     """Append one row to the audit; `data` must be JSON and must hold no secret fields.
 
-    `call`: the one that it is about, in place of `run_id` and `call_id`.
+    `call`: the one that it is about, in place of `run_id` and `call_id`. `since`: when the wait or
+    request began that it ends, which is not stored.
 
     What looks like a secret is masked. A row about a call also says under which policy, model and
     version it was written.
@@ -150,12 +152,7 @@ def record_event(
     }
     tx.execute(build_insert(Audit), row)
     watched = told | {each: apart[each] for each in WHY if each in apart}
-    tx.appended.append(AuditLine(tx.head.seq, event, actor, run_id, call_id, watched, at))
-
-
-def set_audit_line_duration_start(tx: Transaction, since: datetime | None) -> None:
-    """Set when the wait or request began that the newest audit row ends; it is not stored."""
-    tx.appended[-1] = tx.appended[-1]._replace(since=since)
+    tx.appended.append(AuditLine(tx.head.seq, event, actor, run_id, call_id, watched, at, since))
 
 
 def get_audit_head(tx: Transaction) -> digest.AuditHead:
