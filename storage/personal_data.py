@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -152,6 +151,7 @@ _REASONS = (
     )
     .values(reason="")
 )
+_VOTE_TRIGGER = re.compile(r"\bvote_no_update\b")  # which keeps votes as they are
 _HAS_REASONS = select(func.count()).where(col(Vote.person) == _PERSON, col(Vote.reason) != "")
 # builds before 0.1.0 sealed the reason of a vote with the rest of its row
 _SEALED = (
@@ -308,19 +308,13 @@ def _erase_vote_reasons(store: Store, tx: Transaction, person: str) -> int:
     """Erase the reasons of this person's votes; who voted, and how, stays. Return how many."""
     if not tx.scalar(_HAS_REASONS, {"person_": person}):
         return 0
-    with _without_update_trigger(store, tx, "vote"):
-        return tx.execute(_REASONS, {"person_": person}).rowcount
-
-
-@contextmanager
-def _without_update_trigger(store: Store, tx: Transaction, table: str) -> Iterator[None]:
-    """Drop the table's update trigger for the block, and restore it in the same transaction."""
-    trigger = re.compile(rf"\b{table}_no_update\b")
-    for statement in filter(trigger.search, store.database.list_drop_trigger_statements()):
+    database = store.database
+    for statement in filter(_VOTE_TRIGGER.search, database.list_drop_trigger_statements()):
         tx.exec_driver_sql(statement)
-    yield
-    for statement in filter(trigger.search, store.database.list_create_trigger_statements()):
+    many = tx.execute(_REASONS, {"person_": person}).rowcount
+    for statement in filter(_VOTE_TRIGGER.search, database.list_create_trigger_statements()):
         tx.exec_driver_sql(statement)
+    return many
 
 
 def _group_by_thread(tx: Transaction, run_ids: Iterable[str]) -> Iterator[list[str]]:
