@@ -236,10 +236,11 @@ class ProgramRequestService:
         found: list[api_bodies.RequestShown] = []
         last = ""
         for number, (run, is_own) in enumerate(looked, 1):
-            stands = self.get_request(key, run.id).load_status() if is_own else None
-            last = run.id if is_own else last
-            shown = api_bodies.build_request_shown(stands) if stands else None
-            if shown and (not statuses or shown.status in statuses):
+            if not is_own:
+                continue
+            last = run.id
+            shown = api_bodies.build_request_shown(self.get_request(key, last).load_status())
+            if not statuses or shown.status in statuses:
                 found.append(shown)
             if len(found) == limit:
                 is_last = number == len(looked) < MOST_LOOKED
