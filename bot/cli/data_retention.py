@@ -70,8 +70,8 @@ def _read_about_person(
             return settings, person, read(tx, person)
 
 
-def add_export_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments: the person."""
+def add_person_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the command's argument: the person."""
     parser.add_argument("person", metavar="@PERSON", help="a @handle, or a Slack user id (U…)")
 
 
@@ -86,7 +86,7 @@ def run_export(arguments: argparse.Namespace) -> int:
     return 0
 
 
-EXPORT = CommandFunctions(add_export_arguments, run_export)
+EXPORT = CommandFunctions(add_person_argument, run_export)
 
 
 PATIENCE = 3600.0  # seconds that a bot may take
@@ -94,7 +94,7 @@ PATIENCE = 3600.0  # seconds that a bot may take
 
 def add_forget_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments: the person, and whether to erase or only to list."""
-    parser.add_argument("person", metavar="@PERSON", help="a @handle, or a Slack user id (U…)")
+    add_person_argument(parser)
     parser.add_argument(
         "--yes", action="store_true", help="do it; without, what would be done is listed"
     )
