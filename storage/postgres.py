@@ -196,7 +196,6 @@ class PostgresDatabase(Backend):
         url = url.difference_update_query(["schema", "workspace", "process"]).set(
             drivername="postgresql+psycopg"
         )
-        self._url = url
         self.path = path
         self._engine = create_engine(url, poolclass=NullPool, hide_parameters=True)
         event.listen(self._engine, "connect", self._set_search_path)
@@ -217,7 +216,7 @@ class PostgresDatabase(Backend):
     @property
     def display_name(self) -> str:
         """Return the address without its password and options."""
-        plain = self._url.set(drivername="postgresql", query={})
+        plain = self._engine.url.set(drivername="postgresql", query={})
         return plain.render_as_string(hide_password=True)
 
     def open(self, *, exclusive: bool) -> None:
@@ -325,7 +324,7 @@ class PostgresDatabase(Backend):
 
     def _connect(self) -> postgres_session.PostgresServerSession:
         """Return a new session; DBAPIError if the server cannot be reached."""
-        _, given = self.engine.dialect.create_connect_args(self._url)
+        _, given = self.engine.dialect.create_connect_args(self._engine.url)
         try:
             given = {"application_name": self._name, **given}
             return postgres_session.connect_session(self._schema, **given)

@@ -374,7 +374,6 @@ class ReadOnlyStore(Store):
         path = place if named is None else named.path
         file = SqliteFile(URL.create("sqlite", database=str(path)), open_read_only_connection)
         super().__init__(named if named is not None and named.is_multi_process else file)
-        self.chain = AuditChainSealer(b"")  # nothing is sealed here
 
     @contextmanager
     def write(

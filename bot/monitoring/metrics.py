@@ -237,9 +237,9 @@ class PrometheusMetrics(Exporter):
         self._now = now
         self._backlog: BacklogCollector | None = None
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # its own
-        self._registry = CollectorRegistry()
+        self.registry = CollectorRegistry()  # of all metrics, to which others may be added
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
-            collector(registry=self._registry)
+            collector(registry=self.registry)
         self._of = {each.name: self._create_metric(each) for each in RECORDED}
         self._of[BUILD.name].labels(__version__, commit_id()).set(1)
         self._by_work: dict[WorkKind, Callable[[Span], None]] = {
@@ -252,15 +252,10 @@ class PrometheusMetrics(Exporter):
             WorkKind.LOOK_UP: self._count_look_up,
         }
 
-    @property
-    def registry(self) -> CollectorRegistry:
-        """Return the registry of all metrics, to which others may be added."""
-        return self._registry
-
     def attach_store(self, store: Store) -> None:
         """Include gauges that are read from this store from now on."""
         self._backlog = BacklogCollector(store, self._now)
-        self._registry.register(self._backlog)
+        self.registry.register(self._backlog)
 
     def close(self) -> None:
         """Stop the test writes to the database."""
@@ -269,7 +264,7 @@ class PrometheusMetrics(Exporter):
 
     def render_metrics_page(self) -> str | None:
         """Return all metrics in the text format of Prometheus."""
-        return prometheus_client.generate_latest(self._registry).decode()
+        return prometheus_client.generate_latest(self.registry).decode()
 
     def report_span(self, span: Span) -> None:
         """Count a span that has ended, and record its duration."""
@@ -299,7 +294,7 @@ class PrometheusMetrics(Exporter):
             self._of[SETUP.name].labels(level).set(number)
 
     def _create_metric(self, measure: MetricDefinition) -> Any:
-        given: dict[str, Any] = {"labelnames": measure.labels, "registry": self._registry}
+        given: dict[str, Any] = {"labelnames": measure.labels, "registry": self.registry}
         if measure.buckets:
             given["buckets"] = measure.buckets
         made = measure.metric_type(measure.name, measure.help_text, **given)
