@@ -246,7 +246,6 @@ def run_copy_to(arguments: argparse.Namespace) -> int:
 def _print_move_result(
     settings: Settings, moved: backups.RecordCopyResult, name: str, key: str
 ) -> None:
-    """Print what the new database holds, and how to go on there or to go back."""
     what = "It was there already" if moved.was_already_there else "All of the record is there"
     print_line(f"{what}, in {name}: {format_row_counts(moved.row_counts)}.")
     if not moved.was_already_there:

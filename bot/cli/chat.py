@@ -298,7 +298,6 @@ class Conversation:
             self._send_words(line)
 
     def _send_words(self, words: str) -> None:
-        """Send words to the agent, and follow the request that they belong to."""
         answer = self._send_command(OperatorCommand(CommandKind.SAY, self._feed.run_id, words))
         if answer.counted and answer.run:
             self._state = None

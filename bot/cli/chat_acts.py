@@ -134,7 +134,6 @@ class ChatCommands:
             self._draw_calls(CommandKind.LOOK, call.id)
 
     def _draw_calls(self, kind: CommandKind, target: str = "") -> CommandResult:
-        """Ask the bot for calls, and draw them."""
         answer = self._ask(OperatorCommand(kind, target), False)
         for each in answer.calls:
             self._painter.draw_call(self._numbers.assign_number(each), each)

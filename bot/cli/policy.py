@@ -31,7 +31,6 @@ from storage.models import Run
 
 
 def _run_test(arguments: argparse.Namespace) -> int:
-    """Try the cases of a file, and print those that are wrong; returns the exit code."""
     path = Path(arguments.file)
     try:
         file, problems = parse_case_file(path.read_text("utf-8"), str(path))
@@ -63,7 +62,6 @@ def _run_test(arguments: argparse.Namespace) -> int:
 
 
 def _run_check(arguments: argparse.Namespace) -> int:
-    """Check a policy against the tools without Slack; returns the exit code."""
     # only now: what they import takes a moment, and the other words do without
     from bot.checks.check import build_ok_result, print_checks
     from bot.checks.inspection import check_freezes_and_business_hours
@@ -86,7 +84,6 @@ def _run_check(arguments: argparse.Namespace) -> int:
 
 
 def _run_replay(arguments: argparse.Namespace) -> int:
-    """Replay a policy over the recorded calls, and print the result; returns the exit code."""
     found = read_only_core.open_core("There is nothing to replay", arguments.policy)
     since = found.clock.now() - (arguments.since or timedelta(days=30))
     written = found.policy.policy.model_copy(update={"asking": frozenset()})
@@ -105,7 +102,6 @@ def _run_replay(arguments: argparse.Namespace) -> int:
 
 
 def _run_suggest(arguments: argparse.Namespace) -> int:
-    """Print the rules that the recorded decisions suggest; returns the exit code."""
     found = read_only_core.open_core("There is nothing to suggest", arguments.policy)
     until = found.clock.now() + timedelta(seconds=1)
     since = until - (arguments.since or timedelta(days=90))

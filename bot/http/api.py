@@ -344,7 +344,6 @@ class HookRoutes:
 
 
 def _get_id_if_open(found: api_bodies.RequestShown) -> str:
-    """Return the request's id if it could still be carried out, else ""."""
     return found.id if found.status in OPEN else ""
 
 

@@ -343,8 +343,6 @@ def _list_strings(value: Any) -> list[str]:
 
 
 def _forbid_caching(send: Send) -> Send:
-    """Return a `send` that forbids caches to keep the answer."""
-
     async def sent(message: Message) -> None:
         if message["type"] == "http.response.start":
             MutableHeaders(raw=message["headers"]).update(NEVER_KEPT)

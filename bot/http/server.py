@@ -175,7 +175,6 @@ class WebServer:
 
 
 def _open_listening_socket(address: ListeningAddress) -> socket.socket:
-    """Return a socket that listens at the address; raises StartupError."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
         return socket.create_server(address, family=family, backlog=BACKLOG)

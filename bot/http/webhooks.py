@@ -194,7 +194,6 @@ class WebhookNotifier:
         return max(pause.total_seconds(), 0.0)
 
     def _post_event(self, row: webhooks.Webhook) -> None:
-        """Make one attempt to post an event, and record its result."""
         now = self._clock.now()
         with self._store.write(durable=False) as tx:
             key = program_requests.find_api_key(tx, row.key_id)

@@ -206,7 +206,6 @@ def get_current_workspace() -> str:
 
 
 def _call_and_log_errors(exporter: Callable[..., None], *what: Any) -> None:
-    """Call an exporter, and log an error instead of raising it."""
     try:
         exporter(*what)
     except Exception:
