@@ -283,18 +283,14 @@ class LiveTrial:
         take, before = self.steps.run_step, len(self.steps.all_steps)
         if self.stream_ts:
             at = {"channel": self.channel, "ts": self.stream_ts}
-            take("end the stream", "chat.stopStream", self._build_removal("chat.stopStream", at))
+            self._remove("end the stream", "chat.stopStream", at)
         found = take("find what was made", "conversations.replies", self._list_made_messages) or {}
         for file in sorted(self.client.started_uploads.union(*found.values())):
-            take(
-                "delete the file",
-                "files.delete",
-                self._build_removal("files.delete", {"file": file}),
-            )
+            self._remove("delete the file", "files.delete", {"file": file})
         # the newest first: what stands in a thread goes before its root
         for ts in sorted(self.posted_ts | found.keys(), reverse=True):
             at = {"channel": self.channel, "ts": ts}
-            take("delete a message", "chat.delete", self._build_removal("chat.delete", at))
+            self._remove("delete a message", "chat.delete", at)
         return all(each.is_ok for each in self.steps.all_steps[before:])
 
     def _get_message_ts(self) -> str:
@@ -330,8 +326,8 @@ class LiveTrial:
                     made[str(each["ts"])] = _list_trial_files(each, self.key)
         return made
 
-    def _build_removal(self, method: str, arguments: dict[str, Any]) -> Callable[[], object]:
-        """Return a function that ends or deletes something; "already gone" counts as success."""
+    def _remove(self, step: str, method: str, arguments: dict[str, Any]) -> None:
+        """End or delete something; "already gone" counts as success."""
 
         def end() -> bool:
             try:
@@ -341,7 +337,7 @@ class LiveTrial:
                     raise
             return True
 
-        return end
+        self.steps.run_step(step, method, end)
 
     def _clear_status(self) -> None:
         self.client.assistant_threads_setStatus(
