@@ -229,13 +229,11 @@ class PostgresDatabase(Backend):
                 "SELECT current_setting('server_version_num'), getdatabaseencoding()"
             )
             version, encoding = int(found[0][0]) // 10_000, found[0][1]
+            name, needs = self.display_name, "Countersign needs"
             if version < OLDEST:
-                raise SchemaError(
-                    f"{self.display_name} is PostgreSQL {version}; Countersign needs {OLDEST} or "
-                    "newer"
-                )
+                raise SchemaError(f"{name} is PostgreSQL {version}; {needs} {OLDEST} or newer")
             if encoding != "UTF8":
-                raise SchemaError(f"{self.display_name} holds {encoding}; Countersign needs UTF8")
+                raise SchemaError(f"{name} holds {encoding}; {needs} UTF8")
 
     def load_local_signing_key(self) -> bytes:
         """Raise KeyFileError: all processes share the key given in the settings."""

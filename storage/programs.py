@@ -300,11 +300,10 @@ def is_request_of_key(tx: Transaction, run: Run, key: ProgramApiKey) -> bool:
         return True
     delivery = find_first_program_delivery(tx, run.id)
     key_id = json.loads(delivery.body).get(ASKED_BY) if delivery else None
-    asker = (
-        find_api_key(tx, key_id)
-        if key_id
-        else find_api_key_at(tx, run.team, run.client, run.created_at)
-    )
+    if key_id:
+        asker = find_api_key(tx, key_id)
+    else:
+        asker = find_api_key_at(tx, run.team, run.client, run.created_at)
     return asker is not None and key.may_continue_requests_of(asker)
 
 

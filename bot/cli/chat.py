@@ -323,11 +323,9 @@ class Conversation:
                 )
             except EOFError:
                 return None
-            return (
-                None
-                if typed is None
-                else chat_painter.clean_typed_text(typed.encode("utf-8", "replace"))
-            )
+            if typed is None:
+                return None
+            return chat_painter.clean_typed_text(typed.encode("utf-8", "replace"))
         self._painter.draw_prompt(question)
         chat_painter.wait_for_lines([self._typed])
         line = self._typed.pop_line()

@@ -53,11 +53,9 @@ class PlainMentionStyle:
             found = self._directory.find_person(user)
         except LookupFailedError:
             return user
-        return (
-            f"{show_hidden_characters(found.name)} ({user})"
-            if found
-            else f"{user} (nobody of that id)"
-        )
+        if found is None:
+            return f"{user} (nobody of that id)"
+        return f"{show_hidden_characters(found.name)} ({user})"
 
     def format_group(self, handle: str) -> str:
         """Return a group's handle, with its @."""

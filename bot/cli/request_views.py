@@ -219,11 +219,8 @@ def _format_call(
         )
     for vote in call.votes:
         said = f": “{words.quote_text(vote.words)}”" if vote.words else ""
-        by = (
-            f" for {words.format_person(vote.represented_person)}"
-            if vote.represented_person
-            else ""
-        )
+        whose = vote.represented_person
+        by = f" for {words.format_person(whose)}" if whose else ""
         on = f" revision {vote.revision}" if len(call.revisions) > 1 else ""
         yield (
             f"    {words.format_person(vote.person)} "

@@ -257,12 +257,9 @@ class ProgramRequestService:
         self, key: ProgramApiKey, run_id: str, sent: api_bodies.ClaimSent
     ) -> ProgramClaim | None:
         """Claim a call; return None while it is still being checked. Raises ProblemError."""
+        seconds = sent.lease_seconds
+        lease = timedelta(seconds=seconds) if seconds else program_requests.LEASE
         try:
-            lease = (
-                timedelta(seconds=sent.lease_seconds)
-                if sent.lease_seconds
-                else program_requests.LEASE
-            )
             return self.get_request(key, run_id).claim_call(sent.claimant, lease)
         except program_calls.ClaimRefusedError as error:
             raise _build_conflict_problem(error) from error
