@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from bot.clock import Clock
 from bot.signals import Alarm
 from countersign.durations import DAY
-from storage import purge
+from storage import inbox, purge
 from storage.record import Store
 from storage.store import BREATH
 
@@ -104,7 +104,7 @@ def _purge_delegations_and_clicks(
 ) -> None:
     """Purge old delegations, then clicks and other deliveries, some thousands at a time."""
     with store.read() as tx:
-        last = purge.get_newest_delivery_seq(tx)
+        last = inbox.get_newest_delivery_seq(tx)
     with store.write() as tx:
         purge.erase_old_delegation_notes_and_links(tx, before)
     for after in range(0, last, purge.MANY):

@@ -18,8 +18,6 @@ from storage.models import APPEND_ONLY
 from storage.trail import AuditHeadFile
 from storage.transaction import Trace, Transaction
 
-# The interface of a database: `storage.sqlite` and `storage.postgres` implement it.
-
 
 class Backend(ABC):
     """One database: `open`, then `create_if_missing`, and `close` at the end.

@@ -28,8 +28,6 @@ from storage.sqlite_connections import WAIT, is_foreign_file
 from storage.store import ReadOnlyStore, Store, describe_unusable_schema, find_schema_revision
 from storage.transaction import Transaction
 
-# Files that are complete or absent: written in a temporary folder, then renamed.
-
 
 def _working_folder_prefix(path: Path) -> str:
     return f".{path.name}.part-"
@@ -372,11 +370,8 @@ def replace_database_contents(
     """
     require_no_other_process(target)
     with source.read() as tx, target.write() as into:
-        aside = (
-            _copy_tables_to_new_schema(into, at)
-            if any(record_copies.count_rows_by_table(into).values())
-            else ""
-        )
+        is_used = any(record_copies.count_rows_by_table(into).values())
+        aside = _copy_tables_to_new_schema(into, at) if is_used else ""
         everything = ", ".join(
             record_copies.quote_name(into, each.name) for each in record_copies.list_record_tables()
         )

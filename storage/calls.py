@@ -12,7 +12,7 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any, Protocol
 
-from sqlalchemy import BindParameter, and_, bindparam, func, or_, select, update
+from sqlalchemy import BindParameter, and_, bindparam, func, or_, select
 from sqlmodel import col
 
 from storage.models import Call, Message, PersonAnswer, Plan, Revision, Run, Vote
@@ -27,7 +27,6 @@ from storage.transaction import (
 
 # Statements are built once: building one costs several times what SQLite takes to run it.
 _ID: BindParameter[Any] = bindparam("id_")
-_NUMBER: BindParameter[Any] = bindparam("number_")
 UNFINISHED = (*RUN_OPEN, RunStatus.FAILED)  # runs that may have pending calls
 WAITS = or_(  # as in `is_waiting_for_people`
     col(Call.status) == CallStatus.PENDING,
@@ -50,9 +49,6 @@ HELD_UP = (  # a run, by a call of an open plan
     .exists()
 )
 IN_REQUEST = col(Call.run_id).in_(select(col(Run.id)).where(col(Run.root_id) == _ID))
-_GET = select(Call).where(col(Call.id) == _ID)
-_GET_PLAN = select(Plan).where(col(Plan.id) == _ID)
-_OF_PLAN = select(Call).where(col(Call.plan_id) == _ID).order_by(col(Call.position))
 _OPEN_PLANS = select(Plan).where(*_IN_OPEN_PLAN).order_by(col(Plan.turn).desc())
 _OPEN_PLAN = _OPEN_PLANS.limit(1)
 _OPEN_CALLS = (
@@ -60,15 +56,7 @@ _OPEN_CALLS = (
     .where(col(Call.plan_id) == _OPEN_PLAN.with_only_columns(col(Plan.id)).scalar_subquery())
     .order_by(col(Call.position))
 )
-_REVISION = select(Revision).where(col(Revision.call_id) == _ID, col(Revision.number) == _NUMBER)
-_REVISIONS = select(Revision).where(col(Revision.call_id) == _ID).order_by(col(Revision.number))
 _AUTHORS = select(col(Revision.author)).where(col(Revision.call_id) == _ID)
-_VOTES = (
-    select(Vote)
-    .where(col(Vote.call_id) == _ID, col(Vote.revision) == _NUMBER)
-    .order_by(col(Vote.seq))
-)
-_ANSWERED = update(Plan).where(col(Plan.id) == _ID).values(answered=True)
 _ALL = select(Call).join(Plan, col(Plan.id) == col(Call.plan_id))
 _IN_ORDER = _ALL.where(col(Call.run_id) == _ID).order_by(col(Plan.turn), col(Call.position))
 _OF_REQUEST = _ALL.where(IN_REQUEST).order_by(
@@ -118,26 +106,22 @@ class CallEditorsAndVotes:
 
 def find_call(tx: Transaction, call_id: str) -> Call | None:
     """Return the call with that id, or None."""
-    return fetch_first_row(tx, Call, _GET, id_=call_id)
+    return tx.find_row(Call, id=call_id)
 
 
 def find_plan(tx: Transaction, plan_id: str) -> Plan | None:
     """Return the plan with that id, or None."""
-    return fetch_first_row(tx, Plan, _GET_PLAN, id_=plan_id)
+    return tx.find_row(Plan, id=plan_id)
 
 
 class CallRevisionReference(Protocol):
     """The id and revision of a call, as a database row or a card holds them."""
 
     @property
-    def id(self) -> str:
-        """Return the call's id."""
-        ...
+    def id(self) -> str: ...
 
     @property
-    def revision(self) -> int:
-        """Return the number of the revision of the call's arguments."""
-        ...
+    def revision(self) -> int: ...
 
 
 def compute_card_revision(waiting: Iterable[CallRevisionReference]) -> int:
@@ -151,7 +135,7 @@ def compute_card_revision(waiting: Iterable[CallRevisionReference]) -> int:
 
 def list_calls_of_plan(tx: Transaction, plan_id: str) -> list[Call]:
     """Return a plan's calls in the model's order."""
-    return fetch_rows(tx, Call, _OF_PLAN, id_=plan_id)
+    return tx.list_rows(Call, order_by="position", plan_id=plan_id)
 
 
 def find_open_plan(tx: Transaction, run_id: str) -> Plan | None:
@@ -172,14 +156,20 @@ def list_open_plans(tx: Transaction, run_id: str) -> list[Plan]:
     return fetch_rows(tx, Plan, _OPEN_PLANS, id_=run_id)
 
 
+def list_calls_of_all_open_plans(tx: Transaction, run_id: str) -> list[Call]:
+    """Return the calls of all open plans of the run, also ended ones."""
+    plans = list_open_plans(tx, run_id)
+    return [call for plan in plans for call in list_calls_of_plan(tx, plan.id)]
+
+
 def find_revision(tx: Transaction, call_id: str, number: int) -> Revision | None:
     """Return one revision of a call, or None."""
-    return fetch_first_row(tx, Revision, _REVISION, id_=call_id, number_=number)
+    return tx.find_row(Revision, call_id=call_id, number=number)
 
 
 def list_revisions(tx: Transaction, call_id: str) -> list[Revision]:
     """Return all revisions of a call, oldest first."""
-    return fetch_rows(tx, Revision, _REVISIONS, id_=call_id)
+    return tx.list_rows(Revision, order_by="number", call_id=call_id)
 
 
 def find_call_with_revision(tx: Transaction, call_id: str) -> CallWithRevision | None:
@@ -215,7 +205,7 @@ def get_call_editors_and_votes(tx: Transaction, call: Call) -> CallEditorsAndVot
 
 def list_votes_on_revision(tx: Transaction, call_id: str, number: int) -> list[Vote]:
     """Return the votes on one revision, oldest first."""
-    return fetch_rows(tx, Vote, _VOTES, id_=call_id, number_=number)
+    return tx.list_rows(Vote, order_by="seq", call_id=call_id, revision=number)
 
 
 def insert_vote(tx: Transaction, row: Vote) -> None:
@@ -234,10 +224,10 @@ def revise_call(tx: Transaction, call: Call, row: Revision, **columns: object) -
     Nobody has the new revision handed over, and no time is set for its start.
     """
     insert_revision(tx, row)
-    where = (col(Call.id) == call.id, col(Call.revision) == call.revision)
+    held = {"id": call.id, "revision": call.revision}
     columns |= {"revision": row.number, "digest": row.digest, "assignee": "", "assigned_by": ""}
     columns |= {"starts_at": None}
-    tx.execute(update(Call).where(*where).values(**columns))
+    tx.update_rows(Call, held, **columns)
 
 
 def insert_plan(tx: Transaction, row: Plan) -> None:
@@ -247,7 +237,7 @@ def insert_plan(tx: Transaction, row: Plan) -> None:
 
 def mark_plan_outputs_in_transcript(tx: Transaction, plan_id: str) -> None:
     """Record that the outputs of all calls of the plan are in the transcript."""
-    tx.execute(_ANSWERED, {"id_": plan_id})
+    tx.update_rows(Plan, {"id": plan_id}, answered=True)
 
 
 def is_waiting_for_people(call: Call) -> bool:
@@ -309,8 +299,7 @@ def is_people_approved_and_unstarted(call: Call) -> bool:
 
 def is_run_blocked(tx: Transaction, run_id: str) -> bool:
     """Return whether a call of the run waits for people, a sub-agent or a program."""
-    plans = list_open_plans(tx, run_id)
-    return any(is_blocking_run(call) for plan in plans for call in list_calls_of_plan(tx, plan.id))
+    return any(map(is_blocking_run, list_calls_of_all_open_plans(tx, run_id)))
 
 
 def has_final_outcome(call: Call) -> bool:
@@ -346,9 +335,6 @@ def list_open_calls_of_signing_key(tx: Transaction, key: str) -> list[Call]:
     return fetch_rows(tx, Call, _OPEN_UNDER, id_=key)
 
 
-# Questions to people, which are calls that wait: their answers, and lists of them.
-
-_ANSWER = select(PersonAnswer).where(col(PersonAnswer.call_id) == bindparam("id_"))
 _QUESTIONS = (
     select(Call)
     .join(Run, col(Run.id) == col(Call.run_id))
@@ -368,7 +354,7 @@ _BEING_POSTED = (
 
 def find_person_answer(tx: Transaction, call_id: str) -> PersonAnswer | None:
     """Return the answer to this call's question; None if nobody has answered."""
-    return fetch_first_row(tx, PersonAnswer, _ANSWER, id_=call_id)
+    return tx.find_row(PersonAnswer, call_id=call_id)
 
 
 def list_waiting_questions(tx: Transaction, tool: str, team: str, at: datetime) -> list[Call]:
@@ -378,12 +364,8 @@ def list_waiting_questions(tx: Transaction, tool: str, team: str, at: datetime) 
 
 def schedule_question_reminder(tx: Transaction, call: Call, next_at: datetime | None) -> bool:
     """Set the next reminder of an open question; False if it is revised or decided by now."""
-    where = (
-        col(Call.id) == call.id,
-        col(Call.revision) == call.revision,
-        col(Call.status) == CallStatus.PENDING,
-    )
-    return tx.execute(update(Call).where(*where).values(next_at=next_at)).rowcount == 1
+    held = {"id": call.id, "revision": call.revision, "status": CallStatus.PENDING}
+    return tx.update_rows(Call, held, next_at=next_at) == 1
 
 
 def is_question_being_posted(tx: Transaction, tool: str, channel: str) -> bool:

@@ -17,8 +17,6 @@ from storage.models import Delivery, Message, ModeSwitch, Run
 from storage.states import CallStatus, ChannelMode, RunStatus
 from storage.transaction import Transaction, fetch_first_row, insert_row
 
-# The modes of channels: what was switched, when and by whom; the newest counts.
-
 EVERYWHERE = ""  # in the place of a channel: of all conversations with the bot
 _NEWEST = (
     select(ModeSwitch)
@@ -145,8 +143,7 @@ def move_request_out_of_channel(tx: Transaction, run: Run, *, at: datetime) -> b
         outbox.mark_cards_for_redraw(tx, plan.id)
     why = {"why": "its channel is shared"}
     for each in found:
-        columns = {"channel": run.requester, "thread_ts": ""}
-        tx.update_rows(Run, {"id": each.id}, **columns)
+        tx.update_rows(Run, {"id": each.id}, channel=run.requester, thread_ts="")
         if each.status is not RunStatus.READY:
             moves.change_run_status(tx, each, RunStatus.READY, at=at, actor="system", data=why)
     data = {"from": run.channel}
@@ -156,6 +153,5 @@ def move_request_out_of_channel(tx: Transaction, run: Run, *, at: datetime) -> b
 
 def _has_running_call(tx: Transaction, run: Run) -> bool:
     """Return whether a call of the run is RUNNING; its result would be lost on handing back."""
-    plans = calls.list_open_plans(tx, run.id)
-    found = (call for plan in plans for call in calls.list_calls_of_plan(tx, plan.id))
+    found = calls.list_calls_of_all_open_plans(tx, run.id)
     return any(call.status is CallStatus.RUNNING for call in found)

@@ -36,7 +36,6 @@ def is_temporary_database_error(error: BaseException) -> bool:
 
 
 def _is_temporary_postgres_error(error: Any) -> bool:
-    """Return whether a PostgreSQL error is temporary, including a broken connection."""
     state = getattr(error, "sqlstate", None)
     if state is None:
         return type(error).__name__ in ("OperationalError", "ConnectionTimeout")

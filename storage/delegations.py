@@ -48,16 +48,11 @@ _GIVERS = (
     .order_by(col(Delegation.given_at))
 )
 _ALL = select(Delegation).where(*_HOLDS).order_by(col(Delegation.until))
-_ABOUT = (
-    select(Delegation)
-    .where(
-        *_HOLDS,
-        or_(
-            col(Delegation.giver) == bindparam("person_"),
-            col(Delegation.delegate) == bindparam("person_"),
-        ),
+_ABOUT = _ALL.where(
+    or_(
+        col(Delegation.giver) == bindparam("person_"),
+        col(Delegation.delegate) == bindparam("person_"),
     )
-    .order_by(col(Delegation.until))
 )
 _UNSHOWN = _ALL.where(col(Delegation.shown_at).is_(None))
 

@@ -78,12 +78,6 @@ def approve_scheduled_call(
     return moved
 
 
-def _list_calls_of_open_plans(tx: Transaction, run: Run) -> list[Call]:
-    """Return the calls of the run's plans whose outputs the model has not received."""
-    plans = calls.list_open_plans(tx, run.id)
-    return [call for plan in plans for call in calls.list_calls_of_plan(tx, plan.id)]
-
-
 def _end_open_calls(
     tx: Transaction,
     run: Run,
@@ -97,7 +91,7 @@ def _end_open_calls(
 ) -> int:
     """End pending and approved calls, and calls that sub-agents work on; return how many ended."""
     ended = 0
-    for call in _list_calls_of_open_plans(tx, run):
+    for call in calls.list_calls_of_all_open_plans(tx, run.id):
         if call.status in (C.PENDING, C.APPROVED):
             why: dict[str, Any] = {"output": output, **({"note": note} if note else {})}
             ended += moves.change_call_status(
@@ -151,7 +145,7 @@ def cancel_run(
 
 def close_plans_of_ended_run(tx: Transaction, run: Run, *, at: datetime) -> None:
     """Append a cancelled run's call outputs to the transcript once none of its calls is running."""
-    for call in _list_calls_of_open_plans(tx, run):
+    for call in calls.list_calls_of_all_open_plans(tx, run.id):
         if call.status is C.UNKNOWN:  # nobody is asked about a request that is over
             _stop_asking_for_outcome(tx, call)
     for plan in calls.list_open_plans(tx, run.id):
@@ -210,7 +204,7 @@ def _mark_running_calls_unknown(
     tx: Transaction, run: Run, *, at: datetime, words: EndedCallOutputs
 ) -> None:
     """Set running calls whose worker is gone to UNKNOWN: nobody will report how they ended."""
-    for call in _list_calls_of_open_plans(tx, run):
+    for call in calls.list_calls_of_all_open_plans(tx, run.id):
         if call.status is C.RUNNING:
             said = words.WORKER_LOST
             cancel_elicitations_of_call(tx, run, call, at=at, words=words)

@@ -136,7 +136,6 @@ def _compare_with_head_file(
 
 
 def _compare_rows(tx: Transaction, found: ExaminationResult, said: _AuditClaims) -> None:
-    """Compare calls, runs and votes with what the audit says about them."""
     for name, model in (("call", Call), ("run", Run)):
         for key, status in tx.execute(select(col(model.id), col(model.status))):
             if key not in said.status:
@@ -159,7 +158,6 @@ def _compare_rows(tx: Transaction, found: ExaminationResult, said: _AuditClaims)
 def _compare_arguments(
     tx: Transaction, chain: AuditChainSealer, found: ExaminationResult, said: _AuditClaims
 ) -> None:
-    """Compare the stored arguments with their seals in the audit."""
     runs_of = {row[0]: row[1] for row in tx.execute(select(col(Call.id), col(Call.run_id)))}
     for each in fetch_rows(tx, Revision, select(Revision)):
         if each.arguments == PURGED and runs_of.get(each.call_id) in said.purged:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from concurrent.futures import Future
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import bindparam, select, update
+from sqlalchemy import bindparam, func, select, update
 from sqlmodel import Field, col
 
 from storage import columns, moves
@@ -20,8 +20,6 @@ from storage.models import Delivery, Run
 from storage.states import DeliveryKind, DeliveryStatus
 from storage.store import Store
 from storage.transaction import Transaction, fetch_readable_rows, insert_row_if_absent
-
-# The inbox: deliveries from Slack, stored before they are acknowledged, and their status.
 
 insert_delivery = moves.insert_delivery
 CLICKS = (  # what people do to calls, in Slack and on the page
@@ -40,6 +38,7 @@ _REWORDED = (
     .where(col(Delivery.seq) == bindparam("seq_"), col(Delivery.status).in_(_UNREAD))
     .values(body=bindparam("body_"))
 )
+NEWEST = select(func.max(col(Delivery.seq)))
 _NEWEST_TAKEN = (
     select(col(Delivery.key))
     .join(Run, col(Run.id) == col(Delivery.run_id))
@@ -180,6 +179,11 @@ def is_first_delivery_of_run(tx: Transaction, delivery: Delivery) -> bool:
     return first is not None and first.seq == delivery.seq
 
 
+def get_newest_delivery_seq(tx: Transaction) -> int:
+    """Return the `seq` of the newest delivery; 0 if there is none."""
+    return int(tx.scalar(NEWEST) or 0)
+
+
 def has_delivery(tx: Transaction, key: str) -> bool:
     """Return whether a delivery with that key is stored."""
     return find_delivery(tx, key) is not None
@@ -190,13 +194,7 @@ def find_delivery(tx: Transaction, key: str) -> Delivery | None:
     return tx.find_row(Delivery, key=key)
 
 
-@dataclass(slots=True)
-class _PendingDelivery:
-    """A delivery that a thread waits to have stored."""
-
-    delivery: Delivery
-    was_inserted: bool | None = None  # None: it is not stored yet
-    error: Exception | None = None
+_PendingDelivery = tuple[Delivery, Future[bool]]  # and whether it was inserted
 
 
 class DeliveryGroupWriter:
@@ -216,41 +214,40 @@ class DeliveryGroupWriter:
 
         Raises the error of the commit.
         """
-        own = _PendingDelivery(delivery)
+        own = Future[bool]()
         with self._gathering:
-            self._gathered.append(own)
+            self._gathered.append((delivery, own))
         with self._turn:
-            if own.was_inserted is None and own.error is None:
+            if not own.done():
                 with self._gathering:
                     together, self._gathered = self._gathered, []
                 self._commit_group(together)
-        if own.error is not None:
-            raise own.error
-        return bool(own.was_inserted)
+        return own.result(timeout=0)
 
     def _commit_group(self, together: list[_PendingDelivery]) -> None:
         """Store all deliveries in one commit; if one cannot be stored, store each by itself."""
         try:
-            self._insert_group(together)
+            inserted = self._insert_group([delivery for delivery, _ in together])
         except Exception as error:  # noqa: BLE001 - whoever waits for it raises it
             if len(together) > 1 and not is_temporary_database_error(error):
                 for each in together:
                     self._commit_group([each])
                 return
-            for each in together:
-                each.was_inserted, each.error = None, error
+            for _, waiting in together:
+                waiting.set_exception(error)
+        else:
+            for (_, waiting), was_inserted in zip(together, inserted, strict=True):
+                waiting.set_result(was_inserted)
 
-    def _insert_group(self, together: list[_PendingDelivery]) -> None:
+    def _insert_group(self, deliveries: list[Delivery]) -> list[bool]:
+        inserted = []
         with self._store.write() as tx:
-            for each in together:
-                # inside the transaction: times and order then agree
-                each.delivery.received_at = self._now()
-                each.was_inserted = insert_delivery(tx, each.delivery)
-                if each.was_inserted:
-                    self._taken(each.delivery)
-
-
-# People whom the bot has greeted.
+            for each in deliveries:
+                each.received_at = self._now()  # inside the transaction: times and order then agree
+                inserted.append(insert_delivery(tx, each))
+                if inserted[-1]:
+                    self._taken(each)
+        return inserted
 
 
 class GreetedPerson(columns.Row, table=True):

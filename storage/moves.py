@@ -27,8 +27,6 @@ from storage.transaction import (
     insert_row_if_absent,
 )
 
-# Leases: how long a claim of a run is valid, and the runs whose lease has expired.
-
 _ORPHANS = select(Run).where(
     col(Run.status) == states.RunStatus.RUNNING, col(Run.lease_until) <= bindparam("now_")
 )
@@ -195,9 +193,9 @@ def change_call_status(
         return False
     told = {"from": row.status, "to": target, "tool": row.tool, "revision": row.revision}
     told |= data or {}
-    trail.record_event(tx, event or f"call.{target}", at=at, actor=actor, call=row, data=told)
-    if row.status is states.CallStatus.PENDING:
-        trail.set_audit_line_duration_start(tx, row.asked_at)
+    event = event or f"call.{target}"
+    since = row.asked_at if row.status is states.CallStatus.PENDING else None
+    trail.record_event(tx, event, at=at, actor=actor, call=row, data=told, since=since)
     voted = target in (states.CallStatus.APPROVED, states.CallStatus.REJECTED)
     if row.status is states.CallStatus.PENDING and not voted:
         mark_plan_changed(tx, row.plan_id, "")
@@ -248,16 +246,14 @@ def change_run_status(
     states.require_allowed_status_change(states.RUN_MOVES, row.status, target)
     held = {"id": row.id, "status": row.status} | ({} if fence is None else {"fence": fence})
     columns |= {"status": target, "updated_at": at}
-    if target not in (
-        states.RunStatus.RUNNING,
-        states.RunStatus.CANCELLED,
-    ):  # a call of it may still run
+    # a call of a cancelled one may still run
+    if target not in (states.RunStatus.RUNNING, states.RunStatus.CANCELLED):
         columns.setdefault("lease_until", None)
     if tx.update_rows(Run, held, **columns) != 1:
         return False
     details = {"from": row.status, "to": target, **(data or {})}
-    trail.record_event(tx, f"run.{target}", at=at, actor=actor, run_id=row.id, data=details)
-    trail.set_audit_line_duration_start(tx, row.created_at)
+    event, since = f"run.{target}", row.created_at
+    trail.record_event(tx, event, at=at, actor=actor, run_id=row.id, data=details, since=since)
     tx.ready += [row.id] if target is states.RunStatus.READY and row.thread_ts else []
     return True
 

@@ -22,15 +22,9 @@ QUESTION = "question"  # in the body of a card: it shows a question to people
 NOTIFIED = "notified"  # in the body of a message: ids of whom a mention in it notifies
 _UNSENT = col(Message.status).in_(MESSAGE_OPEN)
 _DUE = select(Message).where(_UNSENT).order_by(col(Message.seq))
-_DUE_IN = (
-    select(Message)
-    .where(_UNSENT, col(Message.channel) == bindparam("channel_"))
-    .order_by(col(Message.seq))
-)
-_CHANNELS = (
-    select(col(Message.channel), col(Message.due_at), col(Message.kind), col(Message.seq))
-    .where(_UNSENT)
-    .order_by(col(Message.seq))
+_DUE_IN = _DUE.where(col(Message.channel) == bindparam("channel_"))
+_CHANNELS = _DUE.with_only_columns(
+    col(Message.channel), col(Message.due_at), col(Message.kind), col(Message.seq)
 )
 _NEXT_DUE = select(func.min(col(Message.due_at))).where(_UNSENT)
 _NEWEST = select(func.max(col(Message.seq)))

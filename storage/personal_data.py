@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -24,10 +23,9 @@ from sqlalchemy import (
 )
 from sqlmodel import SQLModel, col
 
-from storage import grants, purge, trail
+from storage import grants, inbox, purge, trail
 from storage.columns import build_thread_conditions
 from storage.delegations import Delegation
-from storage.inbox import GreetedPerson
 from storage.models import (
     Attempt,
     Audit,
@@ -49,8 +47,6 @@ from storage.store import BREATH, Store
 from storage.transaction import Transaction, fetch_rows
 from storage.transcripts import AttachedFile
 from storage.webhooks import Webhook
-
-# Erasing one person's data: what they asked and wrote is emptied in all tables.
 
 FORGOTTEN = "person.forgotten"  # the audit's event, written at the end of each time
 _PERSON: Any = bindparam("person_")
@@ -155,6 +151,7 @@ _REASONS = (
     )
     .values(reason="")
 )
+_VOTE_TRIGGER = re.compile(r"\bvote_no_update\b")  # which keeps votes as they are
 _HAS_REASONS = select(func.count()).where(col(Vote.person) == _PERSON, col(Vote.reason) != "")
 # builds before 0.1.0 sealed the reason of a vote with the rest of its row
 _SEALED = (
@@ -185,9 +182,7 @@ class ErasureResult:
 
     emptied_requests: int  # that were emptied now
     emptied_votes: int  # whose words were taken away now
-    open_requests: tuple[
-        str, ...
-    ]  # one request of each thread that is left, as something in it is open
+    open_requests: Sequence[str]  # one of each thread that is left, as something in it is open
     sealed_row_count: int  # rows of the audit with words that no one can take out
 
 
@@ -233,7 +228,7 @@ def erase_personal_data(
             for some in _split_into_chunks(thread)
             for each in _list_request_plan_and_call_ids(tx, some)
         }
-        last = purge.get_newest_delivery_seq(tx)
+        last = inbox.get_newest_delivery_seq(tx)
     emptied = 0
     for pack in _group_into_batches(found.closed_threads):
         if should_stop():
@@ -313,19 +308,13 @@ def _erase_vote_reasons(store: Store, tx: Transaction, person: str) -> int:
     """Erase the reasons of this person's votes; who voted, and how, stays. Return how many."""
     if not tx.scalar(_HAS_REASONS, {"person_": person}):
         return 0
-    with _without_update_trigger(store, tx, "vote"):
-        return tx.execute(_REASONS, {"person_": person}).rowcount
-
-
-@contextmanager
-def _without_update_trigger(store: Store, tx: Transaction, table: str) -> Iterator[None]:
-    """Drop the table's update trigger for the block, and restore it in the same transaction."""
-    trigger = re.compile(rf"\b{table}_no_update\b")
-    for statement in filter(trigger.search, store.database.list_drop_trigger_statements()):
+    database = store.database
+    for statement in filter(_VOTE_TRIGGER.search, database.list_drop_trigger_statements()):
         tx.exec_driver_sql(statement)
-    yield
-    for statement in filter(trigger.search, store.database.list_create_trigger_statements()):
+    many = tx.execute(_REASONS, {"person_": person}).rowcount
+    for statement in filter(_VOTE_TRIGGER.search, database.list_create_trigger_statements()):
         tx.exec_driver_sql(statement)
+    return many
 
 
 def _group_by_thread(tx: Transaction, run_ids: Iterable[str]) -> Iterator[list[str]]:
@@ -426,7 +415,7 @@ def _conditions_for_rows_elsewhere(
         (or_(col(grants.Grant.requester) == person, col(grants.Grant.given_by) == person),),
     )
     yield ProgramApiKey, (col(ProgramApiKey.person) == person,)
-    yield GreetedPerson, (col(GreetedPerson.person) == person,)
+    yield inbox.GreetedPerson, (col(inbox.GreetedPerson.person) == person,)
 
 
 def _fetch_rows_as_dicts(

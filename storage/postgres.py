@@ -35,11 +35,9 @@ from storage.transaction import (
     wrap_driver_error,
 )
 
-# A transaction on PostgreSQL. Whether it was committed is known even if the connection broke.
-
 
 class PostgresTransaction(Transaction):
-    """A transaction on PostgreSQL."""
+    """A transaction on PostgreSQL; whether it was committed is known even if its session broke."""
 
     def __init__(
         self,
@@ -57,11 +55,7 @@ class PostgresTransaction(Transaction):
         `was_committed` returns whether a transaction, given by its number, was committed.
         """
         self._session, self._was_committed = session, was_committed
-        self._changed = False
         super().__init__(session.raw, give_back, dialect, trace, chain, writes=writes, durable=True)
-
-    def _count_changes(self) -> int:
-        return int(self._changed)
 
     def overwrite_erased_data(self) -> None:
         """Do nothing: the server frees deleted rows at its next vacuum."""
@@ -84,17 +78,14 @@ class PostgresTransaction(Transaction):
 
     def _run_and_fetch(self, sql: str, values: Any) -> tuple[list[Row], int]:
         if type(values) is not list:  # somebody's own words
-            found, many = self._session.run_psycopg_statement(sql, values or None)
-        else:
-            try:
-                found, many = self._session.run_statement(sql, values)
-            except psycopg.DataError:
-                cleaned = [*map(replace_nul_characters, values)]
-                if cleaned == values:
-                    raise
-                found, many = self._session.run_statement(sql, cleaned)
-        self._changed = self._changed or (self.writes and many > 0)
-        return found, many
+            return self._session.run_psycopg_statement(sql, values or None)
+        try:
+            return self._session.run_statement(sql, values)
+        except psycopg.DataError:
+            cleaned = [*map(replace_nul_characters, values)]
+            if cleaned == values:
+                raise
+            return self._session.run_statement(sql, cleaned)
 
     def _commit(self) -> None:
         if self._session.status == TransactionStatus.INERROR:  # COMMIT would roll back, silently
@@ -110,8 +101,6 @@ class PostgresTransaction(Transaction):
             if self._trace is not None:
                 self._trace.after_commit(self)
 
-
-# Triggers that make the append-only tables refuse update, delete and truncate.
 
 CHANGES = ("update", "delete", "truncate")
 
@@ -164,7 +153,6 @@ class SharedSessions:
     """The sessions of a process that works for many workspaces, as their records share them."""
 
     def __init__(self) -> None:
-        """None is open yet."""
         self.idle: list[postgres_session.PostgresServerSession] = []
         self._used = 0
         self._free = threading.Condition()
@@ -209,7 +197,6 @@ class PostgresDatabase(Backend):
         url = url.difference_update_query(["schema", "workspace", "process"]).set(
             drivername="postgresql+psycopg"
         )
-        self._url = url
         self.path = path
         self._engine = create_engine(url, poolclass=NullPool, hide_parameters=True)
         event.listen(self._engine, "connect", self._set_search_path)
@@ -230,7 +217,7 @@ class PostgresDatabase(Backend):
     @property
     def display_name(self) -> str:
         """Return the address without its password and options."""
-        plain = self._url.set(drivername="postgresql", query={})
+        plain = self._engine.url.set(drivername="postgresql", query={})
         return plain.render_as_string(hide_password=True)
 
     def open(self, *, exclusive: bool) -> None:
@@ -243,13 +230,11 @@ class PostgresDatabase(Backend):
                 "SELECT current_setting('server_version_num'), getdatabaseencoding()"
             )
             version, encoding = int(found[0][0]) // 10_000, found[0][1]
+            name, needs = self.display_name, "Countersign needs"
             if version < OLDEST:
-                raise SchemaError(
-                    f"{self.display_name} is PostgreSQL {version}; Countersign needs {OLDEST} or "
-                    "newer"
-                )
+                raise SchemaError(f"{name} is PostgreSQL {version}; {needs} {OLDEST} or newer")
             if encoding != "UTF8":
-                raise SchemaError(f"{self.display_name} holds {encoding}; Countersign needs UTF8")
+                raise SchemaError(f"{name} holds {encoding}; {needs} UTF8")
 
     def load_local_signing_key(self) -> bytes:
         """Raise KeyFileError: all processes share the key given in the settings."""
@@ -338,7 +323,7 @@ class PostgresDatabase(Backend):
 
     def _connect(self) -> postgres_session.PostgresServerSession:
         """Return a new session; DBAPIError if the server cannot be reached."""
-        _, given = self.engine.dialect.create_connect_args(self._url)
+        _, given = self.engine.dialect.create_connect_args(self._engine.url)
         try:
             given = {"application_name": self._name, **given}
             return postgres_session.connect_session(self._schema, **given)

@@ -22,8 +22,6 @@ from storage.transaction import (
     insert_row,
 )
 
-# API keys of programs: who answers for each, and what it may ask for. No secret is stored.
-
 
 class ProgramApiKey(columns.Row, table=True):
     """The API key of a program, without its secret, and the person who answers for it."""
@@ -90,25 +88,13 @@ def build_bot_account_key(team: str) -> ProgramApiKey:
 
 
 _EVERY = select(ProgramApiKey).order_by(col(ProgramApiKey.made_at), col(ProgramApiKey.id))
-_OF_THAT_TIME = (
+_OF_NAME = (
     select(ProgramApiKey)
-    .where(
-        col(ProgramApiKey.team) == bindparam("team_"),
-        col(ProgramApiKey.name) == bindparam("name_"),
-        col(ProgramApiKey.made_at) <= bindparam("at_"),
-    )
-    .order_by(col(ProgramApiKey.made_at).desc())
-    .limit(1)
-)
-_NAMED = (
-    select(ProgramApiKey)
-    .where(
-        col(ProgramApiKey.team) == bindparam("team_"),
-        col(ProgramApiKey.name) == bindparam("name_"),
-        col(ProgramApiKey.revoked_at).is_(None),
-    )
+    .where(*columns.build_conditions(ProgramApiKey, ("team", "name")))
     .order_by(col(ProgramApiKey.made_at).desc())
 )
+_OF_THAT_TIME = _OF_NAME.where(col(ProgramApiKey.made_at) <= bindparam("at_")).limit(1)
+_VALID = _OF_NAME.where(col(ProgramApiKey.revoked_at).is_(None))
 
 
 def store_api_key(
@@ -144,7 +130,7 @@ def find_api_key(tx: Transaction, key_id: str) -> ProgramApiKey | None:
 
 def find_current_api_key(tx: Transaction, team: str, name: str) -> ProgramApiKey | None:
     """Return the newest valid key of that name; None if there is none."""
-    return fetch_first_row(tx, ProgramApiKey, _NAMED, team_=team, name_=name)
+    return fetch_first_row(tx, ProgramApiKey, _VALID, team_=team, name_=name)
 
 
 def find_api_key_at(tx: Transaction, team: str, name: str, at: datetime) -> ProgramApiKey | None:
@@ -161,7 +147,7 @@ def revoke_api_keys(tx: Transaction, team: str, name: str, by: str, *, at: datet
     """Revoke the key with that id, or all valid keys of that name; False if there is none."""
     one = find_api_key(tx, name.removeprefix("csk_").removesuffix("_…"))
     found = [one] if one is not None and one.team == team and one.revoked_at is None else []
-    found = found or fetch_rows(tx, ProgramApiKey, _NAMED, team_=team, name_=name)
+    found = found or fetch_rows(tx, ProgramApiKey, _VALID, team_=team, name_=name)
     for each in found:
         tx.update_rows(ProgramApiKey, {"id": each.id, "revoked_at": None}, revoked_at=at)
         trail.record_event(
@@ -314,11 +300,10 @@ def is_request_of_key(tx: Transaction, run: Run, key: ProgramApiKey) -> bool:
         return True
     delivery = find_first_program_delivery(tx, run.id)
     key_id = json.loads(delivery.body).get(ASKED_BY) if delivery else None
-    asker = (
-        find_api_key(tx, key_id)
-        if key_id
-        else find_api_key_at(tx, run.team, run.client, run.created_at)
-    )
+    if key_id:
+        asker = find_api_key(tx, key_id)
+    else:
+        asker = find_api_key_at(tx, run.team, run.client, run.created_at)
     return asker is not None and key.may_continue_requests_of(asker)
 
 

@@ -53,7 +53,7 @@ _DUE = select(Run).where(
 _NEXT_DUE = (
     _DUE.where(col(Run.id) > bindparam("after_"))
     .order_by(col(Run.id))
-    .limit(bindparam("most_"))
+    .limit(SOME)
     .with_only_columns(col(Run.id))
 )
 _STILL_DUE = _DUE.where(col(Run.id).in_(RUNS)).order_by(col(Run.id))
@@ -94,11 +94,10 @@ _DELETE = (
     delete(Delivery).where(
         col(Delivery.run_id).in_(RUNS),
         col(Delivery.kind).in_(_OF_SLACK),
-        col(Delivery.seq) < select(func.max(col(Delivery.seq))).scalar_subquery(),
+        col(Delivery.seq) < inbox.NEWEST.scalar_subquery(),
     ),
 )
 _AMONG = (col(Delivery.seq) > bindparam("after_"), col(Delivery.seq) <= bindparam("until_"))
-_LAST = select(func.coalesce(func.max(col(Delivery.seq)), 0))
 _OLD = (
     *_AMONG,
     col(Delivery.run_id).is_(None),
@@ -109,7 +108,7 @@ _OLD = (
 _OLD_CLICKS = delete(Delivery).where(
     *_OLD,
     col(Delivery.kind).in_((*inbox.CLICKS, DeliveryKind.EVENT)),
-    col(Delivery.seq) < _LAST.scalar_subquery(),
+    col(Delivery.seq) < inbox.NEWEST.scalar_subquery(),
 )
 _OLD_WORDS = (
     update(Delivery).where(*_OLD, col(Delivery.body) != "{}").values(body="{}", answer="", note="")
@@ -138,14 +137,12 @@ _OLD_PRIVATE = delete(Message).where(
 )
 
 
-def list_requests_to_purge(
-    tx: Transaction, before: datetime, after: str = "", limit: int = SOME
-) -> list[str]:
+def list_requests_to_purge(tx: Transaction, before: datetime, after: str = "") -> list[str]:
     """Return ids of requests with nothing open and no change in their thread since `before`.
 
-    At most `limit`, in order, beginning after the id `after`.
+    SOME at most, in order, beginning after the id `after`.
     """
-    return list(tx.scalars(_NEXT_DUE, {"before_": before, "after_": after, "most_": limit}))
+    return list(tx.scalars(_NEXT_DUE, {"before_": before, "after_": after}))
 
 
 def purge_requests(
@@ -173,21 +170,14 @@ def empty_request_contents(tx: Transaction, run_ids: Iterable[str], *, at: datet
         tx.execute(statement, places)
 
 
-def get_newest_delivery_seq(tx: Transaction) -> int:
-    """Return the `seq` of the newest delivery; 0 if there is none."""
-    return int(tx.scalar(_LAST))
-
-
-def purge_old_deliveries(
-    tx: Transaction, before: datetime, after: int = 0, limit: int = MANY
-) -> int:
+def purge_old_deliveries(tx: Transaction, before: datetime, after: int = 0) -> int:
     """Delete old clicks, dialogs and events, and empty old messages that started no request.
 
-    Considers the deliveries before `before` with the next `limit` numbers after `after`. Returns
+    Considers the deliveries before `before` with the next MANY numbers after `after`. Returns
     how many were changed.
     """
     tx.overwrite_erased_data()
-    given = {"before_": before, "after_": after, "until_": after + limit}
+    given = {"before_": before, "after_": after, "until_": after + MANY}
     tx.execute(_OLD_PRIVATE, given)
     return sum(tx.execute(each, given).rowcount for each in (_OLD_CLICKS, _OLD_WORDS))
 

@@ -25,8 +25,6 @@ from storage.transaction import Transaction, insert_row, replace_nul_characters,
 from storage.transcripts import AttachedFile as AttachedFile
 from storage.webhooks import Webhook as Webhook
 
-# The copy note: a record states that it is a copy, or was left for one.
-
 
 class CopyNote(columns.Row, table=True):
     """A note that this database is a copy, or was copied to another."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
-from functools import cache
 from typing import Any
 
 from sqlalchemy import Select, bindparam, delete, func, select
@@ -17,7 +16,7 @@ from sqlmodel import Field, col
 from storage import columns
 from storage.models import Audit, Delivery
 from storage.states import DeliveryKind
-from storage.transaction import Transaction, fetch_readable_rows, get_dialect_insert
+from storage.transaction import Transaction, fetch_readable_rows, insert_row
 
 # The newest time in the database: time continues from there even if a clock is set back.
 
@@ -77,7 +76,6 @@ _PAUSES = select(col(Pause.method), col(Pause.channel), col(Pause.until)).where(
 )
 _PAUSED_BEFORE = delete(Pause).where(col(Pause.until) <= bindparam("now_"))
 _GIVEN_UP = _MINE.where(col(ChannelSender.channel) == bindparam("channel_"))
-_NEWEST = select(func.max(col(Delivery.seq)))
 _EVENTS = (
     select(Delivery)
     .where(col(Delivery.seq) > bindparam("after_"), col(Delivery.kind) == DeliveryKind.EVENT)
@@ -85,44 +83,13 @@ _EVENTS = (
 )
 
 
-@cache
-def _build_heartbeat_upsert(dialect: str) -> Any:
-    """Return the upsert of a replica's heartbeat; built once for each kind of database."""
-    made = get_dialect_insert(dialect)(Replica).values(id=bindparam("id"), until=bindparam("until"))
-    return made.on_conflict_do_update(index_elements=["id"], set_={"until": made.excluded.until})
-
-
-@cache
-def _build_channel_queue_upsert(dialect: str) -> Any:
-    """Return the upsert that takes a channel queue whose replica is unknown or may be replaced."""
-    made = get_dialect_insert(dialect)(ChannelSender).values(
-        channel=bindparam("channel"), replica=bindparam("replica")
-    )
-    free = (
-        (col(ChannelSender.replica) == made.excluded.replica)
-        | (col(ChannelSender.replica) == bindparam("instead_"))
-        | col(ChannelSender.replica).not_in(select(col(Replica.id)))
-    )
-    return made.on_conflict_do_update(
-        index_elements=["channel"], set_={"replica": made.excluded.replica}, where=free
-    )
-
-
-@cache
-def _build_pause_upsert(dialect: str) -> Any:
-    """Return the upsert of a pause; the longer of two holds."""
-    names = ("method", "channel", "until")
-    made = get_dialect_insert(dialect)(Pause).values(**{name: bindparam(name) for name in names})
-    return made.on_conflict_do_update(
-        index_elements=["method", "channel"],
-        set_={"until": made.excluded.until},
-        where=made.excluded.until > col(Pause.until),
-    )
+# Those who write do so one at a time, so what one of these functions has read still holds.
 
 
 def store_heartbeat(tx: Transaction, replica: str, until: datetime) -> None:
     """Record that this replica counts as alive until `until`."""
-    tx.execute(_build_heartbeat_upsert(tx.dialect.name), {"id": replica, "until": until})
+    if not tx.update_rows(Replica, {"id": replica}, until=until):
+        insert_row(tx, Replica(id=replica, until=until))
 
 
 def remove_replica(tx: Transaction, replica: str) -> None:
@@ -157,11 +124,14 @@ def claim_channel_sending(
 
     `dead`: replicas that the caller has found to be dead.
     """
-    held = tx.find_row(ChannelSender, channel=channel)
-    # by the time it is taken another may have it
-    instead = held.replica if held and held.replica in dead else replica
-    given = {"channel": channel, "replica": replica, "instead_": instead}
-    return tx.execute(_build_channel_queue_upsert(tx.dialect.name), given).rowcount == 1
+    sender = tx.find_row(ChannelSender, channel=channel)
+    if sender is None:
+        insert_row(tx, ChannelSender(channel=channel, replica=replica))
+    elif sender.replica != replica:
+        if sender.replica not in dead and tx.find_row(Replica, id=sender.replica):
+            return False
+        tx.update_rows(ChannelSender, {"channel": channel}, replica=replica)
+    return True
 
 
 def give_up_channel_sending(tx: Transaction, channel: str, replica: str) -> None:
@@ -171,20 +141,17 @@ def give_up_channel_sending(tx: Transaction, channel: str, replica: str) -> None
 
 def store_slack_pause(tx: Transaction, method: str, channel: str, until: datetime) -> None:
     """Store until when Slack must not be asked with this method; the longer of two pauses holds."""
-    tx.execute(
-        _build_pause_upsert(tx.dialect.name), {"method": method, "channel": channel, "until": until}
-    )
+    known = tx.find_row(Pause, method=method, channel=channel)
+    if known is None:
+        insert_row(tx, Pause(method=method, channel=channel, until=until))
+    elif until > known.until:
+        tx.update_rows(Pause, {"method": method, "channel": channel}, until=until)
 
 
 def get_slack_pause_ends(tx: Transaction, now: datetime) -> PauseEnds:
     """Return the end of each pause that is not over, by method and channel."""
     found = tx.execute(_PAUSES, {"now_": now})
     return {(method, channel): until for method, channel, until in found}
-
-
-def get_newest_delivery_seq(tx: Transaction) -> int:
-    """Return the `seq` of the newest delivery; 0 if there is none."""
-    return int(tx.scalar(_NEWEST) or 0)
 
 
 def list_slack_directory_events_after(tx: Transaction, seq: int) -> list[Delivery]:

@@ -15,8 +15,6 @@ from storage.models import Call, Message, Run, Vote
 from storage.states import CallStatus
 from storage.transaction import Transaction, fetch_readable_rows, fetch_rows
 
-# Queries for the Home tab: a workspace's waiting calls, one person's recent requests.
-
 _WAITING = (
     select(Call)
     .join(Run, col(Run.id) == col(Call.run_id))
@@ -185,12 +183,9 @@ def iterate_calls_decided_between(
 def find_request_by_id_or_digest(tx: Transaction, team: str, text: str) -> Run | None:
     """Return the root request of the run or call with this id or digest ("#1a2b3c4d"), or None."""
     run = runs.find_run(tx, text)
-    call = (
-        None
-        if run
-        else calls.find_call(tx, text) or _find_call_by_digest(tx, team, text.removeprefix("#"))
-    )
-    run = runs.find_run(tx, call.run_id) if call else run
+    if run is None:
+        call = calls.find_call(tx, text) or _find_call_by_digest(tx, team, text.removeprefix("#"))
+        run = runs.find_run(tx, call.run_id) if call else None
     return sub_agents.get_root_run(tx, run) if run is not None and run.team == team else None
 
 

@@ -38,8 +38,6 @@ from storage.transaction import (
     insert_row,
 )
 
-# Runs that a worker may take, with the facts that decide whose turn it is. Reads only.
-
 Requester = tuple[str, str, str]  # a workspace, a person, and the program that asks in their name
 
 
@@ -49,9 +47,7 @@ class ReadyRun:
 
     run_id: str
     requester: Requester
-    has_approved_call: (
-        bool  # what comes next in it is a call that people approved, and not the model
-    )
+    has_approved_call: bool  # next comes a call that people approved, and not the model
     was_worked_on: bool = False  # it has been worked on before
 
 
@@ -105,9 +101,6 @@ def _fetch_ready_runs(tx: Transaction, statement: Any, given: dict[str, Any]) ->
         ReadyRun(str(run_id), (team, person, client or ""), bool(decided), bool(fence))
         for run_id, team, person, client, decided, fence in tx.execute(statement, given)
     ]
-
-
-# How much a requester has asked recently: the basis of limits.
 
 
 def build_recent_runs_condition(also: ColumnElement[bool]) -> ColumnElement[bool]:

@@ -13,8 +13,6 @@ from storage.models import Call, Delivery, Message, Run
 from storage.states import MESSAGE_OPEN, RUN_OPEN, CallStatus, DeliveryStatus, RunStatus
 from storage.transaction import Transaction, fetch_readable_rows
 
-# How much is waiting now, and since when: for the metrics.
-
 _PENDING = select(func.count(), func.min(col(Call.asked_at))).where(
     col(Call.status) == CallStatus.PENDING, col(Call.starts_at).is_(None)
 )

@@ -13,8 +13,6 @@ from typing import Any
 from storage.backend import Backend
 from storage.migrations import SCRIPTS, newest
 
-# The shape of a database: its tables, columns, indexes and triggers, as text by name.
-
 SchemaShape = dict[str, str]  # "column run.team" and the like: its table, and what it is like
 SqlReader = Callable[[str], Iterable[Sequence[Any]]]  # runs a query, and returns its rows
 TOLD = 3  # differences that are named

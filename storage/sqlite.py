@@ -26,8 +26,6 @@ from storage.sqlite_connections import read_pragma
 from storage.trail import AuditHeadFile, audit_head_file_path
 from storage.transaction import Trace, Transaction, wrap_driver_error
 
-# Free pages of an SQLite file: returned to the disk step by step, or all at once.
-
 STEP = 400  # pages that are given back in one transaction
 SOON = 200  # milliseconds in which readers may end
 INCREMENTAL = 2  # what SQLite answers of a file that can
@@ -111,6 +109,13 @@ class _IdleConnections(list[sqlite_connections.SyncSwitchConnection]):
             connection.close()
 
 
+def _run_file_check(look: Callable[[], object]) -> None:
+    try:
+        look()
+    except sqlite_connections.LostFileError as error:
+        raise wrap_driver_error(error, sqlite_connections.DIALECT, "", ()) from error
+
+
 class SqliteTransaction(Transaction):
     """A transaction on a file; a durable commit fails if the file is no longer there.
 
@@ -122,10 +127,7 @@ class SqliteTransaction(Transaction):
     def run_begin_commit_or_rollback(self, sql: str) -> None:
         """Run BEGIN, COMMIT or ROLLBACK."""
         if sql == "COMMIT" and self.durable and self.file is not None:
-            try:
-                self.file.check_before_commit()
-            except sqlite_connections.LostFileError as error:
-                raise wrap_driver_error(error, self.dialect, sql, ()) from error
+            _run_file_check(self.file.check_before_commit)
         super().run_begin_commit_or_rollback(sql)
 
 
@@ -298,14 +300,8 @@ class SqliteFile(Backend):
     def _connect_to_open_file(self) -> sqlite_connections.SyncSwitchConnection:
         """Return a new connection to the open file; fail if the file is gone, not recreate it."""
         if self._open_database_file is not None:
-            self._run_file_check(self._open_database_file.check_before_connect)
+            _run_file_check(self._open_database_file.check_file_identities)
         return self._connect(self._url)
-
-    def _run_file_check(self, look: Callable[[], None]) -> None:
-        try:
-            look()
-        except sqlite_connections.LostFileError as error:
-            raise wrap_driver_error(error, sqlite_connections.DIALECT, "", ()) from error
 
     def release_free_pages(self, tx: Transaction, spare: float) -> bool:
         """Return up to STEP free pages to the disk; True if there are more."""
@@ -337,7 +333,7 @@ class SqliteFile(Backend):
     def sync_commits(self) -> None:
         """Return once the log is on the disk; DBAPIError if the open file was replaced."""
         if self._open_database_file is not None:
-            self._run_file_check(self._open_database_file.check_before_commit)
+            _run_file_check(self._open_database_file.check_before_commit)
         with suppress(FileNotFoundError):  # written back into the database, which SQLite waited for
             sync_to_disk(Path(f"{self._file}-wal"))  # SQLite's locks are on other files
 

@@ -17,8 +17,6 @@ from pathlib import Path
 from sqlalchemy import URL, Connection, Engine, event
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
-# SQLite connections: opening them, their pragmas, and whether the tables are Countersign's.
-
 OURS = {"run", "call", "vote", "audit"}  # every record has these tables, of whichever build
 WAIT = 10  # seconds for a lock, also on a database that is only looked at
 PRAGMAS = (
@@ -202,15 +200,12 @@ class OpenFileGuard:
             self._is_lost = False
             log.warning("the database is there again: %s", self.path)
 
-    def check_before_connect(self) -> None:
-        """Raise LostFileError if a new connection would open another file."""
-        self._check_file_identities()
-
     def close(self) -> None:
         """Close the kept connection; closing the last connection writes the log back."""
         self._kept.close()
 
-    def _check_file_identities(self) -> list[os.stat_result]:
+    def check_file_identities(self) -> list[os.stat_result]:
+        """Return the files' states; LostFileError if a new connection would open another file."""
         found = []
         for name, own in zip(self._names, self._are, strict=True):
             try:
@@ -238,7 +233,7 @@ class OpenFileGuard:
         return "what was in it is saved" if whole else "what was in it is saved in part"
 
     def _check_files(self) -> None:
-        main, written, _ = self._check_file_identities()
+        main, written, _ = self.check_file_identities()
         if not main.st_mode & 0o222:
             raise LostFileError(f"{self.path} may only be read since its mode was changed")
         state = (main.st_mtime_ns, main.st_size)

@@ -1,23 +1,7 @@
-"""The state machines, as tables one can read. Pure: no database, no clock.
+"""The state machines, as tables one can read; docs/architecture.md draws them. Pure.
 
-call:  born PENDING · APPROVED · REFUSED
-       PENDING  ─► APPROVED | REJECTED | EXPIRED | CANCELLED | SUPERSEDED | INVALIDATED
-       PENDING  ─► ANSWERED (a question, by a person; it never runs)
-       PENDING with a time to start: approved by votes, and the clock makes it APPROVED then
-       APPROVED ─► RUNNING | CANCELLED | SUPERSEDED | INVALIDATED | PENDING (asked again)
-       RUNNING  ─► SUCCEEDED | FAILED | UNKNOWN | PENDING (what was shown had changed: asked again)
-       RUNNING  ─► ENTRUSTED (a sub-agent's run works on it) ─► SUCCEEDED | FAILED
-       ENTRUSTED ─► CANCELLED | SUPERSEDED (its request is over or remade, and so is that run)
-       UNKNOWN  ─► SUCCEEDED | FAILED (a person says which) | APPROVED (a new vote to run it again)
-run:   READY ─► RUNNING ─► WAITING ─► READY … ─► COMPLETED | FAILED | CANCELLED
-       WAITING, READY, RUNNING ─► CANCELLED;  FAILED ─► READY (retry)
-       RUNNING ─► READY (handed back)
-message:   PENDING ─► SENDING ─► SENT ─► STALE ─► SENT …;  STREAMING ─► CLOSING ─► SENT
-           all but SENT and STREAMING ─► FAILED;  SENDING, CLOSING, STALE ─► PENDING (post it anew)
-           FAILED ─► STALE, or CLOSING (a stream that has begun after all)
-delivery:  NEW ─► DONE | HELD | BROKEN;  HELD ─► DONE
-installation:  ACTIVE ─► PAUSED | REMOVED;  PAUSED ─► ACTIVE | REMOVED
-               REMOVED ─► ACTIVE | PAUSED (installed again; paused if it was)
+A PENDING call with a time to start stays PENDING once votes have approved it; the clock makes it
+APPROVED then. An installation that was PAUSED when it was REMOVED is so when installed again.
 """
 
 from __future__ import annotations

@@ -70,8 +70,6 @@ def retry_until_stored(write: Callable[[], T], ended: threading.Event, what: str
         ended.wait(compute_retry_delay(failures))
 
 
-# The database as the rest of the program uses it; rows are detached.
-
 BREATH = 0.005  # seconds between two steps of long work, in which others write
 ReadyRunsHandler = Callable[[Transaction, Sequence[str]], None]
 
@@ -376,7 +374,6 @@ class ReadOnlyStore(Store):
         path = place if named is None else named.path
         file = SqliteFile(URL.create("sqlite", database=str(path)), open_read_only_connection)
         super().__init__(named if named is not None and named.is_multi_process else file)
-        self.chain = AuditChainSealer(b"")  # nothing is sealed here
 
     @contextmanager
     def write(

@@ -25,8 +25,6 @@ from storage.masking import ValuePath, mask_secrets_in_json, replace_values_at_p
 from storage.models import Audit, Call, Revision, Run
 from storage.transaction import Transaction, build_insert, fetch_rows
 
-# Evidence of arguments in the audit: readable, but secret fields only as a keyed digest.
-
 MOST_EVIDENCE = 4000  # characters of arguments that cannot be read
 
 
@@ -117,10 +115,12 @@ def record_event(
     call_id: str = "",
     call: Call | None = None,
     data: Mapping[str, Any] | None = None,
+    since: datetime | None = None,
 ) -> None:
     """Append one row to the audit; `data` must be JSON and must hold no secret fields.
 
-    `call`: the one that it is about, in place of `run_id` and `call_id`.
+    `call`: the one that it is about, in place of `run_id` and `call_id`. `since`: when the wait or
+    request began that it ends, which is not stored.
 
     What looks like a secret is masked. A row about a call also says under which policy, model and
     version it was written.
@@ -152,12 +152,7 @@ def record_event(
     }
     tx.execute(build_insert(Audit), row)
     watched = told | {each: apart[each] for each in WHY if each in apart}
-    tx.appended.append(AuditLine(tx.head.seq, event, actor, run_id, call_id, watched, at))
-
-
-def set_audit_line_duration_start(tx: Transaction, since: datetime | None) -> None:
-    """Set when the wait or request began that the newest audit row ends; it is not stored."""
-    tx.appended[-1] = tx.appended[-1]._replace(since=since)
+    tx.appended.append(AuditLine(tx.head.seq, event, actor, run_id, call_id, watched, at, since))
 
 
 def get_audit_head(tx: Transaction) -> digest.AuditHead:
@@ -244,8 +239,6 @@ def is_valid_next_row(chain: digest.AuditChainSealer, before: digest.AuditHead, 
     return is_next and is_payload_intact(chain, row)
 
 
-# The head file: notes the audit's newest row in a small file beside the database.
-
 log = logging.getLogger("countersign.audit")
 _LINE = 256  # bytes; of the two lines one is written at a time, so a torn write spoils only that
 _MARK = "countersign-head"
@@ -260,7 +253,6 @@ class AuditHeadFile:
     """The file that notes the newest row of one audit."""
 
     def __init__(self, path: Path, chain: digest.AuditChainSealer) -> None:
-        """Use the key of `chain` for signing; no file is created yet."""
         self.path, self._chain = path, chain
         self._file: int | None = None
         self._noted: digest.AuditHead | None = None

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from storage.digest import AuditChainSealer, AuditHead
 
 
-# Statements written in SQLModel, compiled once for each database, run on the driver's cursor.
-
 ValueConverter = Callable[[Any], Any]
 Parameters = Mapping[str, Any]
 Row = tuple[Any, ...]
@@ -245,8 +243,7 @@ class Transaction:
         self.raw = connection
         self._give_back = give_back
         self._trace = trace
-        self._before = self._count_changes()
-        self._changes: int | None = None  # once it is over
+        self.has_changes = False  # it has changed a row
         self.chain = chain
         self.head: AuditHead | None = None  # how far the audit has come, once that was asked
         self.appended: list[AuditLine] = []  # what of the audit the log is to tell
@@ -267,14 +264,6 @@ class Transaction:
                 self._roll_back()
         finally:
             self._release_connection()
-
-    @property
-    def has_changes(self) -> bool:
-        """Return whether the transaction has changed any row; also valid after its end."""
-        return (self._count_changes() if self._changes is None else self._changes) > self._before
-
-    def _count_changes(self) -> int:
-        return int(self.raw.total_changes)
 
     def overwrite_erased_data(self) -> None:
         """Make the database overwrite the bytes that are emptied or deleted from now on."""
@@ -354,7 +343,6 @@ class Transaction:
         return bool(self.raw.in_transaction)
 
     def _release_connection(self) -> None:
-        self._changes = self._count_changes()
         if self._is_in_progress():  # neither committed nor rolled back: nobody's any more
             self.raw.close()
         else:
@@ -364,9 +352,11 @@ class Transaction:
         if self._trace is not None:
             self._trace.before_statement(sql, values)
         try:
-            return self._run_and_fetch(sql, values)
+            found, many = self._run_and_fetch(sql, values)
         except Exception as error:
             raise wrap_driver_error(error, self.dialect, sql, values) from error
+        self.has_changes = self.has_changes or (self.writes and many > 0)
+        return found, many
 
     def _run_and_fetch(self, sql: str, values: Any) -> tuple[list[Row], int]:
         cursor = self.raw.execute(sql, values)
@@ -456,19 +446,12 @@ def insert_row(tx: Transaction, row: SQLModel) -> None:
 
 
 @cache
-def build_insert_if_absent(
-    model: type[SQLModel], dialect: str, same: tuple[str, ...] = ("key",)
-) -> Any:
-    """Return an insert that does nothing if a row with the `same` columns exists; built once."""
-    return get_dialect_insert(dialect)(model).on_conflict_do_nothing(index_elements=same)
+def _build_insert_if_absent(model: type[SQLModel], dialect: str, same: Names) -> Any:
+    insert_for_dialect = import_module(f"sqlalchemy.dialects.{dialect}").insert  # only now
+    return insert_for_dialect(model).on_conflict_do_nothing(index_elements=same)
 
 
-def insert_row_if_absent(tx: Transaction, row: SQLModel, same: tuple[str, ...] = ("key",)) -> bool:
+def insert_row_if_absent(tx: Transaction, row: SQLModel, same: Names = ("key",)) -> bool:
     """Insert a row; False, and no change, if one with the same values of `same` exists."""
-    insert_once = build_insert_if_absent(type(row), tx.dialect.name, same)
+    insert_once = _build_insert_if_absent(type(row), tx.dialect.name, same)
     return tx.execute(insert_once, get_column_values(row)).rowcount == 1
-
-
-def get_dialect_insert(dialect: str) -> Any:
-    """Return the `insert` function of "sqlite" or "postgresql", imported only when it is used."""
-    return import_module(f"sqlalchemy.dialects.{dialect}").insert

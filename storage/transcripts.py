@@ -133,8 +133,6 @@ def _record_file_event(
     trail.record_event(tx, event, at=at, actor=actor, run_id=file.run_id, data=data)
 
 
-# Compactions replace the older part of a long thread for the model; every item stays stored.
-
 KIND = "compacted"
 BEGINS = f'{{"type": "{KIND}"'  # the stored body of each
 READ = "read"  # what a call does that changes nothing
@@ -245,7 +243,6 @@ class TranscriptCache:
     """A cache of the transcripts that this process read last; safe on any thread."""
 
     def __init__(self) -> None:
-        """Create an empty cache."""
         self._lock = threading.Lock()
         self._known: OrderedDict[ThreadKey, Transcript] = OrderedDict()
         self._size = self._items = 0

@@ -8,8 +8,9 @@ from functools import cache
 
 import pytest
 import yaml
+from prometheus_client import Histogram
 
-from bot.monitoring.metrics import MEASURES, MetricDefinition, MetricType
+from bot.monitoring.metrics import MEASURES, OF_INSTALLATION, MetricDefinition
 from storage.states import CallStatus
 from tests.pages import ROOT, blocks, section, table
 
@@ -36,7 +37,8 @@ def told(measure: MetricDefinition) -> list[str]:
     labels = ", ".join(f"`{each}`" for each in measure.labels)
     if measure.values:
         labels += ": " + ", ".join(f"`{each}`" for each in measure.values)
-    return [measure.metric_type, labels, measure.scope, measure.help_text]
+    scope = "installation" if measure in OF_INSTALLATION else "process"
+    return [measure.metric_type.__name__.lower(), labels, scope, measure.help_text]
 
 
 def test_every_metric_is_in_the_table() -> None:
@@ -46,7 +48,7 @@ def test_every_metric_is_in_the_table() -> None:
 
 def series(measure: MetricDefinition) -> set[str]:
     """The names under which Prometheus keeps a metric's values."""
-    if measure.metric_type is MetricType.HISTOGRAM:
+    if measure.metric_type is Histogram:
         return {f"{measure.name}_{each}" for each in ("bucket", "sum", "count")}
     return {measure.name}
 

@@ -434,7 +434,6 @@ class SetupInspector:
         yield from check_freezes_and_business_hours(policy, self._clock.now())
 
     def _run_slack_checks(self, client: SlackClient) -> Iterator[check.CheckResult]:
-        """Yield the checks for which Slack has to be asked."""
         from bot.checks.people_checks import (
             check_names_used_in_policy,
             check_operator,

@@ -8,8 +8,8 @@ import argparse
 import os
 import sqlite3
 import tempfile
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from sqlalchemy.exc import DBAPIError
@@ -20,15 +20,13 @@ from bot.clock import SystemClock
 from bot.config.settings import Settings
 from bot.signing_key import get_signing_key, open_store
 from countersign.cli.commands import CommandFunctions
-from countersign.cli.console import DOTENV, print_error, print_line
+from countersign.cli.console import DOTENV, CommandError, print_line
 from storage import backups, digest
 from storage.backend import is_postgres_url
 from storage.migrations import SchemaError
 from storage.record import ReadOnlyStore, Store
 from storage.record_copies import UnreadableRowsError
 from storage.sqlite import lock_database
-
-# What the backup commands share: how much a record holds.
 
 WRITTEN = ", as it was when it was written"
 _TOLD = (  # of which tables, and what a row of each is called
@@ -43,6 +41,17 @@ def format_row_counts(counts: Mapping[str, int]) -> str:
     return ", ".join(
         f"{counts[name]} {one if counts[name] == 1 else many}" for name, one, many in _TOLD
     )
+
+
+@contextmanager
+def _end_with_sentence(what: str) -> Iterator[None]:
+    """Raise CommandError for what fails in this block, with a sentence that begins with `what`."""
+    try:
+        yield
+    except (backups.BackupError, SchemaError, UnreadableRowsError, ValueError) as error:
+        raise CommandError(f"{what}: {error}.") from None
+    except (OSError, DBAPIError, sqlite3.Error) as error:
+        raise CommandError(f"{what}: {backups.error_sentence(error)}.") from None
 
 
 def add_backup_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,24 +70,20 @@ def run_backup(arguments: argparse.Namespace) -> int:
     Returns the exit code, 1 if no backup was made or it is not sound.
     """
     settings, path = Settings.load(os.environ, DOTENV, reading=True), arguments.file
-    with closing(ReadOnlyStore(settings.database_url)) as store:
+    now, with_key = SystemClock().now(), arguments.with_key
+    store = ReadOnlyStore(settings.database_url)
+    with _end_with_sentence("Nothing was backed up"), closing(store):
         if trouble := store.describe_read_problem():
-            return print_error(f"Nothing was backed up: {trouble}.")
+            raise backups.BackupError(trouble)
         try:
             key = get_signing_key(settings)
         except (OSError, ValueError) as error:
-            sentence = f"it is sealed with the key. {backups.error_sentence(error)}"
-            return print_error(f"Nothing was backed up: {sentence}.")
-        try:
-            now, with_key = SystemClock().now(), arguments.with_key
-            made = backups.make_backup(
-                store, path, key, at=now, version=__version__, with_key=with_key
-            )
-        except backups.BackupError as error:
-            return print_error(f"Nothing was backed up: {error}.")
+            why = backups.error_sentence(error)
+            raise backups.BackupError(f"it is sealed with the key. {why}") from None
+        made = backups.make_backup(store, path, key, at=now, version=__version__, with_key=with_key)
     print_line(f"Backed up to {path}: {format_row_counts(made.row_counts)}; {made.size:,} bytes.")
     print_examination(made.examination, digest.compute_key_id(key), WRITTEN)
-    if arguments.with_key:
+    if with_key:
         print_line("The key is in it: whoever reads this file can forge the record.")
     else:
         where = "COUNTERSIGN_KEY" if settings.key else digest.key_file_path(settings.database_path)
@@ -90,9 +95,6 @@ def run_backup(arguments: argparse.Namespace) -> int:
 
 
 BACKUP = CommandFunctions(add_backup_arguments, run_backup)
-
-
-# `countersign restore`: puts a backup in place of the record, while the bot is stopped.
 
 
 def add_restore_arguments(parser: argparse.ArgumentParser) -> None:
@@ -107,18 +109,14 @@ def run_restore(arguments: argparse.Namespace) -> int:
     """
     settings = Settings.load(os.environ, DOTENV, reading=True)
     path: Path = settings.database_path
-    try:
+    with _end_with_sentence("Nothing was put back"):
         if settings.is_shared:
             return _restore_into_server(settings, arguments.file)
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and arguments.file.exists() and path.samefile(arguments.file):
-            return print_error(f"Nothing was put back: {path} is the record itself.")
+            raise backups.BackupError(f"{path} is the record itself")
         with closing(lock_database(path)):
             return _restore_into_file(settings, arguments.file, path)
-    except (backups.BackupError, SchemaError, UnreadableRowsError) as error:
-        return print_error(f"Nothing was put back: {error}.")
-    except (OSError, digest.KeyFileError, DBAPIError, sqlite3.Error) as error:
-        return print_error(f"Nothing was put back: {backups.error_sentence(error)}.")
 
 
 def _restore_into_file(settings: Settings, file: Path, path: Path) -> int:
@@ -208,9 +206,6 @@ def _lost_key_hint(needed: str) -> str:
 RESTORE = CommandFunctions(add_restore_arguments, run_restore)
 
 
-# `countersign copy-to`: the record of a stopped bot moves to PostgreSQL, with all that waits.
-
-
 def add_copy_to_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments: the address of the PostgreSQL database."""
     parser.add_argument(
@@ -227,30 +222,21 @@ def run_copy_to(arguments: argparse.Namespace) -> int:
     Raises AlreadyRunningError if the bot is running, and StartupError if its key does not fit.
     """
     settings, clock = Settings.load(os.environ, DOTENV, reading=True), SystemClock()
-    if settings.is_shared:
-        return print_error(
-            "Nothing was moved: the record is on a server already. `countersign backup` there and"
-            " `countersign restore` with another DATABASE_URL move it anywhere."
-        )
-    if not settings.database_path.is_file():
-        return print_error(f"Nothing was moved: there is no database at {settings.database_path}.")
-    if not is_postgres_url(arguments.url):
-        return print_error(
-            "Nothing was moved: the address is not one of PostgreSQL, postgresql://…."
-        )
-    source = open_store(settings, clock.now(), lambda: "")
-    try:
-        target = Store(arguments.url, key=source.signing_key).open()
-        try:
+    with _end_with_sentence("Nothing was moved"):
+        if settings.is_shared:
+            raise backups.BackupError(
+                "the record is on a server already. `countersign backup` there and `countersign"
+                " restore` with another DATABASE_URL move it anywhere"
+            )
+        if not settings.database_path.is_file():
+            raise backups.BackupError(f"there is no database at {settings.database_path}")
+        if not is_postgres_url(arguments.url):
+            raise backups.BackupError("the address is not one of PostgreSQL, postgresql://…")
+        with (
+            closing(open_store(settings, clock.now(), lambda: "")) as source,
+            closing(Store(arguments.url, key=source.signing_key).open()) as target,
+        ):
             moved = backups.copy_database_contents(source, target, clock.now())
-        finally:
-            target.close()
-    except (backups.BackupError, SchemaError, UnreadableRowsError, ValueError) as error:
-        return print_error(f"Nothing was moved: {error}.")
-    except (OSError, DBAPIError, sqlite3.Error) as error:
-        return print_error(f"Nothing was moved: {backups.error_sentence(error)}.")
-    finally:
-        source.close()
     _print_move_result(
         settings, moved, target.database.display_name, digest.compute_key_id(source.signing_key)
     )
@@ -260,7 +246,6 @@ def run_copy_to(arguments: argparse.Namespace) -> int:
 def _print_move_result(
     settings: Settings, moved: backups.RecordCopyResult, name: str, key: str
 ) -> None:
-    """Print what the new database holds, and how to go on there or to go back."""
     what = "It was there already" if moved.was_already_there else "All of the record is there"
     print_line(f"{what}, in {name}: {format_row_counts(moved.row_counts)}.")
     if not moved.was_already_there:

@@ -14,8 +14,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from pydantic import ValidationError
+
 from bot.config.settings import Settings
-from bot.terminal import terminal_messages
+from bot.terminal.terminal_messages import (
+    CommandResult,
+    OperatorCommand,
+    parse_command_result,
+)
 from countersign.cli import console
 from countersign.wire import UnixConnection
 from storage.backend import socket_path
@@ -34,7 +40,7 @@ class BotRefusedError(ValueError):
     """Raised when the bot refuses to do something; the message says why."""
 
 
-def send_command_and_print(command: terminal_messages.OperatorCommand) -> int:
+def send_command_and_print(command: OperatorCommand) -> int:
     """Send a message to the bot and print the answer; returns the exit code, 1 if it had no effect.
 
     Raises BotUnreachableError and SettingsError.
@@ -60,17 +66,13 @@ def get_bot_socket_path() -> Path:
     return socket_path(settings.database_path)
 
 
-def send_command(
-    path: Path, command: terminal_messages.OperatorCommand
-) -> terminal_messages.CommandResult:
+def send_command(path: Path, command: OperatorCommand) -> CommandResult:
     """Send a message to the bot at this socket; return the answer, or raise BotUnreachableError."""
     try:
-        return terminal_messages.parse_command_result(
-            post_to_bot(path, "/v1/terminal", asdict(command))
-        )
+        return parse_command_result(post_to_bot(path, "/v1/terminal", asdict(command)))
     except BotRefusedError as error:
         raise BotUnreachableError(str(error)) from None
-    except terminal_messages.MalformedBotMessageError:
+    except ValidationError:
         raise BotUnreachableError(CUT_OFF) from None
 
 

@@ -12,13 +12,21 @@ import sys
 from pathlib import Path
 from time import monotonic
 
+from pydantic import ValidationError
+
 from bot.cli import bot_connection, chat_painter
 from bot.cli.chat_acts import CallNumbers, ChatCommands
-from bot.terminal import terminal_messages
+from bot.terminal.terminal_messages import (
+    ChatEvent,
+    ChatEventKind,
+    CommandKind,
+    CommandResult,
+    OperatorCommand,
+    TerminalCall,
+    parse_chat_event,
+)
 from countersign.cli.console import escape_control_characters, print_line
 from storage.states import RUN_OPEN, RunStatus
-
-# The bot's events of one chat, each taken once, even if the bot was away in between.
 
 
 class ChatEventFeed:
@@ -32,7 +40,7 @@ class ChatEventFeed:
         self._bot = bot
         self._line: socket.socket | None = None
         self._told: set[str] = set()
-        self._calls: dict[str, terminal_messages.TerminalCall] = {}
+        self._calls: dict[str, TerminalCall] = {}
 
     def follow_request(self, run: str) -> None:
         """Connect to the events of this request's chat, unless already connected.
@@ -47,7 +55,7 @@ class ChatEventFeed:
         self._line = bot_connection.open_chat_event_socket(self._bot, self.run_id)
         self.lines, self.is_bot_gone = chat_painter.LineReader(self._line.fileno()), False
 
-    def read_event(self) -> terminal_messages.ChatEvent | None:
+    def read_event(self) -> ChatEvent | None:
         """Return the next event that is new; None if there is none yet.
 
         Sets `is_bot_gone` if the bot has hung up. Raises BotUnreachableError for an event that
@@ -76,12 +84,12 @@ class ChatEventFeed:
             self._line.close()
         self._line, self.lines = None, None
 
-    def _is_new(self, found: terminal_messages.ChatEvent) -> bool:
+    def _is_new(self, found: ChatEvent) -> bool:
         """Return whether an event is new.
 
         After a new connection the bot sends all events from the beginning of the request.
         """
-        if found.kind is terminal_messages.ChatEventKind.STATE:
+        if found.kind is ChatEventKind.STATE:
             self.run_id = found.run
         if found.call is not None:
             name = found.call.id.rpartition(":")[0]
@@ -94,11 +102,11 @@ class ChatEventFeed:
         return is_new
 
 
-def _parse_event(line: bytes) -> terminal_messages.ChatEvent:
+def _parse_event(line: bytes) -> ChatEvent:
     """Parse an event of the bot; raises BotUnreachableError if it is malformed."""
     try:
-        return terminal_messages.parse_chat_event(line)
-    except terminal_messages.MalformedBotMessageError:
+        return parse_chat_event(line)
+    except ValidationError:
         raise bot_connection.BotUnreachableError(
             "The bot said something that is not understood."
         ) from None
@@ -156,9 +164,8 @@ class Conversation:
         if news and news.has_line:
             self._handle_bot_event()
             return
-        waits = (
-            self._is_at_terminal or not self._expects_events
-        )  # a pipe's next line waits for its turn
+        # a pipe's next line waits for its turn
+        waits = self._is_at_terminal or not self._expects_events
         if not self._expects_events and not self._prompted and waits:
             if news:
                 chat_painter.wait_for_lines([news], PAUSE)
@@ -247,32 +254,28 @@ class Conversation:
                 self._painter.draw_program_sentence(chat_painter.NOT_BACK)
         self._painter.draw_program_sentence(chat_painter.BACK)
 
-    def _draw_event(self, found: terminal_messages.ChatEvent) -> None:
+    def _draw_event(self, found: ChatEvent) -> None:
         """Draw one event; a prompt that was drawn before is drawn again later."""
-        painter, number = (
-            self._painter,
-            self._numbers.assign_number(found.call) if found.call else 0,
-        )
+        painter = self._painter
+        number = self._numbers.assign_number(found.call) if found.call else 0
         if found.call and not chat_painter.should_draw_call(found.call):
             return
-        if found.kind is not terminal_messages.ChatEventKind.STATE:
+        if found.kind is not ChatEventKind.STATE:
             self._start_new_line()
         match found:
-            case terminal_messages.ChatEvent(terminal_messages.ChatEventKind.WORDS, text=text):
+            case ChatEvent(ChatEventKind.WORDS, text=text):
                 painter.draw_partial_answer(text)
-            case terminal_messages.ChatEvent(terminal_messages.ChatEventKind.VOID):
+            case ChatEvent(ChatEventKind.VOID):
                 painter.discard_partial_answer()
-            case terminal_messages.ChatEvent(terminal_messages.ChatEventKind.STEP, text=text):
+            case ChatEvent(ChatEventKind.STEP, text=text):
                 painter.draw_step(text)
-            case terminal_messages.ChatEvent(terminal_messages.ChatEventKind.ANSWER, text=text):
+            case ChatEvent(ChatEventKind.ANSWER, text=text):
                 painter.draw_answer(text)
-            case terminal_messages.ChatEvent(terminal_messages.ChatEventKind.NOTICE, text=text):
+            case ChatEvent(ChatEventKind.NOTICE, text=text):
                 painter.draw_thread_line(text)
-            case terminal_messages.ChatEvent(terminal_messages.ChatEventKind.CALL, call=call) if (
-                call is not None
-            ):
+            case ChatEvent(ChatEventKind.CALL, call=call) if call is not None:
                 painter.draw_call(number, call)
-            case terminal_messages.ChatEvent(terminal_messages.ChatEventKind.STATE, text=text):
+            case ChatEvent(ChatEventKind.STATE, text=text):
                 self._state = RunStatus(text)
                 if self._state is RunStatus.FAILED:
                     painter.draw_program_sentence("It could not go on; /retry tries again.")
@@ -288,23 +291,14 @@ class Conversation:
         if word in chat_painter.QUIT:
             self._ended = True
         elif word in ("/cancel", "/retry"):
-            self._send_about_request(
-                terminal_messages.CommandKind.CANCEL
-                if word == "/cancel"
-                else terminal_messages.CommandKind.RETRY
-            )
+            self._send_about_request(CommandKind.CANCEL if word == "/cancel" else CommandKind.RETRY)
         elif word.startswith("/"):
             self._acts.run_command(word, rest)
         elif line:
             self._send_words(line)
 
     def _send_words(self, words: str) -> None:
-        """Send words to the agent, and follow the request that they belong to."""
-        answer = self._send_command(
-            terminal_messages.OperatorCommand(
-                terminal_messages.CommandKind.SAY, self._feed.run_id, words
-            )
-        )
+        answer = self._send_command(OperatorCommand(CommandKind.SAY, self._feed.run_id, words))
         if answer.counted and answer.run:
             self._state = None
             self._follow_request(answer.run)
@@ -313,11 +307,9 @@ class Conversation:
         self._feed.follow_request(run)
         self._met = True
 
-    def _send_about_request(self, kind: terminal_messages.CommandKind) -> None:
+    def _send_about_request(self, kind: CommandKind) -> None:
         if self._feed.run_id:
-            self._send_command(
-                terminal_messages.OperatorCommand(kind, self._feed.run_id), aloud=True
-            )
+            self._send_command(OperatorCommand(kind, self._feed.run_id), aloud=True)
         else:
             self._painter.draw_program_sentence("There is no request yet.")
 
@@ -331,19 +323,15 @@ class Conversation:
                 )
             except EOFError:
                 return None
-            return (
-                None
-                if typed is None
-                else chat_painter.clean_typed_text(typed.encode("utf-8", "replace"))
-            )
+            if typed is None:
+                return None
+            return chat_painter.clean_typed_text(typed.encode("utf-8", "replace"))
         self._painter.draw_prompt(question)
         chat_painter.wait_for_lines([self._typed])
         line = self._typed.pop_line()
         return None if line is None else chat_painter.clean_typed_text(line)
 
-    def _send_command(
-        self, asking: terminal_messages.OperatorCommand, aloud: bool = False
-    ) -> terminal_messages.CommandResult:
+    def _send_command(self, asking: OperatorCommand, aloud: bool = False) -> CommandResult:
         """Send a message to the bot; draw an answer without effect, and any other if `aloud`.
 
         Raises BotUnreachableError if the bot was never reached, or nobody sits at a terminal.
@@ -353,7 +341,7 @@ class Conversation:
         except bot_connection.BotUnreachableError as error:
             if not self._met or not self._is_at_terminal:
                 raise
-            answer = terminal_messages.CommandResult(False, str(error))
+            answer = CommandResult(False, str(error))
         self._met = True
         if answer.sentence and (aloud or not answer.counted):
             self._painter.draw_program_sentence(answer.sentence)

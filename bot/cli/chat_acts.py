@@ -8,9 +8,14 @@ from functools import partial
 
 from bot.cards import call_pieces
 from bot.cli.chat_painter import HELP, IN_SLACK, LIKE_THIS, NOT_SURE, SHORT, YES, Painter
-from bot.terminal import terminal_messages
-
-# A form at the prompt: one field after the other, with its current value.
+from bot.terminal.terminal_messages import (
+    AllowedAction,
+    CommandKind,
+    CommandResult,
+    OperatorCommand,
+    TerminalCall,
+    TerminalField,
+)
 
 EMPTY = "-"  # typed to empty a field
 OFF = "/"  # typed to break it off
@@ -18,9 +23,7 @@ HOW = "Enter keeps what stands there; a lone - empties it, a lone / breaks off."
 
 
 def ask_for_field_values(
-    fields: Sequence[terminal_messages.TerminalField],
-    ask: Callable[[str], str | None],
-    painter: Painter,
+    fields: Sequence[TerminalField], ask: Callable[[str], str | None], painter: Painter
 ) -> dict[str, str] | None:
     """Ask for each field, and return the typed values by name; None if the person broke off.
 
@@ -42,7 +45,7 @@ def ask_for_field_values(
     return found
 
 
-def format_field_prompt(field: terminal_messages.TerminalField) -> str:
+def format_field_prompt(field: TerminalField) -> str:
     """Return the prompt for a field: its label, its choices and its current value."""
     one_of = f" ({' / '.join(field.options)})" if field.options else ""
     several = " (\\n between lines)" if field.lines else ""
@@ -50,9 +53,8 @@ def format_field_prompt(field: terminal_messages.TerminalField) -> str:
     return f"{field.label}{one_of}{several}{there}: "
 
 
-SendCommand = Callable[
-    [terminal_messages.OperatorCommand, bool], terminal_messages.CommandResult
-]  # says it to the bot; True: what came of it is drawn
+# says it to the bot; True: what came of it is drawn
+SendCommand = Callable[[OperatorCommand, bool], CommandResult]
 AskForLine = Callable[[str], str | None]  # shows a question; the line that is typed, None for none
 
 
@@ -60,11 +62,10 @@ class CallNumbers:
     """The numbers of one chat's calls at its prompt: 1, 2 and so on, in order of arrival."""
 
     def __init__(self) -> None:
-        """Start without any call."""
         self._names: list[str] = []  # ids of calls without their revisions
-        self.latest_calls: dict[str, terminal_messages.TerminalCall] = {}
+        self.latest_calls: dict[str, TerminalCall] = {}
 
-    def assign_number(self, call: terminal_messages.TerminalCall) -> int:
+    def assign_number(self, call: TerminalCall) -> int:
         """Remember a call as it is shown, and return its number."""
         name = call.id.rpartition(":")[0]
         if name not in self._names:
@@ -72,7 +73,7 @@ class CallNumbers:
         self.latest_calls[name] = call
         return self._names.index(name) + 1
 
-    def find_call(self, number: str) -> terminal_messages.TerminalCall | None:
+    def find_call(self, number: str) -> TerminalCall | None:
         """Return the call with this number; for "" the only one that can be acted on; else None."""
         if number.isdecimal() and 0 < int(number) <= len(self._names):
             return self.latest_calls[self._names[int(number) - 1]]
@@ -81,16 +82,13 @@ class CallNumbers:
 
 
 # what sends the bot a command about one call: its kind, and which words have to be typed
-PLAIN: Mapping[str, tuple[terminal_messages.CommandKind, str]] = {
-    "/reject": (terminal_messages.CommandKind.REJECT, "why not"),
-    "/send-back": (
-        terminal_messages.CommandKind.SEND_BACK,
-        "what the new plan should do otherwise",
-    ),
-    "/decline": (terminal_messages.CommandKind.DECLINE, ""),
-    "/done": (terminal_messages.CommandKind.DONE, ""),
-    "/not-done": (terminal_messages.CommandKind.NOT_DONE, ""),
-    "/again": (terminal_messages.CommandKind.AGAIN, ""),
+PLAIN: Mapping[str, tuple[CommandKind, str]] = {
+    "/reject": (CommandKind.REJECT, "why not"),
+    "/send-back": (CommandKind.SEND_BACK, "what the new plan should do otherwise"),
+    "/decline": (CommandKind.DECLINE, ""),
+    "/done": (CommandKind.DONE, ""),
+    "/not-done": (CommandKind.NOT_DONE, ""),
+    "/again": (CommandKind.AGAIN, ""),
 }
 
 
@@ -127,36 +125,31 @@ class ChatCommands:
             )
 
     def _list_pending_calls(self) -> None:
-        answer = self._draw_calls(terminal_messages.CommandKind.PENDING)
+        answer = self._draw_calls(CommandKind.PENDING)
         if answer.counted and not answer.calls:
             self._painter.draw_program_sentence("Nothing waits for you.")
 
     def _show_call(self, rest: str) -> None:
         if (call := self._find_call(rest, "/show 1")) is not None:
-            self._draw_calls(terminal_messages.CommandKind.LOOK, call.id)
+            self._draw_calls(CommandKind.LOOK, call.id)
 
-    def _draw_calls(
-        self, kind: terminal_messages.CommandKind, target: str = ""
-    ) -> terminal_messages.CommandResult:
-        """Ask the bot for calls, and draw them."""
-        answer = self._ask(terminal_messages.OperatorCommand(kind, target), False)
+    def _draw_calls(self, kind: CommandKind, target: str = "") -> CommandResult:
+        answer = self._ask(OperatorCommand(kind, target), False)
         for each in answer.calls:
             self._painter.draw_call(self._numbers.assign_number(each), each)
         return answer
 
     def _send(
         self,
-        kind: terminal_messages.CommandKind,
+        kind: CommandKind,
         target: str,
         words: str = "",
         values: Mapping[str, str] | None = None,
     ) -> None:
         """Send the bot a command; what came of it is drawn."""
-        self._ask(terminal_messages.OperatorCommand(kind, target, words, values or {}), True)
+        self._ask(OperatorCommand(kind, target, words, values or {}), True)
 
-    def _send_about_call(
-        self, name: str, kind: terminal_messages.CommandKind, needs: str, rest: str
-    ) -> None:
+    def _send_about_call(self, name: str, kind: CommandKind, needs: str, rest: str) -> None:
         """Send the bot a command about the call with the typed number, and the typed words."""
         number, _, words = rest.partition(" ")
         if (call := self._find_call(number, f"{name} 1")) is None:
@@ -172,13 +165,13 @@ class ChatCommands:
         if call is None:
             return
         # who may not is told so by the bot
-        asks = call.is_final and terminal_messages.AllowedAction(wish) in call.may
+        asks = call.is_final and AllowedAction(wish) in call.may
         sure = call_pieces.build_approval_confirmation(call.effect, call.final or call_pieces.FINAL)
         if needs:
             sure = replace(sure, title="Run this without approval?", yes="Run it")
         if asks and not self._confirm(sure):
             return
-        self._send_about_call(name, terminal_messages.CommandKind(wish), needs, rest)
+        self._send_about_call(name, CommandKind(wish), needs, rest)
 
     def _approve_plan(self, rest: str) -> None:
         if (call := self._find_call(rest, "/all 1")) is None:
@@ -193,7 +186,7 @@ class ChatCommands:
         if not (final or unsure) or self._confirm(
             call_pieces.build_joint_approval_confirmation(final, len(plan), unsure=unsure)
         ):
-            self._send(terminal_messages.CommandKind.APPROVE_PLAN, call.plan)
+            self._send(CommandKind.APPROVE_PLAN, call.plan)
 
     def _confirm(self, sure: call_pieces.ApprovalConfirmation) -> bool:
         self._painter.draw_program_sentence(f"{sure.title}\n{sure.text}")
@@ -208,7 +201,7 @@ class ChatCommands:
             return
         values = ask_for_field_values(call.fields, self._line, self._painter)
         if values:
-            self._send(terminal_messages.CommandKind.EDIT, call.id, values=values)
+            self._send(CommandKind.EDIT, call.id, values=values)
         elif values is not None:
             self._painter.draw_program_sentence("Nothing is changed.")
 
@@ -219,9 +212,9 @@ class ChatCommands:
         words = words.strip() if len(call.fields) == 1 else ""
         values = None if words else ask_for_field_values(call.fields, self._line, self._painter)
         if words or values:
-            self._send(terminal_messages.CommandKind.ANSWER, call.id, words, values)
+            self._send(CommandKind.ANSWER, call.id, words, values)
 
-    def _find_call(self, number: str, example: str) -> terminal_messages.TerminalCall | None:
+    def _find_call(self, number: str, example: str) -> TerminalCall | None:
         found = self._numbers.find_call(number)
         if found is None:
             self._painter.draw_program_sentence(LIKE_THIS.format(example=example))

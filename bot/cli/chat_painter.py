@@ -20,8 +20,6 @@ from bot.terminal.terminal_messages import AllowedAction, TerminalCall
 from countersign.cli.console import escape_control_characters, print_line
 from storage.states import CallStatus
 
-# The line editor of the chat: the usual keys, and the lines that were typed before.
-
 # News from the bot interrupts a line; the next prompt has its text again. The lines are remembered
 # as long as the chat runs, and never written to disk.
 
@@ -117,8 +115,6 @@ def build_line_editor() -> LineEditor | None:
     return None
 
 
-# The chat's own texts, and which calls it draws. Pure.
-
 PROMPT = "you> "
 HELP = """\
 Type what you want; the agent hears it, and Slack keeps it.
@@ -165,8 +161,6 @@ def should_draw_call(call: TerminalCall) -> bool:
     """
     return call.status in LOUD or not (call.deciders or call.status in QUIET)
 
-
-# Whole lines from two sides at once: the keyboard and the bot.
 
 _KEYS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O[A-Z]|.)")  # arrows and the like
 

@@ -37,7 +37,6 @@ class RichPainter(chat_painter.Painter):
     """Draws a chat with colours and frames; one per chat."""
 
     def __init__(self, console: Console | None = None) -> None:
-        """Draw on `console`, by default the standard output."""
         self._console = console or Console(markup=False, emoji=False, highlight=False)
         self._width = min(self._console.width, WIDEST)
         self._live: Live | None = None
@@ -76,25 +75,19 @@ class RichPainter(chat_painter.Painter):
 
     def draw_call(self, number: int, call: TerminalCall) -> None:
         """Draw a call: in a frame while something can be done or decided, else as a line."""
-        colour, found = (
-            COLOURS.get(call.status, "white"),
-            chat_painter.format_call_commands(number, call),
-        )
+        colour = COLOURS.get(call.status, "white")
+        found = chat_painter.format_call_commands(number, call)
         effect = Text(escape_control_characters(call.effect), style=f"bold {colour}")
         head = Text(f"{number} ", style="bold")
+        status = chat_painter.describe_chat_call_status(call)
         if call.status is not CallStatus.PENDING and not found:
-            head.append_text(effect).append(
-                f"  {chat_painter.describe_chat_call_status(call)}", style=colour
-            )
-            self._print_block(
-                head.append(
-                    f"  {escape_control_characters(call.note)}" if call.note else "", style="dim"
-                )
-            )
+            note = f"  {escape_control_characters(call.note)}" if call.note else ""
+            head.append_text(effect).append(f"  {status}", style=colour)
+            self._print_block(head.append(note, style="dim"))
             return
         parts: list[RenderableType] = [self._build_details_table(call)]
         if call.status is not CallStatus.PENDING:
-            parts.insert(0, Text(chat_painter.describe_chat_call_status(call), style=colour))
+            parts.insert(0, Text(status, style=colour))
         elif call.is_final:
             parts.insert(0, Text(call.final or FINAL, style="bold red"))
         if effect.cell_len + MARGIN > self._width:  # a title is one line

@@ -8,7 +8,7 @@ import argparse
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from datetime import timedelta
 from typing import TypeVar
@@ -30,10 +30,6 @@ from storage import personal_data
 from storage.backend import socket_path
 from storage.record import ReadOnlyStore, Store, Transaction
 from storage.sqlite import AlreadyRunningError
-
-# `countersign export`: all that the record holds of one person, as JSON.
-
-# The person whose data `export` or `forget` is about.
 
 T = TypeVar("T")
 _ID = re.compile(r"[UW][A-Z0-9]{2,30}")
@@ -74,8 +70,8 @@ def _read_about_person(
             return settings, person, read(tx, person)
 
 
-def add_export_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments: the person."""
+def add_person_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the command's argument: the person."""
     parser.add_argument("person", metavar="@PERSON", help="a @handle, or a Slack user id (U…)")
 
 
@@ -90,7 +86,7 @@ def run_export(arguments: argparse.Namespace) -> int:
     return 0
 
 
-EXPORT = CommandFunctions(add_export_arguments, run_export)
+EXPORT = CommandFunctions(add_person_argument, run_export)
 
 
 PATIENCE = 3600.0  # seconds that a bot may take
@@ -98,7 +94,7 @@ PATIENCE = 3600.0  # seconds that a bot may take
 
 def add_forget_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments: the person, and whether to erase or only to list."""
-    parser.add_argument("person", metavar="@PERSON", help="a @handle, or a Slack user id (U…)")
+    add_person_argument(parser)
     parser.add_argument(
         "--yes", action="store_true", help="do it; without, what would be done is listed"
     )
@@ -130,18 +126,20 @@ def _erase_person(settings: Settings, person: str) -> personal_data.ErasureResul
         told = post_to_bot(
             socket_path(settings.database_path), "/v1/forget", {"person": person}, PATIENCE
         )
-        return personal_data.ErasureResult(
-            **{**told, "open_requests": tuple(told["open_requests"])}
-        )
+        return personal_data.ErasureResult(**told)
     with closing(store):
-        if store.mismatch_reason:
-            raise BotRefusedError(
-                f"The record is not the one of its last life ({store.mismatch_reason}); start the "
-                "bot on it."
-            )
+        _require_own_rows(store)
         done = personal_data.erase_personal_data(store, person, at=clock.now(), actor=actor)
         store.vacuum_database()
     return done
+
+
+def _require_own_rows(store: Store) -> None:
+    """Raise CommandError if the rows are not those with which the bot ended."""
+    if why := store.mismatch_reason:
+        raise console.CommandError(
+            f"The record is not the one of its last life ({why}): start the bot on it first."
+        )
 
 
 def _format_erasure_preview(person: str, found: personal_data.RequestsOfPerson) -> Iterator[str]:
@@ -167,7 +165,7 @@ def _format_erasure_result(person: str, done: personal_data.ErasureResult) -> It
     yield from _format_erasure_leftovers(done.open_requests, done.sealed_row_count)
 
 
-def _format_erasure_leftovers(opened: list[str] | tuple[str, ...], sealed: int) -> Iterator[str]:
+def _format_erasure_leftovers(opened: Sequence[str], sealed: int) -> Iterator[str]:
     for run_id in opened:
         yield f"Left: request {run_id} is open, or still to be told of; do it again after that."
     if sealed:
@@ -175,9 +173,6 @@ def _format_erasure_leftovers(opened: list[str] | tuple[str, ...], sealed: int) 
 
 
 FORGET = CommandFunctions(add_forget_arguments, run_forget)
-
-
-# `countersign purge`: empties what was said in old requests, while the bot is stopped.
 
 
 def add_purge_arguments(parser: argparse.ArgumentParser) -> None:
@@ -207,14 +202,8 @@ def run_purge(arguments: argparse.Namespace) -> int:
         return console.print_error(
             f"There is nothing to purge: no database at {settings.database_path}."
         )
-    store = open_store(settings, clock.now(), lambda: "")
-    try:
-        if store.mismatch_reason:
-            return console.print_error(
-                f"The record is not the one of its last life ({store.mismatch_reason}): start the "
-                "bot on it"
-                " first."
-            )
+    with closing(open_store(settings, clock.now(), lambda: "")) as store:
+        _require_own_rows(store)
         advance_clock_past_stored_times(store, clock)
         before = get_record_file_bytes(store)
         done = purge_old_requests(store, clock, arguments.older_than)
@@ -224,8 +213,6 @@ def run_purge(arguments: argparse.Namespace) -> int:
         if why := store.vacuum_database():
             console.print_line(f"Note: not all of the file was given back: {why}.")
         freed = before - get_record_file_bytes(store)
-    finally:
-        store.close()
     if freed > 0:
         console.print_line(f"The file is {freed:,} bytes smaller.")
     return 0

@@ -52,9 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
         from bot.mcp.server_connection import fetch_tool_definitions
         from countersign.mcp_client.connection import ServerNotReachedError
     except ModuleNotFoundError as error:
-        if error.name not in ("mcp", "mcp_types"):
-            raise
-        return console.print_error("MCP servers need mcp: pip install 'countersign-bot[mcp]'")
+        needs = ("mcp", "mcp_types")
+        return console.print_missing_package("command", error, needs, "countersign-bot[mcp]")
     try:
         server_file.read_accepted_tools(file.accepted_tools_path)
     except server_file.AcceptedToolsFileError as error:

@@ -22,6 +22,7 @@ from bot.explain.typed_call import TypedCallError, parse_typed_call
 from bot.policy.authority import Directory, LookupFailedError
 from bot.policy.evaluation import load_policy_content
 from bot.toml_file import FileProblems, unreadable_file_sentence
+from bot.tools.names import SlackIdKind, SlackIdResolver
 from bot.tools.slack_lookup import CachedDirectory
 from countersign.cli.commands import CommandFunctions
 from countersign.cli.console import UsageError, print_error, print_line, print_lines
@@ -30,7 +31,6 @@ from storage.models import Run
 
 
 def _run_test(arguments: argparse.Namespace) -> int:
-    """Try the cases of a file, and print those that are wrong; returns the exit code."""
     path = Path(arguments.file)
     try:
         file, problems = parse_case_file(path.read_text("utf-8"), str(path))
@@ -62,7 +62,6 @@ def _run_test(arguments: argparse.Namespace) -> int:
 
 
 def _run_check(arguments: argparse.Namespace) -> int:
-    """Check a policy against the tools without Slack; returns the exit code."""
     # only now: what they import takes a moment, and the other words do without
     from bot.checks.check import build_ok_result, print_checks
     from bot.checks.inspection import check_freezes_and_business_hours
@@ -85,7 +84,6 @@ def _run_check(arguments: argparse.Namespace) -> int:
 
 
 def _run_replay(arguments: argparse.Namespace) -> int:
-    """Replay a policy over the recorded calls, and print the result; returns the exit code."""
     found = read_only_core.open_core("There is nothing to replay", arguments.policy)
     since = found.clock.now() - (arguments.since or timedelta(days=30))
     written = found.policy.policy.model_copy(update={"asking": frozenset()})
@@ -104,7 +102,6 @@ def _run_replay(arguments: argparse.Namespace) -> int:
 
 
 def _run_suggest(arguments: argparse.Namespace) -> int:
-    """Print the rules that the recorded decisions suggest; returns the exit code."""
     found = read_only_core.open_core("There is nothing to suggest", arguments.policy)
     until = found.clock.now() + timedelta(seconds=1)
     since = until - (arguments.since or timedelta(days=90))
@@ -153,8 +150,6 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--since goes with replay and suggest")
     return acts[arguments.what](arguments)
 
-
-# `countersign explain`: what policy says about a call.
 
 _PERSON = re.compile(r"[UW][A-Z0-9]{2,30}|@.{1,80}")
 _CHANNEL = re.compile(r"[CGD][A-Z0-9]{2,30}|#[^\s#A-Z<>|&,]{1,80}")
@@ -228,14 +223,11 @@ def _resolve_person_id(directory: CachedDirectory, person: str) -> str:
     if not person.startswith("@"):
         return person
     try:
-        found = sorted(directory.find_people_by_name(person[1:]))
+        return SlackIdResolver(directory, None).resolve_id(SlackIdKind.PERSON, person)
     except LookupFailedError as error:
         raise TypedCallError(f"{person} cannot be looked up ({error}); give an id.") from None
-    if not found:
-        raise TypedCallError(f"Nobody goes by {person}.")
-    if len(found) > 1:
-        raise TypedCallError(f"{person} may be any of {', '.join(found[:5])}; give an id.")
-    return found[0]
+    except ValueError as error:
+        raise TypedCallError(error) from None
 
 
 def _resolve_channel_id(directory: Directory, channel: str) -> str:

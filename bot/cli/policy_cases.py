@@ -35,8 +35,6 @@ from storage.call_history import CallCountedTowardsLimit
 from storage.digest import NonCanonicalValueError
 from storage.models import Run
 
-# The file of `policy test`: who and what there is, and cases with what policy should say of them.
-
 PersonName = Annotated[str, StringConstraints(pattern=r"^(@\S{1,80}|[UW][A-Z0-9]{2,30})$")]
 _EXPECTED = {  # the keys that say what is expected, by the verdict that they go with
     "allow": {"after_rejection"},
@@ -104,7 +102,6 @@ class CaseSlackDirectory(FailingSlackDirectory):
     """The directory of a file of cases; what the file does not name cannot be looked up."""
 
     def __init__(self, file: CaseFile) -> None:
-        """Answer with the people, groups and channels of `file`."""
         super().__init__("a file of cases is asked, and it does not say")
         self._file = file
 
@@ -206,9 +203,6 @@ def _list_wrong_keys(case: CaseEntry, at: datetime | None) -> Iterator[tuple[str
         yield "at", "is missing; say when it is asked, here or at the top of the file"
     if any(not parse_duration(each.ago) for each in case.earlier):
         yield "earlier", 'says no time that has passed; write ago = "2h"'
-
-
-# Trying the cases: each is judged as the bot would judge the call, with the facts of the file.
 
 
 class PolicyCaseRunner:

@@ -37,8 +37,6 @@ from storage.examination import ExaminationResult
 from storage.record import ReadOnlyStore
 from storage.store import list_recorded_teams
 
-# People, groups and channels as the command line writes them.
-
 
 class PlainMentionStyle:
     """Names of people, groups and channels as plain text.
@@ -47,7 +45,6 @@ class PlainMentionStyle:
     """
 
     def __init__(self, directory: Directory) -> None:
-        """Look up names in `directory`."""
         self._directory = directory
 
     def format_person(self, user: str) -> str:
@@ -56,11 +53,9 @@ class PlainMentionStyle:
             found = self._directory.find_person(user)
         except LookupFailedError:
             return user
-        return (
-            f"{show_hidden_characters(found.name)} ({user})"
-            if found
-            else f"{user} (nobody of that id)"
-        )
+        if found is None:
+            return f"{user} (nobody of that id)"
+        return f"{show_hidden_characters(found.name)} ({user})"
 
     def format_group(self, handle: str) -> str:
         """Return a group's handle, with its @."""
@@ -75,14 +70,10 @@ class PlainMentionStyle:
         return show_hidden_characters(" ".join(text.split()))
 
 
-# A directory in place of Slack's, for when Slack is not asked.
-
-
 class FailingSlackDirectory:
     """A `bot.policy.authority.Directory` in which every look-up fails."""
 
     def __init__(self, why: str) -> None:
-        """Store `why`, the reason that every error gives."""
         self.why = why
 
     def _raise_error(self, *_: object, **__: object) -> Any:
@@ -96,8 +87,6 @@ class FailingSlackDirectory:
     list_common_private_channels = find_owners = find_public_channel_name = _fail
     find_quiet_hours = _fail
 
-
-# Durations and moments as they are typed behind an option.
 
 _LONGEST = 99_999 * DAY  # seconds
 

@@ -33,7 +33,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _parse_png_path(text: str) -> Path:
-    """Return the path of a PNG file; raises ArgumentTypeError for any other kind."""
     path = Path(text)
     if path.suffix.lower() != ".png":
         raise argparse.ArgumentTypeError(f"the picture is a PNG: write it as {path.stem}.png")
@@ -68,7 +67,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _write_picture(computed: Report, titles: Mapping[str, str], path: Path) -> int:
-    """Draw the report's picture into a file; returns the exit code."""
     try:
         # here, since matplotlib may be missing: it comes with the extra only
         from bot.explain.report_picture import draw_report_png, has_decisions_to_draw

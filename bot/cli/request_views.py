@@ -28,8 +28,6 @@ from countersign.durations import format_rough_duration
 from storage.calls import AGENT, FORM
 from storage.states import CallStatus
 
-# What `pending` and `show` share: the record, opened to be read, and how things are written.
-
 
 class NamedChannelMentionStyle(PlainMentionStyle):
     """Plain words in which channels have their names, if Slack can be asked."""
@@ -124,10 +122,8 @@ def _format_waiting_call(
         if each.deadline
         else ""
     )
-    place, by = (
-        words.format_channel(each.channel),
-        slack_text.unescape_mrkdwn(through_program_suffix(each.client)),
-    )
+    place = words.format_channel(each.channel)
+    by = slack_text.unescape_mrkdwn(through_program_suffix(each.client))
     yield f"    asked by {words.format_person(each.requester)}{by} in {place}{due}"
     if each.status is CallStatus.UNKNOWN:
         yield "    nobody knows whether it happened: `countersign resolve` says so, or its card"
@@ -146,8 +142,6 @@ def _format_waiting_call(
 
 PENDING = CommandFunctions(add_json_option, run_pending)
 
-
-# `countersign show`: the history of a request or a call. Secrets are masked.
 
 _WRITERS = {AGENT: "the agent", FORM: "whoever asked, in a form"}
 _PROGRAMS = {**_WRITERS, FORM: "the program that asked"}
@@ -186,11 +180,9 @@ def _format_request(
 ) -> Iterator[str]:
     yield f"Request {report.id}: {report.status}"
     place = words.format_channel(report.channel)
-    by = (
-        f"{words.format_person(report.requester)}"
-        f"{slack_text.unescape_mrkdwn(through_program_suffix(report.client))}"
-    )
-    yield f"    by {by} in {place}, {slack_text.format_in_utc(report.created_at)}"
+    by = slack_text.unescape_mrkdwn(through_program_suffix(report.client))
+    who = f"{words.format_person(report.requester)}{by}"
+    yield f"    by {who} in {place}, {slack_text.format_in_utc(report.created_at)}"
     for each in report.asked:
         yield f"    “{slack_text.show_hidden_characters(each)}”"
 
@@ -227,11 +219,8 @@ def _format_call(
         )
     for vote in call.votes:
         said = f": “{words.quote_text(vote.words)}”" if vote.words else ""
-        by = (
-            f" for {words.format_person(vote.represented_person)}"
-            if vote.represented_person
-            else ""
-        )
+        whose = vote.represented_person
+        by = f" for {words.format_person(whose)}" if whose else ""
         on = f" revision {vote.revision}" if len(call.revisions) > 1 else ""
         yield (
             f"    {words.format_person(vote.person)} "

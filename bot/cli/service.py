@@ -8,7 +8,6 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from bot.app import App
     from bot.workspaces.host import WorkspaceHost
 
-# A port as it is typed behind an option.
-
 HIGHEST = 65_535
 
 
@@ -38,9 +35,6 @@ def parse_port(text: str) -> int:
         why = f"there is no port {text!r}; give one from 0 to {HIGHEST}"
         raise argparse.ArgumentTypeError(why)
     return int(text)
-
-
-# The start and the end of a process that runs the bot.
 
 
 def run_bot(settings: Settings, policy: Policy) -> int:
@@ -56,11 +50,13 @@ def run_bot(settings: Settings, policy: Policy) -> int:
         # only now: Bolt and what else it imports see the prepared environment
         from bot.app import build
 
-    bot = (
-        build(settings, SystemClock(), policy)
-        if settings.client_id is None
-        else _build_host(settings, build)
-    )
+    bot: App | WorkspaceHost
+    if settings.client_id is None:
+        bot = build(settings, SystemClock(), policy)
+    else:
+        from bot.workspaces.host import WorkspaceHost
+
+        bot = WorkspaceHost(settings, SystemClock(), build, os.environ, console.DOTENV)
     try:
         try:
             bot.start()
@@ -71,13 +67,6 @@ def run_bot(settings: Settings, policy: Policy) -> int:
     finally:
         bot.stop()
     return 0
-
-
-def _build_host(settings: Settings, build: Callable[..., App]) -> WorkspaceHost:
-    """Return the process for many workspaces, of which `build` makes each one's app."""
-    from bot.workspaces.host import WorkspaceHost
-
-    return WorkspaceHost(settings, SystemClock(), build, os.environ, console.DOTENV)
 
 
 def add_run_arguments(_parser: argparse.ArgumentParser) -> None:
@@ -92,9 +81,6 @@ def run_run(_arguments: argparse.Namespace) -> int:
 
 
 RUN = CommandFunctions(add_run_arguments, run_run)
-
-
-# `countersign serve`: the bot with signed requests from Slack, until Ctrl-C or SIGTERM.
 
 
 def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
@@ -124,8 +110,6 @@ def run_serve(arguments: argparse.Namespace) -> int:
 
 SERVE = CommandFunctions(add_serve_arguments, run_serve)
 
-
-# `countersign demo`: the local Slack, with the bot and a local planner.
 
 FOLDER = Path("var/demo")
 _EXTRA = (("aiohttp", "slack_sandbox"), "countersign-bot[sandbox]")  # the packages it brings
@@ -174,9 +158,6 @@ def format_countersign_command(folder: Path) -> str:
 
 
 DEMO = CommandFunctions(add_demo_arguments, run_demo)
-
-
-# `countersign sandbox`: the local Slack alone, for any app.
 
 
 def add_sandbox_arguments(parser: argparse.ArgumentParser) -> None:

@@ -42,8 +42,14 @@ class SettingsError(ValueError):
         super().__init__("\n  ".join(["the settings cannot be used:", *problems]))
 
 
-class FileSettings(BaseModel):
-    """All of it, as settings: `title` is the variable, the description the sentence for people."""
+LEAST = 90  # days that are kept: rules may count what was done that long ago
+
+
+class OperationSettings(BaseModel):
+    """Files, monitoring, operator and retention, as settings.
+
+    `title` is the variable, the description the sentence for people.
+    """
 
     databases: tuple[Database, ...] = Field(
         (),
@@ -55,6 +61,37 @@ class FileSettings(BaseModel):
         title="COUNTERSIGN_SERVERS",
         description="A TOML file that names MCP servers whose tools the agent may use.",
     )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", title="COUNTERSIGN_LOG", description="How much is logged."
+    )
+    log_format: LogFormat = Field(
+        LogFormat.TEXT,
+        title="COUNTERSIGN_LOG_FORMAT",
+        description="text for people, json for programs: an object on each line.",
+    )
+    traces: str | None = Field(
+        None,
+        title="COUNTERSIGN_TRACES",
+        description="Where a collector takes traces, OTLP over HTTP, ending in /v1/traces.",
+    )
+    operator: str | None = Field(
+        None,
+        title="COUNTERSIGN_OPERATOR",
+        pattern="^[UW][A-Z0-9]{2,30}$",
+        description="Whom `countersign approve` and `reject` decide for: a Slack user id, U….",
+    )
+    keep_days: int | None = Field(
+        None,
+        title="COUNTERSIGN_KEEP_DAYS",
+        ge=LEAST,
+        le=36_500,
+        description="After how many days what was said in a request is purged; unset: never.",
+    )
+
+    @field_validator("traces")
+    @classmethod
+    def _validate_traces_address(cls, value: str | None) -> str | None:
+        return None if value is None else require_plain_url(value)
 
 
 def read_files_named_in_settings(values: dict[str, Any], given: Mapping[str, str]) -> Sequence[str]:
@@ -72,54 +109,6 @@ def read_files_named_in_settings(values: dict[str, Any], given: Mapping[str, str
             problems += error.problems
     return problems
 
-
-class MonitoringSettings(BaseModel):
-    """All of it, as settings: `title` is the variable, the description the sentence for people."""
-
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", title="COUNTERSIGN_LOG", description="How much is logged."
-    )
-    log_format: LogFormat = Field(
-        LogFormat.TEXT,
-        title="COUNTERSIGN_LOG_FORMAT",
-        description="text for people, json for programs: an object on each line.",
-    )
-    traces: str | None = Field(
-        None,
-        title="COUNTERSIGN_TRACES",
-        description="Where a collector takes traces, OTLP over HTTP, ending in /v1/traces.",
-    )
-
-    @field_validator("traces")
-    @classmethod
-    def _validate_traces_address(cls, value: str | None) -> str | None:
-        return None if value is None else require_plain_url(value)
-
-
-# The settings of the operator, and of how long requests are kept.
-
-LEAST = 90  # days that are kept: rules may count what was done that long ago
-
-
-class OperatorAndRetentionSettings(BaseModel):
-    """All of it, as settings: `title` is the variable, the description the sentence for people."""
-
-    operator: str | None = Field(
-        None,
-        title="COUNTERSIGN_OPERATOR",
-        pattern="^[UW][A-Z0-9]{2,30}$",
-        description="Whom `countersign approve` and `reject` decide for: a Slack user id, U….",
-    )
-    keep_days: int | None = Field(
-        None,
-        title="COUNTERSIGN_KEEP_DAYS",
-        ge=LEAST,
-        le=36_500,
-        description="After how many days what was said in a request is purged; unset: never.",
-    )
-
-
-# The settings that limit how much one run and one person may use.
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
@@ -177,9 +166,7 @@ class Settings(
     connection_settings.ModelSettings,
     connection_settings.ConnectionSettings,
     LimitSettings,
-    OperatorAndRetentionSettings,
-    MonitoringSettings,
-    FileSettings,
+    OperationSettings,
     workspace_settings.OrganisationSettings,
 ):
     """All of the bot's settings.

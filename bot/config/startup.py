@@ -109,9 +109,9 @@ class PolicyReloader:
         current: CurrentPolicy,
         store: Store,
         clock: Clock,
-        misfits: Callable[[Policy], Sequence[str]] = lambda _: (),
-        tracer: Tracer | None = None,
-        taken: Callable[[], None] = lambda: None,
+        misfits: Callable[[Policy], Sequence[str]],
+        tracer: Tracer,
+        taken: Callable[[], None],
     ) -> None:
         """`current` is replaced when the file at `path` has other content.
 
@@ -119,7 +119,7 @@ class PolicyReloader:
         policies; `taken` is called once a new policy is in force.
         """
         self._on_policy_replaced = taken
-        self._list_policy_misfits, self._tracer = misfits, tracer or Tracer()
+        self._list_policy_misfits, self._tracer = misfits, tracer
         self._path = path
         self._current = current
         self._applied_digest = current.digest  # of the policy that was last taken

@@ -32,10 +32,6 @@ from storage.database_errors import is_temporary_database_error
 from storage.programs import ProgramApiKey
 from storage.record import Store
 
-# Where coding agents ask before they use a tool: Claude Code's hooks, over HTTP.
-
-# The outermost layer: whatever goes wrong, a hook is answered 200 with a denial.
-
 log = logging.getLogger("countersign.api")
 
 
@@ -59,7 +55,6 @@ class HookDenialMiddleware:
     """ASGI: passes all requests on; a hook that gets no good answer is answered with a denial."""
 
     def __init__(self, app: ASGIApp) -> None:
-        """`app`: the app for all requests to this process."""
         self._app = app
         self._left: set[asyncio.Task[None]] = set()  # that ended too late: they are cancelled
 
@@ -223,12 +218,6 @@ class HookRoutes:
         self._routes = routes
         self._is_stopping = is_stopping
 
-    def build_router(self) -> APIRouter:
-        """Return the hooks' router, left out of the API's description: its format is not ours."""
-        router = APIRouter(include_in_schema=False)
-        router.add_api_route("/hooks/claude-code", self.handle_claude_code, methods=["POST"])
-        return router
-
     async def handle_claude_code(self, key: Key, request: Request) -> Response:
         """Answer the hook request that Claude Code sends before or after a tool use.
 
@@ -355,7 +344,6 @@ class HookRoutes:
 
 
 def _get_id_if_open(found: api_bodies.RequestShown) -> str:
-    """Return the request's id if it could still be carried out, else ""."""
     return found.id if found.status in OPEN else ""
 
 
@@ -390,41 +378,61 @@ def build_api_app(
 
     `further`: routes beside those for programs.
     """
-    waiting = RequestWatcher(store, CapacityLimiter(1), is_stopping)
     api = ApiWithDescribedProblems()
-    routes = ApiRoutes(asking, callers, waiting, is_stopping)
+    routes = ApiRoutes(asking, callers, RequestWatcher(store, is_stopping), is_stopping)
     api.include_router(routes.build_router())
-    api.include_router(HookRoutes(routes, is_stopping).build_router())
+    answer_hook = HookRoutes(routes, is_stopping).handle_claude_code
+    # left out of the API's description: its format is not ours
+    api.add_api_route("/hooks/claude-code", answer_hook, methods=["POST"], include_in_schema=False)
     if further is not None:
         api.include_router(further)
     api.add_middleware(
         ApiKeyMiddleware, callers=callers, turns=CapacityLimiter(KEYS), is_stopping=is_stopping
     )
-    api.add_exception_handler(api_bodies.ProblemError, _handle_problem_error)
-    api.add_exception_handler(RequestValidationError, _handle_validation_error)
-    api.add_exception_handler(HTTPException, _handle_http_error)
-    api.add_exception_handler(Exception, _handle_unexpected_error)
+    for kind in (api_bodies.ProblemError, RequestValidationError, HTTPException, Exception):
+        api.add_exception_handler(kind, _handle_error)
     return api
 
 
-async def _handle_problem_error(_: Request, error: Exception) -> Response:
-    assert isinstance(error, api_bodies.ProblemError)
-    return error.build_response()
+async def _handle_error(_: Request, error: Exception) -> Response:
+    return _build_problem(error).build_response()
 
 
-async def _handle_validation_error(_: Request, error: Exception) -> Response:
+def _build_problem(error: Exception) -> api_bodies.ProblemError:
+    """Return the problem for any error: of an unknown kind 503 if it may pass, else 500."""
+    match error:
+        case api_bodies.ProblemError():
+            return error
+        case RequestValidationError():
+            return _build_body_problem(error)
+        case HTTPException():  # an unknown path, or a method that the path does not have
+            status = HTTPStatus(error.status_code)
+            return api_bodies.ProblemError(status, f"{status.phrase}.", headers=error.headers)
+        case _ if is_temporary_database_error(error):
+            return api_bodies.build_retry_later_problem(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "The database cannot be read or written at the moment. Please repeat the request.",
+                ASK_AGAIN,
+            )
+        case _:
+            return api_bodies.ProblemError(
+                HTTPStatus.INTERNAL_SERVER_ERROR,
+                "Something went wrong in Countersign."
+                " It is not known whether the request had an effect.",
+            )
+
+
+def _build_body_problem(error: RequestValidationError) -> api_bodies.ProblemError:
     """Return the problem for a path, header or body that FastAPI does not accept."""
-    assert isinstance(error, RequestValidationError)
     found: list[dict[str, Any]] = list(error.errors())
     if any(each["loc"][0] == "path" for each in found):
-        return api_bodies.ProblemError(
-            HTTPStatus.NOT_FOUND, "This key has no such request."
-        ).build_response()
-    errors = [
-        api_bodies.FieldError(field=_format_field_path(each["loc"]), message=each["msg"])
-        for each in found
-    ]
-    return api_bodies.build_validation_problem(errors).build_response()
+        return api_bodies.ProblemError(HTTPStatus.NOT_FOUND, "This key has no such request.")
+    return api_bodies.build_validation_problem(
+        [
+            api_bodies.FieldError(field=_format_field_path(each["loc"]), message=each["msg"])
+            for each in found
+        ]
+    )
 
 
 def _format_field_path(loc: tuple[Any, ...]) -> str:
@@ -433,27 +441,3 @@ def _format_field_path(loc: tuple[Any, ...]) -> str:
     if place == "body" and rest and rest[0] in ("tool", "action") and len(rest) > 1:
         rest = rest[1:]
     return ".".join(map(str, rest)) or "body"
-
-
-async def _handle_http_error(_: Request, error: Exception) -> Response:
-    """Return the problem for an unknown path, or for a method that the path does not have."""
-    assert isinstance(error, HTTPException)
-    status = HTTPStatus(error.status_code)
-    return api_bodies.ProblemError(
-        status, f"{status.phrase}.", headers=error.headers
-    ).build_response()
-
-
-async def _handle_unexpected_error(_: Request, error: Exception) -> Response:
-    """Return the problem for an unexpected error: 503 if it may pass, else 500."""
-    if is_temporary_database_error(error):
-        sentence = (
-            "The database cannot be read or written at the moment. Please repeat the request."
-        )
-        return api_bodies.build_retry_later_problem(
-            HTTPStatus.SERVICE_UNAVAILABLE, sentence, ASK_AGAIN
-        ).build_response()
-    sentence = (
-        "Something went wrong in Countersign. It is not known whether the request had an effect."
-    )
-    return api_bodies.ProblemError(HTTPStatus.INTERNAL_SERVER_ERROR, sentence).build_response()

@@ -18,12 +18,11 @@ if TYPE_CHECKING:
     from bot.runs.program_calls import ProgramRequestStatus
 
 
-# What went wrong, told to a program as application/problem+json (RFC 9457).
-
 KINDS = "urn:countersign:problem:"  # what follows is a heading of docs/programs.md
 BLANK = "about:blank"
-KIND = "application/problem+json"
+KIND = "application/problem+json"  # RFC 9457
 NEVER_KEPT = {"Cache-Control": "no-store"}
+ASK_SLACK_AGAIN = 10  # seconds
 
 
 class FieldError(BaseModel):
@@ -98,6 +97,12 @@ def build_retry_later_problem(
 ) -> ProblemError:
     """Return a problem after which the request may be sent again in so many seconds."""
     return ProblemError(status, detail, topic=topic, headers={"Retry-After": str(max(1, seconds))})
+
+
+def build_slack_unavailable_problem(error: Exception) -> ProblemError:
+    """Return the 503 problem that somebody or a channel could not be looked up in Slack."""
+    why = f"Slack could not be asked ({error})."
+    return build_retry_later_problem(HTTPStatus.SERVICE_UNAVAILABLE, why, ASK_SLACK_AGAIN)
 
 
 JsonObject = dict[str, Any]

@@ -29,8 +29,6 @@ from bot.http.keys import parse_api_key
 from storage import programs
 from storage.record import Store
 
-# How the API describes itself: OpenAPI 3.1, with every problem that a path may answer.
-
 REF = "#/components/schemas/{model}"
 ABOUT = (
     "Programs ask people to approve calls, wait for the decision, and execute what was approved. "
@@ -74,7 +72,6 @@ class ApiWithDescribedProblems(FastAPI):
     """FastAPI without pages for a browser; its OpenAPI description includes problems."""
 
     def __init__(self) -> None:
-        """Create the app, without paths yet."""
         super().__init__(
             title="Countersign",
             version=__version__,
@@ -93,8 +90,6 @@ class ApiWithDescribedProblems(FastAPI):
             found["components"]["schemas"][Problem.__name__] = made
         return found
 
-
-# How many requests are under way at once, counted separately for each kind of client.
 
 QUIET = 128  # connections that say nothing; of more, those that have been quiet longest are closed
 SLACK = 256  # deliveries of Slack's, or what looks like them
@@ -118,7 +113,6 @@ class ConcurrentRequestLimitMiddleware:
     """ASGI: an app that answers a limited number of requests at once, and 503 to any more."""
 
     def __init__(self, app: ASGIApp, most: int) -> None:
-        """`most`: how many requests at once."""
         self._app, self._places = app, Semaphore(most)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -133,8 +127,6 @@ class ConcurrentRequestLimitMiddleware:
             await busy(scope, receive, send)
 
 
-# Which program asks: a request's key is checked before anything else of it is read.
-
 SCHEME = "Bearer"
 _UNKNOWN = "There is no valid API key in the request. Send it as Authorization: Bearer csk_…"
 
@@ -143,7 +135,6 @@ class ApiKeyChecker:
     """The check of the API keys of one workspace; thread-safe."""
 
     def __init__(self, store: Store, clock: Clock, team: str) -> None:
-        """`team`: the workspace whose keys are good here."""
         self._store = store
         self._clock = clock
         self._team = team
@@ -354,8 +345,6 @@ def _list_strings(value: Any) -> list[str]:
 
 
 def _forbid_caching(send: Send) -> Send:
-    """Return a `send` that forbids caches to keep the answer."""
-
     async def sent(message: Message) -> None:
         if message["type"] == "http.response.start":
             MutableHeaders(raw=message["headers"]).update(NEVER_KEPT)

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from storage.programs import ProgramApiKey
 
 
-# Programs that wait for a request to change: one task on the server's loop looks for all.
-
 log = logging.getLogger("countersign.api")
 GLANCE = 0.25  # seconds between two looks
 MOST = 200  # that wait at once
@@ -52,12 +50,10 @@ MOST_OF_ONE = 50  # with the same key
 class RequestWatcher:
     """The programs that wait for a request to change; used on the server's event loop only."""
 
-    def __init__(
-        self, store: Store, turns: CapacityLimiter, is_stopping: Callable[[], bool]
-    ) -> None:
-        """`turns`: how many read the record at once; `is_stopping`: all waits are to end."""
+    def __init__(self, store: Store, is_stopping: Callable[[], bool]) -> None:
+        """`is_stopping`: all waits are to end."""
         self._store = store
-        self._turns = turns
+        self._turns = CapacityLimiter(1)  # of its own: it waits for no request
         self._is_stopping = is_stopping
         self._waiters: dict[str, set[asyncio.Event]] = {}
         self._by_key: Counter[str] = Counter()
@@ -126,7 +122,6 @@ class RequestWatcher:
 
 MOST_RESULT = 100_000  # bytes of what a program reports
 MOST_LOOKED = 500  # requests that are looked at for one page
-ASK_SLACK_AGAIN = 10  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,11 +180,7 @@ class ProgramRequestService:
             channel = self._resolve_channel_id(body.channel, requester)
             asked = self._create_request(key, call, requester, channel, idempotency)
         except LookupFailedError as error:
-            raise api_bodies.build_retry_later_problem(
-                HTTPStatus.SERVICE_UNAVAILABLE,
-                f"Slack could not be asked ({error}).",
-                ASK_SLACK_AGAIN,
-            ) from error
+            raise api_bodies.build_slack_unavailable_problem(error) from error
         if key.webhook:
             with self._store.write() as tx:
                 webhooks.register_request_for_webhooks(
@@ -245,10 +236,11 @@ class ProgramRequestService:
         found: list[api_bodies.RequestShown] = []
         last = ""
         for number, (run, is_own) in enumerate(looked, 1):
-            stands = self.get_request(key, run.id).load_status() if is_own else None
-            last = run.id if is_own else last
-            shown = api_bodies.build_request_shown(stands) if stands else None
-            if shown and (not statuses or shown.status in statuses):
+            if not is_own:
+                continue
+            last = run.id
+            shown = api_bodies.build_request_shown(self.get_request(key, last).load_status())
+            if not statuses or shown.status in statuses:
                 found.append(shown)
             if len(found) == limit:
                 is_last = number == len(looked) < MOST_LOOKED
@@ -265,12 +257,9 @@ class ProgramRequestService:
         self, key: ProgramApiKey, run_id: str, sent: api_bodies.ClaimSent
     ) -> ProgramClaim | None:
         """Claim a call; return None while it is still being checked. Raises ProblemError."""
+        seconds = sent.lease_seconds
+        lease = timedelta(seconds=seconds) if seconds else program_requests.LEASE
         try:
-            lease = (
-                timedelta(seconds=sent.lease_seconds)
-                if sent.lease_seconds
-                else program_requests.LEASE
-            )
             return self.get_request(key, run_id).claim_call(sent.claimant, lease)
         except program_calls.ClaimRefusedError as error:
             raise _build_conflict_problem(error) from error

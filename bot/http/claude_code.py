@@ -191,7 +191,6 @@ class HookEventDetector:
     """
 
     def __init__(self) -> None:
-        """Begin with an empty body."""
         self._last, self._named = b"", set[bytes]()
         self.is_whole = False
 
@@ -207,8 +206,6 @@ class HookEventDetector:
         is_it = self.is_whole and self._named == {HookEventKind.PERMISSION.encode()}
         return HookEventKind.PERMISSION if is_it else HookEventKind.BEFORE
 
-
-# Which requests are for the hook, and the answer to one that cannot be dealt with.
 
 HOOKS, CLAUDE_CODE = "/v1/hooks", "/v1/hooks/claude-code"
 UNREADABLE = "The request could not be read."

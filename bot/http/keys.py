@@ -17,7 +17,7 @@ from http import HTTPStatus
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from bot.http.api_bodies import ProblemError, build_retry_later_problem
+from bot.http.api_bodies import ProblemError, build_slack_unavailable_problem
 from bot.policy.authority import LookupFailedError
 from bot.runs.surfaces import Host
 from bot.tools.names import SlackIdKind, SlackIdResolver
@@ -67,13 +67,10 @@ def derive_webhook_secret(installation: bytes, key_id: str) -> str:
     return f"whsec_{base64.b64encode(signing).decode()}"
 
 
-# Keys are made and revoked by the running bot, for its operator.
-
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}", re.ASCII)
 _PATTERN = re.compile(r"[A-Za-z0-9_.*?-]{1,64}", re.ASCII)
 MOST_PER_HOUR = 100_000
 SYSTEM = "system"  # who made a key, for the audit, where the settings name no operator
-ASK_SLACK_AGAIN = 10  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +107,7 @@ class KeyManager:
             person = self._resolve_person_id(spec.person)
             _check_key_spec(spec)
         except LookupFailedError as error:
-            why = f"Slack could not be asked ({error}); try again later."
-            raise build_retry_later_problem(
-                HTTPStatus.SERVICE_UNAVAILABLE, why, ASK_SLACK_AGAIN
-            ) from error
+            raise build_slack_unavailable_problem(error) from error
         except ValueError as error:
             raise _build_key_problem(
                 HTTPStatus.UNPROCESSABLE_ENTITY, str(error).rstrip(".")

@@ -42,9 +42,9 @@ class BotAccountKeyChecker(ApiKeyChecker):
 
     def get_authenticated_key(self, headers: Sequence[str]) -> ProgramApiKey:
         """Return the valid key in these headers, the account's for none; raises ProblemError."""
-        return (
-            super().get_authenticated_key(headers) if headers else build_bot_account_key(self._team)
-        )
+        if headers:
+            return super().get_authenticated_key(headers)
+        return build_bot_account_key(self._team)
 
 
 class SocketApiServer:
@@ -54,11 +54,8 @@ class SocketApiServer:
         """Begin to answer requests at the socket `listening`."""
         self._host = host
         self._ending = threading.Event()
-        self._terminal = (
-            OperatorCommandExecutor(host, host.settings.operator)
-            if host.settings.operator
-            else None
-        )
+        operator = host.settings.operator
+        self._terminal = OperatorCommandExecutor(host, operator) if operator else None
         self._keys = KeyManager(host)
         self._following = 0
         self._acts, self._keeps = CapacityLimiter(ACTING), CapacityLimiter(KEEPING)

@@ -27,7 +27,6 @@ class LocalSocket:
     """The Unix socket of the local API, open to the bot's own account. `start` and `stop` once."""
 
     def __init__(self, host: Host) -> None:
-        """Prepare the socket; it does not listen yet."""
         self._host = host
         self._path = socket_path(host.store.path).absolute()
         self._listening: socket.socket | None = None

@@ -8,9 +8,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from http import HTTPStatus
 from ipaddress import ip_address
@@ -46,8 +45,6 @@ if TYPE_CHECKING:
     from bot.core import Core
 
 
-# What hosts are offered over HTTP: the bot's own tools, and the two tools that ask people.
-
 HOLD = 50.0  # seconds: hosts wait for a minute where they are told nothing
 WHY = "reason_for_approver"  # as the tools' schemas have it: told beside the arguments
 NOT_YET = "It has not ended yet{link}."
@@ -61,81 +58,6 @@ MOST_KEYS = 200  # of which is known what they wait for, each place and name by 
 WHERE = ("channel", "requester")  # that a host may say; by default those of the key
 HEADER, META = "countersign-{}", "countersign/{}"  # by which it says them
 Context = ServerRequestContext[Any]
-ListTools = Callable[[str], Iterable[types.Tool]]
-
-
-class McpToolServer:
-    """The MCP server's answers to hosts, in one event loop: lists of tools, and calls."""
-
-    def __init__(self, url: str, listed: ListTools, is_stopping: Callable[[], bool]) -> None:
-        """`url`: the API's address; `listed` returns the tools that a key may ask for.
-
-        `is_stopping`: hosts that wait are to make their call again, as this process will not answer
-        it.
-        """
-        self._url = url
-        self._is_stopping = is_stopping
-        self._listed = listed
-        self._callers: OrderedDict[tuple[str, ...], HeldCallRunner] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def build_server(self) -> Server[Any]:
-        """Return the MCP server that hosts talk to."""
-        return Server(
-            "countersign",
-            version=__version__,
-            on_list_tools=self._handle_list_tools,
-            on_call_tool=self._handle_call_tool,
-        )
-
-    async def _handle_list_tools(
-        self, context: Context, _: types.PaginatedRequestParams | None
-    ) -> types.ListToolsResult:
-        found = await to_thread.run_sync(partial(self._listed, _get_api_key(context)))
-        return types.ListToolsResult(tools=[*found, *TOOLS.values()])
-
-    async def _handle_call_tool(
-        self, context: Context, params: types.CallToolRequestParams
-    ) -> types.CallToolResult:
-        """Answer a call, or tell the host to make it again if this process ends before that."""
-        found = build_text_result(STOPPING, is_error=True)
-        async with create_task_group() as both:
-
-            async def look() -> None:
-                while not self._is_stopping():
-                    await sleep(GLANCE)
-                both.cancel_scope.cancel()
-
-            both.start_soon(look)
-            found = await self._run_tool_call(context, params)
-            both.cancel_scope.cancel()
-        return found
-
-    async def _run_tool_call(
-        self, context: Context, params: types.CallToolRequestParams
-    ) -> types.CallToolResult:
-        given, tell = dict(params.arguments or {}), build_progress_sender(context, params.name)
-        try:
-            held_calls = self._get_held_calls(
-                _get_api_key(context), _read_request_options(context, params)
-            )
-            if params.name in TOOLS:
-                return await call_own_tool(held_calls, params.name, given, tell)
-            return await _ask_people_for_call(held_calls, params.name, given, tell)
-        except (StillPendingError, CountersignError) as refusal:
-            return build_text_result(str(refusal), is_error=True)
-
-    def _get_held_calls(self, key: str, around: dict[str, str]) -> HeldCallRunner:
-        """Return the calls that this key has made in this name and place."""
-        name = (key, *(around.get(each, "") for each in WHERE))
-        with self._lock:
-            found = self._callers.pop(name, None)
-            if found is None:
-                found = HeldCallRunner(Countersign(self._url, key), around, HOLD, PLACE)
-            self._callers[name] = found
-            while len(self._callers) > MOST_KEYS:
-                self._callers.popitem(last=False)
-        return found
 
 
 async def _ask_people_for_call(
@@ -196,7 +118,9 @@ class McpEndpoint:
 
     def __init__(self, core: Core, url: str, is_stopping: Callable[[], bool]) -> None:
         """`url`: this process's API, which is asked for a host's calls with the host's key."""
-        self._tools = core.tools
+        self._tools, self._url, self._is_stopping = core.tools, url, is_stopping
+        # by key, place and name: what they wait for
+        self._held_calls: OrderedDict[tuple[str, ...], HeldCallRunner] = OrderedDict()
         self._callers = api_gate.ApiKeyChecker(core.store, core.clock, core.identity.team)
         self._gate = api_gate.ApiKeyMiddleware(
             self._handle_checked_request,
@@ -205,7 +129,12 @@ class McpEndpoint:
             is_stopping=is_stopping,
             most=api_gate.HOSTS,
         )
-        server = McpToolServer(url, self._list_tools_of_key, is_stopping).build_server()
+        server = Server[Any](
+            "countersign",
+            version=__version__,
+            on_list_tools=self._handle_list_tools,
+            on_call_tool=self._handle_call_tool,
+        )
         self._manager = StreamableHTTPSessionManager(
             server, stateless=True, max_request_body_size=MOST
         )
@@ -238,6 +167,54 @@ class McpEndpoint:
         async with self._manager.run():
             runs.set()
             await asyncio.Event().wait()
+
+    async def _handle_list_tools(
+        self, context: Context, _: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        found = await to_thread.run_sync(partial(self._list_tools_of_key, _get_api_key(context)))
+        return types.ListToolsResult(tools=[*found, *TOOLS.values()])
+
+    async def _handle_call_tool(
+        self, context: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        """Answer a call, or tell the host to make it again if this process ends before that."""
+        found = build_text_result(STOPPING, is_error=True)
+        async with create_task_group() as both:
+
+            async def look() -> None:
+                while not self._is_stopping():
+                    await sleep(GLANCE)
+                both.cancel_scope.cancel()
+
+            both.start_soon(look)
+            found = await self._run_tool_call(context, params)
+            both.cancel_scope.cancel()
+        return found
+
+    async def _run_tool_call(
+        self, context: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        given, tell = dict(params.arguments or {}), build_progress_sender(context, params.name)
+        try:
+            held_calls = self._get_held_calls(
+                _get_api_key(context), _read_request_options(context, params)
+            )
+            if params.name in TOOLS:
+                return await call_own_tool(held_calls, params.name, given, tell)
+            return await _ask_people_for_call(held_calls, params.name, given, tell)
+        except (StillPendingError, CountersignError) as refusal:
+            return build_text_result(str(refusal), is_error=True)
+
+    def _get_held_calls(self, key: str, around: dict[str, str]) -> HeldCallRunner:
+        """Return the calls that this key has made in this name and place."""
+        name = (key, *(around.get(each, "") for each in WHERE))
+        found = self._held_calls.pop(name, None)
+        if found is None:
+            found = HeldCallRunner(Countersign(self._url, key), around, HOLD, PLACE)
+        self._held_calls[name] = found
+        while len(self._held_calls) > MOST_KEYS:
+            self._held_calls.popitem(last=False)
+        return found
 
     def _list_tools_of_key(self, key: str) -> list[types.Tool]:
         """Return the tools that a key may ask for; blocks on the database."""

@@ -20,8 +20,6 @@ from bot.config.startup import StartupError
 from bot.http.api_gate import QUIET
 from bot.http.claude_code import UNREADABLE, build_hook_denial_body, is_hook_request
 
-# uvicorn's HTTP protocol, which also gives up on headers that do not come.
-
 LINE = 16_384  # bytes of a request in which its first line is looked for
 HEADERS = 5.0  # seconds for the headers of a request to come, from its first byte or the connection
 
@@ -30,7 +28,6 @@ class HeaderTimeoutProtocol(H11Protocol):
     """One connection, which is closed if the headers of a request do not come in time."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        """Take the arguments that uvicorn passes."""
         super().__init__(*args, **options)
         self._giving_up: asyncio.TimerHandle | None = None
         self._quiet_since = time.monotonic()
@@ -178,7 +175,6 @@ class WebServer:
 
 
 def _open_listening_socket(address: ListeningAddress) -> socket.socket:
-    """Return a socket that listens at the address; raises StartupError."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
         return socket.create_server(address, family=family, backlog=BACKLOG)

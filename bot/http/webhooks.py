@@ -29,8 +29,6 @@ from storage import webhooks
 from storage.digest import list_current_and_older_keys
 from storage.record import Store
 
-# One attempt to post a message to an address: signed, without following redirects.
-
 PATIENCE = 10.0  # seconds for the address to take it, however slowly it answers
 TAKEN = range(200, 300)
 GONE = 410  # the address wants to be told nothing any more
@@ -196,7 +194,6 @@ class WebhookNotifier:
         return max(pause.total_seconds(), 0.0)
 
     def _post_event(self, row: webhooks.Webhook) -> None:
-        """Make one attempt to post an event, and record its result."""
         now = self._clock.now()
         with self._store.write(durable=False) as tx:
             key = program_requests.find_api_key(tx, row.key_id)

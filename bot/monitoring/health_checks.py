@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as NotInTime
 
 from sqlalchemy.exc import DBAPIError
 
@@ -41,7 +40,7 @@ class CachedCheck:
         """
         try:
             return self._start_or_reuse_check().result(PATIENCE)
-        except NotInTime:
+        except TimeoutError:
             return f"no answer within {PATIENCE:g} seconds"
 
     def get_last_result_and_refresh(self) -> str:

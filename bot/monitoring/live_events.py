@@ -96,7 +96,6 @@ class LiveEventBroadcaster:
     """The distributor of live events to registered listeners; any thread."""
 
     def __init__(self) -> None:
-        """Start without listeners."""
         self._lock = threading.Lock()
         self._listeners: tuple[Listener, ...] = ()
 

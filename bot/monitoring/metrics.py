@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from typing import Any
 
 import prometheus_client
@@ -35,32 +34,16 @@ from storage.schedule import Backlog, count_backlog
 from storage.states import LOOKS, CallStatus, CallVerb, RunStatus
 
 
-class MetricType(StrEnum):
-    """The Prometheus type of a metric."""
-
-    COUNTER = "counter"
-    GAUGE = "gauge"
-    HISTOGRAM = "histogram"
-
-
-class MetricScope(StrEnum):
-    """Whether a metric describes one process or the whole installation."""
-
-    PROCESS = "process"  # what this one did since it began: add them up over all
-    INSTALLATION = "installation"  # what the record says: each replica says the same
-
-
 @dataclass(frozen=True, slots=True)
 class MetricDefinition:
     """The definition of one metric."""
 
     name: str
-    metric_type: MetricType
+    metric_type: type[Counter | Gauge | Histogram]
     help_text: str
     labels: tuple[str, ...] = ()
     values: Sequence[str] = ()  # of its one label, where the set is closed
     buckets: tuple[float, ...] = ()
-    scope: MetricScope = MetricScope.PROCESS
 
 
 QUICK = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 3.0)
@@ -89,15 +72,13 @@ REFUSED = (
     OTHER,
 )
 TAKEN, REFUSED_POLICY = "taken", "refused"
-COUNTER, GAUGE, HISTOGRAM = MetricType.COUNTER, MetricType.GAUGE, MetricType.HISTOGRAM
-_INSTALLATION = MetricScope.INSTALLATION
 
 DECISIONS = MetricDefinition(
-    "countersign_decisions_total", COUNTER, "what people said to calls", ("verb",), VERBS
+    "countersign_decisions_total", Counter, "what people said to calls", ("verb",), VERBS
 )
 DECISION_TIME = MetricDefinition(
     "countersign_decision_seconds",
-    HISTOGRAM,
+    Histogram,
     "from the moment people are asked until a call is decided, or its deadline falls",
     ("status",),
     DECIDED,
@@ -105,147 +86,131 @@ DECISION_TIME = MetricDefinition(
 )
 CALLS = MetricDefinition(
     "countersign_calls_total",
-    COUNTER,
+    Counter,
     "calls that came to that status; `expired`: nobody answered in time",
     ("status",),
     SETTLED,
 )
 REFUSALS = MetricDefinition(
     "countersign_refusals_total",
-    COUNTER,
+    Counter,
     "clicks that did not count, by why; dialogs and modes refused; `call`: never asked about",
     ("kind",),
     REFUSED,
 )
-RUNS = MetricDefinition("countersign_runs_total", COUNTER, "requests that ended", ("status",), OVER)
+RUNS = MetricDefinition("countersign_runs_total", Counter, "requests that ended", ("status",), OVER)
 ACKNOWLEDGED = MetricDefinition(
     "countersign_acknowledgement_seconds",
-    HISTOGRAM,
+    Histogram,
     "from a delivery's arrival until it is acknowledged; Slack waits three",
     buckets=QUICK,
 )
 TICKS = MetricDefinition(
-    "countersign_tick_seconds", HISTOGRAM, "one pass of the loop", buckets=QUICK
+    "countersign_tick_seconds", Histogram, "one pass of the loop", buckets=QUICK
 )
 LOOK_UPS = MetricDefinition(
     "countersign_lookup_seconds",
-    HISTOGRAM,
+    Histogram,
     "look-ups of people, groups and channels at Slack",
     ("topic",),
     buckets=QUICK,
 )
 LOOK_UP_FAILURES = MetricDefinition(
-    "countersign_lookup_failures_total", COUNTER, "those that failed", ("topic",)
+    "countersign_lookup_failures_total", Counter, "those that failed", ("topic",)
 )
 TURNS = MetricDefinition(
-    "countersign_turn_seconds", HISTOGRAM, "turns of the model, with all tries", buckets=SLOW
+    "countersign_turn_seconds", Histogram, "turns of the model, with all tries", buckets=SLOW
 )
 MODEL_ERRORS = MetricDefinition(
     "countersign_model_errors_total",
-    COUNTER,
+    Counter,
     "requests to the model that failed",
     ("kind",),
     ("key", "credit", "limit", "time", "connection", "server", "request"),
 )
 TOKENS = MetricDefinition(
-    "countersign_model_tokens_total", COUNTER, "tokens used", ("direction",), ("in", "out")
+    "countersign_model_tokens_total", Counter, "tokens used", ("direction",), ("in", "out")
 )
 TOOLS = MetricDefinition(
     "countersign_tool_runs_total",
-    COUNTER,
+    Counter,
     "tools that ran, by how they ended",
     ("tool", "outcome"),
 )
 TOOL_TIME = MetricDefinition(
-    "countersign_tool_seconds", HISTOGRAM, "how long tools ran", ("tool",), buckets=SLOW
+    "countersign_tool_seconds", Histogram, "how long tools ran", ("tool",), buckets=SLOW
 )
 SLACK_TIME = MetricDefinition(
     "countersign_slack_request_seconds",
-    HISTOGRAM,
+    Histogram,
     "calls of Slack's Web API",
     ("method",),
     buckets=QUICK,
 )
 SLACK_ERRORS = MetricDefinition(
     "countersign_slack_errors_total",
-    COUNTER,
+    Counter,
     "those that failed, by Slack's code or the kind of the error",
     ("method", "code"),
 )
 PAUSES = MetricDefinition(
     "countersign_slack_pauses_total",
-    COUNTER,
+    Counter,
     "pauses that Slack asked for (Retry-After)",
     ("method",),
 )
 POLICIES = MetricDefinition(
     "countersign_policy_reloads_total",
-    COUNTER,
+    Counter,
     "new policy files; `refused`: the old one stays in force",
     ("result",),
     (TAKEN, REFUSED_POLICY),
 )
 UNSTORED = MetricDefinition(
     "countersign_unstored_total",
-    COUNTER,
+    Counter,
     "what the database did not take: deliveries (not acknowledged then) and results (kept)",
 )
 LATE = MetricDefinition(
     "countersign_late_runs_total",
-    COUNTER,
+    Counter,
     "requests that no job had taken up within five seconds, with several processes: the loop did",
 )
-PENDING = MetricDefinition(
-    "countersign_pending_calls", GAUGE, "calls that wait for people", scope=_INSTALLATION
-)
+PENDING = MetricDefinition("countersign_pending_calls", Gauge, "calls that wait for people")
 OLDEST = MetricDefinition(
-    "countersign_oldest_pending_call_seconds",
-    GAUGE,
-    "how long the longest of them has waited",
-    scope=_INSTALLATION,
+    "countersign_oldest_pending_call_seconds", Gauge, "how long the longest of them has waited"
 )
 OPEN_RUNS = MetricDefinition(
-    "countersign_open_runs",
-    GAUGE,
-    "requests that are not over",
-    ("status",),
-    OPEN,
-    scope=_INSTALLATION,
+    "countersign_open_runs", Gauge, "requests that are not over", ("status",), OPEN
 )
 UNSENT = MetricDefinition(
-    "countersign_outbox_messages",
-    GAUGE,
-    "messages that Slack has yet to be told",
-    scope=_INSTALLATION,
+    "countersign_outbox_messages", Gauge, "messages that Slack has yet to be told"
 )
 OUTBOX_LAG = MetricDefinition(
     "countersign_outbox_lag_seconds",
-    GAUGE,
+    Gauge,
     "how long this process has seen the oldest of them wait, from one scrape to the next",
 )
 UNREAD = MetricDefinition(
-    "countersign_inbox_deliveries",
-    GAUGE,
-    "deliveries that nobody has dealt with",
-    scope=_INSTALLATION,
+    "countersign_inbox_deliveries", Gauge, "deliveries that nobody has dealt with"
 )
 INBOX_LAG = MetricDefinition(
-    "countersign_inbox_lag_seconds", GAUGE, "how old the oldest of them is", scope=_INSTALLATION
+    "countersign_inbox_lag_seconds", Gauge, "how old the oldest of them is"
 )
 READABLE = MetricDefinition(
     "countersign_database_up",
-    GAUGE,
+    Gauge,
     "1 where the database could be read and written for this scrape, and has room",
 )
 SETUP = MetricDefinition(
     "countersign_setup_problems",
-    GAUGE,
+    Gauge,
     "what doctor would say of Slack, people and rules: how much is wrong (`fail`), or odd (`warn`)",
     ("level",),
     ("fail", "warn"),
 )
 BUILD = MetricDefinition(
-    "countersign_build_info", GAUGE, "1, with version and commit", ("version", "commit")
+    "countersign_build_info", Gauge, "1, with version and commit", ("version", "commit")
 )
 
 RECORDED = (
@@ -253,7 +218,9 @@ RECORDED = (
     *(LOOK_UP_FAILURES, TURNS, MODEL_ERRORS, TOKENS, TOOLS, TOOL_TIME, SLACK_TIME, SLACK_ERRORS),
     *(PAUSES, POLICIES, UNSTORED, LATE, SETUP, BUILD),
 )
-READ = (PENDING, OLDEST, OPEN_RUNS, UNSENT, OUTBOX_LAG, UNREAD, INBOX_LAG, READABLE)
+# what the record says: each replica says the same; all others are of one process
+OF_INSTALLATION = (PENDING, OLDEST, OPEN_RUNS, UNSENT, UNREAD, INBOX_LAG)
+READ = (*OF_INSTALLATION, OUTBOX_LAG, READABLE)
 MEASURES = (*RECORDED, *READ)
 _WAITED = {f"call.{status}": status for status in DECIDED} | {
     "question.answered": CallStatus.ANSWERED
@@ -270,9 +237,9 @@ class PrometheusMetrics(Exporter):
         self._now = now
         self._backlog: BacklogCollector | None = None
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # its own
-        self._registry = CollectorRegistry()
+        self.registry = CollectorRegistry()  # of all metrics, to which others may be added
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
-            collector(registry=self._registry)
+            collector(registry=self.registry)
         self._of = {each.name: self._create_metric(each) for each in RECORDED}
         self._of[BUILD.name].labels(__version__, commit_id()).set(1)
         self._by_work: dict[WorkKind, Callable[[Span], None]] = {
@@ -285,15 +252,10 @@ class PrometheusMetrics(Exporter):
             WorkKind.LOOK_UP: self._count_look_up,
         }
 
-    @property
-    def registry(self) -> CollectorRegistry:
-        """Return the registry of all metrics, to which others may be added."""
-        return self._registry
-
     def attach_store(self, store: Store) -> None:
         """Include gauges that are read from this store from now on."""
         self._backlog = BacklogCollector(store, self._now)
-        self._registry.register(self._backlog)
+        self.registry.register(self._backlog)
 
     def close(self) -> None:
         """Stop the test writes to the database."""
@@ -302,7 +264,7 @@ class PrometheusMetrics(Exporter):
 
     def render_metrics_page(self) -> str | None:
         """Return all metrics in the text format of Prometheus."""
-        return prometheus_client.generate_latest(self._registry).decode()
+        return prometheus_client.generate_latest(self.registry).decode()
 
     def report_span(self, span: Span) -> None:
         """Count a span that has ended, and record its duration."""
@@ -332,14 +294,10 @@ class PrometheusMetrics(Exporter):
             self._of[SETUP.name].labels(level).set(number)
 
     def _create_metric(self, measure: MetricDefinition) -> Any:
-        given: dict[str, Any] = {"labelnames": measure.labels, "registry": self._registry}
-        match measure.metric_type:
-            case MetricType.COUNTER:
-                made: Any = Counter(measure.name, measure.help_text, **given)
-            case MetricType.HISTOGRAM:
-                made = Histogram(measure.name, measure.help_text, buckets=measure.buckets, **given)
-            case MetricType.GAUGE:
-                made = Gauge(measure.name, measure.help_text, **given)
+        given: dict[str, Any] = {"labelnames": measure.labels, "registry": self.registry}
+        if measure.buckets:
+            given["buckets"] = measure.buckets
+        made = measure.metric_type(measure.name, measure.help_text, **given)
         for value in measure.values:
             made.labels(value)
         return made
@@ -407,9 +365,6 @@ def _find_decision_verb(fact: AuditLine) -> str:
     if vote := fact.data.get("vote"):
         return str(vote)
     return {"call.edited": CallVerb.EDIT, "question.answered": ANSWER}.get(fact.event, "")
-
-
-# Gauges for the work that waits in the database, read when Prometheus asks.
 
 
 class BacklogCollector(Collector):

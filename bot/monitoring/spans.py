@@ -95,8 +95,6 @@ class Span:
 
 
 _CURRENT: ContextVar[Span | None] = ContextVar("span", default=None)
-# These spans begin without a run id: they take it from the audit rows written within them.
-_ADOPTS = (WorkKind.DECIDE,)
 
 
 class Exporter:
@@ -208,7 +206,6 @@ def get_current_workspace() -> str:
 
 
 def _call_and_log_errors(exporter: Callable[..., None], *what: Any) -> None:
-    """Call an exporter, and log an error instead of raising it."""
     try:
         exporter(*what)
     except Exception:
@@ -216,6 +213,7 @@ def _call_and_log_errors(exporter: Callable[..., None], *what: Any) -> None:
 
 
 def _set_run_id_from_audit_lines(facts: Sequence[audit_log.AuditLine]) -> None:
+    """Set the run id of a decision, which begins without one, from the rows written within it."""
     span = _CURRENT.get()
-    if span is not None and not span.run_id and span.work in _ADOPTS:
+    if span is not None and not span.run_id and span.work is WorkKind.DECIDE:
         span.run_id = next((each.run_id for each in facts if each.run_id), "")

@@ -29,16 +29,7 @@ from storage.states import CallStatus, RunStatus
 GRACE = 3.0  # seconds that what has yet to be sent may take when the bot stops
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
-_NAMES = {
-    WorkKind.DECIDE: "decide",
-    WorkKind.ADVANCE: "advance",
-    WorkKind.TURN: "turn",
-    WorkKind.MODEL: "model",
-    WorkKind.TOOL: "tool",
-    WorkKind.POST: "post",
-    WorkKind.SLACK: "slack",
-    WorkKind.LOOK_UP: "look up",
-}
+_UNTRACED = (WorkKind.ACKNOWLEDGE, WorkKind.TICK)  # of no request
 _ASKS = (WorkKind.MODEL, WorkKind.SLACK, WorkKind.LOOK_UP)  # another server
 _WENT_WELL = ("", ToolStepOutcome.DONE, ToolStepOutcome.ENTRUSTED)
 _DECIDED = (CallStatus.APPROVED, CallStatus.REJECTED, CallStatus.EXPIRED)
@@ -65,9 +56,9 @@ class OpenTelemetryTraces(Exporter):
 
     def report_span(self, span: Span) -> None:
         """Export a span of a request, and a span for the time it waited before if that is known."""
-        if not span.run_id or span.work not in _NAMES:
+        if not span.run_id or span.work in _UNTRACED:
             return
-        name = f"{_NAMES[span.work]} {span.subject}".strip()
+        name = f"{span.work.replace('_', ' ')} {span.subject}".strip()
         told: dict[str, str | int] = {"countersign.call_id": span.call_id}
         told["countersign.end"] = span.end
         told |= {f"countersign.tokens.{way}": n for way, n in span.amounts.items()}
@@ -174,7 +165,7 @@ def _find_parent_span_id(span: Span) -> int:
     """Return the id of the nearest enclosing span of the same request, else of its first span."""
     around = span.within
     while around is not None:
-        if around.run_id == span.run_id and around.work in _NAMES:
+        if around.run_id == span.run_id and around.work not in _UNTRACED:
             return _get_span_id(around)
         around = around.within
     return _compute_root_span_id(span.run_id)

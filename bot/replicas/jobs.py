@@ -156,7 +156,6 @@ def _cancel_worker_from_thread(loop: asyncio.AbstractEventLoop, worker: asyncio.
 async def _requeue_stalled_jobs_repeatedly(
     app: procrastinate.App, worker: asyncio.Task[None]
 ) -> None:
-    """Call `_requeue_stalled_jobs` every STALLED seconds as long as the worker runs."""
     while not worker.done():
         await asyncio.sleep(STALLED)
         try:

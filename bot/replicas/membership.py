@@ -25,14 +25,10 @@ if TYPE_CHECKING:
     from bot.replicas.replicas import ReplicaMembership
 
 
-# The stand-in for `Replicas` in a process that is alone with its database.
-
-
 class SingleProcess(OtherProcesses):
     """The counterpart of `ReplicaMembership` for a process that is alone with its database."""
 
     def __init__(self, workers: WorkerPool) -> None:
-        """Keep the workers, and send to every channel."""
         self.workers = workers
         self.channels = ChannelOwnership()
 

@@ -21,11 +21,9 @@ from bot.replicas.shared_clock import DatabaseClock
 from bot.runs.worker_pool import OtherProcesses, WorkerPool
 from bot.signals import Signals
 from bot.slack.pace import ChannelOwnership
-from storage import moves, replicas, runs, trail
+from storage import inbox, moves, replicas, runs, trail
 from storage.postgres_session import ON_THE_LINE
 from storage.record import Delivery, Store, Transaction, new_id
-
-# Detection of dead replicas: those whose heartbeat has not changed while this process watched.
 
 
 class DeadReplicaDetector:
@@ -207,7 +205,7 @@ class ReplicaMembership(OtherProcesses):
         now = self._clock.now()
         self._living.observe_heartbeats(lambda: replicas.get_heartbeat_expiry_by_replica(tx))
         self._paused(replicas.get_slack_pause_ends(tx, now))
-        head, newest = trail.get_audit_head(tx).seq, replicas.get_newest_delivery_seq(tx)
+        head, newest = trail.get_audit_head(tx).seq, inbox.get_newest_delivery_seq(tx)
         last, self._last = self._last, (head, newest)
         if last is not None and last[1] != newest:
             for each in replicas.list_slack_directory_events_after(tx, last[1]):
@@ -392,8 +390,6 @@ class ReplicaChannelOwnership(ChannelOwnership):
                 if replicas.claim_channel_sending(tx, each, self._replica, gone)
             }
 
-
-# Notifications between replicas: one word each, by PostgreSQL's NOTIFY.
 
 log = logging.getLogger("countersign.replicas")
 

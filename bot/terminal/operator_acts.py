@@ -26,6 +26,7 @@ from bot.policy.authority import LookupPendingError
 from bot.runs.surfaces import Host
 from bot.terminal import operator_input, terminal_messages
 from bot.terminal.request_reports import parse_call_target, parse_stored_gate
+from bot.terminal.terminal_messages import CommandKind, OperatorCommand
 from storage import calls, outbox, runs
 from storage.record import Call, Delivery, Run, Transaction
 from storage.states import CallStatus, CallVerb
@@ -33,12 +34,12 @@ from storage.states import CallStatus, CallVerb
 LONGEST = 12_000  # characters of words for the agent
 PREVIEWED = 10.0  # seconds that the preview of an edit may take: as long as any
 CLICKS = {
-    terminal_messages.CommandKind.DECLINE: Action.DECLINE,
-    terminal_messages.CommandKind.DONE: Action.RESOLVE_DONE,
-    terminal_messages.CommandKind.NOT_DONE: Action.RESOLVE_NOT_DONE,
-    terminal_messages.CommandKind.AGAIN: Action.RUN_AGAIN,
-    terminal_messages.CommandKind.CANCEL: Action.CANCEL_RUN,
-    terminal_messages.CommandKind.RETRY: Action.RETRY,
+    CommandKind.DECLINE: Action.DECLINE,
+    CommandKind.DONE: Action.RESOLVE_DONE,
+    CommandKind.NOT_DONE: Action.RESOLVE_NOT_DONE,
+    CommandKind.AGAIN: Action.RUN_AGAIN,
+    CommandKind.CANCEL: Action.CANCEL_RUN,
+    CommandKind.RETRY: Action.RETRY,
 }
 
 
@@ -66,26 +67,22 @@ class CommandDeliveryBuilder:
         self._host = host
         self._operator = operator
 
-    def prepare_command(self, command: terminal_messages.OperatorCommand) -> PreparedCommand:
+    def prepare_command(self, command: OperatorCommand) -> PreparedCommand:
         """Return a command that changes something as deliveries; raises CommandRefusedError."""
         match command.kind:
-            case (
-                terminal_messages.CommandKind.APPROVE
-                | terminal_messages.CommandKind.REJECT
-                | terminal_messages.CommandKind.BREAK_GLASS
-            ):
+            case CommandKind.APPROVE | CommandKind.REJECT | CommandKind.BREAK_GLASS:
                 return self._build_vote(command)
-            case terminal_messages.CommandKind.APPROVE_PLAN:
+            case CommandKind.APPROVE_PLAN:
                 return self._build_plan_approval(command)
-            case terminal_messages.CommandKind.SEND_BACK:
+            case CommandKind.SEND_BACK:
                 return self._build_plan_send_back(command)
-            case terminal_messages.CommandKind.EDIT:
+            case CommandKind.EDIT:
                 return self._build_edit(command)
-            case terminal_messages.CommandKind.ANSWER:
+            case CommandKind.ANSWER:
                 return self._build_answer(command)
-            case terminal_messages.CommandKind.SAY:
+            case CommandKind.SAY:
                 return self._build_chat_message(command)
-            case terminal_messages.CommandKind.CANCEL | terminal_messages.CommandKind.RETRY:
+            case CommandKind.CANCEL | CommandKind.RETRY:
                 return self._build_request_click(command)
             case kind:  # declines a question, or says how an UNKNOWN call ended
                 target, _, run = self._find_call(command.target)
@@ -94,7 +91,7 @@ class CommandDeliveryBuilder:
                 )
                 return _prepare_delivery(made, terminal_messages.STATEMENT_SAVED)
 
-    def _build_vote(self, command: terminal_messages.OperatorCommand) -> PreparedCommand:
+    def _build_vote(self, command: OperatorCommand) -> PreparedCommand:
         """Return the operator's vote on one call, at the revision they saw."""
         verb = CallVerb(command.kind)
         target, call, run = self._find_call(command.target)
@@ -110,7 +107,7 @@ class CommandDeliveryBuilder:
         made = operator_input.build_vote_delivery(verb, target, command.words, run, self._operator)
         return PreparedCommand([made], partial(self._describe_votes, verb, [target]))
 
-    def _build_plan_approval(self, command: terminal_messages.OperatorCommand) -> PreparedCommand:
+    def _build_plan_approval(self, command: OperatorCommand) -> PreparedCommand:
         """Return approvals of all pending calls of a plan, card by card, if it has not changed."""
         wanted = parse_call_target(command.target)
         with self._host.store.read() as tx:
@@ -148,7 +145,7 @@ class CommandDeliveryBuilder:
         if covered:
             raise CommandRefusedError(terminal_messages.hidden_values_sentence(tuple(covered)))
 
-    def _build_plan_send_back(self, command: terminal_messages.OperatorCommand) -> PreparedCommand:
+    def _build_plan_send_back(self, command: OperatorCommand) -> PreparedCommand:
         """Return the delivery that has the plan of a call made anew, with the operator's words."""
         target, call, run = self._find_call(command.target)
         if not 0 < len(command.words) <= MAX_WORDS or is_question_to_person(call):
@@ -156,7 +153,7 @@ class CommandDeliveryBuilder:
         made = operator_input.build_send_back_delivery(target, command.words, run, self._operator)
         return _prepare_delivery(made, terminal_messages.PLAN_SENT_BACK)
 
-    def _build_edit(self, command: terminal_messages.OperatorCommand) -> PreparedCommand:
+    def _build_edit(self, command: OperatorCommand) -> PreparedCommand:
         """Return the edit of a call's arguments, checked as in its dialog in Slack."""
         target, call, run = self._find_call(command.target)
         with self._host.store.read() as tx:
@@ -193,7 +190,7 @@ class CommandDeliveryBuilder:
             case UnchangedEdit():
                 raise CommandRefusedError(terminal_messages.EDIT_CHANGES_NOTHING)
 
-    def _build_answer(self, command: terminal_messages.OperatorCommand) -> PreparedCommand:
+    def _build_answer(self, command: OperatorCommand) -> PreparedCommand:
         """Return the answer to a question, checked as in its form in Slack."""
         target, call, run = self._find_call(command.target)
         with self._host.store.read() as tx:
@@ -215,7 +212,7 @@ class CommandDeliveryBuilder:
         )
         return _prepare_delivery(made, terminal_messages.ANSWER_SAVED)
 
-    def _build_chat_message(self, command: terminal_messages.OperatorCommand) -> PreparedCommand:
+    def _build_chat_message(self, command: OperatorCommand) -> PreparedCommand:
         """Return a message to the agent, in the chat of a request or in a new one."""
         words, run = command.words.strip(), None
         if not words:
@@ -233,7 +230,7 @@ class CommandDeliveryBuilder:
         made = operator_input.build_chat_message_delivery(words, run, team, self._operator, now)
         return _prepare_delivery(made, terminal_messages.MESSAGE_RECEIVED)
 
-    def _build_request_click(self, command: terminal_messages.OperatorCommand) -> PreparedCommand:
+    def _build_request_click(self, command: OperatorCommand) -> PreparedCommand:
         """Return the click that cancels a request or retries one that could not go on."""
         with self._host.store.read() as tx:
             run = runs.find_run(tx, command.target)
@@ -242,7 +239,7 @@ class CommandDeliveryBuilder:
         made = operator_input.build_click_delivery(
             CLICKS[command.kind], RunTarget(run.id), run, self._operator
         )
-        is_cancelled = command.kind is terminal_messages.CommandKind.CANCEL
+        is_cancelled = command.kind is CommandKind.CANCEL
         return _prepare_delivery(
             made,
             terminal_messages.REQUEST_CANCELLED

@@ -24,8 +24,6 @@ from storage.masking import mask_secrets
 from storage.record import Delivery, Run, new_id
 from storage.states import CallVerb, DeliveryKind, Surface
 
-# The operator's commands as the click or the dialog that would do the same in Slack. Pure.
-
 OWN_WORDS = "other"  # the choice in the Reject dialog that stands for words of one's own
 State = Mapping[str, Mapping[str, Any]]  # of a dialog's elements, by the ids of its blocks
 
@@ -185,7 +183,6 @@ def _build_terminal_field(made: FieldInput) -> TerminalField:
         text=next(chosen, _format_initial_value(made)),
         options=tuple(label for _, label, _ in made.options),
         lines=made.kind in LISTS,
-        hint=show_hidden_characters(made.slot.hint),
     )
 
 

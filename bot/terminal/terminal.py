@@ -10,7 +10,6 @@ import queue
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from functools import partial
 
 from bot.approvals.call_state import describe_call_effect, list_approving_votes
 from bot.approvals.call_views import build_call_view
@@ -66,8 +65,6 @@ from storage import call_history, calls, inbox, outbox, runs
 from storage.masking import mask_secrets
 from storage.record import Call, Delivery, Message, Run, Transaction, Vote
 from storage.states import CallStatus, CallVerb, DeliveryStatus, MessageKind
-
-# Calls as the operator is shown them: as on their cards, with what the operator may do to them.
 
 MOST = 50  # calls of which it is judged whether the operator may decide
 C = CallStatus
@@ -397,11 +394,12 @@ class OperatorCommandExecutor:
     def _store_and_await_result(self, typed: PreparedCommand) -> CommandResult:
         for delivery in typed.deliveries:
             self._host.keep(delivery)
-        self._host.signals.rest.wait_for(partial(self._is_wait_over, typed), PATIENCE)
-        rows = [self._find_stored_delivery(each) for each in typed.deliveries]
-        if not all(each and each.status is not DeliveryStatus.NEW for each in rows):
+        self._host.signals.rest.wait_for(
+            lambda: self._ending.is_set() or bool(self._list_settled_deliveries(typed)), PATIENCE
+        )
+        found = self._list_settled_deliveries(typed)
+        if not found:
             return CommandResult(False, RESULT_DELAYED)
-        found = [each for each in rows if each]
         if any(each.status is DeliveryStatus.BROKEN for each in found):
             return CommandResult(False, COMMAND_FAILED)
         told = [strip_mrkdwn(self._host.add_names(each.answer)) for each in found if each.answer]
@@ -409,11 +407,9 @@ class OperatorCommandExecutor:
             return CommandResult(True, "\n".join([said, *told]), run=found[0].run_id or "")
         return CommandResult(False, "\n".join(told) or COMMAND_FAILED)
 
-    def _is_wait_over(self, typed: PreparedCommand) -> bool:
-        rows = [self._find_stored_delivery(each) for each in typed.deliveries]
-        is_settled = all(each and each.status is not DeliveryStatus.NEW for each in rows)
-        return self._ending.is_set() or is_settled
-
-    def _find_stored_delivery(self, delivery: Delivery) -> Delivery | None:
+    def _list_settled_deliveries(self, typed: PreparedCommand) -> list[Delivery]:
+        """Return the command's deliveries once the loop has handled all of them; before that []."""
         with self._host.store.read() as tx:
-            return inbox.find_delivery(tx, delivery.key)
+            rows = [inbox.find_delivery(tx, each.key) for each in typed.deliveries]
+        settled = [each for each in rows if each and each.status is not DeliveryStatus.NEW]
+        return settled if len(settled) == len(rows) else []

@@ -6,13 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from storage.states import CallStatus, CallVerb
-
-# A call as the terminal shows it: plain data, all of it text for people. Pure.
 
 
 class AllowedAction(StrEnum):
@@ -35,7 +32,6 @@ class TerminalField:
     text: str  # what stands there
     options: tuple[str, ...] = ()  # where it is one of these
     lines: bool = False  # one on each line
-    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +59,6 @@ class TerminalCall:
     covered: tuple[str, ...] = ()  # what of it is shown in Slack only
     may: tuple[AllowedAction, ...] = ()
     fields: tuple[TerminalField, ...] = ()
-
-
-class MalformedBotMessageError(ValueError):
-    """Raised for a message from the bot that cannot be understood."""
 
 
 class CommandKind(StrEnum):
@@ -133,31 +125,15 @@ class ChatEvent:
     id: str = ""  # of an answer, a notice or a state: the same each time it is told
 
 
-_ANSWERING, _HAPPENING = TypeAdapter(CommandResult), TypeAdapter(ChatEvent)
+# of parsed JSON, and of a line of JSON; both raise pydantic.ValidationError
+parse_command_result = TypeAdapter(CommandResult).validate_python
+parse_chat_event = TypeAdapter(ChatEvent).validate_json
 
 
 def encode_as_json_line(message: CommandResult | ChatEvent) -> bytes:
     """Return a message as a line of JSON, in UTF-8."""
     return json.dumps(asdict(message), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
-
-def parse_command_result(body: Any) -> CommandResult:
-    """Return the result of a command from parsed JSON; raises MalformedBotMessageError."""
-    try:
-        return _ANSWERING.validate_python(body)
-    except ValidationError:
-        raise MalformedBotMessageError("no answer") from None
-
-
-def parse_chat_event(line: bytes) -> ChatEvent:
-    """Return the event that a line of JSON describes; raises MalformedBotMessageError."""
-    try:
-        return _HAPPENING.validate_json(line)
-    except ValidationError:
-        raise MalformedBotMessageError("nothing that happens") from None
-
-
-# The sentences that the operator reads at the terminal. Pure: plain text, no markup.
 
 UNKNOWN_CALL = (
     "There is nothing with that id. `countersign pending` lists what waits, with its ids."

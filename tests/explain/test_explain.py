@@ -123,7 +123,7 @@ def test_another_time_and_a_name(slack: Sandbox, capsys: pytest.CaptureFixture[s
     assert "It is refused" not in early
     for nobody in ("@nobody", "@"):
         assert main(["explain", *BIG.split(), "--as", nobody]) == 2
-    assert "Nobody goes by @nobody." in capsys.readouterr().err
+    assert "There is nobody called @nobody." in capsys.readouterr().err
 
 
 def test_a_freeze_is_named(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:

@@ -60,7 +60,7 @@ def test_all_of_the_table_is_exported(scraped: Scrapes, store: Store) -> None:
     scraped.tracer.attach_store(store)
     found = scraped.families()
     own = {name: kind for name, kind in found.items() if name.startswith("countersign_")}
-    assert own == {each.name: each.metric_type for each in MEASURES}
+    assert own == {each.name: each.metric_type.__name__.lower() for each in MEASURES}
     assert {"process_cpu_seconds_total", "process_resident_memory_bytes"} <= set(found)
     assert all(name.startswith(("process_", "python_")) for name in set(found) - set(own))
     assert scraped("countersign_calls_total", status="expired") == 0

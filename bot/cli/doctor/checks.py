@@ -53,8 +53,6 @@ from storage.digest import KeyFileError, key_file_path, read_key_file
 from storage.sqlite_connections import foreign_file_sentence, is_foreign_file
 from storage.store import ReadOnlyStore, SchemaError, describe_unusable_schema, find_schema_revision
 
-# The check of the MCP servers: each is asked for its current tools, and no tool is called.
-
 
 def check_mcp_servers(settings: Settings) -> Iterator[CheckResult]:
     """Check that each MCP server can be reached and its tools are still as they were accepted."""
@@ -108,9 +106,6 @@ def _check_server_tools(
     yield build_ok_result(about, f"{len(accepted) - len(off)} accepted tools; {hints}")
 
 
-# The check of the policy's rules against the tools that these settings turn on.
-
-
 def build_tools_without_slack(settings: Settings) -> Registry:
     """Return the tools that these settings turn on, unable to call Slack; raises ToolsError."""
     return build_tool_registry(settings, None, FailingSlackDirectory("Slack is not asked here"))
@@ -132,10 +127,6 @@ def check_rules_against_tools(settings: Settings, policy: Policy) -> Iterator[Ch
     for each in check_policy_rules(tools, policy):
         if not (misfits and each.subject == "rules"):
             yield each
-
-
-# The check of the databases that the agent may use: each is opened as a tool would open it, and
-# nothing in it is changed.
 
 
 def check_agent_databases(settings: Settings) -> Iterator[CheckResult]:
@@ -196,8 +187,6 @@ def _check_secret_columns(
             subject, f"not named under secret, and never read all the same: {some}"
         )
 
-
-# The checks of the tools, the other parts that are installed, and the bot's own database.
 
 ROOM_FAIL, ROOM_WARN = 50, 500  # free disk, megabytes
 
@@ -370,8 +359,6 @@ def check_monitoring(settings: Settings) -> Iterator[CheckResult]:
         else:
             yield build_failure_result(TRACES, missing_extra_text(TRACES))
 
-
-# The checks of the HTTP side: what it needs, where it listens, and the bot that listens there.
 
 PACKAGES = ("starlette", "uvicorn", "fastapi", "standardwebhooks")
 HTTP_PATIENCE = 5.0  # seconds for a bot to answer

@@ -44,8 +44,6 @@ from bot.version import describe_version
 from countersign.cli.console import DOTENV, UsageError, print_error, print_line
 from storage.record import ReadOnlyStore
 
-# The check of the model: a request as the bot makes them, with its instructions and every tool.
-
 LEAST = 16  # tokens of an answer; the Responses API takes no smaller limit
 READY = {
     "name": "ready",
@@ -199,8 +197,6 @@ def _build_refusal_check(name: str, how: str, why: str, asked: ModelRequest) -> 
     )
     return check.build_failure_result("model", text, remedy)
 
-
-# A first policy for `countersign doctor --init`: who decides, and examples to go on from.
 
 POLICY = Path("policy.toml")
 FIRST_POLICY = """\

@@ -27,7 +27,14 @@ from slack_sdk.socket_mode.response import SocketModeResponse
 from bot import version
 from bot.checks.check import CheckResult, build_failure_result, build_ok_result
 from bot.checks.slack import UNREACHABLE, describe_slack_failure
-from bot.cli.doctor import live_workspace
+from bot.cli.doctor.live_workspace import (
+    OK,
+    LiveStepRunner,
+    LiveTrial,
+    UploadTrackingClient,
+    describe_step_error,
+    render_live_report,
+)
 from bot.clock import SystemClock
 from bot.config.environment import remove_variables_slack_misreads, split_url
 from bot.config.settings import Settings
@@ -38,9 +45,6 @@ from bot.slack.socket import GREETED
 from bot.slack.socket_client import EnvelopeAcknowledger, HelloMessage, ReconnectingSocketClient
 from countersign.cli.console import print_error, print_line
 from countersign.cli.process import handle_signals
-
-# One click by a person, timed from its arrival: acknowledged, answered by a dialog, shown in the
-# message.
 
 WAIT = 120.0  # seconds that a person has to click
 ASKED = "Please click once, so that Countersign can measure how a click arrives."
@@ -96,7 +100,7 @@ class ClickListener:
 
 
 def open_click_listener(
-    client: WebClient, steps: live_workspace.LiveStepRunner, token: str, key: str
+    client: WebClient, steps: LiveStepRunner, token: str, key: str
 ) -> tuple[ClickListener, HelloMessage] | None:
     """Open a connection that listens for clicks; None if that fails, which is noted as a step."""
     line = ClickListener(client, token, key)
@@ -107,9 +111,7 @@ def open_click_listener(
     return line, hello
 
 
-def run_button_click_step(
-    visit: live_workspace.LiveTrial, line: ClickListener | None, why: str
-) -> None:
+def run_button_click_step(visit: LiveTrial, line: ClickListener | None, why: str) -> None:
     """Ask for a click and note its delay as a step; without a `line`, note `why` there is none."""
     steps = visit.steps
     if line is None or not visit.channel:
@@ -128,34 +130,23 @@ def run_button_click_step(
     try:
         payload, arrived, acknowledged = line.clicks.get(timeout=WAIT)
     except Empty:
-        steps.record_step_result(
-            live_workspace.LiveStep(CLICK, "block_actions", f"no click within {WAIT:.0f} s", WAIT)
-        )
+        steps.record_step(CLICK, "block_actions", f"no click within {WAIT:.0f} s", WAIT)
         return
-    steps.record_step_result(
-        live_workspace.LiveStep(CLICK, "block_actions", live_workspace.OK, arrived - begun)
-    )
-    steps.record_step_result(
-        live_workspace.LiveStep(
-            "acknowledge it (from its arrival)",
-            "block_actions",
-            live_workspace.OK,
-            acknowledged - arrived,
-        )
+    steps.record_step(CLICK, "block_actions", OK, arrived - begun)
+    steps.record_step(
+        "acknowledge it (from its arrival)", "block_actions", OK, acknowledged - arrived
     )
     _open_dialog(visit, str(payload.get("trigger_id") or ""))
     try:
         visit.client.chat_update(channel=visit.channel, ts=asked, text=DONE, blocks=[])
-        result = live_workspace.OK
+        result = OK
     except (SlackApiError, OSError) as error:
-        result = live_workspace.describe_step_error(error)
+        result = describe_step_error(error)
     took = time.perf_counter() - arrived
-    steps.record_step_result(
-        live_workspace.LiveStep("show its effect (from its arrival)", "chat.update", result, took)
-    )
+    steps.record_step("show its effect (from its arrival)", "chat.update", result, took)
 
 
-def _open_dialog(visit: live_workspace.LiveTrial, trigger: str) -> None:
+def _open_dialog(visit: LiveTrial, trigger: str) -> None:
     """Open a dialog, then change its text to say that it can be closed: no app can close one."""
     client, take = visit.client, visit.steps.run_step
     opened = take(
@@ -189,8 +180,6 @@ def _render_dialog(key: str, words: str) -> dict[str, Any]:
     }
 
 
-# Signals interrupt the trial, but not its clean-up.
-
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -217,8 +206,6 @@ def interrupt_on_signal() -> Iterator[InterruptState]:
     with handle_signals(dict.fromkeys(SIGNALS, interrupt)):
         yield found
 
-
-# The check of the app-level token: whether Socket Mode opens, and for the bot's own app.
 
 _APP_IN_TOKEN = re.compile(r"xapp-\d+-(A[A-Z0-9]+)-")  # as Slack makes them
 
@@ -262,8 +249,6 @@ def look_up_token_app(client: WebClient, token: str) -> str:
         line.close()
 
 
-# The trial of everything at Slack.
-
 MISUSED = 2  # exit code
 PATIENCE = 15  # seconds for one call
 BESIDE = (
@@ -288,16 +273,14 @@ def run_live_check(environ: MutableMapping[str, str], dotenv_path: Path, who: st
         print_error("SLACK_BOT_TOKEN is not set: there is no workspace to try.")
         return MISUSED
     remove_variables_slack_misreads(environ, settings.slack_api_url)
-    client = live_workspace.UploadTrackingClient(
+    client = UploadTrackingClient(
         token, base_url=settings.slack_api_url, timeout=PATIENCE, retry_handlers=[]
     )
-    steps = live_workspace.LiveStepRunner(
-        lambda tried: print_error(f"{tried.step}: {tried.result}")
-    )
+    steps = LiveStepRunner(lambda tried: print_error(f"{tried.step}: {tried.result}"))
     me = steps.run_step("ask who the bot is", "auth.test", client.auth_test)
     if me is None:
         print_line(
-            live_workspace.render_live_report(
+            render_live_report(
                 steps.all_steps, _list_report_facts(settings, False, 0), cut_short=False
             )
         )
@@ -308,11 +291,11 @@ def run_live_check(environ: MutableMapping[str, str], dotenv_path: Path, who: st
         print_error(error)
         return MISUSED
     key = f"live-{secrets.token_hex(8)}"
-    visit = live_workspace.LiveTrial(client, steps, user, str(me.get("team_id") or ""), key)
+    visit = LiveTrial(client, steps, user, str(me.get("team_id") or ""), key)
     return _run_steps_and_clean_up(visit, settings, str(me.get("bot_id") or ""))
 
 
-def _run_steps_and_clean_up(visit: live_workspace.LiveTrial, settings: Settings, bot: str) -> int:
+def _run_steps_and_clean_up(visit: LiveTrial, settings: Settings, bot: str) -> int:
     """Take all steps and clean up in any case; returns the exit code."""
     steps, cut_short = visit.steps, False
     token = settings.slack_app_token.get_secret_value()
@@ -324,11 +307,7 @@ def _run_steps_and_clean_up(visit: live_workspace.LiveTrial, settings: Settings,
     facts = _list_report_facts(settings, hello is not None, others)
     own_app = find_app_id(visit.client, bot)
     if hello and hello.app_id and own_app and hello.app_id != own_app:
-        steps.record_step_result(
-            live_workspace.LiveStep(
-                "compare the apps of both tokens", "bots.info", "tokens of two apps", 0.0
-            )
-        )
+        steps.record_step("compare the apps of both tokens", "bots.info", "tokens of two apps", 0.0)
     why = "not connected" if token else "SLACK_APP_TOKEN is not set"
     with interrupt_on_signal() as signals:
         try:
@@ -340,13 +319,13 @@ def _run_steps_and_clean_up(visit: live_workspace.LiveTrial, settings: Settings,
             visit.remove_everything()
             if line is not None:
                 line.close()
-    print_line(live_workspace.render_live_report(steps.all_steps, facts, cut_short))
+    print_line(render_live_report(steps.all_steps, facts, cut_short))
     if cut_short:
         raise KeyboardInterrupt
     return 0 if all(each.is_ok for each in steps.all_steps) else 1
 
 
-def _run_steps(visit: live_workspace.LiveTrial, line: ClickListener | None, why: str) -> None:
+def _run_steps(visit: LiveTrial, line: ClickListener | None, why: str) -> None:
     visit.run_message_steps()
     if visit.channel:
         visit.show_status_and_stream()

@@ -20,8 +20,6 @@ from bot.clock import SystemClock
 from bot.slack.client import is_permanent_refusal
 from bot.slack_codes import extract_error_code
 
-# What was tried at Slack, step by step: which method, what Slack said, how long it took.
-
 T = TypeVar("T")
 OK = "ok"
 LEFT_OUT = "left out"
@@ -60,11 +58,9 @@ class LiveStepRunner:
         except Exception as error:  # noqa: BLE001 - whatever it is is told, and the rest goes on
             refused = isinstance(error, SlackApiError) and is_permanent_refusal(error)
             took = time.perf_counter() - begun
-            self.record_step_result(
-                LiveStep(step, method, describe_step_error(error), took, is_refused=refused)
-            )
+            self.record_step(step, method, describe_step_error(error), took, is_refused=refused)
             return None
-        self.record_step_result(LiveStep(step, method, OK, time.perf_counter() - begun))
+        self.record_step(step, method, OK, time.perf_counter() - begun)
         return found
 
     def may_have_taken_effect(self) -> bool:
@@ -73,12 +69,20 @@ class LiveStepRunner:
 
     def record_skipped_step(self, step: str, method: str, why: str) -> None:
         """Note that a step could not be tried, and why."""
-        self.record_step_result(LiveStep(step, method, f"{LEFT_OUT}: {why}"))
+        self.record_step(step, method, f"{LEFT_OUT}: {why}")
 
-    def record_step_result(self, tried: LiveStep) -> None:
-        """Record a step that its caller ran and timed."""
-        self.all_steps.append(tried)
-        self.on_step(tried)
+    def record_step(
+        self,
+        step: str,
+        method: str,
+        result: str,
+        seconds: float | None = None,
+        *,
+        is_refused: bool = False,
+    ) -> None:
+        """Record a step that its caller ran and timed; see `LiveStep`."""
+        self.all_steps.append(LiveStep(step, method, result, seconds, is_refused))
+        self.on_step(self.all_steps[-1])
 
 
 def describe_step_error(error: Exception) -> str:
@@ -279,18 +283,14 @@ class LiveTrial:
         take, before = self.steps.run_step, len(self.steps.all_steps)
         if self.stream_ts:
             at = {"channel": self.channel, "ts": self.stream_ts}
-            take("end the stream", "chat.stopStream", self._build_removal("chat.stopStream", at))
+            self._remove("end the stream", "chat.stopStream", at)
         found = take("find what was made", "conversations.replies", self._list_made_messages) or {}
         for file in sorted(self.client.started_uploads.union(*found.values())):
-            take(
-                "delete the file",
-                "files.delete",
-                self._build_removal("files.delete", {"file": file}),
-            )
+            self._remove("delete the file", "files.delete", {"file": file})
         # the newest first: what stands in a thread goes before its root
         for ts in sorted(self.posted_ts | found.keys(), reverse=True):
             at = {"channel": self.channel, "ts": ts}
-            take("delete a message", "chat.delete", self._build_removal("chat.delete", at))
+            self._remove("delete a message", "chat.delete", at)
         return all(each.is_ok for each in self.steps.all_steps[before:])
 
     def _get_message_ts(self) -> str:
@@ -326,8 +326,8 @@ class LiveTrial:
                     made[str(each["ts"])] = _list_trial_files(each, self.key)
         return made
 
-    def _build_removal(self, method: str, arguments: dict[str, Any]) -> Callable[[], object]:
-        """Return a function that ends or deletes something; "already gone" counts as success."""
+    def _remove(self, step: str, method: str, arguments: dict[str, Any]) -> None:
+        """End or delete something; "already gone" counts as success."""
 
         def end() -> bool:
             try:
@@ -337,7 +337,7 @@ class LiveTrial:
                     raise
             return True
 
-        return end
+        self.steps.run_step(step, method, end)
 
     def _clear_status(self) -> None:
         self.client.assistant_threads_setStatus(
