@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bot.http.http_side import HttpServices
 
 NOT_INSTALLED = (
-    "COUNTERSIGN_HTTP, passkeys and `countersign serve` need {0}: "
+    "COUNTERSIGN_HTTP, passkeys, many workspaces and `countersign serve` need {0}: "
     "pip install 'countersign-bot[serve]'"
 )
 

@@ -15,7 +15,7 @@ from bot.clock import SystemClock
 from bot.config.connection_settings import USUAL, ListeningAddress, Transport
 from bot.config.environment import remove_variables_slack_misreads
 from bot.config.settings import Settings
-from bot.config.startup import read_settings_and_policy
+from bot.config.startup import StartupError, read_settings_and_policy
 from bot.monitoring.logs import configure_logging
 from bot.policy.evaluation import Policy
 from countersign.cli import console
@@ -49,13 +49,16 @@ def run_bot(settings: Settings, policy: Policy) -> int:
     with pause_garbage_collection():
         # only now: Bolt and what else it imports see the prepared environment
         from bot.app import build
+        from bot.inbound_connections import NOT_INSTALLED
 
     bot: App | WorkspaceHost
     if settings.client_id is None:
         bot = build(settings, SystemClock(), policy)
     else:
-        from bot.workspaces.host import WorkspaceHost
-
+        try:
+            from bot.workspaces.host import WorkspaceHost
+        except ModuleNotFoundError as error:
+            raise StartupError([NOT_INSTALLED.format(error.name)], ()) from None
         bot = WorkspaceHost(settings, SystemClock(), build, os.environ, console.DOTENV)
     try:
         try:

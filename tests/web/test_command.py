@@ -113,3 +113,20 @@ def test_the_packages_are_missing(tmp_path: Path, environ: dict[str, str]) -> No
     )
     assert ended.returncode == 1
     assert "need starlette: pip install 'countersign-bot[serve]'" in ended.stderr
+
+
+def test_a_package_for_many_workspaces_is_missing(tmp_path: Path, environ: dict[str, str]) -> None:
+    """It is named in a line, too."""
+    (tmp_path / "httpx2.py").write_text("raise ModuleNotFoundError(name='httpx2')")
+    app = {"COUNTERSIGN_CLIENT_ID": "1.2", "COUNTERSIGN_CLIENT_SECRET": "s" * 32}
+    hidden = environ | app | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    hidden["COUNTERSIGN_URL"] = "https://bot.example.com"
+    for each in ("SLACK_BOT_TOKEN", "DATABASE_URL"):
+        hidden.pop(each, None)
+    command = [sys.executable, "-m", "bot", "serve", "--port", "0"]
+    ended = subprocess.run(
+        command, cwd=tmp_path, env=hidden, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert ended.returncode == 1
+    assert "need httpx2: pip install 'countersign-bot[serve]'" in ended.stderr
+    assert "Traceback" not in ended.stderr
