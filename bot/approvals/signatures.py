@@ -265,25 +265,15 @@ def describe_link_problem(tx: Transaction, link: SigningLink, at: datetime) -> s
     return passkey_views.CHANGED_SINCE_REPLY
 
 
-@dataclass(frozen=True, slots=True)
-class PageOutcome:
-    """What became of what a person did on the page."""
+def find_outcome(tx: Transaction, link: SigningLink) -> str | None:
+    """Return what to tell the person of what was posted for this link; None if nothing was.
 
-    is_stored: bool
-    is_decided: bool = False
-    is_done: bool = False  # it served its purpose
-    text: str = ""  # for the person, once it is decided
-
-
-def find_outcome(tx: Transaction, link: SigningLink) -> PageOutcome:
-    """Return what has become of what was posted for this link."""
+    "" while it is being decided.
+    """
     found = inbox.find_delivery(tx, f"sign:{link.hash}")
-    if found is None:
-        return PageOutcome(is_stored=False)
-    if found.status is states.DeliveryStatus.NEW:
-        return PageOutcome(is_stored=True)
-    text = found.answer or passkey_views.FAILED_PAGE_REPLY
-    return PageOutcome(True, True, link.used_at is not None, text)
+    if found is None or found.status is states.DeliveryStatus.NEW:
+        return None if found is None else ""
+    return found.answer or passkey_views.FAILED_PAGE_REPLY
 
 
 def find_passkey_refusal(row: Passkey, terms: PasskeyTerms, at: datetime) -> PasskeyRefusal | None:
