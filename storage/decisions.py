@@ -12,9 +12,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from sqlalchemy import update
-from sqlmodel import col
-
 from storage import call_history, calls, moves, outbox, runs, states, trail
 from storage.columns import copy_row_with_changes
 from storage.masking import ValuePath
@@ -25,53 +22,42 @@ from storage.transaction import Transaction
 # The outcomes of a decision: applied, already decided, stale, late, or no such call.
 
 
-@dataclass(frozen=True, slots=True)
-class DecidableCall:
+@dataclass(frozen=True)
+class _OutcomeOfCall:
+    call: Call
+
+
+class DecidableCall(_OutcomeOfCall):
     """The call can be decided: it is pending, and the revision is its newest."""
 
-    call: Call
 
-
-@dataclass(frozen=True, slots=True)
-class AppliedDecision:
+class AppliedDecision(_OutcomeOfCall):
     """The decision was applied; `call` is its state afterwards."""
 
-    call: Call
 
-
-@dataclass(frozen=True, slots=True)
-class EarlierDecision:
+class EarlierDecision(_OutcomeOfCall):
     """Another person or the deadline decided the call first; `call` is its current state."""
 
-    call: Call
 
-
-@dataclass(frozen=True, slots=True)
-class StaleRevision:
+class StaleRevision(_OutcomeOfCall):
     """The button belongs to an older revision of the call."""
 
-    call: Call
 
-
-@dataclass(frozen=True, slots=True)
-class DeadlinePassed:
+class DeadlinePassed(_OutcomeOfCall):
     """The decision was stored at or after the call's deadline."""
 
-    call: Call
+
+@dataclass(frozen=True)
+class RepeatedVote(_OutcomeOfCall):
+    """This person, or a delegate for them, has voted on this revision before."""
+
+    verb: CallVerb
+    earlier_voter: str  # who has
 
 
 @dataclass(frozen=True, slots=True)
 class MissingCall:
     """No call has that id."""
-
-
-@dataclass(frozen=True, slots=True)
-class RepeatedVote:
-    """This person, or a delegate for them, has voted on this revision before."""
-
-    call: Call
-    verb: CallVerb
-    earlier_voter: str  # who has
 
 
 UndecidableOutcome = EarlierDecision | StaleRevision | DeadlinePassed | MissingCall
@@ -231,7 +217,7 @@ def _schedule_call(
     """Have an approved call wait for the time at which it is to start; nobody is reminded of it."""
     columns: dict[str, Any] = {"starts_at": starts_at, "deadline": starts_at, "next_at": None}
     columns |= {"assignee": "", "assigned_by": ""}
-    tx.execute(update(Call).where(col(Call.id) == call.id).values(**columns))
+    tx.update_rows(Call, {"id": call.id}, **columns)
     said = _describe_vote(vote, call, why) | {"starts_at": starts_at.isoformat()}
     at, actor = vote.created_at, vote.person
     trail.record_event(tx, "call.scheduled", at=at, actor=actor, call=call, data=said)
@@ -259,10 +245,10 @@ def _apply_tally(
         event = f"call.vote.{last.verb}"
         trail.record_event(tx, event, at=at, actor=last.person, call=call, data=details)
         if last.verb in states.LOOKS:  # nothing that ran changes, and nobody is asked any more
-            tx.execute(update(Call).where(col(Call.id) == call.id).values(look_due_at=None))
+            tx.update_rows(Call, {"id": call.id}, look_due_at=None)
             moves.mark_cards_for_redraw(tx, call.plan_id)
         elif standing.stage > call.told_stage:  # the people of the next stage have to be told
-            tx.execute(update(Call).where(col(Call.id) == call.id).values(next_at=at))
+            tx.update_rows(Call, {"id": call.id}, next_at=at)
         moves.mark_plan_changed(tx, call.plan_id, call.id)
         return call
     approved = standing.outcome == VoteOutcome.APPROVED and not stopped
@@ -439,7 +425,8 @@ def resolve_unknown_call(
         call_history.record_possible_effect(tx, call, at)
     data: dict[str, Any] = {"said": resolution, "counts_as": counts_as, "for": giver}
     if again:
-        vote = _build_vote(call, person, CallVerb.APPROVE, giver, at, passkey_id, digest)
+        vote = _build_vote(call, person, CallVerb.APPROVE, giver, at, passkey_id)
+        vote.revision, vote.digest = call.revision + 1, digest
         data |= {"vote": vote.verb, "revision": vote.revision, "stage": 0, "digest": digest}
         data |= {"passkey": passkey_id} if passkey_id else {}
         ended: dict[str, Any] = {"output": "", "asked_at": at, "decided_at": at}
@@ -456,21 +443,15 @@ def resolve_unknown_call(
 
 
 def _build_vote(
-    call: Call,
-    person: str,
-    verb: CallVerb,
-    giver: str,
-    at: datetime,
-    passkey_id: str,
-    next_digest: str | None = None,
+    call: Call, person: str, verb: CallVerb, giver: str, at: datetime, passkey_id: str
 ) -> Vote:
-    """Return a person's vote on the call as it is, or on its next revision with that digest."""
+    """Return a person's vote on the call as it is."""
     return Vote(
         call_id=call.id,
-        revision=call.revision + (next_digest is not None),
+        revision=call.revision,
         person=person,
         verb=verb,
-        digest=call.digest if next_digest is None else next_digest,
+        digest=call.digest,
         for_person=giver,
         created_at=at,
         passkey_id=passkey_id,
