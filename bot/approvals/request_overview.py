@@ -53,7 +53,7 @@ class DecidableCallFinder:
         out; of unknown ones they may say what became of them.
         """
         with self.store.read() as tx:
-            team, most = self.permissions.team, LOOKED_AT + 1
+            team, most = self.permissions.authority.team, LOOKED_AT + 1
             unknown = request_lists.list_waiting_calls(tx, team, now, most, CallStatus.UNKNOWN)
             # everybody's, whenever they are asked next
             ran = schedule.list_calls_to_look_at(tx, now + FOREVER)
