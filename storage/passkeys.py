@@ -14,8 +14,8 @@ from typing import Any
 from sqlalchemy import BigInteger, Column, Index, UniqueConstraint, bindparam, or_, select, update
 from sqlmodel import Field, col
 
-from storage import columns, inbox, runs, states, trail
-from storage.models import Run, new_id
+from storage import columns, states, trail
+from storage.models import Delivery, Run, new_id
 from storage.transaction import Transaction, fetch_rows, insert_row, insert_row_if_absent
 
 
@@ -130,8 +130,8 @@ def build_request_key(row: Passkey) -> str:
 
 def find_request(tx: Transaction, row: Passkey) -> Run | None:
     """Return the request in which others approve this passkey; None where nobody is asked."""
-    asked = inbox.find_delivery(tx, build_request_key(row))
-    return runs.find_run(tx, asked.run_id) if asked and asked.run_id else None
+    asked = tx.find_row(Delivery, key=build_request_key(row))
+    return tx.find_row(Run, id=asked.run_id) if asked and asked.run_id else None
 
 
 def is_waiting(tx: Transaction, row: Passkey) -> bool:
