@@ -276,17 +276,18 @@ def find_outcome(tx: Transaction, link: SigningLink) -> str | None:
     return found.answer or passkey_views.FAILED_PAGE_REPLY
 
 
-def find_passkey_refusal(row: Passkey, terms: PasskeyTerms, at: datetime) -> PasskeyRefusal | None:
-    """Return why nothing can be signed with a passkey at that moment; None if it counts."""
+def find_passkey_problem(row: Passkey, terms: PasskeyTerms, at: datetime) -> str:
+    """Return why nothing can be signed with a passkey at that moment; "" if it counts.
+
+    One of `bot.cards.passkey_views.PASSKEY_PROBLEMS`.
+    """
     if row.revoked_at is not None and row.revoked_at <= at:
-        return PasskeyRefusal("revoked", passkey_views.REVOKED_PASSKEY_REPLY)
+        return "revoked"
     if row.counts_from is None or row.counts_from > at:
-        return PasskeyRefusal("not_counted_yet", passkey_views.EARLY_PASSKEY_REPLY)
+        return "not_counted_yet"
     if not row.counts_at(at, terms.days):
-        return PasskeyRefusal("too_old", passkey_views.OLD_PASSKEY_REPLY)
-    if not terms.allows_model(row.aaguid, attested=row.attested):
-        return PasskeyRefusal("model", passkey_views.MODEL_PASSKEY_REPLY)
-    return None
+        return "too_old"
+    return "" if terms.allows_model(row.aaguid, attested=row.attested) else "model"
 
 
 def list_signing_passkeys(
@@ -294,7 +295,7 @@ def list_signing_passkeys(
 ) -> list[Passkey]:
     """Return the passkeys with which this person can sign at that moment."""
     found = passkeys.list_passkeys_of_person(tx, team, person)
-    return [each for each in found if find_passkey_refusal(each, terms, at) is None]
+    return [each for each in found if not find_passkey_problem(each, terms, at)]
 
 
 def list_people_who_can_sign(

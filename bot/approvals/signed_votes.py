@@ -171,8 +171,9 @@ class SignatureHandler:
         if passkey.person != link.person:
             sentence = passkey_views.other_persons_link_reply(link.person)
             return PasskeyRefusal("other_person", sentence)
-        refusal = signatures.find_passkey_refusal(passkey, terms, at)
-        return refusal or self._verify(credential, link, passkey, at)
+        if problem := signatures.find_passkey_problem(passkey, terms, at):
+            return PasskeyRefusal(problem, passkey_views.unusable_passkey_reply(problem))
+        return self._verify(credential, link, passkey, at)
 
     def _verify(
         self, credential: Mapping[str, Any], link: SigningLink, passkey: Passkey, at: datetime

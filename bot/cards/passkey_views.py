@@ -139,7 +139,7 @@ class PasskeyView:
     model: str  # in words
     added_at: datetime
     last_used_at: datetime | None
-    state: str  # "counts", "waits for others to approve it", …
+    state: str  # "counts", or one of PASSKEY_PROBLEMS
 
 
 def passkey_line(each: PasskeyView) -> str:
@@ -233,17 +233,12 @@ UNKNOWN_PASSKEY_REPLY = (
     "This passkey is not known here, so nothing was signed. You can add it on the Home tab of the "
     "app."
 )
-REVOKED_PASSKEY_REPLY = "This passkey was revoked, so nothing was signed. Use another one."
-EARLY_PASSKEY_REPLY = (
-    "This passkey does not count yet: others have to approve it first. Nothing was signed."
-)
-OLD_PASSKEY_REPLY = (
-    "This passkey is older than the policy lets it be, so nothing was signed. Add a new one on the "
-    "Home tab of the app."
-)
-MODEL_PASSKEY_REPLY = (
-    "The policy takes other models of authenticators than this one, so nothing was signed."
-)
+PASSKEY_PROBLEMS = {  # by why nothing can be signed with it
+    "revoked": "was revoked",
+    "not_counted_yet": "does not count yet: others have to approve it first",
+    "too_old": "no longer counts: it is older than the policy lets it be",
+    "model": "does not count: the policy asks for other models",
+}
 OTHER_ADDRESS_REPLY = (
     "This was signed at another address than ours, so it does not count. Open the link from Slack "
     "and sign there; if you did, tell whoever runs this app."
@@ -256,6 +251,14 @@ WRONG_SIGNATURE_REPLY = (
     "The signature does not fit what was to be signed, so it does not count. Press the button on "
     "the card again; if that does not help, tell whoever runs this app."
 )
+
+
+def unusable_passkey_reply(problem: str) -> str:
+    """Return the reply to a passkey with which nothing can be signed."""
+    return (
+        f"This passkey {PASSKEY_PROBLEMS[problem]}. Nothing was signed: use another one, or add "
+        "one on the Home tab of the app."
+    )
 
 
 def other_persons_link_reply(person: str) -> str:

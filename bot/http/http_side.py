@@ -313,7 +313,7 @@ class HttpServices:
     def offer_software_keys(self, keys: SoftwareKeys) -> None:
         """Let people sign with keys in software, too; to be called after `start`."""
         if self._signing:
-            self._signing.offer_software_keys(keys)
+            self._signing.software = keys
 
     def start(self) -> None:
         """Begin to answer requests and to notify webhooks."""

@@ -293,12 +293,8 @@ class SigningPages:
     keep: Callable[[Delivery], None]  # stores a delivery and wakes the loop
     names: Directory  # looks names up for a moment
     is_stopping: Callable[[], bool]
-    software: SoftwareKeys | None = None
+    software: SoftwareKeys | None = None  # with which the pages sign, too
     turns: CapacityLimiter = field(default_factory=partial(CapacityLimiter, AT_ONCE))
-
-    def offer_software_keys(self, keys: SoftwareKeys) -> None:
-        """Let the pages sign with these keys, too; as soon as the server has started."""
-        self.software = keys
 
     def list_routes(self) -> list[Route]:
         """Return the routes to sign and to add a passkey: the page, its post and its outcome."""

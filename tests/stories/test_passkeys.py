@@ -58,7 +58,7 @@ signature = "passkey"
 tool = "add_*"
 verdict = "allow"
 """
-COUNTS, WAITS = "): counts", "waits for others to approve it"
+COUNTS, WAITS = "): counts", "others have to approve it first"
 
 
 @pytest.fixture(autouse=True)
