@@ -25,6 +25,7 @@ EVER = datetime.min.replace(tzinfo=UTC)
 OPEN = (C.PENDING, C.APPROVED)
 AT_WORK = (C.RUNNING, C.ENTRUSTED)
 COUNTED = (*OPEN, *AT_WORK, C.SUCCEEDED, C.UNKNOWN)
+_NEWEST = (col(Revision.call_id) == col(Call.id)) & (col(Revision.number) == col(Call.revision))
 _COUNTED = (
     select(
         col(Call.id),
@@ -35,10 +36,7 @@ _COUNTED = (
         col(Revision.arguments),
     )
     .join(Run, col(Run.id) == col(Call.run_id))
-    .join(
-        Revision,
-        (col(Revision.call_id) == col(Call.id)) & (col(Revision.number) == col(Call.revision)),
-    )
+    .join(Revision, _NEWEST)
     .where(
         col(Run.team) == bindparam("team_"),
         col(Call.tool) == bindparam("tool_"),
@@ -117,8 +115,7 @@ def iterate_starts_with_possible_effect(
 
 def record_possible_effect(tx: Transaction, call: Call, at: datetime) -> None:
     """Store that this call may have had its effect, so that it counts whatever its outcome."""
-    row = Attempt(call_id=call.id, revision=call.revision, at=at)
-    insert_row(tx, row)
+    insert_row(tx, Attempt(call_id=call.id, revision=call.revision, at=at))
 
 
 # All revisions and votes of a call, and the messages in its request's thread. Reads only.
@@ -132,9 +129,6 @@ _SAID = (
     )
     .order_by(col(Message.seq))
 )
-
-
-list_revisions = calls.list_revisions
 
 
 def list_votes_on_all_revisions(tx: Transaction, call_id: str) -> list[Vote]:
@@ -279,10 +273,7 @@ _GATE_OF_REJECTED = (
 _SAME_BEFORE = (
     select(Call)
     .join(Plan, col(Plan.id) == col(Call.plan_id))
-    .join(
-        Revision,
-        (col(Revision.call_id) == col(Call.id)) & (col(Revision.number) == col(Call.revision)),
-    )
+    .join(Revision, _NEWEST)
     .where(IN_REQUEST, bindparam("tool_") == _TOOL, col(Call.status) != CallStatus.REFUSED)
     .where(col(Revision.arguments) == bindparam("arguments_"))
     .order_by(col(Call.created_at), col(Plan.turn), col(Call.position))

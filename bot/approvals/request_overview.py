@@ -312,7 +312,7 @@ class RequestHistoryReader:
                     made_at=each.created_at,
                     values=self._build_argument_texts(call, each),
                 )
-                for each in call_history.list_revisions(tx, call.id)
+                for each in calls.list_revisions(tx, call.id)
             ),
             votes=list_past_votes(tx, call),
             hand_overs=tuple(
