@@ -35,7 +35,7 @@ class Passkey(columns.Row, table=True):
     rp_id: str  # the host name it signs for
     name: str = ""  # given by the person, or of the model
     transports: str = ""  # how it can be reached, "internal,hybrid"
-    backed_up: bool = False  # it is kept in an account, on several devices
+    backed_up: bool = False  # it was kept in an account, on several devices, when it was added
     created_at: datetime = columns.time_column()
     # from when on it counts; None until others have approved it
     counts_from: datetime | None = columns.time_column(nullable=True)
@@ -183,14 +183,12 @@ def revoke_passkey(tx: Transaction, row: Passkey, by: str, at: datetime, why: st
     return update_passkey(tx, row, "passkey.revoked", at=at, actor=by, why=why, changed=ended)
 
 
-def record_passkey_use(
-    tx: Transaction, row: Passkey, sign_count: int, *, backed_up: bool, at: datetime
-) -> bool:
+def record_passkey_use(tx: Transaction, row: Passkey, sign_count: int, at: datetime) -> bool:
     """Record that a passkey has signed; False if it is revoked or its counter has not grown."""
     count = col(Passkey.sign_count)
     has_grown = or_(count < sign_count, (count == sign_count) & (count == 0))  # 0: it never counts
     where = (col(Passkey.id) == row.id, col(Passkey.revoked_at).is_(None), has_grown)
-    used = {"sign_count": sign_count, "backed_up": backed_up, "last_used_at": at}
+    used = {"sign_count": sign_count, "last_used_at": at}
     return tx.execute(update(Passkey).where(*where).values(used)).rowcount == 1
 
 

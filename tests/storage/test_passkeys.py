@@ -90,7 +90,7 @@ def test_a_counter_only_grows(store: Store) -> None:
 
     def use(count: int) -> bool:
         with store.write() as tx:
-            return passkeys.record_passkey_use(tx, row, count, backed_up=True, at=AT)
+            return passkeys.record_passkey_use(tx, row, count, AT)
 
     with store.write() as tx:
         passkeys.add_passkey(tx, row)
