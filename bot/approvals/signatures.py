@@ -32,7 +32,6 @@ LIFETIMES = {
     SigningLinkKind.ENROL: timedelta(minutes=30),
 }
 PATHS = {SigningLinkKind.SIGN: "sign", SigningLinkKind.ENROL: "passkeys"}
-MOST = 16_000  # characters of what an authenticator says
 Decider = CallVerb | UnknownCallResolution  # what is signed: a vote, or that a call runs again
 Json = dict[str, Any]
 
@@ -197,8 +196,8 @@ def queue_links(
 # What the page posts, and what becomes of it.
 
 _PARTS = {
-    SigningLinkKind.SIGN: ({"clientDataJSON", "authenticatorData", "signature"}, {"userHandle"}),
-    SigningLinkKind.ENROL: ({"clientDataJSON", "attestationObject"}, {"transports"}),
+    SigningLinkKind.SIGN: ("clientDataJSON", "authenticatorData", "signature"),
+    SigningLinkKind.ENROL: ("clientDataJSON", "attestationObject"),
 }
 
 
@@ -208,25 +207,20 @@ def parse_credential(kind: SigningLinkKind, body: bytes) -> Json | None:
     Only what is checked or needed is kept. Of a new passkey that is also the `name` it is given.
     """
     try:
-        given = json.loads(body) if len(body) <= MOST else None
-    except (ValueError, RecursionError):
+        given = json.loads(body)
+        response = given["response"]
+        found = {name: given[name] for name in ("id", "rawId", "type")}
+        kept = {name: response[name] for name in _PARTS[kind]}
+    except (ValueError, RecursionError, LookupError, TypeError):
         return None
-    response = given.get("response") if isinstance(given, dict) else None
-    if not isinstance(given, dict) or not isinstance(response, dict):
+    if not all(isinstance(each, str) and each for each in (*found.values(), *kept.values())):
         return None
-    needed, more = _PARTS[kind]
-    names = {name: given.get(name) for name in ("id", "rawId", "type")}
-    kept = {name: value for name, value in response.items() if name in needed | more and value}
-    transports = kept.pop("transports", [])
-    texts = [*names.values(), *kept.values()]
-    if not needed <= kept.keys() or not all(isinstance(each, str) for each in texts):
-        return None
-    if transports and isinstance(transports, list) and all(map(_is_word, transports)):
-        kept["transports"] = transports[:8]
-    found: Json = {**names, "response": kept}
     if kind is SigningLinkKind.ENROL:
         found["name"] = " ".join(str(given.get("name") or "").split())[:60]
-    return found
+        transports = response.get("transports")
+        if isinstance(transports, list) and all(map(_is_word, transports)):
+            kept["transports"] = transports[:8]
+    return {**found, "response": kept}
 
 
 def _is_word(value: object) -> bool:

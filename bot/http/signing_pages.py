@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from bot.core import Core
 
 AT_ONCE = 8  # links looked up at once; others wait for their turn
-MOST = 16_384  # bytes of what is posted
+MOST = 16_000  # bytes of what is posted
 BUTTONS: dict[str, str] = {
     CallVerb.APPROVE: "Sign and approve",
     CallVerb.BREAK_GLASS: "Sign and run at once",
