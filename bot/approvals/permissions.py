@@ -348,18 +348,6 @@ def record_refused_action(
     )
 
 
-def record_answer_rating(tx: Transaction, delivery: Delivery, rating: ModelAnswerRating) -> None:
-    """Record in the audit that somebody found an answer good or bad."""
-    trail.record_event(
-        tx,
-        "feedback",
-        at=delivery.received_at,
-        actor=delivery.user,
-        run_id=rating.run,
-        data={"answer": "good" if rating.good else "bad"},
-    )
-
-
 def reply_privately(tx: Transaction, delivery: Delivery, text: str) -> None:
     """Send a private text to the person who clicked, where they clicked; nothing for ""."""
     if text and delivery.surface is not Surface.SLACK:
