@@ -329,19 +329,15 @@ REMEDY = "Set COUNTERSIGN_OPERATOR to an approver's Slack user id, or unset it"
 
 def check_operator(
     settings: Settings, policy: Policy, workspace: Workspace
-) -> list[check.CheckResult]:
-    """Return the checks of the operator whom the settings name; none if they name nobody."""
+) -> Iterator[check.CheckResult]:
+    """Yield the checks of the operator whom the settings name; none if they name nobody."""
     if settings.operator is None:
-        return []
-    found = _check_operator_person(settings.operator, policy, workspace)
+        return
+    yield _check_operator_person(settings.operator, policy, workspace)
     path = socket_path(settings.database_path).absolute()
-    if len(str(path).encode()) <= LONGEST_SOCKET_PATH:
-        return [found]
-    text = f"{path} is too long for a socket, so no command reaches the bot"
-    return [
-        found,
-        check.build_failure_result(ABOUT, text, "Keep the database under a shorter path"),
-    ]
+    if len(str(path).encode()) > LONGEST_SOCKET_PATH:
+        text = f"{path} is too long for a socket, so no command reaches the bot"
+        yield check.build_failure_result(ABOUT, text, "Keep the database under a shorter path")
 
 
 def _check_operator_person(
@@ -370,13 +366,13 @@ def _may_operator_decide(operator: str, policy: Policy, authority: Authority) ->
     A rule that asks a channel's members, the requester or an owner whom a function finds counts:
     who that is depends on the call.
     """
-    for ask in policy.asks():
-        for who in _list_gate_approvers(ask):
-            if who.channel or who.requester or who.owners:
-                return True
-            if operator in authority.list_able_approvers(ask, who, requester="", channel=""):
-                return True
-    return False
+    able = authority.list_able_approvers
+    return any(
+        bool(who.channel or who.requester or who.owners)
+        or operator in able(ask, who, requester="", channel="")
+        for ask in policy.asks()
+        for who in _list_gate_approvers(ask)
+    )
 
 
 SIGNING = "passkeys"
