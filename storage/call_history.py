@@ -204,12 +204,6 @@ def count_calls_by_gate_since(tx: Transaction, moment: datetime) -> list[tuple[s
     ]
 
 
-def find_current_arguments(tx: Transaction, call: Call) -> str | None:
-    """Return the call's current arguments (canonical JSON); None if it was refused without any."""
-    found = calls.find_revision(tx, call.id, call.revision)
-    return found.arguments if found else None
-
-
 def find_proposed_arguments(tx: Transaction, call: Call) -> str | None:
     """Return the arguments as the model wrote them, from the transcript; None if there are none."""
     for text in tx.scalars(_ITEMS, {"run_": call.run_id}):
