@@ -63,13 +63,10 @@ _COUNTED_OF_ONE, _ATTEMPTS_OF_ONE = _COUNTED.where(_ONE_PERSON), _ATTEMPTS.where
 
 @dataclass(frozen=True, slots=True)
 class CallCountedTowardsLimit:
-    """A call counted towards a limit: when it ended or was decided (None: open), and its arguments.
+    """A call counted towards a limit."""
 
-    The arguments are canonical JSON.
-    """
-
-    at: datetime | None
-    arguments: str
+    at: datetime | None  # when it ended or was decided; None: open
+    arguments: str  # canonical JSON
 
 
 def iterate_calls_counted_towards_limit(
@@ -381,12 +378,9 @@ _GATES = (
 
 @dataclass(frozen=True, slots=True)
 class RevisionInReport:
-    """One revision of a call: its author, and when it was made.
+    """One revision of a call."""
 
-    The author is one of `storage.calls.WRITERS`, or a person's id.
-    """
-
-    author: str
+    author: str  # one of `storage.calls.WRITERS`, or a person's id
     at: datetime
     arguments: str = models.PURGED  # canonical JSON
 

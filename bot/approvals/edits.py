@@ -266,7 +266,6 @@ class EditHandler:
         return card_routing.resolve_card_place(self.authority, edit.run, edit.gate)
 
     def _build_revision_columns(self, edit: Edit, at: datetime) -> dict[str, Any]:
-        """Return the columns of the new revision."""
         call, gate = edit.shown.call, dump_gate(edit.gate)
         if load_gate(call.gate) == edit.gate:  # an earlier build wrote it in more words
             gate = call.gate

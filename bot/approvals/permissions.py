@@ -301,10 +301,7 @@ class DeliverySettler:
             inbox.mark_delivery_done(tx, delivery, note)
 
     def refuse_outsider(self, delivery: Delivery, action: RequestedAction, target: Target) -> None:
-        """Refuse the action to somebody of another company, without a look-up; record it.
-
-        Records the attempt, and settles the delivery.
-        """
+        """Refuse the action to somebody of another company without a look-up; record it, settle."""
         with self.store.write() as tx:
             if about := _find_target_row(tx, target):
                 record_refused_action(tx, delivery, about, action, Denial("stranger"))

@@ -89,10 +89,7 @@ class VoteHandler:
     def admit_editor_as_voter(
         self, delivery: Delivery, edited: Call, run: Run
     ) -> VoteAdmission | VoteRefusal:
-        """Return how an editor may approve the call as it will be once `edited` is stored.
-
-        Looks people up.
-        """
+        """Return how an editor may approve the call as it will be `edited`. Looks people up."""
         return self._judge_voter(delivery, edited, run, CallVerb.APPROVE, fresh_editor=True)
 
     def approve_edited_call(
@@ -102,10 +99,7 @@ class VoteHandler:
         edited: Call,
         found: VoteAdmission | VoteRefusal,
     ) -> None:
-        """Approve a call for the person who has edited it, in the transaction that stores the edit.
-
-        Settles the delivery.
-        """
+        """Approve a call for who edited it, in the edit's transaction, and settle the delivery."""
         target = button_codec.CallTarget(edited.id, edited.revision)
         self._apply_votes(tx, delivery, [(target, found)], CallVerb.APPROVE)
 
@@ -119,10 +113,7 @@ class VoteHandler:
         remember: int | None = None,
         signed: SignedDecision | None = None,
     ) -> list[Call]:
-        """Cast the votes of people who may, report the results, and settle the delivery.
-
-        Returns the calls on which a vote counts.
-        """
+        """Cast votes, report them and settle; returns the calls on which one counts."""
         done: list[tuple[Call, VoteAdmission]] = []
         unsigned: list[tuple[Call, str]] = []
         told: list[str] = []

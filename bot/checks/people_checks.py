@@ -34,10 +34,7 @@ RequestCounts = dict[str, Counter[str]]  # rule -> who asked how often
 
 
 def load_request_counts_by_rule(settings: Settings, now: datetime) -> RequestCounts:
-    """Return for each rule how often each requester asked in the last DAYS days.
-
-    Empty if the record cannot be read.
-    """
+    """Return for each rule how often each requester asked; empty if the record is unreadable."""
     store = ReadOnlyStore(settings.database_url)
     return {} if store.describe_read_problem() else count_requests_by_rule(store, now)
 

@@ -84,10 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _verify_record(settings: Settings, store: ReadOnlyStore) -> int:
-    """Check that no row was changed, removed or inserted, and print the result.
-
-    Returns the exit code, 1 if the record is not whole or cannot be checked.
-    """
+    """Print whether any row was changed, removed or inserted; returns the exit code."""
     try:
         given = settings.signing_key
         if store.is_multi_process and not given:
