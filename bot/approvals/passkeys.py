@@ -152,7 +152,7 @@ class PasskeyManager:
         }
 
     def may_enrol(self, person: str) -> bool:
-        """Return whether this person may decide what has to be signed; LookupFailedError."""
+        """Return whether this person may decide what is signed; raises LookupFailedError."""
         who = self.policy.policy.list_signers(alone=True)
         varies = who.channel or who.requester or bool(who.owners)
         if not (varies or who.names) or not self.authority.is_active_colleague(person):
