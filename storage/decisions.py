@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from storage import call_history, calls, moves, outbox, runs, states, trail
 from storage.columns import copy_row_with_changes
 from storage.masking import ValuePath
-from storage.models import Call, Plan, Revision, Vote
+from storage.models import Call, Revision, Vote
 from storage.states import CallStatus, CallVerb, Surface, UnknownCallResolution, VoteOutcome
 from storage.transaction import Transaction
 
@@ -358,26 +358,16 @@ def _build_revision(call: Call, arguments: str, digest: str, author: str, at: da
     )
 
 
-def list_pending_calls_of_plan(tx: Transaction, plan: Plan, only: Sequence[str]) -> list[Call]:
-    """Return the plan's pending calls with ids in `only` (the clicked card's calls), in order."""
-    return [
-        call
-        for call in calls.list_calls_of_plan(tx, plan.id)
-        if call.id in only and call.status is C.PENDING
-    ]
-
-
 def list_pending_calls_on_card(
     tx: Transaction, plan_id: str, revision: int, card: int
 ) -> list[Call]:
-    """Return the pending calls on a card, given its number in the outbox.
+    """Return the pending calls on a card in order, given its number in the outbox.
 
     Empty if the pending calls or their revisions no longer match the card's `revision`.
     """
-    plan = calls.find_plan(tx, plan_id)
-    if plan is None:
-        return []
-    waiting = list_pending_calls_of_plan(tx, plan, outbox.list_call_ids_on_card(tx, plan_id, card))
+    shown = outbox.list_call_ids_on_card(tx, plan_id, card)
+    found = calls.list_calls_of_plan(tx, plan_id)
+    waiting = [call for call in found if call.id in shown and call.status is C.PENDING]
     return waiting if calls.compute_card_revision(waiting) == revision else []
 
 
