@@ -23,7 +23,7 @@ from bot.cards import sentences
 from bot.cards.edit_form import parse_edit_submission
 from bot.cards.field_layout import FieldErrors, place_form_error
 from bot.policy.authority import Authority, Denial, LookupFailedError
-from bot.policy.gates import Allow, Ask, Deny, combine_gates, dump_gate, load_gate
+from bot.policy.gates import Ask, Deny, combine_gates, dump_gate, load_gate
 from bot.tools import Preview, Registry, Tool, ToolError
 from bot.tools.arguments import (
     build_readable_arguments,
@@ -200,17 +200,11 @@ class EditHandler:
         """
         call = shown.call
         before, now = load_gate(call.gate), compute_gate(self.sources, run, tool, args, call=call)
-        match now:
-            case Deny(reason=reason):
-                return ForbiddenEdit(sentences.policy_forbids_sentence(reason))
-            case Allow() if isinstance(before, Ask):
-                now = before  # what people were asked about is not taken from them by an edit
-            case Ask() if isinstance(before, Ask):
-                now = combine_gates(before, now)
-            case _:
-                pass
-        assert isinstance(now, Ask)
-        return now
+        if isinstance(now, Deny):
+            return ForbiddenEdit(sentences.policy_forbids_sentence(now.reason))
+        assert isinstance(before, Ask)  # else nobody may edit it
+        # what people were asked about is not taken from them by an edit
+        return combine_gates(before, now) if isinstance(now, Ask) else before
 
     def store_edit(
         self, delivery: Delivery, edit: Edit, approve: EditedCallApproval | None = None
