@@ -300,11 +300,9 @@ def render_link_buttons(text: str, links: Sequence[tuple[LinkButton, str]]) -> l
     """Build a message of `text` (mrkdwn) and one button for each link, given with its address."""
     blocks = [block_kit.section_block("signing", block_kit.mrkdwn(text))]
     for number, (link, url) in enumerate(links):
-        button = block_kit.button(Action.OPEN_PAGE, link.label, button_codec.NoTarget()) | {
-            "url": url,
-            "style": "primary",
-        }
+        to = button_codec.NoTarget()
+        button = block_kit.button(Action.OPEN_PAGE, link.label, to, style="primary") | {"url": url}
         about = block_kit.plain_text(shorten_text(link.about, 300))
-        block_id = button_codec.build_block_id(BlockRole.SIGNING, button_codec.NoTarget(), number)
+        block_id = button_codec.build_block_id(BlockRole.SIGNING, to, number)
         blocks.append({**block_kit.section_block(block_id, about), "accessory": button})
     return blocks
