@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from sqlalchemy import bindparam, case, func, select
 from sqlmodel import col
@@ -315,15 +314,14 @@ def find_gate_of_last_rejected_call(tx: Transaction, root_id: str) -> str | None
 
 # The calls that people had to decide in a period, and their votes: for reports. Reads only.
 
-_TEAM: Any = bindparam("team_")
-# questions are asked too, and decide nothing: no policy put them to approvers
-_DECIDED_BY_PEOPLE = col(Call.gate).contains('"verdict":"ask"')
-_ASKED_PEOPLE = (
+_IN_TIME = (
     col(Call.asked_at).is_not(None),
-    _DECIDED_BY_PEOPLE,
+    # questions are asked too, and decide nothing: no policy put them to approvers
+    col(Call.gate).contains('"verdict":"ask"'),
     col(Call.created_at) >= bindparam("since_"),
+    col(Call.created_at) < bindparam("until_"),
+    col(Run.team) == bindparam("team_"),
 )
-_IN_TIME = (*_ASKED_PEOPLE, col(Call.created_at) < bindparam("until_"), col(Run.team) == _TEAM)
 _CALLS = (
     select(
         *(col(Call.id), col(Call.tool), col(Call.status), col(Call.decided_at), col(Run.requester)),
@@ -336,10 +334,7 @@ _CALLS = (
     .order_by(col(Call.created_at), col(Call.id))
 )
 _DRAFTS = (
-    select(
-        *(col(Revision.call_id), col(Revision.number), col(Revision.author)),
-        *(col(Revision.created_at), col(Revision.arguments)),
-    )
+    select(Revision)
     .join(Call, col(Call.id) == col(Revision.call_id))
     .join(Run, col(Run.id) == col(Call.run_id))
     .where(*_IN_TIME)
@@ -371,18 +366,9 @@ _GATES = (
     select(col(Call.gate), _REFUSED_BY_POLICY)
     .join(Run, col(Run.id) == col(Call.run_id))
     .where(col(Call.created_at) >= bindparam("since_"), col(Call.created_at) < bindparam("until_"))
-    .where(col(Run.team) == _TEAM)
+    .where(col(Run.team) == bindparam("team_"))
     .distinct()
 )
-
-
-@dataclass(frozen=True, slots=True)
-class RevisionInReport:
-    """One revision of a call."""
-
-    author: str  # one of `storage.calls.WRITERS`, or a person's id
-    at: datetime
-    arguments: str = models.PURGED  # canonical JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,7 +392,7 @@ class CallInReport:
     status: CallStatus
     decided_at: datetime | None
     requester: str
-    revisions_by_number: dict[int, RevisionInReport]  # by the revision's number
+    revisions_by_number: dict[int, Revision]  # by the revision's number
     votes: tuple[VoteInReport, ...]  # oldest first
     gate: str = models.PURGED  # JSON of the gate that was shown
     does: str = ""
@@ -427,9 +413,9 @@ def list_calls_people_had_to_decide(
 ) -> list[CallInReport]:
     """Return a workspace's calls proposed in [since, until) that people had to decide, in order."""
     given = {"team_": team, "since_": since, "until_": until}
-    drafts: defaultdict[str, dict[int, RevisionInReport]] = defaultdict(dict)
-    for call, number, *revision in tx.execute(_DRAFTS, given):
-        drafts[call][number] = RevisionInReport(*revision)
+    drafts: defaultdict[str, dict[int, Revision]] = defaultdict(dict)
+    for each in fetch_rows(tx, Revision, _DRAFTS, **given):
+        drafts[each.call_id][each.number] = each
     opened = {(call, person): at for call, person, at in tx.execute(_OPENED, given)}
     votes: defaultdict[str, tuple[VoteInReport, ...]] = defaultdict(tuple)
     for call, number, person, verb, at, giver in tx.execute(_VOTES_GIVEN, given):
