@@ -28,7 +28,7 @@ class _OutcomeOfCall:
 
 
 class DecidableCall(_OutcomeOfCall):
-    """The call can be decided: it is pending, and the revision is its newest."""
+    """The call can be decided: people are asked about it, and the revision is its newest."""
 
 
 class AppliedDecision(_OutcomeOfCall):
@@ -95,13 +95,20 @@ VoteCounter = Callable[[list[Vote]], VoteTally]
 
 
 def check_revision_is_decidable(
-    tx: Transaction, call_id: str, revision: int, at: datetime
+    tx: Transaction,
+    call_id: str,
+    revision: int,
+    at: datetime,
+    status: CallStatus = CallStatus.PENDING,
 ) -> DecidableCall | UndecidableOutcome:
-    """Return whether this revision can be decided at `at`, or the outcome that prevents it."""
+    """Return whether this revision can be decided at `at`, or the outcome that prevents it.
+
+    `status`: PENDING, or UNKNOWN where people are asked what became of the call.
+    """
     call = calls.find_call(tx, call_id)
     if call is None:
         return MissingCall()
-    if call.status is not CallStatus.PENDING:
+    if call.status is not status or not calls.is_waiting_for_people(call):
         return EarlierDecision(call)
     if call.revision != revision:
         return StaleRevision(call)
@@ -401,15 +408,10 @@ def resolve_unknown_call(
     arguments, with that `digest`. `giver` and `passkey_id`: see `apply_vote`.
     """
     again = resolution == UnknownCallResolution.AGAIN
-    call = calls.find_call(tx, call_id)
-    if call is None:
-        return MissingCall()
-    if call.status is not C.UNKNOWN or call.deadline is None:
-        return EarlierDecision(call)
-    if call.revision != revision:
-        return StaleRevision(call)
-    if at >= call.deadline:
-        return DeadlinePassed(call)
+    found = check_revision_is_decidable(tx, call_id, revision, at, C.UNKNOWN)
+    if not isinstance(found, DecidableCall):
+        return found
+    call = found.call
     happened = resolution == UnknownCallResolution.DONE
     if not happened and runs.is_requester_of_run(tx, call.run_id, person):
         call_history.record_possible_effect(tx, call, at)
@@ -427,7 +429,10 @@ def resolve_unknown_call(
         tx, call, _RESOLVED[resolution], at=at, actor=person, data=data, deadline=None, **ended
     )
     if again:
-        _insert_revision_and_vote(tx, call, vote)
+        current = calls.find_revision(tx, call.id, call.revision)
+        arguments = current.arguments if current else "{}"
+        calls.revise_call(tx, call, _build_revision(call, arguments, digest, calls.AGENT, at))
+        calls.insert_vote(tx, vote)
     moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor=person)
     return AppliedDecision(calls.find_call(tx, call_id) or call)
 
@@ -446,12 +451,3 @@ def _build_vote(
         created_at=at,
         passkey_id=passkey_id,
     )
-
-
-def _insert_revision_and_vote(tx: Transaction, call: Call, vote: Vote) -> None:
-    """Store the revision that the vote is for, with the current arguments, and the vote itself."""
-    current = calls.find_revision(tx, call.id, call.revision)
-    arguments = current.arguments if current else "{}"
-    row = _build_revision(call, arguments, vote.digest, calls.AGENT, vote.created_at)
-    calls.revise_call(tx, call, row)
-    calls.insert_vote(tx, vote)

@@ -21,7 +21,7 @@ from bot.cards import passkey_views
 from bot.config.connection_settings import PageAddress, parse_page_address
 from bot.policy.gates import Ask, Gate, PasskeyTerms
 from countersign import receipts
-from storage import calls, inbox, outbox, passkeys, runs, states
+from storage import calls, decisions, inbox, outbox, passkeys, runs, states
 from storage.digest import canonical_json
 from storage.passkeys import Passkey, SigningLink
 from storage.record import Call, Delivery, Transaction
@@ -249,14 +249,13 @@ def describe_link_problem(tx: Transaction, link: SigningLink, at: datetime) -> s
         return passkey_views.EXPIRED_LINK_REPLY
     if link.kind is SigningLinkKind.ENROL:
         return ""
-    call = calls.find_call(tx, link.call_id)
-    if call is not None and call.revision == link.revision:
-        again = link.verb == UnknownCallResolution.AGAIN
-        if call.status is not (states.CallStatus.UNKNOWN if again else states.CallStatus.PENDING):
-            return passkey_views.DECIDED_SINCE_REPLY
-        if call.deadline is None or at < call.deadline:
-            return ""
-    return passkey_views.CHANGED_SINCE_REPLY
+    again = link.verb == UnknownCallResolution.AGAIN
+    status = states.CallStatus.UNKNOWN if again else states.CallStatus.PENDING
+    found = decisions.check_revision_is_decidable(tx, link.call_id, link.revision, at, status)
+    if isinstance(found, decisions.DecidableCall):
+        return ""
+    is_over = isinstance(found, decisions.EarlierDecision)
+    return passkey_views.DECIDED_SINCE_REPLY if is_over else passkey_views.CHANGED_SINCE_REPLY
 
 
 def find_outcome(tx: Transaction, link: SigningLink) -> str | None:
