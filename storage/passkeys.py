@@ -7,7 +7,7 @@ person may sign is settled before (bot.approvals.signatures); a signature is wri
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
@@ -49,15 +49,6 @@ class Passkey(columns.Row, table=True):
         """The SHA-256 of its public key in groups of four letters, for people to compare."""
         text = sha256(self.public_key.encode()).hexdigest()
         return " ".join(text[at : at + 4] for at in range(0, len(text), 4))
-
-    def counts_at(self, at: datetime, days: int) -> bool:
-        """Return whether it counts at that moment; `days`: for so long, 0: for ever."""
-        return (
-            (self.revoked_at is None or at < self.revoked_at)
-            and self.counts_from is not None
-            and self.counts_from <= at
-            and (days == 0 or at < self.created_at + timedelta(days=days))
-        )
 
 
 class SigningLink(columns.Row, table=True):

@@ -71,7 +71,8 @@ def build_creation_options(
             )
             for each in passkeys.list_passkeys_of_person(tx, link.team, link.person)
             # what does not count any more can be added anew
-            if each.counts_at(link.issued_at, terms.days) or passkeys.is_waiting(tx, each)
+            if not signatures.find_passkey_problem(each, terms, link.issued_at)
+            or passkeys.is_waiting(tx, each)
         ],
     )
     return webauthn.options_to_json(options)

@@ -278,7 +278,7 @@ def find_passkey_problem(row: Passkey, terms: PasskeyTerms, at: datetime) -> str
         return "revoked"
     if row.counts_from is None or row.counts_from > at:
         return "not_counted_yet"
-    if not row.counts_at(at, terms.days):
+    if terms.days and at >= row.created_at + timedelta(days=terms.days):
         return "too_old"
     return "" if terms.allows_model(row.aaguid, attested=row.attested) else "model"
 
@@ -295,5 +295,5 @@ def list_people_who_can_sign(
     tx: Transaction, team: str, terms: PasskeyTerms, at: datetime
 ) -> frozenset[str]:
     """Return everybody who has a passkey that counts at that moment, whether or not they left."""
-    people = {each.person for each in passkeys.list_passkeys_of_team(tx, team)}
-    return frozenset(each for each in people if list_signing_passkeys(tx, team, each, terms, at))
+    found = passkeys.list_passkeys_of_team(tx, team)
+    return frozenset(each.person for each in found if not find_passkey_problem(each, terms, at))
