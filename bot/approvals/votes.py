@@ -23,8 +23,8 @@ from bot.cards import button_codec, decided_call, notices, passkey_views, senten
 from bot.policy.authority import Denial, Permission
 from bot.policy.gates import Ask, GrantOffer, load_gate
 from storage import calls, decisions, inbox, outbox, runs
-from storage.record import Call, Delivery, Message, Run, Transaction
-from storage.states import CallStatus, CallVerb, MessageKind
+from storage.record import Call, Delivery, Run, Transaction
+from storage.states import CallStatus, CallVerb
 
 OBJECT = CallVerb.OBJECT
 
@@ -277,16 +277,7 @@ class VoteHandler:
             tx, run, [call.plan_id], f"objection:{key}", text, notified=people
         )
         for reader in (each for each in readers if each not in {*people, delivery.user}):
-            outbox.queue_message(
-                tx,
-                Message(
-                    key=f"objection:{key}:{reader}",
-                    kind=MessageKind.NOTICE,
-                    run_id=run.id,
-                    channel=reader,
-                    body=outbox.dump_message_body({"text": text, "mrkdwn": True}),
-                ),
-            )
+            outbox.queue_text_line(tx, f"objection:{key}:{reader}", reader, "", text, run.id)
 
     def _apply_vote(
         self,
