@@ -71,15 +71,18 @@ class PermissionChecker:
         person: str,
         *,
         at: datetime,
+        involved: calls.CallEditorsAndVotes | None = None,
         fresh_editor: bool = False,
     ) -> Verdict:
         """Return whether `person` may do `verb` (approve, reject, edit, …) to this call as of `at`.
 
         Looks people up. A Yes to approve carries its stage, and the person it is given for if the
-        voter is a delegate. `fresh_editor`: the call is as this person is about to edit it.
+        voter is a delegate. `involved`: if that was read with the call. `fresh_editor`: the call is
+        as this person is about to edit it.
         """
-        with self.store.read() as tx:
-            involved = calls.get_call_editors_and_votes(tx, call)
+        if involved is None:
+            with self.store.read() as tx:
+                involved = calls.get_call_editors_and_votes(tx, call)
         if fresh_editor:
             involved = calls.CallEditorsAndVotes(involved.editors | {person}, ())
         found = self._judge_own_right(verb, call, run, person, involved, at)

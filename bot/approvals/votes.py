@@ -183,9 +183,10 @@ class VoteHandler:
             if not isinstance(found, decisions.DecidableCall):
                 return found
             run = runs.find_run(tx, found.call.run_id)
+            involved = calls.get_call_editors_and_votes(tx, found.call)
         if run is None:
             return decisions.MissingCall()
-        return self._judge_voter(delivery, found.call, run, verb, reason, remember)
+        return self._judge_voter(delivery, found.call, run, verb, reason, remember, involved)
 
     def _judge_voter(
         self,
@@ -195,12 +196,13 @@ class VoteHandler:
         verb: CallVerb,
         reason: str = "",
         remember: int | None = None,
+        involved: calls.CallEditorsAndVotes | None = None,
         *,
         fresh_editor: bool = False,
     ) -> VoteAdmission | VoteRefusal:
         at, person = delivery.received_at, delivery.user
         verdict = self.permissions.judge_action(
-            verb, call, run, person, at=at, fresh_editor=fresh_editor
+            verb, call, run, person, at=at, involved=involved, fresh_editor=fresh_editor
         )
         gate = load_gate(call.gate)
         if isinstance(verdict, Permission) and isinstance(gate, Ask):

@@ -11,6 +11,7 @@ from bot.approvals.permissions import is_reason_in_own_words, may_approve_alone,
 from bot.cards.review_dialog import REASONS
 from bot.policy.authority import Denial, Permission, Verdict
 from bot.policy.gates import Approvers, Ask, Stage
+from storage.calls import CallEditorsAndVotes
 from storage.delegations import Delegation
 from storage.states import CallVerb
 from storage.store import Store
@@ -62,6 +63,16 @@ def test_steps_without_an_order(world: World) -> None:
     assert verdict(world, made, V.APPROVE, DAN) == Permission(1, "named")
     assert verdict(world, made, V.APPROVE, CLEO) == Permission(1, "named", also=(0,))
     assert verdict(world, world.asked(ONE), V.APPROVE, CLEO) == Denial("not_approver")
+
+
+def test_what_was_read_with_the_call_counts(world: World) -> None:
+    """Votes that were handed in are not read again."""
+    made = world.asked(TWO_STEPS)
+    known = CallEditorsAndVotes(frozenset({DAN}), (voted(ANA),))
+    found = world.permissions.judge_action(
+        V.APPROVE, made.call(), made.run(), DAN, at=AT, involved=known
+    )
+    assert found == Denial("own_edit")
 
 
 def test_who_edited_does_not_approve(world: World) -> None:
