@@ -100,11 +100,11 @@ class Core:
     def build_edit_handler(self) -> EditHandler:
         """Return the object that checks and stores edits of a call's arguments."""
         return EditHandler(
-            self.build_policy_fact_sources(),
-            self.authority,
-            self.tools,
-            self.build_permission_checker(),
-            self.key,
+            sources=self.build_policy_fact_sources(),
+            authority=self.authority,
+            tools=self.tools,
+            permissions=self.build_permission_checker(),
+            key=self.key,
             previews=self.previews,
             wake=self.signals.work.notify,
         )

@@ -93,21 +93,17 @@ def unknown_signing_key_sentences(
     """
     known = digest.list_key_ids(key) if key else set()
     mine = digest.compute_key_id(key) if key else "(none)"
-    return [
-        _unknown_signing_key_sentence(each, open_under[each], mine, path)
-        for each in sorted(open_under.keys() - {*known, lost})
-    ]
-
-
-def _unknown_signing_key_sentence(other: str, many: int, mine: str, path: Path) -> str:
-    one, more = "1 call still waits that was", f"{many} calls still wait that were"
-    calls_wait = one if many == 1 else more
-    return (
-        f"COUNTERSIGN_KEY: {calls_wait} shown under the key {other}, and the key now in use"
-        f" is {mine}. Put the old key behind the new one (COUNTERSIGN_KEY=new,old, or a second line"
-        f" in {path}) until they are decided or cancelled; if it is lost,"
-        f" COUNTERSIGN_LOST_KEY={other} closes them undone at the start"
-    )
+    found = []
+    for other in sorted(open_under.keys() - {*known, lost}):
+        many = open_under[other]
+        wait = "1 call still waits that was" if many == 1 else f"{many} calls still wait that were"
+        found.append(
+            f"COUNTERSIGN_KEY: {wait} shown under the key {other}, and the key now in use is"
+            f" {mine}. Put the old key behind the new one (COUNTERSIGN_KEY=new,old, or a second"
+            f" line in {path}) until they are decided or cancelled; if it is lost,"
+            f" COUNTERSIGN_LOST_KEY={other} closes them undone at the start"
+        )
+    return found
 
 
 def _close_calls_of_lost_key(store: Store, lost: str, now: datetime) -> None:

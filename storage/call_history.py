@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from sqlalchemy import bindparam, case, func, select
 from sqlmodel import col
@@ -25,6 +24,7 @@ EVER = datetime.min.replace(tzinfo=UTC)
 OPEN = (C.PENDING, C.APPROVED)
 AT_WORK = (C.RUNNING, C.ENTRUSTED)
 COUNTED = (*OPEN, *AT_WORK, C.SUCCEEDED, C.UNKNOWN)
+_NEWEST = (col(Revision.call_id) == col(Call.id)) & (col(Revision.number) == col(Call.revision))
 _COUNTED = (
     select(
         col(Call.id),
@@ -35,10 +35,7 @@ _COUNTED = (
         col(Revision.arguments),
     )
     .join(Run, col(Run.id) == col(Call.run_id))
-    .join(
-        Revision,
-        (col(Revision.call_id) == col(Call.id)) & (col(Revision.number) == col(Call.revision)),
-    )
+    .join(Revision, _NEWEST)
     .where(
         col(Run.team) == bindparam("team_"),
         col(Call.tool) == bindparam("tool_"),
@@ -65,13 +62,10 @@ _COUNTED_OF_ONE, _ATTEMPTS_OF_ONE = _COUNTED.where(_ONE_PERSON), _ATTEMPTS.where
 
 @dataclass(frozen=True, slots=True)
 class CallCountedTowardsLimit:
-    """A call counted towards a limit: when it ended or was decided (None: open), and its arguments.
+    """A call counted towards a limit."""
 
-    The arguments are canonical JSON.
-    """
-
-    at: datetime | None
-    arguments: str
+    at: datetime | None  # when it ended or was decided; None: open
+    arguments: str  # canonical JSON
 
 
 def iterate_calls_counted_towards_limit(
@@ -117,8 +111,7 @@ def iterate_starts_with_possible_effect(
 
 def record_possible_effect(tx: Transaction, call: Call, at: datetime) -> None:
     """Store that this call may have had its effect, so that it counts whatever its outcome."""
-    row = Attempt(call_id=call.id, revision=call.revision, at=at)
-    insert_row(tx, row)
+    insert_row(tx, Attempt(call_id=call.id, revision=call.revision, at=at))
 
 
 # All revisions and votes of a call, and the messages in its request's thread. Reads only.
@@ -132,9 +125,6 @@ _SAID = (
     )
     .order_by(col(Message.seq))
 )
-
-
-list_revisions = calls.list_revisions
 
 
 def list_votes_on_all_revisions(tx: Transaction, call_id: str) -> list[Vote]:
@@ -210,12 +200,6 @@ def count_calls_by_gate_since(tx: Transaction, moment: datetime) -> list[tuple[s
     ]
 
 
-def find_current_arguments(tx: Transaction, call: Call) -> str | None:
-    """Return the call's current arguments (canonical JSON); None if it was refused without any."""
-    found = calls.find_revision(tx, call.id, call.revision)
-    return found.arguments if found else None
-
-
 def find_proposed_arguments(tx: Transaction, call: Call) -> str | None:
     """Return the arguments as the model wrote them, from the transcript; None if there are none."""
     for text in tx.scalars(_ITEMS, {"run_": call.run_id}):
@@ -279,10 +263,7 @@ _GATE_OF_REJECTED = (
 _SAME_BEFORE = (
     select(Call)
     .join(Plan, col(Plan.id) == col(Call.plan_id))
-    .join(
-        Revision,
-        (col(Revision.call_id) == col(Call.id)) & (col(Revision.number) == col(Call.revision)),
-    )
+    .join(Revision, _NEWEST)
     .where(IN_REQUEST, bindparam("tool_") == _TOOL, col(Call.status) != CallStatus.REFUSED)
     .where(col(Revision.arguments) == bindparam("arguments_"))
     .order_by(col(Call.created_at), col(Plan.turn), col(Call.position))
@@ -333,15 +314,14 @@ def find_gate_of_last_rejected_call(tx: Transaction, root_id: str) -> str | None
 
 # The calls that people had to decide in a period, and their votes: for reports. Reads only.
 
-_TEAM: Any = bindparam("team_")
-# questions are asked too, and decide nothing: no policy put them to approvers
-_DECIDED_BY_PEOPLE = col(Call.gate).contains('"verdict":"ask"')
-_ASKED_PEOPLE = (
+_IN_TIME = (
     col(Call.asked_at).is_not(None),
-    _DECIDED_BY_PEOPLE,
+    # questions are asked too, and decide nothing: no policy put them to approvers
+    col(Call.gate).contains('"verdict":"ask"'),
     col(Call.created_at) >= bindparam("since_"),
+    col(Call.created_at) < bindparam("until_"),
+    col(Run.team) == bindparam("team_"),
 )
-_IN_TIME = (*_ASKED_PEOPLE, col(Call.created_at) < bindparam("until_"), col(Run.team) == _TEAM)
 _CALLS = (
     select(
         *(col(Call.id), col(Call.tool), col(Call.status), col(Call.decided_at), col(Run.requester)),
@@ -354,10 +334,7 @@ _CALLS = (
     .order_by(col(Call.created_at), col(Call.id))
 )
 _DRAFTS = (
-    select(
-        *(col(Revision.call_id), col(Revision.number), col(Revision.author)),
-        *(col(Revision.created_at), col(Revision.arguments)),
-    )
+    select(Revision)
     .join(Call, col(Call.id) == col(Revision.call_id))
     .join(Run, col(Run.id) == col(Call.run_id))
     .where(*_IN_TIME)
@@ -389,21 +366,9 @@ _GATES = (
     select(col(Call.gate), _REFUSED_BY_POLICY)
     .join(Run, col(Run.id) == col(Call.run_id))
     .where(col(Call.created_at) >= bindparam("since_"), col(Call.created_at) < bindparam("until_"))
-    .where(col(Run.team) == _TEAM)
+    .where(col(Run.team) == bindparam("team_"))
     .distinct()
 )
-
-
-@dataclass(frozen=True, slots=True)
-class RevisionInReport:
-    """One revision of a call: its author, and when it was made.
-
-    The author is one of `storage.calls.WRITERS`, or a person's id.
-    """
-
-    author: str
-    at: datetime
-    arguments: str = models.PURGED  # canonical JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,7 +392,7 @@ class CallInReport:
     status: CallStatus
     decided_at: datetime | None
     requester: str
-    revisions_by_number: dict[int, RevisionInReport]  # by the revision's number
+    revisions_by_number: dict[int, Revision]  # by the revision's number
     votes: tuple[VoteInReport, ...]  # oldest first
     gate: str = models.PURGED  # JSON of the gate that was shown
     does: str = ""
@@ -448,9 +413,9 @@ def list_calls_people_had_to_decide(
 ) -> list[CallInReport]:
     """Return a workspace's calls proposed in [since, until) that people had to decide, in order."""
     given = {"team_": team, "since_": since, "until_": until}
-    drafts: defaultdict[str, dict[int, RevisionInReport]] = defaultdict(dict)
-    for call, number, *revision in tx.execute(_DRAFTS, given):
-        drafts[call][number] = RevisionInReport(*revision)
+    drafts: defaultdict[str, dict[int, Revision]] = defaultdict(dict)
+    for each in fetch_rows(tx, Revision, _DRAFTS, **given):
+        drafts[each.call_id][each.number] = each
     opened = {(call, person): at for call, person, at in tx.execute(_OPENED, given)}
     votes: defaultdict[str, tuple[VoteInReport, ...]] = defaultdict(tuple)
     for call, number, person, verb, at, giver in tx.execute(_VOTES_GIVEN, given):

@@ -12,66 +12,52 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from sqlalchemy import update
-from sqlmodel import col
-
 from storage import call_history, calls, moves, outbox, runs, states, trail
 from storage.columns import copy_row_with_changes
 from storage.masking import ValuePath
-from storage.models import Call, Plan, Revision, Vote
+from storage.models import Call, Revision, Vote
 from storage.states import CallStatus, CallVerb, Surface, UnknownCallResolution, VoteOutcome
 from storage.transaction import Transaction
 
 # The outcomes of a decision: applied, already decided, stale, late, or no such call.
 
 
-@dataclass(frozen=True, slots=True)
-class DecidableCall:
-    """The call can be decided: it is pending, and the revision is its newest."""
-
+@dataclass(frozen=True)
+class _OutcomeOfCall:
     call: Call
 
 
-@dataclass(frozen=True, slots=True)
-class AppliedDecision:
+class DecidableCall(_OutcomeOfCall):
+    """The call can be decided: people are asked about it, and the revision is its newest."""
+
+
+class AppliedDecision(_OutcomeOfCall):
     """The decision was applied; `call` is its state afterwards."""
 
-    call: Call
 
-
-@dataclass(frozen=True, slots=True)
-class EarlierDecision:
+class EarlierDecision(_OutcomeOfCall):
     """Another person or the deadline decided the call first; `call` is its current state."""
 
-    call: Call
 
-
-@dataclass(frozen=True, slots=True)
-class StaleRevision:
+class StaleRevision(_OutcomeOfCall):
     """The button belongs to an older revision of the call."""
 
-    call: Call
 
-
-@dataclass(frozen=True, slots=True)
-class DeadlinePassed:
+class DeadlinePassed(_OutcomeOfCall):
     """The decision was stored at or after the call's deadline."""
 
-    call: Call
+
+@dataclass(frozen=True)
+class RepeatedVote(_OutcomeOfCall):
+    """This person, or a delegate for them, has voted on this revision before."""
+
+    verb: CallVerb
+    earlier_voter: str  # who has
 
 
 @dataclass(frozen=True, slots=True)
 class MissingCall:
     """No call has that id."""
-
-
-@dataclass(frozen=True, slots=True)
-class RepeatedVote:
-    """This person, or a delegate for them, has voted on this revision before."""
-
-    call: Call
-    verb: CallVerb
-    earlier_voter: str  # who has
 
 
 UndecidableOutcome = EarlierDecision | StaleRevision | DeadlinePassed | MissingCall
@@ -110,13 +96,20 @@ VoteCounter = Callable[[list[Vote]], VoteTally]
 
 
 def check_revision_is_decidable(
-    tx: Transaction, call_id: str, revision: int, at: datetime
+    tx: Transaction,
+    call_id: str,
+    revision: int,
+    at: datetime,
+    status: CallStatus = CallStatus.PENDING,
 ) -> DecidableCall | UndecidableOutcome:
-    """Return whether this revision can be decided at `at`, or the outcome that prevents it."""
+    """Return whether this revision can be decided at `at`, or the outcome that prevents it.
+
+    `status`: PENDING, or UNKNOWN where people are asked what became of the call.
+    """
     call = calls.find_call(tx, call_id)
     if call is None:
         return MissingCall()
-    if call.status is not CallStatus.PENDING:
+    if call.status is not status or not calls.is_waiting_for_people(call):
         return EarlierDecision(call)
     if call.revision != revision:
         return StaleRevision(call)
@@ -232,7 +225,7 @@ def _schedule_call(
     """Have an approved call wait for the time at which it is to start; nobody is reminded of it."""
     columns: dict[str, Any] = {"starts_at": starts_at, "deadline": starts_at, "next_at": None}
     columns |= {"assignee": "", "assigned_by": ""}
-    tx.execute(update(Call).where(col(Call.id) == call.id).values(**columns))
+    tx.update_rows(Call, {"id": call.id}, **columns)
     said = _describe_vote(vote, call, why) | {"starts_at": starts_at.isoformat()}
     at, actor = vote.created_at, vote.person
     trail.record_event(tx, "call.scheduled", at=at, actor=actor, call=call, data=said)
@@ -260,10 +253,10 @@ def _apply_tally(
         event = f"call.vote.{last.verb}"
         trail.record_event(tx, event, at=at, actor=last.person, call=call, data=details)
         if last.verb in states.LOOKS:  # nothing that ran changes, and nobody is asked any more
-            tx.execute(update(Call).where(col(Call.id) == call.id).values(look_due_at=None))
+            tx.update_rows(Call, {"id": call.id}, look_due_at=None)
             moves.mark_cards_for_redraw(tx, call.plan_id)
         elif standing.stage > call.told_stage:  # the people of the next stage have to be told
-            tx.execute(update(Call).where(col(Call.id) == call.id).values(next_at=at))
+            tx.update_rows(Call, {"id": call.id}, next_at=at)
         moves.mark_plan_changed(tx, call.plan_id, call.id)
         return call
     approved = standing.outcome == VoteOutcome.APPROVED and not stopped
@@ -373,26 +366,16 @@ def _build_revision(call: Call, arguments: str, digest: str, author: str, at: da
     )
 
 
-def list_pending_calls_of_plan(tx: Transaction, plan: Plan, only: Sequence[str]) -> list[Call]:
-    """Return the plan's pending calls with ids in `only` (the clicked card's calls), in order."""
-    return [
-        call
-        for call in calls.list_calls_of_plan(tx, plan.id)
-        if call.id in only and call.status is C.PENDING
-    ]
-
-
 def list_pending_calls_on_card(
     tx: Transaction, plan_id: str, revision: int, card: int
 ) -> list[Call]:
-    """Return the pending calls on a card, given its number in the outbox.
+    """Return the pending calls on a card in order, given its number in the outbox.
 
     Empty if the pending calls or their revisions no longer match the card's `revision`.
     """
-    plan = calls.find_plan(tx, plan_id)
-    if plan is None:
-        return []
-    waiting = list_pending_calls_of_plan(tx, plan, outbox.list_call_ids_on_card(tx, plan_id, card))
+    shown = outbox.list_call_ids_on_card(tx, plan_id, card)
+    found = calls.list_calls_of_plan(tx, plan_id)
+    waiting = [call for call in found if call.id in shown and call.status is C.PENDING]
     return waiting if calls.compute_card_revision(waiting) == revision else []
 
 
@@ -426,21 +409,17 @@ def resolve_unknown_call(
     arguments, with that `digest`. `giver` and `passkey_id`: see `apply_vote`.
     """
     again = resolution == UnknownCallResolution.AGAIN
-    call = calls.find_call(tx, call_id)
-    if call is None:
-        return MissingCall()
-    if call.status is not C.UNKNOWN or call.deadline is None:
-        return EarlierDecision(call)
-    if call.revision != revision:
-        return StaleRevision(call)
-    if at >= call.deadline:
-        return DeadlinePassed(call)
+    found = check_revision_is_decidable(tx, call_id, revision, at, C.UNKNOWN)
+    if not isinstance(found, DecidableCall):
+        return found
+    call = found.call
     happened = resolution == UnknownCallResolution.DONE
     if not happened and runs.is_requester_of_run(tx, call.run_id, person):
         call_history.record_possible_effect(tx, call, at)
     data: dict[str, Any] = {"said": resolution, "counts_as": counts_as, "for": giver}
     if again:
-        vote = _build_vote(call, person, CallVerb.APPROVE, giver, at, passkey_id, digest)
+        vote = _build_vote(call, person, CallVerb.APPROVE, giver, at, passkey_id)
+        vote.revision, vote.digest = call.revision + 1, digest
         data |= {"vote": vote.verb, "revision": vote.revision, "stage": 0, "digest": digest}
         data |= {"passkey": passkey_id} if passkey_id else {}
         ended: dict[str, Any] = {"output": "", "asked_at": at, "decided_at": at}
@@ -451,37 +430,25 @@ def resolve_unknown_call(
         tx, call, _RESOLVED[resolution], at=at, actor=person, data=data, deadline=None, **ended
     )
     if again:
-        _insert_revision_and_vote(tx, call, vote)
+        current = calls.find_revision(tx, call.id, call.revision)
+        arguments = current.arguments if current else "{}"
+        calls.revise_call(tx, call, _build_revision(call, arguments, digest, calls.AGENT, at))
+        calls.insert_vote(tx, vote)
     moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor=person)
     return AppliedDecision(calls.find_call(tx, call_id) or call)
 
 
 def _build_vote(
-    call: Call,
-    person: str,
-    verb: CallVerb,
-    giver: str,
-    at: datetime,
-    passkey_id: str,
-    next_digest: str | None = None,
+    call: Call, person: str, verb: CallVerb, giver: str, at: datetime, passkey_id: str
 ) -> Vote:
-    """Return a person's vote on the call as it is, or on its next revision with that digest."""
+    """Return a person's vote on the call as it is."""
     return Vote(
         call_id=call.id,
-        revision=call.revision + (next_digest is not None),
+        revision=call.revision,
         person=person,
         verb=verb,
-        digest=call.digest if next_digest is None else next_digest,
+        digest=call.digest,
         for_person=giver,
         created_at=at,
         passkey_id=passkey_id,
     )
-
-
-def _insert_revision_and_vote(tx: Transaction, call: Call, vote: Vote) -> None:
-    """Store the revision that the vote is for, with the current arguments, and the vote itself."""
-    current = calls.find_revision(tx, call.id, call.revision)
-    arguments = current.arguments if current else "{}"
-    row = _build_revision(call, arguments, vote.digest, calls.AGENT, vote.created_at)
-    calls.revise_call(tx, call, row)
-    calls.insert_vote(tx, vote)

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, create_model
-from sqlalchemy import Index, bindparam, or_, select, update
+from sqlalchemy import ColumnElement, Index, bindparam, or_, select, update
 from sqlmodel import Field, col
 
 from storage import columns, trail
@@ -42,6 +42,11 @@ class Grant(columns.Row, table=True):
     revoked_by: str = ""
 
 
+def _build_usable_conditions(at: Any) -> tuple[ColumnElement[bool], ...]:
+    """Return the conditions that a grant is neither used up, nor over at `at`, nor revoked."""
+    return col(Grant.uses) > 0, col(Grant.until) > at, col(Grant.revoked_at).is_(None)
+
+
 _USABLE = (
     select(Grant)
     .where(
@@ -49,9 +54,7 @@ _USABLE = (
         col(Grant.requester) == bindparam("requester_"),
         col(Grant.tool) == bindparam("tool_"),
         col(Grant.schema_digest) == bindparam("schema_"),
-        col(Grant.revoked_at).is_(None),
-        col(Grant.until) > bindparam("at_"),
-        col(Grant.uses) > 0,
+        *_build_usable_conditions(bindparam("at_")),
         col(Grant.channel).in_(("", bindparam("channel_"))),
         col(Grant.thread_ts).in_(("", bindparam("thread_ts_"))),
     )
@@ -109,12 +112,7 @@ def find_grant(tx: Transaction, grant_id: str) -> Grant | None:
 
 def use_grant(tx: Transaction, grant_id: str, at: datetime, call: Call) -> bool:
     """Use a grant once, for this call; False if it is used up, expired or revoked."""
-    where = (
-        col(Grant.id) == grant_id,
-        col(Grant.uses) > 0,
-        col(Grant.until) > at,
-        col(Grant.revoked_at).is_(None),
-    )
+    where = (col(Grant.id) == grant_id, *_build_usable_conditions(at))
     if tx.execute(update(Grant).where(*where).values(uses=col(Grant.uses) - 1)).rowcount != 1:
         return False
     data = {"grant": grant_id, "tool": call.tool, "revision": call.revision, "digest": call.digest}
@@ -133,8 +131,7 @@ def revoke_grant(tx: Transaction, grant_id: str, person: str, at: datetime) -> b
 
 def revoke_all_grants(tx: Transaction, at: datetime) -> None:
     """Revoke every usable grant after a restore: the backup lacks uses made after it."""
-    left = (col(Grant.revoked_at).is_(None), col(Grant.until) > at, col(Grant.uses) > 0)
-    for grant_id in tx.scalars(select(col(Grant.id)).where(*left)):
+    for grant_id in tx.scalars(select(col(Grant.id)).where(*_build_usable_conditions(at))):
         revoke_grant(tx, grant_id, "system", at)
 
 
@@ -147,9 +144,7 @@ def list_usable_grants_involving_person(
         .where(
             col(Grant.team) == team,
             or_(col(Grant.requester) == person, col(Grant.given_by) == person),
-            col(Grant.revoked_at).is_(None),
-            col(Grant.until) > at,
-            col(Grant.uses) > 0,
+            *_build_usable_conditions(at),
         )
         .order_by(col(Grant.until))
     )

@@ -121,11 +121,13 @@ def _thread_root_message_key(run: Run) -> str:
     return f"root:{run.id}"
 
 
-def queue_text_line(tx: Transaction, key: str, channel: str, thread_ts: str, text: str) -> None:
-    """Add a line of mrkdwn to a channel or thread; it belongs to no request."""
+def queue_text_line(
+    tx: Transaction, key: str, channel: str, thread_ts: str, text: str, run_id: str = ""
+) -> None:
+    """Add a line of mrkdwn to a channel or thread; `run_id`: of the request it belongs to."""
+    place = {"channel": channel, "thread_ts": thread_ts, "run_id": run_id}
     body = dump_message_body({"text": text, "mrkdwn": True})
-    kind = MessageKind.NOTICE
-    queue_message(tx, Message(key=key, kind=kind, channel=channel, thread_ts=thread_ts, body=body))
+    queue_message(tx, Message(key=key, kind=MessageKind.NOTICE, body=body, **place))
 
 
 def queue_line_in_all_threads(

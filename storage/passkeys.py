@@ -6,8 +6,8 @@ person may sign is settled before (bot.approvals.signatures); a signature is wri
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Mapping
+from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
@@ -16,13 +16,7 @@ from sqlmodel import Field, col
 
 from storage import columns, states, trail
 from storage.models import Delivery, Run, new_id
-from storage.transaction import (
-    Transaction,
-    fetch_first_row,
-    fetch_rows,
-    insert_row,
-    insert_row_if_absent,
-)
+from storage.transaction import Transaction, fetch_rows, insert_row, insert_row_if_absent
 
 
 class Passkey(columns.Row, table=True):
@@ -41,7 +35,7 @@ class Passkey(columns.Row, table=True):
     rp_id: str  # the host name it signs for
     name: str = ""  # given by the person, or of the model
     transports: str = ""  # how it can be reached, "internal,hybrid"
-    backed_up: bool = False  # it is kept in an account, on several devices
+    backed_up: bool = False  # it was kept in an account, on several devices, when it was added
     created_at: datetime = columns.time_column()
     # from when on it counts; None until others have approved it
     counts_from: datetime | None = columns.time_column(nullable=True)
@@ -55,15 +49,6 @@ class Passkey(columns.Row, table=True):
         """The SHA-256 of its public key in groups of four letters, for people to compare."""
         text = sha256(self.public_key.encode()).hexdigest()
         return " ".join(text[at : at + 4] for at in range(0, len(text), 4))
-
-    def counts_at(self, at: datetime, days: int) -> bool:
-        """Return whether it counts at that moment; `days`: for so long, 0: for ever."""
-        return (
-            (self.revoked_at is None or at < self.revoked_at)
-            and self.counts_from is not None
-            and self.counts_from <= at
-            and (days == 0 or at < self.created_at + timedelta(days=days))
-        )
 
 
 class SigningLink(columns.Row, table=True):
@@ -109,33 +94,16 @@ class VoteSignature(columns.Row, table=True):
     created_at: datetime = columns.time_column()
 
 
-_GET = select(Passkey).where(col(Passkey.id) == bindparam("id_"))
-_BY_CREDENTIAL = select(Passkey).where(col(Passkey.credential_id) == bindparam("credential_"))
-_REQUEST = (
-    select(Run)
-    .join(Delivery, col(Delivery.run_id) == col(Run.id))
-    .where(col(Delivery.key) == bindparam("key_"))
-)
 _OF_TEAM = (col(Passkey.team) == bindparam("team_"), col(Passkey.revoked_at).is_(None))
 _USABLE = select(Passkey).where(*_OF_TEAM).order_by(col(Passkey.created_at), col(Passkey.id))
 _OF_PERSON = _USABLE.where(col(Passkey.person) == bindparam("person_"))
-_LINK = select(SigningLink).where(col(SigningLink.hash) == bindparam("hash_"))
-_SIGNED_WITH = select(VoteSignature).where(col(VoteSignature.passkey_id) == bindparam("passkey_"))
-_SIGNATURES = (
-    select(VoteSignature)
-    .where(
-        col(VoteSignature.call_id) == bindparam("call_"),
-        col(VoteSignature.revision) == bindparam("revision_"),
-    )
-    .order_by(col(VoteSignature.seq))
-)
 
 
 def add_passkey(tx: Transaction, row: Passkey) -> bool:
     """Store a new passkey; False, and no change, if its credential is known already."""
     if not insert_row_if_absent(tx, row, ("credential_id",)):
         return False
-    data = {"passkey": row.id, "person": row.person, "model": row.aaguid, "counts": False}
+    data: dict[str, Any] = {"passkey": row.id, "person": row.person, "model": row.aaguid}
     data["counts"] = row.counts_from is not None
     trail.record_event(tx, "passkey.added", at=row.created_at, actor=row.person, data=data)
     return True
@@ -143,7 +111,7 @@ def add_passkey(tx: Transaction, row: Passkey) -> bool:
 
 def find_passkey(tx: Transaction, passkey_id: str) -> Passkey | None:
     """Return the passkey with that id, or None."""
-    return fetch_first_row(tx, Passkey, _GET, id_=passkey_id)
+    return tx.find_row(Passkey, id=passkey_id)
 
 
 def build_request_key(row: Passkey) -> str:
@@ -153,7 +121,8 @@ def build_request_key(row: Passkey) -> str:
 
 def find_request(tx: Transaction, row: Passkey) -> Run | None:
     """Return the request in which others approve this passkey; None where nobody is asked."""
-    return fetch_first_row(tx, Run, _REQUEST, key_=build_request_key(row))
+    asked = tx.find_row(Delivery, key=build_request_key(row))
+    return tx.find_row(Run, id=asked.run_id) if asked and asked.run_id else None
 
 
 def is_waiting(tx: Transaction, row: Passkey) -> bool:
@@ -164,7 +133,7 @@ def is_waiting(tx: Transaction, row: Passkey) -> bool:
 
 def find_passkey_by_credential(tx: Transaction, credential_id: str) -> Passkey | None:
     """Return the passkey that an authenticator names so (base64url), or None."""
-    return fetch_first_row(tx, Passkey, _BY_CREDENTIAL, credential_=credential_id)
+    return tx.find_row(Passkey, credential_id=credential_id)
 
 
 def list_passkeys_of_person(tx: Transaction, team: str, person: str) -> list[Passkey]:
@@ -192,7 +161,7 @@ def update_passkey(
     For its name ("passkey.renamed"), the call by which others approve it, and from when on it
     counts ("passkey.counts"). `why`: for the audit.
     """
-    if not _update_unless_revoked(tx, row, changed):
+    if tx.update_rows(Passkey, {"id": row.id, "revoked_at": None}, **changed) != 1:
         return False
     data = {"passkey": row.id, "person": row.person, **({"why": why} if why else {})}
     trail.record_event(tx, event, at=at, actor=actor, data=data)
@@ -205,21 +174,13 @@ def revoke_passkey(tx: Transaction, row: Passkey, by: str, at: datetime, why: st
     return update_passkey(tx, row, "passkey.revoked", at=at, actor=by, why=why, changed=ended)
 
 
-def record_passkey_use(
-    tx: Transaction, row: Passkey, sign_count: int, *, backed_up: bool, at: datetime
-) -> bool:
+def record_passkey_use(tx: Transaction, row: Passkey, sign_count: int, at: datetime) -> bool:
     """Record that a passkey has signed; False if it is revoked or its counter has not grown."""
     count = col(Passkey.sign_count)
     has_grown = or_(count < sign_count, (count == sign_count) & (count == 0))  # 0: it never counts
-    used = {"sign_count": sign_count, "backed_up": backed_up, "last_used_at": at}
-    return _update_unless_revoked(tx, row, used, has_grown)
-
-
-def _update_unless_revoked(
-    tx: Transaction, row: Passkey, changed: Mapping[str, Any], *conditions: Any
-) -> bool:
-    where = (col(Passkey.id) == row.id, col(Passkey.revoked_at).is_(None), *conditions)
-    return tx.execute(update(Passkey).where(*where).values(dict(changed))).rowcount == 1
+    where = (col(Passkey.id) == row.id, col(Passkey.revoked_at).is_(None), has_grown)
+    used = {"sign_count": sign_count, "last_used_at": at}
+    return tx.execute(update(Passkey).where(*where).values(used)).rowcount == 1
 
 
 def store_signing_link(tx: Transaction, row: SigningLink) -> None:
@@ -229,13 +190,12 @@ def store_signing_link(tx: Transaction, row: SigningLink) -> None:
 
 def find_signing_link(tx: Transaction, token_hash: str) -> SigningLink | None:
     """Return the link whose token has that SHA-256 (hex), or None."""
-    return fetch_first_row(tx, SigningLink, _LINK, hash_=token_hash)
+    return tx.find_row(SigningLink, hash=token_hash)
 
 
 def use_signing_link(tx: Transaction, row: SigningLink, at: datetime) -> bool:
     """Record that a link has served its purpose; False if it had before."""
-    where = (col(SigningLink.hash) == row.hash, col(SigningLink.used_at).is_(None))
-    return tx.execute(update(SigningLink).where(*where).values(used_at=at)).rowcount == 1
+    return tx.update_rows(SigningLink, {"hash": row.hash, "used_at": None}, used_at=at) == 1
 
 
 def store_signature(tx: Transaction, row: VoteSignature, run_id: str) -> None:
@@ -250,14 +210,12 @@ def store_signature(tx: Transaction, row: VoteSignature, run_id: str) -> None:
 
 def count_signatures(tx: Transaction, passkey_id: str) -> int:
     """Return how many votes were signed with this passkey."""
-    return len(fetch_rows(tx, VoteSignature, _SIGNED_WITH, passkey_=passkey_id))
+    return len(tx.list_rows(VoteSignature, passkey_id=passkey_id))
 
 
 def map_signatures_by_vote(
     tx: Transaction, call_id: str, revision: int
 ) -> Mapping[tuple[str, states.CallVerb], VoteSignature]:
     """Return the signatures of votes on this revision, by person and verb."""
-    found: Sequence[VoteSignature] = fetch_rows(
-        tx, VoteSignature, _SIGNATURES, call_=call_id, revision_=revision
-    )
+    found = tx.list_rows(VoteSignature, call_id=call_id, revision=revision)
     return {(each.person, each.verb): each for each in found}

@@ -193,6 +193,8 @@ CALL_MOVES: dict[CallStatus, frozenset[CallStatus]] = {
     C.FAILED: frozenset(),
 }
 CALL_FINAL: frozenset[CallStatus] = frozenset(s for s, to in CALL_MOVES.items() if not to)
+# of what may run or has run, whatever came of it
+CALL_GO_AHEAD = (C.APPROVED, C.RUNNING, C.ENTRUSTED, C.SUCCEEDED, C.FAILED, C.UNKNOWN)
 
 RUN_BIRTHS: frozenset[RunStatus] = frozenset({R.READY})
 RUN_MOVES: dict[RunStatus, frozenset[RunStatus]] = {

@@ -24,17 +24,7 @@ from bot.tools.arguments import build_readable_arguments, load_arguments, restri
 from storage import calls, runs, sub_agents
 from storage.masking import mask_secrets
 from storage.record import Call, Revision, Run, Transaction, Vote
-from storage.states import LOOKS, MODELLED, CallStatus, CallVerb, RunSource
-
-DECIDED = (
-    CallStatus.APPROVED,
-    CallStatus.REJECTED,
-    CallStatus.RUNNING,
-    CallStatus.ENTRUSTED,
-    CallStatus.SUCCEEDED,
-    CallStatus.FAILED,
-    CallStatus.UNKNOWN,
-)
+from storage.states import CALL_GO_AHEAD, LOOKS, MODELLED, CallStatus, CallVerb, RunSource
 
 _ENDED_BY_TOOL = (CallStatus.SUCCEEDED, CallStatus.FAILED)
 
@@ -203,7 +193,7 @@ def _is_editable(tool: Tool[Any], call: Call) -> bool:
 
 def _list_deciders(call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:
     """Return the people whose votes decided the call; empty if it is not decided by votes."""
-    if call.status not in DECIDED and not calls.is_scheduled(call):
+    if call.status not in (*CALL_GO_AHEAD, CallStatus.REJECTED) and not calls.is_scheduled(call):
         return ()
     if call.status is CallStatus.REJECTED:
         return tuple(vote.counted_person for vote in votes if vote.verb is CallVerb.REJECT)

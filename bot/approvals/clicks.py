@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from bot.approvals.edits import Edit, EditHandler, ForbiddenEdit, UnchangedEdit
@@ -26,32 +27,20 @@ ClickHandler = Callable[
 ]
 
 
+@dataclass(frozen=True, slots=True)
 class ClickDispatcher:
-    """Dispatcher of clicks and submitted dialogs.
+    """Dispatcher of clicks and submitted dialogs, to handlers that check who may use them.
 
-    One per process; `take` is called by the loop only.
+    One per process; called by the loop only.
     """
 
-    def __init__(
-        self,
-        authority: Authority,
-        votes: VoteHandler,
-        edits: EditHandler,
-        replies: DeliverySettler,
-        acts: Mapping[Action | DialogId, ClickHandler],
-        page_acts: Mapping[DeliveryKind, Callable[[Delivery], None]],
-    ) -> None:
-        """Store the handlers; `authority` says from which workspaces clicks are accepted.
-
-        Each handler checks who may use it. `acts` handle what is neither a vote nor an edit, by
-        button or dialog; `page_acts` handle what people do on the page.
-        """
-        self._page_acts = page_acts
-        self._authority = authority
-        self._votes = votes
-        self._edits = edits
-        self._replies = replies
-        self._acts = acts
+    authority: Authority  # says from which workspaces clicks are accepted
+    votes: VoteHandler
+    edits: EditHandler
+    replies: DeliverySettler
+    # what is neither a vote nor an edit, by button or dialog
+    acts: Mapping[Action | DialogId, ClickHandler]
+    page_acts: Mapping[DeliveryKind, Callable[[Delivery], None]]  # what people do on the page
 
     def handle_delivery(self, delivery: Delivery) -> None:
         """Handle one click or submitted dialog, and settle its delivery.
@@ -59,7 +48,7 @@ class ClickDispatcher:
         Raises LookupFailedError where Slack does not say who clicked, and NotYetKnownError where
         the delivery has to be taken again in a moment.
         """
-        if act := self._page_acts.get(delivery.kind):
+        if act := self.page_acts.get(delivery.kind):
             act(delivery)
             return
         payload = json.loads(delivery.body)
@@ -68,39 +57,31 @@ class ClickDispatcher:
             if delivery.kind == DeliveryKind.ACTION
             else button_codec.decode_dialog_subject(payload["view"])
         )
-        match wanted:
-            case button_codec.MalformedValue():
-                self._refuse_malformed(delivery, wanted)
-                return
-            case button_codec.Click(name, target) | button_codec.DialogSubject(name, target) if (
-                not self._is_from_accepted_workspace(delivery)
-            ):
-                self._replies.refuse_outsider(delivery, name, target)
-                return
-        delivery.team = self._authority.team  # whichever of their workspaces they clicked in
-        match wanted:
-            case button_codec.Click(Action() as name) if name in self._acts:
-                self._acts[name](delivery, wanted, payload)
-            case button_codec.DialogSubject(DialogId() as name) if name in self._acts:
-                self._acts[name](delivery, wanted, payload)
-            case button_codec.Click():
-                self._handle_click(delivery, wanted)
-            case button_codec.DialogSubject():
-                self._handle_dialog(delivery, wanted, payload["view"]["state"]["values"])
-
-    def _is_from_accepted_workspace(self, delivery: Delivery) -> bool:
-        return self._authority.may_act_from_workspace(delivery.user, delivery.team)
+        if isinstance(wanted, button_codec.MalformedValue):
+            self._refuse_malformed(delivery, wanted)
+            return
+        name = wanted.action if isinstance(wanted, button_codec.Click) else wanted.dialog
+        if not self.authority.may_act_from_workspace(delivery.user, delivery.team):
+            self.replies.refuse_outsider(delivery, name, wanted.target)
+            return
+        delivery.team = self.authority.team  # whichever of their workspaces they clicked in
+        if handle := self.acts.get(name):
+            handle(delivery, wanted, payload)
+        elif isinstance(wanted, button_codec.Click):
+            self._handle_click(delivery, wanted)
+        else:
+            self._handle_dialog(delivery, wanted, payload["view"]["state"]["values"])
 
     def _handle_click(self, delivery: Delivery, click: button_codec.Click) -> None:
         match click:
             case button_codec.Click(Action.APPROVE, button_codec.CallTarget() as target):
-                self._votes.cast_votes(delivery, [target], CallVerb.APPROVE)
+                self.votes.cast_votes(delivery, [target], CallVerb.APPROVE)
             case button_codec.Click(Action.REJECT_NOW, button_codec.CallTarget() as target):
-                self._votes.cast_votes(delivery, [target], CallVerb.REJECT)
+                self.votes.cast_votes(delivery, [target], CallVerb.REJECT)
             case button_codec.Click(Action.LOOKED_AT, button_codec.CallTarget() as target):
-                self._votes.cast_votes(delivery, [target], CallVerb.LOOK)
+                self.votes.cast_votes(delivery, [target], CallVerb.LOOK)
             case button_codec.Click(Action.APPROVE_ALL, button_codec.CardTarget() as target):
-                self._votes.vote_on_card(delivery, target, CallVerb.APPROVE)
+                self.votes.vote_on_card(delivery, target, CallVerb.APPROVE)
             case button_codec.Click(action):
                 self._refuse_malformed(
                     delivery, button_codec.MalformedValue(f"{action} is not for the loop")
@@ -112,23 +93,23 @@ class ClickDispatcher:
         match dialog:
             case button_codec.DialogSubject(DialogId.REVIEW, button_codec.CallTarget() as target):
                 note, chosen = review_dialog.parse_approval_submission(state)
-                self._votes.cast_votes(delivery, [target], CallVerb.APPROVE, note, remember=chosen)
+                self.votes.cast_votes(delivery, [target], CallVerb.APPROVE, note, remember=chosen)
             case button_codec.DialogSubject(
                 DialogId.REJECT, button_codec.CallTarget() | button_codec.CardTarget() as target
             ):
                 reason = review_dialog.parse_rejection_reason(state)
                 if not isinstance(reason, str):
-                    self._replies.settle_silently(delivery, "invalid reason")
+                    self.replies.settle_silently(delivery, "invalid reason")
                 elif isinstance(target, button_codec.CardTarget):
-                    self._votes.vote_on_card(delivery, target, CallVerb.REJECT, reason)
+                    self.votes.vote_on_card(delivery, target, CallVerb.REJECT, reason)
                 else:
-                    self._votes.cast_votes(delivery, [target], CallVerb.REJECT, reason)
+                    self.votes.cast_votes(delivery, [target], CallVerb.REJECT, reason)
             case button_codec.DialogSubject(
                 (DialogId.BREAK_GLASS | DialogId.OBJECT) as name,
                 button_codec.CallTarget() as target,
             ):
                 words = review_dialog.parse_entered_words(state)
-                self._votes.cast_votes(delivery, [target], CallVerb(name), words)
+                self.votes.cast_votes(delivery, [target], CallVerb(name), words)
             case button_codec.DialogSubject(DialogId.EDIT, button_codec.CallTarget() as target):
                 self._handle_edit(delivery, target, state)
             case button_codec.DialogSubject(name):
@@ -143,32 +124,32 @@ class ClickDispatcher:
         """
         log.warning("delivery %s: %s, refused", delivery.seq, malformed.why)
         if malformed.name is None:
-            self._replies.settle_silently(delivery, "unknown action refused")
+            self.replies.settle_silently(delivery, "unknown action refused")
         else:
-            self._replies.refuse_click(delivery, sentences.OUTDATED_CARD_REPLY)
+            self.replies.refuse_click(delivery, sentences.OUTDATED_CARD_REPLY)
 
     def _handle_edit(
         self, delivery: Delivery, target: button_codec.CallTarget, state: dict[str, Any]
     ) -> None:
         at = delivery.received_at
-        match self._edits.parse_edit(target.call, target.revision, state, delivery.user, at=at):
+        match self.edits.parse_edit(target.call, target.revision, state, delivery.user, at=at):
             case ForbiddenEdit(sentence=sentence):
-                self._replies.refuse_click(delivery, sentence)
+                self.replies.refuse_click(delivery, sentence)
             case FieldErrors(errors=errors):  # something has changed since the dialog was checked
                 why = next(iter(errors.values()), "")
-                self._replies.refuse_click(delivery, sentences.edit_not_saved_reply(why))
+                self.replies.refuse_click(delivery, sentences.edit_not_saved_reply(why))
             case UnchangedEdit(approve=True):
-                self._votes.cast_votes(delivery, [target], CallVerb.APPROVE)
+                self.votes.cast_votes(delivery, [target], CallVerb.APPROVE)
             case UnchangedEdit():
-                self._replies.settle_silently(delivery, "an edit that changes nothing")
+                self.replies.settle_silently(delivery, "an edit that changes nothing")
             case Edit(is_also_approval=True) as edit:  # saved and approved, or neither
-                found = self._votes.admit_editor_as_voter(
+                found = self.votes.admit_editor_as_voter(
                     delivery, edit.build_edited_call(), edit.run
                 )
-                self._edits.store_edit(
+                self.edits.store_edit(
                     delivery,
                     edit,
-                    lambda tx, call: self._votes.approve_edited_call(tx, delivery, call, found),
+                    lambda tx, call: self.votes.approve_edited_call(tx, delivery, call, found),
                 )
             case Edit() as edit:
-                self._edits.store_edit(delivery, edit)
+                self.edits.store_edit(delivery, edit)

@@ -86,7 +86,7 @@ class DialogAccessChecker:
             )
             return DialogRefusal(lost)
         verdict: Permission | Denial = Denial("stranger")
-        for call in waiting if team == self._permissions.team else []:
+        for call in waiting if team == self._permissions.authority.team else []:
             verdict = self._permissions.judge_action(verb, call, run, person, at=now)
             if isinstance(verdict, Permission):
                 return DialogAdmission(run, tuple(waiting))

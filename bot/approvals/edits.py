@@ -7,7 +7,7 @@ when the loop stores it: data, people and policy may have changed in between.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from json import dumps, loads
 from typing import Any
@@ -23,7 +23,7 @@ from bot.cards import sentences
 from bot.cards.edit_form import parse_edit_submission
 from bot.cards.field_layout import FieldErrors, place_form_error
 from bot.policy.authority import Authority, Denial, LookupFailedError
-from bot.policy.gates import Allow, Ask, Deny, combine_gates, dump_gate, load_gate
+from bot.policy.gates import Ask, Deny, combine_gates, dump_gate, load_gate
 from bot.tools import Preview, Registry, Tool, ToolError
 from bot.tools.arguments import (
     build_readable_arguments,
@@ -83,31 +83,17 @@ Submission = Edit | UnchangedEdit | FieldErrors | ForbiddenEdit
 EditedCallApproval = Callable[[Transaction, Call], None]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EditHandler:
     """Parses edits (on any thread) and stores them (on the loop only). One per process."""
 
-    def __init__(
-        self,
-        sources: PolicyFactSources,
-        authority: Authority,
-        tools: Registry,
-        permissions: PermissionChecker,
-        key: bytes,
-        *,
-        previews: PreviewRunner,
-        wake: Callable[[], None],
-    ) -> None:
-        """Store the dependencies; `permissions` says who may edit, `key` signs what would run.
-
-        `wake` is called when a preview that was missing has arrived.
-        """
-        self._authority = authority
-        self._sources = sources
-        self._tools = tools
-        self._permissions = permissions
-        self._key = key
-        self._previews = previews
-        self._wake = wake
+    sources: PolicyFactSources
+    authority: Authority
+    tools: Registry
+    permissions: PermissionChecker  # says who may edit
+    key: bytes = field(repr=False)  # signs what would run
+    previews: PreviewRunner
+    wake: Callable[[], None]  # called when a preview that was missing has arrived
 
     def parse_edit(
         self,
@@ -123,21 +109,21 @@ class EditHandler:
 
         `state`: of the dialog's elements. `patience`: seconds to wait for the tool's preview.
         """
-        with self._sources.store.read() as tx:
+        with self.sources.store.read() as tx:
             found = decisions.check_revision_is_decidable(tx, call_id, revision, at)
             is_open = isinstance(found, decisions.DecidableCall)
             shown = calls.find_call_with_revision(tx, call_id) if is_open else None
             run = runs.find_run(tx, shown.call.run_id) if shown else None
-        tool = self._tools.find_tool_of_call(shown.call) if shown else None
+        tool = self.tools.find_tool_of_call(shown.call) if shown else None
         if shown is None or run is None or tool is None:
-            return ForbiddenEdit(self._permissions.too_late_sentence(found, person))
-        verdict = self._permissions.judge_action(CallVerb.EDIT, shown.call, run, person, at=at)
+            return ForbiddenEdit(self.permissions.too_late_sentence(found, person))
+        verdict = self.permissions.judge_action(CallVerb.EDIT, shown.call, run, person, at=at)
         if isinstance(verdict, Denial):
-            told = self._permissions.refusal_sentence(verdict, shown.call, CallVerb.EDIT)
+            told = self.permissions.refusal_sentence(verdict, shown.call, CallVerb.EDIT)
             return ForbiddenEdit(told)
         editable = restrict_editable_fields(tool, load_gate(shown.call.gate))
-        before = _get_shown_arguments(tool, shown)
-        names = SlackIdResolver(self._sources.directory, run.requester)
+        before = build_readable_arguments(tool, shown.revision.arguments)
+        names = SlackIdResolver(self.sources.directory, run.requester)
         try:
             parsed = parse_edit_submission(editable, before, state, names)
         except LookupFailedError:
@@ -167,10 +153,10 @@ class EditHandler:
 
         None if there are enough. Looks people up.
         """
-        with self._sources.store.read() as tx:
+        with self.sources.store.read() as tx:
             editors = calls.list_editors(tx, call.id) | {person}
         try:
-            short = self._authority.count_missing_approvers(
+            short = self.authority.count_missing_approvers(
                 gate, requester=run.requester, channel=run.channel, editors=editors
             )
         except LookupFailedError:
@@ -193,16 +179,16 @@ class EditHandler:
 
         Raises ToolError where it would fail, NotYetKnownError while the tool is being asked.
         """
-        call, now = shown.call, self._sources.clock.now()
-        seen = self._previews.get_or_start_edit_preview(
+        call, now = shown.call, self.sources.clock.now()
+        seen = self.previews.get_or_start_edit_preview(
             tool,
             args,
             call_state.build_tool_context(run, call, now),
             (call.id, call.revision, dump_arguments(args)),
             patience=patience,
-            then=self._wake,
+            then=self.wake,
         )
-        return allow_full_preview_in_thread(self._sources, run, seen)
+        return allow_full_preview_in_thread(self.sources, run, seen)
 
     def _compute_gate(
         self, run: Run, shown: calls.CallWithRevision, tool: Tool[Any], args: BaseModel
@@ -213,18 +199,12 @@ class EditHandler:
         met.
         """
         call = shown.call
-        before, now = load_gate(call.gate), compute_gate(self._sources, run, tool, args, call=call)
-        match now:
-            case Deny(reason=reason):
-                return ForbiddenEdit(sentences.policy_forbids_sentence(reason))
-            case Allow() if isinstance(before, Ask):
-                now = before  # what people were asked about is not taken from them by an edit
-            case Ask() if isinstance(before, Ask):
-                now = combine_gates(before, now)
-            case _:
-                pass
-        assert isinstance(now, Ask)
-        return now
+        before, now = load_gate(call.gate), compute_gate(self.sources, run, tool, args, call=call)
+        if isinstance(now, Deny):
+            return ForbiddenEdit(sentences.policy_forbids_sentence(now.reason))
+        assert isinstance(before, Ask)  # else nobody may edit it
+        # what people were asked about is not taken from them by an edit
+        return combine_gates(before, now) if isinstance(now, Ask) else before
 
     def store_edit(
         self, delivery: Delivery, edit: Edit, approve: EditedCallApproval | None = None
@@ -234,15 +214,15 @@ class EditHandler:
         `approve` has the editor approve the edited call, and settles, in the same transaction.
         """
         call = edit.shown.call
-        self._previews.discard_edit_preview((call.id, call.revision, edit.arguments))
+        self.previews.discard_edit_preview((call.id, call.revision, edit.arguments))
         try:
             place = self._find_new_place(edit)
         except CallRefusedError as refused:
-            with self._sources.store.write() as tx:
+            with self.sources.store.write() as tx:
                 reply_privately(tx, delivery, f"Nobody could approve that: {refused.note}.")
                 inbox.mark_delivery_done(tx, delivery, "refused")
             return
-        with self._sources.store.write() as tx:
+        with self.sources.store.write() as tx:
             outcome = decisions.apply_edit(
                 tx,
                 call.id,
@@ -253,7 +233,7 @@ class EditHandler:
             )
             if not isinstance(outcome, decisions.AppliedDecision):
                 reply_privately(
-                    tx, delivery, self._permissions.too_late_sentence(outcome, delivery.user)
+                    tx, delivery, self.permissions.too_late_sentence(outcome, delivery.user)
                 )
                 inbox.mark_delivery_done(tx, delivery, "the edit came too late")
                 return
@@ -261,7 +241,7 @@ class EditHandler:
                 card_routing.remove_calls_from_cards(tx, call.plan_id, {call.id})
                 asked = card_routing.CallWithCardPlace(outcome.call, edit.gate, place)
                 card_routing.queue_cards(tx, edit.run, call.plan_id, [asked])
-            line = build_edit_notice(self._tools, tx, call.id, delivery.user, edit.run.requester)
+            line = build_edit_notice(self.tools, tx, call.id, delivery.user, edit.run.requester)
             to = {edit.run.requester} - {delivery.user}
             key = f"edited:{delivery.seq}"
             outbox.queue_notice(tx, edit.run, key, {"text": line}, notified=to)
@@ -277,20 +257,19 @@ class EditHandler:
             load_gate(edit.shown.call.gate)
         ) == card_routing.build_card_routing_key(edit.gate):
             return None
-        return card_routing.resolve_card_place(self._authority, edit.run, edit.gate)
+        return card_routing.resolve_card_place(self.authority, edit.run, edit.gate)
 
     def _build_revision_columns(self, edit: Edit, at: datetime) -> dict[str, Any]:
-        """Return the columns of the new revision."""
         call, gate = edit.shown.call, dump_gate(edit.gate)
         if load_gate(call.gate) == edit.gate:  # an earlier build wrote it in more words
             gate = call.gate
-        tool, seen = self._tools.get_call_tool_even_if_off(call), edit.preview
+        tool, seen = self.tools.get_call_tool_even_if_off(call), edit.preview
         deadline = edit.gate.compute_due_time(at, edit.gate.deadline)
         return {
             "arguments": edit.arguments,
             "secret": tool.list_secret_paths(loads(edit.arguments)),
             "digest": call_state.compute_call_digest(
-                self._key,
+                self.key,
                 edit.run,
                 tool,
                 edit.arguments,
@@ -321,8 +300,3 @@ def _describe_hidden_content(
     return explain_incomplete_display(
         tool, arguments, names, preview=seen.text, reason=reason, before=before
     )
-
-
-def _get_shown_arguments(tool: Tool[Any], shown: calls.CallWithRevision) -> dict[str, Any]:
-    """Return the arguments as the dialog showed them."""
-    return build_readable_arguments(tool, shown.revision.arguments)

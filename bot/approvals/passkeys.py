@@ -71,7 +71,8 @@ def build_creation_options(
             )
             for each in passkeys.list_passkeys_of_person(tx, link.team, link.person)
             # what does not count any more can be added anew
-            if each.counts_at(link.issued_at, terms.days) or passkeys.is_waiting(tx, each)
+            if not signatures.find_passkey_problem(each, terms, link.issued_at)
+            or passkeys.is_waiting(tx, each)
         ],
     )
     return webauthn.options_to_json(options)
@@ -152,10 +153,7 @@ class PasskeyManager:
         }
 
     def may_enrol(self, person: str) -> bool:
-        """Return whether this person may decide anything that has to be signed.
-
-        Looks people up; raises LookupFailedError.
-        """
+        """Return whether this person may decide what is signed; raises LookupFailedError."""
         who = self.policy.policy.list_signers(alone=True)
         varies = who.channel or who.requester or bool(who.owners)
         if not (varies or who.names) or not self.authority.is_active_colleague(person):
@@ -360,23 +358,15 @@ def build_passkey_view(
     tx: Transaction, row: Passkey, terms: PasskeyTerms, now: datetime
 ) -> passkey_views.PasskeyView:
     """Return a passkey as people see it, with whether it counts."""
+    problem = signatures.find_passkey_problem(row, terms, now)
+    state = passkey_views.PASSKEY_PROBLEMS[problem] if problem else "counts"
+    if problem == "not_counted_yet" and not passkeys.is_waiting(tx, row):
+        state = "does not count: nobody approved it"
     return passkey_views.PasskeyView(
         id=row.id,
         name=row.name or "a passkey",  # it was forgotten, with its person's words
         model=passkey_views.describe_model(row.aaguid, attested=row.attested),
         added_at=row.created_at,
         last_used_at=row.last_used_at,
-        state=_describe_state(tx, row, terms, now),
+        state=state,
     )
-
-
-def _describe_state(tx: Transaction, row: Passkey, terms: PasskeyTerms, now: datetime) -> str:
-    """Return whether a passkey counts, or why it does not, in words."""
-    if row.counts_from is None:
-        waits = passkeys.is_waiting(tx, row)
-        return "waits for others to approve it" if waits else "does not count: nobody approved it"
-    if not row.counts_at(now, terms.days):
-        return "no longer counts: it is too old"
-    if not terms.allows_model(row.aaguid, attested=row.attested):
-        return "does not count: the policy asks for other models"
-    return "counts"

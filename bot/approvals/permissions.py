@@ -25,7 +25,6 @@ from storage import calls, decisions, delegations, inbox, outbox, runs, trail
 from storage.record import Call, Delivery, Run, Store, Transaction
 from storage.states import LOOKS, CallStatus, CallVerb, Surface, UnknownCallResolution
 
-STRANGER = "You cannot decide this one: only full members of this workspace can."
 # what one may have somebody else do: to decide, and to say what became of it; not to edit
 DELEGATED = frozenset(
     {CallVerb.APPROVE, CallVerb.REJECT, CallVerb.SEND_BACK, CallVerb.RESOLVE, *LOOKS}
@@ -33,6 +32,20 @@ DELEGATED = frozenset(
 RUNS = (CallVerb.APPROVE, CallVerb.BREAK_GLASS)
 LEAST_WORDS = 10  # characters of the reason of who runs a call without approval
 NAMED = 10  # people named to who may not decide
+_REFUSALS = {  # by why
+    "own_request": sentences.OWN_REQUEST_REPLY,
+    "own_edit": sentences.OWN_EDIT_REPLY,
+    "lookup": sentences.LOOKUP_FAILED_REPLY,
+    "stranger": "You cannot decide this one: only full members of this workspace can.",
+    "requester_gone": sentences.REQUESTER_GONE_REPLY,
+    "id_gone": ID_GONE_REPLY,
+    "no_break_glass": notices.BREAK_GLASS_NOT_ALLOWED_REPLY,
+    "own_run": notices.OWN_RUN_REPLY,
+}
+_REFUSALS_WITH_APPROVERS = {  # with who could approve it now
+    "not_yet": sentences.not_your_stage_reply,
+    "enough": sentences.stage_already_approved_reply,
+}
 PAST = {
     CallStatus.REJECTED: CallVerb.REJECT,
     CallStatus.EXPIRED: "expired",
@@ -42,19 +55,13 @@ PAST = {
 }
 
 
+@dataclass(frozen=True, slots=True)
 class PermissionChecker:
     """Answers who may do what to a call; one per process, without state of its own."""
 
-    def __init__(self, store: Store, clock: Clock, authority: Authority) -> None:
-        """Store the dependencies; `authority` looks people up."""
-        self._store = store
-        self._clock = clock
-        self._authority = authority
-
-    @property
-    def team(self) -> str:
-        """Return the id of the workspace whose people may decide."""
-        return self._authority.team
+    store: Store
+    clock: Clock
+    authority: Authority  # looks people up
 
     def judge_action(
         self,
@@ -70,20 +77,19 @@ class PermissionChecker:
         """Return whether `person` may do `verb` (approve, reject, edit, …) to this call as of `at`.
 
         Looks people up. A Yes to approve carries its stage, and the person it is given for if the
-        voter is a delegate. `involved`: votes and editors if they were read with the call;
-        otherwise they are read here where they matter.
+        voter is a delegate. `involved`: if that was read with the call. `fresh_editor`: the call is
+        as this person is about to edit it.
         """
+        if involved is None:
+            with self.store.read() as tx:
+                involved = calls.get_call_editors_and_votes(tx, call)
         if fresh_editor:
-            involved = calls.CallEditorsAndVotes(
-                (involved or self._load_involvement(call)).editors | {person}, ()
-            )
-        if verb in RUNS:
-            involved = involved or self._load_involvement(call)
+            involved = calls.CallEditorsAndVotes(involved.editors | {person}, ())
         found = self._judge_own_right(verb, call, run, person, involved, at)
         barred = isinstance(found, Denial) and found.why in ("not_approver", "not_yet", "enough")
         if barred and verb in DELEGATED and not fresh_editor:
             found = self._judge_as_delegate(verb, call, run, person, involved, at) or found
-        if involved is not None and verb in RUNS and isinstance(found, Permission):
+        if verb in RUNS and isinstance(found, Permission):
             others = involved.editors | {vote.person for vote in involved.votes}
             return self._refuse_if_somebody_left(run, others - {person}) or found
         return found
@@ -94,7 +100,7 @@ class PermissionChecker:
         Also if Slack does not know one of the `others`, who voted or edited, by that id any more:
         under another one they could be a second person.
         """
-        find = self._authority.directory.find_person
+        find = self.authority.directory.find_person
         try:
             requester = find(run.requester)
             if any(find(each) is None for each in sorted(others)):
@@ -103,17 +109,13 @@ class PermissionChecker:
             return Denial("lookup")
         return Denial("requester_gone") if requester is None or requester.deleted else None
 
-    def _load_involvement(self, call: Call) -> calls.CallEditorsAndVotes:
-        with self._store.read() as tx:
-            return calls.get_call_editors_and_votes(tx, call)
-
     def _judge_as_delegate(
         self,
         verb: CallVerb,
         call: Call,
         run: Run,
         person: str,
-        involved: calls.CallEditorsAndVotes | None,
+        involved: calls.CallEditorsAndVotes,
         at: datetime,
     ) -> Verdict | None:
         """Return a Yes as the delegate of somebody who may; None if there is nobody.
@@ -121,11 +123,8 @@ class PermissionChecker:
         Never for a call that this person requested or edited, and no further than one step:
         delegates cannot pass on the right. No("lookup") if somebody could not be looked up.
         """
-        with self._store.read() as tx:
-            givers = delegations.list_delegators(tx, self.team, person, at)
-        if not givers:
-            return None
-        involved = involved or self._load_involvement(call)
+        with self.store.read() as tx:
+            givers = delegations.list_delegators(tx, self.authority.team, person, at)
         if person in {run.requester, *involved.editors}:
             return None
         spent = {vote.counted_person for vote in involved.votes}
@@ -144,113 +143,53 @@ class PermissionChecker:
         call: Call,
         run: Run,
         person: str,
-        involved: calls.CallEditorsAndVotes | None,
+        involved: calls.CallEditorsAndVotes,
         at: datetime,
     ) -> Verdict:
         """Return whether the person may do it by their own right, not as a delegate."""
         gate = load_gate(call.gate)
         if not isinstance(gate, Ask):
             return Denial("not_approver")
-        authority, waiting = self._authority, measure_waiting_time(gate, call, at)
+        authority, waited = self.authority, measure_waiting_time(gate, call, at)
+        asked: dict[str, Any] = {"requester": run.requester, "channel": run.channel}
+        known = asked | {"editors": involved.editors, "waited": waited}
         if verb in (CallVerb.RESOLVE, *LOOKS):  # whoever could have approved it
-            involved = involved or self._load_involvement(call)
             alone = find_break_glass_vote(involved.votes)
             if verb in LOOKS and alone and alone.person == person:
                 return Denial("own_run")
-            return self._judge_any_stage(gate, call, run, person, involved, at)
+            stages = range(len(gate.stages))
+            verdicts = [authority.may_approve(gate, person, stage=each, **known) for each in stages]
+            return next((each for each in verdicts if isinstance(each, Permission)), verdicts[0])
         if verb is CallVerb.BREAK_GLASS:
-            return authority.may_break_glass(
-                gate, person, requester=run.requester, channel=run.channel
-            )
+            return authority.may_break_glass(gate, person, **asked)
         if verb is CallVerb.EDIT:
-            return authority.may_edit(
-                gate, person, requester=run.requester, channel=run.channel, waited=waiting
-            )
+            return authority.may_edit(gate, person, **asked, waited=waited)
         if verb in (CallVerb.REJECT, CallVerb.SEND_BACK):
-            found = authority.may_reject(
-                gate, person, requester=run.requester, channel=run.channel, waited=waiting
-            )
-            asked = verb is CallVerb.SEND_BACK and person == run.requester
-            return (
-                Permission(why="requester") if asked and found == Denial("not_approver") else found
-            )
-        involved = involved or self._load_involvement(call)
-        known: dict[str, Any] = {
-            "requester": run.requester,
-            "editors": involved.editors,
-            "channel": run.channel,
-            "waited": waiting,
-        }
+            found = authority.may_reject(gate, person, **asked, waited=waited)
+            is_own = verb is CallVerb.SEND_BACK and person == run.requester
+            may_anyway = is_own and found == Denial("not_approver")
+            return Permission(why="requester") if may_anyway else found
         seen = tally_votes(gate, involved.votes)
         if gate.any_order:
             return authority.may_approve_any_stage(gate, person, seen.open_stages, **known)
         verdict = authority.may_approve(gate, person, stage=seen.stage, **known)
         return replace(verdict, stage=seen.stage) if isinstance(verdict, Permission) else verdict
 
-    def may_save_approval_as_grant(self, gate: Ask, run: Run, person: str) -> bool:
-        """Return whether `person`'s approval under this gate may be saved for later calls.
-
-        Looks people up.
-        """
-        return may_approve_alone(self._authority, run, gate, person)
-
     def list_active_people(self, who: Approvers) -> list[str]:
         """Return the first of these people, whom the policy names; raises LookupFailedError."""
-        named = self._authority.list_named_people(who, requester="", channel="")
-        return self._authority.list_first_colleagues(named, NAMED)
-
-    def _judge_any_stage(
-        self,
-        gate: Ask,
-        call: Call,
-        run: Run,
-        person: str,
-        involved: calls.CallEditorsAndVotes,
-        at: datetime,
-    ) -> Verdict:
-        verdicts = [
-            self._authority.may_approve(
-                gate,
-                person,
-                requester=run.requester,
-                editors=involved.editors,
-                channel=run.channel,
-                stage=stage,
-                waited=measure_waiting_time(gate, call, at),
-            )
-            for stage in range(len(gate.stages))
-        ]
-        return next((each for each in verdicts if isinstance(each, Permission)), verdicts[0])
+        named = self.authority.list_named_people(who, requester="", channel="")
+        return self.authority.list_first_colleagues(named, NAMED)
 
     def refusal_sentence(self, verdict: Denial, call: Call, verb: CallVerb) -> str:
         """Return the private sentence for a person who may not do it."""
-        match verdict.why:
-            case "own_request":
-                return sentences.OWN_REQUEST_REPLY
-            case "own_edit":
-                return sentences.OWN_EDIT_REPLY
-            case "lookup":
-                return sentences.LOOKUP_FAILED_REPLY
-            case "not_yet":
-                return sentences.not_your_stage_reply(self.describe_approvers(call))
-            case "enough":
-                return sentences.stage_already_approved_reply(self.describe_approvers(call))
-            case "stranger":
-                return STRANGER
-            case "requester_gone":
-                return sentences.REQUESTER_GONE_REPLY
-            case "id_gone":
-                return ID_GONE_REPLY
-            case "no_break_glass":
-                return notices.BREAK_GLASS_NOT_ALLOWED_REPLY
-            case "own_run":
-                return notices.OWN_RUN_REPLY
-            case "not_approver" if verb in LOOKS:
-                return notices.LOOK_NOT_ALLOWED_REPLY
-            case _ if verb is CallVerb.EDIT:
-                return sentences.NOT_AN_EDITOR_REPLY
-            case _:
-                return sentences.not_an_approver_reply(self.describe_approvers(call))
+        if reply := _REFUSALS.get(verdict.why):
+            return reply
+        if verdict.why == "not_approver" and verb in LOOKS:
+            return notices.LOOK_NOT_ALLOWED_REPLY
+        if verb is CallVerb.EDIT and verdict.why not in ("not_yet", "enough"):
+            return sentences.NOT_AN_EDITOR_REPLY
+        reply_with = _REFUSALS_WITH_APPROVERS.get(verdict.why, sentences.not_an_approver_reply)
+        return reply_with(self.describe_approvers(call))
 
     def describe_approvers(self, call: Call) -> str:
         """Return who could approve the call now, as mentions; a channel's members are not listed.
@@ -258,22 +197,22 @@ class PermissionChecker:
         The policy's own list when Slack cannot be asked.
         """
         gate = load_gate(call.gate)
-        with self._store.read() as tx:
+        with self.store.read() as tx:
             run = runs.find_run(tx, call.run_id)
             votes = calls.list_votes_on_revision(tx, call.id, call.revision)
         if not isinstance(gate, Ask) or run is None:
             return ""
         who = gate.get_approvers_of_stages(
             tally_votes(gate, votes).asked_stages,
-            measure_waiting_time(gate, call, self._clock.now()),
+            measure_waiting_time(gate, call, self.clock.now()),
         ).notified
         if who.channel:
             return f"the other members of {channel_mention(run.channel)}"
         try:
-            able = self._authority.list_approver_candidates(
+            able = self.authority.list_approver_candidates(
                 gate, who, requester=run.requester, channel=run.channel
             ) - {vote.person for vote in votes}
-            people = self._authority.list_first_colleagues(able, NAMED + 1)
+            people = self.authority.list_first_colleagues(able, NAMED + 1)
         except LookupFailedError:
             return ", ".join([*(user_mention(user) for user in who.users), *who.groups])
         others = " and others" if len(people) > NAMED else ""
@@ -287,7 +226,7 @@ class PermissionChecker:
             case decisions.EarlierDecision(call=call) if call.status is CallStatus.EXPIRED:
                 return sentences.decision_too_late_reply(call.deadline)
             case decisions.EarlierDecision(call=call):
-                with self._store.read() as tx:
+                with self.store.read() as tx:
                     votes = calls.list_votes_on_revision(tx, call.id, call.revision)
                 looked = [each for each in votes if each.verb in LOOKS]
                 first = next(iter([*looked, *votes]), None)
@@ -365,10 +304,7 @@ class DeliverySettler:
             inbox.mark_delivery_done(tx, delivery, note)
 
     def refuse_outsider(self, delivery: Delivery, action: RequestedAction, target: Target) -> None:
-        """Refuse the action to somebody of another company, without a look-up; record it.
-
-        Records the attempt, and settles the delivery.
-        """
+        """Refuse the action to somebody of another company without a look-up; record it, settle."""
         with self.store.write() as tx:
             if about := _find_target_row(tx, target):
                 record_refused_action(tx, delivery, about, action, Denial("stranger"))
@@ -409,18 +345,6 @@ def record_refused_action(
         run_id=run_id,
         call_id=call_id,
         data={"verb": verb, "why": verdict.why, "team": delivery.team, **what},
-    )
-
-
-def record_answer_rating(tx: Transaction, delivery: Delivery, rating: ModelAnswerRating) -> None:
-    """Record in the audit that somebody found an answer good or bad."""
-    trail.record_event(
-        tx,
-        "feedback",
-        at=delivery.received_at,
-        actor=delivery.user,
-        run_id=rating.run,
-        data={"answer": "good" if rating.good else "bad"},
     )
 
 

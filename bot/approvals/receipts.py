@@ -24,13 +24,12 @@ from storage import calls, digest, runs
 from storage.masking import MASK, mask_secrets, replace_values_at_paths
 from storage.passkeys import VoteSignature, map_signatures_by_vote
 from storage.record import Call, Run, Transaction, Vote
-from storage.states import CallStatus, CallVerb
+from storage.states import CALL_GO_AHEAD, CallStatus, CallVerb
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 C = CallStatus
-BEGUN = (C.APPROVED, C.RUNNING, C.ENTRUSTED, C.SUCCEEDED, C.FAILED, C.UNKNOWN)
 ENDED = (C.SUCCEEDED, C.FAILED, C.UNKNOWN)
 PURPOSE = b"countersign receipts"  # for nothing but these are the keys derived that sign them
 Json = dict[str, Any]
@@ -123,7 +122,7 @@ class ReceiptWriter:
             "gate": call_state.compute_gate_digest(call),
             "decision": _describe_status(call, shown.votes, asked=isinstance(gate, Ask)),
             "decidedAt": _format_time(call.decided_at),
-            "goodUntil": _format_time(until if call.status in BEGUN else None),
+            "goodUntil": _format_time(until if call.status in CALL_GO_AHEAD else None),
             "votes": [_describe_vote(vote, signed) for vote in _list_counted_votes(shown.votes)],
         }
         return decided | _leave_out_empty(
@@ -174,7 +173,7 @@ def _describe_status(call: Call, votes: Sequence[Vote], *, asked: bool) -> str:
     approved (by people), granted (under an approval that somebody saved), allowed (by policy),
     break_glass (run by one person without approval), or the call's status, such as rejected.
     """
-    if call.status not in BEGUN:
+    if call.status not in CALL_GO_AHEAD:
         return str(call.status)
     if not asked:
         return "allowed"

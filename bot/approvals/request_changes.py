@@ -16,7 +16,6 @@ from bot.approvals.call_state import (
 from bot.approvals.permissions import (
     DeliverySettler,
     PermissionChecker,
-    record_answer_rating,
     record_refused_action,
     reply_privately,
 )
@@ -38,6 +37,7 @@ from storage import (
     outbox,
     runs,
     sub_agents,
+    trail,
 )
 from storage.record import Call, Delivery, Run, Transaction
 from storage.states import CallStatus, CallVerb, RunStatus, UnknownCallResolution
@@ -231,7 +231,9 @@ class RequestActionHandler:
         """Record whether somebody found an answer good or bad."""
         with self._store.write() as tx:
             if runs.find_run(tx, rating.run):
-                record_answer_rating(tx, delivery, rating)
+                at, actor = delivery.received_at, delivery.user
+                said = {"answer": "good" if rating.good else "bad"}
+                trail.record_event(tx, "feedback", at=at, actor=actor, run_id=rating.run, data=said)
                 reply_privately(tx, delivery, "Thank you, noted.")
             inbox.mark_delivery_done(tx, delivery, "feedback")
 

@@ -20,7 +20,7 @@ from bot.tools import Registry
 from storage import call_history, calls, outbox, request_lists, runs, schedule, trail
 from storage.masking import mask_secrets
 from storage.record import Call, Revision, Run, Store, Transaction, Vote
-from storage.states import CallStatus, CallVerb
+from storage.states import CALL_GO_AHEAD, CallStatus, CallVerb
 
 # The calls a person may decide or resolve now. Looks people up: for a thread that may wait.
 
@@ -53,7 +53,7 @@ class DecidableCallFinder:
         out; of unknown ones they may say what became of them.
         """
         with self.store.read() as tx:
-            team, most = self.permissions.team, LOOKED_AT + 1
+            team, most = self.permissions.authority.team, LOOKED_AT + 1
             unknown = request_lists.list_waiting_calls(tx, team, now, most, CallStatus.UNKNOWN)
             # everybody's, whenever they are asked next
             ran = schedule.list_calls_to_look_at(tx, now + FOREVER)
@@ -94,16 +94,6 @@ def _has_voted(tx: Transaction, call: Call, person: str) -> bool:
 
 # Entries of lists: a request by its first words, a call with the people who decided it.
 
-BY_VOTES = frozenset(  # what has been approved, whatever came of it
-    {
-        CallStatus.APPROVED,
-        CallStatus.RUNNING,
-        CallStatus.ENTRUSTED,
-        CallStatus.SUCCEEDED,
-        CallStatus.FAILED,
-        CallStatus.UNKNOWN,
-    }
-)
 CALLS = 4  # calls shown of one request
 
 
@@ -204,7 +194,7 @@ def _list_decider_mentions(call: Call, votes: Sequence[Vote]) -> tuple[str, ...]
     """Return the people whose votes decided the call, as mentions; empty if no votes did."""
     if call.status is CallStatus.REJECTED:
         counted = [vote for vote in votes if vote.verb is CallVerb.REJECT]
-    elif call.status in BY_VOTES:
+    elif call.status in CALL_GO_AHEAD:
         counted = call_state.list_deciding_votes(votes)
     else:
         return ()
@@ -312,7 +302,7 @@ class RequestHistoryReader:
                     made_at=each.created_at,
                     values=self._build_argument_texts(call, each),
                 )
-                for each in call_history.list_revisions(tx, call.id)
+                for each in calls.list_revisions(tx, call.id)
             ),
             votes=list_past_votes(tx, call),
             hand_overs=tuple(

@@ -21,7 +21,7 @@ from bot.cards import passkey_views
 from bot.config.connection_settings import PageAddress, parse_page_address
 from bot.policy.gates import Ask, Gate, PasskeyTerms
 from countersign import receipts
-from storage import calls, inbox, outbox, passkeys, runs, states
+from storage import calls, decisions, inbox, outbox, passkeys, runs, states
 from storage.digest import canonical_json
 from storage.passkeys import Passkey, SigningLink
 from storage.record import Call, Delivery, Transaction
@@ -32,7 +32,6 @@ LIFETIMES = {
     SigningLinkKind.ENROL: timedelta(minutes=30),
 }
 PATHS = {SigningLinkKind.SIGN: "sign", SigningLinkKind.ENROL: "passkeys"}
-MOST = 16_000  # characters of what an authenticator says
 Decider = CallVerb | UnknownCallResolution  # what is signed: a vote, or that a call runs again
 Json = dict[str, Any]
 
@@ -197,8 +196,8 @@ def queue_links(
 # What the page posts, and what becomes of it.
 
 _PARTS = {
-    SigningLinkKind.SIGN: ({"clientDataJSON", "authenticatorData", "signature"}, {"userHandle"}),
-    SigningLinkKind.ENROL: ({"clientDataJSON", "attestationObject"}, {"transports"}),
+    SigningLinkKind.SIGN: ("clientDataJSON", "authenticatorData", "signature"),
+    SigningLinkKind.ENROL: ("clientDataJSON", "attestationObject"),
 }
 
 
@@ -208,25 +207,20 @@ def parse_credential(kind: SigningLinkKind, body: bytes) -> Json | None:
     Only what is checked or needed is kept. Of a new passkey that is also the `name` it is given.
     """
     try:
-        given = json.loads(body) if len(body) <= MOST else None
-    except (ValueError, RecursionError):
+        given = json.loads(body)
+        response = given["response"]
+        found = {name: given[name] for name in ("id", "rawId", "type")}
+        kept = {name: response[name] for name in _PARTS[kind]}
+    except (ValueError, RecursionError, LookupError, TypeError):
         return None
-    response = given.get("response") if isinstance(given, dict) else None
-    if not isinstance(given, dict) or not isinstance(response, dict):
+    if not all(isinstance(each, str) and each for each in (*found.values(), *kept.values())):
         return None
-    needed, more = _PARTS[kind]
-    names = {name: given.get(name) for name in ("id", "rawId", "type")}
-    kept = {name: value for name, value in response.items() if name in needed | more and value}
-    transports = kept.pop("transports", [])
-    texts = [*names.values(), *kept.values()]
-    if not needed <= kept.keys() or not all(isinstance(each, str) for each in texts):
-        return None
-    if transports and isinstance(transports, list) and all(map(_is_word, transports)):
-        kept["transports"] = transports[:8]
-    found: Json = {**names, "response": kept}
     if kind is SigningLinkKind.ENROL:
         found["name"] = " ".join(str(given.get("name") or "").split())[:60]
-    return found
+        transports = response.get("transports")
+        if isinstance(transports, list) and all(map(_is_word, transports)):
+            kept["transports"] = transports[:8]
+    return {**found, "response": kept}
 
 
 def _is_word(value: object) -> bool:
@@ -255,48 +249,38 @@ def describe_link_problem(tx: Transaction, link: SigningLink, at: datetime) -> s
         return passkey_views.EXPIRED_LINK_REPLY
     if link.kind is SigningLinkKind.ENROL:
         return ""
-    call = calls.find_call(tx, link.call_id)
-    if call is not None and call.revision == link.revision:
-        again = link.verb == UnknownCallResolution.AGAIN
-        if call.status is not (states.CallStatus.UNKNOWN if again else states.CallStatus.PENDING):
-            return passkey_views.DECIDED_SINCE_REPLY
-        if call.deadline is None or at < call.deadline:
-            return ""
-    return passkey_views.CHANGED_SINCE_REPLY
+    again = link.verb == UnknownCallResolution.AGAIN
+    status = states.CallStatus.UNKNOWN if again else states.CallStatus.PENDING
+    found = decisions.check_revision_is_decidable(tx, link.call_id, link.revision, at, status)
+    if isinstance(found, decisions.DecidableCall):
+        return ""
+    is_over = isinstance(found, decisions.EarlierDecision)
+    return passkey_views.DECIDED_SINCE_REPLY if is_over else passkey_views.CHANGED_SINCE_REPLY
 
 
-@dataclass(frozen=True, slots=True)
-class PageOutcome:
-    """What became of what a person did on the page."""
+def find_outcome(tx: Transaction, link: SigningLink) -> str | None:
+    """Return what to tell the person of what was posted for this link; None if nothing was.
 
-    is_stored: bool
-    is_decided: bool = False
-    is_done: bool = False  # it served its purpose
-    text: str = ""  # for the person, once it is decided
-
-
-def find_outcome(tx: Transaction, link: SigningLink) -> PageOutcome:
-    """Return what has become of what was posted for this link."""
+    "" while it is being decided.
+    """
     found = inbox.find_delivery(tx, f"sign:{link.hash}")
-    if found is None:
-        return PageOutcome(is_stored=False)
-    if found.status is states.DeliveryStatus.NEW:
-        return PageOutcome(is_stored=True)
-    text = found.answer or passkey_views.FAILED_PAGE_REPLY
-    return PageOutcome(True, True, link.used_at is not None, text)
+    if found is None or found.status is states.DeliveryStatus.NEW:
+        return None if found is None else ""
+    return found.answer or passkey_views.FAILED_PAGE_REPLY
 
 
-def find_passkey_refusal(row: Passkey, terms: PasskeyTerms, at: datetime) -> PasskeyRefusal | None:
-    """Return why nothing can be signed with a passkey at that moment; None if it counts."""
+def find_passkey_problem(row: Passkey, terms: PasskeyTerms, at: datetime) -> str:
+    """Return why nothing can be signed with a passkey at that moment; "" if it counts.
+
+    One of `bot.cards.passkey_views.PASSKEY_PROBLEMS`.
+    """
     if row.revoked_at is not None and row.revoked_at <= at:
-        return PasskeyRefusal("revoked", passkey_views.REVOKED_PASSKEY_REPLY)
+        return "revoked"
     if row.counts_from is None or row.counts_from > at:
-        return PasskeyRefusal("not_counted_yet", passkey_views.EARLY_PASSKEY_REPLY)
-    if not row.counts_at(at, terms.days):
-        return PasskeyRefusal("too_old", passkey_views.OLD_PASSKEY_REPLY)
-    if not terms.allows_model(row.aaguid, attested=row.attested):
-        return PasskeyRefusal("model", passkey_views.MODEL_PASSKEY_REPLY)
-    return None
+        return "not_counted_yet"
+    if terms.days and at >= row.created_at + timedelta(days=terms.days):
+        return "too_old"
+    return "" if terms.allows_model(row.aaguid, attested=row.attested) else "model"
 
 
 def list_signing_passkeys(
@@ -304,12 +288,12 @@ def list_signing_passkeys(
 ) -> list[Passkey]:
     """Return the passkeys with which this person can sign at that moment."""
     found = passkeys.list_passkeys_of_person(tx, team, person)
-    return [each for each in found if find_passkey_refusal(each, terms, at) is None]
+    return [each for each in found if not find_passkey_problem(each, terms, at)]
 
 
 def list_people_who_can_sign(
     tx: Transaction, team: str, terms: PasskeyTerms, at: datetime
 ) -> frozenset[str]:
     """Return everybody who has a passkey that counts at that moment, whether or not they left."""
-    people = {each.person for each in passkeys.list_passkeys_of_team(tx, team)}
-    return frozenset(each for each in people if list_signing_passkeys(tx, team, each, terms, at))
+    found = passkeys.list_passkeys_of_team(tx, team)
+    return frozenset(each.person for each in found if not find_passkey_problem(each, terms, at))

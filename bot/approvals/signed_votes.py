@@ -45,7 +45,6 @@ class SignedDecision:
     passkey: Passkey
     evidence: VoteSignature
     sign_count: int
-    is_backed_up: bool
 
     def fits_call(self, tx: Transaction, key: bytes, call: Call, giver: str) -> bool:
         """Return whether the call, and the right to decide, are still what the person signed."""
@@ -60,9 +59,7 @@ class SignedDecision:
         passkeys.store_signature(tx, self.evidence, call.run_id)
         if not (
             passkeys.use_signing_link(tx, self.link, at)
-            and passkeys.record_passkey_use(
-                tx, self.passkey, self.sign_count, backed_up=self.is_backed_up, at=at
-            )
+            and passkeys.record_passkey_use(tx, self.passkey, self.sign_count, at)
         ):
             raise RuntimeError("a passkey was used inside the writer's own transaction")
 
@@ -171,8 +168,9 @@ class SignatureHandler:
         if passkey.person != link.person:
             sentence = passkey_views.other_persons_link_reply(link.person)
             return PasskeyRefusal("other_person", sentence)
-        refusal = signatures.find_passkey_refusal(passkey, terms, at)
-        return refusal or self._verify(credential, link, passkey, at)
+        if problem := signatures.find_passkey_problem(passkey, terms, at):
+            return PasskeyRefusal(problem, passkey_views.unusable_passkey_reply(problem))
+        return self._verify(credential, link, passkey, at)
 
     def _verify(
         self, credential: Mapping[str, Any], link: SigningLink, passkey: Passkey, at: datetime
@@ -204,9 +202,7 @@ class SignatureHandler:
             sentence = passkey_views.cloned_passkey_notice(passkey.person, passkey.name)
             return PasskeyRefusal("cloned", sentence, is_cloned=True)
         evidence = _build_evidence(credential["response"], link, passkey, at)
-        return SignedDecision(
-            link, passkey, evidence, seen.new_sign_count, seen.credential_backed_up
-        )
+        return SignedDecision(link, passkey, evidence, seen.new_sign_count)
 
     def _refuse(
         self,

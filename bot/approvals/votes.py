@@ -11,6 +11,7 @@ from bot.approvals.grants import GrantManager, get_chosen_or_default_offer
 from bot.approvals.permissions import (
     PermissionChecker,
     is_reason_in_own_words,
+    may_approve_alone,
     needs_reason,
     reason_required_reply,
     record_refused_action,
@@ -22,8 +23,8 @@ from bot.cards import button_codec, decided_call, notices, passkey_views, senten
 from bot.policy.authority import Denial, Permission
 from bot.policy.gates import Ask, GrantOffer, load_gate
 from storage import calls, decisions, inbox, outbox, runs
-from storage.record import Call, Delivery, Message, Run, Transaction
-from storage.states import CallStatus, CallVerb, MessageKind
+from storage.record import Call, Delivery, Run, Transaction
+from storage.states import CallStatus, CallVerb
 
 OBJECT = CallVerb.OBJECT
 
@@ -39,43 +40,24 @@ class VoteRefusal:
 
 @dataclass(frozen=True, slots=True)
 class VoteAdmission:
-    """Permission to vote, with the stage of the gate where the vote counts."""
+    """How a person may vote under a gate."""
 
     gate: Ask
-    stage: int
-    why: str  # for the record
-    giver: str = ""  # by whose right, where it is not their own
-    offer: GrantOffer | None = None  # what is remembered of it
-    also: tuple[int, ...] = ()  # further stages where it may count
-    needs_signature: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class UnsignedVote:
-    """A vote that is none, as it is not signed; its person may sign it."""
-
-    call: Call
-    giver: str  # by whose right, where it is not their own
+    permission: Permission
+    offer: GrantOffer | None  # what is remembered of it
+    needs_signature: bool
 
 
 AdmissionResult = VoteAdmission | decisions.UndecidableOutcome | VoteRefusal
 
 
+@dataclass(frozen=True, slots=True)
 class VoteHandler:
     """Casts votes on calls. One per process; called on the loop only."""
 
-    def __init__(
-        self, permissions: PermissionChecker, grants: GrantManager, signatures: SignatureRequester
-    ) -> None:
-        """Store the dependencies; `permissions` says who may vote, `grants` saves approvals.
-
-        `signatures` asks for those that a vote needs.
-        """
-        self._signatures = signatures
-        self._store = grants.store
-        self._tools = grants.tools
-        self._permissions = permissions
-        self._grants = grants
+    permissions: PermissionChecker  # says who may vote
+    grants: GrantManager  # saves approvals
+    signatures: SignatureRequester  # asks for those that a vote needs
 
     def cast_votes(
         self,
@@ -97,9 +79,9 @@ class VoteHandler:
             (target, self._decide_admission(delivery, target, verb, reason, remember))
             for target in targets
         ]
-        policy = self._grants.policy.policy
-        readers = self._permissions.list_active_people(policy.readers) if verb is OBJECT else []
-        with self._store.write() as tx:
+        policy = self.grants.policy.policy
+        readers = self.permissions.list_active_people(policy.readers) if verb is OBJECT else []
+        with self.grants.store.write() as tx:
             done = self._apply_votes(tx, delivery, admitted, verb, reason, remember, signed)
             if done and verb is OBJECT:
                 self._announce_objection(tx, delivery, done[0], reason, readers)
@@ -107,10 +89,7 @@ class VoteHandler:
     def admit_editor_as_voter(
         self, delivery: Delivery, edited: Call, run: Run
     ) -> VoteAdmission | VoteRefusal:
-        """Return how an editor may approve the call as it will be once `edited` is stored.
-
-        Looks people up.
-        """
+        """Return how an editor may approve the call as it will be `edited`. Looks people up."""
         return self._judge_voter(delivery, edited, run, CallVerb.APPROVE, fresh_editor=True)
 
     def approve_edited_call(
@@ -120,10 +99,7 @@ class VoteHandler:
         edited: Call,
         found: VoteAdmission | VoteRefusal,
     ) -> None:
-        """Approve a call for the person who has edited it, in the transaction that stores the edit.
-
-        Settles the delivery.
-        """
+        """Approve a call for who edited it, in the edit's transaction, and settle the delivery."""
         target = button_codec.CallTarget(edited.id, edited.revision)
         self._apply_votes(tx, delivery, [(target, found)], CallVerb.APPROVE)
 
@@ -137,10 +113,7 @@ class VoteHandler:
         remember: int | None = None,
         signed: SignedDecision | None = None,
     ) -> list[Call]:
-        """Cast the votes of people who may, report the results, and settle the delivery.
-
-        Returns the calls on which a vote counts.
-        """
+        """Cast votes, report them and settle; returns the calls on which one counts."""
         done: list[tuple[Call, VoteAdmission]] = []
         unsigned: list[tuple[Call, str]] = []
         told: list[str] = []
@@ -150,21 +123,22 @@ class VoteHandler:
                 told.append(found.sentence)
                 continue
             outcome = self._apply_vote(tx, delivery, target, verb, reason, found, signed)
-            if isinstance(outcome, UnsignedVote):
-                unsigned.append((outcome.call, outcome.giver))
+            if isinstance(outcome, decisions.DecidableCall):
+                assert isinstance(found, VoteAdmission)
+                unsigned.append((outcome.call, found.permission.giver))
             elif isinstance(outcome, decisions.AppliedDecision):
                 assert isinstance(found, VoteAdmission)
                 done.append((outcome.call, found))
                 if remember is not None and found.offer is None:
                     told.append(sentences.APPROVAL_NOT_SAVED_REPLY)
             else:
-                late = self._permissions.too_late_sentence(outcome, delivery.user)
+                late = self.permissions.too_late_sentence(outcome, delivery.user)
                 is_stale = signed and isinstance(outcome, decisions.StaleRevision)
                 told.append(passkey_views.CHANGED_SINCE_REPLY if is_stale else late)
                 if not isinstance(outcome, decisions.MissingCall):  # its card was out of date
                     outbox.mark_cards_for_redraw(tx, outcome.call.plan_id)
         if unsigned and (
-            why := self._signatures.request_signatures(tx, delivery, unsigned, verb, reason)
+            why := self.signatures.request_signatures(tx, delivery, unsigned, verb, reason)
         ):
             told.append(why)
         told += [passkey_views.SIGNED_REPLY] if signed and done else []
@@ -181,7 +155,7 @@ class VoteHandler:
         self, delivery: Delivery, card: button_codec.CardTarget, verb: CallVerb, reason: str = ""
     ) -> None:
         """Vote on every pending call of the clicked card, if the plan has not changed since."""
-        with self._store.read() as tx:
+        with self.grants.store.read() as tx:
             waiting = decisions.list_pending_calls_on_card(tx, card.plan, card.revision, card.card)
         if verb is CallVerb.APPROVE:  # the others are approved, and wait for their time to start
             waiting = [call for call in waiting if not calls.is_scheduled(call)]
@@ -189,7 +163,7 @@ class VoteHandler:
         if targets:
             self.cast_votes(delivery, targets, verb, reason)
             return
-        with self._store.write() as tx:
+        with self.grants.store.write() as tx:
             outbox.mark_cards_for_redraw(tx, card.plan)
             reply_privately(tx, delivery, sentences.OUTDATED_CARD_REPLY)
             inbox.mark_delivery_done(tx, delivery, f"{verb} all: stale")
@@ -204,17 +178,12 @@ class VoteHandler:
     ) -> AdmissionResult:
         """Return how this person may vote, or what prevents it. Looks people up."""
         at = delivery.received_at
-        with self._store.read() as tx:
+        with self.grants.store.read() as tx:
             found = decisions.check_vote_is_possible(tx, target.call, target.revision, verb, at)
             if not isinstance(found, decisions.DecidableCall):
                 return found
             run = runs.find_run(tx, found.call.run_id)
-            # who may reject does not depend on what others have said
-            involved = (
-                calls.get_call_editors_and_votes(tx, found.call)
-                if verb is CallVerb.APPROVE
-                else None
-            )
+            involved = calls.get_call_editors_and_votes(tx, found.call)
         if run is None:
             return decisions.MissingCall()
         return self._judge_voter(delivery, found.call, run, verb, reason, remember, involved)
@@ -232,7 +201,7 @@ class VoteHandler:
         fresh_editor: bool = False,
     ) -> VoteAdmission | VoteRefusal:
         at, person = delivery.received_at, delivery.user
-        verdict = self._permissions.judge_action(
+        verdict = self.permissions.judge_action(
             verb, call, run, person, at=at, involved=involved, fresh_editor=fresh_editor
         )
         gate = load_gate(call.gate)
@@ -242,13 +211,12 @@ class VoteHandler:
             offer = (
                 get_chosen_or_default_offer(gate, remember) if verb is CallVerb.APPROVE else None
             )
-            if offer and not self._permissions.may_save_approval_as_grant(gate, run, person):
+            if offer and not may_approve_alone(self.permissions.authority, run, gate, person):
                 offer = None
-            who, also = verdict.giver, verdict.also
-            signs = needs_signature(gate, verb, (verdict.stage, *also))
-            return VoteAdmission(gate, verdict.stage, verdict.why, who, offer, also, signs)
+            signs = needs_signature(gate, verb, (verdict.stage, *verdict.also))
+            return VoteAdmission(gate, verdict, offer, signs)
         assert isinstance(verdict, Denial)
-        return VoteRefusal(call, verdict, self._permissions.refusal_sentence(verdict, call, verb))
+        return VoteRefusal(call, verdict, self.permissions.refusal_sentence(verdict, call, verb))
 
     def _save_and_announce_grants(
         self, tx: Transaction, delivery: Delivery, run: Run, done: list[tuple[Call, VoteAdmission]]
@@ -257,7 +225,7 @@ class VoteHandler:
         lines: list[str] = []
         for call, found in done:
             if call.status is CallStatus.APPROVED and found.offer is not None:
-                lines += self._grants.save_approval_as_grant(
+                lines += self.grants.save_approval_as_grant(
                     tx, run, call, delivery.user, found.offer
                 )
         if lines:
@@ -272,10 +240,10 @@ class VoteHandler:
         reason: str,
     ) -> None:
         """Say in the thread who rejected what and why; notify who asked if that decides it."""
-        effects = [call_state.describe_call_effect(self._tools, tx, call) for call, _ in done]
+        effects = [call_state.describe_call_effect(self.grants.tools, tx, call) for call, _ in done]
         over = all(call.status is CallStatus.REJECTED for call, _ in done)
         asker = run.requester if over and run.requester != delivery.user else ""
-        givers = {found.giver for _, found in done}
+        givers = {found.permission.giver for _, found in done}
         giver = givers.pop() if len(givers) == 1 else ""  # for several, the cards say for whom
         text = notices.call_decision_line(
             CallVerb.REJECT, delivery.user, effects, reason, requester=asker, giver=giver
@@ -288,7 +256,7 @@ class VoteHandler:
     ) -> None:
         """Tell who asked when what is approved now starts, if that is at a time of its own."""
         for call in filter(calls.is_scheduled, decided):
-            effect = call_state.describe_call_effect(self._tools, tx, call)
+            effect = call_state.describe_call_effect(self.grants.tools, tx, call)
             asker = run.requester if run.requester != delivery.user else ""
             text = decided_call.approved_for_later_line(
                 effect, call.starts_at, delivery.user, requester=asker
@@ -304,23 +272,14 @@ class VoteHandler:
         run, alone = runs.find_run(tx, call.run_id), call_state.find_break_glass_vote(votes)
         if run is None or alone is None:
             return
-        effects, key = [call_state.describe_call_effect(self._tools, tx, call)], delivery.seq
+        effects, key = [call_state.describe_call_effect(self.grants.tools, tx, call)], delivery.seq
         people = dict.fromkeys((alone.person, run.requester))
         text = notices.objection_notice(effects, delivery.user, words, alone.person, people)
         outbox.queue_line_in_all_threads(
             tx, run, [call.plan_id], f"objection:{key}", text, notified=people
         )
         for reader in (each for each in readers if each not in {*people, delivery.user}):
-            outbox.queue_message(
-                tx,
-                Message(
-                    key=f"objection:{key}:{reader}",
-                    kind=MessageKind.NOTICE,
-                    run_id=run.id,
-                    channel=reader,
-                    body=outbox.dump_message_body({"text": text, "mrkdwn": True}),
-                ),
-            )
+            outbox.queue_text_line(tx, f"objection:{key}:{reader}", reader, "", text, run.id)
 
     def _apply_vote(
         self,
@@ -331,50 +290,37 @@ class VoteHandler:
         reason: str,
         admission: VoteAdmission | decisions.UndecidableOutcome,
         signed: SignedDecision | None,
-    ) -> decisions.DecisionOutcome | UnsignedVote:
-        """Cast one vote of a person who may, with its signature if it has to be signed."""
+    ) -> decisions.DecisionOutcome | decisions.DecidableCall:
+        """Cast one vote of a person who may; it stays a DecidableCall if it has to be signed."""
         if not isinstance(admission, VoteAdmission):
             return admission
-        at = delivery.received_at
+        at, right, passkey_id = delivery.received_at, admission.permission, ""
         if admission.needs_signature or signed:
             found = decisions.check_vote_is_possible(tx, target.call, target.revision, verb, at)
-            if not isinstance(found, decisions.DecidableCall):
+            if not isinstance(found, decisions.DecidableCall) or signed is None:
                 return found
-            if signed is None:
-                return UnsignedVote(found.call, admission.giver)
-            if not signed.fits_call(tx, self._signatures.links.key, found.call, admission.giver):
+            if not signed.fits_call(tx, self.signatures.links.key, found.call, right.giver):
                 return decisions.StaleRevision(found.call)
-        outcome = _cast_vote(tx, delivery, target, verb, reason, admission, signed)
+            passkey_id = signed.passkey.id
+        start = admission.gate.run_at if verb is CallVerb.APPROVE else None
+        outcome = decisions.apply_vote(
+            tx,
+            target.call,
+            target.revision,
+            verb,
+            delivery.user,
+            at=at,
+            reason=reason,
+            stage=right.stage,
+            also=right.also,
+            counts_as=right.why,
+            surface=delivery.surface,
+            giver=right.giver,
+            passkey_id=passkey_id,
+            count_votes=call_state.build_vote_counter(admission.gate),
+            words=outputs,
+            starts_at=start.find_next(at) if start else None,
+        )
         if signed and isinstance(outcome, decisions.AppliedDecision):
             signed.store_evidence(tx, outcome.call, at)
         return outcome
-
-
-def _cast_vote(
-    tx: Transaction,
-    delivery: Delivery,
-    target: button_codec.CallTarget,
-    verb: CallVerb,
-    reason: str,
-    admission: VoteAdmission,
-    signed: SignedDecision | None,
-) -> decisions.DecisionOutcome:
-    start = admission.gate.run_at if verb is CallVerb.APPROVE else None
-    return decisions.apply_vote(
-        tx,
-        target.call,
-        target.revision,
-        verb,
-        delivery.user,
-        at=delivery.received_at,
-        reason=reason,
-        stage=admission.stage,
-        also=admission.also,
-        counts_as=admission.why,
-        surface=delivery.surface,
-        giver=admission.giver,
-        passkey_id=signed.passkey.id if signed else "",
-        count_votes=call_state.build_vote_counter(admission.gate),
-        words=outputs,
-        starts_at=start.find_next(delivery.received_at) if start else None,
-    )

@@ -139,7 +139,7 @@ class PasskeyView:
     model: str  # in words
     added_at: datetime
     last_used_at: datetime | None
-    state: str  # "counts", "waits for others to approve it", …
+    state: str  # "counts", or one of PASSKEY_PROBLEMS
 
 
 def passkey_line(each: PasskeyView) -> str:
@@ -233,17 +233,12 @@ UNKNOWN_PASSKEY_REPLY = (
     "This passkey is not known here, so nothing was signed. You can add it on the Home tab of the "
     "app."
 )
-REVOKED_PASSKEY_REPLY = "This passkey was revoked, so nothing was signed. Use another one."
-EARLY_PASSKEY_REPLY = (
-    "This passkey does not count yet: others have to approve it first. Nothing was signed."
-)
-OLD_PASSKEY_REPLY = (
-    "This passkey is older than the policy lets it be, so nothing was signed. Add a new one on the "
-    "Home tab of the app."
-)
-MODEL_PASSKEY_REPLY = (
-    "The policy takes other models of authenticators than this one, so nothing was signed."
-)
+PASSKEY_PROBLEMS = {  # by why nothing can be signed with it
+    "revoked": "was revoked",
+    "not_counted_yet": "does not count yet: others have to approve it first",
+    "too_old": "no longer counts: it is older than the policy lets it be",
+    "model": "does not count: the policy asks for other models",
+}
 OTHER_ADDRESS_REPLY = (
     "This was signed at another address than ours, so it does not count. Open the link from Slack "
     "and sign there; if you did, tell whoever runs this app."
@@ -256,6 +251,14 @@ WRONG_SIGNATURE_REPLY = (
     "The signature does not fit what was to be signed, so it does not count. Press the button on "
     "the card again; if that does not help, tell whoever runs this app."
 )
+
+
+def unusable_passkey_reply(problem: str) -> str:
+    """Return the reply to a passkey with which nothing can be signed."""
+    return (
+        f"This passkey {PASSKEY_PROBLEMS[problem]}. Nothing was signed: use another one, or add "
+        "one on the Home tab of the app."
+    )
 
 
 def other_persons_link_reply(person: str) -> str:
@@ -297,11 +300,9 @@ def render_link_buttons(text: str, links: Sequence[tuple[LinkButton, str]]) -> l
     """Build a message of `text` (mrkdwn) and one button for each link, given with its address."""
     blocks = [block_kit.section_block("signing", block_kit.mrkdwn(text))]
     for number, (link, url) in enumerate(links):
-        button = block_kit.button(Action.OPEN_PAGE, link.label, button_codec.NoTarget()) | {
-            "url": url,
-            "style": "primary",
-        }
+        to = button_codec.NoTarget()
+        button = block_kit.button(Action.OPEN_PAGE, link.label, to, style="primary") | {"url": url}
         about = block_kit.plain_text(shorten_text(link.about, 300))
-        block_id = button_codec.build_block_id(BlockRole.SIGNING, button_codec.NoTarget(), number)
+        block_id = button_codec.build_block_id(BlockRole.SIGNING, to, number)
         blocks.append({**block_kit.section_block(block_id, about), "accessory": button})
     return blocks

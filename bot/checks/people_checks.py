@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from cryptography.x509 import load_pem_x509_certificates
@@ -33,10 +34,7 @@ RequestCounts = dict[str, Counter[str]]  # rule -> who asked how often
 
 
 def load_request_counts_by_rule(settings: Settings, now: datetime) -> RequestCounts:
-    """Return for each rule how often each requester asked in the last DAYS days.
-
-    Empty if the record cannot be read.
-    """
+    """Return for each rule how often each requester asked; empty if the record is unreadable."""
     store = ReadOnlyStore(settings.database_url)
     return {} if store.describe_read_problem() else count_requests_by_rule(store, now)
 
@@ -67,7 +65,8 @@ def check_names_used_in_policy(
     named = [who for ask in asks for who in _list_gate_approvers(ask)]
     named += [each.break_glass for each in asks if each.break_glass]
     named += _list_people_outside_rules(policy)
-    for user in dict.fromkeys(user for each in named for user in each.users):
+    users = dict.fromkeys(user for each in named for user in each.users)
+    for user in users:
         yield from _run_lookup_check(f"approver {user}", people.check_approver, user)
     handles = dict.fromkeys(handle for each in named for handle in each.groups)
     for handle in handles:
@@ -75,16 +74,17 @@ def check_names_used_in_policy(
     needs = collect_needed_lookups(policy.rules)
     for handle in sorted(needs.groups - set(handles)):
         yield from _run_lookup_check(f"group @{handle}", _check_condition_group, handle, directory)
-    for name in sorted(needs.channels | _list_named_channels(policy)):
-        yield from _run_lookup_check(f"channel {name}", _check_channel_exists, name, directory)
+    of_rules = {name for rule in policy.rules for name in rule.channels}
+    for name in sorted(needs.channels | of_rules | {*policy.shared_channels}):
+        find = directory.find_channel_id
+        yield from _run_lookup_check(f"channel {name}", _check_is_known, find, name, *NO_CHANNEL)
     for handle in sorted(needs.people):
-        yield from _run_lookup_check(
-            f"person @{handle}", _check_handle_is_unique, handle, directory
-        )
-    for user in sorted(
-        _list_requester_ids(policy) - {user for each in named for user in each.users}
-    ):
-        yield from _run_lookup_check(f"requester {user}", _check_requester_exists, user, directory)
+        only = partial(_is_handle_unique, directory)
+        yield from _run_lookup_check(f"person @{handle}", _check_is_known, only, handle, *NO_HANDLE)
+    asking = {each for rule in policy.rules for each in rule.requesters if each[:1] != "@"}
+    for user in sorted(asking - users.keys()):
+        who = directory.find_person
+        yield from _run_lookup_check(f"requester {user}", _check_is_known, who, user, *NO_PERSON)
     if field := policy.owner_functions.get(MANAGER):
         known = sorted({user for counted in usual.values() for user in counted})[:5]
         yield from _run_lookup_check("manager", _check_managers, field, known, directory)
@@ -117,24 +117,31 @@ def _list_people_outside_rules(policy: Policy) -> Iterator[Approvers]:
     yield from (each for each in found if each is not None)
 
 
-def _list_named_channels(policy: Policy) -> set[str]:
-    """Return the channels that the policy names, by id or name, except those to post to."""
-    return {*policy.shared_channels, *(name for rule in policy.rules for name in rule.channels)}
+NO_CHANNEL = (
+    "does not exist, or is private without the bot, so what the policy says of it never holds",
+    "Invite the bot, or correct the name in the policy",
+)
+NO_HANDLE = (
+    "nobody has that handle, so the rules that name it can never be told",
+    "Correct the handle in the policy",
+)
+NO_PERSON = (
+    "there is no such person, so the rules that name them are about nobody",
+    "Correct the id in the policy",
+)
 
 
-def _list_requester_ids(policy: Policy) -> set[str]:
-    """Return the ids of the people whom rules name as requesters."""
-    named = {each for rule in policy.rules for each in rule.requesters}
-    return {each for each in named if not each.startswith("@")}
-
-
-def _check_requester_exists(
-    subject: str, user: str, directory: SlackDirectory
+def _check_is_known(
+    subject: str, find: Callable[[str], object], name: str, text: str, remedy: str
 ) -> Iterator[check.CheckResult]:
-    """Yield a failure if a person whom rules name as requester only does not exist."""
-    if directory.find_person(user) is None:
-        text = "there is no such person, so the rules that name them are about nobody"
-        yield check.build_failure_result(subject, text, "Correct the id in the policy")
+    """Yield a failure if nothing is found by this name."""
+    if not find(name):
+        yield check.build_failure_result(subject, text, remedy)
+
+
+def _is_handle_unique(directory: SlackDirectory, handle: str) -> bool:
+    """Return whether one person has that handle; names that people give themselves do not count."""
+    return list(directory.find_people_by_name(handle).values()).count(handle) == 1
 
 
 def _check_managers(
@@ -151,18 +158,6 @@ def _check_managers(
         yield check.build_ok_result(subject, f"{having} of {len(known)} who asked lately have one")
 
 
-def _check_handle_is_unique(
-    subject: str, handle: str, directory: SlackDirectory
-) -> Iterator[check.CheckResult]:
-    """Yield a failure unless exactly one person has the handle that a condition names.
-
-    Names that people give themselves do not count.
-    """
-    if list(directory.find_people_by_name(handle).values()).count(handle) != 1:
-        text = "nobody has that handle, so the rules that name it can never be told"
-        yield check.build_failure_result(subject, text, "Correct the handle in the policy")
-
-
 def _check_condition_group(
     subject: str, handle: str, directory: SlackDirectory
 ) -> Iterator[check.CheckResult]:
@@ -177,20 +172,6 @@ def _check_condition_group(
         )
     else:
         yield check.build_ok_result(subject, f"{len(group.members)} members")
-
-
-def _check_channel_exists(
-    subject: str, name: str, directory: SlackDirectory
-) -> Iterator[check.CheckResult]:
-    """Yield a failure if a channel of a rule does not exist, or is private without the bot."""
-    if directory.find_channel_id(name) is None:
-        text = (
-            "does not exist, or is private without the bot,"
-            " so what the policy says of it never holds"
-        )
-        yield check.build_failure_result(
-            subject, text, "Invite the bot, or correct the name in the policy"
-        )
 
 
 def _check_public_channel_approvers(
@@ -345,19 +326,15 @@ REMEDY = "Set COUNTERSIGN_OPERATOR to an approver's Slack user id, or unset it"
 
 def check_operator(
     settings: Settings, policy: Policy, workspace: Workspace
-) -> list[check.CheckResult]:
-    """Return the checks of the operator whom the settings name; none if they name nobody."""
+) -> Iterator[check.CheckResult]:
+    """Yield the checks of the operator whom the settings name; none if they name nobody."""
     if settings.operator is None:
-        return []
-    found = _check_operator_person(settings.operator, policy, workspace)
+        return
+    yield _check_operator_person(settings.operator, policy, workspace)
     path = socket_path(settings.database_path).absolute()
-    if len(str(path).encode()) <= LONGEST_SOCKET_PATH:
-        return [found]
-    text = f"{path} is too long for a socket, so no command reaches the bot"
-    return [
-        found,
-        check.build_failure_result(ABOUT, text, "Keep the database under a shorter path"),
-    ]
+    if len(str(path).encode()) > LONGEST_SOCKET_PATH:
+        text = f"{path} is too long for a socket, so no command reaches the bot"
+        yield check.build_failure_result(ABOUT, text, "Keep the database under a shorter path")
 
 
 def _check_operator_person(
@@ -386,13 +363,13 @@ def _may_operator_decide(operator: str, policy: Policy, authority: Authority) ->
     A rule that asks a channel's members, the requester or an owner whom a function finds counts:
     who that is depends on the call.
     """
-    for ask in policy.asks():
-        for who in _list_gate_approvers(ask):
-            if who.channel or who.requester or who.owners:
-                return True
-            if operator in authority.list_able_approvers(ask, who, requester="", channel=""):
-                return True
-    return False
+    able = authority.list_able_approvers
+    return any(
+        bool(who.channel or who.requester or who.owners)
+        or operator in able(ask, who, requester="", channel="")
+        for ask in policy.asks()
+        for who in _list_gate_approvers(ask)
+    )
 
 
 SIGNING = "passkeys"

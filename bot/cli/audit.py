@@ -9,7 +9,7 @@ import csv
 import io
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -78,14 +78,13 @@ def run(arguments: argparse.Namespace) -> int:
             return _print_history(store, arguments.id)
         case _:
             write = FORMATS[arguments.format or "jsonl"]
-            return _export_rows(store, write, since, until)
+            with store.read() as tx:  # printed as they are read: a long record takes no more memory
+                console.print_lines(write(trail.iterate_audit_rows_between(tx, since, until)))
+            return 0
 
 
 def _verify_record(settings: Settings, store: ReadOnlyStore) -> int:
-    """Check that no row was changed, removed or inserted, and print the result.
-
-    Returns the exit code, 1 if the record is not whole or cannot be checked.
-    """
+    """Print whether any row was changed, removed or inserted; returns the exit code."""
     try:
         given = settings.signing_key
         if store.is_multi_process and not given:
@@ -138,18 +137,6 @@ def _format_on_one_line(value: Any) -> str:
     return show_hidden_characters(
         value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     )
-
-
-def _export_rows(
-    store: ReadOnlyStore,
-    write: Callable[[Iterable[Audit]], Iterable[str]],
-    since: datetime,
-    until: datetime,
-) -> int:
-    """Print the rows from that time as they are read: a long record takes no more memory."""
-    with store.read() as tx:
-        console.print_lines(write(trail.iterate_audit_rows_between(tx, since, until)))
-    return 0
 
 
 def _format_json_lines(rows: Iterable[Audit]) -> Iterator[str]:

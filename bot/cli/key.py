@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bot.approvals.passkeys import build_passkey_view
+from bot.cards.passkey_views import PasskeyView
 from bot.cards.slack_text import format_in_utc
 from bot.cli.bot_connection import BotRefusedError, BotUnreachableError, post_to_bot
 from bot.cli.read_only_core import PlainMentionStyle, ReadOnlyCore
@@ -22,7 +23,7 @@ from countersign.cli import console
 from countersign.cli.commands import CommandFunctions
 from storage import programs
 from storage.backend import socket_path
-from storage.passkeys import Passkey, list_passkeys_of_team
+from storage.passkeys import list_passkeys_of_team
 
 NEW, RENEW, LIST, REVOKE = "new", "renew", "list", "revoke"
 PER_HOUR = 60
@@ -125,11 +126,12 @@ def _build_key_request(arguments: argparse.Namespace) -> dict[str, Any]:
 def _print_keys(found: ReadOnlyCore, words: PlainMentionStyle) -> int:
     with found.store.read() as tx:
         listed = programs.list_api_keys(tx)
-    for each in listed:
-        for line in _format_key_lines(each, words):
-            console.print_line(console.escape_control_characters(line))
-    if not listed:
-        console.print_line("There are no keys; `countersign key new` makes one.")
+    lines = [line for each in listed for line in _format_key_lines(each, words)]
+    return _print_list(lines, "There are no keys; `countersign key new` makes one.")
+
+
+def _print_list(lines: Sequence[str], nothing: str) -> int:
+    console.print_lines(map(console.escape_control_characters, lines or [nothing]))
     return 0
 
 
@@ -164,17 +166,17 @@ def run_passkeys(arguments: argparse.Namespace) -> int:
 
 
 def _print_passkeys(found: ReadOnlyCore, words: PlainMentionStyle) -> int:
+    terms, now = found.policy.policy.passkeys, found.clock.now()
+    views: dict[str, list[PasskeyView]] = {}
     with found.store.read() as tx:
-        rows = list_passkeys_of_team(tx, found.authority.team)
-    for person in sorted({each.person for each in rows}):
+        for row in list_passkeys_of_team(tx, found.authority.team):
+            views.setdefault(row.person, []).append(build_passkey_view(tx, row, terms, now))
+    lines = []
+    for person in sorted(views):
         left = "" if _is_here(found, person) else ": is no longer here, so nothing counts"
-        lines = [f"{words.format_person(person)}{left}"]
-        lines += _format_lines(found, [each for each in rows if each.person == person])
-        for line in lines:
-            console.print_line(console.escape_control_characters(line))
-    if not rows:
-        console.print_line("There are no passkeys; people add theirs on the Home tab of the app.")
-    return 0
+        lines.append(f"{words.format_person(person)}{left}")
+        lines += [line for each in views[person] for line in _format_passkey_lines(each)]
+    return _print_list(lines, "There are no passkeys; people add theirs on the app's Home tab.")
 
 
 def _is_here(found: ReadOnlyCore, person: str) -> bool:
@@ -185,15 +187,10 @@ def _is_here(found: ReadOnlyCore, person: str) -> bool:
         return True
 
 
-def _format_lines(found: ReadOnlyCore, rows: list[Passkey]) -> Iterator[str]:
-    terms, now = found.policy.policy.passkeys, found.clock.now()
-    for row in rows:
-        with found.store.read() as tx:
-            each = build_passkey_view(tx, row, terms, now)
-        at = each.last_used_at
-        used = f"last used {format_in_utc(at)}" if at else "not used yet"
-        yield f"    {each.id}  {each.name} ({each.model}): {each.state}"
-        yield f"        added {format_in_utc(each.added_at)}, {used}"
+def _format_passkey_lines(each: PasskeyView) -> Iterator[str]:
+    used = f"last used {format_in_utc(each.last_used_at)}" if each.last_used_at else "not used yet"
+    yield f"    {each.id}  {each.name} ({each.model}): {each.state}"
+    yield f"        added {format_in_utc(each.added_at)}, {used}"
 
 
 PASSKEYS = CommandFunctions(add_passkey_arguments, run_passkeys)

@@ -136,10 +136,10 @@ class PolicyReplay:
         self, tx: Transaction, call: Call, tool: Tool[Any]
     ) -> tuple[Allow | Ask | Deny, BaseModel]:
         """Return the gate on record and the call's arguments; raises UndecidableCallError."""
-        text = call_history.find_current_arguments(tx, call)
+        newest = calls.find_revision(tx, call.id, call.revision)
         try:
-            if text is not None:
-                return load_gate(call.gate), load_arguments(tool, text)
+            if newest is not None:
+                return load_gate(call.gate), load_arguments(tool, newest.arguments)
             if call.status is not CallStatus.REFUSED or not call.note.startswith(_POLICY):
                 raise UndecidableCallError("refused before a policy was asked")
             words = call_history.find_proposed_arguments(tx, call)

@@ -160,13 +160,13 @@ def _measure_decision_time(call: CallInReport) -> timedelta | None:
     """Return the time from a call's first revision to its last vote; None if it is not decided."""
     first = call.revisions_by_number.get(1)
     is_decided = get_call_fate(call) in DECIDED[:2]
-    return call.votes[-1].at - first.at if is_decided and call.votes and first else None
+    return call.votes[-1].at - first.created_at if is_decided and call.votes and first else None
 
 
 def _measure_voting_time(call: CallInReport, vote: VoteInReport) -> timedelta | None:
     """Return the time from when the voted revision was made to the vote; None if unknown."""
     draft = call.revisions_by_number.get(vote.revision)
-    return vote.at - draft.at if draft else None
+    return vote.at - draft.created_at if draft else None
 
 
 def _is_hasty(taken: timedelta | None) -> bool:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from bot.core import Core
 
 AT_ONCE = 8  # links looked up at once; others wait for their turn
-MOST = 16_384  # bytes of what is posted
+MOST = 16_000  # bytes of what is posted
 BUTTONS: dict[str, str] = {
     CallVerb.APPROVE: "Sign and approve",
     CallVerb.BREAK_GLASS: "Sign and run at once",
@@ -336,8 +336,8 @@ class SigningPages:
         with core.store.read() as tx:
             outcome = signatures.find_outcome(tx, link)
             problem = signatures.describe_link_problem(tx, link, now)
-            if outcome.is_stored:
-                problem = outcome.text or DECIDING
+            if outcome is not None:
+                problem = outcome or DECIDING
             name = slack_text.sanitise_as_plain_text(known, 80)
             asked = None if problem else self._build_question(tx, link, name, now)
         if asked is None:
@@ -351,9 +351,9 @@ class SigningPages:
         """Store what the authenticator answered, and commit it before answering; once."""
         with self.core.store.read() as tx:
             link, now = self.links.find_link(tx, token), self.core.clock.now()
-            is_stored = link is not None and signatures.find_outcome(tx, link).is_stored
+            outcome = signatures.find_outcome(tx, link) if link else None
             problem = signatures.describe_link_problem(tx, link, now) if link else ""
-        if link is None or is_stored:  # another tab was first, and its outcome is this one's
+        if link is None or outcome is not None:  # another tab was first: its outcome is this one's
             return self._tell(token, body)
         if problem:
             sentence = format_field_error(self.names, problem)
@@ -380,10 +380,10 @@ class SigningPages:
         with self.core.store.read() as tx:
             link = self.links.find_link(tx, token)
             outcome = signatures.find_outcome(tx, link) if link else None
-        if outcome is None or not outcome.is_stored:
+        if outcome is None:
             raise api_bodies.ProblemError(HTTPStatus.NOT_FOUND, NO_LINK)
-        status = HTTPStatus.OK if outcome.is_decided else HTTPStatus.ACCEPTED
-        said = {"detail": format_field_error(self.names, outcome.text)}
+        status = HTTPStatus.OK if outcome else HTTPStatus.ACCEPTED
+        said = {"detail": format_field_error(self.names, outcome)}
         return JSONResponse(said, status, HEADERS)
 
     def _build_question(

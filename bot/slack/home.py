@@ -63,10 +63,7 @@ class ReportingHomeBuilder:
         self._found: tuple[datetime, str] | None = None
 
     def build_home_view(self, person: str, shows: HomeTabTarget) -> HomeView | None:
-        """Return what this page of a person's Home tab shows; None if they are not a full member.
-
-        Raises LookupFailedError.
-        """
+        """Return this page of a member's tab, None for others; raises LookupFailedError."""
         view, lists = self._build(person, shows), self._views.build_overview()
         if view is None or shows.part is not HOME.part or shows.channel:
             return view

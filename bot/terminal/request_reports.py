@@ -22,7 +22,7 @@ from bot.cards.question_message import list_readable_answer_values
 from bot.cards.request_list import PastVote
 from bot.policy.gates import Approvers, Ask, Gate, load_gate
 from bot.tools import Registry
-from storage import call_history, calls, request_lists, runs, sub_agents
+from storage import calls, request_lists, runs, sub_agents
 from storage.masking import mask_secrets
 from storage.record import Call, Run, Transaction
 from storage.states import CallStatus, RunStatus
@@ -264,7 +264,7 @@ def _build_call_report(tx: Transaction, tools: Registry, call: Call, now: dateti
                 each.digest,
                 call_state.describe_revision_effect(tools, call, each),
             )
-            for each in call_history.list_revisions(tx, call.id)
+            for each in calls.list_revisions(tx, call.id)
         ),
         votes=list_past_votes(tx, call),
         answer=_find_answer_report(tx, call),

@@ -13,11 +13,12 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from countersign import context
-from countersign.receipts import ReceiptError, load_receipt_verifier
+from countersign.receipts import ReceiptError, ReceiptVerifier, read_public_keys
 from countersign.request import (
     AlreadyTaken,
     CountersignError,
@@ -70,10 +71,10 @@ class Countersign:
         NotAllowed if `url` or `key` is missing or malformed, OSError and ReceiptError for a file
         that has no keys.
         """
-        verify = verify or os.environ.get("COUNTERSIGN_VERIFY", "")
-        self._check = (
-            load_receipt_verifier(verify, approvers, passkeys=passkeys) if verify else None
-        )
+        self._check = None
+        if verify := verify or os.environ.get("COUNTERSIGN_VERIFY", ""):
+            keys = read_public_keys(Path(verify).read_text("utf-8"))
+            self._check = ReceiptVerifier(keys, approvers, passkeys)
         environ = os.environ
         url = url or environ.get("COUNTERSIGN_URL", "")
         known = "" if url.startswith(SCHEME) else environ.get("COUNTERSIGN_API_KEY", "")

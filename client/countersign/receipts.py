@@ -17,8 +17,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -478,11 +476,3 @@ class ReceiptVerifier:
             passkeys=self.passkeys,
             now=now,
         )
-
-
-def load_receipt_verifier(
-    path: str | PathLike[str], approvers: int, *, passkeys: bool = False
-) -> ReceiptVerifier:
-    """Return the check with the public keys in this file; raises OSError and ReceiptError."""
-    keys = read_public_keys(Path(path).read_text("utf-8"))
-    return ReceiptVerifier(keys, approvers, passkeys)

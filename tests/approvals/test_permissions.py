@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import delete
 
-from bot.approvals.permissions import is_reason_in_own_words, needs_reason
+from bot.approvals.permissions import is_reason_in_own_words, may_approve_alone, needs_reason
 from bot.cards.review_dialog import REASONS
 from bot.policy.authority import Denial, Permission, Verdict
 from bot.policy.gates import Approvers, Ask, Stage
@@ -18,7 +18,7 @@ from storage.store import Store
 from tests.approvals.world import World, gate_of, voted
 from tests.records import store_of
 from tests.runs.fakes import ANA, BEN, CLEO, DAN, EVE, GUS, ZOE
-from tests.storage.builders import ALLOWED, AT, TEAM, Seeded
+from tests.storage.builders import ALLOWED, AT, Seeded
 
 ONE = gate_of([ANA])
 TWO_STEPS = gate_of([ANA, BEN], [DAN])
@@ -73,6 +73,12 @@ def test_what_was_read_with_the_call_counts(world: World) -> None:
         V.APPROVE, made.call(), made.run(), DAN, at=AT, involved=known
     )
     assert found == Denial("own_edit")
+
+
+def test_who_edited_does_not_approve(world: World) -> None:
+    """Not in the step that is theirs, either."""
+    made = world.asked(TWO_STEPS, votes=[voted(ANA)], editors=[DAN])
+    assert verdict(world, made, V.APPROVE, DAN) == Denial("own_edit")
 
 
 def test_who_says_what_became_of_it(world: World) -> None:
@@ -185,11 +191,10 @@ def test_a_stand_in_speaks_for_who_is_silent(world: World) -> None:
 def test_whose_approval_may_be_remembered(world: World) -> None:
     """Only that of who could approve alone."""
     run = world.asked(ONE).run()
-    permissions = world.permissions
-    assert permissions.team == TEAM
-    assert permissions.may_save_approval_as_grant(ONE, run, ANA) is True
-    assert permissions.may_save_approval_as_grant(ONE, run, BEN) is False
-    assert permissions.may_save_approval_as_grant(TWO_STEPS, run, ANA) is False
+    authority = world.permissions.authority
+    assert may_approve_alone(authority, run, ONE, ANA) is True
+    assert may_approve_alone(authority, run, ONE, BEN) is False
+    assert may_approve_alone(authority, run, TWO_STEPS, ANA) is False
 
 
 def test_ready_reasons_are_not_ones_own_words() -> None:

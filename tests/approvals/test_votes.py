@@ -256,7 +256,7 @@ def test_an_editor_who_approves(booth: Booth, waiting: int) -> None:
     delivery = booth.click(ANA)
     found = booth.votes.admit_editor_as_voter(delivery, made.call(), made.run())
     assert isinstance(found, VoteAdmission)
-    assert found.why == "named, own edit allowed"
+    assert found.permission.why == "named, own edit allowed"
     with booth.store.write() as tx:
         booth.votes.approve_edited_call(tx, delivery, made.call(), found)
     assert (made.call().status, booth.note()) == (C.APPROVED, "approve: 1 counted, 0 did not")

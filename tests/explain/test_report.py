@@ -13,8 +13,9 @@ from bot.explain.report import (
     format_duration,
     render_report_lines,
 )
-from storage.call_history import CallInReport, RevisionInReport, VoteInReport
+from storage.call_history import CallInReport, VoteInReport
 from storage.calls import FORM
+from storage.models import Revision
 from storage.states import CallStatus, CallVerb
 
 AT = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -44,10 +45,10 @@ def call(
     Where somebody edited it, that was a minute later, and the votes came after.
     """
     shown = AT + timedelta(days=day)
-    drafts = {1: RevisionInReport("agent", shown)}
+    drafts = {1: Revision(author="agent", created_at=shown)}
     if editor:
         shown += timedelta(minutes=1)
-        drafts[2] = RevisionInReport(editor, shown)
+        drafts[2] = Revision(author=editor, created_at=shown)
     given = tuple(
         VoteInReport(person, verb, len(drafts), shown + timedelta(seconds=after))
         for person, verb, after in votes
@@ -109,7 +110,7 @@ def test_approvers_are_told_by_their_votes() -> None:
 def test_who_asks_with_a_form_edits_nothing() -> None:
     """The first values are the request itself, whoever wrote them."""
     written = call(CallStatus.SUCCEEDED, (ANA, APPROVE, 30))
-    written.revisions_by_number[1] = RevisionInReport(FORM, AT)
+    written.revisions_by_number[1] = Revision(author=FORM, created_at=AT)
     found = compute_report([written], AT, UNTIL)
     assert (found.total.edited, [each.person for each in found.approvers]) == (0, [ANA])
 

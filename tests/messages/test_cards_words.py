@@ -138,6 +138,7 @@ SAID = {
     "not_asked_of_you_reply": ("<@UANA00001>",),
     "ask_again_not_allowed_reply": ("UBEN00001",),
     "words_typed_elsewhere_line": (Surface.ADDED, "UBEN00001", EVIL),
+    "unusable_passkey_reply": ("revoked",),
     "other_persons_link_reply": ("UANA00001",),
     "not_set_up_reply": (EVIL,),
     "cloned_passkey_notice": ("UANA00001", EVIL),

@@ -17,7 +17,7 @@ from storage.decisions import (
     StaleRevision,
 )
 from storage.store import Store
-from tests.storage.builders import ALLOWED, ASKED, AT, HOUR, ONE, C, R, seed
+from tests.storage.builders import ALLOWED, ASKED, AT, HOUR, ONE, C, R, seed, set_message
 from tests.storage.steps import ANA, CLEO, edit, resolve, status_of, vote
 
 TICK = timedelta(microseconds=1)
@@ -219,12 +219,9 @@ def test_asking_again_drops_the_votes(store: Store) -> None:
 def test_a_card_decides_its_own_calls(store: Store) -> None:
     """ "approve all" is about the pending calls that its card shows, in the model's order."""
     seeded = seed(store, C.PENDING, C.PENDING, C.APPROVED, C.PENDING)
-    with store.read() as tx:
-        only = [seeded.ids[3], seeded.ids[2], seeded.ids[0]]
-        assert [
-            call.id for call in decisions.list_pending_calls_of_plan(tx, seeded.plan(), only)
-        ] == [
-            seeded.ids[0],
-            seeded.ids[3],
-        ]
-        assert decisions.list_pending_calls_of_plan(tx, seeded.plan(), []) == []
+    shown = calls.compute_card_revision([seeded.call(0), seeded.call(3)])
+    card = seeded.card()
+    with store.write() as tx:
+        set_message(tx, card, body=json.dumps({"calls": [seeded.ids[at] for at in (3, 2, 0)]}))
+        found = decisions.list_pending_calls_on_card(tx, seeded.plan_id, shown, card.seq or 0)
+        assert [call.id for call in found] == [seeded.ids[0], seeded.ids[3]]

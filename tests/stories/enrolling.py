@@ -10,12 +10,12 @@ from typing import Any
 
 import cbor2
 
-from bot.approvals.signatures import PageOutcome, compute_challenge
+from bot.approvals.signatures import compute_challenge
 from storage.passkeys import Passkey, SigningLink
 from tests.authenticator import AAGUID, Authenticator, encode
 from tests.stories.harness import Harness
 from tests.stories.messages import action_ids, words
-from tests.stories.signing import find_link, links_of, passkeys_of, post
+from tests.stories.signing import PageOutcome, find_link, links_of, passkeys_of, post
 from tests.stories.steps import arrived
 
 ENROL = "/passkeys/"  # below the address of the workspace's pages

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from bot.approvals.signatures import (
-    PageOutcome,
     build_page_delivery,
     compute_challenge,
     find_outcome,
@@ -24,6 +24,14 @@ from tests.stories.steps import arrived, ask, press
 ADDRESS = {"COUNTERSIGN_URL": "https://approve.example.com", "COUNTERSIGN_HTTP": "127.0.0.1:0"}
 PEOPLE = {"ana": "UANA00001", "ben": "UBEN00001", "cleo": "UCLEO0001", "dan": "UDAN00001"}
 SIGN = "/sign/"  # below the address of the workspace's pages
+
+
+@dataclass(frozen=True)
+class PageOutcome:
+    """What became of what a person did on the page."""
+
+    text: str  # for the person
+    is_done: bool  # the link has served its purpose
 
 
 def give_passkey(harness: Harness, who: str, key: Authenticator | None = None) -> Authenticator:
@@ -122,7 +130,9 @@ def outcome_of(harness: Harness, link: SigningLink) -> PageOutcome:
     with core.store.read() as tx:
         found = passkeys.find_signing_link(tx, link.hash)
         assert found is not None
-        return find_outcome(tx, found)
+        text = find_outcome(tx, found)
+    assert text, "not decided yet"
+    return PageOutcome(text, found.used_at is not None)
 
 
 def sign(harness: Harness, link: SigningLink, key: Authenticator) -> PageOutcome:

@@ -8,7 +8,8 @@ import pytest
 from sqlalchemy import update
 from sqlmodel import col
 
-from bot.approvals.signatures import compute_challenge
+from bot.approvals.signatures import compute_challenge, find_passkey_problem
+from bot.policy.gates import PasskeyTerms
 from storage.models import Audit
 from storage.passkeys import Passkey, SigningLink
 from storage.states import CallStatus
@@ -58,7 +59,7 @@ signature = "passkey"
 tool = "add_*"
 verdict = "allow"
 """
-COUNTS, WAITS = "): counts", "waits for others to approve it"
+COUNTS, WAITS = "): counts", "others have to approve it first"
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +72,7 @@ def without_passkeys(harness: Harness) -> Iterator[None]:
 def counts(harness: Harness, row: Passkey) -> bool:
     """Whether this passkey counts by now."""
     [now] = harness.all(Passkey, Passkey.id == row.id)
-    return bool(now.counts_at(harness.app.core.clock.now(), 30))
+    return not find_passkey_problem(now, PasskeyTerms(days=30), harness.app.core.clock.now())
 
 
 def approve(harness: Harness, who: str, name: str) -> None:

@@ -50,7 +50,7 @@
 
   // as toJSON() does it, which what some password managers put in its place does not have
   function writeCredential({ id, rawId, type, response }) {
-    const parts = ["clientDataJSON", "authenticatorData", "signature", "userHandle", "attestationObject"];
+    const parts = ["clientDataJSON", "authenticatorData", "signature", "attestationObject"];
     const found = parts.filter((each) => response[each]).map((each) => [each, encode(response[each])]);
     const transports = response.getTransports?.() ?? [];
     return { id, rawId: encode(rawId), type, response: { ...Object.fromEntries(found), transports } };

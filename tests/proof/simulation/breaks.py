@@ -104,9 +104,9 @@ def old_buttons_count() -> Any:
     """A click on an earlier revision is one on what stands there now."""
     real = decisions.check_revision_is_decidable
 
-    def look(tx: Any, call_id: str, revision: int, at: Any) -> Any:
+    def look(tx: Any, call_id: str, revision: int, at: Any, *status: Any) -> Any:
         call = decisions.calls.find_call(tx, call_id)
-        return real(tx, call_id, call.revision if call else revision, at)
+        return real(tx, call_id, call.revision if call else revision, at, *status)
 
     return patch.object(decisions, "check_revision_is_decidable", look)
 
