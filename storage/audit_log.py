@@ -39,7 +39,10 @@ IN_WORDS = frozenset({"bot.started"})  # rows that have a line of their own in t
 
 
 def log_audit_lines(appended: Iterable[AuditLine]) -> None:
-    """Log one line for each row, with its fields attached for a log in JSON."""
+    """Log one line for each appended audit row, with its fields attached for a log in JSON.
+
+    Rows whose event is in IN_WORDS are left out.
+    """
     if not log.isEnabledFor(logging.INFO):
         return
     for row in appended:

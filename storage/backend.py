@@ -20,7 +20,7 @@ from storage.transaction import Trace, Transaction
 
 
 class Backend(ABC):
-    """One database: `open`, then `create_if_missing`, and `close` at the end.
+    """The interface of one database: `open`, then `create_if_missing`, and `close` at the end.
 
     What only one kind of database needs does nothing by default.
     """
@@ -72,7 +72,7 @@ class Backend(ABC):
 
     @abstractmethod
     def list_create_trigger_statements(self, among: Container[str] = APPEND_ONLY) -> list[str]:
-        """Return DDL that makes the append-only tables `among` these refuse update and delete.
+        """Return DDL that makes the append-only tables in `among` refuse update and delete.
 
         Only a purge is let through.
         """
@@ -82,7 +82,7 @@ class Backend(ABC):
         """Return the DDL that lifts the append-only protection during a migration."""
 
     def protect_open_database_files(self) -> None:  # noqa: B027 # a server needs no further step
-        """Finish opening the database once its schema is up to date."""
+        """Protect the open database's files, if it has any, once its schema is up to date."""
 
     def build_audit_head_file(self, chain: AuditChainSealer) -> AuditHeadFile | None:
         """Return the file that notes the audit's newest row; None if this backend keeps none.
@@ -138,7 +138,7 @@ def is_postgres_url(url: str) -> bool:
 
 
 def build_local_path(url: str) -> Path:
-    """Return the path after which the files beside the database on this machine are named.
+    """Return the path with which paths of the database's local files (key, lock, …) begin.
 
     For SQLite it is the database file. For a server it is a name made from the address, in the
     folder that the system keeps for this account's sockets, else in the working folder;
@@ -155,7 +155,7 @@ LONGEST_SOCKET_PATH = 100  # bytes, below what systems allow
 
 
 def socket_path(record: Path) -> Path:
-    """Return the path of the socket where programs and commands of this account ask the bot."""
+    """Return the path of the local socket at which programs and commands reach the running bot."""
     return record.with_name(record.name + ".socket")
 
 
@@ -190,6 +190,6 @@ def build_backend(url: str) -> Backend:
 
 
 def drop_schema(url: str, schema: str) -> None:
-    """Delete a schema of a PostgreSQL database with all that is in it; raises what it raises."""
+    """Delete a schema of a PostgreSQL database and its contents; raises the database's errors."""
     drop = import_module("storage.postgres").drop_schema
     drop(make_url(url), schema)

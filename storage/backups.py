@@ -42,7 +42,7 @@ def temporary_folder_beside(path: Path) -> Iterator[Path]:
 
 
 def delete_leftover_folders(path: Path) -> None:
-    """Delete the working folders of killed processes; none may be in use now."""
+    """Delete temporary folders beside `path` that killed processes left; none may be in use."""
     for folder in path.parent.glob(f"{_working_folder_prefix(path)}*"):
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -104,7 +104,7 @@ class Backup:
 
 
 def build_store_in_folder(folder: Path, key: bytes) -> Store:
-    """Return the store for the database in this folder; BackupError if its path fits no URL."""
+    """Return the store of the database file in this folder; BackupError if no URL can name it."""
     url = f"sqlite:///{folder / NAME}"
     if make_url(url).database != str(folder / NAME):
         raise BackupError(f"{folder.parent} holds a ? or a %: choose another folder")
@@ -218,7 +218,7 @@ class BackupWorkingCopy:
     def _examine_copy(
         self, tx: Transaction, chain: AuditChainSealer, row: record_copies.CopyNote | None
     ) -> ExaminationResult:
-        """Return what is wrong with the copy: in its rows, and compared with its own note."""
+        """Check the copy's rows, also against the backup's note on itself; return the result."""
         if row is None or not row.seal:
             found = examine_audit_and_rows(tx, chain, trail.get_audit_head(tx))
             found.remarks.append(f"{UNDATED}, so rows that are missing at its end cannot be told")
@@ -255,7 +255,7 @@ def open_working_copy_of_backup(file: Path, next_to: Path) -> Iterator[BackupWor
 
 
 def _check_copy_and_read_key(copy: Path, file: Path) -> tuple[str, bytes]:
-    """Return the id of the key that sealed the backup, and the key itself if stored in it."""
+    """Check a backup's copy; return its signing key's id, and the key itself if stored in it."""
     if is_foreign_file(copy):
         raise BackupError(f"{file} is the database of another application")
     with closing(ReadOnlyStore(f"sqlite:///{copy}")) as looked_at:
@@ -363,7 +363,7 @@ def copy_database_contents(source: Store, target: Store, at: datetime) -> Record
 def replace_database_contents(
     source: Store, target: Store, known: list[str] | None, at: datetime
 ) -> RecordCopyResult:
-    """Replace the contents of `target` with all of `source`, whose problems are `known`.
+    """Replace the contents of `target` with all of `source`, in which `known` problems were found.
 
     `known` is None if they cannot be determined. The old contents are kept in a schema of their
     own. Raises BackupError.
@@ -390,7 +390,7 @@ def replace_database_contents(
 
 
 def require_no_other_process(target: Store) -> None:
-    """Raise BackupError while another Countersign process works with that database."""
+    """Wait some seconds for other Countersign processes to leave `target`; else BackupError."""
     until = time.monotonic() + PATIENCE
     while True:
         with target.read() as tx:
@@ -406,7 +406,10 @@ def require_no_other_process(target: Store) -> None:
 
 
 def _mark_as_left_for_copy(source: Store, name: str, at: datetime) -> record_copies.CopyNote | None:
-    """Mark the record as left for a copy; return its earlier copy note, or None."""
+    """Note in a database that it was copied to the one called `name`; return its earlier note.
+
+    None if it has none. Such a note says that a database is a copy, or was copied.
+    """
     why = f"it was copied to {name} on {at:%Y-%m-%d %H:%M:%S} UTC, where it may have gone on"
     with source.write() as tx:
         before = record_copies.find_copy_note(tx)

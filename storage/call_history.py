@@ -1,4 +1,4 @@
-"""History of calls: what was proposed and decided, and what counts towards limits then and now."""
+"""The history of calls: what was proposed and decided, and which calls count towards limits."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _COUNTED_OF_ONE, _ATTEMPTS_OF_ONE = _COUNTED.where(_ONE_PERSON), _ATTEMPTS.where
 
 @dataclass(frozen=True, slots=True)
 class CallCountedTowardsLimit:
-    """A call counted towards a limit."""
+    """A call that counts towards a policy's limit on its tool: when it ended, and its arguments."""
 
     at: datetime | None  # when it ended or was decided; None: open
     arguments: str  # canonical JSON
@@ -77,7 +77,7 @@ def iterate_calls_counted_towards_limit(
     since: datetime = EVER,
     call_about_to_run: Call | None = None,
 ) -> Iterator[CallCountedTowardsLimit]:
-    """Yield the tool's calls that are open, or that ran or may have run after `since`.
+    """Yield the tool's calls that count towards a limit: open, or perhaps run after `since`.
 
     `requester`: whose calls; None: everybody's. Each start that may have had its effect counts by
     itself. `call_about_to_run`: a call about to run; it does not count against itself, nor does an
@@ -99,7 +99,7 @@ def iterate_calls_counted_towards_limit(
 def iterate_starts_with_possible_effect(
     tx: Transaction, team: str, requester: str | None, tool: str
 ) -> Iterator[tuple[str, CallCountedTowardsLimit]]:
-    """Yield (call id, its time and arguments) for each of its starts that may have had an effect.
+    """Yield (call id, time and arguments) of each start of a call that may have had an effect.
 
     In order of the starts. `requester`: whose calls; None: everybody's.
     """
@@ -110,7 +110,7 @@ def iterate_starts_with_possible_effect(
 
 
 def record_possible_effect(tx: Transaction, call: Call, at: datetime) -> None:
-    """Store that this call may have had its effect, so that it counts whatever its outcome."""
+    """Record that a call may have had its effect, so that it counts towards limits in any case."""
     insert_row(tx, Attempt(call_id=call.id, revision=call.revision, at=at))
 
 
@@ -138,7 +138,7 @@ def list_request_answers_and_notices(tx: Transaction, root_id: str) -> list[Mess
 
 
 def was_question_declined(tx: Transaction, call: Call) -> bool:
-    """Return whether the call is a question that the person asked could not answer."""
+    """Return whether the call is a question that the person asked declined to answer."""
     answer = calls.find_person_answer(tx, call.id)
     return call.status is CallStatus.ANSWERED and answer is not None and answer.declined
 
@@ -193,7 +193,10 @@ def list_calls_proposed_since(tx: Transaction, moment: datetime) -> list[Call]:
 
 
 def count_calls_by_gate_since(tx: Transaction, moment: datetime) -> list[tuple[str, str, int]]:
-    """Return (gate as JSON, requester, number) of the calls proposed since `moment`."""
+    """Return (gate as JSON, requester, number of calls) for the calls proposed since `moment`.
+
+    Refused calls are not counted.
+    """
     return [
         (gate, requester, count)
         for gate, requester, count in tx.execute(_ASKED, {"since_": moment})
@@ -234,7 +237,7 @@ def list_past_calls_of_tool(
 def iterate_calls_counted_at_proposal(
     history: Sequence[PastCall], call: Call
 ) -> Iterator[CallCountedTowardsLimit]:
-    """Yield which past calls counted towards a limit at `call`'s proposal."""
+    """Yield those past calls that counted towards a limit at the time when `call` was proposed."""
     now = call.created_at
     for each in history:
         yield from (one for one in each.attempts if one.at is not None and one.at <= now)
@@ -430,7 +433,7 @@ def list_calls_people_had_to_decide(
 def list_gates_given(
     tx: Transaction, team: str, since: datetime, until: datetime
 ) -> list[tuple[str, str]]:
-    """Return each different (gate as JSON, why refused or "") of calls proposed in [since, until).
+    """Return the distinct (gate as JSON, why refused or "") of calls proposed in [since, until).
 
     A call that policy refused has no gate; its note begins with "policy: ".
     """

@@ -125,7 +125,7 @@ class CallRevisionReference(Protocol):
 
 
 def compute_card_revision(waiting: Iterable[CallRevisionReference]) -> int:
-    """Return the number that the whole-card buttons carry, a hash of the waiting calls' revisions.
+    """Return a hash of the waiting calls' revisions, which a card's buttons for all of them carry.
 
     A decision on another card of the plan does not change it.
     """
@@ -149,7 +149,7 @@ def list_calls_of_open_plan(tx: Transaction, run_id: str) -> list[Call]:
 
 
 def list_open_plans(tx: Transaction, run_id: str) -> list[Plan]:
-    """Return all open plans of the run, newest first.
+    """Return the run's plans whose outputs the model has not received yet, newest first.
 
     There are two while the model looks something up during a side turn.
     """
@@ -219,7 +219,7 @@ def insert_revision(tx: Transaction, row: Revision) -> None:
 
 
 def revise_call(tx: Transaction, call: Call, row: Revision, **columns: object) -> None:
-    """Make `row` the call's newest revision, and update `columns` with what its new card shows.
+    """Store `row` as the call's newest revision, and set further `columns` of the call.
 
     Nobody has the new revision handed over, and no time is set for its start.
     """
@@ -272,7 +272,7 @@ def is_awaiting_program_claim_or_report(call: Call) -> bool:
 
 
 def was_left_unreported_by_program(call: Call) -> bool:
-    """Return whether the claiming program passed the call on and its outcome is unreported."""
+    """Return whether a program handed the call's work on and has not reported its outcome."""
     unsaid = call.status is CallStatus.UNKNOWN and call.deadline is None
     return bool(call.action) and unsaid and call.held_until is None
 
@@ -292,7 +292,10 @@ def can_worker_run_call(call: Call) -> bool:
 
 
 def is_people_approved_and_unstarted(call: Call) -> bool:
-    """Return whether the call, approved by people or a grant, has not started; it runs first."""
+    """Return whether people or a grant approved the call and it has not started.
+
+    A run with such a call has precedence over others.
+    """
     is_approved = call.status is CallStatus.APPROVED
     return is_approved and (call.decided_at is not None or bool(call.grant_id))
 

@@ -1,4 +1,4 @@
-"""Channel modes, and the changes needed when a channel gets another id or is shared.
+"""The modes that limit a channel's calls; what changes when a channel is shared or gets a new id.
 
 The newest switch of a channel's mode counts; each is stored with its time and person.
 """
@@ -54,18 +54,18 @@ _OF_RUN = select(col(ModeSwitch.mode)).where(
 
 
 def find_newest_mode_switch(tx: Transaction, team: str, channel: str) -> ModeSwitch | None:
-    """Return the channel's newest mode switch; None if there is none."""
+    """Return the newest switch of the mode that limits a channel's calls; None if there is none."""
     return fetch_first_row(tx, ModeSwitch, _NEWEST, team_=team, channel_=channel)
 
 
 def get_current_channel_mode(tx: Transaction, team: str, channel: str) -> ChannelMode:
-    """Return the channel's mode; ASK if it was never switched."""
+    """Return the mode that limits a channel's calls; ASK if it was never switched."""
     found = find_newest_mode_switch(tx, team, channel)
     return found.mode if found else ChannelMode.ASK
 
 
 def list_channel_modes_limiting_run(tx: Transaction, run: Run) -> frozenset[ChannelMode]:
-    """Return the modes a run has to obey: of its channel, of where it was asked, and of everywhere.
+    """Return the modes that limit a run: of its channel, of where it was asked, and of everywhere.
 
     The first two differ if it was asked in a shared channel and goes on in private, or was asked
     with a form or by a program where it could not begin. Its sub-agents' runs, and later requests
@@ -79,7 +79,7 @@ def list_channel_modes_limiting_run(tx: Transaction, run: Run) -> frozenset[Chan
 def switch_mode(
     tx: Transaction, team: str, channel: str, mode: ChannelMode, person: str, *, at: datetime
 ) -> None:
-    """Store a switch of the channel's mode, with its audit row."""
+    """Store a switch of the mode that limits a channel's calls, with its audit row."""
     before = get_current_channel_mode(tx, team, channel)
     row = ModeSwitch(team=team, channel=channel, mode=mode, person=person, at=at)
     insert_row(tx, row)
@@ -90,7 +90,7 @@ def switch_mode(
 def copy_mode_to_channel_id(
     tx: Transaction, team: str, old: str, new: str, *, at: datetime
 ) -> None:
-    """Give a channel's new id the mode of its old id."""
+    """Give a channel's new id the mode (the limit on calls) of its old id."""
     mode = get_current_channel_mode(tx, team, old)
     if mode is not get_current_channel_mode(tx, team, new):
         switch_mode(tx, team, new, mode, "system", at=at)
@@ -152,6 +152,9 @@ def move_request_out_of_channel(tx: Transaction, run: Run, *, at: datetime) -> b
 
 
 def _has_running_call(tx: Transaction, run: Run) -> bool:
-    """Return whether a call of the run is RUNNING; its result would be lost on handing back."""
+    """Return whether a call of the run is RUNNING.
+
+    Its result would be lost if the run were handed to another worker.
+    """
     found = calls.list_calls_of_all_open_plans(tx, run.id)
     return any(call.status is CallStatus.RUNNING for call in found)

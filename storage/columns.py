@@ -51,7 +51,7 @@ def _from_microseconds(value: int | None) -> datetime | None:
 
 
 class StoredEnum(TypeDecorator[StrEnum]):
-    """A status enum stored by value.
+    """The type of a column that stores an enum's members by value.
 
     A value the enum does not know raises on reading (fail closed).
     """
@@ -111,7 +111,7 @@ class _ColumnDescriptor:
 
 
 class _RowMetaclass(SQLModelMetaclass):
-    """Makes a row by `Row`'s own constructor, and not by what SQLAlchemy puts around it.
+    """Creates rows with `Row`'s own constructor, without the one that SQLAlchemy puts around it.
 
     That is for sessions, which watch what is done to a row; ours are detached. Nor does reading a
     column of a row go by SQLAlchemy, which takes ten times as long: a request reads a thousand.
@@ -161,7 +161,7 @@ class Row(SQLModel, metaclass=_RowMetaclass):
 def _get_column_defaults(
     model: type[Row],
 ) -> tuple[dict[str, Any], tuple[tuple[str, Callable[[], Any]], ...]]:
-    """Return a row's constant default values, and the factories of those made for each row."""
+    """Return a table's constant default values by column, and the factories of other defaults."""
     configure_mappers()  # a column cannot be read before
     fields = model.model_fields.items()
     made = ((name, field.default_factory) for name, field in fields if field.default_factory)
@@ -176,7 +176,7 @@ def _get_column_defaults(
 def build_conditions(
     model: type[SQLModel], names: Iterable[str], unset: Collection[str] = ()
 ) -> list[ColumnElement[bool]]:
-    """Return the conditions that each of these columns has the value `name_`; none if `unset`."""
+    """Return SQL conditions: each column equals its parameter `name_`, or is NULL if in `unset`."""
     found = ((name, col(getattr(model, name))) for name in names)
     return [
         column.is_(None) if name in unset else column == bindparam(f"{name}_")
@@ -185,9 +185,9 @@ def build_conditions(
 
 
 def build_thread_conditions(model: type[SQLModel], *more: str) -> list[ColumnElement[bool]]:
-    """Return the conditions for a row of the thread `team_`, `channel_`, `thread_ts_`.
+    """Return SQL conditions that a row is in the thread `team_`, `channel_`, `thread_ts_`.
 
-    `more`: other columns that are given in the same way.
+    These are the names of the parameters. `more`: other columns that are given in the same way.
     """
     return build_conditions(model, ("team", "channel", "thread_ts", *more))
 

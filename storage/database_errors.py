@@ -1,4 +1,4 @@
-"""Which errors of the database may pass by themselves, and what they say without any values."""
+"""Which database errors are temporary, and their texts without the values of the statement."""
 
 from __future__ import annotations
 

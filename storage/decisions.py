@@ -65,7 +65,10 @@ DecisionOutcome = AppliedDecision | RepeatedVote | UndecidableOutcome
 
 
 class EndedCallOutputs(Protocol):
-    """The texts that the model gets for calls that end here; `bot.agent.outputs` implements it."""
+    """The texts that the model gets as outputs of calls that end without a tool's result.
+
+    `bot.agent.outputs` implements it.
+    """
 
     EXPIRED: str
     CANCELLED: str
@@ -125,7 +128,7 @@ VOTES = (CallVerb.APPROVE, CallVerb.REJECT, CallVerb.BREAK_GLASS, *states.LOOKS)
 def check_vote_is_possible(
     tx: Transaction, call_id: str, revision: int, verb: CallVerb, at: datetime
 ) -> DecidableCall | UndecidableOutcome:
-    """Return whether this revision takes such a vote at `at`, or the outcome that prevents it.
+    """Return whether a vote `verb` on this revision is possible at `at`, or what prevents it.
 
     What ran without approval is to be looked at until somebody has, without a deadline.
     """
@@ -205,7 +208,7 @@ def _find_conflicting_vote(
 
 
 def _describe_vote(vote: Vote, call: Call, why: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the audit has of a vote."""
+    """Return the data that the audit records about a vote."""
     details = {
         "tool": call.tool,
         "vote": vote.verb,
@@ -243,7 +246,7 @@ def _apply_tally(
     why: Mapping[str, str],
     starts_at: datetime | None,
 ) -> Call:
-    """Record the effect of the last of these votes; return the call as it is afterwards."""
+    """Record what the newest of these votes does to the call; return the call as it is then."""
     last = votes[-1]
     if starts_at and standing.outcome == VoteOutcome.APPROVED:
         return _schedule_call(tx, call, last, starts_at, why)
@@ -441,7 +444,7 @@ def resolve_unknown_call(
 def _build_vote(
     call: Call, person: str, verb: CallVerb, giver: str, at: datetime, passkey_id: str
 ) -> Vote:
-    """Return a person's vote on the call as it is."""
+    """Return a person's vote on the call's current revision, not stored yet."""
     return Vote(
         call_id=call.id,
         revision=call.revision,

@@ -17,7 +17,7 @@ from storage.transaction import Transaction, fetch_rows, insert_row
 
 
 class Delegation(columns.Row, table=True):
-    """Permission to vote for another until a time."""
+    """A person's permission for another to vote in their place, valid until a time."""
 
     __tablename__ = "delegation"
     __table_args__ = (
@@ -94,7 +94,7 @@ def list_delegations_awaiting_call_list(
 
 
 def mark_delegate_shown_waiting_calls(tx: Transaction, delegation_id: str, at: datetime) -> bool:
-    """Record that the delegate is shown the waiting calls; False if done already, or ended."""
+    """Record that a delegate is shown the waiting calls; False if done before or not valid."""
     where = (
         col(Delegation.id) == delegation_id,
         col(Delegation.shown_at).is_(None),

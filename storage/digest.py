@@ -55,7 +55,7 @@ def canonical_json(value: Any) -> str:
 
 
 def _to_json_types(value: Any, rare: list[Any]) -> Any:
-    """Return the value in JSON's own types; add what Python would encode otherwise to `rare`."""
+    """Return the value in JSON's types; add to `rare` what `json` would not write canonically."""
     if isinstance(value, Enum):
         value = value.value
     if value is None or isinstance(value, bool):
@@ -209,7 +209,7 @@ FIRST = "0" * 64  # what comes before the first row
 
 @dataclass(frozen=True, slots=True)
 class AuditHead:
-    """The newest row of the chain: its number and its seal."""
+    """The newest row of the audit chain: its number and its keyed hash."""
 
     seq: int = 0
     hash: str = FIRST
@@ -254,7 +254,7 @@ def list_key_ids(key: bytes) -> set[str]:
 
 
 class AuditChainSealer:
-    """Seals audit rows with one store's signing key."""
+    """Makes the keyed hashes that chain audit rows, with one store's signing key."""
 
     def __init__(self, key: bytes, under: PolicyContextReader = dict) -> None:
         """Derive the audit's key from `key`; `under` returns the policy and model in force now."""
@@ -267,7 +267,7 @@ class AuditChainSealer:
         self._older = {each.key_id: each for each in older}
 
     def find_sealer_by_key_id(self, key_id: str) -> AuditChainSealer | None:
-        """Return the chain for the key with that id; None if the key is not known."""
+        """Return the sealer that uses the key with that id; None if the key is not known."""
         return self if key_id == self.key_id else self._older.get(key_id)
 
     def compute_next_audit_head(
@@ -280,7 +280,7 @@ class AuditChainSealer:
         event: str,
         data: str,
     ) -> AuditHead:
-        """Return the new head after this row is appended to `before`."""
+        """Return the number and keyed hash of the audit row that comes after the row `before`."""
         seq = before.seq + 1
         return AuditHead(
             seq, self.sign(seq, before.hash, at.isoformat(), run_id, call_id, actor, event, data)

@@ -1,8 +1,8 @@
-"""Functions that move calls and runs on without a vote: expired, started by the clock, cancelled,
-withdrawn, superseded, answered.
+"""Moves calls and runs on without a vote: expired, started by the clock, cancelled, answered.
 
-Each function works in the caller's transaction and takes the model's texts from `words`. Calls that
-have already started are allowed to finish, and their outcome is recorded.
+Also withdrawn and superseded. Each function works in the caller's transaction and takes the model's
+texts from `words`. Calls that have already started are allowed to finish, and their outcome is
+recorded.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def expire_call_if_overdue(
 def approve_scheduled_call(
     tx: Transaction, call: Call, votes: Sequence[Vote], at: datetime
 ) -> bool:
-    """Make an approved call whose time to start has come APPROVED, and let its run go on.
+    """Set a call that people approved for a later start to APPROVED, and let its run go on.
 
     `votes`: the approvals; its approval is valid from that time. False if the time has not come,
     or the call has ended meanwhile.
@@ -144,7 +144,10 @@ def cancel_run(
 
 
 def close_plans_of_ended_run(tx: Transaction, run: Run, *, at: datetime) -> None:
-    """Append a cancelled run's call outputs to the transcript once none of its calls is running."""
+    """Append an ended run's call outputs to the transcript, for each plan whose calls all ended.
+
+    Nobody is asked any more what became of its UNKNOWN calls.
+    """
     for call in calls.list_calls_of_all_open_plans(tx, run.id):
         if call.status is C.UNKNOWN:  # nobody is asked about a request that is over
             _stop_asking_for_outcome(tx, call)
@@ -175,7 +178,7 @@ def cancel_calls_of_failed_sub_agent(
 def _cancel_sub_agent_run(
     tx: Transaction, run: Run, call: Call, *, at: datetime, actor: str, words: EndedCallOutputs
 ) -> list[sub_agents.NonReadingSubAgentCall]:
-    """Cancel the sub-agent's run that works on this call; return the actions it has recorded."""
+    """Cancel the sub-agent's run for this call; return those of its calls that do not only read."""
     child = sub_agents.find_sub_agent_run(tx, run.root_id, call.id)
     if child is None:
         return []
@@ -186,7 +189,7 @@ def _cancel_sub_agent_run(
 def cancel_elicitations_of_call(
     tx: Transaction, run: Run, call: Call, *, at: datetime, words: EndedCallOutputs
 ) -> None:
-    """Cancel the questions a server asked people during this call; nobody waits for the answers."""
+    """Cancel the questions that an MCP server asked people during this call and still waits for."""
     for asking in sub_agents.list_open_elicitation_runs(tx, run.root_id, call.id):
         cancel_elicitation_run(tx, asking, at=at, words=words)
 
@@ -194,7 +197,7 @@ def cancel_elicitations_of_call(
 def cancel_elicitation_run(
     tx: Transaction, asking: Run, *, at: datetime, words: EndedCallOutputs
 ) -> None:
-    """Cancel one question of a server, and settle the deliveries still held for it."""
+    """Cancel an MCP server's question to people, and mark messages held for it as done."""
     if cancel_run(tx, asking, at=at, actor="system", words=words):
         for each in inbox.list_messages_held_for_run(tx, asking.id):
             inbox.mark_delivery_done(tx, each, "no longer needed")
@@ -264,7 +267,7 @@ def store_person_answer(
     declined: bool,
     output: str,
 ) -> AppliedDecision | UndecidableOutcome:
-    """Store a person's answer as of the moment `at`, and let the run go on.
+    """Store a person's answer to a question, given at the moment `at`, and let the run go on.
 
     `given`: canonical JSON of the values; `output`: the text for the model. Returns the outcome,
     which tells a second person that another was first.

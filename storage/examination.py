@@ -23,14 +23,14 @@ MOST = 20  # problems that are told; one is enough
 
 @dataclass(slots=True)
 class ExaminationResult:
-    """The result of a check: the chain's head, the problems found, and remarks."""
+    """The result of checking the record: the audit's newest row, the problems, and remarks."""
 
     head: AuditHead = field(default_factory=AuditHead)
     problems: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
     def add_problem(self, text: str) -> None:
-        """Add a problem, up to MOST of them."""
+        """Add a problem, unless there are MOST (20) already."""
         if len(self.problems) < MOST:
             self.problems.append(text)
 
@@ -69,7 +69,7 @@ def examine_audit_and_rows(
 def _verify_chain(
     tx: Transaction, chain: AuditChainSealer, found: ExaminationResult, said: _AuditClaims
 ) -> None:
-    """Verify the chain row by row, up to the first row that breaks it."""
+    """Verify the audit chain row by row, up to the first row that breaks it."""
     strangers: Counter[str] = Counter()
     for row in trail.iterate_audit_rows(tx):
         sealer = chain.find_sealer_by_key_id(row.key_id)

@@ -1,4 +1,4 @@
-"""Grants (saved approvals): given with a vote, used up one run at a time, and revoked.
+"""Grants (saved approvals): given with a vote, used up one call at a time, and revoked.
 
 Permission to give or revoke one is checked elsewhere.
 """

@@ -96,7 +96,7 @@ def mark_message_in_transcript(tx: Transaction, delivery: Delivery) -> bool:
 
 
 def store_delivery_answer(tx: Transaction, delivery: Delivery, text: str) -> None:
-    """Store the answer to a delivery that came from another surface than Slack."""
+    """Store the answer to a delivery that came from elsewhere than Slack, such as a terminal."""
     tx.update_rows(Delivery, {"seq": delivery.seq}, answer=text)
 
 

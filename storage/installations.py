@@ -1,4 +1,4 @@
-"""The record of installations: the workspaces that one installation of the bot serves.
+"""The database of installations: the Slack workspaces that one deployment of the bot serves.
 
 A small database beside the workspaces' own records, with tables of its own. It holds tokens only
 encrypted (`bot.workspaces.tokens`), and nothing of what is asked in a workspace.
@@ -46,7 +46,10 @@ _REGISTRY = registry()
 
 
 class _Row(columns.Row, registry=_REGISTRY):
-    """The base class of this record's rows; a workspace's record has none of these tables."""
+    """The base class of the rows in the database of installations.
+
+    A workspace's record has none of these tables.
+    """
 
 
 class Installation(_Row, table=True):
@@ -91,7 +94,7 @@ class GrantedWorkspace(_Row, table=True):
 
 
 class OAuthState(_Row, table=True):
-    """Somebody's way to Slack and back to install the bot; used once."""
+    """The one-time OAuth state of somebody who is installing the bot in a workspace."""
 
     __tablename__ = "oauth_state"
     state_hash: str = Field(primary_key=True)
@@ -116,13 +119,13 @@ _KEPT |= frozenset({"owner_until", "due_at"})
 
 
 class InstallationRecord:
-    """The record of installations, which several processes may use; safe for threads.
+    """The database of installations, which several processes may use; safe for threads.
 
     Each function is one transaction. Times are UTC.
     """
 
     def __init__(self, url: str) -> None:
-        """`url`: sqlite:///….db, a file of its own; or the address of a PostgreSQL database."""
+        """Set the database: sqlite:///….db, a file of its own, or a PostgreSQL address."""
         self._is_postgres = is_postgres_url(url)
         parsed = make_url(url)
         # the place after which a key file is named; None on a server
@@ -145,7 +148,7 @@ class InstallationRecord:
             event.listen(self._engine, "begin", _begin_on_sqlite)
 
     def open(self) -> InstallationRecord:
-        """Create what is missing of it, check its version, and return this record.
+        """Create the file or tables that are missing, check the tables' version, and return self.
 
         Raises SchemaError for a newer version and for a file of another kind.
         """
@@ -185,7 +188,7 @@ class InstallationRecord:
         return self._engine.begin()
 
     def write(self) -> AbstractContextManager[Connection]:
-        """Begin a transaction; on SQLite it has the write lock before it reads."""
+        """Begin a transaction that may write; on SQLite it takes the write lock before it reads."""
         return self._engine.execution_options(writes=True).begin()
 
     # Installations.
@@ -201,7 +204,7 @@ class InstallationRecord:
             return _select(connection, order_by=_row.workspace)
 
     def insert_or_update_installation(self, given: Installation) -> Installation:
-        """Store a new installation, or the tokens and scopes of one that is there; return its row.
+        """Store a new installation, or the new tokens and scopes of a known one; return its row.
 
         One that the operator paused stays PAUSED; one that was removed is as it was before. The
         state, the owner and the due time of `given` are not used.
@@ -234,7 +237,7 @@ class InstallationRecord:
         *,
         installed_until: datetime | None = None,
     ) -> bool:
-        """Set the state; return False if it has it already or there is no such installation.
+        """Set an installation's state; False if it has that state already or does not exist.
 
         REMOVED drops the tokens. `installed_until`: one that was installed later than that is left
         alone, because the news is about an earlier installation.
@@ -261,12 +264,12 @@ class InstallationRecord:
             return _update(connection, workspace, **values)
 
     def set_due(self, workspace: str, due_at: datetime | None) -> bool:
-        """Set when a workspace that sleeps must be awake; None: whenever something arrives."""
+        """Set when the bot must next begin to work for a sleeping workspace; None: at once."""
         with self.write() as connection:
             return _update(connection, workspace, due_at=due_at)
 
     def purge_removed(self, workspace: str, before: datetime, empty: Callable[[str], None]) -> bool:
-        """Call `empty` and delete the row, unless it is no longer removed, or was so after that.
+        """Call `empty` and delete the row of a workspace that was removed before `before`.
 
         Nobody can install the bot there meanwhile. A crash in between has `empty` called again. One
         that the operator had paused is kept as a row, so that it is still paused when it comes
@@ -294,7 +297,7 @@ class InstallationRecord:
                 connection.execute(insert(_granted).values(workspace=each, enterprise=enterprise))
 
     def revoke_workspaces(self, enterprise: str, workspaces: Collection[str]) -> None:
-        """Note that it serves them no longer."""
+        """Note that an organisation-wide installation serves these workspaces no longer."""
         mine = (_granted.enterprise == enterprise, _granted.workspace.in_(workspaces))
         with self.write() as connection:
             connection.execute(delete(_granted).where(*mine))
@@ -306,7 +309,7 @@ class InstallationRecord:
             return connection.execute(query.order_by(_granted.workspace)).scalars().all()
 
     def list_workspaces_of_bot(self, bot: str) -> Sequence[str]:
-        """Return the installations whose bot has this id, or this id as a user."""
+        """Return the ids of installations, unless removed, whose bot has this bot id or user id."""
         mine, there = or_(_row.bot_id == bot, _row.bot_user == bot), _row.state != _REMOVED
         with self.read() as connection:
             found = _select(connection, mine, there)
@@ -335,7 +338,7 @@ class InstallationRecord:
     def claim_rotation(
         self, row: Installation, now: datetime, until: datetime
     ) -> Installation | None:
-        """Claim the renewal of this row's token until that time; None if one has.
+        """Reserve the renewal of an installation's token until `until`; None if another was faster.
 
         Returns the row, whose `token_revision` `store_rotated_tokens` and `postpone_rotation` want.
         """
@@ -355,7 +358,7 @@ class InstallationRecord:
         token_key: str,
         expires_at: datetime | None,
     ) -> Installation | None:
-        """Store the renewed tokens of a claimed row; None if it was installed anew or removed."""
+        """Store an installation's renewed tokens; None if it was installed anew or removed."""
         with self.write() as connection:
             stored = _update(
                 connection,
@@ -371,7 +374,7 @@ class InstallationRecord:
             return _find(connection, claimed.workspace) if stored else None
 
     def postpone_rotation(self, claimed: Installation, until: datetime) -> None:
-        """Note that a renewal failed, and when the next one may be tried."""
+        """Note that renewing a token failed, and when the next attempt may be made."""
         same = (_row.token_revision == claimed.token_revision,)
         failures = claimed.renewal_failures + 1
         with self.write() as connection:
@@ -379,7 +382,7 @@ class InstallationRecord:
             _update(connection, claimed.workspace, same, **values)
 
     def replace_sealed_tokens(self, old: Installation, sealed: bytes, token_key: str) -> bool:
-        """Store the same tokens under another key; False if the row has other ones by now."""
+        """Store the same tokens encrypted with another key; False if they have changed."""
         same = (_row.token_revision == old.token_revision, _row.token_key == old.token_key)
         with self.write() as connection:
             values = {"sealed_tokens": sealed, "token_key": token_key}
@@ -388,13 +391,13 @@ class InstallationRecord:
     # People on their way to Slack and back.
 
     def add_oauth_state(self, state: OAuthState, now: datetime) -> None:
-        """Store a state, and delete those that have expired."""
+        """Store the OAuth state of somebody who begins to install the bot; delete expired ones."""
         with self.write() as connection:
             connection.execute(delete(_state).where(_state.expires_at <= now))
             connection.execute(insert(_state).values(**columns.get_column_values(state)))
 
     def consume_oauth_state(self, state_hash: str, browser_hash: str, now: datetime) -> bool:
-        """Delete this browser's state; False if it is not there: expired, used, another browser."""
+        """Use up this browser's OAuth state; False if it is expired, used or another's."""
         mine = (
             _state.state_hash == state_hash,
             _state.browser_hash == browser_hash,

@@ -81,7 +81,7 @@ def mask_secrets(text: str) -> str:
 
 
 def mask_secrets_in_json(value: Any) -> Any:
-    """Return JSON data with every string in it masked; keys are unchanged."""
+    """Return JSON data with the secrets in its strings masked; keys are unchanged."""
     if isinstance(value, str):
         return mask_secrets(value)
     if isinstance(value, dict):

@@ -204,8 +204,9 @@ class Revision(columns.Row, table=True):
 
 
 class Vote(columns.Row, table=True):
-    """What one person said to one revision of a call: yes, no, or that they ran it without
-    approval or have looked at that; append-only.
+    """One person's vote on one revision of a call; append-only.
+
+    Yes, no, or that they ran it without approval or have looked at that.
     """
 
     __tablename__ = "vote"
@@ -234,7 +235,7 @@ class Vote(columns.Row, table=True):
 
 
 class PersonAnswer(columns.Row, table=True):
-    """What one person said to a question, which is a call; append-only."""
+    """One person's answer to a question (a call that asks people); append-only."""
 
     __tablename__ = "answer"
     seq: int | None = Field(default=None, primary_key=True)
@@ -248,7 +249,7 @@ class PersonAnswer(columns.Row, table=True):
 
 
 class ModeSwitch(columns.Row, table=True):
-    """A channel's mode, valid from `at` on; append-only, the newest counts."""
+    """A channel's mode (its limit on calls), valid from `at` on; append-only, the newest counts."""
 
     __tablename__ = "mode"
     seq: int | None = Field(default=None, primary_key=True)
@@ -260,7 +261,11 @@ class ModeSwitch(columns.Row, table=True):
 
 
 class Attempt(columns.Row, table=True):
-    """A start of a call that may have had its effect, though people say not or run it again."""
+    """A start of a call that may have had its effect, although the call failed or is to run again.
+
+    A row is made if the tool failed midway, or if the requester says that it did not happen, or has
+    it run again.
+    """
 
     __tablename__ = "attempt"
     seq: int | None = Field(default=None, primary_key=True)
@@ -270,7 +275,7 @@ class Attempt(columns.Row, table=True):
 
 
 class Audit(columns.Row, table=True):
-    """What happened, sealed in a chain from the first row; triggers refuse update and delete."""
+    """One event, chained to the previous by a keyed hash; triggers refuse update and delete."""
 
     __tablename__ = "audit"
     seq: int | None = Field(default=None, primary_key=True)

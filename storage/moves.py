@@ -274,7 +274,7 @@ def insert_run(tx: Transaction, row: Run, *, at: datetime) -> None:
 
 
 def _find_asked_in_channel(tx: Transaction, row: Run) -> str:
-    """Return the channel a new run was asked in: its request's, or its thread's newest run's."""
+    """Return the channel a new run was asked in, from its request or its thread's newest run."""
     place = {"team_": row.team, "channel_": row.channel, "thread_ts_": row.thread_ts}
     if row.parent_call:
         found = tx.scalar(_ASKED_IN, {"id_": row.root_id})
@@ -348,7 +348,7 @@ def change_message_status(
 
 
 def give_up_stream(tx: Transaction, row: Message, target: states.MessageStatus) -> bool:
-    """Give up a stream that has no message in Slack; False if Slack has begun it by now."""
+    """Give up a message to be streamed that is not in Slack; False if Slack has begun it by now."""
     return _update_status_if_unchanged(tx, row, target, {"error": "the stream never began"}, ts="")
 
 
@@ -364,7 +364,7 @@ def record_message_version_in_slack(
 
 
 def close_open_streams(tx: Transaction, run_id: str, body: str) -> bool:
-    """Mark this run's open streams to be closed with `body`; True if there were any."""
+    """Mark messages that this run streams to Slack to be closed with `body`; True if any."""
     return tx.execute(_CLOSE_STREAMS, {"run_id_": run_id, "body": body}).rowcount > 0
 
 
@@ -396,7 +396,7 @@ def _update_status_if_unchanged(
     columns: dict[str, Any],
     **also: Any,
 ) -> bool:
-    """Move the row if its status, and the columns in `also`, are as they were read.
+    """Change a row's status if it, and the columns in `also`, are unchanged since they were read.
 
     Raises IllegalStatusChangeError for a move that its machine does not have.
     """

@@ -139,7 +139,7 @@ def queue_line_in_all_threads(
     *,
     notified: Iterable[str] = (),
 ) -> None:
-    """Add a line to the request's thread, and below each card of these plans in another place.
+    """Add a line to the request's thread, and to every other thread with a card of these plans.
 
     `notified`: see `queue_notice`.
     """
@@ -188,7 +188,7 @@ def mark_cards_for_redraw(tx: Transaction, plan_id: str) -> None:
 def queue_private_reply(
     tx: Transaction, delivery: Delivery, text: str, *, key: str = "", **more: Any
 ) -> None:
-    """Add a message that only the delivery's author sees, where it came from.
+    """Queue a message that only a delivery's author sees, in the channel and thread it came from.
 
     `key`: of the message, if it is not the reply to the delivery. `more`: as
     `queue_private_message` has it.
@@ -264,7 +264,7 @@ def find_next_message_retry_time(tx: Transaction) -> datetime | None:
 
 
 def update_message(tx: Transaction, row: Message, **columns: Any) -> None:
-    """Update columns of one message; raises IllegalStatusChangeError for its status."""
+    """Update columns of one message; IllegalStatusChangeError if its status is among them."""
     if "status" in columns:
         raise IllegalStatusChangeError("a message's status is moved by storage.moves")
     tx.update_rows(Message, {"seq": row.seq}, **columns)
@@ -341,17 +341,20 @@ def filter_run_ids_with_card(tx: Transaction, run_ids: Collection[str]) -> set[s
 
 
 def withdraw_open_streams(tx: Transaction, run_id: str) -> bool:
-    """Mark this run's open streams to be closed, their text withdrawn; True if there were any."""
+    """Mark messages that this run streams to be closed and their text withdrawn; True if any."""
     return moves.close_open_streams(tx, run_id, dump_message_body({"text": "", "streamed": False}))
 
 
 def is_stream_open(tx: Transaction, row: Message) -> bool:
-    """Return whether this stream is still open."""
+    """Return whether this message is still being streamed to Slack."""
     return tx.find_row(Message, seq=row.seq, status=MessageStatus.STREAMING) is not None
 
 
 def close_given_up_stream(tx: Transaction, row: Message) -> bool:
-    """Mark a given-up stream to be closed if Slack has begun it; False if there is none."""
+    """Mark a streamed message that was given up to be closed; False if Slack has not begun it.
+
+    Also False if it is not given up any more.
+    """
     found = find_message_by_key(tx, row.key)
     if found is None or not found.ts or found.status is not MessageStatus.FAILED:
         return False

@@ -1,4 +1,4 @@
-"""Passkeys, the private links by which people sign and enrol, and the signatures beside votes.
+"""Passkeys, the private links by which people enrol and use them, and signatures of votes.
 
 A passkey is never deleted: it is revoked, and receipts of what it signed stay checkable. Whether a
 person may sign is settled before (bot.approvals.signatures); a signature is written once.
@@ -52,7 +52,7 @@ class Passkey(columns.Row, table=True):
 
 
 class SigningLink(columns.Row, table=True):
-    """A private link to the page, for one person and one purpose; its token is not stored."""
+    """A private link to the page where one person signs or enrols; its token is not stored."""
 
     __tablename__ = "signing_link"
     __table_args__ = (Index("ix_signing_link_person", "team", "person"),)
@@ -132,17 +132,20 @@ def is_waiting(tx: Transaction, row: Passkey) -> bool:
 
 
 def find_passkey_by_credential(tx: Transaction, credential_id: str) -> Passkey | None:
-    """Return the passkey that an authenticator names so (base64url), or None."""
+    """Return the passkey with the id that its authenticator gave it (base64url), or None."""
     return tx.find_row(Passkey, credential_id=credential_id)
 
 
 def list_passkeys_of_person(tx: Transaction, team: str, person: str) -> list[Passkey]:
-    """Return this person's passkeys that are not revoked, oldest first, also if too new or old."""
+    """Return this person's unrevoked passkeys, oldest first, whether they count or not.
+
+    One does not count before others have approved it, for example.
+    """
     return fetch_rows(tx, Passkey, _OF_PERSON, team_=team, person_=person)
 
 
 def list_passkeys_of_team(tx: Transaction, team: str) -> list[Passkey]:
-    """Return everybody's passkeys that are not revoked, oldest first, also if too new or old."""
+    """Return a workspace's unrevoked passkeys, oldest first, whether they count or not."""
     return fetch_rows(tx, Passkey, _USABLE, team_=team)
 
 
@@ -184,7 +187,7 @@ def record_passkey_use(tx: Transaction, row: Passkey, sign_count: int, at: datet
 
 
 def store_signing_link(tx: Transaction, row: SigningLink) -> None:
-    """Store a new link."""
+    """Store a new private link for signing or enrolling."""
     insert_row(tx, row)
 
 
@@ -199,7 +202,7 @@ def use_signing_link(tx: Transaction, row: SigningLink, at: datetime) -> bool:
 
 
 def store_signature(tx: Transaction, row: VoteSignature, run_id: str) -> None:
-    """Store the signature of a vote, with its audit row; the vote itself is stored beside it."""
+    """Store the signature of a vote, with its audit row; the vote itself is stored separately."""
     insert_row(tx, row)
     data = {"passkey": row.passkey_id, "statement": sha256(row.statement.encode()).hexdigest()}
     at, actor, call_id = row.created_at, row.person, row.call_id

@@ -172,7 +172,7 @@ class RequestsOfPerson:
 
     @property
     def closed_request_count(self) -> int:
-        """Return how many requests can be emptied now."""
+        """Return how many of the requests are in closed threads, so that they can be erased now."""
         return sum(map(len, self.closed_threads))
 
 
@@ -285,7 +285,7 @@ def _erase_notes_and_messages(store: Store, tx: Transaction, person: str, ids: s
 def _empty_closed_threads(
     tx: Transaction, threads: Iterable[Sequence[str]], person: str, at: datetime, actor: str
 ) -> int:
-    """Empty the requests of those threads that are not open by now; return how many."""
+    """Erase the requests' contents in these threads, unless a thread is open; return how many."""
     run_ids = [each for thread in threads if not has_open_request(tx, thread) for each in thread]
     emptied = 0
     for some in _split_into_chunks(run_ids):
@@ -305,7 +305,10 @@ def _empty_closed_threads(
 
 
 def _erase_vote_reasons(store: Store, tx: Transaction, person: str) -> int:
-    """Erase the reasons of this person's votes; who voted, and how, stays. Return how many."""
+    """Erase the reasons of this person's votes in purged requests, only these; return how many.
+
+    Who voted, and how, stays.
+    """
     if not tx.scalar(_HAS_REASONS, {"person_": person}):
         return 0
     database = store.database

@@ -150,7 +150,7 @@ PATIENCE = 2.0  # seconds after which one more is opened: what has one may itsel
 
 
 class SharedSessions:
-    """The sessions of a process that works for many workspaces, as their records share them."""
+    """The database sessions that the records of one process's many workspaces share."""
 
     def __init__(self) -> None:
         self.idle: list[postgres_session.PostgresServerSession] = []
@@ -158,13 +158,13 @@ class SharedSessions:
         self._free = threading.Condition()
 
     def wait_for_turn(self) -> None:
-        """Return once few enough are in use, or after some time; `end_turn` has to follow."""
+        """Wait until a session may be used, at most two seconds; `end_turn` must follow."""
         with self._free:
             self._free.wait_for(lambda: self._used < MOST_SHARED, PATIENCE)
             self._used += 1
 
     def end_turn(self) -> None:
-        """Let the next use one."""
+        """Count a session as no longer in use, and wake a thread that waits for one."""
         with self._free:
             self._used -= 1
             self._free.notify()
@@ -221,7 +221,7 @@ class PostgresDatabase(Backend):
         return plain.render_as_string(hide_password=True)
 
     def open(self, *, exclusive: bool) -> None:
-        """Check the server's version, its encoding, and that there is a schema for the tables.
+        """Check the server's version and its encoding.
 
         Raises SchemaError if the server cannot be used.
         """
@@ -270,7 +270,7 @@ class PostgresDatabase(Backend):
         return isinstance(getattr(error, "orig", None), psycopg.errors.UndefinedTable)
 
     def list_create_trigger_statements(self, among: Container[str] = APPEND_ONLY) -> list[str]:
-        """Return the DDL of the triggers of append-only tables `among` these, with functions."""
+        """Return DDL for triggers (and their functions) of the append-only tables in `among`."""
         tables = [table for table in APPEND_ONLY if table in among]
         return [
             each for table in tables for each in _build_table_create_triggers(table, self._schema)
@@ -342,7 +342,7 @@ class PostgresDatabase(Backend):
             session.close()
 
     def _return_session(self, session: postgres_session.PostgresServerSession) -> None:
-        """Keep the session for the next transaction, or close it if it stopped during one."""
+        """Keep the session for the next transaction; close it if it is unusable or one too many."""
         if session.is_free and not (self._shared and len(self._idle) >= MOST_SHARED):
             self._idle.append(session)
         else:
@@ -372,7 +372,7 @@ class PostgresDatabase(Backend):
             time.sleep(0.1)
 
     def close_idle_connections(self) -> None:
-        """Close the idle sessions, unless other records use them."""
+        """Close the idle sessions, unless other workspaces' records share them."""
         if self._shared:
             return
         idle, self._idle = self._idle, []
@@ -386,7 +386,7 @@ class PostgresDatabase(Backend):
 
 
 def drop_schema(url: URL, schema: str) -> None:
-    """Delete a schema with all that is in it, if it is there; raises what the database raises."""
+    """Delete a PostgreSQL schema, if it exists, and its contents; raises the database's errors."""
     engine = PostgresDatabase(url.update_query_dict({"schema": schema}), Path(schema)).engine
     with engine.begin() as connection:
         connection.exec_driver_sql(f"DROP SCHEMA IF EXISTS {schema} CASCADE")

@@ -77,7 +77,7 @@ class PostgresServerSession:
         return self._lost or self.raw.closed or self.raw.broken
 
     def begin_transaction(self, sql: str) -> None:
-        """Begin a transaction; `number` is what `sql` returns as its number, or ""."""
+        """Begin a transaction; `number` is the transaction's own if `sql` returns it, else ""."""
         self._ending = False
         # libpq reads the last end first
         found, _ = self._read_result(self._libpq.exec_(sql.encode()))
@@ -138,7 +138,7 @@ class PostgresServerSession:
 
 
 def compute_lock_numbers(schema: str) -> tuple[int, int]:
-    """Return the numbers of a schema's two locks: of those who write, and of who migrates."""
+    """Return the numbers of a schema's two advisory locks: for writing, and for migrating."""
     if schema == SCHEMA:
         return 1, 2
     first = zlib.crc32(schema.encode()) & 0x3FFF_FFFF | 0x4000_0000

@@ -43,7 +43,7 @@ class ProgramApiKey(columns.Row, table=True):
 
     @property
     def is_bot_account(self) -> bool:
-        """Return whether the key stands for the bot's own account, which asks at the socket."""
+        """Return whether the key is that of the bot's system account, used at the local socket."""
         return not self.name
 
     def may_ask_for(self, tool: str) -> bool:
@@ -52,7 +52,7 @@ class ProgramApiKey(columns.Row, table=True):
 
     @property
     def tool_patterns(self) -> tuple[str, ...]:
-        """Return the patterns of what the key may ask for; `*` matches any letters."""
+        """Return name patterns of tools that the key may ask for; `*` matches any characters."""
         return tuple(json.loads(self.tools))
 
     def may_continue_requests_of(self, other: ProgramApiKey) -> bool:
@@ -70,7 +70,7 @@ class ProgramApiKey(columns.Row, table=True):
 
 
 def build_bot_account_key(team: str) -> ProgramApiKey:
-    """Return the key that represents the bot's own account: any tool, in any colleague's name.
+    """Return the key of the bot's own system account: any tool, in any colleague's name.
 
     It is never stored, is good only for the socket beside the database, and has no secret.
     """
@@ -176,7 +176,7 @@ _NEXT = select(func.min(col(Call.held_until))).where(*_HELD)
 
 
 def claim_call(tx: Transaction, call: Call, claimant: str, *, at: datetime, actor: str) -> bool:
-    """Assign an approved call to this claimant (a hash), and let its run go on to start it.
+    """Assign an approved call to the claimant (a hash) that will run it, and let its run go on.
 
     False if the call cannot be claimed any more.
     """

@@ -148,7 +148,10 @@ def list_requests_to_purge(tx: Transaction, before: datetime, after: str = "") -
 def purge_requests(
     tx: Transaction, run_ids: Iterable[str], before: datetime, *, at: datetime, actor: str
 ) -> list[Run]:
-    """Empty these requests (SOME at most), with one audit row; return those that were still due."""
+    """Erase the contents of these requests (SOME at most) if still old enough; return those erased.
+
+    Writes one audit row.
+    """
     found = fetch_rows(tx, Run, _STILL_DUE, before_=before, **build_run_id_parameters(run_ids))
     if found:
         ids = [run.id for run in found]
@@ -162,7 +165,7 @@ def purge_requests(
 
 
 def empty_request_contents(tx: Transaction, run_ids: Iterable[str], *, at: datetime) -> None:
-    """Mark these requests (SOME at most) as purged and empty them; the caller writes the audit."""
+    """Mark requests (SOME at most) as purged and erase their contents, without an audit row."""
     tx.overwrite_erased_data()
     places = build_run_id_parameters(run_ids)
     tx.execute(_MARK, {**places, "at_": at})
@@ -183,7 +186,7 @@ def purge_old_deliveries(tx: Transaction, before: datetime, after: int = 0) -> i
 
 
 def erase_old_delegation_notes_and_links(tx: Transaction, before: datetime) -> None:
-    """Erase the givers' notes of delegations, and links to the page, that ended before `before`."""
+    """Erase notes of delegations, and delete private signing links, that ended before `before`."""
     tx.overwrite_erased_data()
     for statement in (_OLD_DELEGATIONS, _OLD_LINKS):
         tx.execute(statement, {"before_": before})

@@ -46,7 +46,7 @@ class CopyNote(columns.Row, table=True):
 
     @property
     def audit_head(self) -> AuditHead:
-        """Return the audit's head at the time of the copy."""
+        """Return the number and hash of the audit row that was newest when the copy was made."""
         return AuditHead(self.head_seq, self.head_hash)
 
     @property
@@ -56,7 +56,7 @@ class CopyNote(columns.Row, table=True):
         return found
 
     def has_valid_seal(self, chain: AuditChainSealer) -> bool:
-        """Return whether the note is unchanged, judged by its seal and the keys of `chain`."""
+        """Return whether the note is unchanged since it was signed with a key of `chain`."""
         return self.seal == _compute_seal(self, chain.find_sealer_by_key_id(self.key_id) or chain)
 
     def describe_missing_rows(self, counts: Mapping[str, int]) -> str:
@@ -72,23 +72,23 @@ class CopyNote(columns.Row, table=True):
 
 
 def find_copy_note(tx: Transaction) -> CopyNote | None:
-    """Return the record's copy note; None if it is not a copy."""
+    """Return the note that the record is a copy, or was copied; None if there is none."""
     return tx.find_row(CopyNote, order_by="seq")
 
 
 def replace_copy_note(tx: Transaction, row: CopyNote) -> None:
-    """Store this as the record's only copy note."""
+    """Store a note that the record is a copy, or was copied, in place of any earlier one."""
     delete_copy_note(tx)
     insert_row(tx, row)
 
 
 def delete_copy_note(tx: Transaction) -> bool:
-    """Delete the record's copy note; True if there was one."""
+    """Delete the note that the record is a copy, or was copied; True if there was one."""
     return tx.execute(delete(CopyNote)).rowcount > 0
 
 
 def seal_copy_note(row: CopyNote, chain: AuditChainSealer) -> CopyNote:
-    """Return the note with its seal, made with the key of `chain`."""
+    """Return a copy of the note, signed with the key of `chain` so that changes are detected."""
     mine = columns.copy_row_with_changes(row, key_id=chain.key_id)
     return columns.copy_row_with_changes(mine, seal=_compute_seal(mine, chain))
 

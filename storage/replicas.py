@@ -1,4 +1,4 @@
-"""State that replicas share: heartbeats, which replica sends to which channel, Slack's pauses.
+"""State that the bot's processes share: heartbeats, who sends to which channel, Slack's pauses.
 
 A replica is a process that works on this database beside others. None of this is part of the
 record: if it is lost, it is rebuilt.
@@ -53,7 +53,7 @@ class Replica(columns.Row, table=True):
 
 
 class ChannelSender(columns.Row, table=True):
-    """A channel, and the one replica that sends to it as long as that is alive."""
+    """A channel, and the one process (replica) that sends to it as long as it is alive."""
 
     __tablename__ = "lane"
     channel: str = Field(primary_key=True)
@@ -93,13 +93,13 @@ def store_heartbeat(tx: Transaction, replica: str, until: datetime) -> None:
 
 
 def remove_replica(tx: Transaction, replica: str) -> None:
-    """Remove this replica, and free its channel queues."""
+    """Remove this replica (process of the bot), so that others may send to its channels."""
     tx.execute(_MINE, {"replica_": replica})
     tx.execute(_GONE, {"replica_": replica})
 
 
 def delete_dead_replicas_and_pauses(tx: Transaction, now: datetime, dead: Collection[str]) -> None:
-    """Delete the replicas in `dead`, and the pauses that are over."""
+    """Delete the replicas in `dead`, and the pauses of Slack methods that are over."""
     for replica in dead:
         tx.execute(_GONE, {"replica_": replica})
     tx.execute(_PAUSED_BEFORE, {"now_": now})
@@ -120,7 +120,7 @@ def get_senders_by_channel(tx: Transaction, dead: Collection[str]) -> dict[str, 
 def claim_channel_sending(
     tx: Transaction, channel: str, replica: str, dead: Collection[str]
 ) -> bool:
-    """Make this replica the sender to the channel; False if another live replica is that.
+    """Make this replica the sender to the channel; False if another live one is the sender.
 
     `dead`: replicas that the caller has found to be dead.
     """
@@ -149,7 +149,7 @@ def store_slack_pause(tx: Transaction, method: str, channel: str, until: datetim
 
 
 def get_slack_pause_ends(tx: Transaction, now: datetime) -> PauseEnds:
-    """Return the end of each pause that is not over, by method and channel."""
+    """Return, by method and channel, until when each paused Slack method must not be called."""
     found = tx.execute(_PAUSES, {"now_": now})
     return {(method, channel): until for method, channel, until in found}
 

@@ -1,4 +1,4 @@
-"""Queries for what people look up: waiting calls, recent requests, decisions, one by its link."""
+"""Queries for what people look up: waiting calls, recent requests, decisions, a linked request."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def _find_call_by_digest(tx: Transaction, team: str, digest: str) -> Call | None
 def find_request_of_message(
     tx: Transaction, team: str, channel: str, ts: str, thread_ts: str
 ) -> Run | None:
-    """Return the request that a message belongs to: the one it is about, else any in its thread."""
+    """Return the request that a message is about, else the newest in its thread; or None."""
     message = tx.find_row(Message, ts=ts, channel=channel)
     run = runs.find_run(tx, message.run_id) if message and message.run_id else None
     run = run or runs.find_newest_run_in_thread(tx, team, channel, thread_ts)

@@ -1,4 +1,4 @@
-"""Queries over runs and the transcript of their thread, with claims and counters.
+"""Queries over runs and their transcripts, with counters of turns and tokens.
 
 A status is changed only by `moves`.
 """
@@ -52,7 +52,7 @@ class ReadyRun:
 
 
 def _open_call_condition(which: ColumnElement[bool]) -> ColumnElement[bool]:
-    """Return the condition that an unanswered plan of the run has a call that meets `which`."""
+    """Return the SQL condition that an open plan of the run has a call that meets `which`."""
     ready_runs = select(col(Call.id)).join(Plan, col(Plan.id) == col(Call.plan_id))
     return ready_runs.where(
         col(Plan.run_id) == col(Run.id), col(Plan.answered).is_(False), which
@@ -301,7 +301,7 @@ def store_edited_message_text(tx: Transaction, run: Run, ts: str, text: str | No
 
 
 def add_turn_to_counters(tx: Transaction, run: Run, *, tokens: int, calls: int, cards: bool) -> Run:
-    """Count a turn of the run and return the run; StaleFenceError if it was taken away.
+    """Count a turn of the run and return the run; StaleFenceError if the worker has lost the run.
 
     A sub-agent's turn also counts for its request. `cards`: people are asked.
     """

@@ -116,7 +116,7 @@ def find_next_notification_time(tx: Transaction) -> datetime | None:
 
 
 def list_calls_to_look_at(tx: Transaction, due_by: datetime) -> list[Call]:
-    """Return up to 100 calls that ran without approval, where people are asked to look by then."""
+    """Return up to 100 calls run without approval for people to look at, due by `due_by`."""
     return fetch_readable_rows(tx, Call, col(Call.id), _TO_LOOK, now_=due_by)
 
 
@@ -144,6 +144,6 @@ def mark_people_notified(
 
 
 def assign_call(tx: Transaction, call: Call, assignee: str, by: str) -> bool:
-    """Record that a person hands a pending call over; False if it has changed meanwhile."""
+    """Record that `by` hands a pending call to `assignee`; False if it has changed meanwhile."""
     held = _build_pending_revision_key(call)
     return tx.update_rows(Call, held, assignee=assignee, assigned_by=by) == 1

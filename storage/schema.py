@@ -86,7 +86,7 @@ def load_schema_ddl(revision: str, scripts: Path = SCRIPTS) -> list[str]:
 
 
 def load_expected_shape(revision: str, dialect: str, scripts: Path = SCRIPTS) -> SchemaShape | None:
-    """Return the shape that a database of that revision should have; None if it is not stored."""
+    """Return the tables, columns and so on that a revision should have; None if not stored."""
     if dialect == "sqlite":
         made = load_schema_ddl(revision, scripts)
         return _read_shape_of_ddl(made) if made else None
@@ -105,7 +105,7 @@ def _read_shape_of_ddl(made: list[str]) -> SchemaShape:
 
 
 def describe_shape_differences(found: SchemaShape, due: SchemaShape) -> list[str]:
-    """Return a phrase for each difference of the shape `found` from the one `due`; [] if equal."""
+    """Return a phrase for each way in which the schema `found` differs from the expected `due`."""
     tables = {_extract_table_name(said) for said in due.values()}
     lost = {each for each in tables if f"table {each}" not in found}
     told = [f"table {each} is missing" for each in sorted(lost)]

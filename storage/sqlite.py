@@ -239,7 +239,7 @@ class SqliteFile(Backend):
         copy_database(self.engine, self.path.with_name(f"{self.path.name}.before-{revision}"))
 
     def list_create_trigger_statements(self, among: Container[str] = APPEND_ONLY) -> list[str]:
-        """Return DDL that makes the append-only tables `among` these refuse update and delete."""
+        """Return DDL that makes the append-only tables in `among` refuse update and delete."""
         return [
             f"CREATE TRIGGER IF NOT EXISTS {table}_no_{change} BEFORE {change.upper()} ON {table} "
             f"{_build_purge_exception(table, change)}"
@@ -250,7 +250,7 @@ class SqliteFile(Backend):
         ]
 
     def list_drop_trigger_statements(self) -> list[str]:
-        """Return the DDL that drops the triggers; with them, tables cannot be recreated."""
+        """Return DDL that drops the append-only triggers, as they prevent recreating tables."""
         return [
             f"DROP TRIGGER IF EXISTS {table}_no_{change}"
             for table in APPEND_ONLY
@@ -258,7 +258,7 @@ class SqliteFile(Backend):
         ]
 
     def protect_open_database_files(self) -> None:
-        """Make the files readable by their owner only, and start checking that they stay."""
+        """Make the files readable by their owner only, and watch that they are not replaced."""
         restrict_file_permissions(self._file)
         if self.has_exclusive_lock:
             kept = self._connect(self._url)
@@ -298,7 +298,7 @@ class SqliteFile(Backend):
         return tx
 
     def _connect_to_open_file(self) -> sqlite_connections.SyncSwitchConnection:
-        """Return a new connection to the open file; fail if the file is gone, not recreate it."""
+        """Return a new connection to the open file; raise an error if it is gone."""
         if self._open_database_file is not None:
             _run_file_check(self._open_database_file.check_file_identities)
         return self._connect(self._url)

@@ -106,7 +106,7 @@ def is_foreign_file(path: Path) -> bool:
 
 
 def has_foreign_content(database: sqlite3.Connection) -> bool:
-    """Return whether the database has another application's tables or marks.
+    """Return whether the database has another application's tables, id or version number.
 
     Raises sqlite3.Error if it cannot be read.
     """
@@ -163,7 +163,7 @@ class LostFileError(sqlite3.OperationalError):
 
 
 class OpenFileGuard:
-    """The identities of the database file, its log and the log's index when they were opened.
+    """Checks that the database file, its log and the log's index are still those that were opened.
 
     A connection to them is kept open, so that no other file can get their inode numbers.
     """
@@ -244,7 +244,7 @@ class OpenFileGuard:
         self._log_length = written.st_size
 
     def _check_database_file(self) -> None:
-        """Check the database file by itself, once all of its log is written back.
+        """Check that the database file was not overwritten, once all of its log is written back.
 
         Before that the file is rightly half old and half new. If that cannot be done now, the next
         commit tries again. Another thread may commit meanwhile, so only a fault that persists

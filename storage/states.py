@@ -1,4 +1,6 @@
-"""The state machines, as tables one can read; docs/architecture.md draws them. Pure.
+"""The statuses of calls, runs, messages, deliveries and installations, and the allowed changes.
+
+The state machines are tables one can read; docs/architecture.md draws them. Pure.
 
 A PENDING call with a time to start stays PENDING once votes have approved it; the clock makes it
 APPROVED then. An installation that was PAUSED when it was REMOVED is so when installed again.
@@ -31,8 +33,9 @@ class CallStatus(StrEnum):
 
 
 class CallVerb(StrEnum):
-    """What a person can do to a call; a stored vote holds one of APPROVE, REJECT, BREAK_GLASS,
-    LOOK and OBJECT.
+    """What a person can do to a call.
+
+    A stored vote holds one of APPROVE, REJECT, BREAK_GLASS, LOOK and OBJECT.
     """
 
     APPROVE = "approve"
@@ -152,7 +155,7 @@ class ChannelMode(StrEnum):
 
 
 class DeliveryKind(StrEnum):
-    """The kind of one delivery from Slack."""
+    """The kind of one delivery, from Slack or elsewhere."""
 
     MESSAGE = "message"
     EVENT = "event"
@@ -165,7 +168,7 @@ class DeliveryKind(StrEnum):
 
 
 class SigningLinkKind(StrEnum):
-    """What a private link to the page is for."""
+    """What a private link is for: signing a decision, or enrolling a passkey."""
 
     SIGN = "sign"  # one decision about one call
     ENROL = "enrol"  # a new passkey
@@ -241,13 +244,13 @@ INSTALLATION_MOVES: dict[InstallationState, frozenset[InstallationState]] = {
 
 
 class IllegalStatusChangeError(Exception):
-    """A status change that the table does not allow: a bug in the caller, never a race."""
+    """A status change that a state machine does not have: a bug in the caller, never a race."""
 
 
 S = TypeVar("S", CallStatus, RunStatus, MessageStatus, DeliveryStatus, InstallationState)
 
 
 def require_allowed_status_change(moves: dict[S, frozenset[S]], source: S, target: S) -> None:
-    """Raise IllegalStatusChangeError unless the table allows a move from `source` to `target`."""
+    """Raise IllegalStatusChangeError unless `moves` allows the change of `source` to `target`."""
     if target not in moves[source]:
         raise IllegalStatusChangeError(f"{source} -> {target}")

@@ -141,7 +141,7 @@ class Store:
 
     @property
     def path(self) -> Path:
-        """Return the path after which the files beside the database on this machine are named."""
+        """Return the path with which paths of the database's local files (key, lock, …) begin."""
         return self.database.path
 
     @property
@@ -155,7 +155,7 @@ class Store:
         return self.database.is_multi_process
 
     def accept_rows_despite_mismatch(self) -> None:
-        """Accept rows despite `mismatch_reason`, and begin a new audit head file."""
+        """Accept a database that may be a copy or older state, and begin a new audit head file."""
         with self._writer:
             self.mismatch_reason = ""
             self._note = self.database.build_audit_head_file(self.chain)
@@ -163,7 +163,7 @@ class Store:
                 self._note.replace_file(self._head or AuditHead())
 
     def _note_audit_head(self) -> None:
-        """Note the audit's head: everything committed is on the disk."""
+        """Write the audit's newest row to the head file, as everything committed is on the disk."""
         self._soft = False
         if self._note is not None and self._head is not None:
             self._note.write_head(self._head)
@@ -283,7 +283,7 @@ class Store:
 
 
 def _find_copy_reason(tx: Transaction) -> str:
-    """Return the reason recorded in the database for its being a copy; "" if it is not one."""
+    """Return why the database is marked as a copy, or as copied elsewhere; "" if it is not."""
     found = tx.exec_driver_sql("SELECT why FROM copied ORDER BY seq LIMIT 1").scalar()
     return str(found or "")
 
@@ -369,7 +369,7 @@ class ReadOnlyStore(Store):
     """
 
     def __init__(self, place: str | Path) -> None:
-        """Name the database by address or SQLite file; `trouble` says whether it can be read."""
+        """Set the database by address or SQLite file; nothing is opened yet."""
         named = build_backend(place) if isinstance(place, str) else None
         path = place if named is None else named.path
         file = SqliteFile(URL.create("sqlite", database=str(path)), open_read_only_connection)
@@ -384,7 +384,7 @@ class ReadOnlyStore(Store):
         yield  # makes it the generator that its kind is
 
     def has_database(self) -> bool:
-        """Return whether the database file exists; always True for a server, which is not asked."""
+        """Return whether the database file exists; True for a server, which is not contacted."""
         return self.is_multi_process or self.path.exists()
 
     def describe_read_problem(self) -> str:
@@ -426,7 +426,7 @@ SORTED += "ORDER BY n OFFSET 0) AS sorted"
 
 
 def check_database_writable(store: Store) -> None:
-    """Test that the database can be written: commit, and write ROOM bytes of scratch.
+    """Test that the database can be written: commit, and write 256 KiB of scratch data.
 
     Raises what the database raises if it cannot, and OSError if there is no room for the scratch
     file.

@@ -19,7 +19,7 @@ from storage.transaction import Transaction
 def hand_call_to_sub_agent(
     tx: Transaction, parent: Run, call: Call, task: dict[str, Any], *, at: datetime
 ) -> Run:
-    """Change a call to ENTRUSTED, and create the sub-agent's run for it in the same thread.
+    """Hand a call to a sub-agent: create a run for it in the same thread (the call is ENTRUSTED).
 
     `task`: the first item of the new run's own transcript.
     """
@@ -50,7 +50,7 @@ def end_call_of_sub_agent(
     output: str,
     note: str,
 ) -> str:
-    """End the ENTRUSTED call of an ended sub-agent's run; its parent run goes on.
+    """End the call that an ended sub-agent's run worked on, and let the parent run go on.
 
     Returns the call's id, "" if it had ended before.
     """
@@ -124,7 +124,10 @@ def count_nesting_levels(tx: Transaction, run: Run) -> int:
 
 
 def list_non_reading_sub_agent_calls(tx: Transaction, run: Run) -> list[NonReadingSubAgentCall]:
-    """Return the non-reading calls of this sub-agent and of those it started, in order."""
+    """Return the calls of this sub-agent, and of those it started, that do more than read.
+
+    In the order of proposal, and only those with a status in TOLD.
+    """
     found: list[NonReadingSubAgentCall] = []
     for call in calls.list_calls_of_run(tx, run.id):
         below = find_sub_agent_run(tx, run.root_id, call.id)

@@ -156,7 +156,7 @@ def record_event(
 
 
 def get_audit_head(tx: Transaction) -> digest.AuditHead:
-    """Return the chain's newest row, including those that this transaction has appended."""
+    """Return the audit chain's newest row, also one that this transaction has appended."""
     if tx.head is None:
         last = tx.execute(_LAST)
         tx.head = digest.AuditHead(*last[0]) if last else digest.AuditHead()
@@ -164,7 +164,7 @@ def get_audit_head(tx: Transaction) -> digest.AuditHead:
 
 
 def find_audit_head_at(tx: Transaction, seq: int) -> digest.AuditHead | None:
-    """Return the chain's head as of that row; None if the row does not exist."""
+    """Return the number and keyed hash of the audit row `seq`; None if it does not exist."""
     seal = digest.FIRST if seq == 0 else tx.scalar(_SEAL, {"seq_": seq})
     return digest.AuditHead(seq, seal) if seal else None
 
@@ -203,7 +203,10 @@ def list_purged_request_ids(row: Audit, data: Mapping[str, Any]) -> list[str]:
 
 
 def _is_payload_value(name: str, value: Any) -> bool:
-    """Return whether this value is stored in the payload: arguments, or free text of people."""
+    """Return whether a value is stored in the payload, the part of an audit row a purge empties.
+
+    These are arguments, and free text of people.
+    """
     return name in PAYLOAD or (name == REASON and bool(value)) or is_free_text_reason(name, value)
 
 
@@ -223,7 +226,7 @@ def get_audit_row_data(row: Audit) -> dict[str, Any]:
 
 
 def is_payload_intact(chain: digest.AuditChainSealer, row: Audit) -> bool:
-    """Return whether the row's payload matches its seal; True if it was purged."""
+    """Return whether the row's payload matches its keyed hash; True if it was purged."""
     if not row.payload:
         return True
     seal = _compute_payload_seal(chain, row.run_id, row.call_id, row.event, row.payload)
@@ -231,7 +234,7 @@ def is_payload_intact(chain: digest.AuditChainSealer, row: Audit) -> bool:
 
 
 def is_valid_next_row(chain: digest.AuditChainSealer, before: digest.AuditHead, row: Audit) -> bool:
-    """Return whether this row directly follows `before` and has a correct seal under `chain`."""
+    """Return whether this row directly follows `before` and `chain` confirms its keyed hash."""
     own = chain.compute_next_audit_head(
         before, row.at, row.run_id, row.call_id, row.actor, row.event, row.data
     )
@@ -245,7 +248,7 @@ _MARK = "countersign-head"
 
 
 def audit_head_file_path(database: Path) -> Path:
-    """Return the path of the head file of that database's audit."""
+    """Return the path of the file that notes the newest row of this database's audit."""
     return database.with_name(f"{database.name}.head")
 
 
@@ -258,7 +261,7 @@ class AuditHeadFile:
         self._noted: digest.AuditHead | None = None
 
     def read_head(self) -> digest.AuditHead | None:
-        """Return the newest head in the file; None if there is none with a valid signature.
+        """Return the newest audit row noted in the file; None if none has a valid signature.
 
         A head signed with an unknown key cannot be checked, and is accepted for comparison with the
         rows.
@@ -281,7 +284,7 @@ class AuditHeadFile:
         return digest.AuditHead(int(seq), seal)
 
     def describe_head_mismatch(self, tx: Transaction) -> str:
-        """Return why the rows do not match the noted head; "" if they may match."""
+        """Return why the audit does not match the row noted in the file; "" if it may match."""
         noted = self.read_head()  # before the rows: it is never ahead
         last = tx.exec_driver_sql("SELECT max(seq) FROM audit").scalar() or 0
         if noted is None:
@@ -294,7 +297,7 @@ class AuditHeadFile:
         return f"row {noted.seq} of the audit is another one than it was"
 
     def write_head(self, head: digest.AuditHead) -> None:
-        """Write the head to the file; a failure is only logged, as the rows are already stored."""
+        """Note the newest audit row in the file; a failure is only logged: the row is stored."""
         if head == self._noted:
             return
         try:
@@ -320,7 +323,7 @@ class AuditHeadFile:
         return file
 
     def create_if_missing(self) -> None:
-        """Note the empty head of a new record, so that a missing file later means missing rows.
+        """Note that a new record has no rows yet, so that a missing file later means missing rows.
 
         Otherwise a crash between the first row and its note would look like an older record.
         """
@@ -328,7 +331,7 @@ class AuditHeadFile:
             self.write_head(digest.AuditHead())
 
     def replace_file(self, head: digest.AuditHead) -> None:
-        """Replace the file with one that notes this head only."""
+        """Replace the file with one that notes only this newest audit row."""
         self.close()
         self.path.unlink(missing_ok=True)
         self._noted = None

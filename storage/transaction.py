@@ -295,12 +295,12 @@ class Transaction:
         return self.execute(statement, parameters).scalars()
 
     def list_rows(self, model: type[M], *, order_by: str = "", **held: Any) -> list[M]:
-        """Return the rows whose columns have these values, None for one that is not set."""
+        """Return the rows whose columns have the given values; None stands for NULL."""
         statement = _build_select(model, tuple(held), _list_unset(held), order_by, only_first=False)
         return fetch_rows(self, model, statement, **_name_held_values(held))
 
     def find_row(self, model: type[M], *, order_by: str = "", **held: Any) -> M | None:
-        """Return the first row whose columns have these values, or None."""
+        """Return the first row whose columns have the given values, or None."""
         statement = _build_select(model, tuple(held), _list_unset(held), order_by, only_first=True)
         return fetch_first_row(self, model, statement, **_name_held_values(held))
 

@@ -224,12 +224,12 @@ class Transcript:
     size: int = 0  # characters of JSON
 
     def find_compaction(self, seal: str) -> Compaction | None:
-        """Return the newest compaction readable by a model whose server opens this seal."""
+        """Return the newest compaction that the model server known by `seal` can read; or None."""
         fitting = (each for each in reversed(self.compactions) if each.seal in ("", seal))
         return next(fitting, None)
 
     def list_items_for_model(self, seal: str) -> list[dict[str, Any]]:
-        """Return the items for a model whose server opens `seal`, compacted if possible."""
+        """Return the items for a model on the server known by `seal`, compacted if possible."""
         found = self.find_compaction(seal)
         if found is None:
             return list(self.items)

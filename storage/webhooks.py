@@ -146,7 +146,7 @@ def register_request_for_webhooks(
 
 
 def register_missed_requests(tx: Transaction, *, at: datetime) -> int:
-    """Register requests whose process died before it registered them; return how many."""
+    """Register for webhooks requests whose process died before doing so; return how many."""
     found = tx.execute(_FORGOTTEN)
     for key_id, run_id in found:
         register_request_for_webhooks(tx, key_id, run_id, at=at)

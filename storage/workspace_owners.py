@@ -1,4 +1,4 @@
-"""Which of several processes works for which workspace: each is at one of them at a time.
+"""Which of several processes works for which workspace; each workspace has one at a time.
 
 For records on PostgreSQL. A process holds a workspace for some seconds and extends that; the time
 is the server's. A writing transaction on a workspace's record checks, in the same database, that
@@ -29,16 +29,19 @@ _LAPSED = or_(_LEFT, _NOW > _UNTIL)
 
 
 class WorkspaceOwners:
-    """What one process holds, and what others hold. Any thread; raises the database's errors."""
+    """Takes and releases workspaces for one process of several; for any thread.
+
+    Raises the database's errors.
+    """
 
     def __init__(self, record: InstallationRecord, process: str, url: str) -> None:
-        """`process`: the id of this one; `url`: where the others reach it."""
+        """Set this process's id, and the `url` at which the other processes reach it."""
         self._record, self._process, self._url = record, process, url
         self._begun = self._extended = time.monotonic()
 
     @property
     def _free(self) -> Any:
-        """Return the condition that this process may take a workspace.
+        """Return the SQL condition that this process may take a workspace.
 
         What has lapsed it takes only once it has itself given signs of life for as long: after an
         outage of the database all others may be about to give theirs.
@@ -48,9 +51,9 @@ class WorkspaceOwners:
         return _LAPSED if lives else _LEFT
 
     def claim(self, workspace: str) -> str:
-        """Take a workspace that nobody holds; return "" if it is this process's then.
+        """Take a workspace for this process; return "", or the address of its present holder.
 
-        Else the address of the process that holds it is returned.
+        An unknown workspace also gives "".
         """
         row = select(_OWNER, col(Installation.owner_url)).where(workspace == _WORKSPACE)
         free = or_(self._process == _OWNER, self._free)
@@ -72,7 +75,7 @@ class WorkspaceOwners:
             return str(connection.execute(row).one().owner_url)
 
     def extend(self) -> set[str]:
-        """Hold on to what this process holds; return the workspaces that it still does."""
+        """Extend this process's hold on its workspaces; return those that it still holds."""
         mine = update(Installation).where(self._process == _OWNER)
         kept = mine.values(owner_until=_LEASE_END).returning(_WORKSPACE)
         with self._record.write() as connection:
@@ -84,14 +87,14 @@ class WorkspaceOwners:
         return held
 
     def release(self, workspace: str, due_at: datetime | None) -> None:
-        """Let others take a workspace, if this process holds it; None: it is due at once."""
+        """Let others take a workspace of this process; `due_at`: when they must, None: at once."""
         held = (workspace == _WORKSPACE, self._process == _OWNER)
         free = update(Installation).where(*held).values(owner="", owner_url="", due_at=due_at)
         with self._record.write() as connection:
             connection.execute(free)
 
     def list_free_and_due(self) -> list[str]:
-        """Return, in any order, what has to be awake by now and is held by nobody or this process.
+        """Return, in any order, workspaces that are due to be served and not held by others.
 
         One without a due time was awake when its last process ended, or is new.
         """
@@ -104,7 +107,7 @@ class WorkspaceOwners:
 
 
 def build_fence(workspace: str, process: str) -> str:
-    """Return the SQL condition, after FROM, that holds while a process holds a workspace."""
+    """Return SQL, to stand after FROM, that yields a row only while a process holds a workspace."""
     return (
         f"{SCHEMA}.installation WHERE workspace = '{workspace}' AND owner = '{process}'"
         " FOR KEY SHARE"

@@ -12,7 +12,7 @@ class SchemaError(Exception):
 
 
 def known(scripts: Path = SCRIPTS) -> set[str]:
-    """Return the revisions in that folder, read from its file names (v0001_first.py)."""
+    """Return the schema revisions in a folder, read from its file names (v0001_first.py)."""
     return {path.stem[1:5] for path in (scripts / "versions").glob("v[0-9]*.py")}
 
 
