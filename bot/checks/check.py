@@ -48,7 +48,7 @@ def build_warning_result(subject: str, text: str, remedy: str = "") -> CheckResu
 
 
 def build_failure_result(subject: str, text: str, remedy: str = "") -> CheckResult:
-    """Return a check's result with which Countersign would not work."""
+    """Return the result of a check that failed: Countersign would not work like this."""
     return CheckResult(CheckLevel.FAIL, subject, text, remedy)
 
 

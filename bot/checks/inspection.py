@@ -109,7 +109,7 @@ def _is_unasked_run_prevented(policy: Policy, at: int, index: int, tool: Tool[An
 
 
 def check_freezes_and_business_hours(policy: Policy, now: datetime) -> Iterator[check.CheckResult]:
-    """Yield a check of each freeze, and one that business hours leave out some holiday in a year.
+    """Yield a check of each freeze (a time of fewer changes), and of holidays in business hours.
 
     It is a warning if a freeze is over, or no holiday is left out.
     """
@@ -224,7 +224,7 @@ def _check_mixed_currencies(rule: rules.Rule, tools: ToolsByName) -> Iterator[ch
 def _check_condition_with_samples(
     rule: rules.Rule, matching: list[Tool[Any]]
 ) -> Iterator[check.CheckResult]:
-    """Yield a warning if the rule's condition fails with made-up values for every tool.
+    """Yield a warning if the rule's condition raises an error with made-up values for every tool.
 
     Such a condition compares values of different kinds.
     """
@@ -244,7 +244,7 @@ def _check_condition_with_samples(
 
 
 def _build_sample_facts(rule: rules.Rule, tool: Tool[Any], spent: Decimal) -> Facts:
-    """Return made-up facts of a call of this tool; whatever the rule looks up is among them."""
+    """Return made-up facts about a call of this tool, with everything that the rule looks up."""
     told = rules.parse_cached_condition(rule.when)
     schema = tool.arguments.model_json_schema(by_alias=False)
     return Facts(
@@ -266,7 +266,7 @@ def _build_sample_facts(rule: rules.Rule, tool: Tool[Any], spent: Decimal) -> Fa
 
 
 def _build_sample_value(field: dict[str, Any], schema: dict[str, Any], depth: int = 0) -> Any:
-    """Return a value that the JSON schema `field` describes; of the first kind that is not null.
+    """Return a made-up value for the JSON schema `field`; of several types, the first but null.
 
     What is nested more than DEEPEST levels deep is None, as a schema may contain itself.
     """
@@ -294,7 +294,7 @@ def _build_sample_value(field: dict[str, Any], schema: dict[str, Any], depth: in
 
 
 def _check_named_fields(rule: rules.Rule, matching: list[Tool[Any]]) -> Iterator[check.CheckResult]:
-    """Yield a warning for each editable or remembered field that no tool of the rule has."""
+    """Yield a warning for each field that a rule's editable or remember names, and no tool has."""
     if not isinstance(rule.gate, Ask | GateAddOn):
         return
     there = {field for each in matching for field in each.arguments.model_fields}
@@ -310,7 +310,7 @@ def _check_named_fields(rule: rules.Rule, matching: list[Tool[Any]]) -> Iterator
 def _check_owners(
     rule: rules.Rule, tools: ToolsByName, policy: Policy
 ) -> Iterator[check.CheckResult]:
-    """Yield a check of each tool whose calls would find no owner of the field a rule names."""
+    """Yield a problem where a rule asks the owner of a field that a tool lacks or nobody owns."""
     for field in set(list_fields_with_owners(rule.gate)) - {MANAGER}:
         for tool in tools.values():
             if not rule.can_match(tool.name, tool.does, tool.risk):
@@ -363,7 +363,7 @@ class SetupInspector:
         clock: Clock,
         signals: Signals,
     ) -> None:
-        """`signals.policy` is given when another policy is in force."""
+        """Prepare the thread; `signals.policy` tells it that another policy is in force."""
         self._settings, self._policy, self._tools = settings, policy, tools
         self._store, self._clock, self._signals = store, clock, signals
         self._ended = threading.Event()
@@ -410,7 +410,7 @@ class SetupInspector:
     def _log_new_findings(
         self, found: list[check.CheckResult], known: frozenset[str]
     ) -> frozenset[str]:
-        """Log the findings that are not in `known`, and count all; return all as lines."""
+        """Log the problems not in `known`, and report how many there are; return all as lines."""
         lines = [" ".join(str(each).split()) for each in found]
         for line in lines:
             if line not in known:

@@ -34,13 +34,13 @@ RequestCounts = dict[str, Counter[str]]  # rule -> who asked how often
 
 
 def load_request_counts_by_rule(settings: Settings, now: datetime) -> RequestCounts:
-    """Return for each rule how often each requester asked; empty if the record is unreadable."""
+    """Read by rule how many calls each person asked for in 30 days; {} if that fails."""
     store = ReadOnlyStore(settings.database_url)
     return {} if store.describe_read_problem() else count_requests_by_rule(store, now)
 
 
 def count_requests_by_rule(store: Store, now: datetime) -> RequestCounts:
-    """Return for each rule how often each requester asked; empty if `store` is unreadable."""
+    """Read by rule how many calls each person asked for in 30 days; {} if `store` fails."""
     found: RequestCounts = {}
     try:
         with store.read() as tx:
@@ -134,20 +134,20 @@ NO_PERSON = (
 def _check_is_known(
     subject: str, find: Callable[[str], object], name: str, text: str, remedy: str
 ) -> Iterator[check.CheckResult]:
-    """Yield a failure if nothing is found by this name."""
+    """Yield a failure with this text and remedy if `find` finds nothing by the name."""
     if not find(name):
         yield check.build_failure_result(subject, text, remedy)
 
 
 def _is_handle_unique(directory: SlackDirectory, handle: str) -> bool:
-    """Return whether one person has that handle; names that people give themselves do not count."""
+    """Return whether exactly one person has that Slack handle; display names do not count."""
     return list(directory.find_people_by_name(handle).values()).count(handle) == 1
 
 
 def _check_managers(
     subject: str, field: str, known: list[str], directory: SlackDirectory
 ) -> Iterator[check.CheckResult]:
-    """Yield whether the profile field names the managers of a few people who asked lately."""
+    """Yield a check whether a Slack profile field names the managers of some recent requesters."""
     having = sum(bool(directory.find_owners(MANAGER, field, user)) for user in known)
     if known and not having:
         text = (
@@ -161,7 +161,7 @@ def _check_managers(
 def _check_condition_group(
     subject: str, handle: str, directory: SlackDirectory
 ) -> Iterator[check.CheckResult]:
-    """Yield a check that a group exists and has members; for groups that do not approve."""
+    """Yield a check that a user group, named in conditions only, exists and has members."""
     group = directory.find_group(handle)
     if group is None:
         text = "there is no such user group, so the rules that name it can never be told"
@@ -201,7 +201,7 @@ def _is_public_channel(name: str, client: WebClient, directory: SlackDirectory) 
 
 
 class _ApproverChecks:
-    """The checks of the people who could decide, with their look-ups."""
+    """The checks of the people who may approve, with the look-ups in Slack that they need."""
 
     def __init__(self, directory: SlackDirectory, team: str) -> None:
         self._directory = directory
@@ -458,7 +458,7 @@ def _check_gate(
 
 
 def _format_names(authority: Authority, people: Collection[str]) -> str:
-    """Return the names of the first of these people, looked up."""
+    """Return the names, looked up in Slack, of the first ten people, separated by commas."""
     first = sorted(people)[:MOST_NAMES]
     known = authority.directory.find_people(first)
     names = [known[each].name if each in known else each for each in first]

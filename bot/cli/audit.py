@@ -1,6 +1,4 @@
-"""`countersign audit` and `receipt`: whether the record is whole, what it says, and signed
-statements of what was decided.
-"""
+"""`countersign audit` and `receipt`: verify, show or export the audit rows; print receipts."""
 
 from __future__ import annotations
 
@@ -56,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Verify, show or export the record; returns the exit code, 1 if it is not whole."""
+    """Verify, show or export the audit rows; returns the exit code, 1 if verification fails."""
     if bool(arguments.id) != (arguments.what == "show"):
         raise console.UsageError(
             "`audit show` takes the id of a request or a call, the others none"
@@ -175,7 +173,11 @@ def add_receipt_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def print_receipts(arguments: argparse.Namespace) -> int:
-    """Print a line of JSON for each decided call; returns the exit code, 1 if there is none."""
+    """Print the receipts of a call or request, or the public keys; returns the exit code.
+
+    The receipts are a line of JSON for each call. The exit code is 1 if nothing has the id, or a
+    call has no receipt.
+    """
     if bool(arguments.id) == arguments.keys:
         raise console.UsageError("give the id of a request or a call, or --keys")
     core, writer = _open_record_for_signing()
@@ -196,7 +198,7 @@ def print_receipts(arguments: argparse.Namespace) -> int:
 
 
 def export_receipts(since: datetime, until: datetime) -> int:
-    """Print the receipts of the calls decided in that time, a line each, in order.
+    """Print the receipts of the calls decided between `since` and `until`, a line for each call.
 
     A call that has none is named on standard error with the reason. Returns the exit code; raises
     CommandError if the record cannot be read.
@@ -212,7 +214,7 @@ def export_receipts(since: datetime, until: datetime) -> int:
 
 
 def _open_record_for_signing() -> tuple[read_only_core.ReadOnlyCore, ReceiptWriter]:
-    """Return what reads the record and what signs receipts; raises CommandError."""
+    """Return the opened record and the writer of signed receipts; raises CommandError."""
     core = read_only_core.open_core("The record cannot be read")
     try:
         key = get_signing_key(Settings.load(os.environ, console.DOTENV, reading=True))

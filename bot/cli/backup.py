@@ -1,5 +1,6 @@
-"""`countersign backup`, `restore`, `copy-to`: all of the record into one file, back from it, and
-from SQLite into PostgreSQL.
+"""`countersign backup`, `restore`, `copy-to`: save, restore or move the record (the database).
+
+`copy-to` moves it from SQLite into PostgreSQL.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def _end_with_sentence(what: str) -> Iterator[None]:
 
 
 def add_backup_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments: the file to write, and whether the key is included."""
+    """Add the command's arguments: the file to write, and whether the signing key goes into it."""
     parser.add_argument("file", type=Path, metavar="FILE", help="a file that is not there yet")
     parser.add_argument(
         "--with-key",
@@ -158,7 +159,7 @@ def _restore_into_server(settings: Settings, file: Path) -> int:
 
 
 def _print_restore_result(made: backups.Backup, lost: str, key: str, aside: object) -> None:
-    """Print what was restored, under which key (ids), and where the earlier record is kept."""
+    """Print what was restored, the ids of signing keys, and where the earlier record is kept."""
     print_line(f"Put back from {made.path}: {format_row_counts(made.row_counts)}.")
     if lost:
         print_line(f"Note: the key {lost} is lost, so nobody can tell what was changed in it.")
@@ -170,9 +171,9 @@ def _print_restore_result(made: backups.Backup, lost: str, key: str, aside: obje
 
 
 def _choose_restore_key(settings: Settings, taken: backups.BackupWorkingCopy) -> tuple[bytes, bool]:
-    """Return the key to restore under, and whether the key that sealed the backup is lost.
+    """Return the signing key for the restored record, and whether the backup's own key is lost.
 
-    Raises BackupError if that key is neither here nor said to be lost.
+    Raises BackupError if the backup's key is neither here nor said to be lost.
     """
     needed, kept = taken.sealing_key_id, digest.key_file_path(settings.database_path)
     lost = bool(needed) and settings.lost_key == needed

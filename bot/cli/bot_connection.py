@@ -1,4 +1,4 @@
-"""HTTP from commands to the running bot, which alone decides, at the socket beside its database."""
+"""HTTP requests from commands to the running bot, over the Unix socket beside its database."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _translate_connection_errors(path: Path) -> Iterator[None]:
 
 
 def _parse_problem_detail(problem: bytes) -> str:
-    """Return the sentence in a problem answer; a general one if it cannot be read."""
+    """Return the `detail` of an HTTP problem answer; a general sentence if it cannot be read."""
     try:
         return str(json.loads(problem)["detail"])
     except (ValueError, KeyError, TypeError):

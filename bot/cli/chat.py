@@ -332,7 +332,7 @@ class Conversation:
         return None if line is None else chat_painter.clean_typed_text(line)
 
     def _send_command(self, asking: OperatorCommand, aloud: bool = False) -> CommandResult:
-        """Send a message to the bot; draw an answer without effect, and any other if `aloud`.
+        """Send the bot a command; draw its answer if nothing was done, or always if `aloud`.
 
         Raises BotUnreachableError if the bot was never reached, or nobody sits at a terminal.
         """

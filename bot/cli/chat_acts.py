@@ -160,7 +160,7 @@ class ChatCommands:
         self._send(kind, call.id, words.strip())
 
     def _let_call_run(self, name: str, wish: str, needs: str, rest: str) -> None:
-        """Approve a call, or run it without approval, once that is confirmed where it has to be."""
+        """Approve a call, or run it without approval; what cannot be undone is confirmed first."""
         call = self._find_call(rest.partition(" ")[0], f"{name} 1")
         if call is None:
             return

@@ -31,7 +31,7 @@ class _LineInterruptedError(Exception):
 
 
 class LineEditor:
-    """The line editor; one for each process, on its main thread."""
+    """The editor of typed lines, made of `readline`; one per process, on its main thread."""
 
     def __init__(self, readline: ModuleType) -> None:
         """Use the module `readline`, and let SIGIO interrupt a line."""
@@ -155,7 +155,7 @@ SHORT = {"/a": "/approve", "/e": "/edit", "/r": "/reject", "/p": "/pending"}
 
 
 def should_draw_call(call: TerminalCall) -> bool:
-    """Return whether the chat draws this call.
+    """Return whether the chat draws this call, or other lines already tell enough of it.
 
     If people decide about a call, the thread's lines say how it ended, and steps say that it runs.
     """
@@ -208,7 +208,7 @@ def clean_typed_text(line: bytes) -> str:
 
 
 def wait_for_lines(sides: list[LineReader], seconds: float | None = None) -> None:
-    """Wait until one of these readers has a line or is over, or nothing comes for `seconds`."""
+    """Wait until one of these readers has a line or has ended, or nothing comes for `seconds`."""
     while not any(each.has_line or each.is_over for each in sides):
         readable, _, _ = select.select([each.source for each in sides], [], [], seconds)
         if not readable:
@@ -282,13 +282,13 @@ class Painter:
         print_line(f"… {escape_control_characters(doing)}")
 
     def draw_partial_answer(self, text: str) -> None:
-        """Draw more of an answer while it grows; here nothing, as the whole answer follows soon."""
+        """Draw nothing: in plain lines, an answer is printed once it is whole."""
 
     def discard_partial_answer(self) -> None:
-        """Discard the answer that was growing; here none was."""
+        """Do nothing: in plain lines, no part of an answer was drawn that could be discarded."""
 
     def draw_answer(self, markdown: str) -> None:
-        """Print the answer as it was written."""
+        """Print the agent's answer, with its Markdown as it was written."""
         print_line(escape_control_characters(markdown))
 
     def draw_thread_line(self, line: str) -> None:
@@ -332,4 +332,4 @@ class Painter:
         return ""
 
     def freeze_partial_answer(self) -> None:
-        """Stop redrawing an answer that grows, until something happens; here none is redrawn."""
+        """Do nothing: in plain lines, no answer is redrawn while it grows."""

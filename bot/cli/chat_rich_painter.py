@@ -66,7 +66,7 @@ class RichPainter(chat_painter.Painter):
         self._live, self._said = None, ""
 
     def draw_answer(self, markdown: str) -> None:
-        """Draw a whole answer in place of the growing one."""
+        """Draw the agent's whole answer in place of the part that was drawn so far."""
         self.discard_partial_answer()
         self._print_block(self._build_markdown(markdown))
 
@@ -121,7 +121,7 @@ class RichPainter(chat_painter.Painter):
         return Markdown(escape_control_characters(text), hyperlinks=False, code_theme="ansi_dark")
 
     def freeze_partial_answer(self) -> None:
-        """Leave a growing answer as it is, before anything else is drawn."""
+        """Stop redrawing an answer that grows, so that something else can be drawn below it."""
         if self._live is not None:
             self._live.transient = False
             self._live.stop()

@@ -1,6 +1,4 @@
-"""`countersign export`, `forget`, `purge`: what is held of one person, and how it, or what is old,
-is emptied.
-"""
+"""`countersign export`, `forget`, `purge`: print or erase a person's data, and old requests'."""
 
 from __future__ import annotations
 
@@ -101,7 +99,10 @@ def add_forget_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_forget(arguments: argparse.Namespace) -> int:
-    """List what would be erased, or erase it; returns the exit code, 1 if something is left."""
+    """List what would be erased of a person, or erase it; returns the exit code.
+
+    The exit code is 1 if something is left.
+    """
     settings, person, found = _read_about_person(
         arguments.person, personal_data.find_requests_of_person
     )
@@ -135,7 +136,7 @@ def _erase_person(settings: Settings, person: str) -> personal_data.ErasureResul
 
 
 def _require_own_rows(store: Store) -> None:
-    """Raise CommandError if the rows are not those with which the bot ended."""
+    """Raise CommandError if the database is not as the bot left it when it last stopped."""
     if why := store.mismatch_reason:
         raise console.CommandError(
             f"The record is not the one of its last life ({why}): start the bot on it first."

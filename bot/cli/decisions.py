@@ -1,5 +1,6 @@
-"""`countersign approve`, `reject`, `edit`, `answer`, `resolve`, `cancel`: the operator decides at
-the terminal, as if on the card.
+"""`countersign approve`, `reject`, `edit` and others: the operator decides at the terminal.
+
+The others are `answer`, `resolve` and `cancel`. All are as if done on the card.
 """
 
 from __future__ import annotations

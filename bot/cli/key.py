@@ -1,5 +1,4 @@
-"""`countersign key` and `passkeys`: the keys of programs are made, listed and revoked, and people's
-passkeys listed and revoked.
+"""`countersign key` and `passkeys`: manage the API keys of programs, and people's passkeys.
 
 The running bot changes them; lists are read beside it.
 """
@@ -65,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Make, renew, list or revoke keys; returns the exit code."""
+    """Make, renew, list or revoke the API keys of programs; returns the exit code."""
     if bool(arguments.name) == (arguments.what == LIST):
         raise console.UsageError("`key list` takes no name, the others that of a program")
     options = (arguments.person, arguments.tools, arguments.per_hour, arguments.webhook)
@@ -80,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _have_bot_do(route: str, body: Mapping[str, Any]) -> Any:
-    """Have the running bot do this, and return its answer; raises CommandError."""
+    """Post `body` to a route of the running bot and return its answer; raises CommandError."""
     settings = Settings.load(os.environ, console.DOTENV, reading=True)
     try:
         return post_to_bot(socket_path(settings.database_path), route, body)
@@ -92,7 +91,7 @@ def _have_bot_do(route: str, body: Mapping[str, Any]) -> Any:
 
 
 def _change_keys(arguments: argparse.Namespace) -> Iterator[str]:
-    """Make, renew or revoke a key; yield lines with the result and any secret, shown this once."""
+    """Make, renew or revoke a key; yield the lines to print, with any secret (shown only now)."""
     name = arguments.name
     if arguments.what == REVOKE:
         _have_bot_do("/v1/keys/revoke", {"name": name})
@@ -180,7 +179,7 @@ def _print_passkeys(found: ReadOnlyCore, words: PlainMentionStyle) -> int:
 
 
 def _is_here(found: ReadOnlyCore, person: str) -> bool:
-    """Return whether this person has an account that counts; True where Slack cannot be asked."""
+    """Return whether this person is still an active colleague; True if Slack cannot be asked."""
     try:
         return found.authority.is_active_colleague(person)
     except LookupFailedError:

@@ -1,4 +1,4 @@
-"""`countersign mcp accept`: what the tools of MCP servers say of themselves, and a yes to it.
+"""`countersign mcp accept`: show how MCP servers describe their tools, and accept that.
 
 A tool is used as it was accepted and not otherwise: what a server changes afterwards is switched
 off until somebody has looked at it here.
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Show what differs from the accepted tools, ask, and save it.
+    """Show how MCP servers' tools differ from the accepted ones; save them after a yes.
 
     Returns the exit code, 1 if not everything was accepted.
     """
@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _read_server_file() -> server_file.ServerFile | None:
-    """Return the file of servers, None if no file is set. Raises DotenvError and ServersError."""
+    """Return the file of MCP servers, None if none is set; raises DotenvError, TomlFileError."""
     given = read_environment_variables(os.environ, console.DOTENV)
     name = given.get("COUNTERSIGN_SERVERS")
     return server_file.read_server_file(Path(name), given) if name else None
@@ -84,7 +84,7 @@ def _accept_tools(
     found: dict[str, server_file.ToolDefinition],
     agree: Callable[[str], bool],
 ) -> bool:
-    """Show what differs at one server, and save it after a yes; return False after a no."""
+    """Show how one server's tools have changed; save them after a yes, return False after a no."""
     accepted = server_file.read_accepted_tools(file.accepted_tools_path)
     usable = dict(_list_usable_tools(server, found))
     differing = list(server_file.list_tool_changes(accepted.get(server.name, {}), usable))
@@ -109,7 +109,7 @@ def _accept_tools(
 def _list_usable_tools(
     server: server_file.Server, found: dict[str, server_file.ToolDefinition]
 ) -> Iterator[tuple[str, server_file.ToolDefinition]]:
-    """Yield the tools that are used and can be; print why any other of them cannot."""
+    """Yield the server's selected tools that can be used, by name; print why others cannot."""
     for name, each in found.items():
         if not server.is_tool_selected(name):
             continue

@@ -1,5 +1,7 @@
-"""`countersign policy` and `explain`: a policy tested by cases, checked without Slack, or replayed
-over the calls on record; and what it says about one call. Nothing is changed.
+"""`countersign policy` and `countersign explain`: test a policy, and explain it for one call.
+
+It is tested by cases, checked without Slack, or replayed over the calls on record; rules are
+suggested by what people decided. Nothing is changed.
 """
 
 from __future__ import annotations
@@ -208,7 +210,7 @@ def run_explain(arguments: argparse.Namespace) -> int:
 
 
 def _check_person_and_channel(arguments: argparse.Namespace) -> None:
-    """Raise MistypedError for a person or a channel that is neither an id nor a name."""
+    """Raise TypedCallError for a person or a channel that is neither an id nor a name."""
     if arguments.person and not _PERSON.fullmatch(arguments.person):
         raise TypedCallError(
             f"--as takes a user id such as U0123 or an @name, not {arguments.person!r}."
@@ -246,7 +248,7 @@ def _resolve_channel_id(directory: Directory, channel: str) -> str:
 def _format_unread_notes(
     found: read_only_core.ReadOnlyCore, arguments: argparse.Namespace, sums: bool
 ) -> list[str]:
-    """Return lines that say what was not looked at, and why.
+    """Return lines that say what `explain` did not look at, and why.
 
     A record that is not there is mentioned only if the policy needs `sums` from it.
     """

@@ -1,5 +1,6 @@
-"""Cases of `countersign policy test`: a file of calls with what policy should say of each, read and
-tried without Slack.
+"""The cases of `countersign policy test`: calls, each with what the policy should say of it.
+
+They are read from a file, and tried without Slack.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class _Entry(BaseModel):
 
 
 class ToolEntry(_Entry):
-    """One [[tool]], for a tool that is not installed where the cases are tried."""
+    """One [[tool]] in a file of cases: a tool that is not installed where they are tried."""
 
     name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]{1,64}$")]
     effect: Literal["read", "write", "destructive"]
@@ -60,7 +61,7 @@ class ToolEntry(_Entry):
 
 
 class EarlierCall(_Entry):
-    """One of `earlier`: a previous call, counted in the sums of `spent` and `count`."""
+    """One entry of a case's `earlier`: a previous call, which sums in rules' conditions count."""
 
     tool: str
     args: dict[str, Any] = {}
@@ -99,7 +100,7 @@ class CaseFile(_Entry):
 
 
 class CaseSlackDirectory(FailingSlackDirectory):
-    """The directory of a file of cases; what the file does not name cannot be looked up."""
+    """A stand-in for look-ups in Slack that knows the names in a file of cases, and no others."""
 
     def __init__(self, file: CaseFile) -> None:
         super().__init__("a file of cases is asked, and it does not say")
@@ -125,7 +126,7 @@ class CaseSlackDirectory(FailingSlackDirectory):
         return _get_named(self._file.channels, "#", name[1:], "channels")
 
     def find_owners(self, field: str, function: str, value: str | int) -> tuple[str, ...]:
-        """Return the owners of the value; the function itself is not called."""
+        """Return the value's owners as the file of cases lists them; `function` is not called."""
         return tuple(
             _get_named(self._file.owners.get(field, {}), "", str(value), f"owners.{field}")
         )
@@ -142,7 +143,7 @@ class CaseSlackDirectory(FailingSlackDirectory):
 
 
 def _get_named(found: Mapping[str, T], mark: str, name: str, table: str) -> T:
-    """Return the value of that name; raises LookupFailedError with the nearest one otherwise."""
+    """Return the value under that name; raises LookupFailedError, which suggests a similar name."""
     if name not in found:
         near = nearest_name_hint([name], found)
         raise LookupFailedError(f"{mark}{name} is not under [{table}]{near}")
@@ -150,7 +151,7 @@ def _get_named(found: Mapping[str, T], mark: str, name: str, table: str) -> T:
 
 
 def parse_case_file(text: str, source: str) -> tuple[CaseFile, FileProblems]:
-    """Return the file and its collector of problems; raises TypedCallError with all so far."""
+    """Return the parsed cases, and a collector for more problems; raises TypedCallError."""
     problems, file = FileProblems(source, text), None
     try:
         file = CaseFile.model_validate(tomllib.loads(text))
@@ -177,7 +178,7 @@ def _describe_case_error(error: Any) -> str:
 
 
 def _add_contradictions(file: CaseFile, problems: FileProblems) -> None:
-    """Add to `problems` what each entry alone could say, and not beside the others."""
+    """Add to `problems` what cannot stand together in the file, such as a name used twice."""
     for name, members in file.groups.items():
         for each in members:
             if each.startswith("@") and each[1:] not in file.people:
@@ -193,7 +194,7 @@ def _add_contradictions(file: CaseFile, problems: FileProblems) -> None:
 
 
 def _list_wrong_keys(case: CaseEntry, at: datetime | None) -> Iterator[tuple[str, str]]:
-    """Yield each key of a case that could not be compared, or is missing, with what to do."""
+    """Yield each key of a case that is missing or makes no sense there, with what to do."""
     others = set().union(*_EXPECTED.values()) - _EXPECTED[case.expect]
     for key in sorted(case.model_fields_set & others):
         yield key, f'means nothing with expect = "{case.expect}"; remove it'
@@ -206,10 +207,10 @@ def _list_wrong_keys(case: CaseEntry, at: datetime | None) -> Iterator[tuple[str
 
 
 class PolicyCaseRunner:
-    """The cases of one file, tried with the policy and the tools of a core."""
+    """Tries the cases of one file against the policy and the tools of the bot."""
 
     def __init__(self, file: CaseFile, core: ReadOnlyCore, directory: CaseSlackDirectory) -> None:
-        """Add the tools that the file describes; raises TypedCallError if they contradict others.
+        """Add the tools that the file describes; raises TypedCallError if installed ones differ.
 
         `directory`: that of the file, which the core asks.
         """
@@ -221,7 +222,7 @@ class PolicyCaseRunner:
         self._words = PlainMentionStyle(directory)
 
     def list_unmet_expectations(self, case: CaseEntry) -> list[str]:
-        """Return what policy says otherwise than the case expects, with the rules; [] if nothing.
+        """Return lines on how the policy's verdict differs from the case, and why; [] if it fits.
 
         Raises TypedCallError for a case that cannot be tried.
         """
@@ -267,7 +268,7 @@ class PolicyCaseRunner:
     def _load_earlier_call(
         self, written: EarlierCall, requester: str, now: datetime
     ) -> tuple[str, str, CallCountedTowardsLimit]:
-        """Return the tool of an earlier call, who asked for it, and when with what."""
+        """Return an earlier call's tool, its requester, and its time with its arguments."""
         who = self._directory.get_user_id(written.requester) if written.requester else requester
         at = now - timedelta(seconds=parse_duration(written.ago))
         arguments = dump_arguments(self._load_call(written)[1])
@@ -288,7 +289,7 @@ class PolicyCaseRunner:
 
 
 def _add_described_tool(tools: Registry, entry: ToolEntry) -> None:
-    """Add a tool by its description; raises TypedCallError if an installed one is otherwise."""
+    """Add the tool that a case file describes; raises TypedCallError if installed otherwise."""
     if installed := tools.tools.get(entry.name):
         there = (installed.does, entry.risk and installed.risk, installed.needs_approval)
         if there != (entry.effect, entry.risk, entry.needs_approval):
@@ -308,7 +309,7 @@ def _add_described_tool(tools: Registry, entry: ToolEntry) -> None:
 
 
 def _list_unknown_names(facts: Facts) -> Iterator[str]:
-    """Yield each name that a rule about the call looks up, and the file does not have."""
+    """Yield a line for each name that a rule looks up and the file of cases does not have."""
     owned = {describe_owner(field): found for field, found in (facts.owners or {}).items()}
     for table, names in (
         ("owners", owned),
@@ -322,7 +323,7 @@ def _list_unknown_names(facts: Facts) -> Iterator[str]:
 
 
 def _compare_gate(case: CaseEntry, judged: Judgement) -> Iterator[str]:
-    """Yield each key of the case that policy answers otherwise, with both answers."""
+    """Yield a line for each key of the case that differs from the policy's verdict."""
     gate = judged.gate
     if gate.verdict != case.expect:
         yield f"expected {case.expect}, and policy says {gate.verdict}"
@@ -345,7 +346,7 @@ def _compare_gate(case: CaseEntry, judged: Judgement) -> Iterator[str]:
 
 
 def _list_terms(gate: Ask) -> dict[str, Any]:
-    """Return how a gate asks, by the keys of a policy."""
+    """Return a gate's terms of approval (approvers, quorum, …), by their keys in a policy."""
     steps = [(_list_approver_names(each.approvers.notified), each.quorum) for each in gate.stages]
     silent = [" or ".join(sorted(each.approvers.silent)) for each in gate.stages]
     signed = dict.fromkeys(each.signature or "none" for each in gate.stages)
@@ -371,7 +372,7 @@ def _list_approver_names(who: Approvers) -> str:
 
 
 def _format_term(key: str, value: Any) -> str:
-    """Return a value in words that are the same for equal values alone."""
+    """Return a term of a gate in words; two terms are equal if their words are."""
     if key in ("deadline", "good_for"):
         return format_duration(value)
     if key == "reminders":

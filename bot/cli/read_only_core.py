@@ -41,7 +41,7 @@ from storage.store import list_recorded_teams
 class PlainMentionStyle:
     """Names of people, groups and channels as plain text.
 
-    See `bot.explain.explanation.Words`.
+    See `bot.explain.explanation.MentionStyle`.
     """
 
     def __init__(self, directory: Directory) -> None:
@@ -143,7 +143,7 @@ class ReadOnlyCore:
 
 
 def open_core(failure: str, policy: Path | None = None) -> ReadOnlyCore:
-    """Return a core that can read the record, with the settings of the environment.
+    """Return the bot's parts for reading only, with a record that can be read.
 
     `failure`: the beginning of the sentence about an unreadable record. Raises CommandError.
     """
@@ -156,7 +156,7 @@ def open_core(failure: str, policy: Path | None = None) -> ReadOnlyCore:
 def build_read_only_core(
     policy: Path | None, clock: Clock, directory: CachedDirectory | None = None
 ) -> ReadOnlyCore:
-    """Return a read-only core with the settings of the environment.
+    """Return the bot's parts for reading only, built by the settings of the environment.
 
     `policy` is used in place of the policy in force. With a `directory` that one is asked, and
     neither Slack nor the record is.
@@ -176,7 +176,7 @@ def build_read_only_core(
 def _build_core(
     policy: Path | None, clock: Clock, directory: CachedDirectory | None
 ) -> ReadOnlyCore:
-    """Return a core; without a Slack token, nobody is looked up.
+    """Return the bot's parts for reading only; without a Slack token, nobody is looked up.
 
     Raises SettingsError, PolicyError, and what the tools' modules raise.
     """
@@ -230,7 +230,7 @@ def _find_only_team(store: ReadOnlyStore) -> str:
 
 
 def print_examination(found: ExaminationResult, key: str, when: str = "") -> None:
-    """Print what an examination of the whole record found, under the key with this id."""
+    """Print what an examination of the record found; `key` is the id of the signing key."""
     for each in found.remarks:
         print_line(f"Note: {each}.")
     for each in found.problems:

@@ -30,7 +30,7 @@ from storage.states import CallStatus
 
 
 class NamedChannelMentionStyle(PlainMentionStyle):
-    """Plain words in which channels have their names, if Slack can be asked."""
+    """Names of people and groups as plain text, and of channels too if Slack can be asked."""
 
     def __init__(self, directory: CachedDirectory) -> None:
         """Use `directory`; the list of channels is fetched once, when the first one is named."""

@@ -119,7 +119,7 @@ _EXTRA = (("aiohttp", "slack_sandbox"), "countersign-bot[sandbox]")  # the packa
 
 
 def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments: the port of the page."""
+    """Add the command's arguments: the port of the demo's web page."""
     parser.add_argument(
         "--port",
         type=parse_port,

@@ -1,4 +1,4 @@
-"""`countersign workspaces`: what one installation serves, where it was installed by OAuth.
+"""`countersign workspaces`: list and manage the workspaces where OAuth installed the bot.
 
 Everything here is done in the record of installations, beside the bot or without it; the bot acts
 on it within seconds.
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do what was asked; returns the exit code."""
+    """Run the typed action (list, pause, remove, …) on workspaces; returns the exit code."""
     what, workspace = arguments.what, arguments.workspace
     if bool(workspace) == (what in ("list", "keys")) and what != "doctor":
         raise console.UsageError("list and keys take no workspace; the others the id of one")
@@ -59,14 +59,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class _Workspaces:
-    """The record of installations, with what each action does."""
+    """The actions of `countersign workspaces`, which read and change the installations' record."""
 
     def __init__(self, settings: Settings, record: InstallationRecord) -> None:
         self._settings, self._record = settings, record
         self._now = SystemClock().now()
 
     def run(self, what: str, workspace: str) -> int:
-        """Do one action; returns the exit code."""
+        """Run one action, such as list or pause; returns the exit code."""
         match what:
             case "list":
                 console.print_lines(self._format_list())

@@ -39,7 +39,7 @@ def describe_listening_error(error: OSError) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PageAddress:
-    """Where people's browsers reach this installation, and what their passkeys sign for there."""
+    """The address at which browsers reach this installation, with its WebAuthn origin and RP id."""
 
     url: str  # without a slash at its end
     origin: str  # as browsers say it: https://approve.example.com, with the port if it is unusual
@@ -66,7 +66,10 @@ def parse_page_address(url: str) -> PageAddress:
 
 
 class ConnectionSettings(BaseModel):
-    """All of it, as settings: `title` is the variable, the description the sentence for people."""
+    """The settings of Slack and HTTP; each field's `title` is its environment variable.
+
+    The description is the sentence for people.
+    """
 
     slack_bot_token: SecretStr = Field(
         title="SLACK_BOT_TOKEN",
@@ -146,7 +149,7 @@ class ConnectionSettings(BaseModel):
 
 
 def choose_transport(values: Mapping[str, Any], transport: Transport | None) -> Transport:
-    """Return the `transport` that the command named, else the one whose secret is `values`.
+    """Return the `transport` that the command named, else the one whose secret is in `values`.
 
     If both or neither secret is given, that is the socket.
     """
@@ -184,7 +187,10 @@ class AttachedFilesMode(StrEnum):
 
 
 class ModelSettings(BaseModel):
-    """All of it, as settings: `title` is the variable, the description the sentence for people."""
+    """The settings of the model; each field's `title` is its environment variable.
+
+    The description is the sentence for people.
+    """
 
     openai_api_key: SecretStr = Field(
         MISSING,

@@ -1,4 +1,4 @@
-"""What other packages and modules add by name: entry points, and functions that find owners."""
+"""Loads what other packages provide by name: entry points, and functions that find owners."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class LoadedEntryPoint:
 
     @property
     def is_ours(self) -> bool:
-        """Return whether it comes with the bot."""
+        """Return whether the entry point comes with the bot."""
         return self.source == OURS
 
 

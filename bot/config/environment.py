@@ -1,4 +1,4 @@
-"""Reads the environment and the .env file, and finds what is odd in them beside the settings."""
+"""Reads environment variables, also from the .env file, and finds odd or misspelt ones."""
 
 from __future__ import annotations
 

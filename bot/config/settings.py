@@ -46,9 +46,9 @@ LEAST = 90  # days that are kept: rules may count what was done that long ago
 
 
 class OperationSettings(BaseModel):
-    """Files, monitoring, operator and retention, as settings.
+    """The settings of files, monitoring, operator and retention.
 
-    `title` is the variable, the description the sentence for people.
+    Each field's `title` is its environment variable, the description the sentence for people.
     """
 
     databases: tuple[Database, ...] = Field(
@@ -114,7 +114,10 @@ Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 class LimitSettings(BaseModel):
-    """The limits, as settings: `title` is the variable, the description the sentence for people."""
+    """The settings that limit runs and people; each field's `title` is its environment variable.
+
+    The description is the sentence for people.
+    """
 
     max_turns: Count = Field(
         20, title="COUNTERSIGN_MAX_TURNS", description="How often one run may ask the model."
@@ -315,7 +318,7 @@ class Settings(
 
     @property
     def database_path(self) -> Path:
-        """Return the SQLite file of `database_url`; with a server, the path that names sockets."""
+        """Return the SQLite file of `database_url`; for a server, a path that names the socket."""
         return build_local_path(self.database_url)
 
     @property

@@ -130,7 +130,7 @@ class PolicyReloader:
         self._settled_fingerprint = ""  # fingerprint of what was last taken or refused
 
     def reload_if_changed(self) -> timedelta | None:
-        """Read the policy file if the last read is EVERY ago; apply a change once read twice alike.
+        """Read the policy file at most every 3 seconds; apply a change that two reads agree on.
 
         Returns how soon to look again if the file has just changed, else None.
         """

@@ -31,7 +31,10 @@ TWO_WAYS = (
 
 
 class OrganisationSettings(BaseModel):
-    """All of it, as settings: `title` is the variable, the description the sentence for people."""
+    """The settings of serving many workspaces; each field's `title` is its environment variable.
+
+    The description is the sentence for people.
+    """
 
     client_id: str | None = Field(
         None,
@@ -74,7 +77,7 @@ class OrganisationSettings(BaseModel):
 def describe_organisation_problems(
     values: Mapping[str, Any], *, reading: bool = False
 ) -> Iterator[str]:
-    """Yield a sentence for each setting that is missing, or of no use, with many workspaces.
+    """Yield a sentence for each setting that is missing or useless for serving many workspaces.
 
     `reading`: a command reads the record of one of them.
     """
@@ -101,7 +104,7 @@ def describe_organisation_problems(
 
 
 def read_workspace_variables(given: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Return the variables of COUNTERSIGN_WORKSPACE, and what is wrong in them; else as given.
+    """Return variables for the workspace in COUNTERSIGN_WORKSPACE, else as given; and problems.
 
     `given`: the variables of the installation. What the workspace's `settings.env` says goes
     before them; its record, policy and address are its own.
@@ -147,7 +150,7 @@ def _read_own_settings(folder: Path) -> tuple[dict[str, str], list[str]]:
 
 
 def _derive_keys(keys: str, workspace: str) -> str:
-    """Return a workspace's own keys, made from the installation's, in the same order."""
+    """Return a workspace's own signing keys, made from the installation's, in the same order."""
     try:
         known = list_current_and_older_keys(parse_signing_key(keys))
     except ValueError:

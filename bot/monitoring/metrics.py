@@ -1,4 +1,4 @@
-"""This process's metrics for Prometheus; imported only where a page is to show them.
+"""This process's metrics for Prometheus; imported only if their page is to be served.
 
 The table of all metrics comes first, in the order of docs/watching.md. Names follow the conventions
 of Prometheus. No label names a person; each label has few values, or those of the existing tools,
@@ -277,7 +277,7 @@ class PrometheusMetrics(Exporter):
             self._count_audit_line(fact)
 
     def report_incident(self, what: Incident, subject: str) -> None:
-        """Count an incident."""
+        """Count an incident: a momentary trouble, such as a pause that Slack asks for."""
         match what:
             case Incident.PAUSE:
                 self._increment_counter(PAUSES, subject)
@@ -368,7 +368,7 @@ def _find_decision_verb(fact: AuditLine) -> str:
 
 
 class BacklogCollector(Collector):
-    """A collector that reads one database snapshot per scrape, and tests a write."""
+    """A Prometheus collector of what waits in the database; each scrape also tests a write."""
 
     def __init__(self, store: Store, now: Callable[[], datetime]) -> None:
         """Start without a known oldest unsent message.

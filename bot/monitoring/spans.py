@@ -40,7 +40,7 @@ class WorkKind(StrEnum):
 
 
 class Incident(StrEnum):
-    """Troubles of one moment, counted as they leave no audit row; a closed set."""
+    """The kinds of momentary trouble that are counted because they leave no audit row."""
 
     POLICY_REFUSED = "policy_refused"  # a new policy file could not be used
     PAUSE = "pause"  # Slack wants not to be asked for a while
@@ -85,7 +85,7 @@ class Span:
 
     @property
     def workspace(self) -> str:
-        """The workspace whose work it is; "" if the process serves one alone."""
+        """The workspace that the work is for; "" if the process serves only one."""
         return self._tracer.workspace
 
     @property
@@ -213,7 +213,7 @@ def _call_and_log_errors(exporter: Callable[..., None], *what: Any) -> None:
 
 
 def _set_run_id_from_audit_lines(facts: Sequence[audit_log.AuditLine]) -> None:
-    """Set the run id of a decision, which begins without one, from the rows written within it."""
+    """Set the run id of the current span, if it is a decision's, from the audit rows it wrote."""
     span = _CURRENT.get()
     if span is not None and not span.run_id and span.work is WorkKind.DECIDE:
         span.run_id = next((each.run_id for each in facts if each.run_id), "")

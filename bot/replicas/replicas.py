@@ -320,7 +320,7 @@ KEPT = 30.0  # seconds that a channel is kept where nothing is sent
 
 
 class ReplicaChannelOwnership(ChannelOwnership):
-    """The channel queues that this replica holds; one per process, any thread."""
+    """The channels to which this replica sends messages; one per process, any thread."""
 
     def __init__(
         self,
@@ -419,7 +419,7 @@ class ReplicaNotificationExchange:
         heard: Mapping[ReplicaNotification, Callable[[], None]],
         replica: str,
     ) -> None:
-        """`connect` opens a connection with autocommit; `heard` has a function for each word."""
+        """`connect` opens a connection with autocommit; `heard` has each notification's handler."""
         self._connect, self._heard, self._replica = connect, heard, replica
         self._stopping = threading.Event()
         self._lock = threading.Lock()

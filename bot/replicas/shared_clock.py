@@ -20,8 +20,10 @@ class DatabaseClock(ForwardOnlyClock):
     """A clock that follows the database's time; one per process, any thread."""
 
     def __init__(self, own: Clock) -> None:
-        """`own`: this machine's clock, used until the first
-        `synchronize_with_database`; a test's shift of it always counts."""
+        """`own`: this machine's clock, used until the database has told its time.
+
+        A test's shift of it always counts.
+        """
         super().__init__(own)
         self._lock = threading.Lock()
         self._known: tuple[datetime, float] | None = None  # the database's time, and when it was so

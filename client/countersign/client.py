@@ -147,7 +147,7 @@ class Countersign:
         *,
         while_open: bool,
     ) -> Request:
-        """Post what is asked; in one run, the same `named` and `asked` are one request."""
+        """Post a call or question; in one run, the same `named` and `asked` make one request."""
         origin = {"requester": around.requester, "channel": around.channel}
         body |= {name: text for name, text in origin.items() if text}  # else the key decides
         if while_open:
@@ -172,8 +172,8 @@ class Countersign:
     ) -> Request:
         """Return the request once it is decided, or in its current state after `seconds`.
 
-        `seconds` None: wait as long as it takes. Once `given_up` is set, raises GivenUp within a
-        minute.
+        `seconds` None: wait as long as it takes. Once `given_up` is set, raises
+        WaitAbandonedError within a minute.
         """
         return self._wait_until(request_id, IS_DECIDED, seconds, given_up)
 

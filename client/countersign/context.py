@@ -45,7 +45,7 @@ _NOW: ContextVar[RequestCircumstances] = ContextVar("circumstances", default=Req
 
 
 def get_current_circumstances() -> RequestCircumstances:
-    """Return the circumstances of the surrounding `asking` block; empty ones outside of any."""
+    """Return who asks, where and why, by the surrounding `asking` block; empty without one."""
     return _NOW.get()
 
 
@@ -57,7 +57,7 @@ def asking(
     channel: str | None = None,
     reason: str | None = None,
 ) -> Iterator[RequestCircumstances]:
-    """Set the circumstances of all requests in this block; None keeps the outer block's value.
+    """Set who asks, where and why for all requests in this block; None keeps the outer value.
 
     Applies in tasks and in threads that copy the context (`asyncio.to_thread`), in no other
     threads.
@@ -108,7 +108,7 @@ _SUSPENSION: ContextVar[CallSuspension | None] = ContextVar("suspension", defaul
 
 
 def find_current_suspension() -> CallSuspension | None:
-    """Return the suspension for calls that are made here; None if such calls wait for people."""
+    """Return how undecided calls are suspended in this context; None if they wait for people."""
     return _SUSPENSION.get()
 
 

@@ -33,7 +33,7 @@ LOOKS, BETWEEN = 60, 1.0  # at a claim of somebody else's, and the seconds betwe
 
 @dataclass(frozen=True, slots=True)
 class GatedCallOptions:
-    """How the calls of one decorated function are asked: the client, the wait and circumstances."""
+    """How one decorated function's calls are asked: by which client, how long, for whom, why."""
 
     client: Countersign | None = None
     wait: Seconds | None = None
@@ -43,7 +43,7 @@ class GatedCallOptions:
     tells_why: bool = False  # in words, where nothing ran, in the place of an error
 
     def merge_circumstances(self) -> dict[str, str]:
-        """Return the circumstances that are set; the `asking` block's win over the function's."""
+        """Return who asks, where and why; values of `asking` win over those of the decorator."""
         both = (
             *asdict(self.circumstances).items(),
             *asdict(context.get_current_circumstances()).items(),
@@ -138,9 +138,9 @@ class GatedCall:
         )
 
     def claim_when_approved(self) -> ClaimedGatedCall | None:
-        """Ask, wait and claim; return None if the call was done before in its run (see `earlier`).
+        """Ask, wait and claim the call; return None if it was done before in the same run.
 
-        Raises CountersignError if the call must not run.
+        `earlier_result` then has the result. Raises CountersignError if the call must not run.
         """
         suspension = context.find_current_suspension()
         if suspension is not None:
@@ -185,7 +185,7 @@ class GatedCall:
                         self._given_up.wait(BETWEEN)
 
     def _claim_approved(self, request: Request) -> ClaimedGatedCall | None:
-        """Claim an approved call; return None, and set `earlier`, if the call was done before."""
+        """Claim an approved call; if it was done before, set `earlier_result` and return None."""
         if request.status is RequestStatus.SUCCEEDED:
             self.earlier_result = request.result
             return None

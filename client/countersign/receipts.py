@@ -212,7 +212,7 @@ def _build_signed_statement(receipt: Receipt, vote: Json, signed: Json) -> Json:
 
 
 def get_host_of_origin(origin: object) -> str:
-    """Return the host of a browser's page that may sign; "" of what is no such origin."""
+    """Return the host of a web origin where passkeys may sign; "" if they may not."""
     found = re.fullmatch(r"(https?)://([a-z0-9.-]+)(:[0-9]{1,5})?", str(origin))
     if found is None:
         return ""
@@ -259,7 +259,7 @@ def _verify_with_jwk(key: object, signature: bytes, signed: bytes) -> None:
 
 
 def compute_subject_digest(tool: str, arguments: Mapping[str, Any], nonce: str) -> str:
-    """Return the SHA-256 of what may run, in hexadecimal digits.
+    """Return the SHA-256 of a tool's name, its arguments and a nonce, in hexadecimal digits.
 
     It is taken of the RFC 8785 JSON of {"arguments", "nonce", "tool"}. Raises ReceiptError for a
     value that has no such form.
@@ -402,7 +402,7 @@ def _parse_object(text: str, what: str) -> dict[str, Any]:
 
 
 def _decode_base64(text: object) -> bytes:
-    """Return the bytes of standard base64, and only of the one way to write them."""
+    """Decode standard base64; raises ReceiptError unless it is written in the canonical way."""
     try:
         raw = base64.b64decode(str(text), validate=True)
     except (ValueError, binascii.Error):

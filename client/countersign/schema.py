@@ -71,7 +71,7 @@ class FunctionJsonCodec:
 def build_function_codec(
     function: Callable[..., Any], parameters: Mapping[str, inspect.Parameter]
 ) -> FunctionJsonCodec:
-    """Return the shape of a function with these parameters; raises TypeError for non-JSON types."""
+    """Return the JSON codec of a function with these parameters; TypeError for non-JSON types."""
     from pydantic import TypeAdapter  # only now: whoever decorates need not wait for it
     from pydantic.errors import PydanticUserError
 

@@ -127,8 +127,8 @@ class ApiTransport:
         """Return the JSON at a path; `waits`: seconds that the server was asked to wait first.
 
         Raises NotAllowed, and Unreachable after `patience` seconds without an answer. If `patience`
-        is None, the request is tried once, and NoAnswer and TooManyAtOnce say that it may be tried
-        again.
+        is None, the request is tried once, and NoAnswer and TooManyRequests say that it may be
+        tried again.
         """
         return self._send("GET", path, None, {}, waits, patience)
 

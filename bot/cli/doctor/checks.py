@@ -167,7 +167,7 @@ def check_agent_databases(settings: Settings) -> Iterator[CheckResult]:
 def _check_secret_columns(
     subject: str, database: Database, catalog: Catalog
 ) -> Iterator[CheckResult]:
-    """Warn of secret patterns that match no column; report other columns that are never read."""
+    """Warn of patterns for secret columns that match none; list other columns never read."""
     is_secret = {
         f"{table.name}.{each.name}": catalog.fold_column_name(each) in table.secret
         for table in catalog.tables.values()
@@ -206,7 +206,10 @@ def check_tools_can_be_built(settings: Settings) -> Iterator[CheckResult]:
 
 
 def check_surfaces() -> Iterator[CheckResult]:
-    """Check that every installed surface and source can be loaded, and list all of them."""
+    """Check that each installed surface (where people decide) and source of calls can be loaded.
+
+    All of them are listed.
+    """
     for kind in EntryPointKind:
         name = f"{kind}s"
         try:
@@ -319,7 +322,7 @@ def _check_database_file(path: Path) -> CheckResult:
 
 
 def _check_signing_key(settings: Settings, path: Path) -> Iterator[CheckResult]:
-    """Check the key file, and that waiting calls were shown under the key that a start would use.
+    """Check the key file, and that waiting calls belong to the signing key that a start would use.
 
     Yields failures only.
     """
@@ -341,13 +344,13 @@ def _check_signing_key(settings: Settings, path: Path) -> Iterator[CheckResult]:
 def _check_waiting_calls(
     settings: Settings, waiting: Mapping[str, int], key: bytes, place: Path
 ) -> Iterator[CheckResult]:
-    """Yield a failure for each unknown key under which waiting calls were shown."""
+    """Yield a failure for each signing key that waiting calls need and that is not known here."""
     for each in unknown_signing_key_sentences(waiting, key, settings.lost_key, place):
         yield build_failure_result("key", each.removeprefix("COUNTERSIGN_KEY: "))
 
 
 def check_monitoring(settings: Settings) -> Iterator[CheckResult]:
-    """Check that metrics and traces can be made, if the settings want them."""
+    """Check that the packages for metrics and traces are installed, if the settings want them."""
     if settings.http is not None or settings.transport is Transport.HTTP:
         if is_extra_installed(METRICS):
             yield build_ok_result(METRICS, "counted, and shown at /metrics")
@@ -367,7 +370,7 @@ LISTENING = "http address"
 
 
 def check_http_settings(settings: Settings) -> Iterator[CheckResult]:
-    """Check the HTTP side if the settings want one: its secret, packages and address."""
+    """Check what serving HTTP needs, if the settings want it: the secret, packages and address."""
     if settings.slack_signing_secret.get_secret_value():
         text = "is there; only a request of Slack's shows whether it is the right one"
         yield build_ok_result("signing secret", text)

@@ -1,5 +1,4 @@
-"""`countersign doctor`: looks at everything a start depends on, and says what to do about what is
-wrong.
+"""`countersign doctor`: checks everything a start depends on, and says how to put it right.
 
 It only looks: it posts nothing, migrates nothing, and may run beside a working bot. `--init` writes
 a first policy; `--live` tries everything at Slack once.
@@ -97,7 +96,7 @@ def _build_model_request(settings: Settings, clock: Clock) -> ModelRequest:
 def _ask_model(
     client: OpenAI, spoken: Sequence[Dialect], asked: ModelRequest
 ) -> tuple[Dialect, dict[str, Any]]:
-    """Return the first dialect that the server supports, and the answer; raises OpenAIError."""
+    """Return the first API dialect that the server knows, and its answer; raises OpenAIError."""
     for dialect in spoken:
         more = {"max_output_tokens": LEAST} if dialect is RESPONSES else {}
         try:
@@ -111,7 +110,7 @@ def _ask_model(
 
 
 def _post_to_model(client: OpenAI, dialect: Dialect, body: dict[str, Any]) -> dict[str, Any]:
-    """Send a request and return the answer as plain JSON, {} if the answer is no object.
+    """Send the model a request and return the answer as plain JSON, {} if it is no object.
 
     Plain, since servers differ in what they leave out.
     """
@@ -154,7 +153,7 @@ def _build_error_check(
 def _build_answer_check(
     dialect: Dialect, answer: dict[str, Any], asked: ModelRequest
 ) -> check.CheckResult:
-    """Return the check for an answer; an HTTP success may still report a failure."""
+    """Return the check's result for the model's answer; HTTP 200 may still report a failure."""
     by_chat = dialect.path == CHAT.path
     said, size = ("choices", "prompt_tokens") if by_chat else ("output", "input_tokens")
     if answer.get("status") == "failed" or not isinstance(answer.get(said), list):
@@ -345,9 +344,9 @@ def run_all_checks(
 def run_checks_beyond_configuration(
     settings: Settings, policy: Policy, clock: Clock, list_granted: ListWorkspaces | None = None
 ) -> Iterator[check.CheckResult]:
-    """Yield the checks beyond the configuration itself, each after those it depends on.
+    """Yield the checks of what the settings and the policy refer to: Slack, tools, model, …
 
-    `list_granted`: as for `run_all_checks`.
+    Each comes after those it depends on. `list_granted`: as for `run_all_checks`.
     """
     client = slack.build_retrying_client(settings, list_granted)
     found = slack.sign_in_to_slack(client, clock)

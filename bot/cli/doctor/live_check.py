@@ -87,7 +87,7 @@ class ClickListener:
         self._socket.close()
 
     def _handle_delivery(self, client: EnvelopeAcknowledger, request: SocketModeRequest) -> None:
-        """Acknowledge deliveries that belong to this trial, and keep a click with its times."""
+        """Acknowledge deliveries about the check's button or dialog; keep a click, with times."""
         arrived = time.perf_counter()
         payload = request.payload or {}
         actions = payload.get("actions") or [{}]
@@ -102,7 +102,7 @@ class ClickListener:
 def open_click_listener(
     client: WebClient, steps: LiveStepRunner, token: str, key: str
 ) -> tuple[ClickListener, HelloMessage] | None:
-    """Open a connection that listens for clicks; None if that fails, which is noted as a step."""
+    """Open a connection that listens for clicks; None if that fails, which the report then says."""
     line = ClickListener(client, token, key)
     hello = steps.run_step(CONNECT, _METHOD, line.open)
     if hello is None:
@@ -112,7 +112,7 @@ def open_click_listener(
 
 
 def run_button_click_step(visit: LiveTrial, line: ClickListener | None, why: str) -> None:
-    """Ask for a click and note its delay as a step; without a `line`, note `why` there is none."""
+    """Ask for a click and record its delay; without a connection, record `why` it is left out."""
     steps = visit.steps
     if line is None or not visit.channel:
         steps.record_skipped_step(
@@ -192,7 +192,7 @@ class InterruptState:
 
 @contextmanager
 def interrupt_on_signal() -> Iterator[InterruptState]:
-    """Raise KeyboardInterrupt at the first signal of SIGNALS in the block, while it `is_open`.
+    """Raise KeyboardInterrupt at the first of SIGNALS in this block, while its state `is_open`.
 
     The earlier handlers are restored afterwards.
     """
@@ -260,7 +260,7 @@ _PERSON = re.compile(r"@\S+|[UW][A-Z0-9]{5,}")
 
 
 def run_live_check(environ: MutableMapping[str, str], dotenv_path: Path, who: str) -> int:
-    """Try everything in the direct messages of `who` (@name or an id), and print the report.
+    """Try the bot's Slack methods in the direct messages of `who` (@name or id); print a report.
 
     Returns the exit code: 0 if every step succeeded, 1 if one did not, 2 if nothing was tried.
     """
@@ -296,7 +296,7 @@ def run_live_check(environ: MutableMapping[str, str], dotenv_path: Path, who: st
 
 
 def _run_steps_and_clean_up(visit: LiveTrial, settings: Settings, bot: str) -> int:
-    """Take all steps and clean up in any case; returns the exit code."""
+    """Run the live check's steps, clean up in any case and report; returns the exit code."""
     steps, cut_short = visit.steps, False
     token = settings.slack_app_token.get_secret_value()
     opened = open_click_listener(visit.client, steps, token, visit.key) if token else None
@@ -335,7 +335,7 @@ def _run_steps(visit: LiveTrial, line: ClickListener | None, why: str) -> None:
 
 
 def _list_report_facts(settings: Settings, connected: bool, others: int) -> list[str]:
-    """Return what a reader of the report has to know, without anything about the workspace."""
+    """Return the report's lines on versions, time and connection, which name no workspace."""
     at = SystemClock().now().strftime("%Y-%m-%d %H:%M UTC")
     host = split_url(settings.slack_api_url).hostname or ""
     is_slack = host == "slack.com" or host.endswith(".slack.com")

@@ -1,4 +1,4 @@
-"""The steps that are tried in one person's direct messages, and the removal of all they made.
+"""The live check's steps in one person's direct messages, and the removal of what they made.
 
 If a step fails, the next is tried all the same, if it can be. Messages are found by the key in
 their metadata, even if Slack's answer was lost.
@@ -29,7 +29,7 @@ _SCOPES = re.compile(r"[a-z_.:,]{1,200}")
 
 @dataclass(frozen=True, slots=True)
 class LiveStep:
-    """One step at Slack: the method, the result, and how long it took."""
+    """One step of the live check: the Slack method, the result, and how long it took."""
 
     step: str  # for people
     method: str  # Slack's
@@ -45,7 +45,7 @@ class LiveStep:
 
 @dataclass(slots=True)
 class LiveStepRunner:
-    """Runs steps at Slack and keeps the result of each; used by one thread."""
+    """Runs the live check's steps and keeps the result of each; used by one thread."""
 
     on_step: Callable[[LiveStep], object] = lambda _: None  # of each step, at once
     all_steps: list[LiveStep] = field(default_factory=list)
@@ -187,7 +187,7 @@ class LiveTrial:
             take(step, "reactions.remove", lambda: client.reactions_remove(**mark))
 
     def post_message(self, step: str, text: str, blocks: list[dict[str, Any]] | None = None) -> str:
-        """Post a message with the key in its metadata; return its ts, "" if that failed."""
+        """Post a message with the trial's key in its metadata; return its ts, "" if that failed."""
         metadata = {"event_type": EVENT, "event_payload": {"key": self.key}}
         options: dict[str, Any] = {"blocks": blocks} if blocks else {}
         found = self.steps.run_step(
@@ -201,7 +201,7 @@ class LiveTrial:
         return str(found or "")
 
     def show_status_and_stream(self) -> None:
-        """Show a status, a session and a stream under the message."""
+        """Try a status, an agent session and a streamed message in the posted message's thread."""
         client, take = self.client, self.steps.run_step
         if not self.root_ts:
             self.steps.record_skipped_step(
@@ -241,7 +241,7 @@ class LiveTrial:
             self.stream_ts = ""
 
     def upload_file(self) -> None:
-        """Upload a small file under the message."""
+        """Upload a small file into the thread of the posted message."""
         method = "files.completeUploadExternal"
         if not self.root_ts:
             self.steps.record_skipped_step("upload a file", method, "no message")
@@ -294,7 +294,7 @@ class LiveTrial:
         return all(each.is_ok for each in self.steps.all_steps[before:])
 
     def _get_message_ts(self) -> str:
-        """Return the ts of the message with this trial's key; raises NotFoundError without one."""
+        """Return the ts of the message with the trial's key; raises MessageNotFoundError."""
         found = [
             str(each["ts"]) for each in self._load_history() if _get_trial_key(each) == self.key
         ]
@@ -327,7 +327,7 @@ class LiveTrial:
         return made
 
     def _remove(self, step: str, method: str, arguments: dict[str, Any]) -> None:
-        """End or delete something; "already gone" counts as success."""
+        """Call a Slack method that ends or deletes something; "already gone" counts as success."""
 
         def end() -> bool:
             try:

@@ -90,7 +90,7 @@ class ApprovalRequirement(Requirement[Any]):
         self._functions = {each.__name__: each for each in functions}
 
     async def init(self, *, tools: list[AnyTool], ctx: RunContext) -> None:
-        """Watch for the start of each tool that is one of the functions."""
+        """Watch for the start of each tool that is one of the decorated functions."""
         await super().init(tools=tools, ctx=ctx)
         for each in tools:
             if each.name in self._functions:

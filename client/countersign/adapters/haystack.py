@@ -26,7 +26,7 @@ _KEPT = "countersign"  # in the run's own context
 
 
 def hooks(*functions: Callable[..., Any]) -> dict[str, list[Any]]:
-    """Return the hooks for an agent whose tools are these decorated functions."""
+    """Return the Haystack hooks for an agent with tools made of these decorated functions."""
     by_name = {each.__name__: each for each in functions}
     return {"before_tool": [_ApprovalHook(by_name)], "after_run": [_RestoreCallsHook()]}
 

@@ -32,7 +32,7 @@ class ApprovalMiddleware(AgentMiddleware):
     """
 
     def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        """Run one tool call, or interrupt the graph; raises TypeError if it has no thread."""
+        """Run one tool call, or interrupt the graph; raises TypeError without a thread_id."""
         try:
             with suspend_undecided_calls(_build_suspension(request)):
                 return handler(request)

@@ -1,6 +1,4 @@
-"""How a command waits for an approval and what it demands of one, and `countersign outcome`: a job
-says how it went.
-"""
+"""How commands ask for approval and wait for it; `countersign outcome`: a job says how it went."""
 
 from __future__ import annotations
 

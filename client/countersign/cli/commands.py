@@ -217,7 +217,7 @@ def _run_with_failure_exit_code(typed: ParsedCommandLine, broken: int) -> int:
 
 
 def _run_reporting_errors(typed: ParsedCommandLine) -> int:
-    """Run any other command, or end with the usage; known errors are printed as sentences."""
+    """Run a command, or end with the usage; known errors are printed as sentences."""
     serves = typed.entry is not None and typed.entry.is_server
     # COUNTERSIGN_TOOLS may name modules that lie in the working directory
     sys.path.append(os.getcwd())

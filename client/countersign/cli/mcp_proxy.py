@@ -1,5 +1,6 @@
-"""`countersign mcp-proxy -- COMMAND`, or `--url URL`: an MCP server whose tools run once people
-approved them.
+"""`countersign mcp-proxy`: an MCP server in front of another; people approve each tool call.
+
+The server behind it is started by `-- COMMAND`, or reached at `--url URL`.
 """
 
 from __future__ import annotations

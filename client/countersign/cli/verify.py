@@ -85,7 +85,7 @@ def _verify_decision(
     expected: argparse.Namespace,
     given: Mapping[str, Any] | None,
 ) -> None:
-    """Check one decision, and how it ended, and print both in a line each."""
+    """Check the receipts of one decision and of the call's end; print what they say."""
     receipt = receipts.verify_receipt(decision, keys)
     content, decided = receipt.content, str(receipt.content.get("decision"))
     now = datetime.now(UTC)  # noqa: TID251 - a command of a moment, without a clock of its own

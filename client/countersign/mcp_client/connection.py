@@ -172,7 +172,7 @@ class ServerSession:
         changed: Callable[[], None],
         elicit: ElicitationFnT | None,
     ) -> None:
-        """Start to open it; `changed` is called when the server says that its tools have changed.
+        """Start to open the connection; `changed` is called when the server's tools have changed.
 
         `patience`: seconds in which it has to be open. `elicit` handles the server's questions to
         people; None: it may ask nobody.
@@ -251,7 +251,7 @@ class ServerSession:
 
 
 async def _accept_any_result(_name: str, _result: Any) -> None:
-    """Accept any result, in place of the SDK's check."""
+    """Accept any tool result, in place of the SDK's check against the tool's output schema."""
 
 
 async def list_server_tools(client: Client) -> list[Tool]:

@@ -179,7 +179,7 @@ log = logging.getLogger("countersign.servers")
 
 
 class ServerLogin:
-    """The login at one server; for one event loop."""
+    """A person's OAuth login at one MCP server; used on one event loop."""
 
     def __init__(self, url: str, file: LoginFile, asked: Callable[[str], None]) -> None:
         """Prepare the login at `url`; `asked` shows a person the address at which to log in."""
@@ -275,7 +275,7 @@ class ServerLogin:
         return request.headers.get("authorization", "").removeprefix("Bearer ")
 
     async def _send_token_renewal(self, wish: httpx2.Request) -> httpx2.Response | None:
-        """Send a request for a newer token; return the answer, None if it decides nothing."""
+        """Send a token renewal request; return the answer, None if the server is unavailable."""
         try:
             with fail_after(RENEW_SECONDS):
                 async with httpx2.AsyncClient() as http:
@@ -373,7 +373,7 @@ class ServerLogin:
 
 
 class _TokenStorage:
-    """The SDK's token storage: of `login`, to renew it; if that is None, of a first login."""
+    """The SDK's token storage: that of `login`, or with None an empty one for a first login."""
 
     def __init__(self, login: ServerLogin | None) -> None:
         self.new_tokens: auth.OAuthToken | None = None

@@ -33,7 +33,7 @@ MOST_HEARD = 2_000  # characters of an answer that cannot be read
 
 @dataclass(frozen=True, slots=True)
 class ResultOutcome:
-    """The server gave a result; `remark` says how it breaks the tool's promise, if it does."""
+    """The server gave a result; `remark` says how it breaks the tool's output schema, if so."""
 
     result: CallToolResult
     remark: str = ""
@@ -114,7 +114,7 @@ class ServerTraffic:
     _calls: dict[str, TrackedCall] = field(default_factory=dict)
 
     def note_sent_message(self, item: SessionMessage) -> None:
-        """Note a message right before it is sent."""
+        """Note a tool call right before it is sent; other messages are not noted."""
         message, call = item.message, CURRENT_CALL.get()
         if not isinstance(message, JSONRPCRequest) or message.method != "tools/call":
             return
@@ -131,7 +131,7 @@ class ServerTraffic:
             call.http_status = status
 
     def forget_call(self, call: TrackedCall) -> None:
-        """Note no longer what the server sends about a call."""
+        """Stop noting what the server sends about a call."""
         self._calls = {name: each for name, each in self._calls.items() if each is not call}
 
     def note_server_error(self, request: RequestId | None, error: ErrorData) -> None:
@@ -205,7 +205,7 @@ class WatchedReadStream(_WatchedStream):
     """The stream from a server process, which notes the server's answers."""
 
     async def receive(self) -> SessionMessage | Exception:
-        """Return the next message, noted."""
+        """Return the next message from the server, after noting it."""
         return self._note_message(await self._stream.receive())
 
     def __aiter__(self) -> Self:

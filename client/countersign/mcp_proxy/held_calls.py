@@ -40,7 +40,7 @@ ProgressSender = Callable[[str], Awaitable[None]]
 
 
 class StillPendingError(Exception):
-    """Raised when a request is still open after the hold time; the message says what to do."""
+    """Raised when a request is still open after the time a host may wait; says what to do."""
 
 
 def build_progress_sender(context: ServerRequestContext[Any], tool: str) -> ProgressSender:
@@ -179,7 +179,7 @@ class HeldCallRunner:
     def __init__(
         self, countersign: Countersign, around: dict[str, str], hold: float, server: str = ""
     ) -> None:
-        """`around`: requester, channel, reason of all; `hold`: seconds until a host must return.
+        """`around`: requester, channel, reason of all requests; `hold`: seconds a host waits.
 
         `server`: the server behind the proxy, as text that is the same in each life of this
         process.
@@ -226,7 +226,7 @@ class HeldCallRunner:
         says: str,
         still: str,
     ) -> Request:
-        """Ask, and return the request once it has ended without an error.
+        """Ask people by `ask`, and return the request once it has ended without an error.
 
         `asked` names what `ask` asks, which takes the circumstances. `says`: the progress message
         for the host meanwhile; `still`: what the error says. Raises StillPendingError and

@@ -92,7 +92,7 @@ def _find_hinted_effect(tool: Tool, *, trusted: bool) -> request.Does | None:
 
 
 def _build_effect_template(what: str, schema: dict[str, Any]) -> str:
-    """Return `what` with up to three required arguments of simple types, each labelled.
+    """Return the text `what` with labelled placeholders for up to three simple arguments.
 
     Passwords and write-only values are left out.
     """
@@ -123,7 +123,7 @@ _WORDS = ("title", "description", "$comment")  # of a schema; all else of it is 
 
 
 def escape_control_characters_in_tool(tool: Tool) -> Tool:
-    """Return a tool with its texts cleaned; its name and the values of its schema stay."""
+    """Return a tool with control characters in its texts escaped; name and values stay."""
     hints = tool.annotations
     return tool.model_copy(
         update={
@@ -241,7 +241,10 @@ class McpProxy:
     async def _run_tool(
         self, tool: types.Tool, arguments: dict[str, Any], tell: ProgressSender
     ) -> HeldOutcome[types.CallToolResult]:
-        """Raise NotRunError if no call was made, OutcomeUnknownError if its end is unknown."""
+        """Call the tool of the server behind the proxy, and return how that ended.
+
+        Raises NotRunError if no call was made, and OutcomeUnknownError if its end is unknown.
+        """
         scope, until = CancelScope(), math.inf
 
         async def far(progress: float, total: float | None, message: str | None) -> None:
