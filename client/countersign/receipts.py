@@ -290,6 +290,8 @@ def check_approval(
         raise ReceiptError(f"What was approved is {content.get('tool')}, not {tool}.")
     if arguments is None and not content.get("secrets"):
         arguments = content.get("arguments")
+        if not isinstance(arguments, dict):
+            raise ReceiptError("The receipt does not say what was approved.")
     if arguments is not None:
         found = compute_subject_digest(
             str(content.get("tool")), arguments, str(content.get("nonce"))
@@ -323,7 +325,7 @@ def list_approvers(receipt: Receipt, *, passkeys: bool = False) -> list[str]:
     return [
         str(each.get("for") or each.get("person"))
         for each in _list_votes(receipt)
-        if each["verb"] == "approve" and (not passkeys or each.get("evidence") == "passkey")
+        if each.get("verb") == "approve" and (not passkeys or each.get("evidence") == "passkey")
     ]
 
 

@@ -66,6 +66,31 @@ def signed(whole: Any, key: Ed25519PrivateKey = PRIVATE) -> dict[str, Any]:
     }
 
 
+@pytest.mark.parametrize("odd", [None, 7, "x", [], {}, [None], "gone"])
+@pytest.mark.parametrize(
+    "place", [*((each,) for each in CONTENT), *(("votes", 0, each) for each in VOTE)], ids=str
+)
+def test_whatever_a_signer_leaves_out_is_told(place: tuple[Any, ...], odd: Any) -> None:
+    """A receipt that is signed, and of another form, ends in a ReceiptError or in no approval."""
+    whole = statement()
+    inner = whole["predicate"]
+    for each in place[:-1]:
+        inner = inner[each]
+    if odd == "gone":
+        del inner[place[-1]]
+    else:
+        inner[place[-1]] = odd
+    try:
+        receipt = receipts.verify_receipt(json.dumps(signed(whole)), KEYS)
+        receipts.check_approval(receipt, tool="refund_order", now=AT)
+        approvers = receipts.list_approvers(receipt)
+        receipts.get_decision_time(receipt)
+    except receipts.ReceiptError:
+        return
+    assert place[-1] not in ("tool", "arguments", "nonce", "decision", "votes", "verb", "goodUntil")
+    assert len(approvers) == 1
+
+
 def test_a_right_receipt_holds() -> None:
     """For its arguments, its tool, one approver, until its time."""
     receipt = receipts.verify_receipt(json.dumps(signed(statement())), KEYS)
