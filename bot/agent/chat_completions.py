@@ -114,7 +114,7 @@ class ChatAnswerReader:
 
 
 def _is_start_of_new_call(piece: dict[str, Any], before: _PartialCall) -> bool:
-    """Return whether a piece begins another call than the one before it at the same index.
+    """Return whether a streamed piece begins a new call instead of continuing the one `before`.
 
     Some servers give all calls one index, or none; others give every piece an id of its own, or
     repeat the name in each.
@@ -206,7 +206,7 @@ class _ChatBuilder:
             self.messages.append({"role": "system", "content": instructions})
 
     def add_content(self, role: str, said: MessageContent) -> None:
-        """Add content of this role, to the last message if that has the same role."""
+        """Add content: to the last message if that has this role, else as a new message."""
         self.add_call_outputs()
         last = self._find_last_message(role)
         if isinstance(said, str) and not said.strip():
@@ -275,7 +275,7 @@ def _ensure_object_arguments(text: str) -> str:
 
 
 def _convert_content(content: Any) -> MessageContent:
-    """Return an item's content: a text, or a list of parts if it has pictures or files."""
+    """Return an item's content as a chat has it: a text, or parts if it has pictures or files."""
     parts = content if isinstance(content, list) else []
     if not any(each.get("type") in _SHOWN for each in parts if isinstance(each, dict)):
         return _extract_text(content)

@@ -1,4 +1,4 @@
-"""Files in a transcript: items have references, filled in when the model is asked. Pure.
+"""Files in a transcript: references in the items, replaced by the files in each request. Pure.
 
 So a transcript stays as short as its text, and a file that was deleted is no longer sent.
 """

@@ -1,4 +1,4 @@
-"""Makes the planner that the settings name."""
+"""Makes the client of the model (the planner) that the settings name, when it is first needed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ log = logging.getLogger("countersign.planner")
 
 
 class LazyPlanner:
-    """Makes a planner when it is first needed, and forwards to it; thread-safe."""
+    """Makes the client of the model (the planner) when first needed, and forwards to it.
+
+    Thread-safe.
+    """
 
     def __init__(self, make: Callable[[], ModelPlanner]) -> None:
         """`make` is called once, by the first thread that needs the planner."""
@@ -51,7 +54,10 @@ class LazyPlanner:
 
     @property
     def compaction_server_id(self) -> str:
-        """Return the id of the server that can read compactions, or "". Raises PlannerError."""
+        """Return the id of the model's server, which alone can read transcripts that it compacts.
+
+        "" if it compacts none. Raises PlannerError.
+        """
         return self._get_planner().compaction_server_id
 
     def compact_items(
@@ -118,7 +124,10 @@ def create_planner(settings: Settings, signals: Signals) -> ModelPlanner:
 
 @functools.cache
 def _get_tls_context() -> ssl.SSLContext:
-    """Return the library's usual TLS context, made once, as that reads all certificates."""
+    """Return the TLS context that OpenAI's client uses by default, created only once.
+
+    Creating it reads all certificates.
+    """
     import httpx2  # here, as above: the library brings it
 
     return httpx2.create_ssl_context()

@@ -97,7 +97,7 @@ SENTENCES = {
 
 
 def classify_error(error: Exception) -> ModelErrorKind:
-    """Return the kind of an error."""
+    """Return the kind of this error of a request to the model, for metrics."""
     if getattr(error, "code", None) == "insufficient_quota":
         return ModelErrorKind.CREDIT
     match error:
@@ -116,7 +116,7 @@ def classify_error(error: Exception) -> ModelErrorKind:
 
 
 def can_retry(error: BaseException) -> bool:
-    """Return whether a retry may help: not for an empty account, nor for what the model lacks."""
+    """Return whether a retry may help: not if the account is empty, or tools or images refused."""
     lacks = is_tool_use_unsupported(error) or _is_image_input_unsupported(error)
     return getattr(error, "code", None) != "insufficient_quota" and not lacks
 

@@ -59,7 +59,7 @@ def is_failed_midway(output: str) -> bool:
 
 
 def cannot_ask_again_output(why: str, ran: str) -> str:
-    """Return the output of a call that did nothing and could not be asked again."""
+    """Return the output of a call that did nothing and about which nobody could be asked again."""
     return failed_output(f"{why} Nothing was done.", ran)
 
 

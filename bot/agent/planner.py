@@ -29,7 +29,10 @@ log = logging.getLogger("countersign.planner")
 
 
 class Planner:
-    """One model behind an API of OpenAI's, streamed, with nothing stored at the provider."""
+    """The client of one model, by the Responses or Chat Completions API; retries failed requests.
+
+    Answers are streamed if the server can do that. OpenAI's server is asked to store nothing.
+    """
 
     def __init__(
         self,
@@ -98,7 +101,10 @@ class Planner:
 
     @property
     def compaction_server_id(self) -> str:
-        """Return the server's address, as only it can read its compactions; "" if it makes none."""
+        """Return the address of the model's server, which alone can read what it compacts.
+
+        "" if it compacts nothing.
+        """
         return str(self._client.base_url) if self._dialects[0].compaction_path else ""
 
     def compact_items(
@@ -222,7 +228,9 @@ class Planner:
     def _post_request(
         self, dialect: turn.Dialect, asked: turn.ModelRequest, *, whole: bool
     ) -> object:
-        """Open the stream of an answer, or get it whole, as plain JSON.
+        """Send a request; return the stream of the answer's events or, if `whole`, the answer.
+
+        Both are plain JSON.
 
         The library's own methods post the same with the same options, but convert each item and
         build a typed object of each event, most of which a turn does not need.
@@ -270,7 +278,7 @@ _END = object()
 
 
 def _read_next_event(stream: openai.Stream[Any]) -> object:
-    """Return the next event, or _END; any other error on the way becomes CutStreamError.
+    """Return the stream's next event, or _END; errors that are not OpenAI's become CutStreamError.
 
     A failure reported in the stream is CutStreamError if a retry may help, else PlannerError.
     Errors of the client pass through.
@@ -301,7 +309,7 @@ class AnswerLimits:
     """The limits of length and time for one answer."""
 
     def __init__(self, client: openai.OpenAI) -> None:
-        """Start the time now; `client` has the time-out that the limit of time derives from."""
+        """Start the clock; the time limit is a multiple of the time-out of `client`."""
         timeout = client.timeout
         quiet = timeout if isinstance(timeout, int | float) or timeout is None else timeout.read
         self._until = None if quiet is None else time.monotonic() + TIMES * quiet

@@ -1,4 +1,4 @@
-"""The texts for the model about itself, its place, its requests, sub-agents and long threads. Pure.
+"""The texts for the model: instructions, people's messages, sub-agents' tasks, summaries. Pure.
 
 A sub-agent's answer is a model's words; what it really did is quoted from the record beside it.
 """
@@ -51,7 +51,7 @@ def build_request_item(author: str, name: str, text: str, at: datetime) -> dict[
 
 
 def clean_name(name: str) -> str:
-    """Return a person's or file's name on one line, cut to the maximum length, nothing hidden."""
+    """Return a person's or file's name on one line, shortened, without unprintable characters."""
     words = "".join(each if each.isprintable() else " " for each in name).split()
     found = " ".join(words).replace("<", "‹").replace(">", "›")
     return found if len(found) <= MOST_OF_NAME else f"{found[:MOST_OF_NAME]}…"

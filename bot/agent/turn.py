@@ -24,7 +24,7 @@ class FunctionCall:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The model's answer in words. `cut`: why it is incomplete, "" if it is complete.
+    """The model's answer in words; `cut_reason`: why it is incomplete, "" if it is complete.
 
     The reason is as in the Responses API: "max_output_tokens", "content_filter".
     """
@@ -90,7 +90,7 @@ class AnswerSink(Protocol):
 
 
 class ModelPlanner(Protocol):
-    """The interface of a planner, which takes model turns."""
+    """The interface of what asks the model for its next answer or calls."""
 
     def take_turn(
         self,
@@ -99,7 +99,7 @@ class ModelPlanner(Protocol):
         instructions: str,
         sink: AnswerSink,
     ) -> Reply | Proposal:
-        """Take one model turn.
+        """Send a transcript to the model, and return its answer or the calls that it proposes.
 
         Raises PlannerError, ModelRequestTooLongError if the request is too long, and what `sink`
         raises.
@@ -107,7 +107,10 @@ class ModelPlanner(Protocol):
 
     @property
     def compaction_server_id(self) -> str:
-        """Return the id of the server that can read compactions; "" if there is none."""
+        """Return the id of the model's server, which alone can read transcripts that it compacts.
+
+        "" if it compacts none.
+        """
 
     def compact_items(
         self, items: Sequence[dict[str, Any]], instructions: str
@@ -123,7 +126,7 @@ CHARACTERS_OF_A_TOKEN = 4  # or thereabouts
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """The request for one turn, in the form in which transcripts are stored."""
+    """One request to the model: its settings, instructions, tools, and the transcript as stored."""
 
     model: str
     effort: str | None  # how long it is to think; None: its own default
@@ -159,7 +162,7 @@ class AnswerReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """One way of talking to a model's server."""
+    """One API of a model's server: how its requests are written and its answers read."""
 
     name: str  # for people
     path: str  # of its address, after /v1
@@ -176,7 +179,10 @@ class Dialect:
 
 
 def set_estimated_token_counts(request: ModelRequest, answer: GatheredAnswer) -> None:
-    """Estimate the tokens of a turn if the server did not count them; the limits need them."""
+    """Set an answer's token counts to estimates, as its server has not counted them.
+
+    The limits need them.
+    """
     read, said = (
         len(json.dumps(each, ensure_ascii=False)) // CHARACTERS_OF_A_TOKEN
         for each in ([request.instructions, request.tools, request.transcript], answer.items)

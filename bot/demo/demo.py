@@ -80,7 +80,7 @@ def build_visitor_guide(world: World, since: float = 0.0, *, own_policy: bool = 
 
 
 def _describe_groups(world: World, name: str) -> str:
-    """Return in which user groups a person is, as a sentence's end; who is in none asks."""
+    """Return a sentence's end with a person's user groups; without any, the demo's own text."""
     member = world.people[name].id
     groups = [f"@{each.handle}" for each in world.groups.values() if member in each.users]
     return f"is in {' and '.join(groups)}." if groups else PEOPLE[name]
@@ -198,7 +198,7 @@ def run_demo(
 
 
 def _program_instruction_lines(demo: Demo, folder: Path, command: str) -> Iterator[str]:
-    """Yield lines that tell what to type at another terminal so that a program asks."""
+    """Yield lines that say how to send a program's request from another terminal."""
     if demo.missing_for_programs:
         yield f"For programs that ask, too: {demo.missing_for_programs}"
         return
@@ -283,14 +283,14 @@ def _offer_software_keys(app: App, sandbox: Sandbox) -> None:
 
 
 def find_policy_file(environ: Mapping[str, str]) -> Path:
-    """Return the policy file of COUNTERSIGN_POLICY, else `policy.toml` here, else the demo's."""
+    """Return the policy file: COUNTERSIGN_POLICY's, else `policy.toml` here, else the demo's."""
     here = Path("policy.toml")
     usual = here if here.exists() else POLICY
     return Path(environ.get("COUNTERSIGN_POLICY") or usual).absolute()
 
 
 def _describe_missing_requirement(app: App, settings: Settings) -> str:
-    """Return what is missing for programs to be able to ask; "" if nothing is."""
+    """Return what is missing before programs can send requests to the demo; "" if nothing is."""
     if app.endpoints.web is None:
         return "pip install 'countersign-bot[serve]'"
     if not socket_path(settings.database_path).exists():
@@ -311,7 +311,7 @@ def choose_http_address(port: int | None) -> str:
 
 
 def _find_any_free_port() -> int:
-    """Return a port that nobody listens to now: the addresses of pages have to be known before."""
+    """Return a free port, as page addresses have to be known before a server listens."""
     with socket.socket() as probe:
         probe.bind((USUAL.host, 0))
         return int(probe.getsockname()[1])
@@ -324,10 +324,10 @@ def write_demo_settings(
     environ: Mapping[str, str],
     http: str,
 ) -> Settings:
-    """Return settings for the local Slack and its planner; also write them into `folder`.
+    """Return settings for the local Slack and the model or its stand-in; also write them to files.
 
-    Commands typed there read them. Without a planner, they are for the real model that `environ`
-    names. `http`: the address where programs ask.
+    Commands typed in `folder` read the files. Without a `planner`, the real model that `environ`
+    names is used. `http`: the address where programs ask.
     """
     folder, servers = folder.absolute(), environ.get("COUNTERSIGN_SERVERS")
     databases = folder / "databases.toml"
@@ -358,7 +358,7 @@ def write_demo_settings(
 
 
 def link_tool_modules(folder: Path, modules: str) -> None:
-    """Link the tool modules that lie here into `folder`, so that commands typed there find them."""
+    """Link the tool modules of the working directory into `folder`, for commands typed there."""
     for name in filter(None, (each.strip().partition(".")[0] for each in modules.split(","))):
         for file in (Path(f"{name}.py"), Path(name)):
             link = folder / file

@@ -1,4 +1,4 @@
-"""Plays the demo's history before its first visitor, and makes the keys of the demo's programs.
+"""Plays requests of the days before the demo begins, and makes API keys for its programs.
 
 The programs ask over HTTP, as any program does; with the file that is written beside the demo, a
 program at another terminal can ask, too.
@@ -36,9 +36,9 @@ ORDERS = "orders"  # the channel of all that happened before
 
 @dataclass(frozen=True, slots=True)
 class PastMessageRequest:
-    """A request that a person made `ago` minutes ago, and the buttons that people then pressed.
+    """A request that a person made `minutes_ago`, and the buttons that people then pressed.
 
-    `pressed`: who, which button, and the channel of the card ("" for the channel of the request).
+    `button_presses`: who, which button, and the card's channel ("" for that of the request).
     """
 
     minutes_ago: int
@@ -100,7 +100,7 @@ HISTORY = (
 
 
 def build_workspace() -> Seed:
-    """Return the sandbox's usual workspace with one more channel, in which the past happened."""
+    """Return the sandbox's usual workspace with one more channel, for the demo's history."""
     seed = default_seed()
     general = next(each for each in seed.channels if each.name == "general")
     seed.channels.append(replace(general, id="C0ORDERS", name=ORDERS, members=[*general.members]))
@@ -190,7 +190,7 @@ DEPLOY = OwnAction(
 
 @dataclass(frozen=True, slots=True)
 class PastProgramRequest:
-    """A program's request in #orders, `ago` minutes ago; approved by Cleo if it has a `result`."""
+    """A program's request in #orders, `minutes_ago`; approved by Cleo if it has a `result`."""
 
     client: Countersign
     minutes_ago: int

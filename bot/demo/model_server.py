@@ -334,7 +334,7 @@ def _build_chat_deltas(items: list[Item]) -> Iterator[Item]:
 
 
 def _split_output_items(items: list[Item]) -> tuple[str | None, list[Item]]:
-    """Return the text of output items, None where there is none, and their calls for a chat."""
+    """Return the text of output items (None if there is none), and their calls in a chat's form."""
     text = next((each["content"][0]["text"] for each in items if each["type"] == "message"), None)
     return text, [
         {

@@ -19,7 +19,7 @@ from bot.demo.order_phrases import REASON_FIELD, Values
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One model turn: text, then calls as (tool name, arguments); a str goes out as it is."""
+    """One model turn: text, then calls as (tool name, arguments); a str is sent unchanged."""
 
     text: str = ""
     calls: Sequence[tuple[str, Mapping[str, Any] | str]] = ()
@@ -329,7 +329,7 @@ def parse_conversation(source: str | list[dict[str, Any]]) -> Conversation:
 
 
 def _find_summary(source: str | list[dict[str, Any]]) -> str | None:
-    """Return a summary if one is asked for, the beginnings of the first lines; None otherwise."""
+    """Return a summary if the request asks for one (the first lines, shortened); else None."""
     last = source if isinstance(source, str) else source[-1].get("content") or ""
     text = _join_text_parts(last)
     if not SUM_UP.match(text):

@@ -128,7 +128,7 @@ def identifier_to_words(name: str) -> str:
 
 
 def _split_orders(request: str) -> list[str]:
-    """Return the single orders of a request, split where a new one begins outside quotes."""
+    """Return the single instructions of a request, split where a new one begins outside quotes."""
     hidden = QUOTED.sub(lambda quoted: quoted[0].replace(" ", "\0"), request.replace("\0", ""))
     orders = (_strip_polite_words(part.replace("\0", " ")) for part in NEXT.split(hidden))
     return [order for order in orders if order]
@@ -168,7 +168,7 @@ def _complete_call(name: str, values: Values, schema: Values, order: str) -> Req
 
 
 def _parse_match_values(found: re.Match[str]) -> Values:
-    """Return the values in a match as tools take them; an unreadable amount is left out."""
+    """Return the values of a regex match as tool arguments; an unreadable amount is left out."""
     values: Values = {key: said for key, said in found.groupdict().items() if said}
     if "order_id" in values:
         values["order_id"] = int(values["order_id"])
@@ -219,7 +219,7 @@ def _split_at_tool_words(name: str, text: str) -> list[str] | None:
 
 
 def _guess_arguments(schema: Values, gaps: list[str], order: str) -> Values | None:
-    """Return arguments for any tool, read by name and type; a number needs its name beside it.
+    """Return guessed arguments for any tool, by name and type; numbers count only beside a name.
 
     None where words are left that no argument takes.
     """
@@ -244,7 +244,7 @@ def _guess_arguments(schema: Values, gaps: list[str], order: str) -> Values | No
 
 
 def _strip_small_words(said: str) -> str:
-    """Return a gap's words without numbers and small words; for a mention, the person's id."""
+    """Return a text's words without numbers and small words; for a mention, the person's id."""
     if mention := MENTION.search(said):
         return mention[1]
     words = re.sub(CHANNEL, " ", re.split(r"\s(?:for\s+)?\d", said)[0], flags=re.I)

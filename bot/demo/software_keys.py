@@ -32,12 +32,12 @@ class SoftwareKeys:
     """The software keys of the demo's people, kept as long as the demo runs."""
 
     def __init__(self, address: PageAddress) -> None:
-        """`address`: where people sign."""
+        """`address`: the address of the page on which people sign."""
         self._address = address
         self._keys: dict[str, ec.EllipticCurvePrivateKey] = {}  # by credential id
 
     def add_passkeys(self, core: Core, people: Iterable[str]) -> None:
-        """Store a passkey of each of these people, which counts at once."""
+        """Store a new passkey for each of these people, which may be used at once."""
         at = core.clock.now()
         with core.store.write() as tx:
             for person in people:
@@ -59,7 +59,7 @@ class SoftwareKeys:
         return credential_id in self._keys
 
     def answer(self, options: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return what a browser would post for these options; None if no key here may sign."""
+        """Return what a browser would post for these WebAuthn options; None if no key may sign."""
         challenge = options["challenge"]
         if "allowCredentials" not in options:
             return self._register(self._create_key(), challenge)
@@ -99,7 +99,7 @@ class SoftwareKeys:
         return json.dumps(found | {"crossOrigin": False}, separators=(",", ":")).encode()
 
     def _describe_authenticator(self, flags: int) -> bytes:
-        """Return the host, the flags, and 0 for the counter of a key that does not count."""
+        """Return WebAuthn's authenticator data: hash of the host, flags, and a counter of 0."""
         return sha256(self._address.rp_id.encode()).digest() + bytes([flags]) + bytes(4)
 
 

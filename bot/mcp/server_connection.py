@@ -50,7 +50,7 @@ def build_server_address(server: Server) -> Address:
 
 
 def fetch_tool_definitions(server: Server) -> dict[str, ToolDefinition]:
-    """Return the tools that a server has now, by the server's names; connects only for this.
+    """Connect to a server only to return the tools that it has now, by its own names for them.
 
     Raises ServerNotReachedError.
     """
@@ -71,7 +71,7 @@ async def _look_up_definitions_async(server: Server) -> dict[str, ToolDefinition
 
 
 async def _decline_elicitation(context: Any, params: ElicitRequestParams) -> ElicitResult:
-    """Decline every question; some servers offer certain tools only to clients with elicitation."""
+    """Decline a server's question; some servers offer more tools to clients that take questions."""
     del context, params
     await anyio.lowlevel.checkpoint()
     return ElicitResult(action="decline")
@@ -126,7 +126,9 @@ def convert_tool_result(result: CallToolResult) -> Any:
 
 
 def _is_copy_of_values(block: ContentBlock, given: dict[str, Any] | None) -> bool:
-    """Return whether a text block only repeats the values, as servers do for text-only clients.
+    """Return whether a text block only repeats the structured values of its result.
+
+    Servers send such a text for clients that take only text.
 
     The text may be JSON in any layout, also fenced, or the single value alone.
     """
@@ -193,7 +195,7 @@ class ServerFailedError(Exception):
 
 
 class AcceptedToolConnection:
-    """The accepted tools of one server and the connection for calling them; used on one loop."""
+    """The connection for calling a server's tools that were accepted; used on one event loop."""
 
     def __init__(self, server: Server, accepted: Definitions) -> None:
         """Prepare without connecting. `accepted`: the tools that may be called, as accepted."""
@@ -312,7 +314,7 @@ class AcceptedToolConnection:
             log.warning("the server %s: %s", self._server.name, error)
 
     def _disable_changed_tools(self, found: Definitions) -> None:
-        """Switch off the tools that differ from what was accepted, the others on; log once."""
+        """Switch off accepted tools that the server changed or removed, others on; log once."""
         server, off = self._server.name, dict[str, str]()
         for name, accepted in self._accepted.items():
             now = found.get(name)

@@ -128,7 +128,7 @@ class _RequestedValue:
 
 
 class Elicitation:
-    """One elicitation of a server: a message and the values it asks for."""
+    """One question of an MCP server (an elicitation): a message and the values that it asks for."""
 
     def __init__(self, message: str, schema: Mapping[str, Any]) -> None:
         """`schema`: an object schema of plain values, as in MCP. Raises UnaskableQuestionError."""
@@ -205,7 +205,10 @@ def _normalize_schema(said: Mapping[str, Any]) -> dict[str, Any]:
 def _build_requested_value(
     name: str, schema: Mapping[str, Any], *, optional: bool
 ) -> _RequestedValue:
-    """Return the field for one value; raises ValueError, or others if the schema is broken."""
+    """Return the form field for one value that a server asks for.
+
+    Raises ValueError, or other errors if the schema is broken.
+    """
     if len(name) > MOST_NAME:
         raise ValueError("its name is too long")
     label = " ".join(str(schema.get("title") or _normalize_text(name).capitalize()).split())
@@ -275,7 +278,7 @@ log = logging.getLogger("countersign.servers")
 
 
 class _NoAnswerError(Exception):
-    """Raised if there is no answer; has the result for the server."""
+    """Raised if a server's question gets no answer; holds the result to send to the server."""
 
     def __init__(self, result: ElicitResult) -> None:
         super().__init__(result.action)
@@ -283,7 +286,7 @@ class _NoAnswerError(Exception):
 
 
 class RunningServerCall:
-    """One running call of a server's tool; used on one loop."""
+    """One running call of a server's tool; used on one event loop."""
 
     def __init__(self, server: Server, line: ElicitationPort) -> None:
         self._server, self._line = server, line
@@ -342,7 +345,7 @@ class RunningServerCall:
         return found
 
     async def _ask_question(self, asked: AskPerson) -> ElicitationAnswer:
-        """Ask one question; raises _NoAnswerError if there is no answer."""
+        """Ask people one question; raises _NoAnswerError if there is no answer."""
         began = anyio.current_time()
         if self._to_answer < SHORTEST:
             raise _NoAnswerError(ElicitResult(action="cancel"))

@@ -60,7 +60,7 @@ class _LazyConnection:
         self._made: AcceptedToolConnection | None = None
 
     def get_connection(self) -> AcceptedToolConnection:
-        """Return the one connection; called on the loop of the tools."""
+        """Return the connection to the server, made if needed; called on the tools' event loop."""
         if self._made is None:
             from bot.mcp.server_connection import AcceptedToolConnection
 
@@ -124,7 +124,7 @@ def build_prefixed_tool_name(server: server_file.Server, name: str) -> str:
 
 
 def _get_effect(server: server_file.Server, definition: server_file.ToolDefinition) -> Effect:
-    """Return the effect of a call; the server's own hints count only if the server is trusted."""
+    """Return whether a tool reads, writes or destroys; hints of untrusted servers do not count."""
     if not server.trusted:
         return Effect.DESTRUCTIVE
     if definition.read_only:
@@ -135,7 +135,10 @@ def _get_effect(server: server_file.Server, definition: server_file.ToolDefiniti
 def _get_effect_source(
     server: server_file.Server, definition: server_file.ToolDefinition
 ) -> EffectSource:
-    """Return who states the effect of a call; the hint "destructive" is believed of any server."""
+    """Return who says what a tool does to the world: its author, a server not trusted, or nobody.
+
+    The hint "destructive" is believed of any server.
+    """
     said = definition.read_only or definition.destructive is not None
     if not said:
         return EffectSource.BY_NOBODY
@@ -149,7 +152,10 @@ def _format_title(definition: server_file.ToolDefinition) -> str:
 
 
 def _build_effect_template(what: str, model: type[BaseModel]) -> str:
-    """Return the template of the effect sentence, with a few required plain arguments."""
+    """Return the template of the sentence that says what a call does, with a few of its arguments.
+
+    Only required ones with plain values are named.
+    """
     named = [
         f"{label.lower()} {{{name}{short}}}"
         for name, field in model.model_fields.items()

@@ -51,7 +51,10 @@ class ModelPrompt:
 
 
 class CompactingPlanner:
-    """Model turns on threads of any length; one instance per worker. Token counts are estimates."""
+    """Asks the model about threads of any length, compacting long ones; one instance per worker.
+
+    Token counts are estimates.
+    """
 
     def __init__(
         self,
@@ -79,7 +82,7 @@ class CompactingPlanner:
     def take_turn(
         self, run: Run, thread: transcripts.Transcript, asked: ModelPrompt, sink: turn.AnswerSink
     ) -> turn.Reply | turn.Proposal:
-        """Take one model turn, compacting the thread first if it is too long.
+        """Ask the model for its next answer or calls, after compacting a thread that is too long.
 
         Raises PlannerError and moves.StaleFenceError; whatever `sink` raises passes through.
         """
@@ -112,7 +115,10 @@ class CompactingPlanner:
         return result
 
     def _find_compaction_server_id(self, thread: transcripts.Transcript) -> str:
-        """Return the seal of the model's server if the thread has sealed compactions, else ""."""
+        """Return the model server's id if the thread has compactions that only one server can read.
+
+        Else "".
+        """
         return (
             self._planner.compaction_server_id
             if any(each.seal for each in thread.compactions)
@@ -161,7 +167,7 @@ class CompactingPlanner:
         window: int,
         share: float,
     ) -> transcripts.Transcript | None:
-        """Compact and store the older part; return the new transcript, None if that gains little.
+        """Compact a thread's older part; return the new transcript, None if that gains too little.
 
         `share`: how much of the window it has to gain.
         """
@@ -199,7 +205,10 @@ class CompactingPlanner:
     def _compact_by_server(
         self, part: TranscriptCut, asked: ModelPrompt, seal: str, least: int
     ) -> tuple[transcripts.Compaction | None, int]:
-        """Have the model's server compact the part; return that (None if no use) and the tokens."""
+        """Have the model's server compact part of a transcript; return that and the tokens used.
+
+        None in its place if the server does not, or if that gains too little.
+        """
         older = prompt.replace_files_with_text(part.items_to_replace)
         compacted = self._planner.compact_items(older, asked.instructions)
         if compacted is None:
@@ -212,9 +221,9 @@ class CompactingPlanner:
     def _compact_by_summary(
         self, run: Run, part: TranscriptCut, window: int
     ) -> tuple[transcripts.Compaction, int]:
-        """Have the model sum up the part, else leave it out; return that and the tokens used.
+        """Have the model sum up part of a transcript, else omit it; return what stands for it.
 
-        `window`: how many characters the model can read.
+        Also returns the tokens used. `window`: how many characters the model can read.
         """
         reply, out = turn.Reply("", [], 0), 0
         for share in SHARES:
@@ -261,7 +270,7 @@ class CompactingPlanner:
 
 
 def _retry_without_files(error: turn.ModelRequestTooLongError) -> turn.Reply | turn.Proposal:
-    """Return the same turn taken without its new files; raises `error` if there are none."""
+    """Repeat a model request that was too long, without new files; raise `error` if it had none."""
     if error.without_files is None:
         raise error
     return error.without_files()
@@ -272,7 +281,7 @@ def _build_thread_key(run: Run) -> str:
 
 
 def _count_sent_characters(thread: transcripts.Transcript, seal: str) -> int:
-    """Return how many characters of JSON of the thread are sent to a server with this seal."""
+    """Return how many characters of a thread's JSON are sent to the server with the id `seal`."""
     found = thread.find_compaction(seal)
     if found is None:
         return sum(thread.sizes)
@@ -349,7 +358,7 @@ def cut_transcript(
 def _split_into_blocks(
     transcript: transcripts.Transcript, begin: int, on_record: frozenset[str]
 ) -> Iterator[_ItemBlock]:
-    """Yield the blocks that the items from index `begin` on consist of, in order."""
+    """Yield the groups of items that stay or go together, from index `begin` on, in order."""
     blocks: list[_ItemBlock] = []
     of_call: dict[str, _ItemBlock] = {}
     speaking: _ItemBlock | None = None  # the model, and it has been told nothing since
@@ -398,7 +407,7 @@ def _find_newest_request_blocks(
 def _find_cut_index(
     transcript: transcripts.Transcript, begin: int, blocks: list[_ItemBlock], most: int
 ) -> int | None:
-    """Return the first index at which the rest has at most `most` characters, else the last one.
+    """Return the index to cut at: the first that leaves at most `most` characters, else the last.
 
     Never within a block, nor between a call and an output of it that goes with it; None if nowhere.
     """

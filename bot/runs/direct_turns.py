@@ -48,7 +48,7 @@ class DirectCall:
 
 
 class DirectCallTurnTaker:
-    """Turns of runs that have no model; one instance per worker, without state of its own."""
+    """Advances runs of forms and programs, which need no model; one per worker, without state."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class DirectCallTurnTaker:
         self._presence = presence
 
     def take_turn(self, run: Run, _waiting: Sequence[Call] = ()) -> bool:
-        """Propose the requested call, or end the run afterwards; return whether more is to be done.
+        """Propose the requested call or, if that is done, end the run; return whether to go on.
 
         Raises PlannerError if Slack cannot be asked, moves.StaleFenceError if the run was taken
         away.

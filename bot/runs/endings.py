@@ -51,7 +51,7 @@ class CallOutcomeStore:
     def build_reapproval_or_refusal(
         self, run: Run, call: Call, args: BaseModel, why: str
     ) -> call_gates.ReapprovalRequest | runner.ToolFailure:
-        """Return how to ask again about a call whose tool did nothing (`why`), or the refusal.
+        """Return how people are asked again about a call that did nothing (`why`), or why not.
 
         Refused if policy forbids the call now, if nobody had to be asked, or if it would fail.
         """
@@ -140,7 +140,10 @@ class CallOutcomeStore:
     def _try_store_outcome(
         self, run: Run, shown: calls.CallWithVotes, outcome: Any
     ) -> RunWithCalls | None:
-        """Store the outcome; return None if the run no longer belongs to this worker."""
+        """Store a call's outcome; return the run and its open plan's calls, or None.
+
+        None if the run was taken away from this worker.
+        """
         with self.sources.store.write() as tx:
             current = runs.find_run(tx, run.id)
             if current is None or current.fence != run.fence:
@@ -157,7 +160,7 @@ class CallOutcomeStore:
             return current, plan
 
     def mark_call_unknown(self, tx: Transaction, run: Run, call: Call, why: str) -> None:
-        """Mark the call UNKNOWN, post that, and set the deadline until which people are asked."""
+        """Mark a call's outcome UNKNOWN, post that, and set until when people are asked for it."""
         self._set_unknown_with_deadline(tx, call, why)
         if shown := calls.find_call_with_votes(tx, call):
             self._post_outcome(tx, run, shown)
@@ -170,7 +173,7 @@ class CallOutcomeStore:
         self._resume_or_close_run(tx, run)
 
     def _resume_or_close_run(self, tx: Transaction, run: Run) -> None:
-        """Let the run of a call that a program executed go on, or close a cancelled run."""
+        """Let a run go on after a program executed its call; close its plans if cancelled."""
         if run.status is not RunStatus.CANCELLED:
             moves.resume_run_if_unblocked(tx, run.id, at=self.sources.clock.now(), actor="worker")
         else:
@@ -216,7 +219,7 @@ class CallOutcomeStore:
         )
 
     def _post_outcome(self, tx: Transaction, run: Run, shown: calls.CallWithVotes) -> list[Call]:
-        """Post the outcome of the call if no answer will; return the current calls of its plan."""
+        """Post a call's outcome unless the model's answer will tell it; return its plan's calls."""
         plan = calls.list_calls_of_plan(tx, shown.call.plan_id)
         ended = next(each for each in plan if each.id == shown.call.id)
         shown = replace(shown, call=ended)
@@ -327,9 +330,9 @@ class CallOutcomeStore:
 def _let_approved_passkey_count(
     tx: Transaction, run: Run, shown: calls.CallWithVotes, at: datetime
 ) -> bool:
-    """Let the passkey count that this call has approved; False if it can no longer.
+    """Make the passkey valid whose addition this call approved; False if it is no longer there.
 
-    True for calls that are about none.
+    True for calls that are about no passkey.
     """
     if shown.call.tool != ADD_PASSKEY or shown.call.action:
         return True

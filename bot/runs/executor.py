@@ -55,7 +55,7 @@ class CallExecutor:
     portal: Callable[[], BlockingPortal]  # runs async ones
 
     def execute_call(self, run: Run, call: Call) -> RunWithCalls | None:
-        """Execute one call of a run this worker holds, APPROVED, or RUNNING before a crash.
+        """Execute an approved call, or one left RUNNING by a crash, of a run this worker holds.
 
         Returns the run and the calls of its open plan afterwards; None if they have to be read
         again. Raises moves.StaleFenceError when the worker no longer holds the run.
@@ -103,7 +103,7 @@ class CallExecutor:
             moves.record_call_restart(tx, call, at=self.sources.clock.now())
 
     def _renew_lease_and_report(self, run: Run, call: Call, step: CallProgressReporter) -> None:
-        """Renew the run's lease, report progress, and once redraw the card to show it running."""
+        """Renew the run's lease and report progress; the first time, redraw the card as running."""
         until = self.sources.clock.now() + timedelta(seconds=self.lease)
         with self.sources.store.write() as tx:
             moves.renew_lease(tx, run.id, run.fence, until)
@@ -160,7 +160,7 @@ class CallExecutor:
         facts: Facts,
         seen: Gate,
     ) -> bool | Ask:
-        """Return whether the call was started, or the gate that now applies if it is not `seen`."""
+        """Start the call if its approval still holds; return whether, or the gate if not `seen`."""
         call, now = shown.call, self.sources.clock.now()
         enough = isinstance(seen, Ask) and self._is_approval_sufficient(run, shown, seen)
         with self.sources.store.write() as tx:
@@ -195,7 +195,7 @@ class CallExecutor:
             return moves.change_call_status(tx, call, C.RUNNING, at=now, actor="worker", **more)
 
     def _ask_again_if_too_old(self, run: Run, call: Call, args: BaseModel) -> bool:
-        """Ask again about, or invalidate, a call approved too long ago; True if that was done."""
+        """Ask people again about a call approved too long ago, or invalidate it; True if so."""
         if not call_state.is_approval_expired(call, self.sources.clock.now()):
             return False
         if not isinstance(load_gate(call.gate), Ask):

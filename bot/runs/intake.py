@@ -146,7 +146,7 @@ class MessageIntake:
         *,
         addressed: bool,
     ) -> str:
-        """Return what to tell the author of words that the agent does not get; else ""."""
+        """Return what to reply to a message that the agent must not get; "" if it may have it."""
         said, text = event.get("text") or "", views.extract_message_text(event, self.bot_user)
         if run is None or run.requester != delivery.user:
             return self._refuse_bystander(tx, delivery, run, text)
@@ -164,7 +164,7 @@ class MessageIntake:
     def _is_own_request_continued(
         self, delivery: Delivery, event: dict[str, Any], *, is_shared: bool
     ) -> bool:
-        """Return whether a message without a mention continues its author's own request there."""
+        """Return whether a message without a mention continues its author's request there."""
         with self.store.read() as tx:
             run = shared_channels.find_newest_run_for_message(tx, delivery, is_shared=is_shared)
             rooted = _has_bot_been_asked_first(tx, delivery)
@@ -179,7 +179,7 @@ class MessageIntake:
     def _refuse_unaddressed_message(
         self, delivery: Delivery, event: dict[str, Any], *, is_shared: bool
     ) -> str:
-        """Refuse a stop of somebody else's request, and a decision in words.
+        """Reply to a message that tries to stop another's request, or to decide in words.
 
         Return why the message is not kept. All others that are not for the bot get no reply.
         """
@@ -277,7 +277,7 @@ class MessageIntake:
         return str(event["type"])
 
     def _cancel_requests_out_of_reach(self) -> None:
-        """Cancel what was asked where Slack no longer lets the bot in, or by who is only there."""
+        """Cancel requests in channels or of people that Slack no longer lets the bot reach."""
         with self.store.read() as tx:
             found = [run for run in runs.list_open_and_failed_runs(tx) if not run.parent_call]
         people = {run.requester for run in found if run.requester}
@@ -414,7 +414,7 @@ def pass_message_to_agent(
 class NonSlackMessageIntake:
     """Intake of messages typed elsewhere than in Slack; one per process, called by the loop only.
 
-    `ended` is called for runs that were cancelled.
+    `show_run_end` is called for runs that were cancelled.
     """
 
     store: Store
@@ -424,7 +424,7 @@ class NonSlackMessageIntake:
     show_run_end: Callable[[Run], None]
 
     def handle_delivery(self, delivery: Delivery) -> bool:
-        """Process a message typed elsewhere than in Slack; return False if the delivery is none.
+        """Process a message typed elsewhere than in Slack; return False for any other delivery.
 
         Raises LookupFailedError if it must be tried again later, LookupPendingError while a person
         is still being looked up.

@@ -230,7 +230,7 @@ class MainLoop:
         self._alarm.schedule_wake(wait, f"retry:{delivery.seq}")
 
     def _call_all(self, actions: Sequence[Callable[[], bool]]) -> None:
-        """Call each of them, and wake the outbox if one returns that there is something to send."""
+        """Call these functions; wake the outbox if one returns that there is something to send."""
         found = [act() for act in actions]
         if any(found):
             self._post.notify()
@@ -298,7 +298,7 @@ class MainLoop:
             self._report_late_runs(fresh, left)
 
     def _report_late_runs(self, found: set[str], left: timedelta) -> None:
-        """Log the runs that no job took up in time, and count each as an incident."""
+        """Log runs that no job of the job queue took up in time, and count each as an incident."""
         for run_id in found:
             log.warning("no job had run %s taken up within %g s", run_id, left.total_seconds())
             self.tracer.report_incident(Incident.LATE)

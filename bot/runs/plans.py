@@ -91,7 +91,7 @@ def store_plan(
 def post_plan_cards(
     tx: Transaction, run: Run, plan_id: str, prepared: Sequence[PreparedCall]
 ) -> None:
-    """Post the cards and questions of a stored plan, and mark the message that asked for it."""
+    """Queue the cards and questions of a plan, and an emoji on the message that asked for it."""
     found = ((each.call, each.gate, each.place) for each in prepared)
     asked = [
         card_routing.CallWithCardPlace(call, gate, at)
@@ -150,7 +150,7 @@ def post_refusal_reason(tx: Transaction, run: Run, prepared: PreparedCall, title
 
 
 def supersede_waiting_plans(tx: Transaction, tools: Registry, run: Run, at: datetime) -> None:
-    """Supersede the plans that wait, and tell those who had approved their calls."""
+    """Supersede a request's waiting plans, and tell those who had approved calls of them."""
     agents = runs.list_open_runs_of_request(tx, run.root_id)
     for plan in (plan for each in agents for plan in calls.list_open_plans(tx, each.id)):
         waiting = [

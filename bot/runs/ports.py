@@ -65,7 +65,7 @@ class Presence(Protocol):
 
 
 class BroadcastAnswer:
-    """An answer that is also sent to live listeners."""
+    """An answer that is also sent to whoever listens for live events, such as the terminal."""
 
     def __init__(self, answer: Answer, live: LiveEventBroadcaster, run: Run) -> None:
         """`answer` is called first: text that it refuses reaches no listener."""
@@ -92,7 +92,7 @@ class BroadcastAnswer:
         self._whole = text
 
     def broadcast_whole_text(self) -> None:
-        """Send the whole text to listeners, once the transaction that stored it is committed."""
+        """Send the whole answer to live listeners; called once the turn is committed."""
         self._began = False
         if self._whole:
             self._broadcast_words(EventKind.WORDS_ENDED, self._whole)
@@ -113,7 +113,7 @@ class BroadcastAnswer:
 
 @dataclass(frozen=True, slots=True)
 class BroadcastPresence:
-    """A presence that is also sent to live listeners."""
+    """A display of what the bot does that is also sent to whoever listens for live events."""
 
     presence: Presence  # called before live listeners are notified
     live: LiveEventBroadcaster
@@ -147,7 +147,7 @@ def build_run_end_broadcaster(
 
 
 def announce_run_waits(run: Run, signals: Signals, presence: Presence) -> None:
-    """Show that a run waits for people; called once its status is stored."""
+    """Show in Slack that a run waits for people; called once its status is stored."""
     signals.outbox.notify()
     signals.work.notify()  # a nearer deadline may have come into being
     presence.show_waiting(run)

@@ -116,7 +116,7 @@ class ProgramCallClaimManager:
     def report_outcome(
         self, run_id: str, claimant: str, succeeded: bool | None, result: Any
     ) -> None:
-        """Store how a claimed call ended, as its claimant says; accepted late if still unknown.
+        """Store how a claimed call ended, as its claimant says; also late, if still unknown.
 
         `succeeded`: None if the program handed the work on and cannot say (yet) how it ends.
         `result`: text or JSON. Raises ClaimRefusedError.
@@ -254,7 +254,7 @@ def load_program_request_status(
 def _add_unproposed_call(
     begun: ProgramRequestStatus, tx: Transaction, tools: Registry
 ) -> ProgramRequestStatus:
-    """Return the status with the call that is not yet proposed, from the first delivery."""
+    """Return the status with the call that the program asked for, while it is not yet proposed."""
     delivery = programs.find_first_program_delivery(tx, begun.id)
     asked = json.loads(delivery.body) if delivery else {}  # {} also where it was purged
     name, action = asked.get("tool", ""), asked.get("action", "")

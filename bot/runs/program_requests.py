@@ -260,8 +260,9 @@ def _check_rate_limit(tx: Transaction, client: programs.ProgramApiKey, now: date
 def _get_run_id_of_same_request(
     tx: Transaction, stored: Delivery, asked: Delivery, key: programs.ProgramApiKey | None
 ) -> str:
-    """Return the run's id of an equal earlier request; RequestKeyReusedError if it differs or is
-    another's.
+    """Return the run's id of an earlier request with this key, which has to be the same.
+
+    Raises RequestKeyReusedError if it differs or is of another API key.
 
     The reason and the deadline may differ: those of the first request apply.
     """

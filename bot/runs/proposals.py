@@ -205,7 +205,10 @@ class ProposalPreparer:
         gate: Ask,
         earlier: Sequence[PreparedCall],
     ) -> None:
-        """Make the call PENDING, with a place, preview and deadline. Raises CallRefusedError."""
+        """Make the call PENDING, with a place for its card, a preview and a deadline.
+
+        Raises CallRefusedError.
+        """
         call = prepared.call
         place = resolve_card_place(self._authority, run, gate)
         context = call_state.build_tool_context(run, call, self.sources.clock.now())

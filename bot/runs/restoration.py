@@ -1,4 +1,4 @@
-"""Restores a record that is older than the last process, as after a backup was restored.
+"""Settles what was open in a record that is an older copy, such as a restored backup.
 
 What happened since the backup is unknown, so nothing goes on by itself: calls that wait for people
 are asked again with new buttons, calls that may have run become UNKNOWN, runs without a call to ask
@@ -90,7 +90,7 @@ class RestoredRecordSettler:
                 self.show_run_end(run)
 
     def _settle_and_list_ended_runs(self, tx: Transaction, why: str, now: datetime) -> list[Run]:
-        """Settle all that was open; return the runs that ended by it."""
+        """Settle deliveries, grants and runs of a restored record; return the runs that ended."""
         trail.record_event(tx, "record.restored", at=now, actor="system", data={"why": why})
         for delivery in inbox.list_new_and_held_deliveries(tx):
             inbox.mark_delivery_done(tx, delivery, "the record was put back from an older copy")
@@ -142,7 +142,7 @@ class RestoredRecordSettler:
     def _ask_again_or_invalidate(
         self, tx: Transaction, run: Run, call: Call, now: datetime
     ) -> None:
-        """Have people asked again about an open call; invalidate it if it has no gate that asks."""
+        """Have people asked again about an open call; invalidate it if nobody was asked before."""
         gate = load_gate(call.gate)
         tool = self.tools.find_tool_of_call(call)
         match call.status:
@@ -159,7 +159,10 @@ class RestoredRecordSettler:
                 self._mark_unknown_and_ask(tx, run, call, now)
 
     def _mark_unknown_and_ask(self, tx: Transaction, run: Run, call: Call, now: datetime) -> None:
-        """Mark the call UNKNOWN and ask about it with buttons that older cards do not have."""
+        """Mark the call UNKNOWN and have people asked how it ended, by a new revision.
+
+        The buttons on older cards do not have that revision.
+        """
         gate = load_gate(call.gate)
         wait = timedelta(seconds=gate.deadline) if isinstance(gate, Ask) else UNKNOWN_WAIT
         if call.status is C.RUNNING:

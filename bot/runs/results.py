@@ -65,7 +65,7 @@ def post_table(tx: Transaction, run: Run, call: Call, found: Table) -> None:
 def post_call_outcome(
     tx: Transaction, tools: Registry, run: Run, ended: calls.CallWithVotes, *, answered: bool
 ) -> None:
-    """Post in the thread how a call that people were asked about ended, unless an answer will.
+    """Post how a call that people were asked about ended, unless the model's answer will tell it.
 
     `answered`: the model's answer to the run, which tells it, is still to come. An unknown outcome
     is posted in any case, as people have to look at once.
@@ -86,7 +86,7 @@ def post_call_outcome(
 
 
 def post_untold_outcomes(tx: Transaction, tools: Registry, run: Run) -> None:
-    """Post how calls that people approved ended, as no answer comes now that would tell it."""
+    """Post outcomes of a request's calls that are not posted yet, as no answer tells them now."""
     for call in calls.list_calls_of_request(tx, run.root_id):
         if not is_outcome_posted(tx, call) and (ended := calls.find_call_with_votes(tx, call)):
             post_call_outcome(tx, tools, run, ended, answered=False)
@@ -139,7 +139,7 @@ NOT_APPROVED = " Nobody has approved anything."
 def build_answer_footer(
     tx: Transaction, tools: Registry, run: Run, text: str, *, last: bool, note: str = ""
 ) -> answers.ModelAnswerFooter:
-    """Return the footer for a model's words: how the run's calls ended, told here first.
+    """Return the footer of a model's answer: how those calls ended that nothing has told of yet.
 
     It covers the calls that change something or asked people. Where the words contradict the
     record, it says all of the record, loudly. Words that are not the `last` of the run get it only
@@ -186,14 +186,14 @@ def _is_failed_midway(call: Call) -> bool:
 
 
 def is_outcome_posted(tx: Transaction, call: Call) -> bool:
-    """Return whether a message of its own in the thread says how the call ended."""
+    """Return whether a separate message in the thread says how the call ended."""
     if call.status in (CallStatus.REJECTED, CallStatus.EXPIRED):
         return True
     return outbox.find_message_by_key(tx, _build_outcome_message_key(call)) is not None
 
 
 def _is_covered_by_footer(call: Call, later: list[Call]) -> bool:
-    """Return whether the footer covers the call: not if it only read, nor a corrected mistake."""
+    """Return whether an answer's footer tells of the call: not of a mere read or replaced call."""
     if call.status is CallStatus.SUPERSEDED:
         return False
     if call.status is CallStatus.REFUSED:

@@ -109,7 +109,10 @@ MOST = 20_000  # characters of an answer, where its tool is no longer there to s
 def hand_call_to_sub_agent(
     tx: Transaction, run: Run, call: Call, task: str, *, at: datetime
 ) -> None:
-    """Make the call ENTRUSTED, with a run of its own in which a sub-agent works on the task."""
+    """Hand the call to a sub-agent, which works on the task in a run of its own.
+
+    The call's status is then ENTRUSTED.
+    """
     item = prompt.build_sub_agent_task_item(run.requester, task)
     children.hand_call_to_sub_agent(tx, run, call, item, at=at)
 
@@ -135,7 +138,10 @@ def store_sub_agent_answer(
 def store_sub_agent_failure(
     tx: Transaction, tools: Registry, child: Run, why: str, *, at: datetime
 ) -> None:
-    """Fail and post the call of a sub-agent that could not go on; cancel its own open calls."""
+    """Store that a sub-agent could not go on: its call FAILED, its own open calls cancelled.
+
+    Also posts how its call ended.
+    """
     endings.cancel_calls_of_failed_sub_agent(tx, child, at=at, words=outputs)
     output = prompt.sub_agent_failure_output(
         why, children.list_non_reading_sub_agent_calls(tx, child)

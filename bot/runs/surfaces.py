@@ -1,4 +1,4 @@
-"""The interfaces of surfaces and sources, what the bot gives them, and how they are started.
+"""Plug-ins where people see requests and decide (surfaces), or that make requests (sources).
 
 A surface decides nothing. What its people do becomes a delivery, as in Slack, which the loop
 processes; the reply to them is then in the delivery's `answer`. A source only asks.
@@ -33,7 +33,7 @@ log = logging.getLogger("countersign.surfaces")
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """The parts of the bot that a surface or source may use, on threads of its own as well."""
+    """The parts of the bot that a plug-in (surface or source) may use, also on its own threads."""
 
     settings: Settings
     store: Store  # to read; a surface writes by `keep`
@@ -72,7 +72,7 @@ class SurfacePort(Protocol):
 
 
 class EntryPointKind(StrEnum):
-    """The kinds of entry points of packages: surface and source."""
+    """The kinds of plug-ins: surfaces, where people decide, and sources, which make requests."""
 
     SURFACE = "surface"  # where people see what goes on and decide
     SOURCE = "source"  # what puts calls before people

@@ -26,7 +26,7 @@ _INSTEAD = {
 
 @dataclass(frozen=True, slots=True)
 class FileInsertingPlanner:
-    """A planner that fills files into the transcript before it asks the planner behind it."""
+    """A wrapper around the client of the model that fills files into the transcript first."""
 
     planner: turn.ModelPlanner
     store: Store
@@ -39,7 +39,7 @@ class FileInsertingPlanner:
         instructions: str,
         sink: turn.AnswerSink,
     ) -> turn.Reply | turn.Proposal:
-        """Take one model turn, with files filled in.
+        """Ask the model for its next answer or calls, with files filled into the transcript.
 
         If the server refuses the request, it is repeated without new files. Raises PlannerError, or
         ModelRequestTooLongError, whose `without_files` repeats it without new files, and what
@@ -79,7 +79,7 @@ class FileInsertingPlanner:
         instructions: str,
         sink: turn.AnswerSink,
     ) -> turn.Reply | turn.Proposal:
-        """Take the turn without these files; if that succeeds, the files are never sent again."""
+        """Ask the model without the `doubted` files; on success, they are never sent again."""
         sink.discard_text()
         result = self.planner.take_turn(transcript, tools, instructions, sink)
         self._mark_files_refused(doubted)
@@ -87,7 +87,10 @@ class FileInsertingPlanner:
 
     @property
     def compaction_server_id(self) -> str:
-        """Return the id of the server that can read compactions; "" if there is none."""
+        """Return the id of the model's server, which alone can read transcripts that it compacts.
+
+        "" if it compacts none.
+        """
         return self.planner.compaction_server_id
 
     def compact_items(

@@ -35,7 +35,7 @@ C, R = CallStatus, RunStatus
 
 
 class ModelTurnResult:
-    """The result of one model turn, and whether calls waited when it was asked."""
+    """The result of one model turn, and whether calls were waiting for people when it began."""
 
     def __init__(
         self, result: Reply | Proposal, taken: frozenset[str], *, has_waiting_calls: bool
@@ -53,7 +53,7 @@ class ModelTurnResult:
 
 
 class ModelTurnTaker:
-    """Model turns of runs; one instance per worker, without state of its own."""
+    """Asks the model for the next turn of runs; one instance per worker, without own state."""
 
     def __init__(
         self,
@@ -260,13 +260,13 @@ class ModelTurnTaker:
 def replace_call_ids(
     proposal: Proposal, proposed: list[FunctionCall], prepared: list[plans.PreparedCall]
 ) -> None:
-    """Replace the call ids in the proposal's items by the stored ones, which are all usable."""
+    """Replace the call ids in the model's items by the stored ones, which are unique."""
     for each, ours in zip(proposed, prepared, strict=True):
         proposal.items[each.index]["call_id"] = ours.call.provider_id
 
 
 def build_outputs_of_waiting_calls(waiting: Iterable[Call]) -> dict[str, str]:
-    """Return outputs for the calls of a plan that waits, by the model's call id."""
+    """Return what the model is told as outputs of a waiting plan's calls, by its own call ids."""
     told = {
         CallStatus.PENDING: outputs.WAITS,
         CallStatus.APPROVED: outputs.APPROVED_AND_WAITS,
@@ -334,7 +334,7 @@ def build_output_item(call_id: str, output: str) -> dict[str, Any]:
 def remove_plan_replacement_calls(
     proposal: Proposal, used_ids: frozenset[str]
 ) -> list[dict[str, Any]]:
-    """Remove calls of replace_waiting_plan from the proposal; return an output for each.
+    """Remove calls of the tool replace_waiting_plan from a proposal; return an output for each.
 
     `used_ids`: call ids in the transcript; an id that is empty or already used is replaced by a new
     one.

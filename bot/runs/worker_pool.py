@@ -43,7 +43,7 @@ class WorkerPool:
     def hand_out_runs(self, ready: Iterable[ReadyRun]) -> set[str]:
         """Queue these runs for workers; return the ids of those that were not queued before.
 
-        A run that is being worked on is listed by `due` once that has ended.
+        A run that is being worked on is returned by `pop_run_ids_due_again` once that has ended.
         """
         fresh: set[str] = set()
         with self._lock:
@@ -57,7 +57,7 @@ class WorkerPool:
         return fresh
 
     def pop_run_ids_due_again(self) -> list[str]:
-        """Return and forget the ids of runs handed out again while held, and free now."""
+        """Return and forget runs that were handed out while worked on, and no longer are."""
         with self._lock:
             due, self._due = self._due, []
             return due
@@ -162,7 +162,7 @@ class FairQueue:
     def put_run(self, ready: ReadyRun) -> bool:
         """Queue the run; return False if it already waits or is being worked on.
 
-        If an approval has changed a waiting run's `decided`, it changes lines.
+        If an approval has changed a waiting run's `has_approved_call`, it changes lines.
         """
         if ready.run_id in self._held:
             return False
@@ -249,7 +249,7 @@ class FairQueue:
         return next(self._iterate_startable_heads(line), None)
 
     def _may_start(self, ready: ReadyRun) -> bool:
-        """Return whether a worker is free for the run, and its requester holds few enough."""
+        """Return whether a worker is free for the run, and its requester does not hold too many."""
         if (
             len(self._held) >= self._workers
             or self._count_held_runs(ready.requester) >= self._of_one
@@ -288,7 +288,7 @@ class FairQueue:
 
 
 class OtherProcesses:
-    """What the loop needs to know about other processes on the database: here there are none.
+    """What the loop asks about other processes on the database; this class knows of none.
 
     A subclass answers for a process that shares the database.
     """

@@ -92,7 +92,7 @@ class StepTaskList:
         self._here |= {each["id"] for each in chunks}
 
     def prepare_new_stream(self, *, is_replacement: bool) -> None:
-        """Prepare for a new stream; one that `is_replacement` shows the tasks of the last again."""
+        """Prepare for a new stream; if it replaces the last one, mark the tasks there as unsent."""
         if is_replacement:
             self._sent = {key: each for key, each in self._sent.items() if key not in self._here}
         self._here.clear()
@@ -128,7 +128,7 @@ class StreamRefusals:
         self._undrawn: set[str] = set()  # where Slack draws no tasks, as long as this process lives
 
     def can_stream(self, channel: str) -> bool:
-        """Return whether to try a stream in this channel."""
+        """Return whether to stream answers in this channel: Slack has not refused that lately."""
         now = self._clock.now()
         with self._lock:
             self._until = {each: until for each, until in self._until.items() if until > now}
@@ -142,11 +142,11 @@ class StreamRefusals:
                 self._until[place] = self._clock.now() + REFUSED
 
     def can_show_tasks(self, channel: str) -> bool:
-        """Return whether to try tasks in this channel."""
+        """Return whether to show steps as tasks in this channel: Slack has not refused that."""
         return not self._undrawn & {channel, EVERYWHERE}
 
     def note_task_refusal(self, channel: str, error: SlackApiError) -> None:
-        """Remember that Slack refused tasks: in this channel or, for other errors, everywhere."""
+        """Remember that Slack refused tasks: for this channel or, for most errors, for all."""
         is_here = extract_error_code(error) == "channel_type_not_supported"
         self._undrawn.add(channel if is_here else EVERYWHERE)
 
@@ -224,7 +224,7 @@ class StreamedAnswer:
             self._send_new_content()
 
     def show_steps(self) -> None:
-        """Send the steps' states to Slack before there are words; never fail."""
+        """Send the states of the request's steps to Slack before there are words; never fail."""
         try:
             self._send_new_content()
         except Exception as error:  # noqa: BLE001 - it is a comfort
@@ -364,7 +364,7 @@ class StreamedAnswer:
         return block_kit.format_as_blockquote(replace_other_mentions_in_text(self._directory, text))
 
     def _start_stream(self, text: str, tasks: list[dict[str, Any]]) -> None:
-        """Store a row, start the stream, then store the stream's timestamp in the row."""
+        """Store an outbox row, start the stream, then store the stream's timestamp in the row."""
         if self._row is None:
             self._row = self._insert_stream_row()
         response = self._client.chat_startStream(
@@ -405,7 +405,7 @@ BEATS = 2  # that a step goes on for before it begins a stream: three seconds
 
 
 class StreamedAnswerRegistry:
-    """The answers of turns, including those that a long step began before any words.
+    """The streamed answers of runs, also those that a long step has begun before any words.
 
     One per process; any thread.
     """

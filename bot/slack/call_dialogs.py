@@ -285,7 +285,7 @@ class CallDialogFamily:
         target: button_codec.CallTarget | button_codec.CardTarget,
         body: dict[str, Any],
     ) -> dict[str, str]:
-        """Return why this person may not do this to the call, at WHOLE_FORM; {} if they may."""
+        """Return why the person may not do this to the call, as an error of the form; else {}."""
         person = body["user"]["id"]
         match self.access.decide_access(verb, target, person, get_sender_workspace_id(body)):
             case DialogRefusal() as turned:

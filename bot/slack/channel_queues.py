@@ -65,7 +65,7 @@ class Outbox:
         self._looking = False
 
     def is_idle(self) -> bool:
-        """Return whether no look for due messages is pending and none is being sent.
+        """Return whether no message is being sent, and no search for due messages is pending.
 
         Messages that were postponed may remain.
         """

@@ -113,7 +113,7 @@ def get_genuine_slack_error_code(error: SlackApiError) -> str:
 
 
 def classify_error(error: SlackApiError) -> slack_codes.ErrorMeaning:
-    """Return what this error means for its call: final, passing, token refused, or unknown."""
+    """Return what a Slack error means for the call: final, temporary, token refused, or unknown."""
     method = str(getattr(error.response, "api_url", "")).rpartition("/")[2].partition("?")[0]
     code, status = slack_codes.extract_error_code(error), get_http_status(error)
     return slack_codes.classify_error_code(code, status=status, method=method)
@@ -138,7 +138,7 @@ def is_token_refused(error: SlackApiError) -> bool:
 
 
 def is_feature_missing(error: SlackApiError) -> bool:
-    """Return whether this workspace or app does not have the feature at all."""
+    """Return whether the error says that the workspace or app does not have the feature at all."""
     return slack_codes.extract_error_code(error) in ABSENT or get_http_status(error) == NOT_FOUND
 
 

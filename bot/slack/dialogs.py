@@ -1,4 +1,4 @@
-"""Opening of dialogs and checks of submitted ones, each by the family that the dialog is of.
+"""Opening of dialogs and checks of submitted ones, each by the handlers of its kind of dialog.
 
 Nothing is decided here: a valid submission is stored for the loop.
 """
@@ -30,7 +30,7 @@ log = logging.getLogger("countersign.dialogs")
 
 @dataclass(frozen=True, slots=True)
 class PreparedDialog:
-    """A dialog to open for a person who may use it."""
+    """A dialog that is built and ready to be opened, for a person who may use it."""
 
     view: Json
     call: Call | None = None  # the one that it shows all of
@@ -39,7 +39,7 @@ class PreparedDialog:
 
 
 def dialog_error_sentence(error: Exception) -> str:
-    """Return the sentence (mrkdwn) for the person who clicked, from the error at opening."""
+    """Return the sentence (mrkdwn) that tells a person why a dialog could not be opened."""
     if not isinstance(error, SlackApiError):
         return sentences.dialog_not_opened_reply("")
     return sentences.dialog_not_opened_reply(
@@ -64,7 +64,10 @@ _PARTS = ("type", "title", "submit", "close", "callback_id", "private_metadata",
 
 
 class DialogFamily(Protocol):
-    """Opens and checks dialogs of one kind, without deciding; called on listener threads."""
+    """The handlers of one kind of dialog: they open and check it, and decide nothing.
+
+    Called on listener threads.
+    """
 
     @property
     def actions(self) -> Collection[Action]:
@@ -176,7 +179,7 @@ class DialogHandler:
         self._post.notify()
 
     def _start_viewing(self, person: str, call: Call) -> None:
-        """Have the call's card say who looks at it, if it is where others see it."""
+        """Note that a person looks at a call, so that its card in a channel says so."""
         with self._store.read() as tx:
             cards = outbox.list_cards_of_plan(tx, call.plan_id)
         for card in cards:
@@ -185,7 +188,7 @@ class DialogHandler:
         self._post.notify()
 
     def end_viewing(self, person: str) -> None:
-        """Note that a person has decided, or closed their dialog."""
+        """Note that a person has decided or closed their dialog, so no card shows them looking."""
         if self._viewers.end_viewing(person, self._clock.now()):
             self._post.notify()
 

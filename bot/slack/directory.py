@@ -183,7 +183,7 @@ class SlackDirectory:
         }
 
     def with_timeout(self, seconds: float) -> SlackDirectory:
-        """Return a view of this directory whose calls wait so many seconds at most; 0: never."""
+        """Return this directory with another time-out for its look-ups; 0: they never wait."""
         other = copy(self)
         other._patience = seconds
         return other
@@ -366,7 +366,9 @@ class SlackDirectory:
         return self._answers.count_pending(lookups.LookupKind.PERSON) > FEW
 
     def _read_person(self, user: str) -> authority.Person | None:
-        """Return a person from Slack, in a crowd from the list of everybody if they are in it.
+        """Look a person up in Slack; if many are looked up at once, in the list of everybody.
+
+        Who is not in that list is looked up alone.
 
         It runs on a look-up thread, which may wait for the list.
         """
@@ -379,7 +381,7 @@ class SlackDirectory:
         return lookups.build_person_from_slack_user(found, granted) if found else None
 
     def _read_everybody_once(self) -> Mapping[str, lookups.Json]:
-        """Return the list of everybody, read once for a crowd; {} if it cannot be read."""
+        """Return the list of everybody, read once for many look-ups; {} if it cannot be read."""
         with self._reading_all:
             if time.monotonic() - self._unread < NEW.total_seconds():
                 return {}

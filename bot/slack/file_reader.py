@@ -66,7 +66,7 @@ class FileFetcher:
     def __init__(
         self, get_token: Callable[[], str], api_url: str, stopping: threading.Event | None = None
     ) -> None:
-        """`get_token` returns the bot's token of now.
+        """`get_token` returns the bot's current token.
 
         `api_url`: where Slack's Web API is; files may be on the same host, as in a sandbox.
 

@@ -44,7 +44,7 @@ PAUSE = 1.0  # seconds at least between two rounds, but for who opens it
 
 @dataclass(slots=True)
 class _Viewer:
-    """A person who has opened the tab, and what they see."""
+    """A person who has opened the Home tab, and what they see there."""
 
     opened_at: float
     page: HomeTabTarget = HOME
@@ -53,17 +53,20 @@ class _Viewer:
 
 
 class ReportingHomeBuilder:
-    """Builds Home views; those who may read every request see what stands out in the decisions."""
+    """Builds Home tabs, with findings on past decisions for those who may read every request."""
 
     def __init__(self, views: PersonViewFactory, directory: Directory) -> None:
-        """`views` builds all else."""
+        """`views` makes the builders of the rest of the Home tab."""
         self._views = views
         self._build = views.build_home_view_builder().build_home_view
         self._words = SlackMentionStyle(directory)
         self._found: tuple[datetime, str] | None = None
 
     def build_home_view(self, person: str, shows: HomeTabTarget) -> HomeView | None:
-        """Return this page of a member's tab, None for others; raises LookupFailedError."""
+        """Return the page `shows` of a member's Home tab, None for others.
+
+        Raises LookupFailedError.
+        """
         view, lists = self._build(person, shows), self._views.build_overview()
         if view is None or shows.part is not HOME.part or shows.channel:
             return view
@@ -102,7 +105,7 @@ class HomeTabPublisher:
         signals.outbox.forward(self._changed)  # whatever moves a call has cards drawn again
 
     def register_listeners(self, app: App) -> None:
-        """Register the buttons that choose the page on the Bolt app."""
+        """Register on the Bolt app the buttons that choose a page of the Home tab."""
         for action in sorted(TURNS_HOME):
             app.action(action)(self._handle_page_click)
 
@@ -124,7 +127,7 @@ class HomeTabPublisher:
         self._changed.notify()
 
     def run(self) -> None:
-        """Publish what has changed until the process stops; the thread's body."""
+        """Publish Home tabs that have changed until the process stops; the thread's body."""
         while not self._signals.stopping.is_set():
             self._changed.wait()
             self._changed.clear()
@@ -135,7 +138,7 @@ class HomeTabPublisher:
                 self._opened.wait(PAUSE)
 
     def stop(self) -> None:
-        """Wake the thread, which ends once `stopping` is set."""
+        """Wake the thread, so that it ends; `stopping` has to be set before."""
         self._opened.notify()
         self._changed.notify()
 
@@ -171,7 +174,7 @@ class HomeTabPublisher:
 
 @dataclass(frozen=True, slots=True)
 class PasskeyDialogFamily:
-    """The family of the dialog in which a person renames their passkey."""
+    """The handlers of the dialog in which a person renames their passkey."""
 
     passkeys: PasskeyManager
 
@@ -181,7 +184,7 @@ class PasskeyDialogFamily:
     def prepare_dialog(
         self, click: button_codec.Click, body: dict[str, Any]
     ) -> PreparedDialog | DialogRefusal:
-        """Return the dialog with the passkey's name, if it is a passkey of who asks."""
+        """Return the dialog to rename a passkey, or a refusal if it is not the person's own."""
         target = click.target
         assert isinstance(target, button_codec.PasskeyTarget)
         with self.passkeys.store.read() as tx:
@@ -193,5 +196,5 @@ class PasskeyDialogFamily:
     def validate_submission(
         self, _subject: button_codec.DialogSubject, _body: dict[str, Any]
     ) -> dict[str, str]:
-        """Return no errors: Slack lets nobody leave the name out, and whose it is is seen later."""
+        """Return no errors: Slack requires a name, and the passkey's owner is checked later."""
         return {}

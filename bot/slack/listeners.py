@@ -71,7 +71,7 @@ REMEMBERED = 1_000  # messages
 
 
 class StorageFailureNotifier:
-    """Notices to authors whose message could not be stored; any thread, waits for Slack."""
+    """Tells authors that their message could not be stored; thread-safe, waits for Slack."""
 
     def __init__(self, client: WebClient) -> None:
         self._client = client
@@ -247,7 +247,7 @@ class SlackListeners:
         return BoltResponse(status=200)
 
     def _find_workspace(self, body: dict[str, Any]) -> str | None:
-        """Return the workspace of a payload that is not stored.
+        """Return the sender's workspace of a payload that is not stored.
 
         Returns this bot's own for payloads whose handlers check the workspace, such as dialogs.
         """
@@ -257,7 +257,7 @@ class SlackListeners:
         return views.get_sender_workspace_id(body) if body.get("type") in SHORTCUTS else self._team
 
     def _rewrite_accepted_workspace(self, body: dict[str, Any]) -> None:
-        """Rewrite the workspace of an accepted person of the same organisation to the bot's.
+        """Replace the sender's workspace by the bot's, for an accepted person of its organisation.
 
         Clicks that are stored are checked by the loop, in the same way.
         """

@@ -149,7 +149,9 @@ class SlackLookupClient:
 
     @_translate_slack_errors
     def read_manager(self, name: str) -> tuple[str, ...]:
-        """Return who stands in a field of a person's profile, without that person.
+        """Return the user ids in a field of a person's profile, such as their manager's.
+
+        Their own id is left out.
 
         `name`: JSON of the field's id or label, and the person's user id.
         """
@@ -172,7 +174,7 @@ def get_casefolded_names(found: Json) -> frozenset[str]:
 
 
 def _parse_timestamp(seconds: object) -> datetime | None:
-    """Return when a status ends; None if the value is no valid timestamp."""
+    """Return a Unix timestamp as a time in UTC; None if it is no valid timestamp."""
     if not isinstance(seconds, int) or isinstance(seconds, bool) or seconds <= 0:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What a token for a whole organisation has to be asked for workspace by workspace.
+"""Slack calls that a token for a whole organisation has to make workspace by workspace.
 
 Slack's reference has an argument `team_id` for these methods, "required if org token is used". Each
 is asked in every workspace that the bot was given access to, and the answers are joined.
@@ -34,7 +34,7 @@ _ELSEWHERE = ("invalid_arguments", "team_access_not_granted")
 def call_in_workspaces(
     call: Callable[..., SlackResponse], method: str, arguments: Json, workspaces: Sequence[str]
 ) -> SlackResponse:
-    """Return one answer, joined from those of the workspaces, all pages of each.
+    """Make one call in each workspace, and return all pages of all answers joined into one.
 
     A workspace that refuses is left out, because the person or channel is not in it, or because
     access to it has just ended. Raises SlackApiError if all of them refuse, and for an outage.
@@ -92,7 +92,7 @@ def _rank_person(found: Json) -> tuple[bool, bool]:
 
 
 def find_recipient_team(directory: Directory, run: Run) -> str:
-    """Return the workspace of who asked: of an organisation, one of those that they are in."""
+    """Return the workspace of a run's requester; in an organisation, one of those they are in."""
     if run.team.startswith("T"):
         return run.team
     try:

@@ -25,7 +25,7 @@ class ChannelTakenError(Exception):
 
 
 class ChannelOwnership:
-    """The channels that this process sends to, any thread; it is alone, and sends to all of them.
+    """Tells which channels this process sends to: all, as it is the only one; thread-safe.
 
     A subclass gives each channel one sender among several processes.
     """
@@ -72,11 +72,11 @@ class BotTokenStatus:
                 self._schedule_next_check()
 
     def reset_check_delay(self) -> None:
-        """Record that something was sent, which resets the time between two questions."""
+        """Reset the time between two checks of the token to the shortest, as something was sent."""
         self._asked = 0
 
     def recheck_token_if_due(self) -> float:
-        """Ask Slack again if that is due; return the seconds until the next time, 0 if accepted.
+        """Check a refused token again if due; return the seconds to the next check, 0 if accepted.
 
         To be called by one thread only.
         """

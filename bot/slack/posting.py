@@ -44,7 +44,7 @@ GONE = RenderedMessage("This has changed since, and is asked again in another me
 
 @dataclass(frozen=True, slots=True)
 class MessageRenderer:
-    """The drawing of messages from the rows' present state."""
+    """Draws the Slack messages of outbox rows from the present state of the database."""
 
     store: Store
     clock: Clock
@@ -54,7 +54,7 @@ class MessageRenderer:
     links: SigningLinks | None = None  # what knows the addresses of private links
 
     def render_message(self, row: Message) -> tuple[RenderedMessage, int, Mapping[str, int] | None]:
-        """Return the message as it should be now, and the version that this shows.
+        """Return a row's message as it should be now, and the version of the row that it shows.
 
         The third value is the revision of each call on a card, by call id; None for other messages.
         """
@@ -89,7 +89,7 @@ class MessageRenderer:
     def render_new_message(
         self, row: Message
     ) -> tuple[RenderedMessage, int, Mapping[str, int] | None]:
-        """Return the message as it is to be posted, and the rest as `render_message` does.
+        """Return a message as it is first posted, with what else `render_message` returns.
 
         In a channel, people and groups whom it is not to notify are shown by name. Slack notifies
         nobody of a change to a message, so there they stay mentions.
@@ -112,7 +112,7 @@ class MessageRenderer:
         return named
 
     def get_status_emoji_and_version(self, row: Message) -> tuple[str, int]:
-        """Return the emoji to put on the request's message now, and the version that this shows."""
+        """Return the emoji for the request's message, and the version of the row that it shows."""
         with self.store.read() as tx:
             current = outbox.find_message_by_key(tx, row.key) or row
             return choose_emoji_for_calls(
@@ -231,7 +231,7 @@ class OutboxMemory:
             return self._found.setdefault(seq, self._clock.now())
 
     def schedule_duplicate_search(self, key: str, due: datetime) -> None:
-        """Schedule one more search for duplicates of a message that may be in Slack twice."""
+        """Schedule a search for duplicates of a message that may be in Slack twice."""
         with self._lock:
             self._doubted[key] = due
 
@@ -250,7 +250,7 @@ class OutboxMemory:
             self._resting[channel] = failures, until
 
     def pause_until(self, channel: str, until: datetime) -> None:
-        """Pause posts to a channel until this time, as Slack has had enough for now."""
+        """Pause posts to a channel until this time, to keep to Slack's rate limit."""
         with self._lock:
             self._paced[channel] = until
 
@@ -321,7 +321,7 @@ class UnconfirmedPostSearch:
         return next(filter(self._is_lost_stream, self._read_messages(row)), None)
 
     def _read_messages(self, row: Message) -> Iterator[SlackMessage]:
-        """Yield the messages among which this row may have been posted."""
+        """Yield the messages in Slack among which this row's may be."""
         if row.channel.startswith(("U", "W")):
             return  # the DM had not been opened, so nothing was posted
         arguments: dict[str, Any] = {

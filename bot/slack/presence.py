@@ -95,7 +95,7 @@ class _ThreadPresence:
 
 
 class SlackStatusSender:
-    """A sender of statuses with its own thread, in order; failures are logged.
+    """Sends the statuses of threads to Slack on a thread of its own, in order; logs failures.
 
     If a thread's state changes several times before it is sent, only the latest is sent.
     """
@@ -171,7 +171,10 @@ class SlackStatusSender:
             self._submit_job("presence", lambda: self._send_state(place, thread))
 
     def _send_state(self, place: tuple[str, str], thread: _ThreadPresence) -> None:
-        """Set what differs from what the thread shows; on the presence thread."""
+        """Set a thread's status and session state in Slack, where they differ from those shown.
+
+        Called on the presence thread.
+        """
         self._signals.wait_until_urgent_work_done()
         with self._lock:
             look, thread.wanted = thread.wanted, None
@@ -201,7 +204,7 @@ class SlackStatusSender:
     def _postpone_state(
         self, place: tuple[str, str], thread: _ThreadPresence, look: _PresenceState, seconds: float
     ) -> None:
-        """Schedule this state to be set later, together with others refused until then."""
+        """Schedule this state to be set later, together with others that Slack has refused."""
         with self._lock:
             thread.tries += 1
             if thread.latest is not look or thread.tries >= TRIES:

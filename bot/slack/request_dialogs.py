@@ -1,4 +1,4 @@
-"""Dialogs to request without the agent, to answer and to delegate, and what opens them.
+"""Dialogs to request a call by a form, answer a question or delegate, and what opens them.
 
 They are opened by the slash command, by buttons and by the app's shortcuts. Nothing is decided
 here: a valid submission is stored for the loop.
@@ -45,7 +45,7 @@ log = logging.getLogger("countersign.requests")
 
 @dataclass(frozen=True, slots=True)
 class AnswerDialogFamily:
-    """The family of the dialog in which a person answers a question."""
+    """The handlers of the dialog in which a person answers a question."""
 
     answers: AnswerHandler
     clock: Clock
@@ -96,7 +96,7 @@ class AnswerDialogFamily:
 
 @dataclass(frozen=True, slots=True)
 class DelegationDialogFamily:
-    """The family of the delegation dialog; for full members of the workspace."""
+    """The handlers of the dialog in which a member lets a colleague decide for them."""
 
     delegations: DelegationManager
 
@@ -106,7 +106,7 @@ class DelegationDialogFamily:
     def prepare_dialog(
         self, click: button_codec.Click, body: dict[str, Any]
     ) -> PreparedDialog | DialogRefusal:
-        """Return the dialog, filled with the person's present delegation; or why there is none."""
+        """Return the dialog, with the person's present delegation; or why they do not get it."""
         person, authority = body["user"]["id"], self.delegations.authority
         try:
             is_here = get_sender_workspace_id(body) == authority.team
@@ -139,13 +139,13 @@ PATIENCE = 1.0  # seconds that a submission may wait for what the tool foresees
 
 
 class RequestDialogFamily:
-    """The family of the dialogs that request something without the agent; any thread."""
+    """The handlers of the dialogs in which a person requests a call by a form; thread-safe."""
 
     actions: Collection[Action] = (Action.REQUEST, Action.PICK, Action.ASK_AGAIN)
     dialogs: Collection[DialogId] = (DialogId.REQUEST,)
 
     def __init__(self, store: Store, parts: FormServiceFactory) -> None:
-        """`parts` provide the tools and forms on offer, the places, and the form's reader."""
+        """`parts` make the list of forms, the check of channels, and the reader of forms."""
         self._store = store
         self._authority = parts.authority
         self._offers = parts.build_form_catalog()
@@ -207,7 +207,7 @@ class RequestDialogFamily:
     def prepare_request_form(
         self, person: str, team: str, target: button_codec.FormTarget
     ) -> PreparedDialog | DialogRefusal:
-        """Return the form of what was chosen, or why this person does not get it."""
+        """Return the form that a person has chosen, or why this person does not get it."""
         try:
             refusal = self._find_person_refusal(person, team)
             return refusal or self._build_form_opening(person, target)
@@ -249,7 +249,7 @@ class RequestDialogFamily:
     def _resolve_setting(
         self, person: str, asked: button_codec.FormContext
     ) -> button_codec.FormContext:
-        """Return `asked` with the channel in which the request is made.
+        """Return the form's context `asked` with the channel in which the request is to be made.
 
         The channel is "", a direct message, if the channel's members cannot be looked up.
         """

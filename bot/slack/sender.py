@@ -235,7 +235,7 @@ class MessageSender:
         self._store_sent(row, SlackPost("", row.wanted))
 
     def _post_once(self, row: Message, post: Callable[[], T]) -> T:
-        """Store SENDING, then call `post` and return what it returns.
+        """Store the status SENDING, then call `post` and return what it returns.
 
         Only if Slack's answer shows that it took nothing, PENDING is stored again; any other
         failure leaves SENDING, as the message may be in Slack. Raises ChannelTakenError if another
@@ -288,7 +288,7 @@ class MessageSender:
                 raise _MayStillArriveError((AT_WORK - since).total_seconds())
 
     def _may_be_posted(self, row: Message) -> bool:
-        """Return whether this row may have been posted.
+        """Return whether this row may have been posted already.
 
         That is so in state SENDING. With a database file it is also so for every row from before
         this process began: a power failure may have undone SENDING, as commits do not wait for the
@@ -318,7 +318,7 @@ class MessageSender:
         self._store_sent(row, SlackPost(row.ts, version, revisions))
 
     def show_viewers_on_card(self, key: str) -> None:
-        """Draw a card again for who looks at it now, unless a redraw is due; tried once."""
+        """Redraw a card to name who looks at it, unless a redraw is due anyway; do not retry."""
         with self._store.read() as tx:
             row = outbox.find_message_by_key(tx, key)
         if row is None or row.status is not M.SENT or not row.ts:
@@ -351,7 +351,7 @@ class MessageSender:
             moves.record_message_version_in_slack(tx, row, ts=row.ts, version=version)
 
     def _close_stream(self, row: Message) -> None:
-        """Stop a stream with its last blocks; overwrite it if it does not hold the whole text."""
+        """Stop a streamed answer with its footer; overwrite it if its text is not whole."""
         body = outbox.parse_message_body(row)
         under = self._renderer.render_answer_footer(row, body)
         last: Mapping[str, Any] = {"blocks": under} if under else {}

@@ -27,7 +27,7 @@ LINGERING = (1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
 
 
 class DeliveryReceiver(Protocol):
-    """What Slack's deliveries are handed to: a Bolt app, or what finds one for each."""
+    """The receiver of Slack's deliveries: a Bolt app, or something that finds one for each."""
 
     @property
     def client(self) -> WebClient: ...
@@ -58,7 +58,7 @@ class SocketModeConnection(SocketModeHandler):
         own: Collection[str] = (),
         own_app: str = "",
     ) -> None:
-        """`token` is the app-level one; `arrivals` counts what is not acknowledged yet.
+        """`token` is the app-level one; `arrivals` counts deliveries not yet acknowledged.
 
         `own`: the bot's user id and bot id. `own_app`: the id of the app that the bot token belongs
         to; "" if it is not known.
@@ -93,7 +93,7 @@ class SocketModeConnection(SocketModeHandler):
         return allowed or not self.other_connections
 
     def _handle_hello(self, hello: HelloMessage) -> None:
-        """Check how many connections of which app Slack reports."""
+        """Check in Slack's first message whose token it is and how many connections are open."""
         if hello.app_id and self._own_app and hello.app_id != self._own_app:
             self.other_app_id = hello.app_id
             self._shut.set()
@@ -137,7 +137,7 @@ def open_sole_slack_connection(
     own_ids: Collection[str] = (),
     own_app: str = "",
 ) -> SocketModeConnection:
-    """Return a connection to Slack that is the only one with this app's token.
+    """Return a connection to Slack, the only one with its token unless the settings allow others.
 
     `own_ids`: the bot's, whose echoes are only acknowledged; `own_app`: the id of the bot's app.
 

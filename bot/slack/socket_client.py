@@ -50,7 +50,7 @@ class _ReaderStopFlag:
 
     @property
     def terminated(self) -> bool:
-        """Whether to stop reading: the library asked for it, or the line has ended."""
+        """Whether to stop reading: the library asked for it, or the connection has ended."""
         return self._is_over or not self._line.is_active()
 
     @terminated.setter
@@ -59,7 +59,7 @@ class _ReaderStopFlag:
 
 
 class _StrictSocket:
-    """A line's socket that raises when the other side has closed it, and sends whole frames.
+    """A connection's socket that raises when the other side has closed it, and sends whole frames.
 
     slack_sdk's reader (3.47, `run_until_completion`) takes an empty read for nothing new and asks
     again at once, without end, until its pings are found unanswered: ten seconds without
@@ -122,7 +122,7 @@ class SlackWebSocketConnection(Connection):
         self.ended_at: float | None = None  # since when it is no more
 
     def connect(self) -> None:
-        """Connect and start the reader; `is_active` then says whether that succeeded."""
+        """Connect and start the reader thread; `is_active` then says whether that succeeded."""
         super().connect()
         if self.sock is not None:
             self.sock = _StrictSocket(self.sock)  # type: ignore[assignment]  # all of one that is used
@@ -131,7 +131,7 @@ class SlackWebSocketConnection(Connection):
             self.ended_at = time.monotonic()
 
     def mark_replaced(self) -> None:
-        """Record that another line is to replace this one."""
+        """Record that another connection is to replace this one."""
         self.replaced_at = time.monotonic()
 
     def send(self, payload: str) -> None:
@@ -146,11 +146,11 @@ class SlackWebSocketConnection(Connection):
                 raise SlackClientNotConnectedError(f"the connection broke: {error}") from error
 
     def has_handled_all_envelopes(self) -> bool:
-        """Return whether all envelopes that came by this line have been handled."""
+        """Return whether all envelopes that came by this connection have been handled."""
         return not self._unanswered
 
     def mark_handled(self, envelope: str) -> None:
-        """Record that an envelope that came by this line has been handled."""
+        """Record that an envelope that came by this connection has been handled."""
         self._unanswered.discard(envelope)
 
     def send_close_frame(self) -> None:
@@ -162,12 +162,12 @@ class SlackWebSocketConnection(Connection):
                 self.sock.send(data)
 
     def wait_for_reader(self, seconds: float) -> None:
-        """Wait until the reader has ended, at most so many seconds."""
+        """Wait until the reader thread has ended, at most so many seconds."""
         if self._reader.is_alive() and self._reader is not threading.current_thread():
             self._reader.join(max(0.0, seconds))
 
     def disconnect(self) -> None:
-        """Close the socket, which also wakes the reader."""
+        """Close the socket, which also wakes the reader thread."""
         if (sock := self.sock) is not None:
             with suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)  # wakes the reader, who would wait for Slack
@@ -194,7 +194,7 @@ class SlackWebSocketConnection(Connection):
         self._heard(self, message)
 
     def _log_error(self, error: Exception) -> None:
-        """Log an error of the library: as an error, or as debug if the line was to end anyway."""
+        """Log an error of the library; only as debug if the connection was to end anyway."""
         is_over = self.replaced_at is not None or self._has_said_goodbye
         log.log(logging.DEBUG if is_over else logging.ERROR, "the connection to Slack: %s", error)
 
@@ -222,7 +222,7 @@ class HelloMessage:
 
 
 class EnvelopeAcknowledger:
-    """The object by which a listener acknowledges an envelope on the line that it came by."""
+    """The object by which a listener acknowledges an envelope on the connection that it came by."""
 
     def __init__(self, client: ReconnectingSocketClient, line: SlackWebSocketConnection) -> None:
         self._client, self._line = client, line
@@ -294,7 +294,7 @@ class ReconnectingSocketClient(BaseSocketModeClient):
                 self._keeper.start()
 
     def _switch_to_connection(self, line: SlackWebSocketConnection) -> None:
-        """Connect by this line and make it the current one; mark the previous line for closing.
+        """Open this connection and make it the current one; mark the previous one for closing.
 
         Raises ConnectionError if it replaces another line and cannot connect.
         """
@@ -326,7 +326,7 @@ class ReconnectingSocketClient(BaseSocketModeClient):
             line.disconnect()
 
     def issue_new_wss_url(self) -> str:
-        """Return the address to connect to, waiting while Slack limits the question.
+        """Ask Slack for the address to connect to, and wait while Slack limits such requests.
 
         Raises Slack's other errors, and ConnectionError if the answer has no address.
         """
@@ -346,14 +346,14 @@ class ReconnectingSocketClient(BaseSocketModeClient):
                 raise ConnectionError("Slack does not say where to connect")
 
     def send_acknowledgement(self, line: SlackWebSocketConnection, text: str) -> None:
-        """Send an acknowledgement by the line of its envelope, else by the current one."""
+        """Send an acknowledgement by its envelope's connection (`line`), or the current one."""
         try:
             line.send(text)
         except SlackClientNotConnectedError:
             self.send_message(text)
 
     def send_message(self, message: str) -> None:
-        """Send text by the current line or the one that soon replaces it.
+        """Send text by the current connection or the one that soon replaces it.
 
         Raises SlackClientNotConnectedError if there is none within ACKNOWLEDGED seconds.
         """
@@ -370,7 +370,7 @@ class ReconnectingSocketClient(BaseSocketModeClient):
     def _wait_for_replacement(
         self, line: SlackWebSocketConnection, seconds: float
     ) -> SlackWebSocketConnection | None:
-        """Return the line that replaces this one; None if there is none within so many seconds."""
+        """Return the connection that replaces this one; None if there is none within the time."""
         with self._state:
             self._state.wait_for(lambda: self.current_session is not line or self.closed, seconds)
             return self.current_session if self.current_session is not line else None
@@ -441,7 +441,7 @@ class ReconnectingSocketClient(BaseSocketModeClient):
             self._close_replaced_connections()
 
     def _close_replaced_connections(self) -> None:
-        """Send close frames on replaced lines once their deliveries are acknowledged, or late."""
+        """Close replaced connections once their deliveries are acknowledged, or after a while."""
         with self._state:
             left, has_greeted, now = list(self._left), self._has_greeted, time.monotonic()
         for line in left:
@@ -454,7 +454,7 @@ class ReconnectingSocketClient(BaseSocketModeClient):
                 line.disconnect()
 
     def _keep_connected(self) -> None:
-        """Ping, and replace the current line when it ends or is to end; the keeper's body."""
+        """Ping, and replace the current connection when it ends or is to end; the keeper's body."""
         while not self._over.is_set():
             self._look.wait(PING)
             self._look.clear()
@@ -474,7 +474,7 @@ class ReconnectingSocketClient(BaseSocketModeClient):
                 self._look.set()
 
     def _wait_before_reconnecting(self, line: SlackWebSocketConnection) -> None:
-        """Wait before replacing a line that ended at once, longer each time in a row."""
+        """Wait before replacing a connection that ended at once, longer each time in a row."""
         is_short = not line.is_active() and time.monotonic() - line.created_at < SHORT
         self._in_a_row = self._in_a_row + 1 if is_short else 0
         if self._in_a_row > 1:

@@ -1,4 +1,4 @@
-"""Message intake: a run's held messages become transcript items, with earlier thread messages."""
+"""Turns a run's held messages into transcript items, with earlier messages of their thread."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class AttachedFileReader:
         return heard
 
     def insert_files(self, tx: Transaction, items: FileTranscriptItems) -> None:
-        """Store the rows of files, in the transaction that stores the items."""
+        """Store the files that were read, in the transaction that stores the items about them."""
         for each in items.rows:
             transcripts.insert_attached_file(tx, each, at=self._clock.now())
 
@@ -144,7 +144,7 @@ class AttachedFileReader:
         room: _FileBudget,
         kept: list[transcripts.AttachedFile],
     ) -> list[Item]:
-        """Return the item parts for one file; add a row to `kept` if its content is given."""
+        """Return the item parts for one file; add a row to `kept` if the model gets its content."""
         content, why = read.content, read.omission_reason
         if content and self._which is AttachedFilesMode.TEXT and not content.is_text:
             why = file_items.TEXTS_ONLY
@@ -196,7 +196,7 @@ class _MessageEditedError(Exception):
 
 
 class SlackThreadReader:
-    """The intake of a run's messages from its Slack thread; used by the worker."""
+    """Takes a run's messages from its Slack thread into the transcript; used by the worker."""
 
     def __init__(
         self,
@@ -373,7 +373,7 @@ def _order_items(
 def _build_bounded_item(
     lines: list[tuple[str, str, str]], make: Callable[..., dict[str, Any]], left_out: int
 ) -> dict[str, Any]:
-    """Return an item with the first message and the newest that fit, oldest first.
+    """Return one item with the first message and the newest that fit, oldest first.
 
     The item also states how many messages were left out or cut; `left_out` is the number of those
     that are not in `lines` at all.

@@ -139,14 +139,14 @@ class CommandDeliveryBuilder:
         return PreparedCommand(made, partial(self._describe_votes, CallVerb.APPROVE, targets))
 
     def _require_nothing_hidden(self, tx: Transaction, named_calls: Sequence[Call]) -> None:
-        """Raise CommandRefusedError if the terminal does not show all of these calls."""
+        """Raise CommandRefusedError if the terminal masks any value of these calls."""
         views = [build_call_view(self._host.tools, tx, each.id) for each in named_calls]
         covered = dict.fromkeys(name for view in views if view for name in view.masked_pieces)
         if covered:
             raise CommandRefusedError(terminal_messages.hidden_values_sentence(tuple(covered)))
 
     def _build_plan_send_back(self, command: OperatorCommand) -> PreparedCommand:
-        """Return the delivery that has the plan of a call made anew, with the operator's words."""
+        """Return the delivery that sends a call's plan back, with the operator's words."""
         target, call, run = self._find_call(command.target)
         if not 0 < len(command.words) <= MAX_WORDS or is_question_to_person(call):
             raise CommandRefusedError(terminal_messages.send_back_needs_words_sentence(MAX_WORDS))

@@ -31,7 +31,7 @@ State = Mapping[str, Mapping[str, Any]]  # of a dialog's elements, by the ids of
 def build_vote_delivery(
     verb: CallVerb, target: button_codec.CallTarget, words: str, run: Run, person: str
 ) -> Delivery:
-    """Return the dialog by which `person` votes; words: a note for an approval, else why."""
+    """Return the delivery of `person`'s vote; `words`: the note of an approval, else the reason."""
     words_delivery: dict[str, Any] = {InputElementId.TEXT: {"value": words}}
     if verb is CallVerb.APPROVE:
         return build_dialog_submission_delivery(

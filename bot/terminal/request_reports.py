@@ -129,7 +129,7 @@ def list_waiting_call_reports(
 def list_waiting_and_unknown_calls(
     tx: Transaction, team: str, now: datetime, limit: int
 ) -> list[Call]:
-    """Return a workspace's pending calls, then the UNKNOWN ones: of each kind `limit`."""
+    """Return a workspace's pending calls, then the UNKNOWN ones; at most `limit` of each kind."""
     found = request_lists.list_waiting_calls(tx, team, now, limit)
     return found + request_lists.list_waiting_calls(tx, team, now, limit, CallStatus.UNKNOWN)
 

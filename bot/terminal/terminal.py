@@ -71,7 +71,7 @@ C = CallStatus
 
 
 class OperatorCallFinder:
-    """The calls as the operator is shown them."""
+    """Finds calls, in the form in which the operator at the terminal is shown them."""
 
     def __init__(self, host: Host, operator: str) -> None:
         """`operator`: the Slack user id of the person at the terminal."""
@@ -318,7 +318,7 @@ class ChatFollower:
                 yield call.id
 
     def _list_new_messages(self, tx: Transaction, run: Run) -> list[Message]:
-        """Return the thread's new messages, except those that repeat what was typed here."""
+        """Return the thread's new messages, except those that repeat what the operator typed."""
         found = [
             row
             for row in call_history.list_request_answers_and_notices(tx, run.id)
@@ -343,7 +343,7 @@ class ChatFollower:
 
 
 def _format_deadline(call: Call) -> str:
-    """Return until when a call waits, and what happens then if that is not that it is denied."""
+    """Return until when a call waits; for a scheduled one, also that it starts then."""
     until = format_in_utc(call.deadline) if call.deadline else ""
     return f"{until} (it is approved, and starts then)" if calls.is_scheduled(call) else until
 

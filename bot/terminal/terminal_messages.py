@@ -1,4 +1,4 @@
-"""The JSON messages between the operator's commands and the running bot, and its sentences."""
+"""The JSON messages between the operator's commands and the running bot, and reply sentences."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TerminalField:
 
 @dataclass(frozen=True, slots=True)
 class TerminalCall:
-    """One call, with what everybody may read who sees its card."""
+    """One call as the terminal shows it, with what everybody who sees its card may read."""
 
     id: str  # with its revision: what a decision is about
     plan: str  # the plan with its revision, where more of it waits; "" where nothing does
@@ -167,7 +167,7 @@ COMMAND_FAILED = "That could not be done, and nothing was changed. The bot's log
 
 
 def send_back_needs_words_sentence(most: int) -> str:
-    """Return the sentence for sending back a question, or a plan with no or too many words."""
+    """Return the refusal to send back a question, or a plan with no or too many words."""
     return f"Say what to do differently, in at most {most} characters."
 
 
@@ -177,7 +177,7 @@ def edit_saved_sentence(effect: str, new_target: str) -> str:
 
 
 def hidden_values_sentence(covered: Sequence[str]) -> str:
-    """Return the sentence for approving a call of which the terminal hides `covered`."""
+    """Return the refusal of an approval at the terminal, as that hides the values `covered`."""
     return (
         f"Not all of it is shown here ({', '.join(covered)}). Approve it in Slack: Review shows all"
         " of it to those who decide."
