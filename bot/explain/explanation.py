@@ -68,7 +68,7 @@ _REASONS = {
 
 
 def describe_approvers(who: Approvers, words: MentionStyle, channel: str) -> str:
-    """Return approvers as the policy names them, of what is asked in this channel."""
+    """Return in words the approvers that a policy names, for a call asked in this channel."""
     found = [*map(words.format_group, who.groups), *map(words.format_person, who.users)]
     if who.channel:
         here = words.format_channel(channel) if channel else "the channel where it is asked"
@@ -80,7 +80,7 @@ def describe_approvers(who: Approvers, words: MentionStyle, channel: str) -> str
 
 @dataclass(frozen=True, slots=True)
 class GateDescriber:
-    """Describes a gate that asks people, in lines: who decides, where, until when, edits."""
+    """Describes a gate that asks people, in lines: who decides, where, until when, who may edit."""
 
     grounds: ExplanationSources
     words: MentionStyle
@@ -126,7 +126,7 @@ class GateDescriber:
         return f"{many} of {who}{also}{signed}{now}"
 
     def _describe_current_approvers(self, who: Approvers, *, own: bool = False) -> str:
-        """Return who of these people could decide now, looked up, in parentheses.
+        """Return in parentheses which of the approvers `who`, looked up now, could decide.
 
         `own`: also about their own request.
         """
@@ -351,7 +351,7 @@ def _describe_freezes(sources: call_gates.PolicyFactSources, facts: Facts) -> It
 def _describe_mode_change(
     policy: Gate, gate: Gate, mode: ChannelMode, words: MentionStyle
 ) -> Iterator[str]:
-    """Yield what the mode of the place changes about the policy's verdict, if anything."""
+    """Yield a line if the channel's mode (strict, observe) changes the verdict of the policy."""
     if gate == policy:
         return
     yet = f"{ICONS[mode]} Yet {mode} mode holds here"
@@ -389,7 +389,7 @@ def _describe_grant_or_limit(
 def _describe_signers(
     grounds: ExplanationSources, words: MentionStyle, run: Run, gate: Ask
 ) -> Iterator[str]:
-    """Yield who of those who have to sign has a passkey that counts; nothing if nobody has to."""
+    """Yield a line on who can sign now with a valid passkey; nothing if nobody has to sign."""
     signed = [at for at, stage in enumerate(gate.stages) if stage.signature]
     sources, who = grounds.sources, gate.get_approvers_of_stages(signed, timedelta())
     if not signed or (who.channel and not run.channel):

@@ -60,7 +60,7 @@ class UndecidableCallError(Exception):
 
 
 class PolicyReplay:
-    """One replay of a policy over the calls since a time; see `build_report_lines`."""
+    """Replays a policy over recorded calls, to report which it would have decided otherwise."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class PolicyReplay:
         self._histories: dict[tuple[str, str | None, str], list[call_history.PastCall]] = {}
 
     def build_report_lines(self, since: datetime) -> Iterator[str]:
-        """Yield the report, line by line, on calls proposed since this time (aware)."""
+        """Yield the lines of the report on all calls proposed since this (aware) time."""
         found: dict[str, list[str]] = {kind: [] for kind in HEADINGS}
         not_told: Counter[str] = Counter()
         with self._sources.store.read() as tx:
@@ -108,7 +108,7 @@ class PolicyReplay:
             )
 
     def _find_changed_decision(self, call: Call) -> tuple[str, str]:
-        """Return how the policy would change one call: one of HEADINGS, "" for not, and a line."""
+        """Return the HEADINGS key and a line for a call decided otherwise; "" for both if not."""
         tool = self._tools.find_tool_of_call(call)
         if tool is None:
             raise UndecidableCallError(f"there is no tool {call.tool} any more")
@@ -221,7 +221,7 @@ def _require_certain_outcome(judged: Judgement) -> None:
 
 
 def _classify_difference(was: Allow | Ask | Deny, now: Allow | Ask | Deny) -> tuple[str, str]:
-    """Return the kind of the difference ("" for none) and its description."""
+    """Return a key of HEADINGS ("" for none) and words that say how the two gates differ."""
     by = " and ".join(f"rule {each!r}" for each in (now.rule, *getattr(now, "added", ())))
     match was, now:
         case Ask(), Ask():

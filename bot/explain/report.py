@@ -55,7 +55,7 @@ _FATES = {
 
 @dataclass(frozen=True, slots=True)
 class DecisionSpeed:
-    """Median and 90th percentile of decision times; None for none."""
+    """Median and 90th percentile of decision times; both None where there are no times."""
 
     median: timedelta | None = None
     slow: timedelta | None = None  # the 90th percentile: nine of ten were as fast, or faster
@@ -63,7 +63,7 @@ class DecisionSpeed:
 
 @dataclass(frozen=True, slots=True)
 class CallCounts:
-    """How many calls met each fate, of one tool or of all tools."""
+    """How many calls had each outcome (approved, rejected …), of one tool or of all tools."""
 
     tool: str  # "" for all
     fates: dict[CallFate, int]  # every outcome is there
@@ -138,7 +138,7 @@ def get_call_fate(call: CallInReport) -> CallFate:
 
 
 def count_calls(tool: str, calls: Sequence[CallInReport]) -> CallCounts:
-    """Return the fates, the edits and the speed of these calls."""
+    """Count calls by outcome, and those that were edited; measure how fast people decided."""
     counts = _count_fates(calls)
     edited = sum(bool(list_editors(call)) for call in calls)
     return CallCounts(tool, counts, edited, _compute_speed(map(_measure_decision_time, calls)))
@@ -157,7 +157,7 @@ def list_editors(call: CallInReport) -> set[str]:
 
 
 def _measure_decision_time(call: CallInReport) -> timedelta | None:
-    """Return the time from a call's first revision to its last vote; None if it is not decided."""
+    """Return the time from a call's first revision to its last vote; None unless people decided."""
     first = call.revisions_by_number.get(1)
     is_decided = get_call_fate(call) in DECIDED[:2]
     return call.votes[-1].at - first.created_at if is_decided and call.votes and first else None
@@ -174,7 +174,7 @@ def _is_hasty(taken: timedelta | None) -> bool:
 
 
 def is_hasty(call: CallInReport, vote: VoteInReport) -> bool:
-    """Return whether the vote came in under three seconds."""
+    """Return whether a vote came under three seconds after the revision it is about was made."""
     return _is_hasty(_measure_voting_time(call, vote))
 
 
@@ -229,7 +229,7 @@ def _compute_speed(taken: Iterable[timedelta | None]) -> DecisionSpeed:
 
 
 def group_by(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
-    """Return the things grouped by a key, in order."""
+    """Return the items in lists, by the result of `key`, in the order in which they come."""
     groups: dict[K, list[T]] = {}
     for each in items:
         groups.setdefault(key(each), []).append(each)
@@ -286,7 +286,7 @@ def describe_decision_speed(report: Report) -> str:
 
 
 def build_counts_row(calls: CallCounts) -> tuple[str, ...]:
-    """Return the cells for the columns of HEAD and the speed, after the name."""
+    """Return a table row: the name, the counts in the columns of HEAD, and two decision times."""
     counts = format_counts_as_cells(calls.asked_count, *calls.fates.values(), calls.edited)
     speed = (format_duration(calls.speed.median), format_duration(calls.speed.slow))
     return (calls.tool or "all", *counts, *speed)
@@ -372,7 +372,7 @@ SAID = {
 def render_report_blocks(
     report: Report, titles: Mapping[str, str], note: str = ""
 ) -> list[block_kit.Json]:
-    """Draw the report as blocks; `titles`: of tools by name; `note`: our mrkdwn put below."""
+    """Draw the report as Slack blocks; `titles`: tools' titles by name; `note`: mrkdwn below it."""
     span = f"From {report.since:%Y-%m-%d} to {report.until:%Y-%m-%d} (UTC)."
     asked = report.total.asked_count
     told = describe_decision_speed(report) if asked else "Nobody was asked about anything."
@@ -405,7 +405,7 @@ def _build_block_id(name: str) -> str:
 def _render_list_section(
     name: str, title: str, items: Iterator[Sequence[block_kit.Json]]
 ) -> list[block_kit.Json]:
-    """Build a list below its title; nothing if there is nothing to list."""
+    """Build a Slack block with a titled list; no block if there is nothing to list."""
     found = [block_kit.rich_text_line(*each) for each in items]
     heading = block_kit.rich_text_line(block_kit.text_leaf(title, bold=True))
     parts = [heading, block_kit.rich_text_list(found)]

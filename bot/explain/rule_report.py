@@ -72,7 +72,7 @@ def compute_rule_report(
     policy: Policy,
     tools: Registry,
 ) -> RuleReport:
-    """Return the report on these calls, under this policy.
+    """Compute how people decided the calls `asked`, by rule and hour, and which rules are unused.
 
     `given`: the different gates and refusals of all calls; see `call_history.list_gates_given`.
     """
@@ -126,7 +126,7 @@ def load_rule_report(
 
 
 class AmountReader:
-    """Reads the amounts in the arguments of recorded calls: their numbers that identify nothing."""
+    """Reads the amounts in recorded calls' arguments: numbers that are neither ids nor secret."""
 
     def __init__(self, tools: Registry) -> None:
         self._tools = tools
@@ -167,7 +167,7 @@ def is_secret_field(tool: Tool[Any], name: str) -> bool:
 
 
 def _is_numeric(schema: Any) -> bool:
-    """Return whether a JSON Schema is one of numbers that are not chosen from a list."""
+    """Return whether a JSON Schema describes a number, and not one chosen from a list."""
     if not isinstance(schema, dict) or "enum" in schema or "const" in schema:
         return False
     kinds = [schema.get("type"), *(each.get("type") for each in schema.get("anyOf", ()))]
@@ -193,7 +193,7 @@ def find_policy_zone(policy: Policy) -> str:
 
 
 def _list_unused_rules(policy: Policy, given: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Yield the rules that no gate names and that refused nothing."""
+    """Yield the policy's rules that no gate in `given` names and that refused no call."""
     used, refusals = set[str](), set[str]()
     for gate, note in given:
         if note:
@@ -213,7 +213,7 @@ def _list_unused_rules(policy: Policy, given: Iterable[tuple[str, str]]) -> Iter
 
 
 def list_findings(found: RuleReport, words: MentionStyle, limit: int = 0) -> Iterator[str]:
-    """Yield what the report says, a sentence each; at most `limit` of a kind (0: all)."""
+    """Yield the report's findings, a sentence each; at most `limit` rules of a kind (0: all)."""
     approvals, alone = (sum(x.approvals for x in found.rules), sum(x.alone for x in found.rules))
     hasty = sum(each.hasty for each in found.rules)
     if approvals:
@@ -237,7 +237,7 @@ def list_findings(found: RuleReport, words: MentionStyle, limit: int = 0) -> Ite
 
 
 def _always_approved_sentence(rule: RuleStats, words: MentionStyle) -> str:
-    """Return what was approved every time, by whom and how fast."""
+    """Return a sentence on a rule whose calls were all approved: by whom, and how fast."""
     counts = rule.counts
     people = [f"{words.format_person(who)} ({count})" for who, count in rule.approvers[:5]]
     people += [f"{len(rule.approvers) - 5} more"] if len(rule.approvers) > 5 else []
@@ -252,7 +252,7 @@ def _always_approved_sentence(rule: RuleStats, words: MentionStyle) -> str:
 
 
 def format_range(extent: Extent) -> str:
-    """Return the smallest and the largest as words: "10 to 50", or "10" where they are one."""
+    """Return a range of amounts in words: "10 to 50", or "10" if both ends are equal."""
     low, high = (f"{each:f}" for each in extent)
     return low if low == high else f"{low} to {high}"
 
@@ -279,14 +279,14 @@ def render_rule_report_lines(found: RuleReport, words: MentionStyle) -> Iterator
 
 
 def render_findings_blocks(found: RuleReport, words: MentionStyle) -> list[block_kit.Json]:
-    """Draw the first findings as a section; nothing for none."""
+    """Draw the report's first findings as a Slack section; no block if there are none."""
     text = render_findings_text(found, words)
     place = build_block_id(BlockRole.OVERVIEW, "findings")
     return [block_kit.section_block(place, block_kit.mrkdwn(text))] if text else []
 
 
 def render_findings_text(found: RuleReport, words: MentionStyle) -> str:
-    """Return the first findings as a list in mrkdwn that fits a section; "" for none."""
+    """Return the first findings as a list in mrkdwn that fits a Slack section; "" without any."""
     text = ""
     for line in list_findings(found, words, FINDINGS):
         if len(text) + len(line) < MOST_TEXT:

@@ -62,14 +62,14 @@ class JudgedCall:
 
     @cached_property
     def facts(self) -> Facts:
-        """What conditions read of the call, beside look-ups and sums."""
+        """The facts about the call that conditions read, except look-ups and sums."""
         call = self.call
         return call_gates.build_plain_facts(
             self.tool, call.requester, call.channel, self.values, call.created_at, call.client
         )
 
     def read_choice(self, name: str) -> str:
-        """Return the value of an argument as conditions write it."""
+        """Return the value of an argument as it is written in a rule's condition."""
         value = self.values.get(name)
         plain = value.value if isinstance(value, Enum) else value
         return json.dumps(plain, ensure_ascii=False)
@@ -85,7 +85,7 @@ class SuggestedRule:
 
 
 class NoSuggestionError(Exception):
-    """Raised where the record suggests nothing; the text says why, "" where that is plain."""
+    """Raised where recorded calls suggest no rule; the text says why, "" if that is plain."""
 
 
 @dataclass(slots=True)
@@ -104,7 +104,7 @@ class PolicySuggester:
     _named: int = 0  # rules
 
     def suggest_rules(self, recorded: Sequence[CallInReport]) -> None:
-        """Add what these calls suggest, by rule and tool."""
+        """Add to `suggested` the rules that these calls suggest; to `reasons`, why not others."""
         found = [self._load_call(call) for call in recorded if report.is_decided_by_people(call)]
         judged = [each for each in found if each and each.fate in report.DECIDED]
         self._of_tool = report.group_by(judged, lambda x: x.call.tool)
@@ -200,7 +200,7 @@ class PolicySuggester:
         )
 
     def _remember(self, rule: str, decided: Sequence[JudgedCall]) -> list[SuggestedRule]:
-        """Return a rule that offers to save the approval of what one person repeats."""
+        """Return a rule that offers to save the approval of calls that one person repeats."""
         place, entry = self._find_place(rule)
         gate = decided[-1].gate
         if gate.remember or gate.once or _get_quorum(gate) != 1 or "owner of" in str(entry):
@@ -225,7 +225,7 @@ class PolicySuggester:
         return [_build_suggestion(entry, rule, good, told, effect, NOTHING_REFUSED)]
 
     def _ask_fewer(self, rule: str, decided: Sequence[JudgedCall]) -> list[SuggestedRule]:
-        """Return a rule with a smaller quorum, if the last vote never differed."""
+        """Return a rule that asks one person fewer, if no call that went wrong would have run."""
         quorum = _get_quorum(decided[-1].gate)
         if quorum < 2:
             raise NoSuggestionError
@@ -272,7 +272,7 @@ class PolicySuggester:
         raise NoSuggestionError("the policy has no such rule that asks")
 
     def _name_entry(self, kind: str, call: JudgedCall, entry: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the entry for this tool alone, under a name of its own."""
+        """Return a copy of a rule's entry for the call's tool and effect alone, with a new name."""
         tool, self._named = call.call.tool, self._named + 1
         own = {"name": f"{kind} {tool[:36]} ({self._named})", "tool": tool}
         own |= {"effect": call.tool.does.value}
@@ -281,7 +281,7 @@ class PolicySuggester:
     def _try_rule(
         self, place: int, entry: Mapping[str, Any], calls: Sequence[JudgedCall], kind: type
     ) -> list[JudgedCall]:
-        """Return the calls that the policy with this rule in its place decides by it.
+        """Return those `calls` that a new rule, inserted at `place`, would decide by a `kind` gate.
 
         Limits over a time are taken from the record: they applied where a gate names them.
         """
@@ -310,7 +310,7 @@ class PolicySuggester:
         return found
 
     def _name_calls(self, calls: Sequence[JudgedCall], field: str = "") -> str:
-        """Return how many calls these are, and the effects of some; the largest, of a field."""
+        """Return the number of calls and the effects of some; with `field`, of its largest ones."""
         ordered = sorted(calls, key=lambda x: -x.amounts[field]) if field else calls
         few = [(x.tool, x.call.newest_arguments) for x in ordered[: 4 * MOST_NAMED]]
         told = [tool.effect_sentence(load_arguments(tool, text)) for tool, text in few]
@@ -342,7 +342,7 @@ def _require_reversible(calls: Sequence[JudgedCall]) -> None:
 
 
 def _require_enough(good: Sequence[JudgedCall], where: str = "") -> None:
-    """Raise NoSuggestionError for fewer than 20 calls, or one approver within 30 days."""
+    """Raise NoSuggestionError for fewer than 20 calls, or all by one person within 30 days."""
     if len(good) < LEAST:
         count = f"{len(good)} {'call was' if len(good) == 1 else 'calls were'}"
         raise NoSuggestionError(f"{count} approved unchanged{where}, and it takes {LEAST}")
@@ -353,7 +353,7 @@ def _require_enough(good: Sequence[JudgedCall], where: str = "") -> None:
 
 
 def _list_choice_fields(tool: Tool[Any], *, units: bool = False) -> list[str]:
-    """Return the fields that hold one of a few values; `units`: currencies alone."""
+    """Return the tool's fields that take one of a few values; with `units`, only currencies."""
     properties: Mapping[str, Any] = tool.schema().get("properties") or {}
     return [
         name
@@ -370,7 +370,7 @@ def _get_quorum(gate: Ask) -> int:
 
 
 def _is_approved_by(each: JudgedCall, quorum: int) -> bool:
-    """Return whether so many of the votes, in their order, would have approved the call."""
+    """Return whether the votes on a call would have approved it with this quorum."""
     stage = each.gate.stages[0].model_copy(update={"quorum": quorum})
     newest = max(each.call.revisions_by_number)
     ballots = [
@@ -421,7 +421,7 @@ def _dump_value(value: Any) -> str:
 
 
 def render_suggestions(written: Mapping[str, Any], found: PolicySuggester) -> Iterator[str]:
-    """Yield the suggestions as lines of a policy that is whole by itself, and why others are not.
+    """Yield the suggested rules as lines of a complete policy file, and why others are missing.
 
     `written`: the policy they are for; what its rules need of it is copied.
     """

@@ -52,14 +52,14 @@ def prefers_async_response(headers: Headers) -> bool:
 
 
 class HookDenialMiddleware:
-    """ASGI: passes all requests on; a hook that gets no good answer is answered with a denial."""
+    """ASGI middleware that answers a coding agent's hook with a denial if the app does not."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self._left: set[asyncio.Task[None]] = set()  # that ended too late: they are cancelled
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass one request on; see to it that a hook gets an answer."""
+        """Pass one request on; a hook's request gets an answer even if the app gives none."""
         if scope["type"] != "http" or not claude_code.is_hook_request(
             scope["method"], scope["path"]
         ):
@@ -157,7 +157,7 @@ class _HookAnswer:
 
     @property
     def denial_reason(self) -> str:
-        """Return why there is no good answer, as the app's problem says it."""
+        """Return why a hook is denied: the `detail` of the app's problem, or a general reason."""
         if self._status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED):
             return NO_PATH
         try:
@@ -202,7 +202,7 @@ _WAIT = re.compile(r"wait=(\d{1,4})", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class HookOptions:
-    """How a Claude Code hook's requests are asked, from the query of its address."""
+    """How people are asked about a Claude Code hook's tool uses, from the hook's query string."""
 
     wait_seconds: int  # seconds that people have
     effect_kind: str  # "" where it is not said
@@ -240,7 +240,7 @@ class HookRoutes:
     async def _answer_or_accept(
         self, key: ProgramApiKey, use: claude_code.ToolUse, terms: HookOptions, request: Request
     ) -> Response:
-        """Return the answer if people decide soon, else 202; raises ProblemError."""
+        """Return the answer to a hook if people decide soon, else 202; raises ProblemError."""
         said = _WAIT.search(request.headers["prefer"])
         found = await self._request_approval(key, use, terms)
         if found.status in ASKED and said:
@@ -286,7 +286,7 @@ class HookRoutes:
     async def _request_approval(
         self, key: ProgramApiKey, use: claude_code.ToolUse, terms: HookOptions
     ) -> api_bodies.RequestShown:
-        """Put the use before people, once, however often it is sent. Raises ProblemError."""
+        """Ask people about a tool use, once however often it is sent; raises ProblemError."""
         try:
             wanted = api_bodies.ActionWanted(
                 action=use.build_action(terms.effect_kind),
@@ -328,7 +328,7 @@ class HookRoutes:
         return claude_code.build_hook_allow_answer(use, found, claimed.arguments)
 
     async def _report_outcome(self, key: ProgramApiKey, use: claude_code.ToolUse) -> dict[str, Any]:
-        """Record how a use went that people were asked about; return the answer, always empty."""
+        """Record the outcome of a tool use, if people were asked about it; the answer is empty."""
         request_id = await self._routes.find_request_by_idempotency_key(key, use.idempotency_key)
         if request_id is None:
             return {}
@@ -348,7 +348,7 @@ def _get_id_if_open(found: api_bodies.RequestShown) -> str:
 
 
 def parse_hook_options(query: QueryParams) -> HookOptions:
-    """Return the terms that the query of a hook's address states; raises ProblemError."""
+    """Return the options in the query string of a hook's address; raises ProblemError."""
     for name in query:
         if name not in ("wait", "does", "requester", "channel"):
             raise api_bodies.build_field_problem(
@@ -399,7 +399,7 @@ async def _handle_error(_: Request, error: Exception) -> Response:
 
 
 def _build_problem(error: Exception) -> api_bodies.ProblemError:
-    """Return the problem for any error: of an unknown kind 503 if it may pass, else 500."""
+    """Return the problem that reports an error; an unknown one is 503 if it may pass, else 500."""
     match error:
         case api_bodies.ProblemError():
             return error
@@ -436,7 +436,7 @@ def _build_body_problem(error: RequestValidationError) -> api_bodies.ProblemErro
 
 
 def _format_field_path(loc: tuple[Any, ...]) -> str:
-    """Return a field's name in a body, without the kind of body; else a header's or parameter's."""
+    """Return the path of a refused field in the body, or the name of a header or parameter."""
     place, *rest = loc
     if place == "body" and rest and rest[0] in ("tool", "action") and len(rest) > 1:
         rest = rest[1:]

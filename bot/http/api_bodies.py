@@ -33,7 +33,7 @@ class FieldError(BaseModel):
 
 
 class Problem(BaseModel):
-    """Why nothing was done, for a program by `status`, for a person by `detail`."""
+    """Why a request failed: `status` tells a program, `detail` tells a person."""
 
     model_config = ConfigDict(title="Problem")
 
@@ -114,13 +114,13 @@ MOST_SECONDS = 30 * 24 * 3600
 
 
 class _StrictBody(BaseModel):
-    """What is sent: nothing is guessed, and nothing that is not known is passed over."""
+    """Base of all request bodies: refuses unknown fields, and converts no types."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class _AskBody(_StrictBody):
-    """What all that is asked has in common."""
+    """The fields that calls and questions have in common."""
 
     requester: Line = Field(
         "",
@@ -140,7 +140,7 @@ class _AskBody(_StrictBody):
 
 
 class _CallAskBody(_AskBody):
-    """What both kinds of calls have in common."""
+    """The fields that a tool's call and a handed-over call have in common."""
 
     reason: Words = Field("", description="Why, for the approver.", examples=["Friday's release"])
     deadline_seconds: int | None = Field(
@@ -237,7 +237,7 @@ Claimant = Annotated[
 
 
 class ClaimSent(_StrictBody):
-    """Who executes it."""
+    """The body of a claim: who executes the call, and how long the claim holds."""
 
     claimant: Claimant
     lease_seconds: int | None = Field(
@@ -249,7 +249,7 @@ class ClaimSent(_StrictBody):
 
 
 class OutcomeSent(_StrictBody):
-    """What came of it."""
+    """The body of a report on how a claimed call went."""
 
     claimant: Claimant
     succeeded: bool | None = Field(
@@ -259,7 +259,7 @@ class OutcomeSent(_StrictBody):
 
 
 class RequestShown(BaseModel):
-    """A request, as it stands."""
+    """A request and its current state."""
 
     model_config = ConfigDict(title="Request")
 
@@ -319,7 +319,7 @@ class PublicKeysShown(BaseModel):
 
 
 class ClaimedShown(BaseModel):
-    """What its claimant is to execute, exactly so."""
+    """The approved call that a claimant is to execute, exactly as it is here."""
 
     model_config = ConfigDict(title="Claimed")
 

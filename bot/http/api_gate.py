@@ -45,7 +45,7 @@ _BEARER = HTTPBearer(
 async def _get_request_key(
     request: Request, _bearer: Annotated[Any, Security(_BEARER)]
 ) -> programs.ProgramApiKey:
-    """Return the key that the gate has found.
+    """Return the valid API key that ApiKeyMiddleware has put into the request's state.
 
     `_bearer` only has the API's description name the scheme.
     """
@@ -101,7 +101,7 @@ HOSTS = 96  # requests of MCP hosts
 
 @contextmanager
 def reserve_place(places: Semaphore) -> Iterator[None]:
-    """Take one of the places until the block ends; raises WouldBlock if none is free."""
+    """Hold one of the semaphore's places until the block ends; WouldBlock if none is free."""
     places.acquire_nowait()
     try:
         yield

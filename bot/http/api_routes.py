@@ -148,8 +148,10 @@ class ApiRoutes:
     async def get_request(
         self, key: Key, request_id: Id, request: Request, wait: Wait = 0
     ) -> api_bodies.RequestShown:
-        """How it stands. With `wait`, once it is decided: a tool's call once it has ended, a
-        handed-over one once it may be claimed, and once it has ended if it was.
+        """How a request stands; with `wait`, answered once it is decided or the time is over.
+
+        A tool's call is waited for until it has ended, a handed-over one until it may be claimed,
+        and until it has ended if it was.
         """
         if not wait:
             return await self._load_request(key, request_id)
@@ -186,8 +188,9 @@ class ApiRoutes:
     async def claim(
         self, key: Key, request_id: Id, sent: api_bodies.ClaimSent
     ) -> api_bodies.ClaimedShown:
-        """Claim an approved call to execute it. The same claimant again gets the same, and more
-        time; anybody else never gets it.
+        """Claim an approved call to execute it; nobody but its claimant ever gets it.
+
+        The same claimant again gets the same, and more time.
         """
         until = time.monotonic() + PATIENCE
         while True:
@@ -212,7 +215,7 @@ class ApiRoutes:
     async def report_outcome(
         self, key: Key, request_id: Id, sent: api_bodies.OutcomeSent
     ) -> api_bodies.RequestShown:
-        """Say what came of a call that this claimant has claimed."""
+        """Report how a call went that this claimant has claimed."""
         return await self._run_with_valid_key(
             key, lambda: self._asking.report_outcome(key, request_id, sent)
         )

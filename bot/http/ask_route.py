@@ -48,10 +48,10 @@ MOST_OF_ONE = 50  # with the same key
 
 
 class RequestWatcher:
-    """The programs that wait for a request to change; used on the server's event loop only."""
+    """Wakes the programs that wait for a request to change; for the server's event loop only."""
 
     def __init__(self, store: Store, is_stopping: Callable[[], bool]) -> None:
-        """`is_stopping`: all waits are to end."""
+        """`is_stopping` returns true once all waits have to end."""
         self._store = store
         self._turns = CapacityLimiter(1)  # of its own: it waits for no request
         self._is_stopping = is_stopping
@@ -99,7 +99,7 @@ class RequestWatcher:
     async def _signal_changed_requests(
         self, seen: dict[str, program_requests.StatusFingerprint]
     ) -> dict[str, program_requests.StatusFingerprint]:
-        """Set the events of requests whose mark is not as in `seen`; return the new marks."""
+        """Set the events of requests whose status is not as in `seen`; return how it is now."""
         try:
             found = await to_thread.run_sync(
                 self._load_status_marks, list(self._waiters), limiter=self._turns
@@ -167,7 +167,7 @@ class ProgramRequestService:
         body: api_bodies.ToolWanted | api_bodies.ActionWanted | api_bodies.QuestionWanted,
         idempotency: str,
     ) -> tuple[api_bodies.RequestShown, bool]:
-        """Put a call before people; return the request, and whether it is new.
+        """Ask people about a call, or a question; return the request, and whether it is new.
 
         Raises ProblemError.
         """

@@ -139,7 +139,7 @@ KIND = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def render_metrics(text: str | None) -> PlainTextResponse:
-    """Return the page of metrics with this text; None: it names the extra to install."""
+    """Return the metrics page with this text; for None, a 501 that names the extra to install."""
     if text is None:
         missing = f"{missing_extra_text(METRICS)}\n"
         return PlainTextResponse(missing, HTTPStatus.NOT_IMPLEMENTED)
@@ -165,7 +165,7 @@ class HealthPages:
         slack: CachedCheck,
         stopping: Callable[[], bool],
     ) -> None:
-        """`loop`: the signal that the loop looks at, every `tick` seconds at least.
+        """`loop`: the signal that the bot's work loop clears at least every `tick` seconds.
 
         `stopping` returns true once the process is about to end.
         """
@@ -178,11 +178,11 @@ class HealthPages:
         return {"/healthz": self.render_liveness_page, "/readyz": self.render_readiness_page}
 
     def render_liveness_page(self) -> PlainTextResponse:
-        """Return the page that says whether the loop still runs, at most LOST seconds late."""
+        """Return the page that says whether the work loop still runs, at most LOST seconds late."""
         return render_findings("alive", {"loop": self._describe_loop_delay(LOST)})
 
     def render_readiness_page(self) -> PlainTextResponse:
-        """Return the page that says whether the loop, the database and Slack all work."""
+        """Return the page that says whether the work loop, the database and Slack all work."""
         if self._stopping():
             return render_findings("ready", {"process": "is stopping"})
         return render_findings(
@@ -208,7 +208,7 @@ class HealthPages:
 
 
 def render_findings(word: str, found: Mapping[str, str]) -> PlainTextResponse:
-    """Return the page for these findings: the word if all is well, and a line for each."""
+    """Return a health page: the `word` ("ready") if all is well, and a line for each finding."""
     well = all(each == OK for each in found.values())
     lines = [word if well else f"not {word}", *(f"{name}: {each}" for name, each in found.items())]
     status = HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE

@@ -97,7 +97,7 @@ class KeyManager:
     """The operator's means to make, renew and revoke keys; thread-safe. Raises ProblemError."""
 
     def __init__(self, host: Host) -> None:
-        """`host` knows who is a colleague."""
+        """`host` gives the store and the settings, and looks people up in Slack."""
         self._host = host
         self._by = host.settings.operator or SYSTEM
 

@@ -41,14 +41,14 @@ class BotAccountKeyChecker(ApiKeyChecker):
     """An API key check that accepts requests without a key as from the bot's own account."""
 
     def get_authenticated_key(self, headers: Sequence[str]) -> ProgramApiKey:
-        """Return the valid key in these headers, the account's for none; raises ProblemError."""
+        """Return the key in these headers, the bot account's for none; raises ProblemError."""
         if headers:
             return super().get_authenticated_key(headers)
         return build_bot_account_key(self._team)
 
 
 class SocketApiServer:
-    """The server at the bot's socket; one per process, created at the first connection."""
+    """The HTTP server at the bot's Unix socket; one per process, from the first connection on."""
 
     def __init__(self, host: Host, listening: socket.socket) -> None:
         """Begin to answer requests at the socket `listening`."""
@@ -79,7 +79,7 @@ class SocketApiServer:
         return self._ending.is_set() or self._host.signals.stopping.is_set()
 
     def _build_router(self) -> APIRouter:
-        """Return the routes that only the socket has, for the commands of this version."""
+        """Return the routes that only the socket has, for the command line of the same version."""
         router = APIRouter(include_in_schema=False)
         ways: tuple[tuple[str, Callable[..., Any]], ...] = (
             ("POST /keys", self.create_key),
@@ -109,7 +109,7 @@ class SocketApiServer:
         return {}
 
     async def revoke_passkey(self, id: Name) -> dict[str, Any]:
-        """Revoke the passkey with that id, and tell its person and whom the policy names."""
+        """Revoke the passkey with this id; tell its person and those whom the policy wants told."""
         actor, now = self._host.settings.operator or "system", self._host.clock.now()
         row = await self._run_on_thread(
             lambda: self._host.passkeys.revoke_for_operator(id, actor, now)
@@ -173,7 +173,7 @@ class SocketApiServer:
             self._following -= 1
 
     def _get_terminal(self) -> OperatorCommandExecutor:
-        """Return the operator's terminal; ProblemError if the settings name no operator."""
+        """Return the operator command executor; ProblemError if the settings name no operator."""
         if self._terminal is None:
             raise ProblemError(HTTPStatus.CONFLICT, terminal_messages.NO_OPERATOR)
         return self._terminal

@@ -206,7 +206,7 @@ class McpEndpoint:
             return build_text_result(str(refusal), is_error=True)
 
     def _get_held_calls(self, key: str, around: dict[str, str]) -> HeldCallRunner:
-        """Return the calls that this key has made in this name and place."""
+        """Return the runner of the calls that a key makes for one requester in one channel."""
         name = (key, *(around.get(each, "") for each in WHERE))
         found = self._held_calls.pop(name, None)
         if found is None:
@@ -227,7 +227,7 @@ class McpEndpoint:
 
 
 def _check_origin(headers: Headers) -> None:
-    """Raise ProblemError for a request from a web page, unless the page has this address.
+    """Raise ProblemError for a request from a web page, unless the page has this server's address.
 
     That has to be localhost or an IP number, which no name server can lead elsewhere.
     """

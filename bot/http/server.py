@@ -48,20 +48,20 @@ class HeaderTimeoutProtocol(H11Protocol):
             min(quiet, key=lambda each: each._quiet_since)._close_without_headers()
 
     def data_received(self, data: bytes) -> None:
-        """Take the data, and go on waiting if that was no whole header."""
+        """Take in data; go on waiting if the headers of a request are not complete yet."""
         if self.is_idle and len(self._head) < LINE:
             self._head += data[:LINE]
         super().data_received(data)
         self._update_header_timeout()
 
     def on_response_complete(self) -> None:
-        """Count the connection as quiet from now on."""
+        """Note that the connection waits for its next request from now on."""
         self._quiet_since = time.monotonic()
         self._head = self.conn.trailing_data[0][:LINE]
         super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the timeout."""
+        """Cancel the timeout for headers, as the connection is gone."""
         self._cancel_header_timeout()
         super().connection_lost(exc)
 
@@ -128,7 +128,7 @@ class WebServer:
     """An HTTP server at one listening socket."""
 
     def __init__(self, listening: socket.socket, url: str) -> None:
-        """`listening`: its connections wait for `start`. `url`: the address of the socket."""
+        """`listening`: a socket whose connections wait for `start`. `url`: the socket's address."""
         self._socket, self.url = listening, url
         self._server: Server | None = None
         self._thread: threading.Thread | None = None

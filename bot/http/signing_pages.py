@@ -66,7 +66,7 @@ STOPPING = "Countersign is being restarted, so nothing has changed. Try again in
 
 
 class SoftwareKeys(Protocol):
-    """Keys in software, for people whose browser has no authenticator: in the demo alone."""
+    """Passkeys in software, for people whose browser has no authenticator; in the demo only."""
 
     def has_key(self, credential_id: str) -> bool: ...
     def answer(self, options: Mapping[str, Any]) -> dict[str, Any] | None: ...
@@ -98,11 +98,11 @@ NameFinder = Callable[[str], str]
 
 
 class UnknownBlockError(ValueError):
-    """Raised for a block, or a part of one, that cannot be drawn as HTML."""
+    """Raised for a Slack block, or a part of one, that cannot be drawn as HTML."""
 
 
 def render_blocks_as_html(blocks: Iterable[block_kit.Json], find_name: NameFinder) -> str:
-    """Return the blocks as HTML in which every text of theirs is escaped and whole.
+    """Return Slack blocks as HTML, each of their texts escaped and in full.
 
     People, groups and channels are shown by name, links with the address they lead to, and times in
     UTC. Raises UnknownBlockError.
@@ -112,7 +112,7 @@ def render_blocks_as_html(blocks: Iterable[block_kit.Json], find_name: NameFinde
 
 
 def _render_block(thing: block_kit.Json, find_name: NameFinder) -> str:
-    """Draw a block, or a part of one."""
+    """Return a Slack block, or a part of one, as HTML."""
     draw = partial(_render_block, find_name=find_name)
     match thing:
         case {"type": "divider"}:
@@ -151,7 +151,7 @@ def _render_block(thing: block_kit.Json, find_name: NameFinder) -> str:
 
 
 def _element(tag: str, inner: str) -> str:
-    """Return an element whose direction is that of its text."""
+    """Return an HTML element that is written in the direction of its text."""
     first = "\n" if tag == "pre" else ""  # a line end that begins it is not drawn
     return f'<{tag} dir="auto">{first}{inner}</{tag}>'
 
@@ -173,14 +173,14 @@ def _render_mrkdwn(text: str, find_name: NameFinder) -> str:
 
 
 def _escape(text: str) -> str:
-    """Return a text for HTML, with what a reader cannot see written out but for our own marks."""
+    """Return a text for HTML, its hidden characters written out, except our direction marks."""
     parts = _OUR_MARKS.split(text)
     parts[::2] = map(slack_text.show_hidden_characters, parts[::2])
     return escape("".join(parts))
 
 
 def _render_marked(inner: str, find_name: NameFinder) -> str:
-    """Draw what stood between "<" and ">" in mrkdwn."""
+    """Return as HTML what stands between "<" and ">" in mrkdwn: a mention, a time or a link."""
     target, _, label = inner.partition("|")
     words = slack_text.unescape_mrkdwn(label)
     command, *rest = target.split("^")
@@ -206,7 +206,7 @@ def _render_time(timestamp: int, in_words: str) -> str:
 
 
 def _render_link(url: str, label: str) -> str:
-    """Draw a link and where it leads; an address of another kind than the web's is text."""
+    """Return HTML for a link and its target; only http, https and mailto can be followed."""
     seen, target = _escape(label), _escape(url)
     if not _WEB.fullmatch(url):
         return f"{seen} ({target})" if label else target
@@ -241,7 +241,7 @@ HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class PasskeyQuestion:
-    """What a page shows, and what it then asks of the reader's authenticator."""
+    """What a page shows a person, and what it asks of their authenticator: a signature or a key."""
 
     title: str
     lead: str  # a plain sentence below the title
@@ -252,14 +252,14 @@ class PasskeyQuestion:
 
 
 def render_page(title: str, shown: str = "", form: str = "", script: str = _SCRIPT) -> str:
-    """Return a page; `title` is all that one says which asks nothing, the rest is HTML."""
+    """Return an HTML page; `title` is plain text, the rest HTML, empty where nothing is asked."""
     return _PAGE.format(title=escape(title), shown=shown, form=form, style=_STYLE, script=script)
 
 
 def render_question_page(
     asked: PasskeyQuestion, until: datetime, now: datetime, find_name: NameFinder
 ) -> str:
-    """Return the page that shows what is asked, with its one button; its link works `until`."""
+    """Return the page on which a person signs or adds a passkey; its link works until `until`."""
     shown = '<label>Name it, so that you know it again<input maxlength="60"></label>'
     if asked.blocks:
         card = render_blocks_as_html(asked.blocks, find_name)
@@ -348,7 +348,7 @@ class SigningPages:
         return HTMLResponse(page, headers=HEADERS)
 
     def _take(self, token: str, body: bytes) -> Response:
-        """Store what the authenticator answered, and commit it before answering; once."""
+        """Store the authenticator's answer, once, and commit it before the page gets a reply."""
         with self.core.store.read() as tx:
             link, now = self.links.find_link(tx, token), self.core.clock.now()
             outcome = signatures.find_outcome(tx, link) if link else None
@@ -367,7 +367,7 @@ class SigningPages:
         return JSONResponse({}, HTTPStatus.ACCEPTED, HEADERS)
 
     def _answer_in_software(self, keys: SoftwareKeys, link: SigningLink, body: bytes) -> bytes:
-        """Return what the browser would have posted with a key in software; raises ProblemError."""
+        """Return what the page would have posted, made with a software key; raises ProblemError."""
         with self.core.store.read() as tx:
             asked = self._build_question(tx, link, link.person, self.core.clock.now())
         found = keys.answer(json.loads(asked.options)) if asked else None
@@ -376,7 +376,7 @@ class SigningPages:
         return json.dumps(found | {"name": str(json.loads(body).get("name", ""))}).encode()
 
     def _tell(self, token: str, _body: bytes) -> Response:
-        """Say what became of what was posted: 202 while it is being decided."""
+        """Reply with the outcome of what the page posted: 202 while it is being decided."""
         with self.core.store.read() as tx:
             link = self.links.find_link(tx, token)
             outcome = signatures.find_outcome(tx, link) if link else None
@@ -389,7 +389,7 @@ class SigningPages:
     def _build_question(
         self, tx: Transaction, link: SigningLink, name: str, now: datetime
     ) -> PasskeyQuestion | None:
-        """Return what the page of this link asks, from the rows as they are; None if they lack."""
+        """Return what a link's page shows and asks, as stored now; None if its call is gone."""
         terms = self.core.policy.policy.passkeys
         if link.kind is SigningLinkKind.ENROL:
             options = build_creation_options(tx, link, name, self.address, terms)

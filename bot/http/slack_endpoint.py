@@ -89,7 +89,7 @@ class SignatureChecker:
         return abs(self._unix.now() - int(timestamp)) <= WINDOW
 
     def is_valid_signature(self, body: str, timestamp: str, signature: str) -> bool:
-        """Return whether Slack signed this body then; `has_plausible_headers` has to be true."""
+        """Return whether Slack signed this body then; check `has_plausible_headers` before."""
         return self._verifier.is_valid(body, timestamp, signature)
 
     def register_signed_request(self, timestamp: str, signature: str) -> SignedRequestStatus:
@@ -132,7 +132,7 @@ LIMITED = "app_rate_limited"  # Slack's word that it held events back
 
 
 class ServedElsewhereError(Exception):
-    """Raised for what another process serves, which is reached at `url`."""
+    """Raised for a payload whose workspace another process serves, reached at `url`."""
 
     def __init__(self, url: str) -> None:
         super().__init__(f"it is served at {url}")
@@ -238,7 +238,7 @@ class SlackEndpoint:
     def _dispatch_here_or_elsewhere(
         self, payload: dict[str, Any], body: str, headers: dict[str, Any]
     ) -> Response:
-        """Pass a payload to the listeners; to another process, where that serves its workspace.
+        """Pass a payload to the listeners, or to another process that serves its workspace.
 
         One that has ended or is ending is asked again, until this process serves it instead. 503
         is only said of this process: a balancer leaves one alone that says so.
@@ -265,7 +265,7 @@ class SlackEndpoint:
 
 @cache
 def _get_forwarding_client() -> httpx2.Client:
-    """Return the client to other processes: one, as making it takes a tenth of a second."""
+    """Return the one HTTP client for other processes, as making it takes a tenth of a second."""
     return httpx2.Client(trust_env=False)  # they are not behind a proxy
 
 

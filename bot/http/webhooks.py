@@ -130,7 +130,7 @@ class WebhookNotifier:
     def __init__(
         self, store: Store, clock: Clock, programs: ProgramRequests, asked: Signal
     ) -> None:
-        """`programs` knows how requests stand; `asked` is given for requests with a webhook."""
+        """`programs` knows how requests stand; `asked`: the signal for new ones with a webhook."""
         self._store = store
         self._clock = clock
         self._programs = programs

@@ -73,7 +73,7 @@ ApproverList = Annotated[list[str], AfterValidator(validate_approvers)]
 
 
 def build_approvers(named: Iterable[str], silent: Iterable[str] = ()) -> Approvers:
-    """Return who is named in a list of approvers; `silent` names who decides unnotified besides."""
+    """Return the Approvers that a list names; `silent` lists more of them, who are not notified."""
     told = tuple(dict.fromkeys(named))
     silent = tuple(dict.fromkeys(each for each in silent if each not in told))
     who = (*told, *silent)
@@ -88,14 +88,14 @@ def build_approvers(named: Iterable[str], silent: Iterable[str] = ()) -> Approve
 
 
 def count_named_people(who: Approvers) -> float:
-    """Return how many people these can be at most; infinite if only Slack knows."""
+    """Return how many people the approvers can be at most; infinite if only Slack knows."""
     if who.owners:
         return math.inf
     return math.inf if who.groups or who.channel else len(who.users) + who.requester
 
 
 def list_fields_with_owners(gate: Allow | Deny | Ask | GateAddOn) -> list[str]:
-    """Return the fields whose owners a gate names, sorted."""
+    """Return the argument fields, sorted, whose values' owners a gate names as approvers."""
     if not isinstance(gate, Ask | GateAddOn):
         return []
     who = [each.approvers for each in gate.stages] + [each.approvers for each in gate.escalation]
@@ -118,7 +118,7 @@ def _validate_function_name(value: str) -> str:
 
 
 class OwnersEntry(BaseModel):
-    """One table [owners.field]: owners by value, and where further ones are found."""
+    """A policy's table [owners.field]: owners by the argument's value, and where to find others."""
 
     model_config = ConfigDict(extra="allow", strict=True)
     __pydantic_extra__: dict[str, OwnerList] = Field(init=False)
@@ -142,7 +142,7 @@ class OwnersEntry(BaseModel):
     def _read_rows(
         self, field: str, files: Mapping[str, str], problems: FileProblems
     ) -> Iterator[tuple[int, str, list[str]]]:
-        """Yield line, value and owners of each row of the file; problems of it as a whole."""
+        """Yield line, value and owners of each row of the CSV file; report a file that is wrong."""
         if self.file is None:
             return
         text = files.get(self.file)
@@ -272,7 +272,7 @@ def describe_owner(field: str) -> str:
 
 
 def read_owned_value(args: Mapping[str, Any], field: str) -> str | int | None:
-    """Return the value whose owner is meant; None if it is one that nobody can own."""
+    """Return the argument whose owner is meant; None if it is neither text nor whole number."""
     value = args.get(field)
     value = value.value if isinstance(value, Enum) else value
     return value if isinstance(value, str | int) and not isinstance(value, bool) else None

@@ -1,6 +1,6 @@
-"""Who may decide a call: people and groups are looked up live when a click is decided, never taken
-from the payload; a failed look-up refuses.
+"""Who may decide a call, by people and groups that are looked up live when a click is decided.
 
+They are never taken from the payload; a failed look-up refuses.
 Guests, bots, deactivated people and people of other workspaces never count, whatever a list says.
 """
 
@@ -68,7 +68,7 @@ class Person:
     utc_offset: timedelta | None = None  # of their time zone; None: nobody knows
 
     def find_end_of_night(self, now: datetime) -> datetime | None:
-        """Return when their night ends; None by day, and if their time zone is not known."""
+        """Return when this person's night ends; None by day, or if their time zone is not known."""
         if self.utc_offset is None:
             return None
         local = now.astimezone(timezone(self.utc_offset))
@@ -229,7 +229,7 @@ class Authority:
     def _list_named_by_reason(
         self, approvers: Approvers, *, requester: str, channel: str
     ) -> dict[str, frozenset[str]]:
-        """Return the ids of everybody in the approvers' list now, by the reason in words."""
+        """Return the ids of everybody in the approvers' list now, by reason ("member of @ops")."""
         found = {"named": frozenset(approvers.users)}
         for handle in approvers.groups:
             group = self.directory.find_group(handle)
@@ -243,7 +243,7 @@ class Authority:
     def list_approver_candidates(
         self, gate: Ask, approvers: Approvers, *, requester: str, channel: str
     ) -> frozenset[str]:
-        """Return who is listed and may approve, accounts unchecked; raises LookupFailedError.
+        """Return who is listed as an approver, accounts unchecked; raises LookupFailedError.
 
         The requester is left out unless the gate or the list lets them approve.
         """
@@ -407,7 +407,7 @@ class Authority:
         return found or Denial("not_approver")
 
     def may_break_glass(self, gate: Ask, person: str, *, requester: str, channel: str) -> Verdict:
-        """Return whether `person` may run the call alone, without approval; also their own."""
+        """Return whether `person` may run the call, even their own, alone and without approval."""
         who = gate.break_glass or Approvers()
         found = self._check_named(who, person, requester=requester, channel=channel)
         if isinstance(found, Permission):

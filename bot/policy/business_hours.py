@@ -1,5 +1,6 @@
-"""Business hours, freezes and times to start: measure time without nights, days off and holidays,
-and say what a policy's calendar knows of a moment. PURE.
+"""Business hours, freezes and times to start: measures time without nights and days off. PURE.
+
+Holidays are days off as well. Also says what a policy's calendar knows of a moment.
 
 The library `holidays` knows the holidays of countries. It takes a moment to load, so it is imported
 only where a policy names such a calendar.
@@ -80,7 +81,7 @@ def _unknown_calendar_sentence(written: str, word: str, calendars: Mapping[str, 
 
 
 class BusinessHours(BaseModel):
-    """The hours of a day, the days of a week, and the days off."""
+    """When business hours are: the hours of a day, the days of a week, and the days off."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     zone: str  # a name such as Europe/Berlin
@@ -179,12 +180,12 @@ class StartTime(BaseModel):
         return next(each for each in moments if each > after)
 
     def describe_for_people(self) -> str:
-        """Return it as people say it: "22:00 (Europe/Berlin)", "22:00 on Saturday (…)"."""
+        """Return the time as people say it: "22:00 (Europe/Berlin)", "22:00 on Saturday (…)"."""
         day = f" on {day_name[self.day - 1]}" if self.day else ""
         return f"{self.minutes // 60:02}:{self.minutes % 60:02}{day} ({self.zone})"
 
     def __str__(self) -> str:
-        """Return it as a policy has it: "sat 22:00 Europe/Berlin"."""
+        """Return the time as a policy has it: "sat 22:00 Europe/Berlin"."""
         day = f"{DAYS[self.day - 1]} " if self.day else ""
         return f"{day}{self.minutes // 60:02}:{self.minutes % 60:02} {self.zone}"
 
@@ -224,7 +225,7 @@ class PolicyCalendar(BaseModel):
     hours: BusinessHours | None = None  # None where no condition asks for them
 
     def list_current_freezes(self, now: datetime) -> list[Freeze]:
-        """Return the freezes that a moment is in."""
+        """Return the freezes that are in force at a moment."""
         return [each for each in self.freezes if each.starts <= now < each.ends]
 
     def build_time_facts(self, now: datetime) -> dict[str, Any]:
@@ -301,7 +302,7 @@ def _convert_to_utc(at: datetime | date, zone: str | None) -> datetime:
 
 
 class HoursEntry(BaseModel):
-    """[hours] as it is written: what business_hours counts."""
+    """The table [hours] of a policy file, as it is written: when business hours are."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 

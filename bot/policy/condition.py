@@ -1,5 +1,6 @@
-"""Conditions of policy rules, in CEL (the Common Expression Language): parsed once, then evaluated
-over the facts of each call. PURE.
+"""Conditions of policy rules, in CEL (the Common Expression Language). PURE.
+
+Each is parsed once, then evaluated over the facts of each call.
 
 Stricter than CEL where CEL would let something through: all numbers are exact, an error never
 counts as true, `||` and `&&` are read from left to right, and no list operation may be inside
@@ -138,7 +139,7 @@ MACROS = frozenset({"all", "exists", "exists_one", "filter", "map"})
 
 
 class ConditionEvaluator:
-    """Evaluator of a checked tree, left to right; operands that cannot matter are skipped."""
+    """Evaluates a condition's syntax tree, left to right; skips operands that cannot matter."""
 
     def __init__(self, names: dict[str, Any], functions: Mapping[str, Callable[..., Any]]) -> None:
         self._names = names
@@ -409,7 +410,7 @@ def _is_identifier(node: Any, name: str) -> bool:
 
 
 def _find_namespace(node: Any) -> str:
-    """Return the name of the space ("groups", "freezes" …) if the node is that; "" otherwise."""
+    """Return the group of look-ups ("groups", "freezes" …) that the node names; "" for none."""
     return next((each for each in SPACES if _is_identifier(node, each)), "")
 
 

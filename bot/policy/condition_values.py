@@ -1,5 +1,7 @@
-"""The values of conditions: the facts of a call, exact numbers, texts, truth, lists, maps and
-times; and the operators and methods over them, by the names of CEL's grammar. PURE.
+"""The values of policy conditions, and the operators and methods of CEL over them. PURE.
+
+These are the facts of a call, exact numbers, texts, truth, lists, maps and times; the operators
+and methods go by the names of CEL's grammar.
 
 A number is a fraction, so nothing is ever rounded. An operator takes values of one kind; values of
 other kinds, unusable values and results that would grow without bound raise UnknownValueError.
@@ -28,8 +30,9 @@ import re2  # type: ignore[import-untyped] # ships no types
 
 @dataclass(frozen=True, slots=True, order=True)
 class SpendingSum:
-    """A sum (or, without a field, a count) over the calls of one tool within a window: those of the
-    same requester, or of anyone, and only those that have the same values in some fields.
+    """A sum (or, without a field, a count) over the calls of one tool within a time window.
+
+    Of the same requester, or of anyone, and only of calls with the same values in some fields.
     """
 
     tool: str

@@ -1,5 +1,6 @@
-"""The policy: parsed from its text, and evaluated for each call; and the policy in force. PURE: no
-files, no Slack, no clock; whatever it does not understand is refused.
+"""The policy: parsed from its text, and evaluated for each call; and the policy in force. PURE.
+
+No files, no Slack, no clock; whatever it does not understand is refused.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class Policy(BaseModel):
         return self.model_copy(update={"tools": tools, "asking": asking})
 
     def list_rules_containing(self, text: str) -> list[str]:
-        """Return which rules, and the defaults, contain this text (such as a Slack id) anywhere."""
+        """Return names of the rules (and defaults) in which a text, such as a Slack id, occurs."""
         found = [f"rule {rule.name!r}" for rule in self.rules if text in rule.model_dump_json()]
         default = self.default is not None and text in self.default.model_dump_json()
         return found + ["the defaults"] * default
@@ -150,7 +151,10 @@ class Policy(BaseModel):
         return Judgement(judged, tuple(tried), tuple(dict.fromkeys(owners.notes)))
 
     def build_default_ask_gate(self, facts: Facts) -> Ask | None:
-        """Return the defaults with matching additions, to ask about an allowed call; or None."""
+        """Return the gate that asks about an allowed call all the same; None without [defaults].
+
+        It is that of [defaults], with what matching rules add.
+        """
         if self.default is None:
             return None
         effect = facts.effect if facts.effect in policy_file.EFFECTS else "destructive"
@@ -169,13 +173,13 @@ class Policy(BaseModel):
         return gate
 
     def _add_time_facts(self, facts: Facts) -> Facts:
-        """Return the facts with what the calendar says of their moment, if both are there."""
+        """Return the facts with what the calendar says of their time, if there are both."""
         if self.calendar is None or facts.now is None:
             return facts
         return replace(facts, **self.calendar.build_time_facts(facts.now))
 
     def _deny_or_restrict_gate(self, gate: Allow | Ask | None, effect: str) -> Allow | Deny | Ask:
-        """Return a denial for None, else the gate.
+        """Return the gate, or a denial if `gate` is None, as then nobody is named to decide.
 
         Offers to save an approval are dropped for destructive calls and gates that take several
         people or a signature.
@@ -192,9 +196,9 @@ class Policy(BaseModel):
         return gate
 
     def find_rule_digest(self, gate: Ask) -> str:
-        """Return the SHA-256 (hex) of the rule that asks exactly this, with rules that add to it.
+        """Return the SHA-256 (hex) of the rule that gives this gate, and of rules that add to it.
 
-        "" if no rule does, as for two gates that both have to be met.
+        "" if no rule gives it, as for two gates that both have to be met.
         """
         adding = [each for each in self.rules if each.name in (gate.rule, *gate.added)]
         additions = [(each.gate, True) for each in adding if isinstance(each.gate, GateAddOn)]
@@ -261,7 +265,7 @@ class Policy(BaseModel):
         return asks
 
     def list_signers(self, *, alone: bool = False) -> Approvers:
-        """Return everybody who may decide anything that has to be signed; nobody if nothing has.
+        """Return everybody who may decide a call that has to be signed; nobody if none has to be.
 
         Whoever decides because of a channel, a request or an argument stands there as such.
         `alone`: also who may break glass.
@@ -276,7 +280,7 @@ class Policy(BaseModel):
         return found
 
     def _build_passkey_gate(self, facts: Facts) -> Ask | Deny:
-        """Return the gate of a new passkey: others who decide what is signed, whatever rules say.
+        """Return the gate of a new passkey: by no rule, but by those who may decide signed calls.
 
         They sign, too, as soon as one of them can.
         """
@@ -304,7 +308,7 @@ class Policy(BaseModel):
 
 
 def _build_denial(gate: Deny, sure: bool, why: str) -> Deny:
-    """Return the denial; if it is not sure to apply, with that doubt as its reason."""
+    """Return the denial; if it is not sure that its rule applies, with that doubt as its reason."""
     doubt = f"it could not be told whether {gate.rule!r} applies: {why}"
     return gate if sure else gate.model_copy(update={"reason": doubt})
 

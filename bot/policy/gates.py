@@ -58,7 +58,7 @@ class Approvers(_FrozenModel):
 
     @property
     def notified(self) -> Approvers:
-        """Return those of them who are notified: all but the silent ones."""
+        """Return the approvers who are notified: all but the silent ones."""
         if not self.silent:
             return self
         users = tuple(each for each in self.users if each not in self.silent)
@@ -82,7 +82,7 @@ class Approvers(_FrozenModel):
 
     @property
     def as_sets(self) -> tuple[frozenset[str], frozenset[str], bool, bool]:
-        """Return who they are, equal for the same approvers in any order."""
+        """Return the approvers in a form that is equal for the same ones in any order."""
         return frozenset(self.users), frozenset(self.groups), self.channel, self.requester
 
     @property
@@ -100,7 +100,7 @@ class Stage(_FrozenModel):
 
 
 class PasskeyTerms(_FrozenModel):
-    """Which passkeys count where a rule asks for signatures, and who hears of one in doubt."""
+    """Which passkeys count where a rule asks for signatures, and who hears of a suspicious one."""
 
     enrol: Literal["countersigned", "self"] = "countersigned"  # who lets a new one count
     models: tuple[str, ...] = ()  # AAGUIDs of the authenticators that count; none: any
@@ -122,7 +122,7 @@ class Escalation(_FrozenModel):
 
 
 class GrantOffer(_FrozenModel):
-    """What an approver may have remembered: the widest grant that a rule offers."""
+    """An offer to save an approval for later calls: the widest grant that a rule allows."""
 
     fields: tuple[str, ...] | None = None  # the arguments that must be the same; None: all of them
     where: Literal["thread", "everywhere"] = "thread"
@@ -243,8 +243,9 @@ Gate = Annotated[Allow | Deny | Ask, Field(discriminator="verdict")]
 
 
 class GateAddOn(_FrozenModel):
-    """How a rule makes what another rule says of a call stricter; the addition may also name
-    who decides besides after a while. None and empty add nothing.
+    """How a rule with the verdict "add" makes what another rule says of a call stricter.
+
+    It may also name who decides besides after a while. None and empty add nothing.
     """
 
     verdict: Literal["add"] = "add"
@@ -360,7 +361,7 @@ def _build_gate_changes(gate: Ask, addition: GateAddOn, sure: bool) -> dict[str,
 
 
 def _merge_terms(one: Ask, other: Ask | GateAddOn) -> dict[str, object]:
-    """Return the stages of both, and the stricter of each of their other terms."""
+    """Return the merged stages of both gates, and the stricter of each of their other terms."""
     return {
         "stages": _merge_stages(one.stages, other.stages),
         "deadline": min(one.deadline, other.deadline or one.deadline),

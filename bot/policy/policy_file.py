@@ -67,7 +67,7 @@ SIGNATURES: Mapping[str, gates.Signature] = {"none": "", "passkey": "passkey"}
 
 
 class StageEntry(_StrictModel):
-    """One of `stages`."""
+    """One entry of `stages` in a policy file: how many people of whom have to approve."""
 
     approvers: approver_lists.DeciderList
     quorum: Count = 1
@@ -76,14 +76,14 @@ class StageEntry(_StrictModel):
 
 
 class EscalationEntry(_StrictModel):
-    """One of `escalation`."""
+    """One entry of `escalation` in a policy file: who else may decide after a time."""
 
     after: Duration
     approvers: approver_lists.DeciderList
 
 
 class GrantOfferEntry(_StrictModel):
-    """One of `remember`."""
+    """One entry of `remember` in a policy file: an offer to save an approval for later calls."""
 
     fields: Annotated[FieldNames, Field(min_length=1)] | None = None
     where: Literal["thread", "everywhere"] = "thread"
@@ -119,7 +119,7 @@ class AskOptions(_StrictModel):
 
     @property
     def written_keys(self) -> frozenset[str]:
-        """Return the keys of `AskOptions` that are written here in the file."""
+        """Return the keys of `AskOptions` that this entry of the file sets."""
         return frozenset(self.model_fields_set & AskOptions.model_fields.keys())
 
     @field_validator("post_to")
@@ -138,7 +138,7 @@ ASK_KEYS = frozenset(AskOptions.model_fields)
 
 
 class DefaultsEntry(AskOptions):
-    """What [defaults] may say."""
+    """The table [defaults] of a policy file."""
 
     after_rejection: AfterRejection | None = None
 
@@ -157,7 +157,7 @@ _SCOPES: Mapping[str, tuple[Callable[[str], object], str]] = {
 
 
 class RuleEntry(AskOptions):
-    """One [[rule]]."""
+    """One [[rule]] of a policy file, as it is written."""
 
     name: Annotated[str, StringConstraints(pattern=r"^\S[^\x00-\x1f\x7f]{0,59}$")] | None = None
     tool: list[str] = ["*"]
@@ -194,7 +194,7 @@ class RuleEntry(AskOptions):
 
 
 class TemplateEntry(_StrictModel):
-    """One [[template]]."""
+    """One [[template]] of a policy file: a prepared request."""
 
     title: Annotated[str, StringConstraints(pattern=r"^\S[^\x00-\x1f\x7f]{0,59}$")]
     tool: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]{1,64}$")]
@@ -203,7 +203,7 @@ class TemplateEntry(_StrictModel):
 
 
 class ChannelModesEntry(_StrictModel):
-    """What the file says of the modes of channels."""
+    """The table [modes] of a policy file: who may loosen a channel's mode (strict, observe)."""
 
     loosen: approver_lists.ApproverList | None = (
         None  # who may loosen one; None: the approvers of the defaults
@@ -211,13 +211,13 @@ class ChannelModesEntry(_StrictModel):
 
 
 class ManagerEntry(_StrictModel):
-    """Where people's managers are found."""
+    """The table [manager] of a policy file: the Slack profile field that names one's manager."""
 
     field: Annotated[str, StringConstraints(min_length=1, max_length=100)]
 
 
 class PasskeysEntry(_StrictModel):
-    """What the file says of the passkeys that votes are signed with."""
+    """The table [passkeys] of a policy file, on the passkeys that votes are signed with."""
 
     enrol: Literal["countersigned", "self"] = "countersigned"
     models: list[Annotated[str, StringConstraints(pattern=_AAGUID)]] = []
@@ -318,7 +318,7 @@ def list_keys_unfit_for_verdict(rule: RuleEntry) -> Iterator[tuple[str, str]]:
 
 
 def _list_unaddable_keys(rule: RuleEntry) -> Iterator[tuple[str, str]]:
-    """Yield each key of a rule that adds which would loosen others or add nothing, and a fix."""
+    """Yield each key of an "add" rule that would loosen other rules or add nothing, and a fix."""
     said = rule.written_keys
     if not said:
         yield "verdict", 'adds nothing; say what, as in approvers = ["@finance"]'
@@ -403,7 +403,7 @@ def _list_impossible_quorums(own: AskOptions, gate: Ask) -> Iterator[tuple[str, 
 def build_named_people(
     written: Sequence[str] | None, key: KeyPath, problems: FileProblems
 ) -> Approvers:
-    """Return the people in a list that may not depend on who asked, or where; else a problem."""
+    """Return the approvers in a list; "channel" or "requester" in it is added to `problems`."""
     found = approver_lists.build_approvers(written or ())
     if found.channel or found.requester:
         problems.add(key, "name people and groups only, whoever asked, anywhere")
@@ -421,7 +421,7 @@ def build_passkey_terms(said: PasskeysEntry | None, problems: FileProblems) -> g
 
 
 class RequestTemplate(BaseModel):
-    """One request prepared in the policy."""
+    """A request prepared in the policy, which people choose by its title."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     title: str  # what people choose it by

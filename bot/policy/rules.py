@@ -1,6 +1,6 @@
-"""The rules of a policy, assembled from the entries of its file: which calls each rule covers, and
-which look-ups it needs. PURE; entries that contradict each other are reported as problems of the
-file.
+"""The rules of a policy, made from the entries of its file: the calls and look-ups of each. PURE.
+
+Entries that contradict each other are reported as problems of the file.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def _find_misspelt_tool(pattern: str, tools: Collection[str]) -> str:
 
 
 def list_tool_mismatches(rule: Rule, tools: Toolbox) -> Iterator[tuple[str, str, str]]:
-    """Yield each promise of a rule that fails with these tools: the key, what is wrong, the remedy.
+    """Yield what a rule names and these tools lack: the key, what is wrong, the remedy.
 
     The rule denies a tool that does not exist, denies by a pattern that narrowly misses a tool, or
     sums up a tool or field that does not exist.
@@ -445,7 +445,7 @@ def _parse_duration(written: str, hours: business_hours.BusinessHours | None) ->
 
 
 def _parse_times(said: dict[str, Any], hours: business_hours.BusinessHours | None) -> None:
-    """Replace the durations in what is said of a gate by seconds, and escalations by steps."""
+    """Convert the durations in a gate's options to seconds, and escalations to Escalation."""
     for key in said.keys() & {"deadline", "good_for"}:
         said[key] = _parse_duration(said[key], hours if key == "deadline" else None)
     said["reminders"] = tuple(

@@ -22,7 +22,7 @@ class Ballot:
     is_signed: bool = False
 
     def may_count_in(self, gate: Ask, stage: int) -> bool:
-        """Return whether it is signed, or that stage of the gate does not ask for it."""
+        """Return whether the vote is signed, or the stage of the gate asks for no signature."""
         return self.is_signed or stage >= len(gate.stages) or not gate.stages[stage].signature
 
 
@@ -45,7 +45,7 @@ class Tally:
 
 
 def tally_ballots(gate: Ask, ballots: Sequence[Ballot]) -> Tally:
-    """Count `ballots` in the order in which they were stored, in stages that need it if signed.
+    """Count stored votes in their order; in a stage that asks for signatures, signed ones only.
 
     A person counts once; rejecting takes back that person's own approval. Votes after the end are
     ignored. Breaking glass stands for all approvals that are missing, where the gate lets somebody.

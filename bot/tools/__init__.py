@@ -1,6 +1,7 @@
-"""Tools: what the agent may propose. A tool is a function, a Pydantic model of its arguments, and
-what a person has to know to judge a call. This file knows neither Slack nor OpenAI; families live
-beside it.
+"""Tools, whose calls the agent may propose: how a tool is declared and registered.
+
+A tool is a function, a Pydantic model of its arguments, and what a person has to know to judge a
+call. This file knows neither Slack nor OpenAI; the tools themselves live beside it.
 
     class Refund(BaseModel):
         order_id: int = Field(title="Order")
@@ -439,7 +440,7 @@ class Registry:
     find_action_tool: Callable[[str], Tool[Any] | None] = lambda _: None  # of an action: its tool
 
     def add(self, *tools: Tool[Any]) -> None:
-        """Register tools; ValueError when a name is taken or not [a-z0-9_]{1,64}."""
+        """Register tools; ValueError when a name is taken or not [A-Za-z0-9_]{1,64}."""
         for each in tools:
             if each.name in self.tools or each.name in self.internal_tools:
                 raise ValueError(f"two tools are named {each.name}")

@@ -126,7 +126,7 @@ class SlackIdResolver:
 
 
 def build_id_validator(kind: SlackIdKind) -> AfterValidator:
-    """Return the validator of a text that holds an id; a SlackIdResolver finds it for a name."""
+    """Return a Pydantic validator that makes a text a SlackId, looking a name up where it can."""
 
     def resolve_value(value: str, info: ValidationInfo) -> SlackId:
         names = info.context

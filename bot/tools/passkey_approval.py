@@ -1,5 +1,6 @@
-"""The tool whose calls have others approve a person's new passkey. Nobody but the bot proposes it:
-neither the model, nor a form, nor a program. Pure.
+"""The tool whose calls have others approve a person's new passkey; only the bot proposes it.
+
+Neither the model nor a form nor a program can propose it. Pure.
 
 It does nothing by itself: once it has been approved and has run, the passkey counts
 (`bot.runs.endings`, in the transaction that stores its outcome).

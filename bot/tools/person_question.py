@@ -227,7 +227,7 @@ def _answer_field_name(number: int) -> str:
 
 @lru_cache(maxsize=64)
 def _build_cached_form(question: str) -> Tool[Any]:
-    """Return a tool whose arguments are the answer, so that answers are read as edits are."""
+    """Return a tool whose arguments are the answer, so it is checked as edited arguments are."""
     asked = AskPerson.model_validate_json(question).list_answer_fields()
     fields: dict[str, Any] = {
         _answer_field_name(number): _build_field(each) for number, each in enumerate(asked)

@@ -167,7 +167,7 @@ def get_argument_model(function: Callable[..., Any], name: str) -> type[BaseMode
 def check_field_names(
     tool_name: str, model: type[BaseModel], effect: str, **named: set[str] | None
 ) -> None:
-    """Raise ValueError for a reserved field name, or where a parameter names a missing field."""
+    """Raise ValueError for a reserved field name, or an unknown one in `effect` or in `named`."""
     fields = set(model.model_fields)
     if REASON_FIELD in fields:
         raise ValueError(f"tool {tool_name}: the field name {REASON_FIELD} is reserved")

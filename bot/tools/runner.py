@@ -303,7 +303,7 @@ BETWEEN = 1.0  # seconds between two words of a tool on how far it is
 
 
 def build_tool_step(tool: Tool[Any], args: BaseModel, call: Call) -> live_events.ToolStep:
-    """Return the live step of a call; its sentence has at most 100 characters on one line.
+    """Return what listeners see of a running call; its sentence has at most 100 characters.
 
     Raises nothing: if the sentence fails, the step has none.
     """
@@ -339,7 +339,7 @@ class CallProgressReporter:
         tool: Tool[Any],
         args: BaseModel,
     ) -> None:
-        """Build nothing yet: the step's texts are made once, when somebody listens."""
+        """Build nothing yet: the texts for listeners are made once, when somebody listens."""
         self._live, self._run = live, run
         self._of = tool, args, call
         self._step: live_events.ToolStep | None = None

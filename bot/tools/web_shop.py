@@ -328,7 +328,7 @@ class Shop:
     def change_address(
         self, key: str, order_id: int, address: Mapping[str, str], notify: bool, at: datetime
     ) -> Receipt:
-        """Change the delivery address and return a receipt; ToolError once it has shipped."""
+        """Change the delivery address and return a receipt; ToolError once the order shipped."""
 
         def effect(db: sqlite3.Connection, order: Order) -> Receipt:
             order.check_address_change(address)

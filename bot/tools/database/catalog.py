@@ -56,7 +56,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """The tables and views of one database, by their folded names.
+    """The tables and views of one database, by name in the case in which names are compared.
 
     The name has its schema ("sales.orders") if that is not the first of the schemas.
     """
@@ -134,7 +134,7 @@ class Catalog:
         return text + _quote_comment(column.comment)
 
     def fold_column_name(self, column: Column) -> str:
-        """Return a column's name as names are compared."""
+        """Return a column's name in the case in which the database compares names."""
         return self.fold_name(column.name, quoted=True)
 
 

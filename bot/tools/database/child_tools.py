@@ -46,12 +46,12 @@ _ERRORS: tuple[type[Exception], ...] = (
 
 
 def encode_frame(frame: dict[str, Any]) -> bytes:
-    """Return a frame as the line of bytes that is sent."""
+    """Return a frame (a message of bot or child process) as a line of JSON, in bytes."""
     return json.dumps(frame, default=_encode_value).encode() + b"\n"
 
 
 def decode_frame(text: bytes) -> dict[str, Any]:
-    """Return the frame in a received line; TypeError if it is no object."""
+    """Return the frame (message) in a received line; TypeError if it is no JSON object."""
     found = _decode_value(json.loads(text))
     if not isinstance(found, dict):
         raise TypeError("a frame is an object")
@@ -59,14 +59,14 @@ def decode_frame(text: bytes) -> dict[str, Any]:
 
 
 def build_error_frame(error: BaseException) -> dict[str, Any]:
-    """Return the frame that reports a failed call."""
+    """Return the frame (message to the bot) that reports a failed call."""
     kind = next((each.__name__ for each in _ERRORS if isinstance(error, each)), "")
     message, field = str(error) or type(error).__name__, getattr(error, "field", "")
     return {"error": kind, "message": message, "field": field}
 
 
 def decode_error_frame(answer: dict[str, Any]) -> Exception:
-    """Return the exception that a frame reports; RuntimeError for an unforeseen kind."""
+    """Return the exception that a child's frame reports; RuntimeError for an unforeseen kind."""
     kinds = {each.__name__: each for each in _ERRORS}
     made = kinds.get(answer["error"], RuntimeError)(answer["message"])
     if isinstance(made, ToolError):
@@ -75,7 +75,7 @@ def decode_error_frame(answer: dict[str, Any]) -> Exception:
 
 
 def _encode_value(value: Any) -> Any:
-    """Return what JSON has no form for: a dataclass or a time with its kind, the rest as text."""
+    """Return a JSON form of a value that has none: dataclass or time with its kind, else text."""
     if is_dataclass(value) and not isinstance(value, type):
         return {
             "$": type(value).__name__,
@@ -110,7 +110,7 @@ log = logging.getLogger("countersign.databases")
 
 
 class ChildProcess:
-    """One child process, which handles one call at a time."""
+    """One child process, which runs calls of the database tools, one at a time."""
 
     def __init__(self, greeting: bytes) -> None:
         environ = {key: each for key, each in os.environ.items() if not key.startswith(_HIDDEN)}
@@ -194,7 +194,7 @@ class ChildProcess:
 
 
 class ChildProcessPool:
-    """A pool of child processes for a set of databases."""
+    """A pool of child processes that run the tools of a set of databases."""
 
     def __init__(self, databases: Iterable[Database], own: Path | None) -> None:
         """Start no process yet. `own`: the file of Countersign's own database."""

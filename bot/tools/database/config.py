@@ -43,8 +43,9 @@ Dialect = Literal["sqlite", "postgres"]
 
 
 class Database(BaseModel):
-    """One database, as its [[database]] table has it, with the URL it was given directly or by a
-    variable.
+    """One database that the agent may use, as its [[database]] table has it.
+
+    The URL may also come from an environment variable.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
@@ -68,7 +69,7 @@ class Database(BaseModel):
 
     @property
     def url_parts(self) -> URL:
-        """The URL as its parts."""
+        """The database's URL, parsed."""
         return make_url(self.url.get_secret_value())
 
     @property

@@ -66,7 +66,7 @@ class PostgresSession(session.Session):
 
     @cached_property
     def _checked_texts(self) -> set[str]:
-        """The statements that were found to reach nothing which they may not."""
+        """The texts of statements that were found to reach no forbidden function."""
         return set()
 
     def _read_catalog(self) -> Catalog:
@@ -112,7 +112,7 @@ class PostgresSession(session.Session):
         return Table(f"Rows from {self.database.name}", columns, found, more)
 
     def check_statement(self, statement: Statement) -> None:
-        """See Session; the statement is planned, since the server checks rights no earlier."""
+        """Have a statement planned, not run, since the server checks rights no earlier."""
         with self._prepare_statement(statement):
             self._raw.execute(b"EXPLAIN EXECUTE countersign")
 

@@ -171,7 +171,7 @@ StatementRunner = Callable[[Statement, str], list[row_changes.Row]]
 
 @dataclass(slots=True)
 class TrialRunResult:
-    """The result of one trial of a change: the row keys it returned, the server's counts."""
+    """The result of one trial run of a change: row keys it returned, the server's row counts."""
 
     keys: list[row_changes.Row] = field(default_factory=list)
     returned: int = 0
@@ -237,7 +237,7 @@ class ChangeTrialRunner:
     def run_change_twice(
         self, run: StatementRunner, max_rows: int
     ) -> tuple[row_changes.Change, row_changes.Change]:
-        """Run the change twice, the first time rolled back; return the rows of both trials."""
+        """Run the change twice, first rolled back; return the rows that each run touched."""
         self._raw.execute("SAVEPOINT countersign_trial")
         once = self._run_trial(run, max_rows)
         self._raw.execute("ROLLBACK TO SAVEPOINT countersign_trial")
@@ -267,7 +267,7 @@ class ChangeTrialRunner:
         return trial
 
     def _run_statement(self, run: StatementRunner, trial: TrialRunResult) -> None:
-        """Run the statement, with the keys of its table's rows returned if that is possible."""
+        """Run the statement; note in `trial` the keys of its table's rows, if it returns them."""
         tree, key = self._statement.tree, self._target.key
         plain = isinstance(tree, exp.Insert | exp.Update | exp.Delete)
         if not key or not plain or tree.args.get("returning"):
@@ -290,7 +290,7 @@ class ChangeTrialRunner:
     def _read_written_rows(
         self, found: ReadableTable, trial: TrialRunResult, max_rows: int
     ) -> list[tuple[str, row_changes.Row]]:
-        """Return the rows of a table that the change has written, each with its place."""
+        """Return the rows of a table that the change has written, each with its place (ctid)."""
         if found is self._target and self._has_key_of_every_row(trial):
             return [("", row) for row in self._read_rows_by_key(found, trial.keys)]
         # our snapshot is older than our number: what bears it or a later one is our own
@@ -299,7 +299,7 @@ class ChangeTrialRunner:
     def _read_rows_with_places(
         self, found: ReadableTable, condition: str, max_rows: int
     ) -> list[tuple[str, row_changes.Row]]:
-        """Return the rows of a table that meet the condition; raises TooManyRowsError."""
+        """Return rows that meet a condition, with their places (ctid); raises TooManyRowsError."""
         limit = row_changes.compute_row_event_limit(max_rows)
         rows = self._tables.query(
             f"SELECT {_PLACE}, {found.select_list} FROM {found.source} "
@@ -343,7 +343,7 @@ class ChangeTrialRunner:
                     self._earlier[oid] = {place for (place,) in self._tables.query(ours)}
 
     def _list_remaining_places(self, found: ReadableTable) -> set[str]:
-        """Return the places of old rows that still exist, since they were only locked."""
+        """Return the places (ctid) of old rows that still exist, since they were only locked."""
         places = [place for place, _ in self._before.get(found.oid, []) if place]
         if not places:
             return set()
@@ -353,7 +353,7 @@ class ChangeTrialRunner:
         return {place for (place,) in found_places}
 
     def _build_change(self, trial: TrialRunResult, last: TrialRunResult) -> row_changes.Change:
-        """Return all rows of one trial; `last`: the one that knows which rows were only locked."""
+        """Return the rows of one trial run; `last`: the run that knows which were only locked."""
         tables: list[row_changes.TableRowChanges] = []
         for oid, count in trial.counts.items():
             found = self._tables.found.get(oid)
@@ -398,7 +398,7 @@ def _pair_rows_by_key(
     after: list[row_changes.Row],
     count: WriteCounts,
 ) -> row_changes.TableRowChanges:
-    """Return the rows of one table, paired by key where it has one.
+    """Return one table's rows before and after a change, paired by key where it has one.
 
     Raises UnpredictableRowsError where they are not as many as the server has counted.
     """

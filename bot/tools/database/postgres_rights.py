@@ -366,7 +366,7 @@ def _load_relations(raw: psycopg.Connection[Any]) -> dict[int, _Relation]:
 def _list_secret_columns(
     raw: psycopg.Connection[Any], relations: dict[int, _Relation], database: Database
 ) -> set[ColumnNumber]:
-    """Return the secret columns, and all columns that take values from them; of views, all."""
+    """Return the secret columns and all that take values from them; of a view, all its columns."""
     secret = {
         (oid, number)
         for oid, each in relations.items()

@@ -143,7 +143,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?([+-]\d\d(:?\d
 
 @dataclass(frozen=True, slots=True)
 class TrialTimeSpan:
-    """The time span in which a change ran, by the database's clock."""
+    """The time span in which a trial run of a change took place, by the database's clock."""
 
     start: datetime  # UTC
     end: datetime
@@ -153,7 +153,7 @@ class TrialTimeSpan:
     exact: datetime | None = None
 
     def mark_value_if_trial_time(self, value: Any) -> Any:
-        """Return ValueAtRun for a value that is the trial's time, or whole seconds off that time.
+        """Return ValueAtRun for a value that is the time of this run, or whole seconds off it.
 
         Any other value is returned as it is. Only the transaction's own time (`exact`) is
         recognised at a distance of seconds.
@@ -172,7 +172,7 @@ class TrialTimeSpan:
         return value if note == value else ValueAtRun("" if note == "…" else note)
 
     def _is_numeric_run_time(self, value: float) -> bool:
-        """Whether a number is this time in (milli)seconds since 1970, or in Julian days."""
+        """Whether a number is the run's time in (milli)seconds since 1970, or in Julian days."""
         start, end = self.start.timestamp() - 1, self.end.timestamp() + 1
         days = [each / 86_400 + _EPOCH_DAY for each in (start, end)]
         return (
@@ -197,7 +197,7 @@ class TrialTimeSpan:
 def build_whole_second_time_span(
     start: datetime, end: datetime, zones: Sequence[timedelta] = ()
 ) -> TrialTimeSpan:
-    """Return the time span of a trial whose database writes whole seconds, in UTC and `zones`."""
+    """Return the time span of a trial run whose database writes whole seconds (UTC and `zones`)."""
     first, last = start.replace(microsecond=0), end.replace(microsecond=0)
     seconds = [first + timedelta(seconds=at) for at in range(int((last - first).seconds) + 1)]
     texts = [
@@ -224,7 +224,7 @@ def compute_row_event_limit(max_rows: int) -> int:
 
 
 class UnpredictableRowsError(ToolError):
-    """Raised when two trials of a change did not touch the same rows."""
+    """Raised when two trial runs of a change did not touch the same rows."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -279,7 +279,7 @@ def list_nondeterministic_columns(statement: Statement) -> frozenset[str]:
 def mark_values_set_at_run(
     first_trial: Change, second_trial: Change, moment: TrialTimeSpan, made: frozenset[str]
 ) -> Change:
-    """Return `second_trial`, with ValueAtRun where values differ from `first_trial` or are times.
+    """Return `second_trial`, with ValueAtRun where it differs from the first or has the run's time.
 
     `made`: columns of the statement's table whose values every run makes new. Raises
     UnpredictableRowsError where the two trials have not touched the same rows.
@@ -301,7 +301,7 @@ def mark_values_set_at_run(
 
 
 def check_same_rows_touched(first_trial: Change, second_trial: Change) -> None:
-    """Raise UnpredictableRowsError if two trials have not touched the same rows."""
+    """Raise UnpredictableRowsError if two trial runs of a change touched different rows."""
     if [_summarise_touched_rows(each) for each in first_trial.tables] != [
         _summarise_touched_rows(each) for each in second_trial.tables
     ]:
@@ -342,7 +342,7 @@ def _mark_values_at_run(
 
 
 class RowsOfEarlierStatements:
-    """The rows that earlier statements of one trial wrote, with their values set at run time."""
+    """The rows that earlier statements of one trial run wrote, with values set at run time."""
 
     def __init__(self) -> None:
         self._told: dict[tuple[str, str], Row] = {}
@@ -383,9 +383,10 @@ def merge_trials_of_statements(
     statements: Sequence[Statement],
     number: Callable[[Change, Statement], Change] = lambda change, _: change,
 ) -> tuple[Change, ...]:
-    """Merge two trials of statements into one change for each, as `mark_values_set_at_run` does.
+    """Merge two trial runs of several statements into one Change for each statement.
 
-    `number` marks the numbers of added rows that the database itself gives.
+    Each is merged as by `mark_values_set_at_run`. `number` marks the numbers of added rows that the
+    database itself gives.
     """
     first, last = RowsOfEarlierStatements(), RowsOfEarlierStatements()
     result = []

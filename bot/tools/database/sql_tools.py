@@ -69,7 +69,7 @@ def _summarise_statement(tokens: tuple[Token, ...]) -> str:
 
 
 def _append_table_name(deed: str, rest: list[Token]) -> str:
-    """Return the words with the name of the table that follows, as it is written."""
+    """Return a deed ("Update") with the name of the table that follows in the tokens `rest`."""
     named = [each for each in rest if each.word not in ("into", "from", "only")]
     name = "".join(each.text.strip('"') for each in named[:1])
     if len(named) > 2 and named[1].text == ".":

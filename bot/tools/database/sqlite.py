@@ -68,7 +68,7 @@ class SqliteAuthorizer:
         reached: Set[str] = frozenset(),
         others: Set[str] = frozenset(),
     ) -> None:
-        """`verbs`: what may be done to the table `target` (folded name); without, only reading.
+        """`verbs`: what may be done to the table `target` (in lower case); without, only reading.
 
         `reached`: tables whose rows change by foreign keys. `others`: the folded names of all that
         SQLite could read beside the catalog's tables; no WITH may have one of them.

@@ -152,7 +152,7 @@ def _run_trial(
     watched: list[WatchedTable],
     read: dict[int, int],
 ) -> row_changes.Change:
-    """Run one statement and return the rows that it has touched. `read`: see `_read`."""
+    """Run one statement and return the rows it has touched. `read`: see `_read_recorded_rows`."""
     assert statement.target is not None
     before = raw.total_changes
     logs = {each.log_table_name for each in watched}
@@ -170,7 +170,7 @@ def _run_guarded(
     text: str,
     logs: Set[str] = frozenset(),
 ) -> set[str]:
-    """Run the text under the statement's guard; return the tables that it may change.
+    """Run SQL in which only what the statement may do is allowed; return the tables it may change.
 
     `logs`: the temporary tables of the bot's triggers.
     """
@@ -258,10 +258,11 @@ def _read_recorded_rows(
     counted: int,
     read: dict[int, int],
 ) -> row_changes.Change:
-    """Return the rows that the triggers recorded since the last `read`, the table `target` first.
+    """Return the rows that triggers recorded since the last reading, the table `target` first.
 
     `counted`: how many rows SQLite says were changed since, the triggers' records included. Raises
     ToolError where that is more than was recorded, or where the records are no sequence of changes.
+    `read`: how many records of each table have been read so far, brought up to date.
     """
     seen, tables = 0, []
     for each in watched:
@@ -286,7 +287,7 @@ def _read_recorded_rows(
 def _replay_events(
     events: list[row_changes.Row], ids: int, columns: int, table: str
 ) -> tuple[row_changes.RowChange, ...]:
-    """Return each row's values before its first event and after its last."""
+    """Return each row's values before its first recorded event and after its last."""
     alive: dict[row_changes.Row, _TracedRow] = {}
     gone: dict[row_changes.Row, _TracedRow] = {}  # and may come back, as REPLACE does it
     all_rows: list[_TracedRow] = []

@@ -256,7 +256,7 @@ class SchemaChecker:
 
 @contextmanager
 def _limit_checking(left: list[int], seconds: float) -> Iterator[None]:
-    """Limit the steps, the work and the seconds of this thread that checking may take within."""
+    """Limit what checks inside the block may take: steps, work, and seconds of this thread."""
     token, ends = _left.set(left), _ends.set(thread_time() + seconds)
     try:
         yield
@@ -447,7 +447,7 @@ def _build_format_checker() -> Any:
 
 
 def _has_format(check: Callable[[str], object], value: Any) -> bool:
-    """Whether a value has a format, or is no text; what `check` raises says that it has not."""
+    """Whether a value has a format, or is no text; an error that `check` raises means no."""
     return not isinstance(value, str) or check(value) is not False
 
 
