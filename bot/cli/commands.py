@@ -84,5 +84,5 @@ def describe_error(error: Exception) -> str | None:
             return f"Slack answers {code}; `countersign doctor` says what to do about it."
         case OSError():
             what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-            return f"Countersign cannot start: {what}; see `countersign doctor`."
+            return f"This did not work: {what}; see `countersign doctor`."
     return None

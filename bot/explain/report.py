@@ -213,10 +213,12 @@ def _count_fates_by_day(
 
 
 def _find_decision_time(call: CallInReport) -> datetime | None:
-    """Return when the call was decided, by people or the clock; None while it waits."""
-    if get_call_fate(call) is CallFate.WAITING:
+    """Return when people decided the call, or when it expired or was closed; None if it waits."""
+    fate = get_call_fate(call)
+    if fate is CallFate.WAITING:
         return None
-    return call.votes[-1].at if call.votes else call.decided_at
+    is_by_people = fate in (CallFate.APPROVED, CallFate.REJECTED)
+    return call.votes[-1].at if call.votes and is_by_people else call.decided_at
 
 
 def _compute_speed(taken: Iterable[timedelta | None]) -> DecisionSpeed:

@@ -153,7 +153,7 @@ class CallDialogFamily:
                     count=1,
                     title=describe_call_effect(self.tools, tx, call),
                     needs_words=needs_reason(call, CallVerb.REJECT),
-                    by_agent=not by.run.source not in MODELLED,
+                    by_agent=by.run.source in MODELLED,
                 )
                 return PreparedDialog(view)
             case Action.HAND_OVER:

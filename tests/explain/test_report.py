@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -128,6 +129,15 @@ def test_days_are_those_on_which_something_ended() -> None:
     assert [day.day for day, _ in days] == [2, 3, 4]
     assert days[0][1][CallFate.APPROVED] == 2
     assert days[2][1] == dict.fromkeys(CallFate, 0) | {CallFate.EXPIRED: 1}
+
+
+def test_what_expires_after_a_vote_has_the_day_of_its_end() -> None:
+    """One of two votes decides nothing: the clock does, on another day."""
+    expired = replace(
+        call(CallStatus.EXPIRED, (ANA, APPROVE, 60)), decided_at=AT + timedelta(days=1)
+    )
+    [(day, _)] = compute_report([expired], AT, UNTIL).days
+    assert day == (AT + timedelta(days=1)).date()
 
 
 def test_the_lines_say_all_of_it() -> None:
