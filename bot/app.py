@@ -330,7 +330,7 @@ def _assemble_app(
 def _build_home_publisher(
     core: Core, directory: SlackDirectory, posting: SlackClient
 ) -> HomeTabPublisher:
-    """Return what draws people's Home tabs, and waits for look-ups."""
+    """Return the object that draws people's Home tabs; it waits for look-ups in Slack."""
     views = core.copy_with_directory(directory.with_timeout(PATIENCE)).build_person_view_factory()
     build_home_view = ReportingHomeBuilder(views, directory).build_home_view
     return HomeTabPublisher(posting, build_home_view, core.signals, core.identity.team)
@@ -353,7 +353,7 @@ def _build_loop(
     commands: SlashCommandHandler,
     replicas: ReplicaMembership | membership.SingleProcess,
 ) -> MainLoop:
-    """Return the loop, which decides without waiting for look-ups in Slack."""
+    """Return the main loop, which decides without waiting for look-ups in Slack."""
     deciding, me = core.copy_with_directory(directory.with_timeout(0)), core.identity.user
     intake = deciding.build_intake(
         directory.update_cache_from_event,
@@ -374,7 +374,7 @@ def _build_loop(
 def _build_outbox(
     core: Core, posting: SlackClient, naming: Directory, channels: ChannelOwnership
 ) -> Outbox:
-    """Return the outbox for `channels`, those this process sends to; `naming` looks names up."""
+    """Return the outbox for the `channels` this process sends to; `naming` looks names up."""
     store, clock = core.store, core.clock
     links = core.build_signing_links()
     renderer = MessageRenderer(store, clock, core.tools, naming, core.viewers, links)

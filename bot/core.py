@@ -85,7 +85,7 @@ class Core:
     viewers: CardViewers = field(default_factory=CardViewers)
 
     def copy_with_directory(self, directory: Directory) -> Core:
-        """Return a copy with another directory, for threads that wait less long for look-ups."""
+        """Return a copy with another directory, such as one that waits less long for Slack."""
         authority = Authority(directory, self.identity.team, self.authority.list_delegates)
         return replace(self, directory=directory, authority=authority)
 
@@ -160,7 +160,7 @@ class Core:
         return ports.build_run_end_broadcaster(ended, self.signals.live)
 
     def forms(self) -> FormServiceFactory:
-        """Return the parts for requests made with a form, without the agent."""
+        """Return the factory of what handles requests made with a form, without the agent."""
         wake, me = self.signals.work.notify, self.identity
         return FormServiceFactory(
             self.build_policy_fact_sources(), self.authority, self.tools, me, self.previews, wake
@@ -241,7 +241,7 @@ class Core:
         answer: Callable[[Run], ports.Answer],
         presence: ports.Presence,
     ) -> RunWorker:
-        """Return the worker that advances runs; `answer` returns where a turn's text is written."""
+        """Return the worker that advances runs; `answer` returns where a model writes its text."""
         presence = ports.BroadcastPresence(presence, self.signals.live)
         sources, tools = self.build_policy_fact_sources(), self.tools
         limits = UsageLimits(self.settings, self.clock)
@@ -278,7 +278,9 @@ class Core:
     def build_surfaces(
         self, keep: Callable[[Delivery], None], add_names: Callable[[str], str]
     ) -> tuple[NamedSurface, ...]:
-        """Return the surfaces beside Slack; raises SurfaceError.
+        """Return the places beside Slack where people use the bot, such as the terminal.
+
+        Raises SurfaceError.
 
         `keep` stores a delivery and wakes the loop; `add_names` adds people's names to the mentions
         in a text.
@@ -335,7 +337,7 @@ class Core:
         ended: Callable[[Run], None] = ports.ignore_run_end,
         others: OtherProcesses | None = None,
     ) -> MainLoop:
-        """Return the loop; `look_ahead` starts looking people up, `ended` gets each cancelled run.
+        """Return the main loop; `look_ahead` starts look-ups, `ended` gets each cancelled run.
 
         `others`: the other processes on this database; None if this process has it alone.
         """

@@ -1,4 +1,4 @@
-"""The ids that the bot has in its workspace, and what a process for several says of one."""
+"""The bot's ids in its workspace, and what a process for many workspaces tells one's app."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class InboundConnections:
         self.web: HttpServices | None = None
 
     def get_web_app(self) -> ASGIApp:
-        """Return the app of the HTTP side, where another server serves it; made when first asked.
+        """Return the ASGI app of this bot's HTTP side, for another server; made when first asked.
 
         Raises StartupError if it cannot be made.
         """
@@ -98,7 +98,10 @@ class InboundConnections:
         return asks and not self._core.build_signing_links().describe_problem()
 
     def _build_http_side(self) -> HttpServices:
-        """Return the HTTP side, which listens already; raise StartupError if it cannot."""
+        """Return the bot's HTTP services, not started yet; raise StartupError if that fails.
+
+        An address of their own is listened to already.
+        """
         try:
             from bot.http.http_side import HttpServices
         except ModuleNotFoundError as error:

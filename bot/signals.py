@@ -27,7 +27,7 @@ FIRST = 2.5  # seconds that what has arrived goes first: after three, Slack deli
 
 
 class Signal:
-    """A flag that there may be work; a thread that waits for it then looks. It is never lost."""
+    """A flag that wakes a thread to look for work; if set while none waits, it stays set."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -50,11 +50,11 @@ class Signal:
         self._event.clear()
 
     def is_set(self) -> bool:
-        """Return whether no thread has looked since the signal was given."""
+        """Return whether the flag is set, and no thread has begun to look for work since."""
         return self._event.is_set()
 
     def wait(self, seconds: float | None = None) -> None:
-        """Return once the signal is given, or after `seconds`; None waits without limit."""
+        """Return once the flag is set, or after `seconds`; None waits without limit."""
         self._event.wait(seconds)
 
 
@@ -146,7 +146,7 @@ class PendingLookups:
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """The signals of one process."""
+    """The signals between the threads of one process."""
 
     work: Signal = field(default_factory=Signal)  # a fact was stored: the loop looks
     outbox: Signal = field(default_factory=Signal)  # the outbox has something to send

@@ -1,4 +1,4 @@
-"""Opens the record with its signing key, and checks that this key made the waiting calls.
+"""Opens the record with its signing key, and checks that this key signed the waiting calls.
 
 A call that was shown under another key could never run, so the bot does not start while one waits.
 No call is dropped silently: the operator puts the old key back, or declares it lost, and then the
@@ -42,7 +42,7 @@ def open_store(
     *,
     exclusive: bool = True,
 ) -> Store:
-    """Open the record with its signing key, and check which keys made the waiting calls.
+    """Open the record with its signing key, and check which keys signed the waiting calls.
 
     `policy` returns the digest of the policy in force; the audit keeps its first digits.
     `audit_listener` is called with the audit's rows once they are committed.
@@ -72,7 +72,7 @@ def open_store(
 
 
 def _check_signing_keys(settings: Settings, store: Store, now: datetime) -> None:
-    """Raise StartupError if an unknown key made waiting calls; close those that a lost key made."""
+    """Raise StartupError if an unknown key signed waiting calls; close those of a lost key."""
     with store.read() as tx:
         open_under = calls.count_open_calls_by_signing_key(tx)
     if wrong := unknown_signing_key_sentences(
@@ -86,7 +86,7 @@ def _check_signing_keys(settings: Settings, store: Store, now: datetime) -> None
 def unknown_signing_key_sentences(
     open_under: Mapping[str, int], key: bytes, lost: str | None, path: Path
 ) -> list[str]:
-    """Return a sentence for each unknown key (by id) that made calls that still wait.
+    """Return a sentence for each unknown key (by id) that signed calls that still wait.
 
     Known are `key`, the older keys beside it, and the `lost` one. An empty `key` means that there
     is none.

@@ -46,7 +46,7 @@ class TomlFileError(ValueError):
     """
 
     def __init__(self, what: str, source: str, problems: list[str]) -> None:
-        """`what` the file `source` is about: "databases"."""
+        """`what` names what the file `source` defines, such as "databases"."""
         self.problems = tuple(problems)
         super().__init__("\n  ".join([f"the {what} in {source} cannot be used:", *problems]))
 

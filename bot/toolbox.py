@@ -29,7 +29,7 @@ class ToolsError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ToolDependencies:
-    """The settings, Slack client and directory that a family of tools is created with."""
+    """The settings, Slack client and directory with which an entry point creates its tools."""
 
     settings: Settings
     slack: WebClient  # for the tools' calls; where nothing is to be called it refuses
@@ -54,7 +54,7 @@ def build_tool_registry(
     directory: CachedDirectory,
     extra: Iterable[Tool[Any]] = (),
 ) -> Registry:
-    """Return a registry of every tool that is turned on and of `extra`; runs none of them.
+    """Return a registry of the tools that the settings turn on, created here, and of `extra`.
 
     Without a client in `posting` the Slack tools can be described, and refuse to run. Raises
     ToolsError for a module of the operator's that cannot be imported or defines no tool, for an
@@ -113,7 +113,7 @@ def load_tool_families() -> list[LoadedEntryPoint]:
 
 
 def _create_family_tools(family: LoadedEntryPoint, deps: ToolDependencies) -> list[Tool[Any]]:
-    """Return the tools of one family; EntryPointError if another package's family fails."""
+    """Return the tools of one entry point; EntryPointError if another package's fails."""
     if family.is_ours:
         return list(family.value(deps))
     try:

@@ -1,5 +1,4 @@
-"""Human approvals: policy is applied to calls, people decide about them, and the clock reminds and
-expires.
+"""Human approvals: policy applied to calls, people's decisions, reminders and expiry.
 
 `call_checks`, `call_gates` and `call_state` say under what terms a call runs;
 `card_routing`, `call_views` and `card_views` where people are asked and what a card shows; the

@@ -1,5 +1,6 @@
-"""The gate of a call as policy, channel mode and earlier rejections give it now, the facts it is
-judged by, and the reasons to ask about a call again.
+"""The gate of a call now, the facts that policy judges it by, and why a call is asked again.
+
+The gate depends on policy, the channel's mode and earlier rejections.
 
 Look-ups ask Slack, so they stay outside any transaction; sums over earlier calls are read from the
 database, and may be read again inside the transaction that starts a call.
@@ -120,7 +121,7 @@ def look_up_policy_facts(sources: PolicyFactSources, facts: Facts) -> Facts:
 
 
 def _has_signer(sources: PolicyFactSources, team: str, facts: Facts) -> bool:
-    """Return whether somebody else who may approve this passkey can sign that approval.
+    """Return whether anybody but its person may approve this new passkey and has one to sign with.
 
     Raises LookupFailedError.
     """
@@ -150,7 +151,7 @@ def add_spending_sums_to_facts(
     judged_call: Call | None = None,
     siblings: Iterable[tuple[str, str]] = (),
 ) -> Facts:
-    """Return the facts with the sums over earlier calls that the rules need.
+    """Return the facts with the sums and counts of earlier calls that policy rules look at.
 
     `judged_call`: the call that is judged, where it is stored already. `siblings`: tool and
     arguments (canonical JSON) of calls proposed together with it and before it, which are not
@@ -182,7 +183,7 @@ def add_spending_sums_to_facts(
 
 
 def _group_sums(sums: Iterable[SpendingSum]) -> dict[tuple[str, bool], list[SpendingSum]]:
-    """Return the sums grouped by tool and by whether they are over anyone's calls."""
+    """Return the sums that rules need, by tool and by whether they are over everybody's calls."""
     found: dict[tuple[str, bool], list[SpendingSum]] = {}
     for each in sorted(sums):
         found.setdefault((each.tool, each.anyone), []).append(each)
@@ -324,7 +325,7 @@ def compute_gate_in_transaction(
 def apply_channel_mode_to_gate(
     tx: Transaction, sources: PolicyFactSources, run: Run, facts: Facts, gate: Allow | Deny | Ask
 ) -> tuple[Allow | Deny | Ask, ChannelMode]:
-    """Return the gate as the mode of the request's channel changes it, and that mode."""
+    """Return the gate, made stricter if the channel is in strict or observe mode, and the mode."""
     mode = get_strictest_channel_mode(tx, run)
     default = (
         sources.policy.policy.build_default_ask_gate(facts) if mode is ChannelMode.STRICT else None
@@ -358,7 +359,7 @@ def _apply_earlier_rejection(
 
 @dataclass(frozen=True, slots=True)
 class ReapprovalRequest:
-    """A call to be asked again: the gate and the preview for its new card, and why."""
+    """How to ask people again about a call: its gate, the preview of its new card, and why."""
 
     gate: Ask
     preview: Preview
@@ -387,7 +388,7 @@ def describe_expired_approval(call: Call) -> str:
 
 
 def describe_expired_rerun(call: Call) -> str:
-    """Return why an allowed call is not run again as somebody wanted: too much time has passed."""
+    """Return why a call that somebody wanted run again is not: too much time has passed."""
     age = format_duration(round(get_approval_lifetime(call).total_seconds()))
     return (
         f"it was to be run again, which was said more than {age} ago, and had not started; "
@@ -407,7 +408,7 @@ def build_reapproval(call: Call, gate: Ask, why: str) -> ReapprovalRequest:
 
 
 def allow_full_preview_in_thread(sources: PolicyFactSources, run: Run, seen: Preview) -> Preview:
-    """Return the preview, in full for the thread if policy allows its read without approval."""
+    """Return the preview; the thread gets all of it if policy allows reading that unasked."""
     if seen.in_thread is None or seen.as_read is None:
         return seen
     allowed = isinstance(compute_gate(sources, run, *seen.as_read), Allow)

@@ -118,7 +118,9 @@ def compute_next_revision_digest(
     gate: str | None = None,
     expects: str | None = None,
 ) -> str:
-    """Return the digest of the call's next revision with the same arguments.
+    """Return the digest that the call's next revision would have with the same arguments.
+
+    Such a revision is made when the call is asked about again or run again.
 
     `gate` and `expects` are the call's if None. "" if the tool or the current revision no longer
     exists.
@@ -154,7 +156,7 @@ def compute_gate_digest(call: Call) -> str:
 
 
 def copy_call_with_gate(call: Call, gate: Ask) -> Call:
-    """Return a copy of the row with another gate; the row itself is unchanged."""
+    """Return a copy of a call's row with another gate; the row itself is unchanged."""
     return copy_row_with_changes(call, gate=dump_gate(gate))
 
 
@@ -253,7 +255,7 @@ def find_break_glass_vote(votes: Sequence[Vote]) -> Vote | None:
 
 
 def list_deciding_votes(votes: Sequence[Vote]) -> list[Vote]:
-    """Return the votes by which a call runs: the approvals, or the one that did without them."""
+    """Return the votes by which a call runs: the approvals, or the vote to run it without any."""
     alone = find_break_glass_vote(votes)
     return [alone] if alone else list_approving_votes(votes)
 
@@ -306,7 +308,7 @@ def map_delegators_to_delegates(votes: Sequence[Vote]) -> dict[str, str]:
 
 
 def measure_waiting_time(gate: Ask, call: Call, at: datetime) -> timedelta:
-    """Return how long the call had waited for people at time `at`, as the gate counts time."""
+    """Return how long a call had waited at `at`; only business hours count if its gate sets any."""
     return gate.measure_waiting_time(call.asked_at or call.created_at, at)
 
 
@@ -334,7 +336,7 @@ def is_approval_expired(call: Call, now: datetime) -> bool:
 def find_next_look_time(
     gate: Ask, since: datetime, dealt_with: int, now: datetime
 ) -> tuple[int, datetime]:
-    """Return how many requests to look at a call were due by `now`, and when the next one is.
+    """Return how many requests to look at an unapproved run were due by `now`, and the next time.
 
     They come at once, at the times of the gate's reminders and escalation, and then every day.
     `since`: when it was run without approval; `dealt_with`: how many were due before.

@@ -42,7 +42,7 @@ def build_call_view(tools: Registry, tx: Transaction, call_id: str) -> views.Cal
 def build_edit_notice(
     tools: Registry, tx: Transaction, call_id: str, editor: str, requester: str
 ) -> str:
-    """Return the notice to who asked of what an edit of their call changed; mrkdwn."""
+    """Return the notice, as mrkdwn, that a call was edited: by whom, and what changed."""
     view = build_call_view(tools, tx, call_id)
     assert view is not None
     return call_edited_line(editor, view, requester)

@@ -1,5 +1,7 @@
-"""Which cards a plan needs and where: one per place and approver list, at most five calls on each,
-one copy per recipient.
+"""Which cards a plan needs, and where they are posted.
+
+There is one per place and approver list, with at most five calls on it, and one copy per
+recipient.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ def filter_people_still_away(
 def find_sleepers(
     authority: Authority, people: Collection[str], now: datetime, deadline: datetime | None
 ) -> tuple[frozenset[str], datetime | None]:
-    """Return who of these people sleeps, or the first morning to wait for, where all do.
+    """Return who is asleep now; if all of them are, nobody, and when the first can be reached.
 
     That is at night in their time zone, and while they want no notifications in Slack.
     Nobody, where all sleep until the deadline. Looks them up.
@@ -154,7 +156,7 @@ def resolve_card_place(
 
 
 def find_group_ids_of_gate(authority: Authority, gate: Ask) -> tuple[tuple[str, str], ...]:
-    """Return handle and id of each user group of the gate that Slack knows.
+    """Return handle and id of each user group that the gate names and Slack knows.
 
     Raises LookupFailedError.
     """
@@ -203,7 +205,7 @@ class CallWithCardPlace:
 def queue_cards(
     tx: Transaction, run: Run, plan_id: str, asked: Iterable[CallWithCardPlace]
 ) -> None:
-    """Put the cards of these calls in the outbox, and say in the thread if they are elsewhere.
+    """Queue the cards of these calls; cards posted elsewhere are announced in the request's thread.
 
     Calls that are on cards already have to be withdrawn from them first.
     """
@@ -286,7 +288,7 @@ def queue_line_under_cards(
     text: str,
     notified: Collection[str],
 ) -> bool:
-    """Post a line under the call's card in each place it has there, and a card where it has none.
+    """Queue a line below the call's card in each place; where it has no card, queue the card.
 
     `notified`: see `outbox.queue_notice`. Returns whether a line is in the request's own thread.
     """
@@ -406,7 +408,10 @@ def find_first_message_ts(tx: Transaction, run: Run) -> str:
 
 
 def queue_status_emoji(tx: Transaction, run: Run, plan_id: str) -> None:
-    """Have an emoji mark the request's first message, updated whenever this plan changes."""
+    """Queue an emoji reaction on the request's first message that shows its state.
+
+    It is updated whenever the plan changes.
+    """
     run = sub_agents.get_root_run(tx, run)
     ts = find_first_message_ts(tx, run)
     mark = Message(

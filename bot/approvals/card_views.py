@@ -50,7 +50,7 @@ def is_approvable_on_card(tools: Registry, tx: Transaction, call: Call, now: dat
 def _add_missing_votes(
     tx: Transaction, run: Run, view: CallView, ids: Mapping[str, str]
 ) -> CallView:
-    """Return the view with the votes each stage still lacks, for a gate without an order."""
+    """Return the view with the votes that each stage lacks, if stages may decide in any order."""
     call = calls.find_call(tx, view.id) if view.progress else None
     gate = load_gate(call.gate) if call else None
     if call is None or view.progress is None or not isinstance(gate, Ask) or not gate.any_order:

@@ -1,5 +1,7 @@
-"""Switches a channel's mode: anyone may tighten it, only people named by the policy may loosen it.
-The latter may also switch all conversations at once.
+"""Switches a channel's mode, a limit on the calls made there: ask, strict or observe.
+
+Anyone may tighten it; only people named by the policy may loosen it, or switch all conversations
+at once.
 
 Modes are of channels, not threads: Slack takes no slash command in a thread, and what has to be
 stopped is seldom one request. Looks people up.
@@ -37,7 +39,7 @@ BY_MODE = "strict mode"  # the rule that asks where the policy would not
 def restrict_gate_by_channel_mode(
     gate: Allow | Deny | Ask, mode: ChannelMode, default: Ask | None, *, reads: bool
 ) -> Allow | Deny | Ask:
-    """Return the gate, made as strict as this channel mode requires.
+    """Return the gate, made as strict as this channel mode (ask, strict or observe) requires.
 
     `default`: the policy's default gate. A call that only `reads` keeps its gate.
     """
@@ -58,7 +60,7 @@ def restrict_gate_by_channel_mode(
 
 
 def get_strictest_channel_mode(tx: Transaction, run: Run) -> ChannelMode:
-    """Return the strictest of the modes that apply to a request."""
+    """Return the strictest of the modes (ask, strict or observe) that apply to a request."""
     return max(channel_modes.list_channel_modes_limiting_run(tx, run), key=STRICTNESS.__getitem__)
 
 
@@ -69,7 +71,7 @@ def is_stricter_mode(now: ChannelMode, before: ChannelMode) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ChannelModeSwitcher:
-    """The channel modes: shows and switches them. One per process; any thread."""
+    """Shows and switches channels' modes (ask, strict, observe). One per process; any thread."""
 
     store: Store
     clock: Clock
@@ -99,7 +101,9 @@ class ChannelModeSwitcher:
         return "\n".join(said)
 
     def switch_mode(self, channel: str, mode: ChannelMode, person: str) -> str:
-        """Switch the channel's mode for a colleague; post that in it; return the reply, as mrkdwn.
+        """Switch the channel's mode, post that in the channel, and return the reply to `person`.
+
+        `person` is a colleague; the reply is mrkdwn.
 
         `channel` may be channel_modes.EVERYWHERE, for all conversations, which only people who may
         loosen can switch. Raises LookupFailedError.
@@ -159,7 +163,10 @@ class ChannelModeSwitcher:
                 outbox.mark_cards_for_redraw(tx, plan.id)
 
     def _get_loosening_approvers(self) -> Approvers | None:
-        """Return who may loosen by the policy, else its default approvers; None without either."""
+        """Return who may loosen a channel's mode; None if nobody may.
+
+        That is who the policy says, else its default approvers.
+        """
         policy = self.policy.policy
         return policy.loosen or (policy.default.approvers if policy.default else None)
 
@@ -174,7 +181,10 @@ class ChannelModeSwitcher:
         )
 
     def _describe_who_may_loosen(self, *, members: bool = True) -> str:
-        """Return who may loosen, as mrkdwn; without `members`, not the channel's members."""
+        """Return who may loosen a channel's mode, as mrkdwn.
+
+        `members`: whether to say that the channel's members may, if so.
+        """
         who = self._get_loosening_approvers()
         if who is None:
             return ""

@@ -1,5 +1,6 @@
-"""What people do to calls, each passed to the code that handles it: clicks, submitted dialogs, and
-what they do on the page. Runs on the loop.
+"""Passes what people do to calls (clicks, dialogs, the signing page) to the code that handles it.
+
+Runs on the loop.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class ClickDispatcher:
     page_acts: Mapping[DeliveryKind, Callable[[Delivery], None]]  # what people do on the page
 
     def handle_delivery(self, delivery: Delivery) -> None:
-        """Handle one click or submitted dialog, and settle its delivery.
+        """Handle a click, a submitted dialog or an act on the signing page, and mark it as handled.
 
         Raises LookupFailedError where Slack does not say who clicked, and NotYetKnownError where
         the delivery has to be taken again in a moment.

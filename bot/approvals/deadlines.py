@@ -1,5 +1,6 @@
-"""The clock's work on waiting calls: next stages, reminders, escalations and expiry. Runs on the
-loop.
+"""Ends calls past their deadline or that cannot be posted, and starts scheduled ones.
+
+Expiry runs on the loop.
 
 The next due time is in the call's row (`next_at`), so a restart loses none and repeats none.
 """
@@ -30,13 +31,13 @@ class CallExpirer:
     """Ends calls after their deadline. One per process; called by the loop only."""
 
     def __init__(self, store: Store, clock: Clock, tools: Registry) -> None:
-        """Store the dependencies; `tools` word what has expired."""
+        """Store the dependencies; `tools` describe what an expired call would have done."""
         self._store = store
         self._clock = clock
         self._tools = tools
 
     def expire_due_calls(self) -> bool:
-        """End the calls whose deadline has passed, unless an unhandled click in time is about them.
+        """End the calls whose deadline has passed, except those with a timely, unhandled click.
 
         Returns whether any was due. Raises temporary database errors: the loop tries again.
         """
@@ -178,7 +179,7 @@ NO_TABLE = "I could not show the rows: Slack did not accept the table."
 
 
 def cancel_calls_of_failed_card(tx: Transaction, card: Message, code: str, *, at: datetime) -> bool:
-    """Cancel the calls that only this failed card showed; return whether there were any.
+    """Cancel the calls shown only by this card, which Slack refused; return whether any were.
 
     Return False when other copies of the card show all of them. `code` is why Slack refused the
     card. Runs in the caller's transaction, after the card was marked as failed.

@@ -1,5 +1,7 @@
-"""Delegations: one person has another decide for them until a time, and ends that; both are up to
-the giver alone. And hand-overs: an approver passes on one waiting decision.
+"""Delegations, by which one person decides for another, and hand-overs of single decisions.
+
+A delegation lasts until a time, or until it is ended; both are up to the giver alone. In a
+hand-over, an approver passes on one waiting decision.
 
 Whether a delegate's vote counts is checked at each click, by what the giver may do then:
 `PermissionChecker`.
@@ -72,7 +74,7 @@ class DelegationManager:
     authority: Authority
 
     def get_action_handlers(self) -> Mapping[Action | DialogId, Any]:
-        """Return the handlers of the delegation dialog and its button."""
+        """Return the handlers of the delegation dialog and of the button that ends a delegation."""
         return {DialogId.DELEGATE: self.give_delegation, Action.END_DELEGATION: self.end_delegation}
 
     def list_delegations(self, person: str) -> list[delegation_dialog.DelegationView]:
@@ -110,7 +112,7 @@ class DelegationManager:
     def give_delegation(
         self, delivery: Delivery, _asked: Click | DialogSubject, payload: dict[str, Any]
     ) -> None:
-        """Store the delegation a dialog asks for, tell both people, and settle the delivery."""
+        """Store the delegation a dialog asks for, tell giver and delegate, and mark it handled."""
         giver, at, team = delivery.user, delivery.received_at, self.authority.team
         found = self.parse_submitted_delegation(payload["view"]["state"]["values"], giver)
         if isinstance(
@@ -145,7 +147,7 @@ class DelegationManager:
     def end_delegation(
         self, delivery: Delivery, asked: Click | DialogSubject, _payload: dict[str, Any]
     ) -> None:
-        """End a delegation, if the person who clicked gave it, and settle the delivery."""
+        """End a delegation, if the person who clicked gave it, and mark the click as handled."""
         assert isinstance(asked.target, DelegationTarget)
         person, at = delivery.user, delivery.received_at
         with self.store.write() as tx:
@@ -181,7 +183,7 @@ class DelegateNotifier:
     """
 
     def __init__(self, store: Store, clock: Clock, tools: Registry, authority: Authority) -> None:
-        """Store the dependencies; `authority` looks people up, `tools` word what waits."""
+        """Store the dependencies; `authority` looks people up, `tools` describe what calls do."""
         self._store = store
         self._clock = clock
         self._tools = tools
@@ -239,7 +241,7 @@ class DelegateNotifier:
     def _list_waiting_calls(
         self, row: delegations.Delegation, now: datetime
     ) -> list[tuple[Call, Run, Ask]]:
-        """Return the calls this delegate may approve only for the giver. Looks people up."""
+        """Return the calls the delegate may approve by this delegation only. Looks people up."""
         with self._store.read() as tx:
             pending = request_lists.list_waiting_calls(tx, row.team, now, LOOKED_AT)
             found = [(call, runs.find_run(tx, call.run_id)) for call in pending]
@@ -279,7 +281,7 @@ class DelegateNotifier:
         run: Run,
         waiting: Sequence[card_routing.CallWithCardPlace],
     ) -> None:
-        """Put a line under the cards the delegate sees, and new cards for calls on none of them."""
+        """Tell the delegate what waits, below cards they see; queue cards of the other calls."""
         if not waiting:
             return
         plan, targets, left = waiting[0].call.plan_id, waiting[0].place.targets, list(waiting)
@@ -310,7 +312,7 @@ class DelegateNotifier:
         shown: Sequence[card_routing.CallWithCardPlace],
         place: tuple[str, str],
     ) -> Message:
-        """Return the message that tells the delegate, in this channel and thread, what waits."""
+        """Return the message that tells the delegate, in a card's thread, what waits on it."""
         effects = [describe_call_effect(self._tools, tx, each.call) for each in shown]
         deadline = min((each.call.deadline for each in shown if each.call.deadline), default=None)
         text = delegation_dialog.waits_for_delegate_notice(
@@ -340,7 +342,7 @@ def _is_still_pending(tx: Transaction, call: Call) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class HandOverHandler:
-    """Hands waiting calls over, or says why not."""
+    """Hands a waiting decision over to another person, or tells the approver why that cannot be."""
 
     replies: DeliverySettler
     tools: Registry
@@ -348,13 +350,15 @@ class HandOverHandler:
     permissions: PermissionChecker
 
     def get_action_handlers(self) -> Mapping[Action | DialogId, Any]:
-        """Return the handler of the submitted dialog."""
+        """Return the handler of the submitted dialog that hands a call over."""
         return {DialogId.HAND_OVER: self.hand_over}
 
     def judge_hand_over(
         self, target: CallTarget, by: str, state: dict[str, Any], at: datetime
     ) -> tuple[Call, Run, str] | str:
-        """Return the call `by` may hand over, its run, and to whom; else why not. Looks them up.
+        """Return the call, its run and its new approver, or why `by` cannot hand the call over.
+
+        Looks people up.
 
         `state`: the values of the submitted dialog.
         """
@@ -381,7 +385,7 @@ class HandOverHandler:
     def hand_over(
         self, delivery: Delivery, asked: Click | DialogSubject, payload: dict[str, Any]
     ) -> None:
-        """Hand the call over as the dialog says, tell the person, and settle the delivery."""
+        """Hand a call over as a dialog asks, tell its new approver, and mark it as handled."""
         assert isinstance(asked.target, CallTarget)
         by, at = delivery.user, delivery.received_at
         found = self.judge_hand_over(asked.target, by, payload["view"]["state"]["values"], at)

@@ -1,4 +1,4 @@
-"""Who may use a dialog: checked when it is opened and when it is submitted. And who has one open.
+"""Who may use a dialog, checked when it is opened and when submitted; and who has one open.
 
 A dialog shows all of a call, so it is only for people who may do what it is for; anybody else is
 told why not, and the attempt is recorded. The same goes for the file with all rows. Any thread.
@@ -138,7 +138,7 @@ class PreviewRowsSender:
     def send_rows(
         self, delivery: Delivery, asked: Click | DialogSubject, _payload: dict[str, Any]
     ) -> None:
-        """Send the file to the person who clicked, in a direct message, or say why not.
+        """Send a file of all rows to the person who clicked, in a direct message, or say why not.
 
         Settles the delivery. Looks people up.
         """
@@ -189,7 +189,7 @@ ViewedCard = tuple[str, str]  # the channel that a card is in, and its message's
 
 
 class CardViewers:
-    """Who looks at which card in a dialog, and when cards are to be drawn for that; any thread."""
+    """Who has a dialog about which card open, and when cards are due to show that; any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -204,7 +204,7 @@ class CardViewers:
             self._due[card] = min(now + SOON, self._due.get(card, now + SOON))
 
     def end_viewing(self, person: str, now: datetime) -> bool:
-        """Note that a person has decided or closed their dialog; return whether they looked."""
+        """Note that a person has decided or closed their dialog; return whether one was open."""
         with self._lock:
             card, _ = self._views.pop(person, (None, now))
             if card:
@@ -212,7 +212,10 @@ class CardViewers:
             return card is not None
 
     def list_viewers(self, card: ViewedCard, now: datetime) -> dict[str, datetime]:
-        """Return who looks at the card, and since when; it is drawn with them now."""
+        """Return who has a dialog about this card open, and since when.
+
+        To be called when the card is drawn with them: notes when it is due to be drawn again.
+        """
         with self._lock:
             of_card = {who: since for who, (each, since) in self._views.items() if each == card}
             found = {who: since for who, since in of_card.items() if now < since + LOOKING}
@@ -223,18 +226,18 @@ class CardViewers:
             return found
 
     def forget_card(self, card: ViewedCard) -> None:
-        """Forget who looks at a card, as it names nobody any more."""
+        """Forget who has a dialog about this card open, and that it is due to be redrawn."""
         with self._lock:
             self._views = {who: each for who, each in self._views.items() if each[0] != card}
             self._due.pop(card, None)
 
     def list_due_channels(self, now: datetime) -> set[str]:
-        """Return the channels that have cards to be drawn now."""
+        """Return the channels with cards that are due to be redrawn with their viewers."""
         with self._lock:
             return {channel for (channel, _), at in self._due.items() if at <= now}
 
     def pop_due_keys(self, channel: str, now: datetime) -> list[str]:
-        """Return the keys of the channel's cards that are to be drawn now, once."""
+        """Return the keys of the channel's cards due to be redrawn, which are then due no more."""
         with self._lock:
             due = [card for card, at in self._due.items() if card[0] == channel and at <= now]
             for card in due:
@@ -242,6 +245,6 @@ class CardViewers:
             return [key for _, key in due]
 
     def find_next_due_time(self, now: datetime) -> datetime | None:
-        """Return when the next card is to be drawn; None if none is to be later than `now`."""
+        """Return when the next card is due to be redrawn after `now`; None if none is."""
         with self._lock:
             return min((at for at in self._due.values() if at > now), default=None)

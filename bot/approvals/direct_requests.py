@@ -11,7 +11,7 @@ from storage.record import Delivery, Run, Transaction
 def begin_direct_request(
     tx: Transaction, run: Run, asked: Delivery, effect: str, link: str = ""
 ) -> None:
-    """Store a request without a model: its run, what is asked, and the message of its thread.
+    """Store a request that no model works on: its run, what is asked, and its first message.
 
     `effect`: what its call would do; `link`: the message that it is about, "" for none.
     """

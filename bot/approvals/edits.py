@@ -52,7 +52,7 @@ class Edit:
 
     @property
     def is_also_approval(self) -> bool:
-        """Return whether the editor also approves, and has seen the preview of the new card."""
+        """Return whether saving also approves: the editor chose so and saw the new preview."""
         call, new = self.shown.call, self.preview
         same = (new.text, new.expects) == (call.preview, call.expects)
         return self.approve and (same or not new.text.strip())
@@ -64,7 +64,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class UnchangedEdit:
-    """A submission that changes nothing."""
+    """A submitted Edit dialog that changes nothing."""
 
     run: Run
     shown: calls.CallWithRevision
@@ -209,7 +209,7 @@ class EditHandler:
     def store_edit(
         self, delivery: Delivery, edit: Edit, approve: EditedCallApproval | None = None
     ) -> None:
-        """Store an edit and settle the delivery; tell the editor if it was not stored.
+        """Store an edit, or tell its editor why it is not stored, and mark it as handled.
 
         `approve` has the editor approve the edited call, and settles, in the same transaction.
         """
@@ -252,7 +252,10 @@ class EditHandler:
                 inbox.mark_delivery_done(tx, delivery, "edited")
 
     def _find_new_place(self, edit: Edit) -> card_routing.CardPlace | None:
-        """Return where other people are asked now; None if the same people are. Looks them up."""
+        """Return where to ask about an edited call if others decide it now, else None.
+
+        Looks people up.
+        """
         if card_routing.build_card_routing_key(
             load_gate(edit.shown.call.gate)
         ) == card_routing.build_card_routing_key(edit.gate):

@@ -64,7 +64,7 @@ class FormCatalog:
         return tool.title if tool else target.name
 
     def find_form(self, target: FormTarget, person: str) -> request_form.RequestForm | None:
-        """Return the form for this person; None if its tool or template is not theirs.
+        """Return the form to show this person; None if they may not ask for its tool or template.
 
         The form is the same each time, so that a submission is read by the form that was shown.
         """
@@ -171,7 +171,7 @@ class RequestChannelChecker:
         return "" if self.is_disallowed_shared_channel(channel, is_shared=is_shared) else channel
 
     def is_disallowed_shared_channel(self, channel: str, *, is_shared: bool) -> bool:
-        """Return whether requests are not worked on in this channel, but in private.
+        """Return whether requests here go on in private, as another company shares the channel.
 
         `is_shared`: another company reads along there. Raises LookupFailedError.
         """

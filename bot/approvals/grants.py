@@ -38,7 +38,7 @@ def list_candidate_grants(
     gate: Ask,
     arguments: str,
 ) -> list[grants.Grant]:
-    """Return the stored grants that cover this call, without checking their givers.
+    """Return the grants that cover this call, not checking that their givers may still decide.
 
     Empty if the gate offers no saved approvals: then no grant was given under its rule.
     """
@@ -85,7 +85,7 @@ def _has_channel_approvers(gate: Ask) -> bool:
 
 
 def get_chosen_or_default_offer(gate: Ask, chosen: int | None) -> GrantOffer | None:
-    """Return the chosen offer to save an approval, or the one the gate makes by itself.
+    """Return the terms for saving an approval as a grant: those chosen, or the gate's own.
 
     None if there is neither.
     """
@@ -104,7 +104,7 @@ def save_approval_as_grant(
     *,
     now: datetime,
 ) -> grants.Grant | None:
-    """Save an approval by `person` as a grant, as wide as the offer, and return the grant.
+    """Save an approval by `person` as a grant on the terms of `offer`, and return the grant.
 
     None if the gate is not that of a rule in force, or an argument of the offer is missing.
     """
@@ -154,7 +154,7 @@ def describe_grant_scope(tools: Registry, grant: grants.Grant) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GrantManager:
-    """The grants of one workspace: approvals are saved, and its people see and end them."""
+    """Saves approvals as grants, and lists and ends the grants of one workspace's people."""
 
     store: Store
     clock: Clock
@@ -169,7 +169,7 @@ class GrantManager:
     def save_approval_as_grant(
         self, tx: Transaction, run: Run, call: Call, person: str, offer: GrantOffer
     ) -> list[str]:
-        """Save an approval as a grant; return the line that says so, none if it could not be."""
+        """Save an approval as a grant; return a list with the notice of it, empty if not saved."""
         now = self.clock.now()
         grant = save_approval_as_grant(tx, self.policy, run, call, person, offer, now=now)
         if grant is None:

@@ -139,7 +139,7 @@ def _may_be_for_bot(
 def _store_deleted_message(
     tx: Transaction, delivery: Delivery, key: str, before: Mapping[str, Any]
 ) -> str:
-    """Store a message deleted before Slack delivers it as delivered and done; return a note."""
+    """Store as handled a message deleted before Slack delivered it; return a note of it."""
     never = Delivery(
         key=key,
         kind=delivery.kind,
@@ -177,7 +177,7 @@ def _list_file_ids(message: Mapping[str, Any]) -> set[str]:
 def _change_unread_message(
     tx: Transaction, asked: Delivery, after: Mapping[str, Any] | None
 ) -> str:
-    """Store the new text of a message nobody has read yet, or drop a deleted one; return a note."""
+    """Store the new text of a message not read yet, or drop a deleted one; return a note of it."""
     if after is None:
         inbox.finish_delivery_and_erase_body(tx, asked, "deleted before it was read")
         return "deleted before it was read"
@@ -214,7 +214,7 @@ def _record_deleted_message(
 def _post_in_thread_and_under_cards(
     tx: Transaction, run: Run, delivery: Delivery, text: str
 ) -> None:
-    """Post the text in the request's thread and under each card elsewhere, and redraw the cards."""
+    """Post a text in the request's thread and below its cards in other places; redraw the cards."""
     agents = runs.list_open_runs_of_request(tx, run.root_id)
     plans = [plan for each in agents for plan in calls.list_open_plans(tx, each.id)]
     for plan in plans:

@@ -44,7 +44,7 @@ _CERTIFICATE = re.compile("-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE---
 def build_creation_options(
     tx: Transaction, link: SigningLink, name: str, address: PageAddress, terms: PasskeyTerms
 ) -> str:
-    """Return what a browser is asked to make for this link: PublicKeyCredentialCreationOptions.
+    """Return the WebAuthn options with which a browser makes a passkey for this link.
 
     As JSON, for `PublicKeyCredential.parseCreationOptionsFromJSON`. `name`: of the person, as the
     browser shows it.
@@ -85,7 +85,7 @@ def verify_new_passkey(
     terms: PasskeyTerms,
     at: datetime,
 ) -> Passkey | PasskeyRefusal:
-    """Return the passkey that an authenticator has made here for this link alone, or why not."""
+    """Return the new passkey if it was made on our page for this link, or why it is refused."""
     from webauthn import helpers, verify_registration_response
     from webauthn.helpers.structs import AttestationFormat
 
@@ -144,7 +144,7 @@ class PasskeyManager:
     links: signatures.SigningLinks
 
     def get_action_handlers(self) -> Mapping[Action | DialogId, Any]:
-        """Return the handlers of the buttons on Home and in messages, and of the dialog."""
+        """Return the handlers of the passkey buttons and of the dialog to rename a passkey."""
         return {
             Action.ADD_PASSKEY: self.send_enrolment_link,
             Action.REVOKE_PASSKEY: self.revoke_own_passkey,
@@ -153,7 +153,10 @@ class PasskeyManager:
         }
 
     def may_enrol(self, person: str) -> bool:
-        """Return whether this person may decide what is signed; raises LookupFailedError."""
+        """Return whether this person may add a passkey, as they may decide what has to be signed.
+
+        Raises LookupFailedError.
+        """
         who = self.policy.policy.list_signers(alone=True)
         varies = who.channel or who.requester or bool(who.owners)
         if not (varies or who.names) or not self.authority.is_active_colleague(person):
@@ -166,7 +169,7 @@ class PasskeyManager:
     def send_enrolment_link(
         self, delivery: Delivery, _asked: Click | DialogSubject, _payload: dict[str, Any]
     ) -> None:
-        """Send the person who clicked a private link to add a passkey, and settle the delivery."""
+        """Send the person who clicked a link to add a passkey, and mark the click as handled."""
         person, at = delivery.user, delivery.received_at
         why = self.links.describe_problem()
         refusal = passkey_views.not_set_up_reply(why) if why else ""
@@ -181,7 +184,10 @@ class PasskeyManager:
             inbox.mark_delivery_done(tx, delivery, "no link" if refusal else "link sent")
 
     def handle_enrolment(self, delivery: Delivery) -> None:
-        """Add the passkey that an authenticator has made, tell its person, and ask others."""
+        """Add a passkey made on the signing page, tell its person, and ask others to approve it.
+
+        They are asked only if the policy wants that.
+        """
         posted, at = json.loads(delivery.body), delivery.received_at
         with self.store.read() as tx:
             link = passkeys.find_signing_link(tx, posted["link"])
@@ -237,7 +243,7 @@ class PasskeyManager:
     def rename_passkey(
         self, delivery: Delivery, asked: Click | DialogSubject, payload: dict[str, Any]
     ) -> None:
-        """Give a passkey the name that its person entered, and settle the delivery."""
+        """Give a passkey the name that its person entered, and mark the dialog as handled."""
         assert isinstance(asked.target, PasskeyTarget)
         name = passkey_views.parse_passkey_name(payload["view"]["state"]["values"])
         person, at = delivery.user, delivery.received_at
@@ -255,7 +261,7 @@ class PasskeyManager:
     def revoke_own_passkey(
         self, delivery: Delivery, asked: Click | DialogSubject, _payload: dict[str, Any]
     ) -> None:
-        """Revoke a passkey of the person who clicked, and settle the delivery.
+        """Revoke a passkey of the person who clicked, and mark the click as handled.
 
         If they say that it is not theirs, those whom the policy names for that are told.
         """
@@ -279,7 +285,7 @@ class PasskeyManager:
             inbox.mark_delivery_done(tx, delivery, "revoked" if row else "no passkey to revoke")
 
     def revoke_for_operator(self, passkey: str, actor: str, at: datetime) -> Passkey | None:
-        """Revoke a passkey for the operator, and tell its person and whom the policy names.
+        """Revoke a passkey for the operator; alert its person and those the policy names for that.
 
         None if there is none with that id, or it is revoked already. Looks people up.
         """
@@ -357,7 +363,7 @@ def _revoke(tx: Transaction, row: Passkey, by: str, at: datetime, why: str) -> b
 def build_passkey_view(
     tx: Transaction, row: Passkey, terms: PasskeyTerms, now: datetime
 ) -> passkey_views.PasskeyView:
-    """Return a passkey as people see it, with whether it counts."""
+    """Return a passkey for display, with whether it can be used to sign, or why not."""
     problem = signatures.find_passkey_problem(row, terms, now)
     state = passkey_views.PASSKEY_PROBLEMS[problem] if problem else "counts"
     if problem == "not_counted_yet" and not passkeys.is_waiting(tx, row):

@@ -95,7 +95,7 @@ class PermissionChecker:
         return found
 
     def _refuse_if_somebody_left(self, run: Run, others: Collection[str]) -> Denial | None:
-        """Return a No if the requester has no active account any more, or cannot be looked up.
+        """Return a denial if the requester has no active account any more, or cannot be looked up.
 
         Also if Slack does not know one of the `others`, who voted or edited, by that id any more:
         under another one they could be a second person.
@@ -118,7 +118,7 @@ class PermissionChecker:
         involved: calls.CallEditorsAndVotes,
         at: datetime,
     ) -> Verdict | None:
-        """Return a Yes as the delegate of somebody who may; None if there is nobody.
+        """Return permission as the delegate of somebody who may do this; None if there is nobody.
 
         Never for a call that this person requested or edited, and no further than one step:
         delegates cannot pass on the right. No("lookup") if somebody could not be looked up.
@@ -146,7 +146,7 @@ class PermissionChecker:
         involved: calls.CallEditorsAndVotes,
         at: datetime,
     ) -> Verdict:
-        """Return whether the person may do it by their own right, not as a delegate."""
+        """Return whether the person may do this (`verb`) by their own right, not as a delegate."""
         gate = load_gate(call.gate)
         if not isinstance(gate, Ask):
             return Denial("not_approver")
@@ -176,12 +176,15 @@ class PermissionChecker:
         return replace(verdict, stage=seen.stage) if isinstance(verdict, Permission) else verdict
 
     def list_active_people(self, who: Approvers) -> list[str]:
-        """Return the first of these people, whom the policy names; raises LookupFailedError."""
+        """Return the active colleagues, the first few, among the people that the policy names.
+
+        Raises LookupFailedError.
+        """
         named = self.authority.list_named_people(who, requester="", channel="")
         return self.authority.list_first_colleagues(named, NAMED)
 
     def refusal_sentence(self, verdict: Denial, call: Call, verb: CallVerb) -> str:
-        """Return the private sentence for a person who may not do it."""
+        """Return the sentence that tells a person privately why they may not do this (`verb`)."""
         if reply := _REFUSALS.get(verdict.why):
             return reply
         if verdict.why == "not_approver" and verb in LOOKS:
@@ -288,23 +291,26 @@ RequestedAction = CallVerb | UnknownCallResolution | Action | DialogId
 
 @dataclass(frozen=True, slots=True)
 class DeliverySettler:
-    """Marks deliveries as done that change no call or run."""
+    """Marks deliveries (such as clicks) as handled that change no call or run."""
 
     store: Store
 
     def refuse_click(self, delivery: Delivery, text: str) -> None:
-        """Tell the person why their click is refused, and settle the delivery."""
+        """Tell the person why their click is refused, and mark it as handled."""
         with self.store.write() as tx:
             reply_privately(tx, delivery, text)
             inbox.mark_delivery_done(tx, delivery, "refused")
 
     def settle_silently(self, delivery: Delivery, note: str) -> None:
-        """Settle the delivery without telling anybody."""
+        """Mark a delivery (such as a click) as handled without telling anybody."""
         with self.store.write() as tx:
             inbox.mark_delivery_done(tx, delivery, note)
 
     def refuse_outsider(self, delivery: Delivery, action: RequestedAction, target: Target) -> None:
-        """Refuse the action to somebody of another company without a look-up; record it, settle."""
+        """Refuse the action to somebody of another company, without looking anybody up.
+
+        It is recorded in the audit, and the delivery is marked as handled.
+        """
         with self.store.write() as tx:
             if about := _find_target_row(tx, target):
                 record_refused_action(tx, delivery, about, action, Denial("stranger"))

@@ -96,7 +96,7 @@ def list_question_messages(tx: Transaction, call: Call) -> list[Message]:
 
 
 def describe_asked_people(found: AskedQuestion, row: Message | None) -> str:
-    """Return who is asked, as mrkdwn: the people, and the groups noted in `row`."""
+    """Return who is asked, as mrkdwn: people, and the groups that the question's message notes."""
     groups = (outbox.parse_message_body(row)["groups"] if row else {}).values()
     return sentences.join_mentions(found.possible_answerers.users, groups)
 
@@ -155,7 +155,7 @@ def prepare_question(
     asked: person_question.AskPerson,
     questions_in_same_plan: int,
 ) -> QuestionWithPlace:
-    """Make a call wait for an answer, and return its question with the place for it.
+    """Check a question and make its call wait; return the question with where to post it.
 
     `questions_in_same_plan`: calls of the same plan that people are asked about. Raises
     RefusedError.
@@ -227,7 +227,7 @@ def _list_away_answerers(authority: Authority, named: frozenset[str]) -> card_ro
 def queue_question_messages(
     tx: Transaction, run: Run, call: Call, question: QuestionWithPlace
 ) -> None:
-    """Put a stored question's messages in the outbox; the thread is told if they are elsewhere."""
+    """Queue the messages that ask a question; one asked in private is announced in the thread."""
     asked, place = question.asked, question.place
     here = place.kind is card_routing.CardPlaceKind.THREAD
     body = {"calls": [call.id], "groups": dict(place.groups), outbox.QUESTION: True}
@@ -340,7 +340,7 @@ def announce_unanswered_questions(tx: Transaction, run: Run, expired: Iterable[C
 
 
 def is_waiting_for_answers_only(tx: Transaction, run: Run) -> bool:
-    """Return whether the request, with its sub-agents, waits for answers only, for no decision."""
+    """Return whether the request, with its sub-agents, waits only for answers to questions."""
     waits = [
         call
         for call in calls.list_calls_of_request(tx, run.id)
@@ -350,7 +350,7 @@ def is_waiting_for_answers_only(tx: Transaction, run: Run) -> bool:
 
 
 def was_question_posted_in_thread(tx: Transaction, call: Call, delivery: Delivery) -> bool:
-    """Return whether the question was posted in this message's thread, or began the thread."""
+    """Return whether a message is in the thread where the question was posted, or that it began."""
     return any(_is_in_thread(row, delivery) for row in list_question_messages(tx, call))
 
 

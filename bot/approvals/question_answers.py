@@ -77,7 +77,7 @@ class AnswerHandler:
     def handle_answer(
         self, delivery: Delivery, asked: Click | DialogSubject, payload: dict[str, Any]
     ) -> None:
-        """Store the answer given by a button or a submitted form, and settle the delivery."""
+        """Store the answer given by a button or a submitted form, and mark the click as handled."""
         assert isinstance(asked.target, CallTarget)
         found = self.get_question_or_refusal(asked.target, delivery.user, delivery.received_at)
         if isinstance(found, DialogRefusal):
@@ -108,7 +108,7 @@ class AnswerHandler:
         asked: Click | DialogSubject,
         payload: Mapping[str, Any],
     ) -> person_question.AnswerValues | None:
-        """Return the values that a click or a form gives; None where they do not fit."""
+        """Return the values that a click or a form answers with; None if they do not fit."""
         match asked:
             case Click(Action.DECLINE):
                 return {}
@@ -128,7 +128,7 @@ class AnswerHandler:
         *,
         declined: bool = False,
     ) -> None:
-        """Store the answer, tell the model and the thread, and settle the delivery."""
+        """Store the answer, tell the model and the thread, and mark the delivery as handled."""
         call, person, at = found.call, delivery.user, delivery.received_at
         output = person_questions.build_answer_output(
             found.asked, person, at, None if declined else given
@@ -197,13 +197,13 @@ def _too_late_sentence(
 
 @dataclass(frozen=True, slots=True)
 class ReplyAnswerHandler:
-    """Takes messages as answers. One per process; called by the loop only."""
+    """Takes replies in a question's thread as answers. One per process; called by the loop only."""
 
     answers: AnswerHandler
     bot_user: str
 
     def handle_message(self, delivery: Delivery) -> bool:
-        """Take a message as an answer and settle it; return whether it was one. Looks people up.
+        """Handle a message if it answers a question; return whether it does. Looks people up.
 
         A message that mentions the bot is a new request, and "cancel" ends the request. Raises
         NotYetKnownError for what may answer a question whose thread is not known yet.
@@ -248,7 +248,7 @@ class ReplyAnswerHandler:
             return bool(posted) and not outbox.was_posted_by_bot(tx, delivery.thread_ts)
 
     def _list_open_questions(self, delivery: Delivery) -> list[person_questions.AskedQuestion]:
-        """Return the questions for text that wait in this thread for this person."""
+        """Return the open questions in a message's thread that its writer may answer with text."""
         at, team = delivery.received_at, delivery.team
         with self.answers.store.read() as tx:
             waiting = calls.list_waiting_questions(tx, person_question.ASK_PERSON.name, team, at)

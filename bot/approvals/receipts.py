@@ -84,7 +84,7 @@ class ReceiptWriter:
         return {"decision": decision, "end": self._sign(receipts.END, subject, ended)}
 
     def _check_digests(self, run: Run, shown: calls.CallWithVotes, tool: Tool[Any]) -> None:
-        """Raise NoReceiptError where rows do not say what people were shown."""
+        """Raise NoReceiptError if the stored call is not, by its digest, what people were shown."""
         call = shown.call
         if not call.digest:
             raise NoReceiptError("Nobody was shown this, so there is nothing to sign.")
@@ -168,7 +168,7 @@ def _get_public_bytes(key: bytes) -> bytes:
 
 
 def _describe_status(call: Call, votes: Sequence[Vote], *, asked: bool) -> str:
-    """Return the decision in a word.
+    """Return in one word how a call was decided, such as approved or rejected.
 
     approved (by people), granted (under an approval that somebody saved), allowed (by policy),
     break_glass (run by one person without approval), or the call's status, such as rejected.
@@ -208,7 +208,7 @@ def _describe_vote(vote: Vote, signatures: Mapping[tuple[str, CallVerb], VoteSig
 
 
 def _describe_signature(found: VoteSignature) -> Json:
-    """Return what it takes to check a signature, but for what the receipt says anyway."""
+    """Return what a check of a vote's signature needs beside the rest of the receipt."""
     statement = json.loads(found.statement)
     client_data = urlsafe_b64decode(found.client_data + "==")
     origin = json.loads(client_data).get("origin")
@@ -240,7 +240,7 @@ def _format_time(at: datetime | None) -> str | None:
 
 
 def _hash_secrets(tool: Tool[Any], arguments: Mapping[str, Any], nonce: str) -> dict[str, str]:
-    """Return the SHA-256 of each secret value behind the nonce, by its JSON Pointer."""
+    """Return, by JSON Pointer, the SHA-256 of each secret argument, salted with the nonce."""
     found: dict[str, str] = {}
 
     def note(path: Any, value: Any) -> str:

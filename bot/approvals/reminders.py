@@ -1,4 +1,4 @@
-"""Reminders to people who have not decided or answered yet, and the people of the next stage."""
+"""Reminders to people who have not decided or answered, and notices to the next stage's people."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class DueReminder:
 
 @dataclass(frozen=True, slots=True)
 class SilentPeople:
-    """Those whom reminders do not name, and why."""
+    """People whom a reminder does not name: who has voted, is away or is asleep."""
 
     voted: frozenset[str]
     away: frozenset[str]
@@ -65,7 +65,7 @@ class ReminderSender:
         authority: Authority,
         policy: CurrentPolicy,
     ) -> None:
-        """Store the dependencies; `authority` looks people up, `tools` word what waits."""
+        """Store the dependencies; `authority` looks people up, `tools` describe what calls do."""
         self._store = store
         self._clock = clock
         self._tools = tools
@@ -208,7 +208,7 @@ class ReminderSender:
     def _resolve_recipients(
         self, run: Run, gate: Ask, due: DueReminder, out: SilentPeople
     ) -> tuple[str, card_routing.CardPlace]:
-        """Return those who can still vote, in words, and where they will see the card.
+        """Return the names of who can still vote, as mrkdwn, and where they will see the card.
 
         People who are away or asleep are not named, unless all are. Nobody but the one who has the
         call handed over is, while they may decide. Looks them up.
@@ -261,7 +261,7 @@ class ReminderSender:
         now: datetime,
         deadline: datetime | None = None,
     ) -> tuple[frozenset[str], datetime | None]:
-        """Return who sleeps of those to name, as `find_sleepers` does; nobody for an urgent gate.
+        """Return who of those to be named is asleep, as `find_sleepers`; nobody if it is urgent.
 
         Looks them up.
         """
@@ -289,7 +289,10 @@ class ReminderSender:
     def _post_approval_notice(
         self, tx: Transaction, run: Run, call: Call, key: str, votes: Sequence[Vote]
     ) -> None:
-        """Say in the request's thread who approved, if the next people are notified elsewhere."""
+        """Say in the request's thread who approved last.
+
+        For when the next people are notified elsewhere.
+        """
         last = call_state.list_approving_votes(votes)[-1:]
         for vote in last:
             effects, needed = (

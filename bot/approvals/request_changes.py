@@ -1,5 +1,6 @@
-"""Changes to whole requests by buttons: cancel, retry, feedback, withdrawing, sending back; and the
-outcome of calls that ended unknown.
+"""Buttons that change a whole request: cancel, retry, feedback, withdraw, send back.
+
+And those by which people say what became of a call of unknown outcome.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class RequestActionHandler:
         signatures: SignatureRequester,
         ended: Callable[[Run], None],
     ) -> None:
-        """Store the dependencies; `permissions` says who may.
+        """Store the dependencies; `permissions` says who may do what.
 
         `signatures` asks for one where a call is to run again. `ended` shows that a request is
         over; it never fails.
@@ -78,7 +79,7 @@ class RequestActionHandler:
     def handle_click(
         self, delivery: Delivery, asked: Click | DialogSubject, _payload: dict[str, Any]
     ) -> None:
-        """Do what the button is for, and settle the delivery."""
+        """Do what the clicked button of a request is for, and mark the click as handled."""
         match asked:
             case Click(Action.CANCEL_RUN, RunTarget(run)):
                 self.cancel_request(delivery, run)
@@ -96,7 +97,7 @@ class RequestActionHandler:
         resolution: UnknownCallResolution,
         signed: SignedDecision | None = None,
     ) -> None:
-        """Record what a person says became of an UNKNOWN call, or have the call run again.
+        """Record what a person says became of a call of unknown outcome, or have it run again.
 
         Where that needs a signature and is not `signed`, the person gets a link to sign.
         """
@@ -142,7 +143,10 @@ class RequestActionHandler:
         verdict: Permission,
         signed: SignedDecision | None,
     ) -> str:
-        """Resolve the call for a person who may; return what they are told, "" for nothing."""
+        """Store what became of a call of unknown outcome, or have it run again; return the reply.
+
+        "" for no reply.
+        """
         asking, giver, key = self._signatures, verdict.giver, self._signatures.links.key
         again = resolution is UnknownCallResolution.AGAIN
         if again and signed is None and needs_signature(load_gate(call.gate), resolution):
@@ -273,7 +277,7 @@ class PlanChangeHandler:
     def handle_plan_change(
         self, delivery: Delivery, asked: Click | DialogSubject, payload: dict[str, Any]
     ) -> None:
-        """Withdraw the call, or send its plan back, and settle the delivery."""
+        """Withdraw the call, or send its plan back, and mark the click or dialog as handled."""
         assert isinstance(asked.target, CallTarget)
         if isinstance(asked, Click):
             self.withdraw_call(delivery, asked.target)

@@ -1,4 +1,4 @@
-"""The lists that `/approvals` shows a person. Looks people up: for threads that may wait."""
+"""The lists that `/approvals` shows a person. Looks people up: its thread may have to wait."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ CALLS = 4  # calls shown of one request
 
 @dataclass(frozen=True, slots=True)
 class ListEntryBuilder:
-    """Makes the entries of lists in one workspace."""
+    """Makes the entries of lists of calls and requests, in one workspace."""
 
     tools: Registry
     workspace: str  # its address in Slack; "" where it is not known
@@ -107,7 +107,7 @@ class ListEntryBuilder:
     def build_call_entry(
         self, tx: Transaction, call: Call, run: Run, viewer: str
     ) -> request_list.ListedCall:
-        """Return a call as an entry of a list that `viewer` sees."""
+        """Return a call as an entry for the lists of calls that `viewer` sees."""
         waits = calls.is_waiting_for_people(call)
         votes = calls.list_votes_on_revision(tx, call.id, call.revision)
         return request_list.ListedCall(
@@ -125,7 +125,7 @@ class ListEntryBuilder:
         )
 
     def build_run_entry(self, tx: Transaction, run: Run, now: datetime) -> request_list.ListedRun:
-        """Return a request as an entry for its requester, with its last calls.
+        """Return a request as an entry for its requester's list, with its last calls.
 
         Only calls that change something or were asked are listed.
         """

@@ -1,4 +1,4 @@
-"""Signatures with passkeys: what needs one, what is signed, and the private links to the page.
+"""Signatures with passkeys: what needs one, what is signed, and links to the signing page.
 
 A link is for one person and one purpose, and works once. What an authenticator says comes back as
 a delivery, which the loop decides like a click (`bot.approvals.signed_votes`).
@@ -37,7 +37,10 @@ Json = dict[str, Any]
 
 
 def needs_signature(gate: Gate, verb: Decider, stages: Iterable[int] = ()) -> bool:
-    """Return whether this has to be signed; `stages`: those in which an approval may count."""
+    """Return whether a decision (`verb`) under this gate has to be signed with a passkey.
+
+    `stages`: those in which an approval may count.
+    """
     if not isinstance(gate, Ask):
         return False
     if verb is CallVerb.APPROVE:
@@ -100,7 +103,7 @@ def hash_token(token: str) -> str:
 
 
 class SigningLinks:
-    """Issues private links to the page, for any thread; one per process.
+    """Issues private links to the signing page; for any thread, one per process.
 
     A token is made with the installation's key, so that the record holds none.
     """
@@ -117,7 +120,7 @@ class SigningLinks:
         self._own = hmac.digest(bytes(key), b"countersign signing links", "sha256")
 
     def describe_problem(self) -> str:
-        """Return why nobody can sign here, for who runs this app; "" if people can."""
+        """Return why nobody can sign with a passkey here, for the operator; "" if people can."""
         if self.address is None:
             return self._problem
         if find_spec("webauthn") is None:
@@ -125,7 +128,7 @@ class SigningLinks:
         return ""
 
     def build_url(self, kind: SigningLinkKind, nonce: str) -> str:
-        """Return the address of the link with this nonce; "" where there is no page."""
+        """Return the address of a link to the signing page; "" if the page has no address."""
         token = self._build_token(kind, nonce)
         return f"{self.address.url}/{PATHS[kind]}/{token}" if self.address else ""
 
@@ -159,7 +162,7 @@ class SigningLinks:
         reason: str,
         effect: str,
     ) -> passkey_views.LinkButton:
-        """Store a link by which who clicked may sign that decision, and return its button.
+        """Store a link by which the person who clicked may sign a decision, and return its button.
 
         `giver`: by whose right, "" for their own.
         """
@@ -186,7 +189,7 @@ class SigningLinks:
 def queue_links(
     tx: Transaction, delivery: Delivery, text: str, buttons: Iterable[passkey_views.LinkButton]
 ) -> None:
-    """Send who clicked a private text with a button for each of the links."""
+    """Queue a private text to the person who clicked, with a button for each of the links."""
     links = [asdict(each) for each in buttons]
     outbox.queue_private_reply(
         tx, delivery, text, key=f"sign:{delivery.seq}", mrkdwn=True, links=links
@@ -202,7 +205,7 @@ _PARTS = {
 
 
 def parse_credential(kind: SigningLinkKind, body: bytes) -> Json | None:
-    """Return what an authenticator said, as a browser's `toJSON()` has it; None if it is not that.
+    """Return what an authenticator answered, from the JSON a browser posts; None if malformed.
 
     Only what is checked or needed is kept. Of a new passkey that is also the `name` it is given.
     """
@@ -228,7 +231,7 @@ def _is_word(value: object) -> bool:
 
 
 def build_page_delivery(link: SigningLink, credential: Mapping[str, Any]) -> Delivery:
-    """Return what a person did on the page, to be stored; twice for one link is once."""
+    """Return the delivery for what a person did on the signing page; one link gives one only."""
     signs = link.kind is SigningLinkKind.SIGN
     said = {"link": link.hash, "call": link.call_id, "credential": dict(credential)}
     return Delivery(
@@ -259,7 +262,7 @@ def describe_link_problem(tx: Transaction, link: SigningLink, at: datetime) -> s
 
 
 def find_outcome(tx: Transaction, link: SigningLink) -> str | None:
-    """Return what to tell the person of what was posted for this link; None if nothing was.
+    """Return the reply to what a person signed or added by this link; None if nothing yet.
 
     "" while it is being decided.
     """
@@ -270,7 +273,7 @@ def find_outcome(tx: Transaction, link: SigningLink) -> str | None:
 
 
 def find_passkey_problem(row: Passkey, terms: PasskeyTerms, at: datetime) -> str:
-    """Return why nothing can be signed with a passkey at that moment; "" if it counts.
+    """Return why a passkey cannot be used to sign at that moment; "" if it can.
 
     One of `bot.cards.passkey_views.PASSKEY_PROBLEMS`.
     """
@@ -294,6 +297,6 @@ def list_signing_passkeys(
 def list_people_who_can_sign(
     tx: Transaction, team: str, terms: PasskeyTerms, at: datetime
 ) -> frozenset[str]:
-    """Return everybody who has a passkey that counts at that moment, whether or not they left."""
+    """Return everybody with a passkey usable at that moment, whether or not they left."""
     found = passkeys.list_passkeys_of_team(tx, team)
     return frozenset(each.person for each in found if not find_passkey_problem(each, terms, at))

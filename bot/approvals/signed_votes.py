@@ -39,7 +39,7 @@ AGAIN = UnknownCallResolution.AGAIN
 
 @dataclass(frozen=True, slots=True)
 class SignedDecision:
-    """A decision of a person with a signature that fits; whether it counts is decided later."""
+    """A person's decision with a valid signature; whether it counts is decided later."""
 
     link: SigningLink
     passkey: Passkey
@@ -47,7 +47,7 @@ class SignedDecision:
     sign_count: int
 
     def fits_call(self, tx: Transaction, key: bytes, call: Call, giver: str) -> bool:
-        """Return whether the call, and the right to decide, are still what the person signed."""
+        """Return whether the call, and by whose right it is decided, are still what was signed."""
         nonce = json.loads(self.link.statement)["nonce"]
         return (
             signatures.build_statement(tx, key, call, self.link, giver, nonce)
@@ -55,7 +55,7 @@ class SignedDecision:
         )
 
     def store_evidence(self, tx: Transaction, call: Call, at: datetime) -> None:
-        """Store the signature of the vote that was cast with it; the link and counter are used."""
+        """Store the signature of a vote, use up its link, and note the passkey's new counter."""
         passkeys.store_signature(tx, self.evidence, call.run_id)
         if not (
             passkeys.use_signing_link(tx, self.link, at)
@@ -84,7 +84,9 @@ class SignatureRequester:
         verb: Decider,
         reason: str = "",
     ) -> str:
-        """Send the person who clicked a link for each of these calls, which they may decide.
+        """Send the person who clicked a link to sign their decision on each of these calls.
+
+        They may decide them.
 
         With each call: by whose right, "" for their own. Returns what prevents it; "" if nothing.
         Who has no passkey gets a link to add one.
@@ -122,7 +124,10 @@ class SignatureRequester:
 
 @dataclass(frozen=True, slots=True)
 class SignatureHandler:
-    """Decides what people sign on the page. One per process; called on the loop only."""
+    """Checks signatures made on the signing page, and applies the decisions that were signed.
+
+    One per process; called on the loop only.
+    """
 
     store: Store
     permissions: PermissionChecker
@@ -132,7 +137,7 @@ class SignatureHandler:
     run_again: Callable[..., None]
 
     def handle_signature(self, delivery: Delivery) -> None:
-        """Check a signature and decide what it is for, and settle its delivery."""
+        """Check a signature, apply the decision that it is for, and mark it as handled."""
         posted = json.loads(delivery.body)
         with self.store.read() as tx:
             link = passkeys.find_signing_link(tx, posted["link"])
@@ -155,7 +160,7 @@ class SignatureHandler:
         passkey: Passkey | None,
         at: datetime,
     ) -> SignedDecision | PasskeyRefusal:
-        """Return the decision if this passkey may sign for this link at that moment, and has."""
+        """Return the decision if this passkey may sign for this link, and has; else why not."""
         terms = self.requester.policy.policy.passkeys
         if link is None:
             return PasskeyRefusal("link", passkey_views.USED_LINK_REPLY)
@@ -175,7 +180,7 @@ class SignatureHandler:
     def _verify(
         self, credential: Mapping[str, Any], link: SigningLink, passkey: Passkey, at: datetime
     ) -> SignedDecision | PasskeyRefusal:
-        """Return the decision if the authenticator has signed it here, for this link alone."""
+        """Return the decision if the passkey signed it on our page for this link, else why not."""
         from webauthn import helpers, verify_authentication_response
 
         address = self.requester.links.address
@@ -211,7 +216,7 @@ class SignatureHandler:
         passkey: Passkey | None,
         refusal: PasskeyRefusal,
     ) -> None:
-        """Tell the person why their signature does not count, record it, and settle."""
+        """Tell the person why their signature does not count, record it, and mark it handled."""
         alarm = self.requester.policy.policy.passkeys.alarm
         alarmed = list_alarmed_people(self.permissions, alarm) if refusal.is_cloned else []
         with self.store.write() as tx:
@@ -232,7 +237,7 @@ def _read_verb(link: SigningLink) -> Decider:
 
 
 def _is_signed_at(said: AuthenticationCredential, origin: str, rp_id: str) -> bool:
-    """Return whether the browser was at our page itself, and the key is the one for it."""
+    """Return whether the signature was made on our own page, with a passkey for its host."""
     from webauthn.helpers import parse_client_data_json
 
     client = parse_client_data_json(said.response.client_data_json)
@@ -282,7 +287,7 @@ def build_jwk(public_key: str) -> dict[str, str]:
 
 
 def list_alarmed_people(permissions: PermissionChecker, who: Approvers) -> list[str]:
-    """Return whom the policy names to be told; whom it names by id if Slack cannot be asked.
+    """Return whom the policy names to be alerted; if Slack cannot be asked, whom it names by id.
 
     Nobody has to be found before a passkey is revoked.
     """
@@ -295,6 +300,6 @@ def list_alarmed_people(permissions: PermissionChecker, who: Approvers) -> list[
 def queue_alarm(
     tx: Transaction, passkey: Passkey, text: str, people: Sequence[str], key: str
 ) -> None:
-    """Tell the passkey's person, and each of these people, in a direct message."""
+    """Queue this alarm as a direct message to the passkey's person and to each of `people`."""
     for each in dict.fromkeys((passkey.person, *people)):
         outbox.queue_text_line(tx, f"{key}:{each}", each, "", text)

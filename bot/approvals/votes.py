@@ -89,7 +89,7 @@ class VoteHandler:
     def admit_editor_as_voter(
         self, delivery: Delivery, edited: Call, run: Run
     ) -> VoteAdmission | VoteRefusal:
-        """Return how an editor may approve the call as it will be `edited`. Looks people up."""
+        """Return how a call's editor may approve it as `edited`, or a refusal. Looks people up."""
         return self._judge_voter(delivery, edited, run, CallVerb.APPROVE, fresh_editor=True)
 
     def approve_edited_call(
@@ -99,7 +99,7 @@ class VoteHandler:
         edited: Call,
         found: VoteAdmission | VoteRefusal,
     ) -> None:
-        """Approve a call for who edited it, in the edit's transaction, and settle the delivery."""
+        """Approve a call for its editor in the edit's transaction, and mark the edit as handled."""
         target = button_codec.CallTarget(edited.id, edited.revision)
         self._apply_votes(tx, delivery, [(target, found)], CallVerb.APPROVE)
 
@@ -113,7 +113,7 @@ class VoteHandler:
         remember: int | None = None,
         signed: SignedDecision | None = None,
     ) -> list[Call]:
-        """Cast votes, report them and settle; returns the calls on which one counts."""
+        """Cast votes, report them, mark the click as handled; return calls whose votes count."""
         done: list[tuple[Call, VoteAdmission]] = []
         unsigned: list[tuple[Call, str]] = []
         told: list[str] = []
@@ -221,7 +221,7 @@ class VoteHandler:
     def _save_and_announce_grants(
         self, tx: Transaction, delivery: Delivery, run: Run, done: list[tuple[Call, VoteAdmission]]
     ) -> None:
-        """Save the approvals that are to be remembered, and say so in the thread."""
+        """Save as grants the approvals that are to be remembered, and say so in the thread."""
         lines: list[str] = []
         for call, found in done:
             if call.status is CallStatus.APPROVED and found.offer is not None:
@@ -239,7 +239,7 @@ class VoteHandler:
         done: list[tuple[Call, VoteAdmission]],
         reason: str,
     ) -> None:
-        """Say in the thread who rejected what and why; notify who asked if that decides it."""
+        """Say in the thread who rejected what and why; notify the requester if that decides it."""
         effects = [call_state.describe_call_effect(self.grants.tools, tx, call) for call, _ in done]
         over = all(call.status is CallStatus.REJECTED for call, _ in done)
         asker = run.requester if over and run.requester != delivery.user else ""
@@ -254,7 +254,7 @@ class VoteHandler:
     def _announce_start_times(
         self, tx: Transaction, delivery: Delivery, run: Run, decided: Sequence[Call]
     ) -> None:
-        """Tell who asked when what is approved now starts, if that is at a time of its own."""
+        """Tell the requester when calls approved now start, if they start at a set time."""
         for call in filter(calls.is_scheduled, decided):
             effect = call_state.describe_call_effect(self.grants.tools, tx, call)
             asker = run.requester if run.requester != delivery.user else ""
@@ -267,7 +267,10 @@ class VoteHandler:
     def _announce_objection(
         self, tx: Transaction, delivery: Delivery, call: Call, words: str, readers: Sequence[str]
     ) -> None:
-        """Tell who asked, who ran it without approval, and the policy's readers what is wrong."""
+        """Tell those concerned what a person finds wrong with a call that ran without approval.
+
+        To the requester, to who ran it, and to the policy's readers.
+        """
         votes = calls.list_votes_on_revision(tx, call.id, call.revision)
         run, alone = runs.find_run(tx, call.run_id), call_state.find_break_glass_vote(votes)
         if run is None or alone is None:
@@ -291,7 +294,7 @@ class VoteHandler:
         admission: VoteAdmission | decisions.UndecidableOutcome,
         signed: SignedDecision | None,
     ) -> decisions.DecisionOutcome | decisions.DecidableCall:
-        """Cast one vote of a person who may; it stays a DecidableCall if it has to be signed."""
+        """Cast one permitted vote; if it has to be signed first, return a DecidableCall instead."""
         if not isinstance(admission, VoteAdmission):
             return admission
         at, right, passkey_id = delivery.received_at, admission.permission, ""

@@ -420,6 +420,6 @@ def _parse_metadata(view: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def build_block_id(block: BlockRole, target: Target | str, *numbers: int) -> str:
-    """Return the id of a message's block: its kind, its target or name, then any `numbers`."""
+    """Return a block's id: what the block is for, its target or name, and any `numbers`."""
     name = target if isinstance(target, str) else encode_button_value(target)
     return ":".join([block, name, *map(str, numbers)])

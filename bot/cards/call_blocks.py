@@ -96,7 +96,7 @@ def render_request_edits(view: CardView) -> list[block_kit.Json]:
 def render_delegated_tasks(
     target: str | CallTarget, errands: Sequence[DelegatedTask]
 ) -> list[block_kit.Json]:
-    """Build small print that says who asked which sub-agent for what, one block for each."""
+    """Build small print that says who asked which sub-agent for what, one block for each task."""
     return [
         block_kit.context_block(
             build_block_id(BlockRole.ERRANDS, target, number), [block_kit.plain_text(text)]
@@ -301,7 +301,7 @@ def _render_stop_buttons(call: CallView, filled: call_pieces.FittedPieces) -> li
 def _render_more_menu(
     call: CallView, filled: call_pieces.FittedPieces, whole: RunTarget | None, *, alone: bool
 ) -> block_kit.Json:
-    """Build the menu of less common actions, without those that have a button."""
+    """Build a waiting call's menu of less common actions, without those that have a button."""
     about, choices = call.target, []
     if has_approve_button(call, filled) and not call.starts_at:
         remember = " or remember it" if call.grant_offers else ""

@@ -51,7 +51,7 @@ ROWS_SENT = "I’ll send you all rows as a file in a direct message. This access
 
 
 class PieceKind(StrEnum):
-    """What a piece shows; the value names the piece if it is not shown in full."""
+    """What a piece of a call shows; the value names it to people if it is not shown in full."""
 
     SENTENCE = "the sentence at the top"
     ARGUMENT = "an argument"
@@ -173,7 +173,7 @@ def get_call_headline(call: CallView) -> str:
 
 
 def list_edit_parts(call: CallView) -> list[str]:
-    """Return who edited the call, when, and who has it handed over: parts of a line of mrkdwn."""
+    """Return who edited the call, and who handed it over to whom: parts of a line of mrkdwn."""
     parts = [
         f"Edited by {slack_text.user_mention(person)}, {slack_text.format_local_time(at)}"
         for person, at in dict(call.edits).items()
@@ -195,7 +195,7 @@ def get_argument_label(value: ArgumentValue) -> str:
 
 
 def build_call_pieces(call: CallView) -> list[CallPiece]:
-    """Return all pieces to be seen before approving, in order; the agent's words come last."""
+    """Return all pieces of a call to be seen before approving; the agent's words come last."""
     pieces: list[CallPiece] = []
     effect = get_effect_sentence(call)
     if not is_short_enough_for_header(effect):
@@ -235,7 +235,7 @@ def build_call_pieces(call: CallView) -> list[CallPiece]:
 
 
 def is_value_said(value: ArgumentValue, sentence: str) -> bool:
-    """Return whether an effect or outcome already says the value: unchanged, as a word or quoted.
+    """Return whether this effect or outcome already says the argument's value, word for word.
 
     Of an effect counts only what the template of the tool's author puts there.
     """

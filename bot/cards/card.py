@@ -167,7 +167,10 @@ def _find_common_deadline(waiting: Sequence[CallView]) -> datetime | None:
 
 
 def _list_request_small_print(view: CardView) -> list[str]:
-    """Return who asked, if not quoted above, who may decide and further notes: parts of mrkdwn."""
+    """Return a card's small print, as parts of mrkdwn: who asked, who may decide, further notes.
+
+    Who asked is left out if the card quotes them above.
+    """
     names = [slack_text.group_mention(each) for each in view.approver_groups] + [
         slack_text.user_mention(each) for each in view.approver_users
     ]

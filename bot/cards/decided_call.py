@@ -148,7 +148,7 @@ def _format_words(said: str) -> str:
 
 
 def render_look_buttons(target: CallTarget) -> list[block_kit.Json]:
-    """Build the buttons of who is to look at what ran without approval."""
+    """Build the buttons for people asked to look at a call that ran without approval."""
     return [
         block_kit.button(Action.LOOKED_AT, "I have looked", target),
         block_kit.button(Action.OBJECT, "Something is wrong…", target),
@@ -258,7 +258,7 @@ def _join_decider_mentions(call: CallView) -> str:
 
 
 def _render_decider(call: CallView, user: str) -> list[block_kit.Json]:
-    """Return the leaves that name who decided: "@cleo, for @ana"."""
+    """Return the rich-text leaves that name who decided: "@cleo, for @ana"."""
     leaves = [block_kit.user_mention_leaf(user)]
     if stand_in := call.stand_ins.get(user):
         leaves = [block_kit.user_mention_leaf(stand_in), block_kit.text_leaf(", for "), *leaves]
@@ -346,7 +346,10 @@ def approved_for_later_sentence(call: CallView) -> str:
 def approved_for_later_line(
     effect: str, starts_at: datetime | None, approver: str, requester: str
 ) -> str:
-    """Return the one-line notice of when an approved call starts; `requester`: "" if they know."""
+    """Return the one-line notice that a call is approved, and when it starts.
+
+    `requester`: whom to mention; "" for nobody.
+    """
     start = slack_text.format_time_with_countdown(starts_at) if starts_at else "later"
     asked = f" Asked by {slack_text.user_mention(requester)}." if requester else ""
     return (

@@ -1,6 +1,4 @@
-"""The dialog in which a person delegates their decisions, and what is said about that and about
-handing one over. Pure.
-"""
+"""The dialog to delegate one's decisions, and messages on delegations and hand-overs. Pure."""
 
 from __future__ import annotations
 

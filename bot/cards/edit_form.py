@@ -44,7 +44,7 @@ def find_first_unshown_argument_path(
     rows: Sequence[ArgumentValue],
     secret: Collection[ValuePath] = (),
 ) -> ValuePath | None:
-    """Return the path of the first argument value that these rows do not show in full.
+    """Return the path of the first argument value that the text for people does not show in full.
 
     None: all are shown. `runs`: the JSON that is digested and handed to the tool. `as_read`: the
     same JSON as the rows were made of it, with amounts in the form of their type and names beside
@@ -104,7 +104,10 @@ def _get_value_at_path(value: Any, path: Sequence[str]) -> Any:
 def _find_first_difference(
     runs: Mapping[ValuePath, Any], as_read: Mapping[ValuePath, Any]
 ) -> ValuePath | None:
-    """Return the first path where the JSON people read is not what would run; None for none."""
+    """Return the first path where the JSON that people read differs from what would run.
+
+    None for none.
+    """
     for path, value in runs.items():
         if path not in as_read or not _is_same_value(value, as_read[path]):
             return path
@@ -142,7 +145,7 @@ def _is_value_shown_in_text(text: str, value: Any, secret: frozenset[ValuePath])
 
 
 def _iterate_expected_texts(value: Any, secret: frozenset[ValuePath]) -> Iterator[tuple[str, ...]]:
-    """Yield what a text has to contain in this order, each with the forms it may have."""
+    """Yield what a text that shows this value has to contain, in order, in each possible form."""
     if () in secret and value is not None:
         yield (MASK,)
     elif isinstance(value, Mapping) and value:
@@ -161,7 +164,7 @@ def _iterate_expected_texts(value: Any, secret: frozenset[ValuePath]) -> Iterato
 
 
 def _list_written_forms(value: Any) -> tuple[str, ...]:
-    """Return the forms in which one leaf may be written."""
+    """Return the forms in which a text may show this leaf of a JSON value."""
     as_json = show_hidden_characters(json.dumps(value, ensure_ascii=False))
     if value is None:
         return (*_NULLS, as_json)

@@ -70,7 +70,7 @@ class FieldInput:
 
 
 def build_field_input(slot: FieldSlot, old: Any) -> FieldInput | None:
-    """Build the input for a slot and its JSON value; None if the value is too long for an input."""
+    """Build the form input for one argument value (a slot); None if it is too long for an input."""
     made = _build_input_of_kind(slot, _choose_fitting_kind(slot, old), old)
     if made.kind is SlotKind.JSON and not _is_short_enough_for_slack(made):
         made = replace(made, initial_entry=_dump_json(old, indent=None))
@@ -89,7 +89,7 @@ def _has_value(old: Any) -> bool:
 
 
 def _choose_fitting_kind(slot: FieldSlot, old: Any) -> SlotKind:
-    """Return the slot's kind if the value fits it, else a kind that can hold the value."""
+    """Return the kind of input for a value: that of its field, or one that can hold the value."""
     kind = slot.kind
     if old is SlotSentinel.ABSENT or kind is SlotKind.PRESENCE or (old is None and slot.nullable):
         return kind

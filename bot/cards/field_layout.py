@@ -116,7 +116,10 @@ def _is_multiline(made: field_inputs.FieldInput) -> bool:
 
 
 def _list_length_limits(made: field_inputs.FieldInput) -> dict[str, int]:
-    """Return lengths for Slack to check while typing; none that refuses the old text or `""`."""
+    """Return an input's length limits for Slack to check; none that refuses the current text.
+
+    Nor any that refuses `""`, which stands for an empty text.
+    """
     if made.kind is not SlotKind.TEXT:
         return {}
     least, most = (
@@ -139,7 +142,7 @@ def _list_length_limits(made: field_inputs.FieldInput) -> dict[str, int]:
 
 
 def _list_number_bounds(made: field_inputs.FieldInput) -> dict[str, str]:
-    """Return exact bounds for Slack to check while typing; none if the current value is outside."""
+    """Return an input's exact bounds for Slack to check; none if its current value is outside."""
     branches = [
         option for option in made.slot.schema.get("anyOf", ()) if option.get("type") == "number"
     ]
@@ -159,7 +162,7 @@ def _list_number_bounds(made: field_inputs.FieldInput) -> dict[str, str]:
 
 
 def _convert_bound(kind: SlotKind, inclusive: Any, exclusive: Any, step: int) -> Decimal | None:
-    """Return an inclusive bound; None if Slack could not check it as the model does."""
+    """Return a schema's bound as an inclusive one; None if Slack could not check it exactly."""
     if kind is SlotKind.INTEGER and inclusive is None and isinstance(exclusive, int):
         inclusive = exclusive + step
     # The schema holds bounds as floats: one with many digits may be rounded, and refuse what the
@@ -253,7 +256,7 @@ class LaidOutField:
 def lay_out_fields(
     tool: Tool[Any], arguments: Mapping[str, Any]
 ) -> tuple[list[LaidOutField], list[FieldSlot]]:
-    """Return the values that the form shows, in order, and the slots it has no room for.
+    """Return the argument values that a form shows, in order, and those it has no room for.
 
     The same arguments give the same layout.
     """
@@ -462,7 +465,7 @@ def join_error_sentences(texts: Sequence[str]) -> str:
 
 
 def _find_slot_of_error(loc: Loc, slots: Sequence[FieldSlot]) -> tuple[int | None, Loc | None]:
-    """Return the index of the slot that the location begins with, and the rest of the location.
+    """Return which value of a form (a slot, by index) an error is about, and the path within it.
 
     For a nested model as a whole: the first slot within it, and None. If no slot fits: (None, the
     location).

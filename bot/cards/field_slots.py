@@ -62,7 +62,7 @@ LISTS = (SlotKind.LINES, SlotKind.PEOPLE, SlotKind.CHANNELS)
 
 
 class SlotSentinel(Enum):
-    """Marks for what no JSON value can express."""
+    """What no JSON value can express: nothing is there, or what is there is to stay."""
 
     ABSENT = "absent"  # the arguments have no such key
     KEEP = "keep"  # leave what is there untouched
@@ -117,7 +117,7 @@ _TYPES = {"boolean": SlotKind.BOOLEAN, "integer": SlotKind.INTEGER, "number": Sl
 
 
 def build_slots(tool: Tool[Any], arguments: Mapping[str, Any]) -> tuple[FieldSlot, ...]:
-    """Return the slots of these arguments: the model's fields in order, then keys the model lacks.
+    """Return the argument values shown by themselves: the model's fields, then keys it lacks.
 
     Every value of the arguments is in one of them, whether the model describes it or not; only
     fields that the model computes are left out.
@@ -240,7 +240,7 @@ def get_value_at_keys(arguments: Mapping[str, Any], keys: tuple[str, ...]) -> An
 
 
 def set_nested_value(data: dict[str, Any], keys: tuple[str, ...], value: Any) -> None:
-    """Set the value at these keys; do nothing if one of those before the last is not there."""
+    """Set the value at these keys; do nothing if the object to hold it is not there."""
     for key in keys[:-1]:
         inner = data.get(key)
         if not isinstance(inner, dict):
@@ -282,7 +282,7 @@ def _nest_slot(whole: FieldSlot, part: FieldSlot) -> FieldSlot:
 
 
 def _build_own_slots(model: type[BaseModel]) -> dict[str, FieldSlot]:
-    """Return one slot for each field of the model, by name; none of them is divided."""
+    """Return one slot for each field of the model, by name; a nested model is one slot as well."""
     try:
         schema = model.model_json_schema(by_alias=False)
     except PydanticInvalidForJsonSchema:

@@ -62,7 +62,7 @@ def list_argument_values(
 def mark_displayed_values(
     tool: Tool[Any], args: BaseModel, values: Sequence[ArgumentValue]
 ) -> tuple[ArgumentValue, ...]:
-    """Return the values, with marks on those that the effect has as they are, and on code."""
+    """Return the values, marking those that the effect sentence has unchanged, and code."""
     said = tool.list_arguments_in_effect(args)
     code = {(name,) for name, each in args if isinstance(each, Code)}
     return tuple(
@@ -249,7 +249,7 @@ def _compare_field_values(
 
 
 def _dump_visible_json(value: Any) -> str:
-    """Return the value as JSON, for values that differ and would read alike."""
+    """Return the value as JSON, to tell apart values that differ and would read alike."""
     return (
         "(not given)"
         if value is SlotSentinel.ABSENT

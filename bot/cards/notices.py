@@ -204,7 +204,10 @@ def quoted_shared_channel_request_notice(channel: str, words: str) -> str:
 
 
 def moved_from_shared_channel_notice(channel: str, words: str) -> str:
-    """Return the private message on why a shared channel's request goes on here; quotes `words`."""
+    """Return the private message on why a shared channel's request goes on in private.
+
+    It quotes `words`.
+    """
     why = "People of another company read along there, so I go on here. Only you see this."
     return f"{quoted_shared_channel_request_notice(channel, words)}\n{why}"
 
@@ -247,7 +250,10 @@ def card_posted_elsewhere_notice(place: str, link: str = "", *, part: bool = Fal
 
 
 def approval_saved_notice(until: datetime, uses: int, same: str) -> str:
-    """Return the notice that an approval is saved; `same`: for which values, as mrkdwn."""
+    """Return the notice that an approval is saved as a grant, for what, and until when.
+
+    `same`: the argument values that it is for, as mrkdwn; `uses`: for how many calls.
+    """
     runs = "next one runs" if uses == 1 else f"next {slack_text.spell_number(uses)} run"
     return (
         f"🧷 This approval is saved ({same}): until {slack_text.format_local_time(until)}, the "
@@ -394,7 +400,7 @@ def _join_with_and(names: Sequence[str]) -> str:
 
 
 def silent_approvers_suffix(names: Sequence[str]) -> str:
-    """Return what follows the names of approvers: who decides besides and is not notified."""
+    """Return the words behind approvers' names that say who else may decide, not notified."""
     return f", also {_join_with_and(names)}, not notified" if names else ""
 
 

@@ -1,4 +1,4 @@
-"""What people are told and shown of passkeys and signatures: in Slack and on the page. Pure."""
+"""What people are told of passkeys and signatures, in Slack and on the signing page. Pure."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def new_passkey_notice(name: str, model: str, at: datetime, fingerprint: str, co
 
 
 def render_new_passkey_notice(text: str, passkey: str) -> list[block_kit.Json]:
-    """Build that message with the button by which the person disowns the passkey."""
+    """Build the message on a new passkey, with the button by which its person disowns it."""
     target = button_codec.PasskeyTarget(passkey)
     ask = block_kit.confirmation_dialog(
         "Was that not you?", "I revoke this passkey at once, and tell security.", "Revoke it"
@@ -126,7 +126,7 @@ def revoked_passkey_notice(person: str, name: str) -> str:
 
 
 def passkey_withdrawn_line(name: str) -> str:
-    """Return the line in a thread that others need not approve the passkey any more."""
+    """Return the line that the request to approve a passkey is cancelled, as it was revoked."""
     return f"The passkey “{sanitise_for_mrkdwn(name, NAME)}” was revoked, so this is cancelled."
 
 
@@ -143,7 +143,7 @@ class PasskeyView:
 
 
 def passkey_line(each: PasskeyView) -> str:
-    """Return one passkey in two lines of mrkdwn."""
+    """Return a passkey's name, model, state and dates in two lines of mrkdwn."""
     used = (
         f"last used {format_local_time(each.last_used_at)}" if each.last_used_at else "not used yet"
     )
@@ -192,7 +192,7 @@ def render_rename_dialog(passkey: str, name: str) -> block_kit.Json:
 
 
 def parse_passkey_name(state_values: Mapping[str, Any]) -> str:
-    """Return the name that was entered in that dialog, on one line; "" for none."""
+    """Return the name entered in the dialog that renames a passkey, on one line; "" for none."""
     return " ".join(block_kit.get_entered_text(state_values, InputBlockId.WORDS).split())[:NAME]
 
 
@@ -254,7 +254,7 @@ WRONG_SIGNATURE_REPLY = (
 
 
 def unusable_passkey_reply(problem: str) -> str:
-    """Return the reply to a passkey with which nothing can be signed."""
+    """Return the reply to a person whose passkey cannot sign, such as a revoked one."""
     return (
         f"This passkey {PASSKEY_PROBLEMS[problem]}. Nothing was signed: use another one, or add "
         "one on the Home tab of the app."
@@ -262,7 +262,7 @@ def unusable_passkey_reply(problem: str) -> str:
 
 
 def other_persons_link_reply(person: str) -> str:
-    """Return the reply to a passkey of somebody else than the person the link was made for."""
+    """Return the reply to a person who signs by a link that was made for another, `person`."""
     return (
         f"This link was made for {user_mention(person)} alone, and this passkey is somebody "
         "else’s. Nothing was signed. Press the button on the card yourself to get your own."
@@ -288,7 +288,7 @@ def cloned_passkey_notice(person: str, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LinkButton:
-    """A button of a private message that opens the page; its address is made when it is sent."""
+    """A button in a private message that opens the signing page; its URL is made on sending."""
 
     kind: SigningLinkKind
     nonce: str  # from which, with a key, the link's token is made

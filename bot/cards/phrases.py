@@ -130,7 +130,7 @@ def do_claims_contradict_record(
 
 @cache
 def _compile_patterns() -> tuple[re.Pattern[str], ...]:
-    """Return the compiled patterns; compiled when first used, as that would slow each start."""
+    """Return the patterns of claims and denials; compiled on first use, not to slow each start."""
     joined = ("|".join(each) for each in (_FIRST, _PASSIVE, _APPROVAL, (_DENIES,)))
     return tuple(re.compile(each, re.MULTILINE) for each in joined)
 

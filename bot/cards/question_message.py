@@ -316,7 +316,7 @@ def _make_readable(text: str, limit: int) -> str:
 def _render_answer_text(
     kind: person_question.AnswerKind, text: str, **style: bool
 ) -> list[block_kit.Json]:
-    """Return the leaves of a text in which only an answer of this kind may mention anybody."""
+    """Return an answer as rich text; it mentions somebody only if answers of this kind may."""
     if kind in person_question.NAMED:
         return block_kit.text_leaves_with_mentions(text, **style)
     return [block_kit.text_leaf(text, **style)] if text else []

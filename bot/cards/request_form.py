@@ -49,7 +49,7 @@ def render_request_root_message(
 
 
 def render_request_mode_note(mode: ChannelMode) -> list[block_kit.Json]:
-    """Return the small print that names the mode in which a request is asked; nothing for ASK."""
+    """Return small print that names the channel's mode (strict, observe); nothing for ask mode."""
     return (
         []
         if mode is ChannelMode.ASK

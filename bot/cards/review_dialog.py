@@ -71,7 +71,7 @@ REASONS = {
 
 
 def render_send_back_dialog(target: CallTarget, *, title: str) -> block_kit.Json:
-    """Build the dialog for a remark on a plan.
+    """Build the dialog that asks what should change in a plan that is sent back.
 
     `target`: one call of the plan; `title`: the effects of its calls.
     """
@@ -412,7 +412,7 @@ def _render_long_value(
 
 
 def _pack_into_rich_text(name: str, elements: Sequence[block_kit.Json]) -> list[block_kit.Json]:
-    """Put the elements into rich_text blocks of about one full text each."""
+    """Put the elements into rich_text blocks of about CHUNK characters each."""
     return block_kit.pack_into_rich_text_blocks(
         elements, CHUNK + 100, lambda number: f"{name}:{number}"
     )

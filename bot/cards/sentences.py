@@ -106,7 +106,7 @@ def repeated_click_reply(verb: str) -> str:
 
 
 def vote_shared_with_delegate_reply(by: str, verb: str) -> str:
-    """Return the reply to a vote that a person and their delegate share: one voted before."""
+    """Return the reply to a second vote by a person and their delegate, who count as one."""
     return (
         f"{user_mention(by)} already {format_past_tense(verb)} this, and the two of you count as "
         "one here. Your click changed nothing."
@@ -216,7 +216,7 @@ def dialog_not_opened_reply(code: str, kind: str = "final") -> str:
 
 
 def _slack_error_sentence(code: str, means: str) -> str:
-    """Return what a person can do about an error code that has no sentence of its own."""
+    """Return what a person can do about a Slack error that has no sentence of its own here."""
     match means:
         case "unknown":
             return f"Something went wrong at Slack ({code}). Please click again in a moment."
@@ -271,7 +271,7 @@ _MODE_SUBJECTS = ("This channel is", "All conversations are")
 
 
 def channel_mode_text(mode: ChannelMode, by: tuple[str, datetime] | None, loosen: str) -> str:
-    """Return the text on a channel's current mode.
+    """Return the text on a channel's current mode: what it means, and who may loosen it.
 
     `by`: who switched it and when; `loosen`: who may loosen it, as mrkdwn, "" for nobody.
     """
@@ -335,7 +335,7 @@ def mode_switched_notice(person: str, mode: ChannelMode) -> str:
 
 
 def request_mode_note(mode: ChannelMode) -> str:
-    """Return the small print on a card or request that names the mode it is asked in."""
+    """Return the small print on a card or request that names its mode: ask, strict or observe."""
     return f"{ICONS[mode]} {mode} mode"
 
 

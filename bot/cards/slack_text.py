@@ -273,7 +273,7 @@ def split_markdown(text: str, limit: int = 11_000) -> list[str]:
 
 
 def _choose_lines_for_part(lines: list[str], fence: str, limit: int) -> tuple[int, str]:
-    """Return how many lines go into the next part (at least one), and the fence left open, or "".
+    """Return how many lines go into the next part, at least one, and the open code fence or "".
 
     The fence is named by its opening line.
     """
@@ -294,7 +294,7 @@ def _choose_lines_for_part(lines: list[str], fence: str, limit: int) -> tuple[in
 
 
 def _get_fence_open_after(fence: str, line: str) -> str:
-    """Return the opening line of the fence that is open after this line; "" for none."""
+    """Return the opening line of the code fence that is open after this line; "" for none."""
     match = _FENCE.fullmatch(line.rstrip("\n"))
     if not match:
         return fence
@@ -310,7 +310,7 @@ def _get_fence_marks(fence: str) -> str:
 
 
 def _split_long_lines(text: str, limit: int) -> list[str]:
-    """Return the lines of the text with their ends.
+    """Return the text's lines with their line ends, each within `limit` as Slack counts.
 
     One longer than the limit is divided, at a space if there is one.
     """

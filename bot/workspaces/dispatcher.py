@@ -31,7 +31,7 @@ UseApp = Callable[[str], AbstractContextManager["App"]]
 
 
 class WorkspaceDispatcher:
-    """Finds the installation of each payload, and has its app deal with it. Any thread."""
+    """Passes each of Slack's payloads to the app of the installation it is for. Any thread."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class WorkspaceDispatcher:
     def _dispatch_to_app(
         self, workspace: str, request: BoltRequest, *, forget: bool
     ) -> BoltResponse:
-        """Have the workspace's app deal with it; `forget`: what it has looked up is outdated."""
+        """Have a workspace's app handle a payload; `forget`: clear its cached look-ups first."""
         # anew: of what it reads at once, such as the team, it may have been given another
         sent = BoltRequest(body=request.body, headers=request.headers, mode="socket_mode")
         try:
@@ -106,7 +106,7 @@ class WorkspaceDispatcher:
             return BoltResponse(status=status)
 
     def _has_thread(self, workspace: str, channel: str, thread_ts: str) -> bool:
-        """Return whether a request of this workspace is in a thread of Slack's."""
+        """Return whether this Slack thread is that of a request in this workspace."""
         try:
             with self._use_app(workspace) as app, app.core.store.read() as tx:
                 team = app.core.identity.team
@@ -118,7 +118,7 @@ class WorkspaceDispatcher:
 
 
 def _build_notice(payload: dict[str, Any], text: str) -> BoltResponse:
-    """Return an answer that tells a command's person; an empty one to anything else."""
+    """Return a response that shows this text to who sent a command; for other payloads, none."""
     if "command" not in payload:
         return BoltResponse(status=HTTPStatus.OK)
     said = {"response_type": "ephemeral", "text": text}

@@ -75,7 +75,7 @@ SOON = timedelta(seconds=1)
 
 
 def create_metrics(now: Callable[[], datetime]) -> WorkspacesMetrics | None:
-    """Return what counts for all workspaces; None if the extra is not installed."""
+    """Return the metrics of all workspaces; None if the extra for metrics is not installed."""
     if not is_extra_installed(METRICS):
         return None
     from bot.workspaces.metrics import WorkspacesMetrics
@@ -86,7 +86,7 @@ def create_metrics(now: Callable[[], datetime]) -> WorkspacesMetrics | None:
 def create_owners(
     settings: Settings, record: InstallationRecord, process: str, url: str
 ) -> WorkspaceOwners | None:
-    """Return what says which process has which workspace; None if files say it by their locks.
+    """Return the object by which processes claim workspaces; None if file locks do that.
 
     Raises StartupError if the others could not reach this one at its address.
     """
@@ -167,7 +167,7 @@ class WorkspaceHost:
         log.info("Countersign is at work for %d workspaces", active)
 
     def start_inspection(self) -> None:
-        """Do nothing: `countersign workspaces doctor` looks at one workspace's setup."""
+        """Do nothing: `countersign workspaces doctor` inspects a workspace's setup on demand."""
 
     def wait(self) -> None:
         """Block until `stop` or an interrupt."""
@@ -198,7 +198,7 @@ class WorkspaceHost:
 
     @contextmanager
     def use_app(self, workspace: str) -> Iterator[App]:
-        """Yield a workspace's app, started where it was not; raises NotServedError."""
+        """Yield a workspace's app, starting it if need be; raises NotServedError."""
         if self._stopping.is_set():
             raise StoppingError("this process is stopping")
         with self._get_hosted(self._get_installation(workspace).workspace).use_app() as app:
@@ -261,7 +261,10 @@ class WorkspaceHost:
             return self._hosted[workspace]
 
     def _claim_and_start_app(self, workspace: str) -> App:
-        """Build and start a workspace's app; raises ServedElsewhereError and as `_start_app`."""
+        """Claim a workspace for this process, and build and start its app.
+
+        Raises ServedElsewhereError, and what `_start_app` raises.
+        """
         if self._stopping.is_set():
             raise StoppingError("this process is stopping")
         if self._owners is not None and (url := self._owners.claim(workspace)):
@@ -309,7 +312,7 @@ class WorkspaceHost:
         return app
 
     def _note_stop(self, workspace: str, due_at: datetime | None) -> None:
-        """Note when an app that was stopped has to be awake, and let other processes take it."""
+        """Note when a stopped app has to run again, and let other processes take its workspace."""
         if self._owners is not None:
             self._owners.release(workspace, due_at)
         elif due_at is not None:
@@ -330,7 +333,10 @@ class WorkspaceHost:
         self._look.set()
 
     def _end_replaced_installations(self, enterprise: str) -> None:
-        """Remove the workspaces' own installations whose token the organisation's has voided."""
+        """Remove single workspaces' installations that an organisation-wide one has replaced.
+
+        Their tokens are void.
+        """
         for each in self.record.list_granted_workspaces(enterprise):
             row = self.record.get(each)
             if row is None or row.state is InstallationState.REMOVED:
@@ -343,7 +349,7 @@ class WorkspaceHost:
                     self.record.set_state(each, InstallationState.REMOVED, self._clock.now())
 
     def _handle_lifecycle_event(self, payload: dict[str, Any]) -> None:
-        """Take in that an installation has ended, or which workspaces an organisation's serves."""
+        """Take in that an installation ended, or which workspaces one of an organisation serves."""
         changed = removals.apply_installation_event(self.record, payload, self._clock.now())
         if changed is not None and payload["event"]["type"] == "team_access_granted":
             self._end_replaced_installations(changed)
@@ -366,7 +372,7 @@ class WorkspaceHost:
                     threading.Thread(target=each.stop, daemon=True).start()
 
     def _run(self) -> None:
-        """Start what is due, stop what is quiet, renew tokens, until `stop`; a thread's body."""
+        """Start apps that are due, stop quiet ones, renew tokens, until `stop`; a thread's body."""
         followed_at, is_asked = 0.0, True
         while not self._stopping.is_set():
             self._look.clear()
@@ -389,7 +395,7 @@ class WorkspaceHost:
             is_asked = self._look.wait(self._compute_pause())
 
     def _follow_record(self) -> int:
-        """Take in what commands and other processes have written; return how many are active.
+        """Take in changes of the installations on record; return how many of them are active.
 
         Stops the apps of what is paused or removed, and notes when those that sleep have to be
         awake.
@@ -415,7 +421,7 @@ class WorkspaceHost:
         return active
 
     def _compute_pause(self) -> float:
-        """Return for how many seconds nothing is due, EVERY at most."""
+        """Return how many seconds to wait before looking again for apps to start, EVERY at most."""
         if self._owners is not None:  # what another process leaves may be due at any time
             return HEARTBEAT
         moments = [each.starts_at for each in self.list_hosted()]

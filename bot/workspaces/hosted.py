@@ -48,7 +48,7 @@ class NotInstalledError(NotServedError):
 
 
 class HostedWorkspace:
-    """A workspace and its app, if it is awake. Any thread."""
+    """A workspace and, while it runs, its app. Any thread."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class HostedWorkspace:
 
     @property
     def starts_at(self) -> datetime | None:
-        """Return when its app is to be started; None if it is running, or is not to."""
+        """Return when the app is to be started; None if it is running, or no time is set."""
         if self.is_awake or self.due_at is None:
             return None
         return max(self.due_at, self._retry_at or self.due_at)
@@ -132,7 +132,7 @@ class HostedWorkspace:
         raise NotServedError(problem)
 
     def forget_problem(self) -> None:
-        """Try to start the app at once when it is needed next, whatever kept it from that."""
+        """Forget why the app could not be started: the next use tries again at once."""
         with self._turn:
             self._problem, self._retry_at = "", None
 
@@ -144,7 +144,7 @@ class HostedWorkspace:
                 self.token_revision = revision
 
     def stop_if_quiet(self, quiet: float) -> None:
-        """Stop the app if nothing is to be done for `quiet` seconds."""
+        """Stop the app if it was not used, and will have nothing to do, for `quiet` seconds."""
         with self._turn:
             app, now = self._app, self._clock.now()
             if app is None or self._users or time.monotonic() - self._used_at < quiet:

@@ -94,7 +94,7 @@ FORM_HEADERS = {**HEADERS, "Referrer-Policy": "same-origin"}
 
 
 def describe_scopes(scopes: list[str]) -> Iterator[str]:
-    """Yield a phrase for what each group of scopes is for; one without a phrase is named."""
+    """Yield in words what these OAuth scopes are for; a scope without words is named itself."""
     left = list(scopes)
     for starts, phrase in ABLE.items():
         if found := [each for each in left if each.startswith(tuple(starts.split()))]:
@@ -104,7 +104,7 @@ def describe_scopes(scopes: list[str]) -> Iterator[str]:
 
 
 class InstallPages:
-    """The pages of one process."""
+    """The web pages from which people install the bot in a workspace; one per process."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class InstallPages:
         self._cookie = "__Host-countersign-install" if self._is_https else "countersign-install"
 
     def list_routes(self) -> list[Route]:
-        """Return the routes of the page, its button, and of the way back from Slack."""
+        """Return the routes of the install page, of its button, and of the way back from Slack."""
         return [
             Route(INSTALL, partial(self._handle, self._show), methods=["GET"]),
             Route(INSTALL, partial(self._handle, self._leave), methods=["POST"]),
@@ -145,7 +145,7 @@ class InstallPages:
             return HTMLResponse(_render(refused.detail, foot=again), refused.status_code, HEADERS)
 
     def _show(self, _request: Request) -> Response:
-        """Say what the bot will be able to do. Changes nothing."""
+        """Return the page that says what the bot will be able to do. Changes nothing."""
         able = "".join(f"<li>{escape(each)}</li>" for each in describe_scopes(self._scopes))
         shown = f'<p class="lead">{LEAD}</p><section class="card plain"><h2>It will be able to</h2>'
         form = '<form method="post"><button>Continue to Slack</button></form>'
@@ -154,7 +154,7 @@ class InstallPages:
         return HTMLResponse(page, headers=FORM_HEADERS)
 
     def _leave(self, request: Request) -> Response:
-        """Send the browser to Slack, with a state that only this browser can come back with."""
+        """Send the browser to Slack, with an OAuth state that is good in this browser only."""
         site, origin = (request.headers.getlist(each) for each in ("sec-fetch-site", "origin"))
         if origin != [self._address.origin] or site not in ([], ["same-origin"]):
             raise HTTPException(HTTPStatus.FORBIDDEN, NOT_FROM_PAGE)
@@ -199,7 +199,10 @@ class InstallPages:
         return HTMLResponse(_render_done(stored), headers=HEADERS)
 
     def _install(self, code: str) -> Installation:
-        """Get the tokens and store them; raises OAuthError, or HTTPException for another app."""
+        """Exchange an OAuth code for tokens, and store the installation.
+
+        Raises OAuthError, or HTTPException for another Slack app.
+        """
         answer, now = self._oauth.exchange_code(code, self._redirect_uri), self._clock.now()
         found = self._read_answer(answer)
         rows = self._record.list()
@@ -220,7 +223,7 @@ class InstallPages:
         return stored
 
     def _read_answer(self, answer: TokenAnswer) -> Installation:
-        """Return the row for Slack's answer, without its tokens and times."""
+        """Return the row of the installation in Slack's answer, without its tokens and times."""
         about = answer.about
         enterprise, team = about.get("enterprise") or {}, about.get("team") or {}
         whole = bool(about.get("is_enterprise_install"))
@@ -239,7 +242,10 @@ class InstallPages:
         )
 
     def _grant_teams(self, stored: Installation, answer: TokenAnswer) -> None:
-        """Note which workspaces it serves already; what comes later Slack says by an event."""
+        """Note which workspaces an organisation-wide installation serves already.
+
+        What comes later Slack says by an event.
+        """
         try:
             teams = self._oauth.list_granted_teams(answer.tokens.bot)
         except OAuthError as error:
@@ -250,7 +256,7 @@ class InstallPages:
 
 
 def _describe_error(error: OAuthError) -> HTTPException:
-    """Return what a person is told of it; what the operator has to mend is logged."""
+    """Return what a person is told of an OAuth error; log what the operator has to mend."""
     if error.is_passing:
         return HTTPException(HTTPStatus.BAD_GATEWAY, UNREACHABLE)
     if error.code == "cannot_install_an_org_installed_app":
@@ -266,7 +272,7 @@ def _describe_error(error: OAuthError) -> HTTPException:
 
 
 def _render(title: str, shown: str = "", foot: str = "") -> str:
-    """Return a page without a script; `shown` and `foot` are HTML."""
+    """Return an install page as HTML, without a script; `shown` and `foot` are HTML."""
     return signing_pages.render_page(title, shown, f"<footer>{foot}</footer>", script="")
 
 

@@ -44,14 +44,14 @@ class WorkspacesMetrics(Collector):
         self.all.registry.register(self)
 
     def build_exporter(self, workspace: str) -> Exporter:
-        """Return what a workspace's app reports to."""
+        """Return the exporter to which a workspace's app reports its metrics."""
         with self._lock:
             label = workspace if len(self._labels) < MOST else OTHERS
             label = self._labels.setdefault(workspace, label)
             return self._exporters.setdefault(workspace, _WorkspaceExporter(self, label))
 
     def forget_workspace(self, workspace: str) -> None:
-        """Show nothing of a workspace that is no longer served."""
+        """Stop counting the waiting calls of a workspace that is no longer served."""
         with self._lock:
             self._exporters.pop(workspace, None)
 
@@ -70,7 +70,7 @@ class WorkspacesMetrics(Collector):
 
 
 class _WorkspaceExporter(Exporter):
-    """Adds what one workspace's app reports to the metrics of all.
+    """Adds what one workspace's app reports to the metrics of all workspaces.
 
     Not the problems of its setup, which would stand in the place of another's.
     """

@@ -1,4 +1,4 @@
-"""Slack's OAuth endpoints as this bot uses them: a token for a code, and a new one for an old one.
+"""Slack's OAuth endpoints as this bot uses them: for a first token, and to renew one.
 
 Nothing is sent twice here, and nothing that is sent or answered is logged. slack_sdk's own
 `TokenRotator` goes by the machine's time instead of the clock's, and Bolt's `OAuthFlow` logs the
@@ -51,7 +51,7 @@ class TokenAnswer:
     about: dict[str, Any] = field(repr=False)
 
     def compute_expiry(self, now: datetime) -> datetime | None:
-        """Return when the token expires that was given `now`; None if it does not."""
+        """Return when a token received `now` expires; None if it never does."""
         return None if self.lifetime is None else now + self.lifetime
 
 
@@ -68,7 +68,7 @@ class OAuthClient:
         self._client = WebClient(base_url=api_url, timeout=TIMEOUT, logger=quiet, retry_handlers=[])
 
     def build_authorize_url(self, scopes: list[str], redirect_uri: str, state: str) -> str:
-        """Return the page of Slack's on which a person allows these scopes."""
+        """Return the address of Slack's page on which a person allows these scopes."""
         asked = {"client_id": self._id, "scope": ",".join(scopes), "redirect_uri": redirect_uri}
         return f"{self._authorize_url}?{urlencode(asked | {'state': state})}"
 
@@ -90,7 +90,7 @@ class OAuthClient:
         return str(found.get("bot_id") or ""), str(found.get("url") or "")
 
     def uninstall(self, token: SecretStr) -> None:
-        """Uninstall the bot where this token is of; raises OAuthError."""
+        """Uninstall the bot from the workspace that gave this token; raises OAuthError."""
         secret, bot = self._secret.get_secret_value(), token.get_secret_value()
         given = {"client_id": self._id, "client_secret": secret, "token": bot}
         _ask(partial(self._client.apps_uninstall, **given))
@@ -122,7 +122,7 @@ class OAuthClient:
 
 
 def _ask(request: Callable[[], Any]) -> Any:
-    """Return Slack's answer; raises OAuthError, which has nothing of what was sent in it."""
+    """Return Slack's answer to a request; raises OAuthError, which quotes nothing that was sent."""
     try:
         return request()
     except SlackApiError as error:

@@ -23,7 +23,7 @@ _ID_FIELDS = (
 
 
 def is_well_formed(payload: Mapping[str, Any]) -> bool:
-    """Return whether what says whose a payload is has the form that Slack gives it."""
+    """Return whether the fields that say which workspace a payload is for have Slack's form."""
     authorizations = payload.get("authorizations") or []
     if not isinstance(authorizations, list):
         return False
@@ -64,7 +64,7 @@ def find_installation(
 
 
 def _choose(owners: Sequence[str], named: Sequence[str]) -> str | None:
-    """Return the owner that the payload names, else the first; None without any."""
+    """Return the first of `named` that is an owner, else the first owner; None without owners."""
     return next((each for each in (*named, *owners) if each in owners), None)
 
 

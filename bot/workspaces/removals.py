@@ -25,7 +25,7 @@ EVENTS = ACCESS_EVENTS | {"app_uninstalled", "tokens_revoked"}
 def apply_installation_event(
     record: InstallationRecord, payload: Mapping[str, Any], now: datetime
 ) -> str | None:
-    """Apply one of EVENTS to the record; return the installation that changed, None if none did.
+    """Apply Slack's event that an installation changed; return which one, None if none did.
 
     `payload`: the whole delivery, as Slack sends it. A delivery that comes late does not remove
     what was installed after it, and one that comes twice changes nothing.

@@ -105,7 +105,9 @@ class TokenCipher:
         return Tokens(**{name: SecretStr(token) for name, token in json.loads(text).items()})
 
     def reseal_all(self, record: InstallationRecord) -> int:
-        """Encrypt all tokens with the first key, while the bot runs; return how many have another.
+        """Encrypt all stored tokens with the first key; return how many still have another key.
+
+        The bot may run meanwhile.
 
         Those are what a process with older settings stores meanwhile, and what no key decrypts,
         which is logged: once it is 0 the older keys may go.

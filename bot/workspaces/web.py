@@ -31,7 +31,7 @@ NOT_NOW = "Countersign cannot answer at the moment. Try again in a minute."
 
 
 class WorkspacePaths:
-    """ASGI: passes what is asked below a workspace's path to its app, all else on."""
+    """ASGI app that passes requests below a workspace's path to its app, all others to `rest`."""
 
     def __init__(self, rest: ASGIApp, use_app: UseApp) -> None:
         """`rest`: the app for all other paths."""
@@ -66,7 +66,7 @@ class WorkspacePaths:
             using.__exit__(None, None, None)
 
     async def _pass_on(self, url: str, scope: Scope, receive: Receive, send: Send) -> None:
-        """Have another process answer, as its answer comes; 503 if it does not answer."""
+        """Forward a request to another process and stream its answer; 503 if it does not answer."""
         if self._others is None:
             limits = httpx2.Limits(max_connections=None)  # many may wait for long
             self._others = httpx2.AsyncClient(timeout=None, limits=limits, trust_env=False)
