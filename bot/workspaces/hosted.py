@@ -189,4 +189,4 @@ def find_next_due_time(app: App, now: datetime) -> datetime | None:
             programs.find_next_claim_lapse(tx),
             webhooks.find_next_webhook_time(tx),
         )
-    return min((each for each in moments if each is not None), default=now + LONGEST)
+    return min(each for each in (*moments, now + LONGEST) if each is not None)

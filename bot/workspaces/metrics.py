@@ -46,14 +46,16 @@ class WorkspacesMetrics(Collector):
     def build_exporter(self, workspace: str) -> Exporter:
         """Return the exporter to which a workspace's app reports its metrics."""
         with self._lock:
-            label = workspace if len(self._labels) < MOST else OTHERS
-            label = self._labels.setdefault(workspace, label)
+            own = sum(each != OTHERS for each in self._labels.values())
+            label = self._labels.setdefault(workspace, workspace if own < MOST else OTHERS)
             return self._exporters.setdefault(workspace, _WorkspaceExporter(self, label))
 
     def forget_workspace(self, workspace: str) -> None:
-        """Stop counting the waiting calls of a workspace that is no longer served."""
+        """Drop the figures of a workspace that is no longer served; another may have its label."""
         with self._lock:
             self._exporters.pop(workspace, None)
+            if self._labels.pop(workspace, OTHERS) != OTHERS:
+                self.calls.remove_by_labels({"workspace": workspace})
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield how many calls wait for people, by workspace."""

@@ -104,14 +104,28 @@ def test_a_reminder_and_a_deadline(hosting: Hosting) -> None:
     assert two.app is None
 
 
+def test_it_wakes_each_day(hosting: Hosting) -> None:
+    """For what is done daily it is awake once a day, though nothing is due for three."""
+    one = hosting.workspace(ONE)
+    one.folder.mkdir(parents=True, exist_ok=True)
+    policy = '[defaults]\napprovers = ["@shop-leads"]\ndeadline = "3d"\nreminders = []\n'
+    (one.folder / "policy.toml").write_text(policy, "utf-8")
+    one.stop_app()
+    one.card(one.ask("takes its time"))
+    falls_asleep(one)
+    due_at = hosting.row(ONE).due_at
+    assert due_at is not None
+    assert timedelta(hours=23) < due_at - hosting.clock.now() <= timedelta(days=1)
+
+
 def test_a_start_that_is_due(hosting: Hosting) -> None:
     """What was approved for later runs then."""
     one = hosting.workspace(ONE)
     start = (hosting.clock.now() + timedelta(hours=3)).replace(second=0, microsecond=0)
     policy = POLICY + f'good_for = "5h"\nrun_at = "{start:%H:%M} UTC"\n'
     one.folder.mkdir(parents=True, exist_ok=True)
-    one.stop_app()
     (one.folder / "policy.toml").write_text(policy, "utf-8")
+    one.stop_app()
     thread = one.ask("at its time")
     one.approve(thread)
     falls_asleep(one)
