@@ -113,6 +113,7 @@ def years(store: Store, count: int) -> tuple[list[Run], list[Call], list[Vote]]:
         decided = later(born, 72)
         over = number > 100 or chance.random() < 0.5
         run = Run(
+            id=f"{chance.getrandbits(64):016x}{count}",
             team=TEAM,
             channel=f"C{number % 3}",
             thread_ts=f"{number}.0",
@@ -124,6 +125,7 @@ def years(store: Store, count: int) -> tuple[list[Run], list[Call], list[Vote]]:
         run.root_id = run.id
         plan = Plan(run_id=run.id, turn=1, created_at=born)
         call = Call(
+            id=f"{chance.getrandbits(64):016x}{count}",
             run_id=run.id,
             plan_id=plan.id,
             position=0,

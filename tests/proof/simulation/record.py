@@ -173,10 +173,11 @@ class Record:
         if row["grant_id"]:
             self._granted(row, terms)
             return
-        signed = [vote for vote in votes if vote["passkey_id"]] if terms.signed else votes
-        given = [vote for vote in signed if vote["digest"] == row["digest"]]
-        # once something was rejected, those who could reject it are asked about what is allowed
+        # once something was rejected, those who could reject it are asked about what is allowed,
+        # as they were asked about that: with a signature only if that had to be signed
         allowed = stands.tool in terms.allows and gate.get("would_allow")
+        unsigned = not terms.signed or allowed
+        given = [v for v in votes if v["digest"] == row["digest"] and (unsigned or v["passkey_id"])]
         alone = [vote["person"] for vote in given if vote["verb"] == "break_glass"]
         if alone:  # its gate names them; policy still does by now, or asks nobody
             held = stands.tool in terms.allows or set(alone) <= set(terms.alone)
