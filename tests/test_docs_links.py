@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 from pathlib import Path
 
 import pytest
 from PIL import Image, ImageSequence
 
+from storage import states
 from tests.pages import PAGES, ROOT, named, prose
 
 README = ROOT / "README.md"
@@ -49,6 +51,22 @@ def test_every_path_named_is_there() -> None:
         f"bot/{each.name}/" for each in (ROOT / "bot").iterdir() if (each / "__init__.py").exists()
     }
     assert folders <= set(paths)
+
+
+def test_every_status_is_drawn() -> None:
+    """The architecture draws each state machine, with all that one of its rows may be."""
+    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    drawings = text[text.index("\ncall  ") :].partition("```")[0]
+    drawn = dict(re.findall(r"^(\w+)(.*(?:\n .*)*)", drawings, re.M))
+    kinds: dict[str, type[StrEnum]] = {
+        "call": states.CallStatus,
+        "run": states.RunStatus,
+        "message": states.MessageStatus,
+        "delivery": states.DeliveryStatus,
+        "installation": states.InstallationState,
+    }
+    for name, kind in kinds.items():
+        assert {each.name for each in kind} <= set(re.findall(r"[A-Z]+", drawn.get(name, ""))), name
 
 
 def test_no_page_names_what_has_moved() -> None:
