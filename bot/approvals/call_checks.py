@@ -45,7 +45,7 @@ def parse_arguments_and_reason(
 ) -> tuple[BaseModel, str]:
     """Return the model's argument text as validated arguments, and the reason the model gives.
 
-    Names of people and channels are looked up. Raises RefusedError.
+    Names of people and channels are looked up. Raises CallRefusedError.
     """
     try:
         found = parse_json_object(text)

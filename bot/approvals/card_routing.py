@@ -109,7 +109,7 @@ def resolve_card_place(
 ) -> CardPlace:
     """Return where the first approvers will see the card; `editors` have edited the call.
 
-    Raises RefusedError when too few people could approve it, or Slack cannot be asked.
+    Raises CallRefusedError when too few people could approve it, or Slack cannot be asked.
     """
     asker, channel = run.requester, run.channel
     try:

@@ -46,7 +46,7 @@ class ClickDispatcher:
     def handle_delivery(self, delivery: Delivery) -> None:
         """Handle a click, a submitted dialog or an act on the signing page, and mark it as handled.
 
-        Raises LookupFailedError where Slack does not say who clicked, and NotYetKnownError where
+        Raises LookupFailedError where Slack does not say who clicked, and LookupPendingError where
         the delivery has to be taken again in a moment.
         """
         if act := self.page_acts.get(delivery.kind):

@@ -1,7 +1,7 @@
 """Edits of calls: reading what was submitted, checking it and storing it.
 
-A submitted dialog is checked at once, for errors at its fields (`Edits.parse_edit`), and once more
-when the loop stores it: data, people and policy may have changed in between.
+A submitted dialog is checked at once, for errors at its fields (`EditHandler.parse_edit`), and
+once more when the loop stores it: data, people and policy may have changed in between.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class EditHandler:
     ) -> Preview:
         """Return the tool's preview of the edited call.
 
-        Raises ToolError where it would fail, NotYetKnownError while the tool is being asked.
+        Raises ToolError where it would fail, LookupPendingError while the tool is being asked.
         """
         call, now = shown.call, self.sources.clock.now()
         seen = self.previews.get_or_start_edit_preview(

@@ -158,7 +158,7 @@ def prepare_question(
     """Check a question and make its call wait; return the question with where to post it.
 
     `questions_in_same_plan`: calls of the same plan that people are asked about. Raises
-    RefusedError.
+    CallRefusedError.
     """
     if words := find_approval_request_words(asked.list_question_texts()):
         raise CallRefusedError(
@@ -190,7 +190,7 @@ def prepare_question(
 def _resolve_place(authority: Authority, run: Run, who: Approvers) -> card_routing.CardPlace:
     """Return the thread if its requester or a channel member may answer, else direct messages.
 
-    Raises RefusedError if nobody can answer, or Slack cannot be asked.
+    Raises CallRefusedError if nobody can answer, or Slack cannot be asked.
     """
     try:
         named = authority.list_named_people(who, requester=run.requester, channel=run.channel)
