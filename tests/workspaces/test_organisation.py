@@ -113,7 +113,7 @@ def test_the_next_of_its_workspaces_cannot_be_listed(
     """It is installed as well where Slack answers with a page for people, not with JSON."""
     monkeypatch.setattr(oauth_client, "PAGE", 1)
     site.slack.faults.status("auth.teams.list", 502, match=lambda args: "cursor" in args)
-    more = {"as": f"{FIRST}/ana", "for": ORG, "add": [FIRST, SECOND]}
+    more: dict[str, Any] = {"as": f"{FIRST}/ana", "for": ORG, "add": [FIRST, SECOND]}
     page = ana.open(ana.allow(ana.leave(), **more))
     assert pages.ORG_NEXT in page.text
     assert "its workspaces cannot be listed (Slack cannot be reached)" in caplog.text
