@@ -195,7 +195,9 @@ def parse_start_time(written: object) -> StartTime:
 
     Raises ValueError with what is wrong.
     """
-    found = _START_TIME.fullmatch(str(written))
+    if not isinstance(written, str):
+        raise ValueError("write it in quotes")
+    found = _START_TIME.fullmatch(written)
     if found is None:
         raise ValueError(
             f'{written!r} is no time to start; write "22:00 Europe/Berlin", or with a day of the '

@@ -98,10 +98,15 @@ class _WorkspaceExporter(Exporter):
         self._store = store
 
     def close(self) -> None:
-        self._pending, self._store = self.count_pending_calls(), None
+        store, self._store = self._store, None  # also where it cannot be read any more
+        if store is not None:
+            self._pending = _count_pending(store)
 
     def count_pending_calls(self) -> int:
-        if (store := self._store) is None:
-            return self._pending
-        with store.read() as tx:
-            return count_backlog(tx).pending
+        store = self._store
+        return self._pending if store is None else _count_pending(store)
+
+
+def _count_pending(store: Store) -> int:
+    with store.read() as tx:
+        return count_backlog(tx).pending

@@ -131,5 +131,5 @@ def _ask(request: Callable[[], Any]) -> Any:
             raise OAuthError("", is_passing=True) from None
         is_passing = status >= TOO_MANY or code in PASSING | UNKNOWN
         raise OAuthError(code, is_passing=is_passing) from None
-    except (SlackClientError, HTTPException, OSError):
+    except (SlackClientError, HTTPException, OSError, ValueError):  # the last: it is no JSON
         raise OAuthError("", is_passing=True) from None

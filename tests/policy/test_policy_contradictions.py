@@ -28,6 +28,7 @@ WHO = '[defaults]\napprovers = ["@shop-leads"]\n'
             (f"run_at = {wrong!r}", f"run_at: {wrong!r} is no time to start")
             for wrong in ("22:00", "24:00 Europe/Berlin", "22:00  UTC", "Sat 22:00 UTC", "9:00 UTC")
         ),
+        ("run_at = 22:00:00", "run_at: write it in quotes"),
         ("run_at = '22:00 Berlin'", "run_at: 'Berlin' is no time zone"),
         ("remember = [{}]\nrun_at = '22:00 UTC'", "remember: would start calls at any time"),
         ("veto = 0", "veto: write a larger number"),

@@ -105,3 +105,15 @@ def test_its_workspaces_cannot_be_listed(
     assert pages.ORG_NEXT in page.text
     assert "its workspaces cannot be listed (Slack answers fatal_error)" in caplog.text
     assert site.record.find_workspace_of("", ORG) == ORG
+
+
+def test_the_next_of_its_workspaces_cannot_be_listed(
+    site: Site, ana: Browser, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is installed as well where Slack answers with a page for people, not with JSON."""
+    monkeypatch.setattr(oauth_client, "PAGE", 1)
+    site.slack.faults.status("auth.teams.list", 502, match=lambda args: "cursor" in args)
+    more: dict[str, Any] = {"as": f"{FIRST}/ana", "for": ORG, "add": [FIRST, SECOND]}
+    page = ana.open(ana.allow(ana.leave(), **more))
+    assert pages.ORG_NEXT in page.text
+    assert "its workspaces cannot be listed (Slack cannot be reached)" in caplog.text
