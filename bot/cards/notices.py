@@ -204,10 +204,7 @@ def quoted_shared_channel_request_notice(channel: str, words: str) -> str:
 
 
 def moved_from_shared_channel_notice(channel: str, words: str) -> str:
-    """Return the private message on why a shared channel's request goes on in private.
-
-    It quotes `words`.
-    """
+    """Return the message, quoting `words`, on why a shared channel's request goes on in private."""
     why = "People of another company read along there, so I go on here. Only you see this."
     return f"{quoted_shared_channel_request_notice(channel, words)}\n{why}"
 
@@ -250,10 +247,7 @@ def card_posted_elsewhere_notice(place: str, link: str = "", *, part: bool = Fal
 
 
 def approval_saved_notice(until: datetime, uses: int, same: str) -> str:
-    """Return the notice that an approval is saved as a grant, for what, and until when.
-
-    `same`: the argument values that it is for, as mrkdwn; `uses`: for how many calls.
-    """
+    """Return the notice of a saved approval: `uses` calls with the `same` values (mrkdwn)."""
     runs = "next one runs" if uses == 1 else f"next {slack_text.spell_number(uses)} run"
     return (
         f"🧷 This approval is saved ({same}): until {slack_text.format_local_time(until)}, the "

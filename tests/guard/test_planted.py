@@ -21,6 +21,7 @@ from tests.guard.words import (
     short_test_names,
     sleeps,
     unexplained,
+    unknown_errors,
     unused_words,
     without_sentence,
 )
@@ -127,6 +128,12 @@ def test_a_repeated_class_is_named() -> None:
     assert list(repeated_classes([Source("a.py", text), Source("b.py", f"\n{text}")])) == [
         "b.py:2: Plan is a class of a.py too"
     ]
+
+
+def test_an_error_that_is_called_otherwise_is_named() -> None:
+    """What a docstring says is raised has to be there, in some file or as Python's own."""
+    text = '"""Raises OldError, NewError or OSError."""\nclass NewError(ValueError): ...\n'
+    assert list(unknown_errors([Source("a.py", text)])) == ["a.py:1: there is no OldError"]
 
 
 def test_properties_are_no_methods() -> None:

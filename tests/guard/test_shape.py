@@ -21,6 +21,7 @@ from tests.guard.words import (
     short_test_names,
     sleeps,
     unexplained,
+    unknown_errors,
     unused_words,
     without_sentence,
 )
@@ -75,6 +76,7 @@ CHECKS: dict[str, Callable[[], Iterable[str]]] = {
     "clocks": partial(each_of, clocks, *PRODUCT),
     "slack_clients": partial(each_of, slack_clients, *PRODUCT),
     "repeated_classes": lambda: repeated_classes(own_files()),
+    "unknown_errors": lambda: unknown_errors(python_files(*PRODUCT)),
     "short_test_names": partial(each_of, short_test_names, *TESTS),
     "ids_of_elsewhere": partial(each_of, ids_of_elsewhere, *TESTS),
     "sleeps": partial(each_of, sleeps, *TESTS),

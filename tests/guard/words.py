@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from collections.abc import Iterable, Iterator
 
@@ -41,6 +42,23 @@ def without_sentence(source: Source) -> Iterator[str]:
     for node in _tests(source):
         if not ast.get_docstring(node):
             yield f"{source}:{node.lineno}: {node.name} has no sentence"
+
+
+def unknown_errors(sources: Iterable[Source]) -> Iterator[str]:
+    """Errors that a docstring names and that no code has: it was called otherwise once."""
+    read = list(sources)
+    nodes = [node for source in read for node in source.nodes]
+    known = {*dir(builtins), *(node.name for node in nodes if isinstance(node, ast.ClassDef))}
+    known |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    known |= {node.name.rpartition(".")[2] for node in nodes if isinstance(node, ast.alias)}
+    for source in read:
+        for node in source.nodes:
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                named = re.findall(
+                    r"\b[A-Z]\w+(?:Error|Exception)\b", ast.get_docstring(node) or ""
+                )
+                for each in {*named} - known:
+                    yield f"{source}:{getattr(node, 'lineno', 1)}: there is no {each}"
 
 
 def repeated_classes(sources: Iterable[Source]) -> Iterator[str]:

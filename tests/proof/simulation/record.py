@@ -173,8 +173,7 @@ class Record:
         if row["grant_id"]:
             self._granted(row, terms)
             return
-        # once something was rejected, those who could reject it are asked about what is allowed,
-        # as they were asked about that: with a signature only if that had to be signed
+        # once something was rejected, what is allowed is asked of those, and as that was asked
         allowed = stands.tool in terms.allows and gate.get("would_allow")
         unsigned = not terms.signed or allowed
         given = [v for v in votes if v["digest"] == row["digest"] and (unsigned or v["passkey_id"])]
