@@ -11,13 +11,16 @@ export function stickToEnd(scroller, list) {
     scroller.scrollTop = scroller.scrollHeight;
     last = scroller.scrollTop;
   };
-  scroller.addEventListener("scroll", () => {
+  // also before what has changed is taken in: the event of a scroll may come after it
+  const look = () => {
     const near = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < NEAR;
     if (near || scroller.scrollTop < last) stuck = near; // what grows below does not scroll up
     last = scroller.scrollTop;
-  });
-  const resized = new ResizeObserver(() => stuck && toEnd());
+    return stuck;
+  };
+  scroller.addEventListener("scroll", look);
+  const resized = new ResizeObserver(() => look() && toEnd());
   resized.observe(scroller);
   resized.observe(list);
-  return { atEnd: () => stuck, toEnd };
+  return { atEnd: look, toEnd };
 }
