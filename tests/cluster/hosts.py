@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from bot.app import build
+from bot.cards.sentences import LOOKUP_FAILED_REPLY
 from bot.clock import SystemClock
 from bot.config.workspace_settings import get_schema_name
 from bot.workspaces.host import WorkspaceHost
@@ -189,6 +190,14 @@ class Hosts(Threads):
             left = [word for word in failed if self.card(word, button)]
         raise AssertionError(f"clicks on {left} were never acknowledged")
 
+    def put_off(self, word: str) -> str:
+        """The newest private word to try again, as Slack could not be asked; "" for none."""
+        team, channel, thread = self.threads[word]
+        seen = self.person(team).everything(channel)
+        mine = [each for each in seen if each.get("thread_ts") == thread and self.card(word)]
+        found = [str(each["ts"]) for each in mine if LOOKUP_FAILED_REPLY in words(each)]
+        return max(found, default="")
+
     # what came of it
 
     def rows(self, team: str, query: str) -> list[tuple[Any, ...]]:
@@ -203,9 +212,12 @@ class Hosts(Threads):
         undone: set[str] = set()  # its process was killed between the start and the effect
 
         def settled() -> bool:
-            """An answer in each thread; of what is unknown somebody says if it was done."""
+            """An answer in each thread; who is asked to try again does, and says what was done."""
             left = [word for word in self.threads if not self.is_answered(word)]
             for word in left:
+                if (ts := self.put_off(word)) and ts not in told:
+                    self.approve(word)
+                    told.add(ts)
                 if word not in told and self.card(word, "resolve_done"):
                     is_done = word in self.effects()
                     button = "resolve_done" if is_done else "resolve_not_done"
