@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from bot.clock import Clock
 from bot.config.startup import StartupError
 from bot.http.slack_endpoint import ServedElsewhereError
+from bot.workspaces.tokens import TokenKeyError
 from storage import delegations, programs, schedule, webhooks
 from storage.states import RunStatus
 from storage.transaction import StoreClosedError
@@ -84,7 +85,13 @@ class HostedWorkspace:
         """Return when the app is to be started; None if it is running, or no time is set."""
         if self.is_awake or self.due_at is None:
             return None
-        return max(self.due_at, self._retry_at or self.due_at)
+        return max(self.due_at, self._get_retry_time() or self.due_at)
+
+    def _get_retry_time(self) -> datetime | None:
+        """Return before when a failed start is not tried again; None if it may be now."""
+        left = self._retry_at and self._retry_at - self._clock.now()
+        # more than that is left if the machine's clock was set back
+        return self._retry_at if left and timedelta() < left <= RETRY else None
 
     @contextmanager
     def use_app(self) -> Iterator[App]:
@@ -109,7 +116,7 @@ class HostedWorkspace:
                 self._free.notify_all()
 
     def _start_app(self) -> App:
-        if self._retry_at is not None and self._clock.now() < self._retry_at:
+        if self._get_retry_time():
             raise NotServedError(self._problem)
         try:
             self._app = self._build(self.workspace)
@@ -117,7 +124,7 @@ class HostedWorkspace:
             raise
         except StoreClosedError as error:  # this process was stalled, and another took it meanwhile
             raise NotSettledError(str(error)) from None
-        except StartupError as error:
+        except (StartupError, TokenKeyError) as error:
             problem = str(error)
         except Exception as error:  # one workspace's fault is not the others'
             log.exception("the workspace %s could not be started", self.workspace)

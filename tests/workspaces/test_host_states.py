@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx2
 import pytest
 
+from bot.app import App
 from bot.config.connection_settings import Transport
+from bot.config.startup import StartupError
 from bot.workspaces.dispatcher import AWAY, PAUSED
+from bot.workspaces.hosted import RETRY, HostedWorkspace, NotServedError
 from bot.workspaces.install_pages import PAUSED as INSTALLED_BUT_PAUSED
 from storage.states import CallStatus, InstallationState
 from tests.workspaces.hosting import ONE, SUPPORT, TWO, Hosting, Workspace
@@ -233,6 +236,63 @@ def test_a_file_that_is_broken(
     for each in hosting.host.list_hosted():
         each.forget_problem()  # else it is tried again after fifteen seconds
     is_answered(one, "once it was mended")
+
+
+def test_a_key_that_is_missing(
+    make_hosting: Callable[..., Hosting], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its people are told that it cannot be served, and the operator in one line which key."""
+    keys = {"COUNTERSIGN_TOKEN_KEYS": f"one:{'o' * 32}"}
+    hosting = make_hosting(environ=keys)
+    hosting.start()
+    hosting.install(ONE)
+    keys["COUNTERSIGN_TOKEN_KEYS"] = f"two:{'t' * 32}"
+    hosting.restart()
+    one = hosting.workspace(ONE)
+    assert AWAY in one.command("/approvals list")
+    said = [each for each in caplog.records if "cannot be served" in each.getMessage()]
+    assert "encrypted with the key one, which is not among" in said[-1].getMessage()
+    assert "could not be started" not in caplog.text  # which is for what nobody can mend
+    keys["COUNTERSIGN_TOKEN_KEYS"] += f",one:{'o' * 32}"
+    hosting.restart()
+    is_answered(one, "with the key behind the other")
+
+
+def test_a_clock_that_is_set_back_delays_no_start() -> None:
+    """What failed is tried again after fifteen seconds, and not after an hour and fifteen."""
+    clock = SetBackClock()
+    tried: list[str] = []
+
+    def build(workspace: str) -> App:
+        tried.append(workspace)
+        raise StartupError(["it cannot"], ())
+
+    hosted = HostedWorkspace("T1", clock, build, lambda *_: None)
+    hosted.due_at = clock.at
+
+    def use() -> int:
+        with pytest.raises(NotServedError, match="it cannot"), hosted.use_app():
+            pass
+        return len(tried)
+
+    assert (use(), hosted.starts_at) == (1, clock.at + RETRY)
+    clock.at += RETRY / 2
+    assert use() == 1
+    clock.at -= timedelta(hours=1)
+    assert hosted.starts_at == hosted.due_at
+    assert use() == 2
+    clock.at += RETRY
+    assert use() == 3
+
+
+class SetBackClock:
+    """A machine's clock that somebody sets."""
+
+    at = datetime(2026, 11, 27, 12, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        """What it was set to."""
+        return self.at
 
 
 def test_an_unknown_workspace(make_hosting: Callable[..., Hosting]) -> None:
