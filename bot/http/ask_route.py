@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from bot.approvals.receipts import NoReceiptError
 from bot.http import api_bodies
 from bot.http.api_gate import build_rate_limit_problem
-from bot.policy.authority import LookupFailedError
+from bot.policy.authority import LookupFailedError, LookupPendingError
 from bot.runs import program_calls
 from bot.tools import Effect
 from bot.tools.handed_over import HandedOverAction, HandedOverActionError
@@ -179,7 +179,7 @@ class ProgramRequestService:
             requester = self._resolve_requester_id(key, body.requester)
             channel = self._resolve_channel_id(body.channel, requester)
             asked = self._create_request(key, call, requester, channel, idempotency)
-        except LookupFailedError as error:
+        except (LookupFailedError, LookupPendingError) as error:
             raise api_bodies.build_slack_unavailable_problem(error) from error
         if key.webhook:
             with self._store.write() as tx:

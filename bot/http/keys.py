@@ -18,7 +18,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from bot.http.api_bodies import ProblemError, build_slack_unavailable_problem
-from bot.policy.authority import LookupFailedError
+from bot.policy.authority import LookupFailedError, LookupPendingError
 from bot.runs.surfaces import Host
 from bot.tools.names import SlackIdKind, SlackIdResolver
 from countersign.wire import THIS_MACHINE
@@ -106,7 +106,7 @@ class KeyManager:
         try:
             person = self._resolve_person_id(spec.person)
             _check_key_spec(spec)
-        except LookupFailedError as error:
+        except (LookupFailedError, LookupPendingError) as error:
             raise build_slack_unavailable_problem(error) from error
         except ValueError as error:
             raise _build_key_problem(

@@ -43,7 +43,8 @@ class TokenRefusedError(LookupFailedError):
 class LookupPendingError(Exception):
     """Raised to a thread that may not wait while Slack is asked; retry once `answers` are done.
 
-    Not a LookupFailedError: it refuses nobody.
+    Without answers the bot is stopping: what asked is left for the next start. Not a
+    LookupFailedError: it refuses nobody.
     """
 
     def __init__(self, *answers: Future[Any]) -> None:

@@ -23,6 +23,7 @@ from bot.cards.answers import render_retry_message
 from bot.cards.notices import run_failed_notice
 from bot.clock import Clock
 from bot.monitoring.spans import WorkKind
+from bot.policy.authority import LookupPendingError
 from bot.runs.endings import RunWithCalls
 from bot.runs.executor import CallExecutor
 from bot.runs.plans import MissingCardPoster
@@ -85,6 +86,8 @@ class RunWorker:
         except moves.StaleFenceError:
             log.info("run %s: taken away from this worker", run_id)
             self._show_end_if_cancelled(run)
+        except LookupPendingError:  # only where the process ends
+            log.info("run %s: left for the next start, as Slack was being asked", run_id)
         except PlannerError as error:
             log.warning("run %s: no model turn: %s (%r)", run_id, error, error.__cause__)
             self._fail_run(run, str(error))

@@ -12,9 +12,9 @@ import re
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from concurrent.futures import Future
 from copy import copy
 from datetime import timedelta
+from itertools import chain
 from typing import Any
 
 from slack_sdk import WebClient
@@ -349,16 +349,17 @@ class SlackDirectory:
     def _look_up_each_person(self, users: Collection[str]) -> dict[str, authority.Person]:
         self.start_lookups((lookups.LookupKind.PERSON, user) for user in users)
         found: dict[str, authority.Person] = {}
-        awaited: list[Future[Any]] = []
+        pending: list[authority.LookupPendingError] = []
         for user in users:
             try:
                 person = self.find_person(user)
             except authority.LookupPendingError as error:
-                awaited += error.answers
+                pending.append(error)
             else:
                 found |= {user: person} if person else {}
-        if awaited:
-            raise authority.LookupPendingError(*awaited)
+        if pending:
+            answers = chain.from_iterable(each.answers for each in pending)
+            raise authority.LookupPendingError(*answers)
         return found
 
     def _has_many_person_lookups(self) -> bool:

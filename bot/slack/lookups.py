@@ -222,7 +222,6 @@ log = logging.getLogger("countersign.lookups")
 SHORT = timedelta(seconds=60)  # how old what is remembered may be
 LONG = timedelta(minutes=10)  # and a list
 MOST_ANSWERS = 20_000  # remembered; the oldest goes first
-STOPPING = "the bot is stopping"
 SIDE_BY_SIDE = 8  # look-ups of one kind at a time
 T = TypeVar("T")
 
@@ -253,7 +252,7 @@ class _PendingLookup:
         self.answer: Future[Any] = Future()
         self.is_awaited = False  # by somebody who could not wait and comes again
 
-    def set_outcome(self, value: Any, failure: authority.LookupFailedError | None) -> None:
+    def set_outcome(self, value: Any, failure: Exception | None) -> None:
         """Set the result or the failure for all who wait; only the first call has an effect."""
         with suppress(InvalidStateError):
             if failure is None:
@@ -278,7 +277,10 @@ class LookupCache:
         self._closed = False
 
     def close(self) -> None:
-        """Cancel the look-ups in progress, and begin no more."""
+        """Cancel the look-ups in progress, and begin no more: nobody is refused for that.
+
+        Whoever waits or asks gets LookupPendingError, and leaves the rest to the next start.
+        """
         with self._lock:
             self._closed = True
             pools, flights = list(self._pools.values()), list(self._flights.values())
@@ -286,7 +288,7 @@ class LookupCache:
         for pool in pools:
             pool.shutdown(wait=False, cancel_futures=True)
         for flight in flights:
-            flight.set_outcome(None, authority.LookupFailedError(STOPPING))
+            flight.set_outcome(None, authority.LookupPendingError())
 
     def is_idle(self) -> bool:
         """Return whether no look-up is in progress."""
@@ -340,7 +342,7 @@ class LookupCache:
         """Return the cached answer, else Slack's answer within so many seconds.
 
         Raises LookupFailedError. With 0 seconds it raises LookupPendingError when the look-up has
-        only been started or is still in progress.
+        only been started or is still in progress; so it does once the bot stops.
         """
         if found := self.find_cached_answer(key):
             value: T = found[0]
@@ -367,7 +369,7 @@ class LookupCache:
         """Return this key's look-up in progress, or one with the cached answer, or start one."""
         with self._lock:
             if self._closed:
-                raise authority.LookupFailedError(STOPPING)
+                raise authority.LookupPendingError
             flight = self._flights.get(key)
             if flight is not None:
                 flight.is_awaited |= is_awaited

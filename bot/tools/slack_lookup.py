@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from slack_sdk.errors import SlackApiError, SlackClientError, SlackRequestError
 
 from bot import slack_codes
-from bot.policy.authority import Directory, LookupFailedError
+from bot.policy.authority import Directory, LookupFailedError, LookupPendingError
 from bot.tools import ToolContext, ToolError
 from bot.tools.names import missing_channel_sentence
 
@@ -158,7 +158,9 @@ def _ask_slack(what: str, read: Callable[[], T], missing: str | None = None) -> 
         if missing and code.endswith(("_not_found", "_not_visible")):
             raise ToolError(missing) from error
         raise ToolError(f"Slack would not say {what} ({code}); nothing was done.") from error
-    except (SlackClientError, LookupFailedError, OSError, HTTPException, ValueError) as error:
+    except (SlackClientError, LookupFailedError, LookupPendingError) as error:
+        raise ToolError(f"Slack could not be asked for {what}; nothing was done.") from error
+    except (OSError, HTTPException, ValueError) as error:
         raise ToolError(f"Slack could not be asked for {what}; nothing was done.") from error
 
 
