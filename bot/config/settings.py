@@ -394,4 +394,6 @@ def _describe_validation_error(error: ErrorDetails) -> str:
     if error["type"] == "missing":
         return f"{field.title}: is missing. {field.description}"
     text = str(error["ctx"]["error"]) if error["type"] == "value_error" else error["msg"]
+    if error["type"] == "string_pattern_mismatch":
+        text = "does not look like one"
     return f"{field.title}: {text[0].lower()}{text[1:]}. {field.description}"

@@ -66,6 +66,7 @@ from storage.masking import mask_secrets
 from storage.record import Call, Delivery, Message, Run, Transaction, Vote
 from storage.states import CallStatus, CallVerb, DeliveryStatus, MessageKind
 
+SIGNING = "to approve it, with a passkey"
 MOST = 50  # calls of which it is judged whether the operator may decide
 C = CallStatus
 
@@ -134,7 +135,7 @@ class OperatorCallFinder:
             note=show_hidden_characters(view.outcome or view.result or view.note),
             question=is_question_to_person(call),
             declined=declined,
-            covered=view.masked_pieces,
+            covered=(*view.masked_pieces, *([SIGNING] if view.needs_signature else [])),
             may=tuple(self._list_allowed_actions(call, run, view, question, votes)),
             fields=fields,
         )
@@ -171,9 +172,13 @@ class OperatorCallFinder:
         if call.status is not C.PENDING:
             return
         voted = any(self._operator in (vote.person, vote.for_person) for vote in votes)
-        if not voted and not view.masked_pieces and self._is_permitted(CallVerb.APPROVE, call, run):
+        here = not view.masked_pieces  # else what they would let run is shown in Slack only
+        may_approve = here and not voted and not view.needs_signature
+        if may_approve and self._is_permitted(CallVerb.APPROVE, call, run):
             yield AllowedAction.APPROVE
-        if not view.masked_pieces and self._is_permitted(CallVerb.BREAK_GLASS, call, run):
+        gate = parse_stored_gate(call)
+        signs = isinstance(gate, Ask) and gate.wants_signature
+        if here and not signs and self._is_permitted(CallVerb.BREAK_GLASS, call, run):
             yield AllowedAction.BREAK_GLASS
         if view.editable and self._is_permitted(CallVerb.EDIT, call, run):
             yield AllowedAction.EDIT

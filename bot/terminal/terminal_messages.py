@@ -56,7 +56,7 @@ class TerminalCall:
     note: str = ""  # what came of it
     question: bool = False
     declined: bool = False  # who was asked could not say
-    covered: tuple[str, ...] = ()  # what of it is shown in Slack only
+    covered: tuple[str, ...] = ()  # what of it is shown or done in Slack only
     may: tuple[AllowedAction, ...] = ()
     fields: tuple[TerminalField, ...] = ()
 

@@ -13,11 +13,8 @@ from bot.approvals.signatures import (
     compute_challenge,
     parse_credential,
 )
-from bot.cards.action_names import Action
-from bot.cards.button_codec import CallTarget
-from bot.terminal.operator_input import build_click_delivery
 from storage.examination import examine_audit_and_rows
-from storage.models import Delivery, Vote
+from storage.models import Vote
 from storage.passkeys import VoteSignature
 from storage.states import CallStatus, CallVerb
 from tests.authenticator import PRESENT, Authenticator
@@ -467,20 +464,3 @@ def test_nobody_can_sign_without_an_address(own_harness: Callable[..., Harness])
     press(harness, "ana", SUPPORT, card, "approve")
     told(harness, "ana", SUPPORT, thread, "COUNTERSIGN_URL is not set")
     assert statuses(harness, thread) == [C.PENDING]
-
-
-def test_nobody_signs_at_another_surface(harness: Harness) -> None:
-    """The operator's terminal casts no vote, and says where to sign."""
-    give_passkey(harness, "ana")
-    thread, card = asked(harness, "from the terminal")
-    [call] = harness.calls_in(thread)
-    run = harness.run_of(call.run_id)
-    target = CallTarget(call.id, call.revision)
-    clicked = build_click_delivery(Action.APPROVE, target, run, PEOPLE["ana"])
-    harness.app.listeners.store_delivery(clicked)
-    harness.settle()
-    [stored] = harness.all(Delivery, Delivery.key == clicked.key)
-    assert "Press the button on its card in Slack" in stored.answer
-    assert statuses(harness, thread) == [C.PENDING]
-    vote(harness, "ana", card)
-    assert votes_on(harness, thread) == []

@@ -118,7 +118,7 @@ def test_no_id_of_a_workspace(workspace: str, tmp_path: Path) -> None:
     """It is refused before any file is looked for."""
     about = {"COUNTERSIGN_WORKSPACE": workspace, "COUNTERSIGN_WORKSPACES": str(tmp_path)}
     said = problems({**MANY, **about, "SLACK_BOT_TOKEN": "xoxb-1"})
-    assert any("should match pattern" in each and "about, T… (or E…" in each for each in said)
+    assert any("does not look like one" in each and "about, T… (or E…" in each for each in said)
     assert not [*tmp_path.iterdir()]
 
 

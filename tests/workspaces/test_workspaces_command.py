@@ -200,7 +200,7 @@ def test_of_one_alone(
         code, said = run(*words, workspace="nope")
         assert code != 0
         assert said.count("COUNTERSIGN_WORKSPACE") == 1
-        assert "should match pattern" in said
+        assert "does not look like one" in said
         assert "Which workspace a command is about, T…" in said
         code, said = run(*words, workspace="T0NONE")
         assert code == 1
