@@ -171,24 +171,26 @@ class Hosts(Threads):
 
     def click(self, word: str, button: str = "approve", timeout: float = 30.0) -> Any:
         """Click on it, once there is something to click; the delivery, which is on its way."""
-        shown = self.wait(lambda: self.card(word, button), timeout)
+        return self._press(word, self.wait(lambda: self.card(word, button), timeout), button)
+
+    def _press(self, word: str, shown: dict[str, Any], button: str) -> Any:
         team, channel, _ = self.threads[word]
         return self.person(team).click(channel, shown["ts"], button)
 
     def approve(self, *given: str, button: str = "approve", timeout: float = 30.0) -> None:
-        """Click on each; again where Slack shows an error."""
-        left, until = list(given), time.monotonic() + timeout
-        while time.monotonic() < until:
-            sent = {word: self.click(word, button, timeout) for word in left}
+        """Click on each; again where Slack shows an error, while there is something to click."""
+        until = time.monotonic() + timeout
+        sent = {word: self.click(word, button, timeout) for word in given}
+        while sent and time.monotonic() < until:
             for each in sent.values():
                 each.settled.wait(15)
-            if all(each.ok for each in sent.values()):
-                return
-            threading.Event().wait(RELUCTANCE)
-            failed = [word for word, each in sent.items() if not each.ok]
             # what somebody was shown an error for may have been taken all the same
-            left = [word for word in failed if self.card(word, button)]
-        raise AssertionError(f"clicks on {left} were never acknowledged")
+            failed = [word for word, each in sent.items() if not each.ok]
+            if failed:
+                threading.Event().wait(RELUCTANCE)
+            shown = {word: card for word in failed if (card := self.card(word, button))}
+            sent = {word: self._press(word, card, button) for word, card in shown.items()}
+        assert not sent, f"clicks on {[*sent]} were never acknowledged"
 
     def put_off(self, word: str) -> str:
         """The newest private word to try again, as Slack could not be asked; "" for none."""
