@@ -18,13 +18,24 @@ from pydantic_core import ErrorDetails
 
 M = TypeVar("M", bound=BaseModel)
 KeyPath = tuple[int | str, ...]
-# Pydantic's kinds of complaint, in the words of the file's author
-COMPLAINTS = {
+_WHOLE, _NUMBER = "write a whole number", "write a number"
+_COMPLAINTS = {  # Pydantic's kinds of complaint, in the words of the file's author
     "missing": "is missing",
     "string_type": "write it in quotes",
     "bool_type": "write true or false",
+    "bool_parsing": "write true or false",
     "list_type": "write a list, [ … ]",
     "model_type": "write a table",
+    "int_type": _WHOLE,
+    "int_parsing": _WHOLE,
+    "int_from_float": _WHOLE,
+    "float_type": _NUMBER,
+    "float_parsing": _NUMBER,
+    "literal_error": "write {expected}",
+    "enum": "write {expected}",
+    "greater_than_equal": "write {ge} or more",
+    "less_than_equal": "write {le} or less",
+    "value_error": "{error}",
 }
 _HEADER = re.compile(r"\s*(\[\[?)\s*([^\]\s]+)\s*\]")
 _KEY = re.compile(r"""\s*["']?([^\s"'=.\[\]#]+)["']?\s*[=.]""")
@@ -131,11 +142,18 @@ def _validation_error_sentence(
 ) -> str:
     if error["type"] == "extra_forbidden":
         return unknown_key_sentence(error["loc"], model)
-    if error["type"] == "value_error":
-        return str(error["ctx"]["error"])
     if error["type"] == "string_pattern_mismatch":
         return forms.get(str(error["loc"][0]), "write a plain name")
-    return COMPLAINTS.get(error["type"], error["msg"])
+    return describe_invalid_value(error, {})
+
+
+def describe_invalid_value(error: ErrorDetails, own: Mapping[str, str]) -> str:
+    """Return what to write in place of a wrong value, for a Pydantic error about it.
+
+    `own`: the file's own sentences, by the type of the error.
+    """
+    sentence = own.get(error["type"]) or _COMPLAINTS.get(error["type"])
+    return sentence.format(**error.get("ctx", {})) if sentence else error["msg"]
 
 
 class TomlLineIndex:

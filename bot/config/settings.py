@@ -23,7 +23,7 @@ from bot.config.environment import (
 )
 from bot.mcp.server_file import ServerFile, read_server_file
 from bot.monitoring.logs import LogFormat
-from bot.toml_file import TomlFileError
+from bot.toml_file import TomlFileError, describe_invalid_value
 from bot.tools.database.config import Database, read_databases
 from storage.backend import build_local_path, is_postgres_url, normalize_postgres_url
 from storage.digest import SigningKey, parse_signing_key
@@ -389,11 +389,15 @@ def _sort_problems_by_setting(problems: list[str], known: list[str]) -> list[str
     return sorted(problems, key=lambda each: place.get(each.split(":")[0], len(known)))
 
 
+_COMPLAINTS = {
+    "string_pattern_mismatch": "does not look like one",
+    "bool_parsing": "write on or off",
+}
+
+
 def _describe_validation_error(error: ErrorDetails) -> str:
     field = Settings.model_fields[str(error["loc"][0])]
     if error["type"] == "missing":
         return f"{field.title}: is missing. {field.description}"
-    text = str(error["ctx"]["error"]) if error["type"] == "value_error" else error["msg"]
-    if error["type"] == "string_pattern_mismatch":
-        text = "does not look like one"
+    text = describe_invalid_value(error, _COMPLAINTS)
     return f"{field.title}: {text[0].lower()}{text[1:]}. {field.description}"

@@ -27,7 +27,7 @@ from pydantic_core import ErrorDetails, to_jsonable_python
 from bot.policy import approver_lists, gates
 from bot.policy.business_hours import FreezeEntry, HoursEntry, StartTime, parse_start_time
 from bot.policy.gates import AfterRejection, Approvers, Ask, Editors, Reasons
-from bot.toml_file import COMPLAINTS, FileProblems, KeyPath, unknown_key_sentence
+from bot.toml_file import FileProblems, KeyPath, describe_invalid_value, unknown_key_sentence
 from countersign.durations import DAY, parse_duration
 
 EFFECTS = ("read", "write", "destructive")
@@ -255,10 +255,7 @@ class PolicyFile(_StrictModel):
     shared_channels: list[ChannelName] = []
 
 
-_COMPLAINTS = COMPLAINTS | {
-    "int_type": "write a whole number",
-    "greater_than_equal": "write a larger number",
-    "less_than_equal": "write a smaller number",
+_COMPLAINTS = {
     "date_type": "write a date, as 2026-12-25",
     "too_short": "name at least one",
     "too_long": "there are too many; name fewer",
@@ -277,13 +274,9 @@ def describe_validation_error(error: ErrorDetails, model: type[BaseModel]) -> st
         return unknown_key_sentence(error["loc"], model)
     if error["loc"] == ("rule",):
         return "rules are headed [[rule]], with two brackets"
-    if error["type"] == "literal_error":
-        return f"write {error['ctx']['expected']}"
-    if error["type"] == "value_error":
-        return str(error["ctx"]["error"])
     if error["type"] == "missing":
         return _MISSING.get(str(error["loc"][-1]), "is missing")
-    return _COMPLAINTS.get(error["type"], error["msg"])
+    return describe_invalid_value(error, _COMPLAINTS)
 
 
 def list_keys_unfit_for_verdict(rule: RuleEntry) -> Iterator[tuple[str, str]]:

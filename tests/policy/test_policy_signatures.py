@@ -75,7 +75,7 @@ BAD = {
         "means nothing",
     ),
     "no model": ('[passkeys]\nmodels = ["YubiKey"]\n', "an AAGUID"),
-    "too many days": ("[passkeys]\ndays = 4000\n", "write a smaller number"),
+    "too many days": ("[passkeys]\ndays = 4000\n", "write 3650 or less"),
     "alarm for whoever asked": ('[passkeys]\nalarm = ["requester"]\n', "people and groups only"),
     "an unknown way": ('[passkeys]\nenrol = "email"\n', "'countersigned' or 'self'"),
 }

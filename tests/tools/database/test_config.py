@@ -98,7 +98,7 @@ def test_what_is_meant() -> None:
             "remove one of them",
         ),
         ('url_env = "CRM_URL"\n', "", 10, "database 2 url: is missing"),
-        ("max_rows = 50", "max_rows = 0", 7, "greater than or equal to 1"),
+        ("max_rows = 50", "max_rows = 0", 7, "write 1 or more"),
         ("max_rows = 50", "maxrows = 50", 7, "unknown key"),
         ("read_only = true", 'read_only = "yes"', 15, "write true or false"),
         ('"*.password"', '"password"', 6, "is no column"),
