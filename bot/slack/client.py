@@ -254,32 +254,43 @@ def build_read_only_slack_client(
 
     Closing the client ends the waiting, so that a stopping process does not wait for Slack.
     """
-    patience = _RateLimitRetryHandler()
+    ended = threading.Event()
     client = SlackClient(
         token,
         base_url=base_url,
         tracer=tracer,
         timeout=5,
         retry_handlers=[
-            ConnectionErrorRetryHandler(max_retry_count=2),
+            _NoAnswerRetryHandler(ended),
             ServerErrorRetryHandler(max_retry_count=2),
-            patience,
+            _RateLimitRetryHandler(ended),
         ],
     )
-    client.on_close = patience.ended.set
+    client.on_close = ended.set
     return client
+
+
+class _NoAnswerRetryHandler(ConnectionErrorRetryHandler):
+    """A retry handler for calls with half an answer, none, or none in time; until closed."""
+
+    def __init__(self, ended: threading.Event) -> None:
+        super().__init__(max_retry_count=2, error_types=[OSError, HTTPException])
+        self._ended = ended
+
+    def _can_retry(self, **about: Any) -> bool:
+        return not self._ended.is_set() and super()._can_retry(**about)
 
 
 class _RateLimitRetryHandler(RateLimitErrorRetryHandler):
     """A retry handler that waits as long as a 429 says, in the caller's thread, until closed."""
 
-    def __init__(self) -> None:
+    def __init__(self, ended: threading.Event) -> None:
         super().__init__(max_retry_count=2)
-        self.ended = threading.Event()
+        self._ended = ended
 
     def _can_retry(self, *, response: HttpResponse | None = None, **_: Any) -> bool:
         limited = response is not None and response.status_code == 429
-        return limited and not self.ended.is_set()
+        return limited and not self._ended.is_set()
 
     def prepare_for_next_attempt(
         self, *, state: RetryState, response: HttpResponse | None = None, **_: Any
@@ -288,7 +299,7 @@ class _RateLimitRetryHandler(RateLimitErrorRetryHandler):
         given = response.headers if response else {}
         headers = {name.lower(): value for name, value in given.items()}
         seconds = parse_retry_after((headers.get("retry-after") or ["1"])[0])
-        self.ended.wait(min(seconds or 1.0, LONGEST_READ))
+        self._ended.wait(min(seconds or 1.0, LONGEST_READ))
         state.next_attempt_requested = True
         state.increment_current_attempt()
 

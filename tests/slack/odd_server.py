@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Self
@@ -22,18 +23,28 @@ class _Handler(BaseHTTPRequestHandler):
         odd = self.server.odd
         self.rfile.read(int(self.headers["Content-Length"] or 0))
         odd.asked += 1
+        if odd.asked > odd.most:
+            self._answer(odd.status, odd.right, {})
+            return
+        if odd.breaks == "never":
+            odd.ended.wait()
+            self.close_connection = True
+            return
         if odd.breaks == "before":
             self._reset()
             return
-        self.send_response(odd.status)
-        self.send_header("Content-Type", "application/json; charset=utf-8")
-        self.send_header("Content-Length", str(len(odd.body) + odd.missing))
-        for name, value in odd.headers.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(odd.body)
+        self._answer(odd.status, odd.body, odd.headers, odd.missing)
         if odd.breaks == "within" or odd.missing:
             self._reset()
+
+    def _answer(self, status: int, body: bytes, more: dict[str, str], missing: int = 0) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json; charset=utf-8")
+        self.send_header("Content-Length", str(len(body) + missing))
+        for name, value in more.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
 
     def _reset(self) -> None:
         self.wfile.flush()
@@ -57,8 +68,11 @@ class OddServer:
         self.status, self.body = 200, b""
         self.headers: dict[str, str] = {}
         self.missing = 0  # bytes that its length says there are, and that never come
-        self.breaks = ""  # "before" any answer, or "within" it: the connection is reset
+        # "before" any answer, or "within" it: the connection is reset; "never": nothing is answered
+        self.breaks = ""
         self.asked = 0
+        self.most, self.right = sys.maxsize, b""  # calls that are odd, and what others are told
+        self.ended = threading.Event()
         self._server = _Server(("127.0.0.1", 0), _Handler)
         self._server.odd = self
         self._thread = threading.Thread(target=self._server.serve_forever)
@@ -73,6 +87,7 @@ class OddServer:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.ended.set()
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()

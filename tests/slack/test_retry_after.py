@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from datetime import timedelta
+from http.client import HTTPException
 from typing import Any
 
 import pytest
@@ -16,7 +17,6 @@ from bot.slack.client import (
     parse_retry_after,
 )
 from storage.states import MessageStatus
-from tests.local_slack import build_local_slack
 from tests.slack.odd_server import OddServer
 from tests.slack.post_office import PostOffice
 
@@ -82,17 +82,33 @@ def test_a_message_that_is_limited_is_sent_later(
 @pytest.mark.parametrize("header", ABSURD)
 def test_a_look_up_that_is_limited_is_tried_again(header: str | None) -> None:
     """It waits for a moment, and raises nothing but Slack's own answer."""
-    with build_local_slack() as sandbox:
-        begun = time.monotonic()
-        sandbox.faults.rate_limit("users.info", retry_after=1)
-        client = build_read_only_slack_client(sandbox.bot_token, sandbox.api_url)
-        patience: Any = client.retry_handlers[-1]
-        headers = {} if header is None else {"Retry-After": [header]}
-        patience.ended.set()  # else it waits as long as is said
-        state, answer = _State(), _Answer(headers)
-        patience.prepare_for_next_attempt(state=state, request=None, response=answer)
-        assert state.next_attempt_requested
-        assert time.monotonic() - begun < 10
+    begun = time.monotonic()
+    client = build_read_only_slack_client("xoxb-1", "http://127.0.0.1:9/")
+    patience: Any = client.retry_handlers[-1]
+    headers = {} if header is None else {"Retry-After": [header]}
+    client.close()  # else it waits as long as is said
+    state, answer = _State(), _Answer(headers)
+    patience.prepare_for_next_attempt(state=state, request=None, response=answer)
+    assert state.next_attempt_requested
+    assert time.monotonic() - begun < 10
+
+
+@pytest.mark.parametrize("breaks", ["never", "before", "within"])
+def test_a_look_up_without_an_answer_is_tried_again(breaks: str) -> None:
+    """None, half of one, or none in time; a bot that ends does not ask again."""
+    user = b'{"ok": true, "user": {"id": "UANA00001"}}'
+    with OddServer() as server:
+        server.breaks, server.body, server.most, server.right = breaks, user[:20], 2, user
+        server.missing = 5
+        client = build_read_only_slack_client("xoxb-1", server.url)
+        client.timeout = 0.2
+        assert client.users_info(user="UANA00001")["user"] == {"id": "UANA00001"}
+        assert server.asked == 3
+        server.asked = 0
+        client.close()
+        with pytest.raises((OSError, HTTPException)):
+            client.users_info(user="UANA00001")
+        assert server.asked == 1
 
 
 class _State:
