@@ -52,12 +52,13 @@ from bot.slack import request_dialogs
 from bot.slack.answer_streams import StreamedAnswerRegistry
 from bot.slack.call_dialogs import CallDialogFamily
 from bot.slack.channel_queues import Outbox
-from bot.slack.client import SlackClient, build_read_only_slack_client
+from bot.slack.client import SlackClient
 from bot.slack.command_answers import SlashCommandServices
 from bot.slack.dialogs import DialogHandler
 from bot.slack.directory import SlackDirectory, add_names_to_mentions, start_click_lookups
 from bot.slack.home import PATIENCE, HomeTabPublisher, PasskeyDialogFamily, ReportingHomeBuilder
 from bot.slack.listeners import LOOK_UP, SlackListeners, build_bolt_app
+from bot.slack.lookups import build_read_only_slack_client
 from bot.slack.pace import ChannelOwnership
 from bot.slack.posting import MessageRenderer, OutboxSlackCalls, UnconfirmedPostSearch
 from bot.slack.presence import PROMPTS, SlackStatusSender

@@ -29,7 +29,8 @@ from bot.policy.condition_values import Facts, SlackId
 from bot.policy.evaluation import CurrentPolicy, Policy
 from bot.policy.gates import Allow, Ask, Deny, GateAddOn
 from bot.signals import Signals
-from bot.slack.client import SlackClient, build_read_only_slack_client
+from bot.slack.client import SlackClient
+from bot.slack.lookups import build_read_only_slack_client
 from bot.toml_file import nearest_name_hint
 from bot.tools import Effect, Registry, Tool
 from storage.record import Store

@@ -29,12 +29,6 @@ from slack_bolt.middleware import IgnoringSelfEvents
 from slack_bolt.request.internals import extract_user_id
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackClientError
-from slack_sdk.http_retry import HttpResponse, RetryState
-from slack_sdk.http_retry.builtin_handlers import (
-    ConnectionErrorRetryHandler,
-    RateLimitErrorRetryHandler,
-    ServerErrorRetryHandler,
-)
 from slack_sdk.web import SlackResponse
 
 from bot import slack_codes
@@ -241,67 +235,9 @@ NEEDED = {
     "users.info": ("user",),
     "users.list": ("members",),
 }
-LONGEST_READ = 30.0  # seconds that a look-up waits where Slack limits it, before it tries again
 REMEMBERED = 5_000  # threads whose last post is known
 IDLE = 15.0  # seconds after which a connection is not used again: servers allow at least that
 KEPT = 16  # connections that are kept for later; more may be in use at once
-
-
-def build_read_only_slack_client(
-    token: str, base_url: str, tracer: Tracer | None = None
-) -> SlackClient:
-    """Return a client for calls that only read: it retries, and waits when Slack limits it.
-
-    Closing the client ends the waiting, so that a stopping process does not wait for Slack.
-    """
-    ended = threading.Event()
-    client = SlackClient(
-        token,
-        base_url=base_url,
-        tracer=tracer,
-        timeout=5,
-        retry_handlers=[
-            _NoAnswerRetryHandler(ended),
-            ServerErrorRetryHandler(max_retry_count=2),
-            _RateLimitRetryHandler(ended),
-        ],
-    )
-    client.on_close = ended.set
-    return client
-
-
-class _NoAnswerRetryHandler(ConnectionErrorRetryHandler):
-    """A retry handler for calls with half an answer, none, or none in time; until closed."""
-
-    def __init__(self, ended: threading.Event) -> None:
-        super().__init__(max_retry_count=2, error_types=[OSError, HTTPException])
-        self._ended = ended
-
-    def _can_retry(self, **about: Any) -> bool:
-        return not self._ended.is_set() and super()._can_retry(**about)
-
-
-class _RateLimitRetryHandler(RateLimitErrorRetryHandler):
-    """A retry handler that waits as long as a 429 says, in the caller's thread, until closed."""
-
-    def __init__(self, ended: threading.Event) -> None:
-        super().__init__(max_retry_count=2)
-        self._ended = ended
-
-    def _can_retry(self, *, response: HttpResponse | None = None, **_: Any) -> bool:
-        limited = response is not None and response.status_code == 429
-        return limited and not self._ended.is_set()
-
-    def prepare_for_next_attempt(
-        self, *, state: RetryState, response: HttpResponse | None = None, **_: Any
-    ) -> None:
-        """Wait for the seconds in Retry-After (1 if none), at most LONGEST_READ."""
-        given = response.headers if response else {}
-        headers = {name.lower(): value for name, value in given.items()}
-        seconds = parse_retry_after((headers.get("retry-after") or ["1"])[0])
-        self._ended.wait(min(seconds or 1.0, LONGEST_READ))
-        state.next_attempt_requested = True
-        state.increment_current_attempt()
 
 
 class SlackClient(WebClient):

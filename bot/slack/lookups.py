@@ -18,20 +18,29 @@ from contextvars import copy_context
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import wraps
+from http.client import HTTPException
 from typing import Any, TypeVar
 
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
+from slack_sdk.http_retry import HttpResponse, RetryState
+from slack_sdk.http_retry.builtin_handlers import (
+    ConnectionErrorRetryHandler,
+    RateLimitErrorRetryHandler,
+    ServerErrorRetryHandler,
+)
 
 from bot.clock import Clock
-from bot.monitoring.spans import WorkKind
+from bot.monitoring.spans import Tracer, WorkKind
 from bot.policy import authority
 from bot.policy.approver_lists import USER_ID
 from bot.signals import Signals
+from bot.slack.client import SlackClient, parse_retry_after
 from bot.slack_codes import TOKEN, extract_error_code
 
 # The calls that read people, user groups and channels, and the parts of their answers to keep.
 
+LONGEST_READ = 30.0  # seconds that a look-up waits where Slack limits it, before it tries again
 MOST_QUIET_HOURS = 50  # people whose do-not-disturb hours Slack tells at once
 PAGE = 999  # Slack wants less than a thousand
 DAY_SECONDS = 86_400  # no time zone is that far from UTC
@@ -63,6 +72,63 @@ def _translate_slack_errors(
             raise failure(code or "no answer") from error
 
     return asked
+
+
+def build_read_only_slack_client(
+    token: str, base_url: str, tracer: Tracer | None = None
+) -> SlackClient:
+    """Return a client for calls that only read: it retries, and waits when Slack limits it.
+
+    Closing the client ends the waiting, so that a stopping process does not wait for Slack.
+    """
+    ended = threading.Event()
+    client = SlackClient(
+        token,
+        base_url=base_url,
+        tracer=tracer,
+        timeout=5,
+        retry_handlers=[
+            _NoAnswerRetryHandler(ended),
+            ServerErrorRetryHandler(max_retry_count=2),
+            _RateLimitRetryHandler(ended),
+        ],
+    )
+    client.on_close = ended.set
+    return client
+
+
+class _NoAnswerRetryHandler(ConnectionErrorRetryHandler):
+    """A retry handler for calls with half an answer, none, or none in time; until closed."""
+
+    def __init__(self, ended: threading.Event) -> None:
+        super().__init__(max_retry_count=2, error_types=[OSError, HTTPException])
+        self._ended = ended
+
+    def _can_retry(self, **about: Any) -> bool:
+        return not self._ended.is_set() and super()._can_retry(**about)
+
+
+class _RateLimitRetryHandler(RateLimitErrorRetryHandler):
+    """A retry handler that waits as long as a 429 says, in the caller's thread, until closed."""
+
+    def __init__(self, ended: threading.Event) -> None:
+        super().__init__(max_retry_count=2)
+        self._ended = ended
+
+    def _can_retry(self, *, response: HttpResponse | None = None, **_: Any) -> bool:
+        limited = response is not None and response.status_code == 429
+        return limited and not self._ended.is_set()
+
+    def prepare_for_next_attempt(
+        self, *, state: RetryState, response: HttpResponse | None = None, **_: Any
+    ) -> None:
+        """Wait for the seconds in Retry-After (1 if none), at most LONGEST_READ."""
+        given = response.headers if response else {}
+        headers = {name.lower(): value for name, value in given.items()}
+        seconds = parse_retry_after((headers.get("retry-after") or ["1"])[0])
+        self._ended.wait(min(seconds or 1.0, LONGEST_READ))
+        state.next_attempt_requested = True
+        state.increment_current_attempt()
 
 
 class SlackLookupClient:

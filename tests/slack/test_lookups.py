@@ -13,9 +13,9 @@ from slack_sdk.errors import SlackApiError
 from bot.policy.authority import LookupFailedError, LookupPendingError
 from bot.signals import Signals
 from bot.slack import lookups
-from bot.slack.client import SlackClient, build_read_only_slack_client
+from bot.slack.client import SlackClient
 from bot.slack.directory import FEW, SlackDirectory
-from bot.slack.lookups import LookupCache, LookupKind
+from bot.slack.lookups import LookupCache, LookupKind, build_read_only_slack_client
 from bot.tools.names import SlackIdKind, SlackIdResolver
 from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.people import Channel, Person

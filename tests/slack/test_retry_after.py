@@ -10,12 +10,8 @@ from typing import Any
 
 import pytest
 
-from bot.slack.client import (
-    LONGEST,
-    RateLimitPauses,
-    build_read_only_slack_client,
-    parse_retry_after,
-)
+from bot.slack.client import LONGEST, RateLimitPauses, parse_retry_after
+from bot.slack.lookups import build_read_only_slack_client
 from storage.states import MessageStatus
 from tests.slack.odd_server import OddServer
 from tests.slack.post_office import PostOffice
