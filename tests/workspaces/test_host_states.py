@@ -17,7 +17,8 @@ from bot.workspaces.dispatcher import AWAY, PAUSED
 from bot.workspaces.hosted import RETRY, HostedWorkspace, NotServedError
 from bot.workspaces.install_pages import PAUSED as INSTALLED_BUT_PAUSED
 from storage.states import CallStatus, InstallationState
-from tests.workspaces.hosting import ONE, SUPPORT, TWO, Hosting, Workspace
+from tests.stories.steps import typed
+from tests.workspaces.hosting import ONE, POLICY, SUPPORT, TWO, Hosting, Workspace
 from tests.workspaces.installing import Browser
 
 ACTIVE, PAUSE, REMOVED = InstallationState
@@ -76,7 +77,7 @@ def test_a_pause_and_its_end(hosting: Hosting) -> None:
     assert PAUSED in one.command("/approvals list")
     one.person("ben").say(SUPPORT, "@bot note: while it is paused")
     click = one.person("ana").click(SUPPORT, card["ts"], "approve")
-    assert click.wait() == "acked"
+    assert click.wait() in ("http_error", "timeout")  # Slack says that it did not work
     is_answered(two, "next door meanwhile")
     assert len(calls_of(hosting, ONE)) == before
     status = httpx2.get(f"{hosting.url}/w/{ONE}/v1/calls", trust_env=False).status_code
@@ -89,6 +90,35 @@ def test_a_pause_and_its_end(hosting: Hosting) -> None:
     assert [each.status for each in one.calls()] == [CallStatus.SUCCEEDED]
     assert hosting.fakes.did("note", "before the pause") == 1
     assert hosting.fakes.did("note", "while it is paused") == 0
+
+
+@pytest.mark.parametrize("is_paused", [True, False], ids=["paused", "cannot be started"])
+def test_a_dialog_that_is_sent_meanwhile(hosting: Hosting, *, is_paused: bool) -> None:
+    """It stays open with what was entered, says why, and is good once work goes on."""
+    one = hosting.workspace(ONE)
+    thread, ana = one.ask("as it was asked"), one.person("ana")
+    ana.click(SUPPORT, one.card(thread)["ts"], "edit")
+    hosting.wait(ana.view)
+    one.settle()
+    if is_paused:
+        set_state(hosting, ONE, PAUSE)
+        look_again(hosting)
+        sleeps(hosting, one)
+    else:
+        (hosting.folder / "policy.toml").write_text("nonsense", "utf-8")
+        one.stop_app()
+    ana.submit(typed(text="as Ana has it"))
+    shown = str(hosting.wait(ana.view))
+    assert (PAUSED if is_paused else AWAY) in shown
+    assert "as Ana has it" in str(ana.view()["state"]["values"])  # type: ignore[index]  # it is open
+    if is_paused:
+        set_state(hosting, ONE, ACTIVE)
+    else:
+        (hosting.folder / "policy.toml").write_text(POLICY, "utf-8")
+    look_again(hosting, 16)
+    one.start_app()
+    assert ana.submit(typed(text="as Ana has it"))["outcome"] == "closed"
+    one.said(thread, "as Ana has it")
 
 
 def test_a_deadline_after_a_pause(hosting: Hosting) -> None:
