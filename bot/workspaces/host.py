@@ -308,7 +308,8 @@ class WorkspaceHost:
         except BaseException:
             app.stop()
             raise
-        self._get_hosted(workspace).token_revision = installation.token_revision
+        entry = self._get_hosted(workspace)
+        entry.token_revision, entry.scopes = installation.token_revision, installation.scopes
         return app
 
     def _note_stop(self, workspace: str, due_at: datetime | None) -> None:
@@ -413,6 +414,9 @@ class WorkspaceHost:
             if not hosted.is_awake:
                 # one without a time was awake when the last process ended
                 hosted.due_at = row.due_at or self._clock.now()
+            elif hosted.scopes != row.scopes:  # an app goes by those it has started with
+                hosted.stop()
+                hosted.due_at = self._clock.now()
             elif hosted.token_revision != row.token_revision:
                 try:
                     self._replace_token(row)

@@ -73,6 +73,7 @@ class HostedWorkspace:
         self._problem = ""  # why its app could not be started
         self._retry_at: datetime | None = None  # if so
         self.token_revision = 0  # of the token that the app uses
+        self.scopes = ""  # that the app was started with
         self.due_at: datetime | None = None  # when it has to be awake, while it is not
 
     @property
