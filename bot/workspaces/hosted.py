@@ -15,8 +15,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from bot.clock import Clock
-from bot.config.startup import StartupError
 from bot.http.slack_endpoint import ServedElsewhereError
+from bot.start_errors import describe_start_error
 from bot.workspaces.tokens import TokenKeyError
 from storage import delegations, programs, schedule, webhooks
 from storage.states import RunStatus
@@ -125,11 +125,12 @@ class HostedWorkspace:
             raise
         except StoreClosedError as error:  # this process was stalled, and another took it meanwhile
             raise NotSettledError(str(error)) from None
-        except (StartupError, TokenKeyError) as error:
+        except TokenKeyError as error:
             problem = str(error)
         except Exception as error:  # one workspace's fault is not the others'
-            log.exception("the workspace %s could not be started", self.workspace)
-            problem = type(error).__name__
+            if (said := describe_start_error(error)) is None:
+                log.exception("the workspace %s could not be started", self.workspace)
+            problem = said or type(error).__name__
         else:
             self._problem, self._retry_at, self.due_at = "", None, None
             self._used_at = time.monotonic()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import shutil
+import sqlite3
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -266,6 +268,44 @@ def test_a_file_that_is_broken(
     for each in hosting.host.list_hosted():
         each.forget_problem()  # else it is tried again after fifteen seconds
     is_answered(one, "once it was mended")
+
+
+@pytest.mark.parametrize("spoilt", ["tools", "newer", "in use", "no database"])
+def test_what_one_bot_says_of_a_start_that_fails(
+    make_hosting: Callable[..., Hosting], spoilt: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is said of a workspace in the same words, once, and without a traceback."""
+    hosting = make_hosting()
+    hosting.start()
+    hosting.install(ONE)
+    one = hosting.workspace(ONE)
+    one.start_app()
+    one.stop_app()
+    path = one.folder / "countersign.db"
+    with (one.folder / "countersign.db.lock").open("r+") as held:
+        match spoilt:
+            case "tools":
+                one.set(COUNTERSIGN_TOOLS="nowhere")
+            case "newer":
+                with sqlite3.connect(path) as record:
+                    record.execute("UPDATE alembic_version SET version_num = '9999'")
+            case "in use":
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            case _:
+                path.write_bytes(b"x" * 50_000)
+        for _ in range(2):
+            one.start_app()
+            hosting.clock.advance(RETRY.total_seconds() + 1)
+        one.start_app()
+    [said] = [each for each in caplog.records if each.levelname == "ERROR"]
+    words = {
+        "tools": "nowhere cannot be imported",
+        "newer": "upgrade this one",
+        "in use": "stop that one first",
+        "no database": "file is not a database",
+    }
+    assert words[spoilt] in said.getMessage()
+    assert "Traceback" not in caplog.text
 
 
 def test_a_key_that_is_missing(
