@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from bot.clock import Clock
 from bot.http.slack_endpoint import ServedElsewhereError
+from bot.monitoring.spans import work_for_workspace
 from bot.start_errors import describe_start_error
 from bot.workspaces.tokens import TokenKeyError
 from storage import delegations, programs, schedule, webhooks
@@ -120,7 +121,8 @@ class HostedWorkspace:
         if self._get_retry_time():
             raise NotServedError(self._problem)
         try:
-            self._app = self._build(self.workspace)
+            with work_for_workspace(self.workspace):
+                self._app = self._build(self.workspace)
         except (NotServedError, ServedElsewhereError):
             raise
         except StoreClosedError as error:  # this process was stalled, and another took it meanwhile
@@ -176,7 +178,8 @@ class HostedWorkspace:
         if app is None:
             return
         try:
-            app.stop()
+            with work_for_workspace(self.workspace):
+                app.stop()
         finally:
             self.due_at = due_at
             self._on_stopped(self.workspace, due_at)
