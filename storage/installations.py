@@ -296,6 +296,12 @@ class InstallationRecord:
             for each in sorted(set(workspaces)):
                 connection.execute(insert(_granted).values(workspace=each, enterprise=enterprise))
 
+    def set_granted_workspaces(self, enterprise: str, workspaces: Collection[str]) -> None:
+        """Note that an organisation-wide installation serves these workspaces and no others."""
+        before = set(self.list_granted_workspaces(enterprise))
+        self.revoke_workspaces(enterprise, before - set(workspaces))
+        self.grant_workspaces(enterprise, workspaces)
+
     def revoke_workspaces(self, enterprise: str, workspaces: Collection[str]) -> None:
         """Note that an organisation-wide installation serves these workspaces no longer."""
         mine = (_granted.enterprise == enterprise, _granted.workspace.in_(workspaces))

@@ -344,6 +344,8 @@ class WorkspaceHost:
                 continue
             try:
                 self.oauth.find_bot_id_and_url(self._cipher.open(row).bot)
+            except TokenKeyError as error:
+                log.error("workspace %s: %s", each, error)
             except OAuthError as error:
                 if error.code in TOKEN:
                     log.error("%s: its own token is void, %s serves it by now", each, enterprise)
@@ -351,7 +353,13 @@ class WorkspaceHost:
 
     def _handle_lifecycle_event(self, payload: dict[str, Any]) -> None:
         """Take in that an installation ended, or which workspaces one of an organisation serves."""
-        changed = removals.apply_installation_event(self.record, payload, self._clock.now())
+        now = self._clock.now()
+        changed = removals.apply_installation_event(self.record, payload, now)
+        row = changed and self.record.get(changed)
+        if row and removals.is_late_access_event(payload, now):
+            with suppress(TokenKeyError):  # the event's word counts then; the log has more of it
+                token = self._cipher.open(row).bot
+                removals.follow_granted_workspaces(self.record, self.oauth, row.workspace, token)
         if changed is not None and payload["event"]["type"] == "team_access_granted":
             self._end_replaced_installations(changed)
         self._look.set()
