@@ -303,7 +303,8 @@ class HttpServices:
         hosts = self._build_mcp_endpoint()
         signing = self.signing.list_routes() if self.signing else []
         tracer, pages = core.signals.tracer, self.health.get_pages()
-        pages["/metrics"] = lambda: render_metrics(tracer.render_metrics_page())
+        if self._server is not None:  # of many workspaces the process has a page
+            pages["/metrics"] = lambda: render_metrics(tracer.render_metrics_page())
         self.app = build_web_app(pages, self._door, api, hosts, signing)
         if self._server is not None:
             self._server.start(self.app)

@@ -81,6 +81,8 @@ def test_a_pause_and_its_end(hosting: Hosting) -> None:
     click = one.person("ana").click(SUPPORT, card["ts"], "approve")
     assert click.wait() in ("http_error", "timeout")  # Slack says that it did not work
     is_answered(two, "next door meanwhile")
+    status = httpx2.get(f"{hosting.url}/w/{TWO}/metrics", trust_env=False).status_code
+    assert status == 404  # those of the process are at its own address
     assert len(calls_of(hosting, ONE)) == before
     status = httpx2.get(f"{hosting.url}/w/{ONE}/v1/calls", trust_env=False).status_code
     assert status == 503
@@ -301,7 +303,7 @@ def test_what_one_bot_says_of_a_start_that_fails(
     words = {
         "tools": "nowhere cannot be imported",
         "newer": "upgrade this one",
-        "in use": "stop that one first",
+        "in use": "stop that one first, or pause the workspace if it is one of many",
         "no database": "file is not a database",
     }
     assert words[spoilt] in said.getMessage()
