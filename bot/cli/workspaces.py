@@ -46,8 +46,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the typed action (list, pause, remove, …) on workspaces; returns the exit code."""
     what, workspace = arguments.what, arguments.workspace
-    if bool(workspace) == (what in ("list", "keys")) and what != "doctor":
-        raise console.UsageError("list and keys take no workspace; the others the id of one")
+    if what in ("list", "keys") and workspace:
+        raise console.UsageError(f"{what} is about all workspaces; leave out {workspace}")
+    if what not in ("list", "keys", "doctor") and not workspace:
+        raise console.UsageError(f"{what} needs a workspace's id; `list` shows them")
     with suppress(DotenvError):  # which the settings say
         if "COUNTERSIGN_CLIENT_ID" not in read_environment_variables(os.environ, console.DOTENV):
             raise console.UsageError(ONE_ALONE)

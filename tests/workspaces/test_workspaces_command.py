@@ -87,7 +87,10 @@ def test_what_there_is(installed: Hosting, run: Run) -> None:
 @pytest.mark.parametrize("words", [["show"], ["pause"], ["list", ONE], ["keys", ONE], ["stop"]])
 def test_which_take_a_workspace(run: Run, words: list[str]) -> None:
     """The usage says which take a workspace."""
-    assert run("workspaces", *words)[0] == 2
+    code, said = run("workspaces", *words)
+    assert code == 2
+    wrong = {"list": f"leave out {ONE}", "keys": f"leave out {ONE}", "stop": "invalid choice"}
+    assert wrong.get(words[0], f"{words[0]} needs a workspace's id") in said
 
 
 def test_a_pause_and_its_end(installed: Hosting, run: Run) -> None:
