@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -39,7 +39,7 @@ from bot.identity import HostedApp, Identity
 from bot.inbound_connections import InboundConnections
 from bot.monitoring.exporters import MissingExtraError, create_exporters
 from bot.monitoring.logs import mask_root_log_handlers
-from bot.monitoring.spans import Incident, Tracer
+from bot.monitoring.spans import Incident, Tracer, work_for_workspace
 from bot.policy.authority import Authority, Directory
 from bot.policy.evaluation import CurrentPolicy, Policy, PolicyError
 from bot.replicas import membership
@@ -116,7 +116,7 @@ class App:
         self.loop.reclaim_orphaned_runs()
         bodies = {"loop": self.loop.run, "outbox": self.outbox.run, "home": self.home.run}
         for name, body in bodies.items():
-            thread = threading.Thread(target=body, name=name, daemon=True)
+            thread = threading.Thread(target=self._run, args=(body,), name=name, daemon=True)
             thread.start()
             self._threads.append(thread)
         start_surfaces(self.surfaces)
@@ -129,6 +129,11 @@ class App:
         log.info(
             "Countersign is at work in %s: %s", self.core.identity.team, version.describe_version()
         )
+
+    def _run(self, body: Callable[[], None]) -> None:
+        """Run the body of one of the threads."""
+        with work_for_workspace(self.core.signals.tracer.workspace):
+            body()
 
     def _record_start(self) -> None:
         """Record in the audit which version, commit and policy are at work from now on."""

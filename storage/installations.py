@@ -291,8 +291,18 @@ class InstallationRecord:
 
     def grant_workspaces(self, enterprise: str, workspaces: Collection[str]) -> None:
         """Note that an organisation-wide installation serves these workspaces."""
+        self._replace_grants(enterprise, workspaces, _granted.workspace.in_(workspaces))
+
+    def set_granted_workspaces(self, enterprise: str, workspaces: Collection[str]) -> None:
+        """Note that an organisation-wide installation serves these workspaces and no others."""
+        old = or_(_granted.enterprise == enterprise, _granted.workspace.in_(workspaces))
+        self._replace_grants(enterprise, workspaces, old)
+
+    def _replace_grants(self, enterprise: str, workspaces: Collection[str], old: Any) -> None:
         with self.write() as connection:
-            connection.execute(delete(_granted).where(_granted.workspace.in_(workspaces)))
+            if self._is_postgres:
+                _lock_postgres(connection)  # nobody else may insert a row that is not there
+            connection.execute(delete(_granted).where(old))
             for each in sorted(set(workspaces)):
                 connection.execute(insert(_granted).values(workspace=each, enterprise=enterprise))
 

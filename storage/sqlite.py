@@ -387,7 +387,8 @@ def lock_database(path: Path) -> IO[Any]:
         handle.close()
         who = f" (process {process})" if process.isdecimal() else ""
         raise AlreadyRunningError(
-            f"Countersign is already running on {path}{who}; stop that one first"
+            f"Countersign is already running on {path}{who}; stop that one first,"
+            " or pause the workspace if it is one of many"
         ) from None
     handle.write(f"{os.getpid():<20}\n")  # over the last one: emptying a file waits for the disk
     handle.flush()

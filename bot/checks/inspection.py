@@ -444,7 +444,7 @@ class SetupInspector:
         from bot.checks.slack import check_card_channels, check_token_and_clock, sign_in_to_slack
 
         settings, policy = self._settings, self._policy.policy
-        found = sign_in_to_slack(client, self._clock)
+        found = sign_in_to_slack(client, self._clock, self._settings.workspace)
         if isinstance(found, check.CheckResult):
             yield found
             return

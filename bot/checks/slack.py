@@ -76,16 +76,24 @@ class SignInAnswer:
     asked_at: float  # when Slack was asked by our clock, Unix seconds
 
 
-def sign_in_to_slack(client: SlackClient, clock: Clock) -> SignInAnswer | check.CheckResult:
-    """Ask Slack whose token it is; return the answer, or a failed check if there is none."""
+def sign_in_to_slack(
+    client: SlackClient, clock: Clock, workspace: str | None = None
+) -> SignInAnswer | check.CheckResult:
+    """Ask Slack whose token it is; return the answer, or a failed check if there is none.
+
+    `workspace`: the one that is checked, of many.
+    """
     before = clock.now()
     try:
         answer = client.auth_test()
     except (SlackApiError, *UNREACHABLE) as error:
-        remedy = (
-            "Correct SLACK_BOT_TOKEN (xoxb-…, OAuth & Permissions),"
-            " or see to the network and SLACK_API_URL"
-        )
+        remedy = "Correct SLACK_BOT_TOKEN (xoxb-…, OAuth & Permissions)"
+        if workspace is not None:
+            remedy = (
+                "Install Countersign there again, from /slack/install; if nobody wants it there,"
+                f" `countersign workspaces remove {workspace}`"
+            )
+        remedy += ", or see to the network and SLACK_API_URL"
         return check.build_failure_result("bot token", describe_slack_failure(error), remedy)
     between = before + (clock.now() - before) / 2
     return SignInAnswer(
@@ -135,7 +143,7 @@ def _check_scopes(headers: Mapping[str, str], unused: set[str]) -> check.CheckRe
         return check.build_warning_result("scopes", "not compared: Slack named none")
     wanted = set(read_manifest_scopes())
     if missing := wanted - given - unused:
-        remedy = "Put manifest.yml into the app's page at Slack and reinstall the app"
+        remedy = "Put manifest.yml into the app's page at Slack and install the app again"
         return check.build_failure_result(
             "scopes", f"missing: {', '.join(sorted(missing))}", remedy
         )

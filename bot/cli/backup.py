@@ -167,7 +167,8 @@ def _print_restore_result(made: backups.Backup, lost: str, key: str, aside: obje
         print_examination(made.examination, key, WRITTEN)
     if aside:
         print_line(f"What was there before is kept as {aside}.")
-    print_line("Start the bot: what waited or ran is asked again, under new buttons.")
+    again = "what waited or ran is asked again, under new buttons"
+    print_line(f"Start the bot, or resume the workspace: {again}.")
 
 
 def _choose_restore_key(settings: Settings, taken: backups.BackupWorkingCopy) -> tuple[bytes, bool]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from bot.start_errors import describe_start_error
 from bot.version import describe_version as describe_version
 from countersign.cli.commands import CommandEntry
 
@@ -51,38 +52,4 @@ COMMANDS: Mapping[str, CommandEntry] = {
     name: CommandEntry(f"bot.cli.{place}", text, is_server=name in _SERVERS)
     for name, place, text in _TABLE
 }
-
-
-def describe_error(error: Exception) -> str | None:
-    """Return a sentence for an error that ended a command; None if the error is a bug."""
-    # only now: these are of every part
-    import sqlite3
-
-    from slack_sdk.errors import SlackApiError
-    from sqlalchemy.exc import DBAPIError
-
-    from bot.config.settings import SettingsError
-    from bot.config.startup import StartupError
-    from bot.runs.surfaces import SurfaceError
-    from bot.toolbox import ToolsError
-    from storage.database_errors import one_line_driver_error_text
-    from storage.sqlite import AlreadyRunningError
-    from storage.store import SchemaError
-
-    match error:
-        case StartupError() | SettingsError() | SchemaError():
-            return str(error)
-        case ToolsError() | SurfaceError():
-            return f"Countersign cannot start: {error}"
-        case AlreadyRunningError():
-            return f"{error}."
-        case DBAPIError() | sqlite3.Error():
-            why = one_line_driver_error_text(error)
-            return f"The database cannot be used: {why}; `countersign doctor` says what to do."
-        case SlackApiError():
-            code = error.response.get("error")
-            return f"Slack answers {code}; `countersign doctor` says what to do about it."
-        case OSError():
-            what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-            return f"This did not work: {what}; see `countersign doctor`."
-    return None
+describe_error = describe_start_error  # the command line asks for it by this name

@@ -26,6 +26,7 @@ from storage.installations import Installation, InstallationRecord
 from storage.states import InstallationState
 
 ACTIONS = ("list", "show", "pause", "resume", "remove", "doctor", "keys")
+UNINSTALLED = ("account_inactive", "token_revoked")  # that Slack says of an installation's token
 ONE_ALONE = "COUNTERSIGN_CLIENT_ID is not set: there is one workspace alone"
 ONE_KEY_IN_USE = "All tokens are encrypted with the first key. No other key is in use any more."
 KEYS_IN_USE = "Tokens that are still encrypted with another key: {0}. Keep that key."
@@ -45,8 +46,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the typed action (list, pause, remove, …) on workspaces; returns the exit code."""
     what, workspace = arguments.what, arguments.workspace
-    if bool(workspace) == (what in ("list", "keys")) and what != "doctor":
-        raise console.UsageError("list and keys take no workspace; the others the id of one")
+    if what in ("list", "keys") and workspace:
+        raise console.UsageError(f"{what} is about all workspaces; leave out {workspace}")
+    if what not in ("list", "keys", "doctor") and not workspace:
+        raise console.UsageError(f"{what} needs a workspace's id; `list` shows them")
     with suppress(DotenvError):  # which the settings say
         if "COUNTERSIGN_CLIENT_ID" not in read_environment_variables(os.environ, console.DOTENV):
             raise console.UsageError(ONE_ALONE)
@@ -128,7 +131,9 @@ class _Workspaces:
             return console.print_error(f"The bot was uninstalled in {row.workspace}.")
         done = self._record.set_state(row.workspace, state, self._now)
         is_paused = state is InstallationState.PAUSED
-        word = "paused: nothing is done there, and nothing is lost" if is_paused else "active"
+        word = "active"
+        if is_paused:
+            word = "paused: what waits there is kept, what people write meanwhile is not read"
         console.print_line(f"{row.workspace} is {word}." if done else f"It is {state} already.")
         return 0
 
@@ -136,13 +141,17 @@ class _Workspaces:
         """Uninstall the bot in a workspace, at Slack as well."""
         secret = self._settings.client_secret
         slack = OAuthClient(str(self._settings.client_id), secret, self._settings.slack_api_url)
+        there = ""
         try:
             slack.uninstall(self._open_cipher().open(row).bot)
         except (OAuthError, tokens.TokenKeyError) as error:
-            return console.print_error(f"Nothing was done: {error}.")
+            if not isinstance(error, OAuthError) or error.code not in UNINSTALLED:
+                return console.print_error(f"Nothing was done: {error}.")
+            there = ", and was uninstalled at Slack before"
         self._record.set_state(row.workspace, InstallationState.REMOVED, self._now)
         days = self._settings.keep_removed_days
-        console.print_line(f"{row.workspace} is removed. What is kept of it goes in {days} days.")
+        done = f"{row.workspace} is removed{there}. What is kept of it goes in {days} days."
+        console.print_line(done)
         return 0
 
     def _check(self, row: Installation) -> int:

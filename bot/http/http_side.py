@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -12,7 +13,7 @@ from anyio import CapacityLimiter, to_thread
 from slack_bolt import App as BoltApp
 from slack_sdk.errors import SlackApiError
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -25,7 +26,7 @@ from bot.http.api_gate import SLACK as SLACK_ROOM
 from bot.http.api_gate import ApiKeyChecker, ConcurrentRequestLimitMiddleware
 from bot.http.ask_route import ProgramRequestService
 from bot.http.server import WebServer
-from bot.http.signing_pages import SigningPages
+from bot.http.signing_pages import HEADERS, SigningPages, render_page
 from bot.http.slack_endpoint import SignatureChecker, SlackEndpoint
 from bot.http.webhooks import WebhookNotifier
 from bot.monitoring.exporters import METRICS, missing_extra_text
@@ -71,6 +72,29 @@ class LengthHeaderMiddleware:
             await self._app(scope, receive, send)
 
 
+# Says in words that a page could not be made.
+
+log = logging.getLogger("countersign.http")
+NO_PAGE = "Countersign cannot answer at the moment. Try again in a minute."
+
+
+class PageFailureMiddleware:
+    """ASGI: answers with a page for people where making theirs has failed, and logs why."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        """`app`: the app for the pages, each of which it sends whole."""
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, with 500 after a failure."""
+        try:
+            await self._app(scope, receive, send)
+        except Exception:
+            log.exception("a page for people could not be made")
+            status = HTTPStatus.INTERNAL_SERVER_ERROR
+            await HTMLResponse(render_page(NO_PAGE), status, HEADERS)(scope, receive, send)
+
+
 SLACK = "/slack/events"  # all that Slack sends: events, interactions and commands
 HOSTS = "/mcp"  # what MCP hosts talk to
 API = "/v1"  # what programs ask
@@ -104,7 +128,8 @@ def build_web_app(
     if hosts is not None:
         routes.append(Route(HOSTS, hosts))
     if signing:
-        limited = ConcurrentRequestLimitMiddleware(_build_router(signing), SIGNING_ROOM)
+        shown = PageFailureMiddleware(_build_router(signing))
+        limited = ConcurrentRequestLimitMiddleware(shown, SIGNING_ROOM)
         routes += [Route(path, limited) for path in dict.fromkeys(each.path for each in signing)]
     rest = ConcurrentRequestLimitMiddleware(_build_router(pages_alone), PAGES_ROOM)
     return HookDenialMiddleware(LengthHeaderMiddleware(_build_router(routes, rest)))
@@ -278,7 +303,8 @@ class HttpServices:
         hosts = self._build_mcp_endpoint()
         signing = self.signing.list_routes() if self.signing else []
         tracer, pages = core.signals.tracer, self.health.get_pages()
-        pages["/metrics"] = lambda: render_metrics(tracer.render_metrics_page())
+        if self._server is not None:  # of many workspaces the process has a page
+            pages["/metrics"] = lambda: render_metrics(tracer.render_metrics_page())
         self.app = build_web_app(pages, self._door, api, hosts, signing)
         if self._server is not None:
             self._server.start(self.app)

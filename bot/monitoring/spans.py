@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -95,6 +96,7 @@ class Span:
 
 
 _CURRENT: ContextVar[Span | None] = ContextVar("span", default=None)
+_WORKSPACE: ContextVar[str] = ContextVar("workspace", default="")  # where there is no span
 
 
 class Exporter:
@@ -202,7 +204,17 @@ def get_current_run_and_call_ids() -> tuple[str, str]:
 def get_current_workspace() -> str:
     """Return the workspace that this thread works for; "" if the process serves one alone."""
     span = _CURRENT.get()
-    return span.workspace if span is not None else ""
+    return span.workspace if span is not None else _WORKSPACE.get()
+
+
+@contextmanager
+def work_for_workspace(workspace: str) -> Iterator[None]:
+    """Have what this thread logs meanwhile name a workspace, outside of spans too."""
+    before = _WORKSPACE.set(workspace)
+    try:
+        yield
+    finally:
+        _WORKSPACE.reset(before)
 
 
 def _call_and_log_errors(exporter: Callable[..., None], *what: Any) -> None:

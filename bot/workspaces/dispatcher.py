@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 from slack_bolt import BoltRequest, BoltResponse
 from slack_sdk import WebClient
 
+from bot.cards.field_layout import WHOLE_FORM
 from bot.slack.client import is_own_event
+from bot.slack.dialogs import build_refusal_of_submission
 from bot.workspaces import payloads, removals
 from bot.workspaces.hosted import NotServedError, NotSettledError, StoppingError
 from storage import runs
@@ -72,7 +74,10 @@ class WorkspaceDispatcher:
             self._handle_lifecycle_event(payload)
         ends = happened in removals.EVENTS - removals.ACCESS_EVENTS
         if ends or installation.state is not InstallationState.ACTIVE:
-            return _build_notice(payload, PAUSED)
+            notice = _build_notice(payload, PAUSED)
+            # of what somebody clicked Slack is to say that it did not work
+            status = HTTPStatus.OK if is_event else HTTPStatus.BAD_GATEWAY
+            return notice or BoltResponse(status=status)
         if is_own_event(payload, {installation.bot_user, installation.bot_id} - {""}):
             return BoltResponse(status=HTTPStatus.OK)
         # of an interaction that comes from another company the app is to know that
@@ -98,8 +103,8 @@ class WorkspaceDispatcher:
                 return app.bolt.dispatch(sent)
         except NotServedError as error:
             log.error("refused a delivery of the workspace %s: %s", workspace, error)
-            if "command" in request.body:
-                return _build_notice(request.body, AWAY)
+            if notice := _build_notice(request.body, AWAY):
+                return notice
             # a balancer that is told 503 leaves this process alone, and with it all the others
             is_stopping = isinstance(error, StoppingError)
             status = HTTPStatus.SERVICE_UNAVAILABLE if is_stopping else HTTPStatus.BAD_GATEWAY
@@ -117,9 +122,14 @@ class WorkspaceDispatcher:
             return False
 
 
-def _build_notice(payload: dict[str, Any], text: str) -> BoltResponse:
-    """Return a response that shows this text to who sent a command; for other payloads, none."""
-    if "command" not in payload:
-        return BoltResponse(status=HTTPStatus.OK)
-    said = {"response_type": "ephemeral", "text": text}
+def _build_notice(payload: dict[str, Any], text: str) -> BoltResponse | None:
+    """Return a response that shows this text to whoever sent a command or a dialog, else None.
+
+    A dialog stays open, with what was entered.
+    """
+    said: dict[str, Any] = {"response_type": "ephemeral", "text": text}
+    if payload.get("type") == "view_submission" and (payload.get("view") or {}).get("blocks"):
+        said = build_refusal_of_submission(payload["view"], {WHOLE_FORM: text})
+    elif "command" not in payload:
+        return None
     return BoltResponse(status=HTTPStatus.OK, body=said)

@@ -308,7 +308,8 @@ class WorkspaceHost:
         except BaseException:
             app.stop()
             raise
-        self._get_hosted(workspace).token_revision = installation.token_revision
+        entry = self._get_hosted(workspace)
+        entry.token_revision, entry.scopes = installation.token_revision, installation.scopes
         return app
 
     def _note_stop(self, workspace: str, due_at: datetime | None) -> None:
@@ -343,6 +344,8 @@ class WorkspaceHost:
                 continue
             try:
                 self.oauth.find_bot_id_and_url(self._cipher.open(row).bot)
+            except TokenKeyError as error:
+                log.error("workspace %s: %s", each, error)
             except OAuthError as error:
                 if error.code in TOKEN:
                     log.error("%s: its own token is void, %s serves it by now", each, enterprise)
@@ -350,7 +353,13 @@ class WorkspaceHost:
 
     def _handle_lifecycle_event(self, payload: dict[str, Any]) -> None:
         """Take in that an installation ended, or which workspaces one of an organisation serves."""
-        changed = removals.apply_installation_event(self.record, payload, self._clock.now())
+        now = self._clock.now()
+        changed = removals.apply_installation_event(self.record, payload, now)
+        row = changed and self.record.get(changed)
+        if row and removals.is_late_access_event(payload, now):
+            with suppress(TokenKeyError):  # the event's word counts then; the log has more of it
+                token = self._cipher.open(row).bot
+                removals.follow_granted_workspaces(self.record, self.oauth, row.workspace, token)
         if changed is not None and payload["event"]["type"] == "team_access_granted":
             self._end_replaced_installations(changed)
         self._look.set()
@@ -413,6 +422,9 @@ class WorkspaceHost:
             if not hosted.is_awake:
                 # one without a time was awake when the last process ended
                 hosted.due_at = row.due_at or self._clock.now()
+            elif hosted.scopes != row.scopes:  # an app goes by those it has started with
+                hosted.stop()
+                hosted.due_at = self._clock.now()
             elif hosted.token_revision != row.token_revision:
                 try:
                     self._replace_token(row)

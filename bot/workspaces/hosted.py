@@ -15,8 +15,9 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from bot.clock import Clock
-from bot.config.startup import StartupError
 from bot.http.slack_endpoint import ServedElsewhereError
+from bot.monitoring.spans import work_for_workspace
+from bot.start_errors import describe_start_error
 from bot.workspaces.tokens import TokenKeyError
 from storage import delegations, programs, schedule, webhooks
 from storage.states import RunStatus
@@ -73,6 +74,7 @@ class HostedWorkspace:
         self._problem = ""  # why its app could not be started
         self._retry_at: datetime | None = None  # if so
         self.token_revision = 0  # of the token that the app uses
+        self.scopes = ""  # that the app was started with
         self.due_at: datetime | None = None  # when it has to be awake, while it is not
 
     @property
@@ -119,16 +121,18 @@ class HostedWorkspace:
         if self._get_retry_time():
             raise NotServedError(self._problem)
         try:
-            self._app = self._build(self.workspace)
+            with work_for_workspace(self.workspace):
+                self._app = self._build(self.workspace)
         except (NotServedError, ServedElsewhereError):
             raise
         except StoreClosedError as error:  # this process was stalled, and another took it meanwhile
             raise NotSettledError(str(error)) from None
-        except (StartupError, TokenKeyError) as error:
+        except TokenKeyError as error:
             problem = str(error)
         except Exception as error:  # one workspace's fault is not the others'
-            log.exception("the workspace %s could not be started", self.workspace)
-            problem = type(error).__name__
+            if (said := describe_start_error(error)) is None:
+                log.exception("the workspace %s could not be started", self.workspace)
+            problem = said or type(error).__name__
         else:
             self._problem, self._retry_at, self.due_at = "", None, None
             self._used_at = time.monotonic()
@@ -174,7 +178,8 @@ class HostedWorkspace:
         if app is None:
             return
         try:
-            app.stop()
+            with work_for_workspace(self.workspace):
+                app.stop()
         finally:
             self.due_at = due_at
             self._on_stopped(self.workspace, due_at)

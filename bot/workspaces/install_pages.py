@@ -29,6 +29,7 @@ from bot.clock import Clock
 from bot.config.connection_settings import PageAddress
 from bot.http import signing_pages
 from bot.slack_codes import CODE
+from bot.workspaces import removals
 from bot.workspaces.oauth_client import OAuthClient, OAuthError, TokenAnswer
 from bot.workspaces.tokens import TokenCipher
 from storage.installations import Installation, InstallationRecord, OAuthState
@@ -217,7 +218,8 @@ class InstallPages:
         found.installed_at, found.token_expires_at = now, answer.compute_expiry(now)
         stored = self._record.insert_or_update_installation(found)
         if stored.is_org_wide:
-            self._grant_teams(stored, answer)
+            given = (stored.workspace, answer.tokens.bot)  # what comes later Slack says by an event
+            removals.follow_granted_workspaces(self._record, self._oauth, *given)
         log.info("workspace %s: installed by %s", stored.workspace, stored.installed_by)
         self._on_installed(stored)
         return stored
@@ -240,19 +242,6 @@ class InstallPages:
             app_id=str(about["app_id"]),
             installed_by=str((about.get("authed_user") or {}).get("id") or ""),
         )
-
-    def _grant_teams(self, stored: Installation, answer: TokenAnswer) -> None:
-        """Note which workspaces an organisation-wide installation serves already.
-
-        What comes later Slack says by an event.
-        """
-        try:
-            teams = self._oauth.list_granted_teams(answer.tokens.bot)
-        except OAuthError as error:
-            said = "organisation %s: its workspaces cannot be listed (%s); those added later count"
-            log.warning(said, stored.workspace, error)
-        else:
-            self._record.grant_workspaces(stored.workspace, teams)
 
 
 def _describe_error(error: OAuthError) -> HTTPException:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from pydantic import SecretStr
 from slack_bolt.request.internals import (
     extract_enterprise_id,
     extract_is_enterprise_install,
@@ -14,12 +15,14 @@ from slack_bolt.request.internals import (
 )
 from sqlalchemy.exc import SQLAlchemyError
 
+from bot.workspaces.oauth_client import OAuthClient, OAuthError
 from storage.installations import InstallationRecord
 from storage.states import InstallationState
 
 log = logging.getLogger("countersign.workspaces")
 ACCESS_EVENTS = frozenset({"team_access_granted", "team_access_revoked"})
 EVENTS = ACCESS_EVENTS | {"app_uninstalled", "tokens_revoked"}
+LATE = timedelta(seconds=30)  # after which an event may come behind a later one
 
 
 def apply_installation_event(
@@ -56,6 +59,29 @@ def apply_installation_event(
         return None
     log.warning("workspace %s: the bot was uninstalled there", workspace)
     return workspace
+
+
+def is_late_access_event(payload: Mapping[str, Any], now: datetime) -> bool:
+    """Return whether this is an event about access that may no longer be how things are.
+
+    Slack sends an event again, after minutes too, until it is acknowledged in time.
+    """
+    sent = payload.get("event_time")
+    is_old = isinstance(sent, int) and now - datetime.fromtimestamp(sent, UTC) > LATE
+    return is_old and (payload.get("event") or {}).get("type") in ACCESS_EVENTS
+
+
+def follow_granted_workspaces(
+    record: InstallationRecord, oauth: OAuthClient, enterprise: str, token: SecretStr
+) -> None:
+    """Store which workspaces an organisation-wide installation serves, as Slack says now."""
+    try:
+        teams = oauth.list_granted_teams(token)
+    except OAuthError as error:
+        said = "organisation %s: its workspaces cannot be listed (%s); those on record count"
+        log.warning(said, enterprise, error)
+    else:
+        record.set_granted_workspaces(enterprise, teams)
 
 
 def empty_removed_workspaces(

@@ -67,6 +67,10 @@ def test_who_may_is_who_is_left(world: World) -> None:
     )
     found = told(world, "not_approver", begun.call())
     assert found == sentences.not_an_approver_reply(user_mention(CLEO))
+    alone = gate_of([ANA])
+    alone = alone.model_copy(update={"stages": (alone.stages[0].model_copy(update={"quorum": 2}),)})
+    left = told(world, "not_approver", world.asked(alone, votes=[voted(ANA)]).call())
+    assert left == "You cannot decide this one, and at the moment nobody else can."  # not: no list
     second = world.asked(both, votes=[voted(ANA)])
     assert told(world, "not_yet", second.call()) == sentences.not_your_stage_reply(
         user_mention(DAN)

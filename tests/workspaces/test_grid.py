@@ -145,6 +145,30 @@ def test_taken_out_of_a_workspace(grid: Grid, fakes: FakeTools) -> None:
     assert fakes.did("note", "asked here") == 1
 
 
+@pytest.mark.parametrize("first", ["granted", "revoked"])
+def test_an_event_that_comes_again_after_a_later_one(grid: Grid, first: str) -> None:
+    """Slack's word of access is sent again minutes later: how things are by then counts."""
+    second = grid.slack.workspace(SECOND)
+    grant, revoke = second.grant_access, second.revoke_access
+    if first == "granted":
+        revoke()
+        grid.slack.wait(lambda: grid.slack.deliveries[-1].outcome == "acked")
+    name, begun = f"team_access_{first}", len(grid.slack.deliveries)
+    # Slack sends it again at once, and after a minute
+    grid.slack.faults.lose_ack(
+        "events_api", times=2, match=lambda sent: sent["event"]["type"] == name
+    )
+    for act in (grant, revoke) if first == "granted" else (revoke, grant):
+        act()
+        grid.clock.advance(5)
+    early, later = grid.slack.deliveries[begun:][:2]
+    grid.slack.wait(lambda: later.outcome == "acked" and early.attempts == 2 and early.next_at)
+    grid.clock.advance(60)
+    grid.slack.wait(lambda: early.outcome == "acked")
+    served = [FIRST] if first == "granted" else [FIRST, SECOND]
+    grid.slack.wait(lambda: list(grid.host.record.list_granted_workspaces(ORG)) == served)
+
+
 def test_who_is_not_of_it(grid: Grid, fakes: FakeTools) -> None:
     """A guest, somebody deactivated, one of a workspace without the bot, and a stranger: no."""
     grid.slack.share("general", SECOND)
@@ -183,6 +207,18 @@ def test_an_id_from_before_the_organisation(grid: Grid, fakes: FakeTools) -> Non
     grid.person("cleo").click("C0GENERAL", card["ts"], "approve", seen=card)
     grid.see("cleo", "C0GENERAL", None, "no longer has an active account here")
     assert fakes.did("note", "asked under an old id") == 0
+
+
+def test_its_own_installation_has_a_token_that_no_key_decrypts(
+    make_grid: Callable[..., Grid],
+) -> None:
+    """It is installed for the organisation all the same."""
+    grid = make_grid()
+    grid.install(at=FIRST, place="")
+    row = grid.host.record.get(FIRST)
+    assert row is not None
+    assert grid.host.record.replace_sealed_tokens(row, row.sealed_tokens, "lost")
+    assert "Countersign is now in Sandbox Org" in grid.install(FIRST)
 
 
 def test_its_own_installation(

@@ -16,12 +16,14 @@ from starlette.testclient import TestClient
 
 from bot.checks.slack import read_manifest_scopes
 from bot.config.connection_settings import parse_page_address
+from bot.http.http_side import NO_PAGE
 from bot.workspaces import install_pages as pages
 from bot.workspaces.install_pages import INSTALL, REDIRECT
 from slack_sandbox.workspace.people import TEAM
 from storage.states import InstallationState
 from tests.local_slack import read_countersign_manifest
 from tests.workspaces.builders import AT, installed
+from tests.workspaces.hosting import Hosting
 from tests.workspaces.installing import Browser, Site, query, title
 
 MINUTES = 60.0
@@ -229,6 +231,32 @@ def test_a_paused_workspace_is_told(site: Site, ana: Browser) -> None:
     assert pages.PAUSED in page.text
     [row] = site.record.list()
     assert (row.state, row.token_revision) == (InstallationState.PAUSED, 2)
+
+
+def test_it_cannot_be_stored(
+    make_hosting: Callable[..., Hosting], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Somebody who installs it, or who signs, is told in words; why is in the log."""
+    hosting = make_hosting()
+    hosting.start()
+    folder, refuse = hosting.folder / "workspaces", "BEGIN SELECT RAISE(FAIL, 'full'); END"
+    with Browser(hosting) as ana, sqlite3.connect(folder / "installations.db") as database:  # type: ignore[arg-type]  # of a site it wants the address
+        back = ana.allow(ana.leave())
+        database.execute(f"CREATE TRIGGER full BEFORE INSERT ON installation {refuse}")
+        database.commit()
+        page = ana.open(back)
+        assert (page.status_code, title(page)) == (500, NO_PAGE)
+        assert caplog.text.count("a page for people could not be made") == 1
+        database.execute("DROP TRIGGER full")
+        database.commit()
+        assert title(ana.open(ana.allow(ana.leave()))) == "Countersign is now in Sandbox Coffee"
+        one = hosting.workspace(TEAM)
+        hosting.wait(lambda: one.app)
+        with sqlite3.connect(folder / TEAM / "countersign.db") as record:
+            record.execute("ALTER TABLE signing_link RENAME TO elsewhere")
+            record.commit()
+            page = ana.open(f"{hosting.url}/w/{TEAM}/sign/{'a' * 43}")
+            assert (page.status_code, title(page)) == (500, NO_PAGE)
 
 
 def test_no_token_is_seen_anywhere(

@@ -119,6 +119,22 @@ def test_whose_team_it_is(record: InstallationRecord) -> None:
     assert (find(TEAM, ORG), find("", ORG)) == (None, ORG)
 
 
+def test_the_same_access_at_once(open_record: OpenRecord) -> None:
+    """Several processes take in what an organisation gave: none fails, and each counts once."""
+    records = [open_record() for _ in range(4)]
+
+    def take_in(record: InstallationRecord) -> None:
+        for _ in range(25):
+            record.grant_workspaces(ORG, ["T1", TEAM])
+            record.set_granted_workspaces(ORG, ["T1"])
+            record.revoke_workspaces(ORG, ["T1"])
+
+    with ThreadPoolExecutor(len(records)) as pool:
+        list(pool.map(take_in, records))
+    records[0].set_granted_workspaces(ORG, [TEAM])
+    assert records[1].list_granted_workspaces(ORG) == [TEAM]
+
+
 def test_one_process_renews(open_record: OpenRecord) -> None:
     """Of eight that want to renew a token one may, and another only once its claim is over."""
     records = [open_record() for _ in range(8)]

@@ -8,7 +8,8 @@ import pytest
 
 from bot.workspaces.rotation import TokenRotation
 from bot.workspaces.tokens import open_token_cipher
-from tests.workspaces.hosting import ONE, SUPPORT, TWO, Hosting
+from tests.workspaces.hosting import ANA, ONE, SUPPORT, TWO, Hosting
+from tests.workspaces.installing import Browser
 
 HOURS = 10.5 * 3600  # less than two before they expire
 
@@ -82,3 +83,26 @@ def test_installed_again_while_it_runs(hosting: Hosting) -> None:
     hosting.clock.advance(6 * 3600)
     is_used(hosting, ONE)
     assert one.app is app
+
+
+def test_installed_again_with_more_scopes(make_hosting: Callable[..., Hosting]) -> None:
+    """What the app may do by them it does at once, though nobody had it stop."""
+    hosting = make_hosting()
+    hosting.start()
+    with Browser(hosting) as ana:  # type: ignore[arg-type]  # of a site it wants the address
+        url = ana.leave().replace("dnd%3Aread%2C", "")
+        ana.open(ana.allow(url, **{"as": f"{ONE}/ana"}))
+    one = hosting.workspace(ONE)
+    hosting.wait(lambda: one.app)
+    assert "dnd:read" not in hosting.row(ONE).scopes
+    hosting.clock.advance(60)
+    hosting.install(ONE)
+
+    def is_asked() -> bool:
+        if one.app is not None:  # else it is just started again
+            one.app.directory.find_quiet_hours([ANA])
+        return any(each.method == "dnd.teamInfo" for each in hosting.slack.requests)
+
+    hosting.wait(is_asked)
+    one.approve(one.ask("asked after that"))
+    hosting.wait(lambda: hosting.fakes.did("note", "asked after that"))

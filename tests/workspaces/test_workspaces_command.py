@@ -87,14 +87,17 @@ def test_what_there_is(installed: Hosting, run: Run) -> None:
 @pytest.mark.parametrize("words", [["show"], ["pause"], ["list", ONE], ["keys", ONE], ["stop"]])
 def test_which_take_a_workspace(run: Run, words: list[str]) -> None:
     """The usage says which take a workspace."""
-    assert run("workspaces", *words)[0] == 2
+    code, said = run("workspaces", *words)
+    assert code == 2
+    wrong = {"list": f"leave out {ONE}", "keys": f"leave out {ONE}", "stop": "invalid choice"}
+    assert wrong.get(words[0], f"{words[0]} needs a workspace's id") in said
 
 
 def test_a_pause_and_its_end(installed: Hosting, run: Run) -> None:
     """Each says what has become of it, and the bot does so."""
     one = installed.workspace(ONE)
     one.command("/approvals help")
-    done = f"{ONE} is paused: nothing is done there, and nothing is lost.\n"
+    done = f"{ONE} is paused: what waits there is kept, what people write meanwhile is not read.\n"
     assert run("workspaces", "pause", ONE) == (0, done)
     assert run("workspaces", "pause", ONE) == (0, "It is paused already.\n")
     installed.clock.advance(1)
@@ -117,6 +120,23 @@ def test_it_is_removed_at_slack_too(installed: Hosting, run: Run) -> None:
         assert "uninstalled" in said
     assert "it was removed" in run("workspaces", "show", ONE)[1]
     assert run("workspaces", "doctor")[1].count("ok    bot token") == 1
+
+
+def test_it_was_uninstalled_while_the_bot_was_down(installed: Hosting, run: Run) -> None:
+    """Slack's word of it never came: the doctor says what to do, and its data goes as always."""
+    installed.stop()
+    installed.slack.workspace(ONE).uninstall()
+    code, said = run("workspaces", "doctor", ONE)
+    assert code == 1
+    assert "fail  bot token: Slack answers token_revoked. Install Countersign there again" in said
+    assert f"`countersign workspaces remove {ONE}`" in said
+    assert "SLACK_BOT_TOKEN" not in said
+    done = f"{ONE} is removed, and was uninstalled at Slack before. "
+    assert run("workspaces", "remove", ONE) == (0, f"{done}What is kept of it goes in 30 days.\n")
+    installed.start()
+    assert installed.row(ONE).sealed_tokens == b""
+    installed.clock.advance(31 * 24 * 3600)
+    installed.wait(lambda: not installed.workspace(ONE).folder.exists())
 
 
 def test_slack_does_not_remove_it(installed: Hosting, run: Run) -> None:

@@ -349,7 +349,7 @@ def run_checks_beyond_configuration(
     Each comes after those it depends on. `list_granted`: as for `run_all_checks`.
     """
     client = slack.build_retrying_client(settings, list_granted)
-    found = slack.sign_in_to_slack(client, clock)
+    found = slack.sign_in_to_slack(client, clock, settings.workspace)
     if isinstance(found, check.CheckResult):
         yield found
     else:

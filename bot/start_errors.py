@@ -1,0 +1,38 @@
+"""Describes the errors that end a start, or a command, in sentences for the operator."""
+
+from __future__ import annotations
+
+
+def describe_start_error(error: Exception) -> str | None:
+    """Return a sentence for an error that is nobody's bug; None for any other."""
+    # only now: these are of every part
+    import sqlite3
+
+    from slack_sdk.errors import SlackApiError
+    from sqlalchemy.exc import DBAPIError
+
+    from bot.config.settings import SettingsError
+    from bot.config.startup import StartupError
+    from bot.runs.surfaces import SurfaceError
+    from bot.toolbox import ToolsError
+    from storage.database_errors import one_line_driver_error_text
+    from storage.sqlite import AlreadyRunningError
+    from storage.store import SchemaError
+
+    match error:
+        case StartupError() | SettingsError() | SchemaError():
+            return str(error)
+        case ToolsError() | SurfaceError():
+            return f"Countersign cannot start: {error}"
+        case AlreadyRunningError():
+            return f"{error}."
+        case DBAPIError() | sqlite3.Error():
+            why = one_line_driver_error_text(error)
+            return f"The database cannot be used: {why}; `countersign doctor` says what to do."
+        case SlackApiError():
+            code = error.response.get("error")
+            return f"Slack answers {code}; `countersign doctor` says what to do about it."
+        case OSError():
+            what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+            return f"This did not work: {what}; see `countersign doctor`."
+    return None

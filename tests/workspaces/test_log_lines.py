@@ -1,0 +1,50 @@
+"""The log of a process for many workspaces: which of them each line is about."""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from bot.monitoring.logs import LogFormat, create_log_handler
+from tests.workspaces.hosting import ONE, TWO, Hosting
+
+OF_ALL = ("countersign.workspaces", "countersign.http")  # what is about the process, or says whose
+
+
+@pytest.fixture
+def lines() -> Iterator[Callable[[], list[str]]]:
+    """What this project has logged so far."""
+    written, root = io.StringIO(), logging.getLogger("countersign")
+    handler, level = create_log_handler(LogFormat.TEXT, written), root.level
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    yield lambda: written.getvalue().splitlines()
+    root.removeHandler(handler)
+    root.setLevel(level)
+
+
+def test_each_line_says_whose_it_is(
+    make_hosting: Callable[..., Hosting], lines: Callable[[], list[str]]
+) -> None:
+    """From the start of its app to its end, also of what nobody waits for."""
+    hosting = make_hosting()
+    hosting.start()
+    for team in (ONE, TWO):
+        hosting.install(team)
+    two = hosting.workspace(TWO)
+    two.start_app()
+    two.settle()
+    hosting.clock.advance(61)  # what was looked up is old
+    with hosting.slack.faults.only(TWO):
+        hosting.slack.faults.fail("*", "token_revoked", times=100)
+        two.person("ana").open_home()
+        hosting.wait(lambda: any("was not published" in each for each in lines()))
+    two.stop_app()
+    for part in ("is at work in", "look-up of", "was not published"):
+        found = [each for each in lines() if part in each and TWO in each]
+        assert found, part
+    whose = [each for each in lines() if not any(f" {name} " in each for name in OF_ALL)]
+    assert [each for each in whose if f"[{ONE}] " not in each and f"[{TWO}] " not in each] == []
