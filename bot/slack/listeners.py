@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 def build_bolt_app(me: Identity, posting: SlackClient) -> App:
     """Return a Bolt app that only receives deliveries."""
+    logging.getLogger("slack_bolt.App").addFilter(_is_not_about_token)
     return App(
         name="countersign",  # else Bolt searches the whole stack for one, which takes long
         # the token comes from authorize; Bolt only takes its settings from it, and never calls
@@ -62,6 +63,11 @@ def build_bolt_app(me: Identity, posting: SlackClient) -> App:
         token_verification_enabled=False,
         listener_executor=ThreadPoolExecutor(20, thread_name_prefix="listener"),
     )
+
+
+def _is_not_about_token(record: logging.LogRecord) -> bool:
+    """Return False for Bolt's warnings that SLACK_BOT_TOKEN is unused: the bot itself uses it."""
+    return "`token`" not in record.getMessage()
 
 
 # Tells the author of a message to the bot that it could not be stored, once for each message.

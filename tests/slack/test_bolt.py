@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ssl
 
+import pytest
+
 from bot.identity import Identity
 from bot.slack.client import SlackClient
 from bot.slack.listeners import build_bolt_app
@@ -15,3 +17,12 @@ def test_the_systems_certificates_are_read_once() -> None:
     arriving = build_bolt_app(Identity("T0", "U0", "B0"), clients[0])
     assert isinstance(arriving.client.ssl, ssl.SSLContext)
     assert {id(each.ssl) for each in (arriving.client, *clients)} == {id(arriving.client.ssl)}
+
+
+def test_a_token_in_the_environment_is_not_said_to_be_ignored(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Bolt would say so, as it does not know that the bot itself uses it."""
+    monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-1")
+    build_bolt_app(Identity("T0", "U0", "B0"), SlackClient("xoxb-1"))
+    assert caplog.messages == []
