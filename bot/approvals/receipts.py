@@ -68,7 +68,7 @@ class ReceiptWriter:
         self._check_digests(run, shown, tool)
         nonce = call_state.compute_receipt_nonce(self._key, call, call.revision)
         subject = receipts.compute_subject_digest(
-            call.tool, json.loads(shown.revision.arguments), nonce
+            call.tool, digest.load_canonical_json(shown.revision.arguments), nonce
         )
         decided = self._describe_decision(tx, run, shown, tool, nonce)
         decision = self._sign(receipts.DECISION, subject, decided)
@@ -102,7 +102,7 @@ class ReceiptWriter:
         nonce: str,
     ) -> Json:
         call, gate = shown.call, load_gate(shown.call.gate)
-        arguments = json.loads(shown.revision.arguments)
+        arguments = digest.load_canonical_json(shown.revision.arguments)
         until = call_state.find_approval_expiry(call)
         granted = call_state.find_grant_author_id(tx, call)
         is_signed = any(vote.passkey_id for vote in shown.votes)

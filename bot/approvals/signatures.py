@@ -22,7 +22,7 @@ from bot.config.connection_settings import PageAddress, parse_page_address
 from bot.policy.gates import Ask, Gate, PasskeyTerms
 from countersign import receipts
 from storage import calls, decisions, inbox, outbox, passkeys, runs, states
-from storage.digest import canonical_json
+from storage.digest import canonical_json, load_canonical_json
 from storage.passkeys import Passkey, SigningLink
 from storage.record import Call, Delivery, Transaction
 from storage.states import CallVerb, SigningLinkKind, Surface, UnknownCallResolution
@@ -78,7 +78,9 @@ def build_statement(
         "call": call.id,
         "revision": revision,
         # of what may run: the subject of the receipt
-        "digest": receipts.compute_subject_digest(call.tool, json.loads(current.arguments), number),
+        "digest": receipts.compute_subject_digest(
+            call.tool, load_canonical_json(current.arguments), number
+        ),
         "gate": compute_gate_digest(call),
         "verb": CallVerb.APPROVE if again else link.verb,
         "approver": link.person,

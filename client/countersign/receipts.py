@@ -351,7 +351,8 @@ def encode_canonical_json(value: Any) -> str:
         return "[" + ",".join(map(encode_canonical_json, value)) + "]"
     if isinstance(value, float):
         return _format_float(value)
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= EXACT:
+    is_large = isinstance(value, int) and abs(value) >= EXACT  # as floats below 10**21 are written
+    if is_large and (abs(value) >= 10**21 or _format_float(float(value)) != str(value)):
         raise ReceiptError("A number is too large to be exact.")
     return json.dumps(value, ensure_ascii=False)
 

@@ -97,6 +97,19 @@ def test_the_receipt_has_the_signature(harness: Harness, kind: str) -> None:
     assert seen.user_verified
 
 
+def test_a_large_number_is_signed_as_well(harness: Harness) -> None:
+    """RFC 8785 writes it as a whole number, which Python reads back as another one."""
+    key = give_passkey(harness, "ana")
+    thread = ask(harness, ("top_up", {"amount": 1e17}))
+    assert sign_card(harness, "ana", harness.card(SUPPORT, thread), key).is_done
+    harness.said(SUPPORT, thread, "That is all.")
+    receipt, _ = receipt_of(harness, thread)
+    assert receipt.content["arguments"] == {"amount": 10**17}
+    check = {"passkeys": True, "now": harness.clock.now()}
+    receipts.check_approval(receipt, arguments={"amount": 1e17}, **check)
+    receipts.check_approval(receipt, arguments={"amount": 10**17}, **check)
+
+
 def test_a_browser_that_writes_more_is_kept_verbatim(harness: Harness) -> None:
     """Chrome adds a name to one signature in five, so that nobody relies on a pattern."""
     key = give_passkey(harness, "ana", Authenticator(more={"other_keys": "are possible"}))
