@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 C = CallStatus
 ENDED = (C.SUCCEEDED, C.FAILED, C.UNKNOWN)
 PURPOSE = b"countersign receipts"  # for nothing but these are the keys derived that sign them
+NOT_SHOWN = "Nobody was shown this, so there is nothing to sign."
 Json = dict[str, Any]
 
 
@@ -59,8 +60,10 @@ class ReceiptWriter:
         """
         run, shown = runs.find_run(tx, call.run_id), calls.find_call_with_votes(tx, call)
         tool = self._tools.find_tool_of_call(call)
-        if run is None or shown is None or run.purged_at is not None:
+        if run is None or run.purged_at is not None:
             raise NoReceiptError("What was asked is no longer in the record.")
+        if shown is None:
+            raise NoReceiptError(NOT_SHOWN)
         if tool is None:
             raise NoReceiptError("The tool that this was for is no longer there.")
         if call.status is C.PENDING:
@@ -87,7 +90,7 @@ class ReceiptWriter:
         """Raise NoReceiptError if the stored call is not, by its digest, what people were shown."""
         call = shown.call
         if not call.digest:
-            raise NoReceiptError("Nobody was shown this, so there is nothing to sign.")
+            raise NoReceiptError(NOT_SHOWN)
         found = call_state.compute_digest_of_shown_call(self._key, run, tool, shown)
         votes = [vote.digest for vote in shown.votes]
         if {found, shown.revision.digest, *votes} != {call.digest}:
