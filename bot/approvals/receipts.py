@@ -234,6 +234,15 @@ def _describe_signature(found: VoteSignature) -> Json:
     }
 
 
+def check_evidence(found: VoteSignature) -> None:
+    """Raise ReceiptError unless a receipt with this signature of a vote would hold."""
+    said = json.loads(found.statement)
+    vote = {"verb": said["verb"], "person": said["approver"], "for": said["right"]}
+    vote |= {"at": _format_time(found.created_at), "passkey": _describe_signature(found)}
+    about = receipts.Receipt(receipts.DECISION, "", said["digest"], said, "")
+    receipts.check_vote_signature(about, vote)
+
+
 def _leave_out_empty(**named: Any) -> Json:
     return {name: value for name, value in named.items() if value}
 

@@ -127,7 +127,7 @@ def verify_receipt(text: str, keys: Mapping[str, Ed25519PublicKey]) -> Receipt:
     receipt = _read_statement(payload, one["keyid"])
     for vote in list_votes(receipt):
         if vote.get("evidence") == "passkey":
-            _check_vote_signature(receipt, vote)
+            check_vote_signature(receipt, vote)
     return receipt
 
 
@@ -148,6 +148,7 @@ def _read_statement(payload: bytes, key_id: str) -> Receipt:
 # Votes that were signed with passkeys (WebAuthn).
 
 SIGNED_NAMES = ("nonce", "expires", "authenticator", "signature", "key")
+RSA_BITS = 2048  # of a passkey's key at least
 PRESENT_AND_VERIFIED = 0x05  # flags: somebody was there, and the authenticator checked who
 SIGNING_TIME = timedelta(minutes=5)  # for so long a link to sign works
 Json = dict[str, Any]
@@ -166,7 +167,7 @@ def build_client_data(challenge: bytes, origin: object) -> bytes:
     return json.dumps(said | {"crossOrigin": False}, separators=(",", ":")).encode()
 
 
-def _check_vote_signature(receipt: Receipt, vote: Json) -> None:
+def check_vote_signature(receipt: Receipt, vote: Json) -> None:
     """Raise ReceiptError unless the passkey in this vote has signed exactly this decision."""
     signed = vote.get("passkey")
     if (
@@ -244,7 +245,7 @@ def _verify_with_jwk(key: object, signature: bytes, signed: bytes) -> None:
             case "OKP", "Ed25519":
                 edwards = ed25519.Ed25519PublicKey.from_public_bytes(parts["x"])
                 edwards.verify(signature, signed)
-            case "RSA", None if n.bit_length() >= 2048:
+            case "RSA", None if n.bit_length() >= RSA_BITS:
                 modulus = rsa.RSAPublicNumbers(e, n).public_key()
                 modulus.verify(signature, signed, padding.PKCS1v15(), hashes.SHA256())
             case _:
@@ -310,10 +311,8 @@ def check_subject(receipt: Receipt, *, tool: str, arguments: Mapping[str, Any] |
         if not isinstance(arguments, dict):
             raise ReceiptError("The receipt does not say what was approved.")
     if arguments is not None:
-        found = compute_subject_digest(
-            str(content.get("tool")), arguments, str(content.get("nonce"))
-        )
-        if found != receipt.subject:
+        named, nonce = (str(content.get(name)) for name in ("tool", "nonce"))
+        if compute_subject_digest(named, arguments, nonce) != receipt.subject:
             raise ReceiptError("The arguments are not the ones that were approved.")
 
 

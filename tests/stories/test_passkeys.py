@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
 from sqlalchemy import update
 from sqlmodel import col
 
@@ -297,6 +298,7 @@ def test_another_workspaces_link_adds_nothing(harness: Harness) -> None:
         ({"origin": "https://approve.example.org"}, "another address"),
         ({"cross_origin": True}, "another address"),
         ({"rp_id": "example.com"}, "could not be checked"),
+        ({"key": rsa.generate_private_key(65537, 1024)}, "could not be checked"),
     ],
 )
 def test_what_no_passkey_is_made_of(
