@@ -91,6 +91,8 @@ class ReceiptWriter:
         call = shown.call
         if not call.digest:
             raise NoReceiptError(NOT_SHOWN)
+        if call.schema_digest != tool.schema_digest():
+            raise NoReceiptError("The tool that this was for has changed since.")
         found = call_state.compute_digest_of_shown_call(self._key, run, tool, shown)
         votes = [vote.digest for vote in shown.votes]
         if {found, shown.revision.digest, *votes} != {call.digest}:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from urllib.parse import urlsplit
 
@@ -14,6 +15,7 @@ from webauthn import verify_authentication_response
 from webauthn.helpers import base64url_to_bytes
 
 from bot.approvals.receipts import NoReceiptError, ReceiptWriter
+from bot.tools import Effect
 from client.tests.test_signed_votes import MAKERS
 from countersign import receipts
 from storage.delegations import Delegation, give_delegation
@@ -158,6 +160,22 @@ def test_a_receipt_outlives_a_change_of_keys(own_harness: Callable[..., Harness]
     harness.restart()
     after, _ = receipt_of(harness, thread)
     assert (after.subject, after.key_id != before.key_id) == (before.subject, True)
+
+
+def test_a_tool_that_has_changed_leaves_no_receipt(own_harness: Callable[..., Harness]) -> None:
+    """It is said, and not that the record had been written over."""
+    tools = FakeTools().tools
+    harness = own_harness(tools, POLICY, **SETTINGS)
+    key = give_passkey(harness, "ana")
+    thread, card = asked(harness, "as it was")
+    assert sign_card(harness, "ana", card, key).is_done
+    harness.said(SUPPORT, thread, "That is all.")
+    harness.tools = [
+        replace(each, does=Effect.DESTRUCTIVE) if each.name == "note" else each for each in tools
+    ]
+    harness.restart()
+    with pytest.raises(NoReceiptError, match="has changed since"):
+        receipt_of(harness, thread)
 
 
 def test_a_signature_that_is_gone_leaves_no_receipt(harness: Harness) -> None:
