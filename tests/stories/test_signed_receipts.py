@@ -7,8 +7,10 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 from urllib.parse import urlsplit
 
+import cbor2
 import pytest
 import rfc8785
 from webauthn import verify_authentication_response
@@ -31,6 +33,7 @@ from tests.stories.signing import (
     ask_to_sign,
     asked,
     give_passkey,
+    passkeys_of,
     sign,
     sign_card,
 )
@@ -54,6 +57,18 @@ def receipt_of(harness: Harness, thread: str) -> tuple[receipts.Receipt, str]:
     return receipts.verify_receipt(text, keys), text
 
 
+def fingerprint_of(key: dict[str, str]) -> str:
+    """As docs/receipts.md says it, of the public key in a receipt."""
+    x, y, n, e = (base64url_to_bytes(key.get(name, "")) for name in ("x", "y", "n", "e"))
+    cose: dict[int, Any] = {
+        "EC": {1: 2, 3: -7, -1: 1, -2: x, -3: y},
+        "OKP": {1: 1, 3: -8, -1: 6, -2: x},
+        "RSA": {1: 3, 3: -257, -1: n, -2: e},
+    }[key["kty"]]
+    text = hashlib.sha256(encode(cbor2.dumps(cose)).encode()).hexdigest()
+    return " ".join(text[at : at + 4] for at in range(0, len(text), 4))
+
+
 @pytest.mark.parametrize("kind", MAKERS)
 def test_the_receipt_has_the_signature(harness: Harness, kind: str) -> None:
     """The client checks it alone, and so does another implementation of WebAuthn."""
@@ -65,6 +80,8 @@ def test_the_receipt_has_the_signature(harness: Harness, kind: str) -> None:
     receipts.check_approval(receipt, tool="note", passkeys=True, now=harness.clock.now())
     [vote] = receipt.content["votes"]
     signed, content = vote["passkey"], receipt.content
+    [row] = [each for each in passkeys_of(harness, "ana") if each.revoked_at is None]
+    assert fingerprint_of(signed["key"]) == row.fingerprint
     statement = {name: content[name] for name in ("workspace", "call", "revision", "gate")} | {
         "digest": receipt.subject,
         "verb": vote["verb"],
