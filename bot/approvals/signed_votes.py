@@ -100,7 +100,7 @@ class SignatureRequester:
         at, person, team = delivery.received_at, delivery.user, delivery.team
         terms = self.policy.policy.passkeys
         text, buttons = passkey_views.SIGN_REPLY, []
-        if signatures.list_signing_passkeys(tx, team, person, terms, at):
+        if signatures.list_signing_passkeys(tx, team, person, terms, at, self.links.host):
             issue = self.links.issue_signing_link
             for call, giver in calls_with_givers:
                 effect = describe_call_effect(self.tools, tx, call)
@@ -175,7 +175,8 @@ class SignatureHandler:
         if passkey.person != link.person:
             sentence = passkey_views.other_persons_link_reply(link.person)
             return PasskeyRefusal("other_person", sentence)
-        if problem := signatures.find_passkey_problem(passkey, terms, at):
+        host = self.requester.links.host
+        if problem := signatures.find_passkey_problem(passkey, terms, at, host):
             return PasskeyRefusal(problem, passkey_views.unusable_passkey_reply(problem))
         return self._verify(credential, link, passkey, at)
 

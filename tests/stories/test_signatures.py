@@ -164,7 +164,7 @@ def test_who_has_no_passkey_is_told_how_to_add_one(harness: Harness) -> None:
     """Only if they may decide; others are refused as ever."""
     thread, card = asked(harness, "none")
     press(harness, "ana", SUPPORT, card, "approve")
-    told(harness, "ana", SUPPORT, thread, "you have none yet")
+    told(harness, "ana", SUPPORT, thread, "you have none that counts")
     assert links_of(harness, "ana", "/passkeys/")
     press(harness, "dan", SUPPORT, card, "approve")
     told(harness, "dan", SUPPORT, thread, "You cannot decide this")
