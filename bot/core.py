@@ -35,6 +35,7 @@ from bot.approvals.signed_votes import SignatureHandler, SignatureRequester
 from bot.approvals.votes import VoteHandler
 from bot.cards.action_names import DialogId
 from bot.clock import Clock
+from bot.config.connection_settings import get_page_host
 from bot.config.settings import Settings
 from bot.config.startup import PolicyReloader
 from bot.identity import Identity
@@ -91,7 +92,8 @@ class Core:
 
     def build_policy_fact_sources(self) -> PolicyFactSources:
         """Return the policy with the directory, store and clock that it takes to evaluate it."""
-        return PolicyFactSources(self.policy, self.directory, self.store, self.clock)
+        host = get_page_host(self.settings.url)
+        return PolicyFactSources(self.policy, self.directory, self.store, self.clock, host)
 
     def build_permission_checker(self) -> PermissionChecker:
         """Return the checks of who may do what to a call."""

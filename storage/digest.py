@@ -96,6 +96,19 @@ def _format_decimal(value: Decimal) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def load_canonical_json(text: str) -> Any:
+    """Return the value of canonical JSON, which has the same text again.
+
+    A whole number beyond 2**53 was a float: one of Python's own is written as a string.
+    """
+    return json.loads(text, parse_int=_parse_whole_number)
+
+
+def _parse_whole_number(digits: str) -> int | float:
+    number = int(digits)
+    return number if abs(number) <= SAFE_INTEGER else float(digits)
+
+
 def parse_json_object(text: str) -> dict[str, Any]:
     """Parse a JSON object strictly: NonCanonicalValueError for duplicate keys and NaN."""
 

@@ -51,6 +51,7 @@ class PolicyFactSources:
     directory: Directory
     store: Store
     clock: Clock
+    host: str  # for which passkeys sign; "" if none can
 
 
 def load_policy_facts(
@@ -129,7 +130,7 @@ def _has_signer(sources: PolicyFactSources, team: str, facts: Facts) -> bool:
     if not isinstance(gate, Ask):
         return False
     with sources.store.read() as tx:
-        able = list_people_who_can_sign(tx, team, terms, sources.clock.now())
+        able = list_people_who_can_sign(tx, team, terms, sources.clock.now(), sources.host)
     who, authority = gate.stages[0].approvers, Authority(sources.directory, team)
     named = authority.list_named_people(who, requester=facts.requester, channel="")
     others = sorted((named & able) - {facts.requester})

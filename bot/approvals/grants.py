@@ -24,7 +24,7 @@ from bot.policy.evaluation import CurrentPolicy
 from bot.policy.gates import Ask, GrantOffer, load_gate
 from bot.tools import Registry, Tool
 from storage import calls, grants, inbox
-from storage.digest import canonical_json
+from storage.digest import canonical_json, load_canonical_json
 from storage.record import Call, Delivery, Run, Store, Transaction
 
 NOTHING_LEFT = "That was revoked already, or has expired."
@@ -114,7 +114,7 @@ def save_approval_as_grant(
     rule = policy.policy.find_rule_digest(gate)
     if not rule:
         return None
-    arguments = json.loads(current.arguments)
+    arguments = load_canonical_json(current.arguments)
     fields = sorted(arguments) if offer.fields is None else offer.fields
     if any(name not in arguments for name in fields):
         return None

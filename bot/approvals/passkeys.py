@@ -71,7 +71,7 @@ def build_creation_options(
             )
             for each in passkeys.list_passkeys_of_person(tx, link.team, link.person)
             # what does not count any more can be added anew
-            if not signatures.find_passkey_problem(each, terms, link.issued_at)
+            if not signatures.find_passkey_problem(each, terms, link.issued_at, address.rp_id)
             or passkeys.is_waiting(tx, each)
         ],
     )
@@ -229,10 +229,10 @@ class PasskeyManager:
 
     def list_passkeys(self, person: str, now: datetime) -> tuple[passkey_views.PasskeyView, ...]:
         """Return this person's passkeys that are not revoked, the oldest first."""
-        terms = self.policy.policy.passkeys
+        terms, host = self.policy.policy.passkeys, self.links.host
         with self.store.read() as tx:
             found = passkeys.list_passkeys_of_person(tx, self.authority.team, person)
-            return tuple(build_passkey_view(tx, each, terms, now) for each in found)
+            return tuple(build_passkey_view(tx, each, terms, now, host) for each in found)
 
     def find_own_passkey(self, tx: Transaction, passkey: str, person: str) -> Passkey | None:
         """Return this person's passkey with that id, if it is not revoked."""
@@ -361,10 +361,10 @@ def _revoke(tx: Transaction, row: Passkey, by: str, at: datetime, why: str) -> b
 
 
 def build_passkey_view(
-    tx: Transaction, row: Passkey, terms: PasskeyTerms, now: datetime
+    tx: Transaction, row: Passkey, terms: PasskeyTerms, now: datetime, host: str
 ) -> passkey_views.PasskeyView:
     """Return a passkey for display, with whether it can be used to sign, or why not."""
-    problem = signatures.find_passkey_problem(row, terms, now)
+    problem = signatures.find_passkey_problem(row, terms, now, host)
     state = passkey_views.PASSKEY_PROBLEMS[problem] if problem else "counts"
     if problem == "not_counted_yet" and not passkeys.is_waiting(tx, row):
         state = "does not count: nobody approved it"

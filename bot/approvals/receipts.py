@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 C = CallStatus
 ENDED = (C.SUCCEEDED, C.FAILED, C.UNKNOWN)
 PURPOSE = b"countersign receipts"  # for nothing but these are the keys derived that sign them
+NOT_SHOWN = "Nobody was shown this, so there is nothing to sign."
 Json = dict[str, Any]
 
 
@@ -59,8 +60,10 @@ class ReceiptWriter:
         """
         run, shown = runs.find_run(tx, call.run_id), calls.find_call_with_votes(tx, call)
         tool = self._tools.find_tool_of_call(call)
-        if run is None or shown is None or run.purged_at is not None:
+        if run is None or run.purged_at is not None:
             raise NoReceiptError("What was asked is no longer in the record.")
+        if shown is None:
+            raise NoReceiptError(NOT_SHOWN)
         if tool is None:
             raise NoReceiptError("The tool that this was for is no longer there.")
         if call.status is C.PENDING:
@@ -68,7 +71,7 @@ class ReceiptWriter:
         self._check_digests(run, shown, tool)
         nonce = call_state.compute_receipt_nonce(self._key, call, call.revision)
         subject = receipts.compute_subject_digest(
-            call.tool, json.loads(shown.revision.arguments), nonce
+            call.tool, digest.load_canonical_json(shown.revision.arguments), nonce
         )
         decided = self._describe_decision(tx, run, shown, tool, nonce)
         decision = self._sign(receipts.DECISION, subject, decided)
@@ -87,7 +90,9 @@ class ReceiptWriter:
         """Raise NoReceiptError if the stored call is not, by its digest, what people were shown."""
         call = shown.call
         if not call.digest:
-            raise NoReceiptError("Nobody was shown this, so there is nothing to sign.")
+            raise NoReceiptError(NOT_SHOWN)
+        if call.schema_digest != tool.schema_digest():
+            raise NoReceiptError("The tool that this was for has changed since.")
         found = call_state.compute_digest_of_shown_call(self._key, run, tool, shown)
         votes = [vote.digest for vote in shown.votes]
         if {found, shown.revision.digest, *votes} != {call.digest}:
@@ -102,7 +107,7 @@ class ReceiptWriter:
         nonce: str,
     ) -> Json:
         call, gate = shown.call, load_gate(shown.call.gate)
-        arguments = json.loads(shown.revision.arguments)
+        arguments = digest.load_canonical_json(shown.revision.arguments)
         until = call_state.find_approval_expiry(call)
         granted = call_state.find_grant_author_id(tx, call)
         is_signed = any(vote.passkey_id for vote in shown.votes)
@@ -229,6 +234,15 @@ def _describe_signature(found: VoteSignature) -> Json:
         "key": json.loads(found.public_key),
         **_leave_out_empty(model=found.aaguid),
     }
+
+
+def check_evidence(found: VoteSignature) -> None:
+    """Raise ReceiptError unless a receipt with this signature of a vote would hold."""
+    said = json.loads(found.statement)
+    vote = {"verb": said["verb"], "person": said["approver"], "for": said["right"]}
+    vote |= {"at": _format_time(found.created_at), "passkey": _describe_signature(found)}
+    about = receipts.Receipt(receipts.DECISION, "", said["digest"], said, "")
+    receipts.check_vote_signature(about, vote)
 
 
 def _leave_out_empty(**named: Any) -> Json:

@@ -22,7 +22,7 @@ from bot.config.connection_settings import PageAddress, parse_page_address
 from bot.policy.gates import Ask, Gate, PasskeyTerms
 from countersign import receipts
 from storage import calls, decisions, inbox, outbox, passkeys, runs, states
-from storage.digest import canonical_json
+from storage.digest import canonical_json, load_canonical_json
 from storage.passkeys import Passkey, SigningLink
 from storage.record import Call, Delivery, Transaction
 from storage.states import CallVerb, SigningLinkKind, Surface, UnknownCallResolution
@@ -78,7 +78,9 @@ def build_statement(
         "call": call.id,
         "revision": revision,
         # of what may run: the subject of the receipt
-        "digest": receipts.compute_subject_digest(call.tool, json.loads(current.arguments), number),
+        "digest": receipts.compute_subject_digest(
+            call.tool, load_canonical_json(current.arguments), number
+        ),
         "gate": compute_gate_digest(call),
         "verb": CallVerb.APPROVE if again else link.verb,
         "approver": link.person,
@@ -118,6 +120,11 @@ class SigningLinks:
         except ValueError as error:
             self._problem = f"COUNTERSIGN_URL: {error}"
         self._own = hmac.digest(bytes(key), b"countersign signing links", "sha256")
+
+    @property
+    def host(self) -> str:
+        """The host name for which people sign here; "" if they cannot."""
+        return self.address.rp_id if self.address else ""
 
     def describe_problem(self) -> str:
         """Return why nobody can sign with a passkey here, for the operator; "" if people can."""
@@ -272,8 +279,8 @@ def find_outcome(tx: Transaction, link: SigningLink) -> str | None:
     return found.answer or passkey_views.FAILED_PAGE_REPLY
 
 
-def find_passkey_problem(row: Passkey, terms: PasskeyTerms, at: datetime) -> str:
-    """Return why a passkey cannot be used to sign at that moment; "" if it can.
+def find_passkey_problem(row: Passkey, terms: PasskeyTerms, at: datetime, host: str) -> str:
+    """Return why a passkey cannot be used to sign at `host` at that moment; "" if it can.
 
     One of `bot.cards.passkey_views.PASSKEY_PROBLEMS`.
     """
@@ -283,20 +290,23 @@ def find_passkey_problem(row: Passkey, terms: PasskeyTerms, at: datetime) -> str
         return "not_counted_yet"
     if terms.days and at >= row.created_at + timedelta(days=terms.days):
         return "too_old"
+    if row.rp_id != host:
+        return "address"
     return "" if terms.allows_model(row.aaguid, attested=row.attested) else "model"
 
 
 def list_signing_passkeys(
-    tx: Transaction, team: str, person: str, terms: PasskeyTerms, at: datetime
+    tx: Transaction, team: str, person: str, terms: PasskeyTerms, at: datetime, host: str
 ) -> list[Passkey]:
-    """Return the passkeys with which this person can sign at that moment."""
+    """Return the passkeys with which this person can sign at `host` at that moment."""
     found = passkeys.list_passkeys_of_person(tx, team, person)
-    return [each for each in found if not find_passkey_problem(each, terms, at)]
+    return [each for each in found if not find_passkey_problem(each, terms, at, host)]
 
 
 def list_people_who_can_sign(
-    tx: Transaction, team: str, terms: PasskeyTerms, at: datetime
+    tx: Transaction, team: str, terms: PasskeyTerms, at: datetime, host: str
 ) -> frozenset[str]:
-    """Return everybody with a passkey usable at that moment, whether or not they left."""
+    """Return everybody with a passkey usable at `host` at that moment, whether or not they left."""
     found = passkeys.list_passkeys_of_team(tx, team)
-    return frozenset(each.person for each in found if not find_passkey_problem(each, terms, at))
+    able = (each for each in found if not find_passkey_problem(each, terms, at, host))
+    return frozenset(each.person for each in able)

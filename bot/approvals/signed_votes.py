@@ -17,6 +17,7 @@ from bot.approvals.call_state import describe_call_effect
 from bot.approvals.call_views import build_call_view_for_approvers
 from bot.approvals.dialog_access import DialogAccessChecker
 from bot.approvals.permissions import PermissionChecker, record_refused_action, reply_privately
+from bot.approvals.receipts import check_evidence
 from bot.approvals.signatures import Decider, PasskeyRefusal, SigningLinks
 from bot.cards import passkey_views
 from bot.cards.action_names import Action
@@ -25,6 +26,7 @@ from bot.policy.authority import Denial, LookupFailedError
 from bot.policy.evaluation import CurrentPolicy
 from bot.policy.gates import Approvers
 from bot.tools import Registry
+from countersign import receipts
 from storage import calls, inbox, outbox, passkeys
 from storage.digest import canonical_json
 from storage.passkeys import Passkey, SigningLink, VoteSignature
@@ -98,7 +100,7 @@ class SignatureRequester:
         at, person, team = delivery.received_at, delivery.user, delivery.team
         terms = self.policy.policy.passkeys
         text, buttons = passkey_views.SIGN_REPLY, []
-        if signatures.list_signing_passkeys(tx, team, person, terms, at):
+        if signatures.list_signing_passkeys(tx, team, person, terms, at, self.links.host):
             issue = self.links.issue_signing_link
             for call, giver in calls_with_givers:
                 effect = describe_call_effect(self.tools, tx, call)
@@ -173,7 +175,8 @@ class SignatureHandler:
         if passkey.person != link.person:
             sentence = passkey_views.other_persons_link_reply(link.person)
             return PasskeyRefusal("other_person", sentence)
-        if problem := signatures.find_passkey_problem(passkey, terms, at):
+        host = self.requester.links.host
+        if problem := signatures.find_passkey_problem(passkey, terms, at, host):
             return PasskeyRefusal(problem, passkey_views.unusable_passkey_reply(problem))
         return self._verify(credential, link, passkey, at)
 
@@ -198,6 +201,9 @@ class SignatureHandler:
                 credential_public_key=helpers.base64url_to_bytes(passkey.public_key),
                 credential_current_sign_count=0,  # a counter that went back is more than a mistake
             )
+            evidence = _build_evidence(credential["response"], link, passkey, at)
+            if seen.user_verified:
+                check_evidence(evidence)  # what counts here has to hold in its receipt
         except Exception:  # noqa: BLE001 - what the library cannot read is no signature
             return PasskeyRefusal("signature", passkey_views.WRONG_SIGNATURE_REPLY)
         if not seen.user_verified:
@@ -206,7 +212,6 @@ class SignatureHandler:
         if counts and seen.new_sign_count <= passkey.sign_count:
             sentence = passkey_views.cloned_passkey_notice(passkey.person, passkey.name)
             return PasskeyRefusal("cloned", sentence, is_cloned=True)
-        evidence = _build_evidence(credential["response"], link, passkey, at)
         return SignedDecision(link, passkey, evidence, seen.new_sign_count)
 
     def _refuse(
@@ -269,8 +274,8 @@ def _build_evidence(
 def build_jwk(public_key: str) -> dict[str, str]:
     """Return a passkey's public key (COSE, base64url) as a JSON Web Key, for receipts.
 
-    Raises ValueError for a key that is neither for ES256, nor RS256, nor Ed25519: receipts of what
-    it signs could not be checked.
+    Raises ValueError for a key that is neither for ES256, nor RS256 with 2048 bits or more, nor
+    Ed25519: receipts of what it signs would not hold.
     """
     from webauthn import helpers
 
@@ -281,9 +286,9 @@ def build_jwk(public_key: str) -> dict[str, str]:
             return {"crv": "P-256", "kty": "EC", "x": encode(key.x), "y": encode(key.y)}
         case -8, 6:
             return {"crv": "Ed25519", "kty": "OKP", "x": encode(key.x)}
-        case -257, None:
+        case -257, None if int.from_bytes(key.n, "big").bit_length() >= receipts.RSA_BITS:
             return {"e": encode(key.e), "kty": "RSA", "n": encode(key.n)}
-    raise ValueError("the passkey's algorithm is none of ES256, RS256 and Ed25519")
+    raise ValueError("the passkey's key is none of ES256, RS256 and Ed25519, or too short")
 
 
 def list_alarmed_people(permissions: PermissionChecker, who: Approvers) -> list[str]:

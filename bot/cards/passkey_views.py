@@ -205,8 +205,8 @@ SIGN_IN_SLACK_REPLY = (
     "a private link there, by which you can sign."
 )
 ENROL_FIRST_REPLY = (
-    "This needs your passkey, and you have none yet, so no vote was cast. Add one, then press the "
-    "button on the card again."
+    "This needs your passkey, and you have none that counts, so no vote was cast. Add one, then "
+    "press the button on the card again."
 )
 NOT_COUNTED_YET_REPLY = (
     "This needs your passkey, and yours does not count yet: others have to approve it first. No "
@@ -237,6 +237,7 @@ PASSKEY_PROBLEMS = {  # by why nothing can be signed with it
     "revoked": "was revoked",
     "not_counted_yet": "does not count yet: others have to approve it first",
     "too_old": "no longer counts: it is older than the policy lets it be",
+    "address": "does not count: it was made at another address of this app",
     "model": "does not count: the policy asks for other models",
 }
 OTHER_ADDRESS_REPLY = (

@@ -453,7 +453,9 @@ class SetupInspector:
             yield from check_card_channels(policy, found.workspace)
             usual = count_requests_by_rule(self._store, self._clock.now())
             yield from check_names_used_in_policy(policy, found.workspace, usual)
-            yield from check_signers(policy, found.workspace, self._store, self._clock.now())
+            yield from check_signers(
+                settings, policy, found.workspace, self._store, self._clock.now()
+            )
             yield from check_operator(settings, policy, found.workspace)
         finally:
             found.workspace.directory.close()

@@ -16,6 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from bot.approvals.signatures import SigningLinks, list_people_who_can_sign
 from bot.checks import check
 from bot.checks.slack import Workspace
+from bot.config.connection_settings import get_page_host
 from bot.config.settings import Settings
 from bot.policy.approver_lists import MANAGER
 from bot.policy.authority import Authority, LookupFailedError, Person, is_colleague
@@ -410,20 +411,22 @@ def _can_read_certificates(text: str) -> bool:
 
 
 def check_signers(
-    policy: Policy, workspace: Workspace, store: Store, now: datetime
+    settings: Settings, policy: Policy, workspace: Workspace, store: Store, now: datetime
 ) -> Iterator[check.CheckResult]:
     """Yield a warning for each rule that takes more signatures than its approvers can give.
 
-    And one for passkeys of other models than the policy takes. Looks people up.
+    And one for passkeys of other models than the policy takes, or made at another address. Looks
+    people up.
     """
     gates, terms = [each for each in policy.asks() if each.wants_signature], policy.passkeys
     authority = Authority(workspace.directory, workspace.team)
-    if not gates:
+    host = get_page_host(settings.url)
+    if not (gates and host):  # without an address the check of the setup says so
         return
     try:
         with store.read() as tx:
             rows = list_passkeys_of_team(tx, authority.team)
-            able = list_people_who_can_sign(tx, authority.team, terms, now)
+            able = list_people_who_can_sign(tx, authority.team, terms, now, host)
     except SQLAlchemyError:  # the check of the database says so
         return
     odd = {e.person for e in rows if not terms.allows_model(e.aaguid, attested=e.attested)}
@@ -431,6 +434,12 @@ def check_signers(
         people = _format_names(authority, odd)
         text = f"the policy takes other models than some passkeys of {people} are of"
         yield check.build_warning_result(SIGNING, text, "Those count for nothing: add others")
+    moved = {e.person for e in rows if e.rp_id != host}
+    if moved:
+        text = f"some passkeys of {_format_names(authority, moved)} were made at another address"
+        yield check.build_warning_result(
+            SIGNING, text, "Those count for nothing at COUNTERSIGN_URL: add others"
+        )
     for gate in gates:
         try:
             yield from _check_gate(gate, authority, able)

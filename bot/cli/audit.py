@@ -21,7 +21,7 @@ from countersign.cli.commands import CommandFunctions
 from storage import calls, record_copies, request_lists, trail
 from storage.digest import AuditChainSealer, KeyFileError, key_file_path, read_key_file
 from storage.examination import examine_audit_and_rows
-from storage.record import Audit, ReadOnlyStore
+from storage.record import Audit, Call, ReadOnlyStore, Transaction
 
 COLUMNS = (
     *("seq", "at", "run_id", "call_id", "actor", "event", "data", "payload"),
@@ -189,12 +189,7 @@ def print_receipts(arguments: argparse.Namespace) -> int:
         found = [call] if call else calls.list_calls_of_request(tx, arguments.id)
         if not found:
             return console.print_error(f"Nothing in the record has the id {arguments.id}.")
-        try:
-            for each in found:
-                console.print_line(json.dumps(writer.write_receipts(tx, each)))
-        except NoReceiptError as error:
-            return console.print_error(error)
-    return 0
+        return _print_receipts(writer, tx, found)
 
 
 def export_receipts(since: datetime, until: datetime) -> int:
@@ -205,12 +200,20 @@ def export_receipts(since: datetime, until: datetime) -> int:
     """
     core, writer = _open_record_for_signing()
     with core.store.read() as tx:
-        for call in request_lists.iterate_calls_decided_between(tx, since, until):
-            try:
-                console.print_line(json.dumps(writer.write_receipts(tx, call)))
-            except NoReceiptError as error:
-                console.print_error(f"No receipt of {call.id}. {error}")
+        decided = request_lists.iterate_calls_decided_between(tx, since, until)
+        _print_receipts(writer, tx, decided)
     return 0
+
+
+def _print_receipts(writer: ReceiptWriter, tx: Transaction, found: Iterable[Call]) -> int:
+    """Print the receipts of each call, or on standard error why it has none; 1 if one has none."""
+    code = 0
+    for call in found:
+        try:
+            console.print_line(json.dumps(writer.write_receipts(tx, call)))
+        except NoReceiptError as error:
+            code = console.print_error(f"No receipt of {call.id}. {error}")
+    return code
 
 
 def _open_record_for_signing() -> tuple[read_only_core.ReadOnlyCore, ReceiptWriter]:

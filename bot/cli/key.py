@@ -165,11 +165,11 @@ def run_passkeys(arguments: argparse.Namespace) -> int:
 
 
 def _print_passkeys(found: ReadOnlyCore, words: PlainMentionStyle) -> int:
-    terms, now = found.policy.policy.passkeys, found.clock.now()
+    terms, now, host = found.policy.policy.passkeys, found.clock.now(), found.sources.host
     views: dict[str, list[PasskeyView]] = {}
     with found.store.read() as tx:
         for row in list_passkeys_of_team(tx, found.authority.team):
-            views.setdefault(row.person, []).append(build_passkey_view(tx, row, terms, now))
+            views.setdefault(row.person, []).append(build_passkey_view(tx, row, terms, now, host))
     lines = []
     for person in sorted(views):
         left = "" if _is_here(found, person) else ": is no longer here, so nothing counts"

@@ -22,6 +22,7 @@ from bot.approvals.call_gates import PolicyFactSources
 from bot.cards.slack_text import show_hidden_characters
 from bot.checks.slack import UNREACHABLE, build_retrying_client, describe_slack_failure
 from bot.clock import Clock, SystemClock
+from bot.config.connection_settings import get_page_host
 from bot.config.settings import Settings, SettingsError
 from bot.config.startup import read_policy
 from bot.explain.explanation import ExplanationSources
@@ -133,7 +134,8 @@ class ReadOnlyCore:
     @property
     def sources(self) -> PolicyFactSources:
         """What evaluating the policy reads: the policy, the directory, the store and the clock."""
-        return PolicyFactSources(self.policy, self.directory, self.store, self.clock)
+        host = get_page_host(self.settings.url)
+        return PolicyFactSources(self.policy, self.directory, self.store, self.clock, host)
 
     @property
     def explanation_sources(self) -> ExplanationSources:

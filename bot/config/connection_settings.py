@@ -65,6 +65,14 @@ def parse_page_address(url: str) -> PageAddress:
     return PageAddress(origin + parts.path.rstrip("/"), origin, host)
 
 
+def get_page_host(url: str | None) -> str:
+    """Return the host name for which passkeys sign, of COUNTERSIGN_URL; "" if none can sign."""
+    try:
+        return parse_page_address(url).rp_id if url else ""
+    except ValueError:
+        return ""
+
+
 class ConnectionSettings(BaseModel):
     """The settings of Slack and HTTP; each field's `title` is its environment variable.
 

@@ -396,7 +396,7 @@ def _describe_signers(
         return
     terms, now = sources.policy.policy.passkeys, sources.clock.now()
     with sources.store.read() as tx:
-        signers = list_people_who_can_sign(tx, run.team, terms, now)
+        signers = list_people_who_can_sign(tx, run.team, terms, now, sources.host)
     with suppress(LookupFailedError):  # said above
         able = grounds.authority.list_able_approvers(
             gate, who, requester=run.requester, channel=run.channel

@@ -409,7 +409,8 @@ class SigningPages:
             words = slack_text.sanitise_as_plain_text(link.reason, block_kit.MAX_WORDS)
             own = block_kit.context_block("own", [block_kit.plain_text(f"You say: “{words}”")])
             view["blocks"].append(own)
-        usable = signatures.list_signing_passkeys(tx, link.team, link.person, terms, now)
+        team, person, host = link.team, link.person, self.address.rp_id
+        usable = signatures.list_signing_passkeys(tx, team, person, terms, now, host)
         options = _build_request_options(link, self.address, usable)
         lead = AGAIN if link.verb == UnknownCallResolution.AGAIN else EXACTLY
         button = BUTTONS[link.verb] if "submit" in view else ""

@@ -8,7 +8,6 @@ network, no bot. The package `cryptography` does the arithmetic (`countersign-cl
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import json
 import math
@@ -30,6 +29,7 @@ DECISION = "urn:countersign:decision:v1"
 END = "urn:countersign:end:v1"
 MOST = 1_000_000  # bytes of a receipt that is read
 EXACT = 2**53  # from here on a float is no exact integer
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
 class ReceiptError(ValueError):
@@ -71,7 +71,7 @@ def read_public_keys(text: str) -> dict[str, Ed25519PublicKey]:
     """
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-    found = _parse_object(text, "the file of keys")
+    found = parse_object(text, "the file of keys")
     listed = found["keys"] if isinstance(found.get("keys"), list) else [found]
     keys: dict[str, Ed25519PublicKey] = {}
     for each in listed:
@@ -107,7 +107,7 @@ def verify_receipt(text: str, keys: Mapping[str, Ed25519PublicKey]) -> Receipt:
     """
     from cryptography.exceptions import InvalidSignature
 
-    envelope = _parse_object(text, "the receipt")
+    envelope = parse_object(text, "the receipt")
     if set(envelope) != {"payloadType", "payload", "signatures"}:
         raise ReceiptError("This is not a receipt of Countersign.")
     signatures = envelope["signatures"]
@@ -125,14 +125,14 @@ def verify_receipt(text: str, keys: Mapping[str, Ed25519PublicKey]) -> Receipt:
     except InvalidSignature:
         raise ReceiptError("The signature does not fit: the receipt was changed.") from None
     receipt = _read_statement(payload, one["keyid"])
-    for vote in _list_votes(receipt):
+    for vote in list_votes(receipt):
         if vote.get("evidence") == "passkey":
-            _check_vote_signature(receipt, vote)
+            check_vote_signature(receipt, vote)
     return receipt
 
 
 def _read_statement(payload: bytes, key_id: str) -> Receipt:
-    statement = _parse_object(payload.decode("utf-8", "replace"), "the statement")
+    statement = parse_object(payload, "the statement")
     kind, content = statement.get("predicateType"), statement.get("predicate")
     if statement.get("_type") != STATEMENT_TYPE or kind not in (DECISION, END):
         raise ReceiptError("The receipt is of a kind that this program does not know.")
@@ -148,14 +148,17 @@ def _read_statement(payload: bytes, key_id: str) -> Receipt:
 # Votes that were signed with passkeys (WebAuthn).
 
 SIGNED_NAMES = ("nonce", "expires", "authenticator", "signature", "key")
+RSA_BITS = 2048  # of a passkey's key at least
 PRESENT_AND_VERIFIED = 0x05  # flags: somebody was there, and the authenticator checked who
 SIGNING_TIME = timedelta(minutes=5)  # for so long a link to sign works
 Json = dict[str, Any]
 
 
-def _list_votes(receipt: Receipt) -> list[Json]:
+def list_votes(receipt: Receipt, verb: str = "") -> list[Json]:
+    """Return the votes in the receipt of a decision: all, or only those with this verb."""
     votes = receipt.content.get("votes")
-    return [each for each in votes if isinstance(each, dict)] if isinstance(votes, list) else []
+    found = [each for each in votes if isinstance(each, dict)] if isinstance(votes, list) else []
+    return [each for each in found if not verb or each.get("verb") == verb]
 
 
 def build_client_data(challenge: bytes, origin: object) -> bytes:
@@ -164,7 +167,7 @@ def build_client_data(challenge: bytes, origin: object) -> bytes:
     return json.dumps(said | {"crossOrigin": False}, separators=(",", ":")).encode()
 
 
-def _check_vote_signature(receipt: Receipt, vote: Json) -> None:
+def check_vote_signature(receipt: Receipt, vote: Json) -> None:
     """Raise ReceiptError unless the passkey in this vote has signed exactly this decision."""
     signed = vote.get("passkey")
     if (
@@ -174,17 +177,17 @@ def _check_vote_signature(receipt: Receipt, vote: Json) -> None:
     ):
         raise ReceiptError("A vote's signature is not whole.")
     expires, at = _parse_time(signed["expires"]), _parse_time(vote.get("at"))
-    if expires is None or at is None or not expires - SIGNING_TIME <= at < expires:
+    if expires is None or at is None or not timedelta(0) < expires - at <= SIGNING_TIME:
         raise ReceiptError("A vote's passkey has signed at another time.")
     statement = _build_signed_statement(receipt, vote, signed)
-    challenge = hashlib.sha256(encode_canonical_json(statement).encode()).digest()
+    challenge = _compute_digest(statement)
     if "origin" in signed:
         client_data = build_client_data(challenge, signed["origin"])
         site = get_host_of_origin(signed["origin"])
     else:
         client_data = _decode_base64url(signed["clientDataJSON"])
         site = str(signed.get("rpId"))
-    said = _parse_object(client_data.decode("utf-8", "replace"), "a vote's signature")
+    said = parse_object(client_data, "a vote's signature")
     if (
         (said.get("type"), said.get("challenge")) != ("webauthn.get", encode_base64url(challenge))
         or not _is_origin_of(said.get("origin"), site)
@@ -222,7 +225,7 @@ def get_host_of_origin(origin: object) -> str:
 
 def _is_origin_of(origin: object, site: str) -> bool:
     host = get_host_of_origin(origin)
-    return host != "" and (host == site or host.endswith(f".{site}"))
+    return site != "" and (host == site or host.endswith(f".{site}"))
 
 
 def _verify_with_jwk(key: object, signature: bytes, signed: bytes) -> None:
@@ -242,7 +245,7 @@ def _verify_with_jwk(key: object, signature: bytes, signed: bytes) -> None:
             case "OKP", "Ed25519":
                 edwards = ed25519.Ed25519PublicKey.from_public_bytes(parts["x"])
                 edwards.verify(signature, signed)
-            case "RSA", None if n.bit_length() >= 2048:
+            case "RSA", None if n.bit_length() >= RSA_BITS:
                 modulus = rsa.RSAPublicNumbers(e, n).public_key()
                 modulus.verify(signature, signed, padding.PKCS1v15(), hashes.SHA256())
             case _:
@@ -265,7 +268,7 @@ def compute_subject_digest(tool: str, arguments: Mapping[str, Any], nonce: str) 
     value that has no such form.
     """
     whole = {"arguments": arguments, "nonce": nonce, "tool": tool}
-    return hashlib.sha256(encode_canonical_json(whole).encode()).hexdigest()
+    return _compute_digest(whole).hex()
 
 
 def check_approval(
@@ -283,9 +286,24 @@ def check_approval(
     many different people have to have approved it at least; with `passkeys` only those count who
     have signed with one. `now`: aware; an approval is good until the time it names.
     """
-    content = receipt.content
-    if receipt.kind != DECISION or content.get("decision") != "approved":
+    if receipt.kind != DECISION or receipt.content.get("decision") != "approved":
         raise ReceiptError("The receipt does not say that the call was approved.")
+    check_subject(receipt, tool=tool, arguments=arguments)
+    count = len(set(list_approvers(receipt, passkeys=passkeys)))
+    if count < approvers:
+        people = "1 person has" if count == 1 else f"{count} people have"
+        how = " with a passkey" if passkeys else ""
+        raise ReceiptError(f"{people} approved it{how}, and {approvers} are needed.")
+    until = _parse_time(receipt.content.get("goodUntil"))
+    if until is None or now > until:
+        raise ReceiptError("The approval is too old.")
+
+
+def check_subject(receipt: Receipt, *, tool: str, arguments: Mapping[str, Any] | None) -> None:
+    """Raise ReceiptError unless the receipt is of a decision about this: see `check_approval`."""
+    content = receipt.content
+    if receipt.kind != DECISION:
+        raise ReceiptError("The receipt does not say what was decided.")
     if tool and content.get("tool") != tool:
         raise ReceiptError(f"What was approved is {content.get('tool')}, not {tool}.")
     if arguments is None and not content.get("secrets"):
@@ -293,19 +311,9 @@ def check_approval(
         if not isinstance(arguments, dict):
             raise ReceiptError("The receipt does not say what was approved.")
     if arguments is not None:
-        found = compute_subject_digest(
-            str(content.get("tool")), arguments, str(content.get("nonce"))
-        )
-        if found != receipt.subject:
+        named, nonce = (str(content.get(name)) for name in ("tool", "nonce"))
+        if compute_subject_digest(named, arguments, nonce) != receipt.subject:
             raise ReceiptError("The arguments are not the ones that were approved.")
-    count = len(set(list_approvers(receipt, passkeys=passkeys)))
-    if count < approvers:
-        people = "1 person has" if count == 1 else f"{count} people have"
-        how = " with a passkey" if passkeys else ""
-        raise ReceiptError(f"{people} approved it{how}, and {approvers} are needed.")
-    until = _parse_time(content.get("goodUntil"))
-    if until is None or now > until:
-        raise ReceiptError("The approval is too old.")
 
 
 def get_decision_time(receipt: Receipt) -> datetime:
@@ -322,11 +330,12 @@ def list_approvers(receipt: Receipt, *, passkeys: bool = False) -> list[str]:
     Where somebody decided for another person, that is the other person. With `passkeys` only those
     who have signed with one; `verify_receipt` has checked these signatures.
     """
-    return [
-        str(each.get("for") or each.get("person"))
-        for each in _list_votes(receipt)
-        if each.get("verb") == "approve" and (not passkeys or each.get("evidence") == "passkey")
+    found = [
+        each.get("for") or each.get("person")
+        for each in list_votes(receipt, "approve")
+        if not passkeys or each.get("evidence") == "passkey"
     ]
+    return [each for each in found if isinstance(each, str)]
 
 
 def check_end(receipt: Receipt, decision: Receipt) -> None:
@@ -340,6 +349,14 @@ def check_end(receipt: Receipt, decision: Receipt) -> None:
 # JSON, read strictly and written canonically.
 
 
+def _compute_digest(value: Any) -> bytes:
+    """Return the SHA-256 of a value's RFC 8785 JSON; ReceiptError if it has no such form."""
+    try:
+        return hashlib.sha256(encode_canonical_json(value).encode()).digest()
+    except (UnicodeEncodeError, RecursionError):
+        raise ReceiptError("A text is no Unicode, or a value is nested too deeply.") from None
+
+
 def encode_canonical_json(value: Any) -> str:
     """Return RFC 8785 JSON; raises ReceiptError for a value that has no such form."""
     if isinstance(value, Mapping):
@@ -351,7 +368,8 @@ def encode_canonical_json(value: Any) -> str:
         return "[" + ",".join(map(encode_canonical_json, value)) + "]"
     if isinstance(value, float):
         return _format_float(value)
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= EXACT:
+    is_large = isinstance(value, int) and abs(value) >= EXACT  # as floats below 10**21 are written
+    if is_large and (abs(value) >= 10**21 or _format_float(float(value)) != str(value)):
         raise ReceiptError("A number is too large to be exact.")
     return json.dumps(value, ensure_ascii=False)
 
@@ -378,8 +396,8 @@ def _format_float(value: float) -> str:
     return sign + text
 
 
-def _parse_object(text: str, what: str) -> dict[str, Any]:
-    """Return a JSON object; ReceiptError for anything else, and for a key that stands twice."""
+def parse_object(text: str | bytes, what: str) -> dict[str, Any]:
+    """Return a JSON object; ReceiptError about `what` for anything else, and for a name twice."""
 
     def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
         made = dict(found)
@@ -393,7 +411,8 @@ def _parse_object(text: str, what: str) -> dict[str, Any]:
     if len(text) > MOST:
         raise ReceiptError(f"{what[:1].upper()}{what[1:]} is too long.")
     try:
-        value = json.loads(text, object_pairs_hook=pairs, parse_constant=refuse)
+        whole = text if isinstance(text, str) else text.decode()
+        value = json.loads(whole, object_pairs_hook=pairs, parse_constant=refuse)
     except ReceiptError:
         raise
     except (ValueError, RecursionError):
@@ -407,7 +426,7 @@ def _decode_base64(text: object) -> bytes:
     """Decode standard base64; raises ReceiptError unless it is written in the canonical way."""
     try:
         raw = base64.b64decode(str(text), validate=True)
-    except (ValueError, binascii.Error):
+    except ValueError:
         raw = b""
     if not isinstance(text, str) or base64.b64encode(raw).decode() != text:
         raise ReceiptError("The receipt's base64 is not right.")
@@ -422,17 +441,17 @@ def encode_base64url(raw: bytes) -> str:
 def _decode_base64url(text: object) -> bytes:
     try:
         raw = base64.urlsafe_b64decode(f"{text}==")
-    except (ValueError, binascii.Error):
+    except ValueError:
         return b""
     return raw if encode_base64url(raw) == text else b""
 
 
-def _parse_time(text: object) -> datetime | None:
+def _parse_time(text: Any) -> datetime | None:
+    """Return an RFC 3339 time; None for anything else."""
     try:
-        found = datetime.fromisoformat(str(text))
+        return datetime.fromisoformat(text) if _TIME.fullmatch(str(text)) else None
     except ValueError:
         return None
-    return found if found.tzinfo else None
 
 
 def split_receipt_file(text: str) -> Sequence[tuple[str, str | None]]:
@@ -442,12 +461,12 @@ def split_receipt_file(text: str) -> Sequence[tuple[str, str | None]]:
     null}; a bare envelope of a decision is accepted as well. Raises ReceiptError.
     """
     try:
-        whole = [_parse_object(text, "the receipt")]
+        whole = [parse_object(text, "the receipt")]
     except ReceiptError:
         lines = [line for line in text.splitlines() if line.strip()]
         if len(lines) < 2:
             raise
-        whole = [_parse_object(line, "the receipt") for line in lines]
+        whole = [parse_object(line, f"line {number}") for number, line in enumerate(lines, 1)]
     pairs = [
         (each["decision"], each.get("end")) if "decision" in each else (each, None)
         for each in whole

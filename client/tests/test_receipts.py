@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 from collections.abc import Callable, Iterator
 from copy import deepcopy
@@ -252,6 +253,20 @@ JSON = st.recursive(
 def test_json_is_written_as_rfc_8785_says(value: Any) -> None:
     """As another implementation writes it."""
     assert receipts.encode_canonical_json(value).encode() == rfc8785.dumps(value)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False) | st.floats(2**53, 1e21))
+def test_a_number_is_the_same_once_it_is_read_back(value: float) -> None:
+    """Also a large one, which is written as a whole number."""
+    written = rfc8785.dumps(value).decode()
+    assert receipts.encode_canonical_json(json.loads(written)) == written
+
+
+@pytest.mark.parametrize("value", [2**53 + 1, 2**60, 10**21, 10**400, "\ud800", math.inf])
+def test_what_has_no_canonical_form_is_refused(value: Any) -> None:
+    """A whole number that is no float as RFC 8785 writes it, and half of a character."""
+    with pytest.raises(receipts.ReceiptError):
+        receipts.compute_subject_digest("refund_order", {"a": value}, "0")
 
 
 VECTORS = Path(__file__).parents[2] / "docs" / "receipt-vectors.json"

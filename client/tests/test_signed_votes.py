@@ -139,6 +139,7 @@ BAD_TIMES = {
     "expired": {"expires": AT.isoformat()},
     "without a zone": {"expires": "2026-11-26T12:04:00"},
     "no time": {"expires": "soon"},
+    "the first of all": {"expires": "0001-01-01T00:00:00Z"},
 }
 
 

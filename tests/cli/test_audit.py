@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import io
 import json
@@ -15,6 +16,7 @@ import pytest
 from countersign import receipts
 from countersign.cli.commands import main
 from tests.runs.fakes import ANA
+from tests.runs.harness import LoopHarness
 
 
 def column(path: Path, name: str) -> list[str]:
@@ -104,6 +106,29 @@ def test_the_time_is_for_exports(record: Path, capsys: pytest.CaptureFixture[str
         main(["audit", "verify", "--since", "2026-03-02"])
     assert ended.value.code == 2
     assert "are for `audit export`" in capsys.readouterr().err
+
+
+def test_a_call_without_a_receipt_hides_no_other(
+    record: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a request with two calls, one of them not decided yet, the other one has its line."""
+    harness = LoopHarness(record)
+    harness.number = 10
+    harness.model.script = [[("note", "first"), ("free", "at once")]]
+    harness.say("and then", thread="2.0")
+    harness.loop.tick()
+    harness.work()
+    [pending, allowed] = harness.all()[1][-2:]
+    harness.stop()
+    own = "from tests.runs.fakes import make_tools\nTOOLS = make_tools(lambda *_: '')\n"
+    Path("all_of_ours.py").write_text(own + "globals().update({t.name: t for t in TOOLS})\n")
+    monkeypatch.syspath_prepend(record.parent)
+    monkeypatch.setenv("COUNTERSIGN_TOOLS", "all_of_ours")
+    monkeypatch.setenv("COUNTERSIGN_KEY", "k" * 32)
+    assert main(["receipt", pending.run_id]) == 1
+    found = capsys.readouterr()
+    assert found.err == f"No receipt of {pending.id}. This is not decided yet.\n"
+    assert allowed.id in base64.b64decode(json.loads(found.out)["decision"]["payload"]).decode()
 
 
 def test_receipts_are_exported(

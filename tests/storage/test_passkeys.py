@@ -78,11 +78,13 @@ def test_a_credential_is_known_once(store: Store) -> None:
         ({"created_at": AT - 2 * DAY}, 3, True),
         ({"revoked_at": AT}, 365, False),
         ({"revoked_at": AT + DAY}, 365, True),
+        ({"rp_id": "example.com"}, 365, False),
     ],
 )
 def test_when_it_counts(columns: dict[str, Any], days: int, counts: bool) -> None:
     """Once others have approved it, not for too long, and until it is revoked."""
-    problem = find_passkey_problem(key_of(**columns), PasskeyTerms(days=days), AT)
+    row, terms = key_of(**columns), PasskeyTerms(days=days)
+    problem = find_passkey_problem(row, terms, AT, "a.example")
     assert (problem == "") is counts
 
 

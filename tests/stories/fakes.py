@@ -16,6 +16,10 @@ class Note(BaseModel):
     text: str = Field(title="Text", max_length=20_000)
 
 
+class Payment(BaseModel):
+    amount: float
+
+
 class Secret(BaseModel):
     account: str = Field(title="Account")
     password: str = Field(title="Password")
@@ -82,7 +86,12 @@ class FakeTools:
             self._effect("login", args.password, context)
             return "logged in"
 
-        return [note, async_note, put, wipe, peek, login]
+        @tool(title="Top up", effect="Top up by {amount}", does=write)
+        def top_up(args: Payment, context: ToolContext) -> str:
+            self._effect("top_up", str(args.amount), context)
+            return "topped up"
+
+        return [note, async_note, put, wipe, peek, login, top_up]
 
     def _bad(self) -> list[Tool[Any]]:
         write = Effect.WRITE

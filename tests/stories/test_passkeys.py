@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from urllib.parse import urlsplit
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
 from sqlalchemy import update
 from sqlmodel import col
 
@@ -31,6 +33,7 @@ from tests.stories.signing import (
     ADDRESS,
     PEOPLE,
     ask_to_sign,
+    asked,
     find_link,
     forget_passkeys,
     give_passkey,
@@ -72,7 +75,8 @@ def without_passkeys(harness: Harness) -> Iterator[None]:
 def counts(harness: Harness, row: Passkey) -> bool:
     """Whether this passkey counts by now."""
     [now] = harness.all(Passkey, Passkey.id == row.id)
-    return not find_passkey_problem(now, PasskeyTerms(days=30), harness.app.core.clock.now())
+    at, host = harness.app.core.clock.now(), urlsplit(ADDRESS["COUNTERSIGN_URL"]).hostname
+    return not find_passkey_problem(now, PasskeyTerms(days=30), at, str(host))
 
 
 def approve(harness: Harness, who: str, name: str) -> None:
@@ -297,6 +301,7 @@ def test_another_workspaces_link_adds_nothing(harness: Harness) -> None:
         ({"origin": "https://approve.example.org"}, "another address"),
         ({"cross_origin": True}, "another address"),
         ({"rp_id": "example.com"}, "could not be checked"),
+        ({"key": rsa.generate_private_key(65537, 1024)}, "could not be checked"),
     ],
 )
 def test_what_no_passkey_is_made_of(
@@ -344,6 +349,26 @@ def test_who_left_signs_nothing(harness: Harness) -> None:
     finally:
         harness.slack.people["ana"].deleted = False
         harness.clock.advance(61)
+
+
+def test_at_another_address_passkeys_are_added_anew(own_harness: Callable[..., Harness]) -> None:
+    """Browsers sign for one address only, so those of the old one would approve nothing any more,
+    not even new ones.
+    """
+    harness = own_harness(FakeTools().tools, POLICY, **SETTINGS)
+    for who in ("ana", "cleo"):
+        give_passkey(harness, who)
+    harness.extra["COUNTERSIGN_URL"] = "https://sign.example.org"
+    harness.restart()
+    thread, card = asked(harness, "moved")
+    press(harness, "ana", SUPPORT, card, "approve")
+    told(harness, "ana", SUPPORT, thread, "you have none that counts")
+    [url] = links_of(harness, "ana", ENROL)
+    key = Authenticator(rp_id="sign.example.org", origin="https://sign.example.org")
+    assert make_passkey(harness, find_link(harness, url), key, "Moved").is_done
+    approve(harness, "cleo", "Moved")
+    assert sign_card(harness, "ana", card, key).is_done
+    harness.said(SUPPORT, thread, "That is all.")
 
 
 def test_a_lost_phone_is_replaced(harness: Harness, fakes: FakeTools) -> None:

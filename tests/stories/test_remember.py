@@ -14,7 +14,7 @@ from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, leaves, words
-from tests.stories.steps import all_sent, ask, menu, noted, open_modal, showing
+from tests.stories.steps import all_sent, ask, menu, noted, open_modal, press, showing
 
 OFFERS = """
 [defaults]
@@ -31,7 +31,7 @@ verdict = "ask"
 remember = [{fields = ["account"], where = "everywhere", lasts = "2h", uses = 2}]
 
 [[rule]]
-tool = "put"
+tool = ["put", "top_up"]
 verdict = "once"
 editable = []
 
@@ -147,6 +147,17 @@ def test_remembered_in_the_thread(made: tuple[Harness, FakeTools]) -> None:
         harness.settle()
         harness.planner.clear_script()
         assert [call.status for call in harness.calls_in(elsewhere)] == [C.PENDING]
+
+
+def test_a_large_number_is_remembered(made: tuple[Harness, FakeTools]) -> None:
+    """Though the record writes it as a whole number."""
+    harness, fakes = made
+    thread = ask(harness, ("top_up", {"amount": 1e17}))
+    press(harness, "ana", SUPPORT, harness.card(SUPPORT, thread), "approve")
+    harness.said(SUPPORT, thread, "That is all.")
+    _, ended = done(harness, ("top_up", {"amount": 1e17}))
+    assert ended == [C.SUCCEEDED]
+    assert fakes.did("top_up", "1e+17") == 2
 
 
 def _turns(text: str, answer: str) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 
@@ -163,7 +164,7 @@ def test_who_has_no_passkey_is_told_how_to_add_one(harness: Harness) -> None:
     """Only if they may decide; others are refused as ever."""
     thread, card = asked(harness, "none")
     press(harness, "ana", SUPPORT, card, "approve")
-    told(harness, "ana", SUPPORT, thread, "you have none yet")
+    told(harness, "ana", SUPPORT, thread, "you have none that counts")
     assert links_of(harness, "ana", "/passkeys/")
     press(harness, "dan", SUPPORT, card, "approve")
     told(harness, "dan", SUPPORT, thread, "You cannot decide this")
@@ -206,6 +207,9 @@ BAD = {
     "another site": ({"rp_id": "evil.example"}, "another address", "address"),
     "a new passkey": ({"kind": "webauthn.create"}, "does not fit", "signature"),
     "another key": ({"key": Authenticator().key}, "does not fit", "signature"),
+    # whoever checks the receipt would not take these
+    "perhaps in a frame": ({"more": {"crossOrigin": []}}, "does not fit", "signature"),
+    "not quite JSON": ({"more": {"odd": math.nan}}, "does not fit", "signature"),
 }
 
 
@@ -225,6 +229,18 @@ def test_what_is_no_signature_does_not_count(harness: Harness, name: str) -> Non
     assert (statuses(harness, thread), votes_on(harness, thread)) == ([C.PENDING], [])
     [mine] = [each for each in passkeys_of(harness, "ana") if each.revoked_at is None]
     assert mine.sign_count == 0
+
+
+def test_a_signature_in_another_form_does_not_count(harness: Harness) -> None:
+    """Its receipt would not hold: there base64 has one form."""
+    key = give_passkey(harness, "ana")
+    thread, card = asked(harness, "padded")
+    link = ask_to_sign(harness, "ana", card)
+    credential = key.sign(compute_challenge(link))
+    credential["response"]["signature"] += "="
+    outcome = post(harness, link, credential)
+    assert (outcome.is_done, "does not fit" in outcome.text) == (False, True)
+    assert (statuses(harness, thread), votes_on(harness, thread)) == ([C.PENDING], [])
 
 
 def test_what_was_signed_for_another_link_does_not_count(harness: Harness) -> None:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 from urllib.parse import urlsplit
 
+import cbor2
 import pytest
 import rfc8785
 from webauthn import verify_authentication_response
 from webauthn.helpers import base64url_to_bytes
 
 from bot.approvals.receipts import NoReceiptError, ReceiptWriter
+from bot.tools import Effect
 from client.tests.test_signed_votes import MAKERS
 from countersign import receipts
 from storage.delegations import Delegation, give_delegation
@@ -29,6 +33,7 @@ from tests.stories.signing import (
     ask_to_sign,
     asked,
     give_passkey,
+    passkeys_of,
     sign,
     sign_card,
 )
@@ -52,6 +57,18 @@ def receipt_of(harness: Harness, thread: str) -> tuple[receipts.Receipt, str]:
     return receipts.verify_receipt(text, keys), text
 
 
+def fingerprint_of(key: dict[str, str]) -> str:
+    """As docs/receipts.md says it, of the public key in a receipt."""
+    x, y, n, e = (base64url_to_bytes(key.get(name, "")) for name in ("x", "y", "n", "e"))
+    cose: dict[int, Any] = {
+        "EC": {1: 2, 3: -7, -1: 1, -2: x, -3: y},
+        "OKP": {1: 1, 3: -8, -1: 6, -2: x},
+        "RSA": {1: 3, 3: -257, -1: n, -2: e},
+    }[key["kty"]]
+    text = hashlib.sha256(encode(cbor2.dumps(cose)).encode()).hexdigest()
+    return " ".join(text[at : at + 4] for at in range(0, len(text), 4))
+
+
 @pytest.mark.parametrize("kind", MAKERS)
 def test_the_receipt_has_the_signature(harness: Harness, kind: str) -> None:
     """The client checks it alone, and so does another implementation of WebAuthn."""
@@ -63,6 +80,8 @@ def test_the_receipt_has_the_signature(harness: Harness, kind: str) -> None:
     receipts.check_approval(receipt, tool="note", passkeys=True, now=harness.clock.now())
     [vote] = receipt.content["votes"]
     signed, content = vote["passkey"], receipt.content
+    [row] = [each for each in passkeys_of(harness, "ana") if each.revoked_at is None]
+    assert fingerprint_of(signed["key"]) == row.fingerprint
     statement = {name: content[name] for name in ("workspace", "call", "revision", "gate")} | {
         "digest": receipt.subject,
         "verb": vote["verb"],
@@ -95,6 +114,19 @@ def test_the_receipt_has_the_signature(harness: Harness, kind: str) -> None:
         require_user_verification=True,
     )
     assert seen.user_verified
+
+
+def test_a_large_number_is_signed_as_well(harness: Harness) -> None:
+    """RFC 8785 writes it as a whole number, which Python reads back as another one."""
+    key = give_passkey(harness, "ana")
+    thread = ask(harness, ("top_up", {"amount": 1e17}))
+    assert sign_card(harness, "ana", harness.card(SUPPORT, thread), key).is_done
+    harness.said(SUPPORT, thread, "That is all.")
+    receipt, _ = receipt_of(harness, thread)
+    assert receipt.content["arguments"] == {"amount": 10**17}
+    check = {"passkeys": True, "now": harness.clock.now()}
+    receipts.check_approval(receipt, arguments={"amount": 1e17}, **check)
+    receipts.check_approval(receipt, arguments={"amount": 10**17}, **check)
 
 
 def test_a_browser_that_writes_more_is_kept_verbatim(harness: Harness) -> None:
@@ -145,6 +177,22 @@ def test_a_receipt_outlives_a_change_of_keys(own_harness: Callable[..., Harness]
     harness.restart()
     after, _ = receipt_of(harness, thread)
     assert (after.subject, after.key_id != before.key_id) == (before.subject, True)
+
+
+def test_a_tool_that_has_changed_leaves_no_receipt(own_harness: Callable[..., Harness]) -> None:
+    """It is said, and not that the record had been written over."""
+    tools = FakeTools().tools
+    harness = own_harness(tools, POLICY, **SETTINGS)
+    key = give_passkey(harness, "ana")
+    thread, card = asked(harness, "as it was")
+    assert sign_card(harness, "ana", card, key).is_done
+    harness.said(SUPPORT, thread, "That is all.")
+    harness.tools = [
+        replace(each, does=Effect.DESTRUCTIVE) if each.name == "note" else each for each in tools
+    ]
+    harness.restart()
+    with pytest.raises(NoReceiptError, match="has changed since"):
+        receipt_of(harness, thread)
 
 
 def test_a_signature_that_is_gone_leaves_no_receipt(harness: Harness) -> None:

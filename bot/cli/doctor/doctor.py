@@ -359,7 +359,7 @@ def run_checks_beyond_configuration(
         yield from people_checks.check_names_used_in_policy(policy, found.workspace, usual)
         yield from people_checks.check_operator(settings, policy, found.workspace)
         store, now = ReadOnlyStore(settings.database_url), clock.now()
-        yield from people_checks.check_signers(policy, found.workspace, store, now)
+        yield from people_checks.check_signers(settings, policy, found.workspace, store, now)
     if settings.slack_app_token.get_secret_value():
         own_app = (
             "" if isinstance(found, check.CheckResult) else find_app_id(client, found.workspace.bot)

@@ -6,7 +6,6 @@ It asks nobody and needs only the installation's public keys.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -25,7 +24,9 @@ NO_CRYPTOGRAPHY = "Receipts need cryptography: pip install 'countersign-client[v
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments: the receipt, the keys, and what the receipt has to say."""
-    parser.add_argument("file", help="what `countersign receipt` or the API gave; - for the input")
+    parser.add_argument(
+        "file", type=Path, help="what `countersign receipt` or the API gave; - for the input"
+    )
     parser.add_argument(
         "--key",
         required=True,
@@ -58,22 +59,25 @@ def run(arguments: argparse.Namespace) -> int:
         return console.print_error(NO_CRYPTOGRAPHY)
     try:
         keys = receipts.read_public_keys(_read(arguments.key))
-        given = json.loads(_read(arguments.arguments)) if arguments.arguments else None
-        text = sys.stdin.read() if arguments.file == "-" else _read(Path(arguments.file))
-        if given is not None and not isinstance(given, dict):
-            raise console.UsageError("--arguments takes a file with a JSON object")
-        for decision, end in receipts.split_receipt_file(text):
-            _verify_decision(decision, end, keys, arguments, given)
+        given = None
+        if arguments.arguments:
+            given = receipts.parse_object(_read(arguments.arguments), "the file of arguments")
+        found = receipts.split_receipt_file(_read(arguments.file))
     except receipts.ReceiptError as error:
-        return console.print_error(f"It does not hold. {error}")
-    except ValueError as error:
-        return console.print_error(f"The arguments cannot be read: {error}.")
-    return 0
+        return console.print_error(error)
+    code = 0
+    for number, (decision, end) in enumerate(found, 1):
+        try:
+            _verify_decision(decision, end, keys, arguments, given)
+        except receipts.ReceiptError as error:
+            which = f"Receipt {number} of {len(found)}" if len(found) > 1 else "It"
+            code = console.print_error(f"{which} does not hold. {error}")
+    return code
 
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text("utf-8")
+        return sys.stdin.read() if path == Path("-") else path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise console.UsageError(f"{path} cannot be read: {error}") from error
 
@@ -87,7 +91,8 @@ def _verify_decision(
 ) -> None:
     """Check the receipts of one decision and of the call's end; print what they say."""
     receipt = receipts.verify_receipt(decision, keys)
-    content, decided = receipt.content, str(receipt.content.get("decision"))
+    content, decided = receipt.content, receipt.content.get("decision")
+    receipts.check_subject(receipt, tool=expected.tool, arguments=given)
     now = datetime.now(UTC)  # noqa: TID251 - a command of a moment, without a clock of its own
     if decided == "approved" or not expected.record:
         receipts.check_approval(
@@ -98,21 +103,42 @@ def _verify_decision(
             passkeys=expected.passkeys,
             now=receipts.get_decision_time(receipt) if expected.record else now,
         )
-    signers = receipts.list_approvers(receipt, passkeys=True)
-    found = [
-        f"{each} (signed with a passkey)" if each in signers else each
-        for each in receipts.list_approvers(receipt)
-    ]
-    who = " and ".join(found) or "nobody, as policy or a grant allows it"
-    effect = console.escape_control_characters(str(content.get("effect")))
-    what = f"Approved by {who}" if decided == "approved" else decided.capitalize()
-    until = f"Good until {content['goodUntil']}, signed" if content.get("goodUntil") else "Signed"
-    console.print_line(
-        f"{console.escape_control_characters(what)} on {content.get('decidedAt')}: {effect}"
-    )
-    console.print_line(f"{until} with key {receipt.key_id}")
-    if end is not None:
-        ended = receipts.verify_receipt(end, keys)
+    ended = receipts.verify_receipt(end, keys) if end is not None else None
+    if ended is not None:
         receipts.check_end(ended, receipt)
-        status = console.escape_control_characters(str(ended.content.get("status")))
-        console.print_line(f"It ended on {ended.content.get('endedAt')}: {status}")
+    until = f"Good until {content['goodUntil']}, signed" if content.get("goodUntil") else "Signed"
+    lines = [
+        f"{_describe_decision(receipt)}: {content.get('effect')}",
+        f"{until} with key {receipt.key_id}",
+    ]
+    if ended is not None:
+        at = ended.content.get("endedAt")
+        begin = f"It ended on {at}" if at else "How it ended"
+        lines.append(f"{begin}: {ended.content.get('status')}")
+    console.print_lines(map(console.escape_control_characters, lines))
+
+
+DECISIONS = {  # as they are said, those by votes with the verb of these
+    "approved": ("Approved by", "approve"),
+    "rejected": ("Rejected by", "reject"),
+    "break_glass": ("Run without approval by", "break_glass"),
+    "granted": ("Allowed by a saved approval of", ""),
+    "allowed": ("Allowed by the policy, without asking", ""),
+}
+
+
+def _describe_decision(receipt: receipts.Receipt) -> str:
+    """Return what was decided, by whom and when, as the beginning of a sentence."""
+    content, decided = receipt.content, str(receipt.content.get("decision"))
+    said, verb = DECISIONS.get(decided, (decided.capitalize(), ""))
+    who = [_describe_voter(each) for each in receipts.list_votes(receipt, verb)] if verb else []
+    if decided == "granted":
+        who = [str(content.get("grantedBy", "somebody"))]
+    at = content.get("decidedAt")
+    return " ".join(filter(None, (said, " and ".join(who), at and f"on {at}")))
+
+
+def _describe_voter(vote: Mapping[str, Any]) -> str:
+    right = f" for {vote['for']}" if vote.get("for") else ""
+    is_signed = vote.get("evidence") == "passkey"
+    return f"{vote.get('person')}{right}{' (signed with a passkey)' if is_signed else ''}"

@@ -18,10 +18,21 @@ from sqlalchemy import text
 
 from countersign import receipts
 from countersign.cli.commands import main
+from countersign.request import parse_handout
 from tests.stories.harness import Harness
 from tests.stories.steps import open_modal, reject, typed, vote
 from tests.web.api.conftest import Asks
-from tests.web.api.program import SUPPORT, Program
+from tests.web.api.program import ACTION, SUPPORT, Program
+
+PAY: dict[str, Any] = ACTION | {
+    "name": "pay",
+    "effect": "Pay {amount} to {to}",
+    "schema": {
+        "type": "object",
+        "properties": {"amount": {"type": "number"}, "to": {"type": "string"}},
+        "required": ["amount", "to"],
+    },
+}
 
 
 def keys_of(program: Program) -> dict[str, Any]:
@@ -146,6 +157,30 @@ def test_secrets_are_not_in_a_receipt(bot: Harness, asks: Asks) -> None:
     receipts.check_approval(receipt, arguments=given, now=now)
     with pytest.raises(receipts.ReceiptError, match="not the ones that were approved"):
         receipts.check_approval(receipt, arguments=given | {"password": "another"}, now=now)
+
+
+@pytest.mark.parametrize("amount", [2**53, -(10**17), 1e20, 2**60, 1e21, 12345678901234567890.0])
+def test_large_numbers_are_handed_out_with_a_receipt(
+    bot: Harness, asks: Asks, amount: float
+) -> None:
+    """RFC 8785 writes large floats as whole numbers, which Python reads back as others."""
+    program = asks()
+    given = {"amount": amount, "to": f"account {amount!r}"}
+    body = {"action": PAY, "arguments": given, "channel": "#support"}
+    status, asked = program.ask("POST", "/v1/requests", body)
+    assert status == 201, asked
+    vote(bot, "ana", program.card(given["to"]))
+    program.look(asked, 30)
+    status, claimed = program.claim(asked)
+    assert (status, claimed["arguments"]) == (200, asked["arguments"])
+    found = receipt_of(program, asked)["decision"]
+    assert opened(found)["predicate"]["arguments"] == asked["arguments"]
+    keys = receipts.read_public_keys(json.dumps(keys_of(program)))
+    handout = parse_handout(claimed)
+    receipts.ReceiptVerifier(keys, approvers=1).check_claim(asked["id"], "pay", handout)
+    other = parse_handout(claimed | {"arguments": {**given, "amount": amount + 4096 * 1024}})
+    with pytest.raises(receipts.ReceiptError):
+        receipts.ReceiptVerifier(keys, approvers=1).check_claim(asked["id"], "pay", other)
 
 
 def test_the_command_checks_a_receipt_by_itself(

@@ -1,0 +1,124 @@
+"""`countersign verify`: what it says of each decision; nothing it is given is passed over."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client.tests.test_receipts import JWK, VOTE, signed, statement
+from countersign import receipts
+from countersign.cli.commands import main
+
+DELEGATE = VOTE | {"person": "UDAN00001", "for": "UANA00001"}
+
+
+def line(**content: Any) -> str:
+    """A line of a file of receipts."""
+    return json.dumps({"decision": signed(statement(**content)), "end": None})
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the files are, with that of the keys."""
+    monkeypatch.chdir(tmp_path)
+    Path("keys").write_text(json.dumps(JWK))
+    return tmp_path
+
+
+def verify(text: str, *options: str) -> int:
+    Path("r").write_text(text)
+    return main(["verify", "r", "--key", "keys", "--record", *options])
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ({}, "Approved by UANA00001 on 2026-11-26T12:00:00+00:00: Refund 40.00"),
+        ({"votes": [DELEGATE]}, "Approved by UDAN00001 for UANA00001 on 2026-"),
+        ({"decision": "rejected", "votes": [VOTE | {"verb": "reject"}]}, "Rejected by UANA00001 "),
+        (
+            {"decision": "break_glass", "votes": [VOTE | {"verb": "break_glass"}]},
+            "Run without approval by UANA00001 on 2026-",
+        ),
+        (
+            {"decision": "granted", "grantedBy": "UCLEO0001", "votes": [], "decidedAt": None},
+            "Allowed by a saved approval of UCLEO0001: Refund",
+        ),
+        (
+            {"decision": "allowed", "votes": [], "decidedAt": None},
+            "Allowed by the policy, without asking: Refund",
+        ),
+        ({"decision": "cancelled"}, "Cancelled on 2026-"),
+    ],
+)
+def test_it_says_what_was_decided_and_by_whom(
+    content: dict[str, Any], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a sentence, whatever it was."""
+    assert verify(line(**content)) == 0
+    assert capsys.readouterr().out.startswith(said)
+
+
+def test_how_it_ended_is_said_where_nobody_knows(capsys: pytest.CaptureFixture[str]) -> None:
+    """There is no time of an end then."""
+    decision = signed(statement())
+    keys = receipts.read_public_keys(json.dumps(JWK))
+    named = {"sha256": receipts.verify_receipt(json.dumps(decision), keys).digest}
+    said = {"decision": named, "status": "unknown", "endedAt": None, "note": ""}
+    end = signed(statement() | {"predicateType": receipts.END, "predicate": said})
+    assert verify(json.dumps({"decision": decision, "end": end})) == 0
+    assert "How it ended: unknown\n" in capsys.readouterr().out
+    assert verify(json.dumps(end)) == 1
+    assert "does not say what was decided" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("null", "The file of arguments is not a JSON object."),
+        (
+            '{"amount": "400.00", "amount": "40.00"}',
+            "In the file of arguments a name stands twice.",
+        ),
+        ('{"x": NaN}', "In the file of arguments a number is not finite."),
+        ('{"x": ' + "[" * 600 + "]" * 600 + "}", "nested too deeply"),
+        ('{"x": ' + "[" * 9000 + "]" * 9000 + "}", "The file of arguments is not JSON."),
+        ('{"x": "\\ud800"}', "no Unicode"),
+    ],
+)
+def test_odd_arguments_are_not_passed_over(
+    text: str, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing was checked where the file said null, and the last one of two values was taken."""
+    Path("a").write_text(text)
+    assert verify(line(), "--arguments", "a") == 1
+    assert why in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("decision", ["approved", "granted", "break_glass", "rejected"])
+def test_what_is_given_is_checked_of_every_decision(
+    decision: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An auditor's tool and arguments as well, where nobody approved it."""
+    Path("a").write_text('{"amount": "400.00"}')
+    assert verify(line(decision=decision), "--tool", "cancel_order") == 1
+    assert verify(line(decision=decision), "--arguments", "a") == 1
+    told = capsys.readouterr().err
+    assert "What was approved is refund_order, not cancel_order." in told
+    assert "The arguments are not the ones that were approved." in told
+
+
+def test_each_receipt_of_a_file_is_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    """One that does not hold is named, and does not keep the rest from being checked."""
+    wrong = json.dumps({"decision": signed(statement(decidedAt=7)), "end": None})
+    assert verify(f"{line()}\n{wrong}\n{line(decision='expired')}\n") == 1
+    told = capsys.readouterr()
+    assert (
+        told.err == "Receipt 2 of 3 does not hold. The receipt does not say when it was decided.\n"
+    )
+    assert [each[:8] for each in told.out.splitlines()[::2]] == ["Approved", "Expired "]
+    assert verify(f"{line()}\n{{\n") == 1
+    assert capsys.readouterr().err == "Line 2 is not JSON.\n"
