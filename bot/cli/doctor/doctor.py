@@ -239,11 +239,11 @@ def write_first_policy(approvers: Sequence[str]) -> int:
     Returns the exit code.
     """
     if not approvers and sys.stdin.isatty():
-        answer = input(
-            "Who decides? User ids (U0123), groups (@shop-leads)"
-            ' or "channel", separated by spaces: '
-        )
-        approvers = answer.split()
+        with suppress(EOFError):  # Ctrl-D: nobody
+            approvers = input(
+                "Who decides? User ids (U0123), groups (@shop-leads)"
+                ' or "channel", separated by spaces: '
+            ).split()
     if not approvers:
         return print_error(
             "Say who decides: countersign doctor --init --approver U0123 --approver @shop-leads"
@@ -254,8 +254,9 @@ def write_first_policy(approvers: Sequence[str]) -> int:
         return print_error(
             f"{POLICY} is already there and was left as it is; move it away to have a new one."
         )
-    except PolicyError as error:
-        return print_error(error)
+    except PolicyError as error:  # of a file that is not there, by its place in it
+        found = (each.partition("] approvers: ")[2] or each for each in error.problems)
+        return print_error(f"{POLICY} was not written: {'; '.join(found)}")
     print_line(f"Wrote {POLICY}. Set COUNTERSIGN_POLICY={POLICY}, then run: countersign doctor")
     return 0
 
@@ -281,7 +282,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--init", action="store_true", help=f"write a first {POLICY}; never overwrites"
     )
-    tried = "post to this person's direct messages, try all that the bot does, and clear it away"
+    tried = "try all that the bot does in this person's direct messages, then delete it"
     parser.add_argument("--live", metavar="@me", help=f"{tried}; @name or a user id")
     who = 'who decides, with --init: a user id, "@group" or "channel"; repeatable'
     parser.add_argument("--approver", action="append", default=[], metavar="U0123", help=who)
