@@ -35,21 +35,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what",
         choices=["verify", "show", "export"],
-        help="is it whole · what it says of one request or call · every row",
+        help="verify: is anything missing or changed; show: the rows of one request or call;"
+        " export: every row",
     )
     parser.add_argument("id", nargs="?", default="", help="show: of the request or the call")
     parser.add_argument(
         "--format",
         choices=[*FORMATS, RECEIPTS],
-        help="export: JSON lines (jsonl, if not said otherwise), a table with a head (csv), or the "
-        "receipts of what was decided (receipts)",
+        help="export: jsonl (JSON lines, the default), csv, or receipts (signed receipts)",
     )
-    for option, which in (("--since", "the first"), ("--until", "the end of")):
+    for option, which in (("--since", "from"), ("--until", "before")):
         parser.add_argument(
             option,
             type=read_only_core.parse_time_option,
             metavar="TIME",
-            help=f"export: {which} moment of the rows: 2026-11-24 or 2026-11-24T22:00, in UTC",
+            help=f"export: only rows {which} this time: 2026-11-24 or 2026-11-24T22:00, in UTC",
         )
 
 

@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     either = parser.add_mutually_exclusive_group()
     either.add_argument(
-        "--picture", type=_parse_png_path, metavar="FILE.png", help="draw it, too, into this file"
+        "--picture", type=_parse_png_path, metavar="FILE.png", help="also draw it into this file"
     )
     add_json_option(either)
 

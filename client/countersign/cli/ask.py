@@ -273,10 +273,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "values",
         nargs="*",
+        default=[],
         metavar="name=value",
-        help="with what; name:=value for what is JSON (amount:=40)",
+        help="its values; name:=value for JSON (amount:=40)",
     )
-    parser.add_argument("--title", default="", help="the same for people (default: the name)")
+    parser.add_argument(
+        "--title", default="", help="what people call it (default: the name in words)"
+    )
     parser.add_argument(
         "--effect", default="", help='what it does, with its values: "Deploy {version} to {env}"'
     )
@@ -288,12 +291,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--reason", default="", help="why, for whoever decides")
     parser.add_argument(
-        "--run", default="", help="what this job is called: asked again, it is not asked twice"
+        "--run",
+        default="",
+        help="a name for this job: with the same name the same call is asked only once",
     )
     parser.add_argument(
         "--unsafe-template",
         action="store_true",
-        help="let a value be read as code by the command behind --: whoever edits it may run all",
+        help="let the command behind -- read a value as code: whoever edits it can run anything",
     )
     parser.add_argument(
         "--verify",
@@ -305,7 +310,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     approval_wait.add_request_options(parser, "30m")
     parser.set_defaults(behind=None)
     parser.epilog = (
-        "Behind -- stands a command that is run once it is approved, with the values as they were:"
+        "The command behind -- runs once people have approved it, with the values as approved:"
         " -- ./deploy.sh {env} {version}"
     )
 

@@ -85,11 +85,11 @@ COMMANDS: Mapping[str, CommandEntry] = {
     ),
     "outcome": CommandEntry(
         "countersign.cli.approval_wait:OUTCOME",
-        "say how it went with what `ask` has handed to a job",
+        "report the outcome of what `ask` printed",
     ),
     "hook": CommandEntry(
         "countersign.cli.hook",
-        "have people approve what Claude Code does, and hear how it went: its hooks",
+        "put approval before what Claude Code does, as its hook",
         failure_exit_code=2,
     ),
     "mcp-proxy": CommandEntry(
@@ -145,7 +145,11 @@ def build_parser(
         "--version", action=_VersionAction, help="which version, made from which commit"
     )
     parsers = parser.add_subparsers(
-        dest="command", required=True, parser_class=argparse.ArgumentParser
+        title="commands",
+        dest="command",
+        metavar="COMMAND",
+        required=True,
+        parser_class=argparse.ArgumentParser,
     )
     for name, entry in commands.items():
         options = parsers.add_parser(name, help=entry.help)
