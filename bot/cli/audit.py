@@ -127,7 +127,7 @@ def _print_history(store: ReadOnlyStore, request_or_call: str) -> int:
         about = {} if row.call_id in ("", request_or_call) else {"call": row.call_id}
         for name, value in (about | trail.get_audit_row_data(row)).items():
             console.print_line(f"      {name}: {_format_on_one_line(value)}")
-    return 0 if found else console.print_error(f"The record says nothing of {request_or_call}.")
+    return 0 if found else console.print_error(f"No request or call has the id {request_or_call}.")
 
 
 def _format_on_one_line(value: Any) -> str:
@@ -188,7 +188,7 @@ def print_receipts(arguments: argparse.Namespace) -> int:
         call = calls.find_call(tx, arguments.id)
         found = [call] if call else calls.list_calls_of_request(tx, arguments.id)
         if not found:
-            return console.print_error(f"Nothing in the record has the id {arguments.id}.")
+            return console.print_error(f"No request or call has the id {arguments.id}.")
         try:
             for each in found:
                 console.print_line(json.dumps(writer.write_receipts(tx, each)))

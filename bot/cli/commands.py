@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 from bot.start_errors import describe_start_error
 from bot.version import describe_version as describe_version
 from countersign.cli.commands import CommandEntry
+
+# commands say themselves what matters; the log is for those that configure one
+logging.getLogger("countersign").addHandler(logging.NullHandler())
 
 _SERVERS = ("run", "serve", "demo", "sandbox")  # they go on until Ctrl-C
 _TABLE = (  # the name, where it is in bot.cli, and the help

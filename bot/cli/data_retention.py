@@ -139,7 +139,7 @@ def _require_own_rows(store: Store) -> None:
     """Raise CommandError if the database is not as the bot left it when it last stopped."""
     if why := store.mismatch_reason:
         raise console.CommandError(
-            f"The record is not the one of its last life ({why}): start the bot on it first."
+            f"The bot has not started on this record yet ({why}): start it once, then stop it."
         )
 
 

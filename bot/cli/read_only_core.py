@@ -6,7 +6,6 @@ Nothing is started. What cannot be looked up or read is unknown; the core says s
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -163,8 +162,6 @@ def build_read_only_core(
 
     Raises CommandError for settings, a policy or tools that cannot be used.
     """
-    # what is not known is said where it matters
-    logging.getLogger("countersign").addHandler(logging.NullHandler())
     try:
         return _build_core(policy, clock, directory)
     except (PolicyError, SettingsError) as error:

@@ -414,7 +414,7 @@ def describe_judgement(judged: Judgement, words: MentionStyle) -> list[str]:
 def _describe_verdict(judged: Judgement, words: MentionStyle) -> str:
     gate = judged.gate
     named = any(each.rule == gate.rule for each in judged.tried)
-    by = f"the rule {words.quote_text(gate.rule)}" if named else "no rule: [defaults] hold"
+    by = f"the rule {words.quote_text(gate.rule)}" if named else "no rule: [defaults] apply"
     match gate:
         case Allow():
             by = by if named else "no rule: what only reads is allowed"

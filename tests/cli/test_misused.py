@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +15,7 @@ import pytest
 from bot.monitoring.logs import LogFormat, configure_logging
 from bot.policy.evaluation import PolicyError, parse
 from countersign.cli.commands import list_installed_commands, main
+from tests.pages import ROOT
 
 NOBODY = "postgresql://nobody:secret-word@127.0.0.1:1/none"
 POLICY = '[defaults]\napprovers = ["@shop-leads"]\n'
@@ -95,6 +99,16 @@ def test_only_what_is_missing_is_called_missing(
 ) -> None:
     """Not the values, which may be left out."""
     assert typed([name])[1].endswith(f"the following arguments are required: {needed}\n")
+
+
+@pytest.mark.long
+def test_a_network_that_is_not_there_is_told_in_the_checks_alone(folder: Path) -> None:
+    """No lines of a library stand between them, nor names of its errors."""
+    command = [sys.executable, "-m", "bot", "doctor"]
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), "OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}
+    done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "Slack cannot be reached (Connection refused)" in done.stdout
 
 
 @pytest.mark.parametrize("name", ["serve", "demo", "sandbox"])

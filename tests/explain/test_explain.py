@@ -205,7 +205,7 @@ def test_decimals_are_exact(slack: Sandbox, capsys: pytest.CaptureFixture[str]) 
     """100.10 is not more than 100.10: the amount that was typed is compared digit by digit."""
     text = said(capsys, f"{BIG.replace('100.11', '100.10')} --as UBEN00001 --in C0SUPPORT")
     assert "• big does not apply: its condition is not true" in text
-    assert "People are asked, by no rule: [defaults] hold." in text
+    assert "People are asked, by no rule: [defaults] apply." in text
 
 
 def test_groups_of_the_requester(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
@@ -358,7 +358,7 @@ verdict = "add"
 veto = 5
 """)
     text = said(capsys, f"{BIG} --as UBEN00001 --in C0SUPPORT")
-    assert "by no rule: [defaults] hold. late adds to it.\n" in text
+    assert "by no rule: [defaults] apply. late adds to it.\n" in text
     assert "• late adds to it\n• idle fits, but has nothing to add\n" in text
     assert "Step 1 of 2 (in any order): one of @shop-leads" in text
     assert "Step 2 of 2 (in any order): one of @finance" in text

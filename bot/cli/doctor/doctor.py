@@ -24,6 +24,7 @@ from bot.agent.responses import RESPONSES
 from bot.agent.turn import Dialect, ModelRequest
 from bot.checks import check, people_checks, slack
 from bot.checks.inspection import check_freezes_and_business_hours
+from bot.checks.slack import describe_network_error
 from bot.cli.doctor import checks
 from bot.cli.doctor.live_check import check_app_token, run_live_check
 from bot.clock import Clock, SystemClock
@@ -146,7 +147,7 @@ def _build_error_check(
         case _:
             remedy = "See to the network, a proxy, or OPENAI_BASE_URL"
             return check.build_failure_result(
-                "model", f"the API cannot be reached ({type(error).__name__})", remedy
+                "model", f"the API cannot be reached ({describe_network_error(error)})", remedy
             )
 
 
