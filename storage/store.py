@@ -399,7 +399,10 @@ class ReadOnlyStore(Store):
             if wrong := describe_unusable_schema(self, current, reading=True):
                 return wrong
         except (SQLAlchemyError, sqlite3.Error) as error:
-            return f"{name} cannot be read ({one_line_driver_error_text(error)})"
+            why = f"{name} cannot be read ({one_line_driver_error_text(error)})"
+            if self.is_multi_process or os.access(self.path, os.R_OK | os.W_OK):
+                return why
+            return f"{why}; run this as the account that runs the bot"
         if current is None:
             return f"there is nothing of Countersign's in {name}"
         if current != newest():

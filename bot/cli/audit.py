@@ -215,7 +215,7 @@ def export_receipts(since: datetime, until: datetime) -> int:
 
 def _open_record_for_signing() -> tuple[read_only_core.ReadOnlyCore, ReceiptWriter]:
     """Return the opened record and the writer of signed receipts; raises CommandError."""
-    core = read_only_core.open_core("The record cannot be read")
+    core = read_only_core.open_core()
     try:
         key = get_signing_key(Settings.load(os.environ, console.DOTENV, reading=True))
     except (KeyFileError, OSError) as error:

@@ -86,7 +86,7 @@ def _run_check(arguments: argparse.Namespace) -> int:
 
 
 def _run_replay(arguments: argparse.Namespace) -> int:
-    found = read_only_core.open_core("There is nothing to replay", arguments.policy)
+    found = read_only_core.open_core(arguments.policy)
     since = found.clock.now() - (arguments.since or timedelta(days=30))
     written = found.policy.policy.model_copy(update={"asking": frozenset()})
     print_line(f"{written.source}, digest {written.digest[:8]}")
@@ -104,7 +104,7 @@ def _run_replay(arguments: argparse.Namespace) -> int:
 
 
 def _run_suggest(arguments: argparse.Namespace) -> int:
-    found = read_only_core.open_core("There is nothing to suggest", arguments.policy)
+    found = read_only_core.open_core(arguments.policy)
     until = found.clock.now() + timedelta(seconds=1)
     since = until - (arguments.since or timedelta(days=90))
     with found.store.read() as tx:

@@ -141,14 +141,14 @@ class ReadOnlyCore:
         return ExplanationSources(self.sources, self.authority, limits)
 
 
-def open_core(failure: str, policy: Path | None = None) -> ReadOnlyCore:
+def open_core(policy: Path | None = None) -> ReadOnlyCore:
     """Return the bot's parts for reading only, with a record that can be read.
 
-    `failure`: the beginning of the sentence about an unreadable record. Raises CommandError.
+    Raises CommandError for one that cannot be.
     """
     found = build_read_only_core(policy, SystemClock())
     if found.record_problem:
-        raise CommandError(f"{failure}: {found.record_problem}.")
+        raise CommandError(f"The record cannot be read: {found.record_problem}.")
     return found
 
 

@@ -41,7 +41,7 @@ def _parse_png_path(text: str) -> Path:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the report, and draw the picture if one is wanted; returns the exit code."""
-    found = read_only_core.open_core("There is nothing to report")
+    found = read_only_core.open_core()
     team = found.authority.team
     if not team:
         return print_error(

@@ -62,7 +62,7 @@ def run_with_read_only_core(see: Callable[[ReadOnlyCore, PlainMentionStyle], int
 
     Works beside the bot, and without Slack: people are shown by their ids then.
     """
-    found = open_core("The record cannot be read")
+    found = open_core()
     return see(found, NamedChannelMentionStyle(found.directory))
 
 

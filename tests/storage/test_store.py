@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import sqlite3
+import subprocess
+import sys
 import threading
 from contextlib import closing
 from datetime import UTC, datetime, timedelta, timezone
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from traceback import format_exception
 from typing import Any
 
@@ -22,6 +26,7 @@ from storage.models import Call, Delivery, Run, new_id
 from storage.sqlite import AlreadyRunningError
 from storage.store import Store, StoreClosedError
 from storage.transaction import fetch_rows
+from tests.pages import ROOT
 from tests.storage.builders import AT, TEAM, delivery, seed
 
 FORKS = multiprocessing.get_context("forkserver")  # a process without threads forks the others
@@ -287,3 +292,35 @@ def test_an_error_tells_no_values(store: Store, wrong: dict[str, object]) -> Non
     with pytest.raises(StatementError) as raised, store.write() as tx:
         tx.execute(insert(Delivery), row)
     assert "plum" not in "".join(format_exception(raised.value))
+
+
+LOOK = """
+import os
+from storage.store import ReadOnlyStore
+
+def look():
+    return ReadOnlyStore("sqlite:///theirs.db").describe_read_problem()
+
+look()  # what it imports is there, then
+os.geteuid() or os.setresuid(65534, 65534, 65534)
+print(look())
+"""
+
+
+@pytest.mark.file
+def test_a_record_of_another_account_is_told_with_what_to_do() -> None:
+    """Who types a command beside a bot that has an account of its own is told whose it is."""
+    with TemporaryDirectory() as folder:
+        Store(f"sqlite:///{folder}/theirs.db").open().close()
+        Path(folder, "theirs.db").chmod(0)  # root would read it all the same
+        Path(folder).chmod(0o755)
+        done = subprocess.run(
+            [sys.executable, "-c", LOOK],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+        )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("theirs.db cannot be read (")
+    assert done.stdout.endswith("; run this as the account that runs the bot\n")
