@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from shutil import disk_usage
 from tempfile import TemporaryFile
 from typing import NoReturn, TypeVar
 
@@ -400,9 +401,12 @@ class ReadOnlyStore(Store):
                 return wrong
         except (SQLAlchemyError, sqlite3.Error) as error:
             why = f"{name} cannot be read ({one_line_driver_error_text(error)})"
-            if self.is_multi_process or os.access(self.path, os.R_OK | os.W_OK):
-                return why
-            return f"{why}; run this as the account that runs the bot"
+            if not self.is_multi_process:
+                if not os.access(self.path, os.R_OK | os.W_OK):
+                    return f"{why}; run this as the account that runs the bot"
+                if disk_usage(self.path.parent).free < ROOM:
+                    return f"{why}; its disk is full, so make room there"
+            return why
         if current is None:
             return f"there is nothing of Countersign's in {name}"
         if current != newest():

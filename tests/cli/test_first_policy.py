@@ -59,6 +59,22 @@ def test_it_is_said_what_was_wrong_with_an_approver(
     assert not list(tmp_path.iterdir())
 
 
+def test_a_policy_that_could_not_be_written_is_not_there(tmp_path: Path) -> None:
+    """Else it is empty, and the next try leaves it as it is."""
+    script = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0));"
+    script += " from bot.__main__ import main; sys.exit(main(sys.argv[1:]))"
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", script, "doctor", "--init", "--approver", "U0123"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "This did not work: File too large; see `countersign doctor`.\n"
+    assert not list(tmp_path.iterdir())
+
+
 def test_who_does_not_say_who_decides_is_asked_again(tmp_path: Path) -> None:
     """Ctrl-D at the question ends the command with what to type."""
     master, terminal = pty.openpty()

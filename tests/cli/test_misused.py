@@ -111,6 +111,23 @@ def test_a_network_that_is_not_there_is_told_in_the_checks_alone(folder: Path) -
     assert "Slack cannot be reached (Connection refused)" in done.stdout
 
 
+def test_what_cannot_be_printed_is_told_once(folder: Path) -> None:
+    """As in a nightly export onto a disk that is full: a sentence, and the exit code 1."""
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "bot", "--version"],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert done.returncode == 1
+    assert done.stderr == (
+        "This did not work: No space left on device; see `countersign doctor`.\n"
+    )
+
+
 @pytest.mark.parametrize("name", ["serve", "demo", "sandbox"])
 @pytest.mark.parametrize("port", ["99999", "65536", "-1", "x", "", "1e3"])
 def test_what_is_no_port_is_misuse(

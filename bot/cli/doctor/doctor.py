@@ -273,8 +273,13 @@ def write_policy(path: Path, approvers: Sequence[str]) -> Policy:
     )
     text = FIRST_POLICY.replace("{approvers}", quoted)
     policy = parse(text, str(path))
-    with path.open("x", encoding="utf-8") as file:
-        file.write(text)
+    file = path.open("x", encoding="utf-8")
+    try:
+        with file:
+            file.write(text)
+    except OSError:
+        path.unlink()  # half a policy is none, and would be left as it is the next time
+        raise
     return policy
 
 

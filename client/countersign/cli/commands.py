@@ -15,7 +15,13 @@ from importlib.metadata import entry_points
 from typing import Any, Protocol, cast
 
 from countersign.cli import process
-from countersign.cli.console import CommandError, UsageError, print_error, print_line
+from countersign.cli.console import (
+    CommandError,
+    UsageError,
+    drop_unwritten_output,
+    print_error,
+    print_line,
+)
 from countersign.version import VERSION
 
 # The commands that are installed, and the parser made of them.
@@ -232,7 +238,6 @@ def _run_reporting_errors(typed: ParsedCommandLine) -> int:
     except KeyboardInterrupt:  # wherever it finds a command that serves, it ends it well
         return 0 if serves else INTERRUPTED
     except BrokenPipeError:  # whoever reads has had enough, as `head` has
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return NOT_READ
     except CommandError as error:
         print_error(error)
@@ -243,6 +248,8 @@ def _run_reporting_errors(typed: ParsedCommandLine) -> int:
         if text is None:
             raise
         return print_error(text)
+    finally:
+        drop_unwritten_output()
 
 
 def _run_typed_command(typed: ParsedCommandLine) -> int:
