@@ -111,6 +111,18 @@ def test_a_network_that_is_not_there_is_told_in_the_checks_alone(folder: Path) -
     assert "Slack cannot be reached (Connection refused)" in done.stdout
 
 
+def test_without_the_package_for_servers_it_is_said_which_setting_wants_it(
+    folder: Path, typed: Callable[[list[str]], Ended], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not the setting for modules of one's own."""
+    (folder / "servers.toml").write_text('[[server]]\nname = "time"\ncommand = "uvx"\n')
+    monkeypatch.setenv("COUNTERSIGN_SERVERS", "servers.toml")
+    monkeypatch.setitem(sys.modules, "mcp", None)  # as if it were not installed
+    code, said = typed(["explain", "post_message"])
+    assert code == 2
+    assert said.endswith("pip install 'countersign-bot[mcp]'; see COUNTERSIGN_SERVERS\n")
+
+
 def test_what_cannot_be_printed_is_told_once(folder: Path) -> None:
     """As in a nightly export onto a disk that is full: a sentence, and the exit code 1."""
     with open("/dev/full", "w") as full:
