@@ -165,8 +165,9 @@ def error_sentence(error: Exception) -> str:
     if isinstance(error, DBAPIError):
         return str(error.orig).strip()
     if isinstance(error, OSError) and error.strerror:
-        place = error.filename2 or error.filename  # of a copy: where it was to be
-        return f"{place}: {error.strerror}" if place else error.strerror
+        if error.filename2:  # it may be the copy that there is no room for
+            return f"{error.filename} cannot be copied: {error.strerror}"
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error)
 
 
