@@ -33,6 +33,7 @@ def describe_start_error(error: Exception) -> str | None:
             code = error.response.get("error")
             return f"Slack answers {code}; `countersign doctor` says what to do about it."
         case OSError():
-            what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+            why = error.strerror or str(error)
+            what = f"{error.filename}: {why}" if error.filename else why
             return f"This did not work: {what}; see `countersign doctor`."
     return None

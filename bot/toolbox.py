@@ -161,7 +161,10 @@ def build_tools_for_servers(deps: ToolDependencies) -> list[Tool[Any]]:
     # only now: what checks arguments against their schemas takes a moment
     from bot.mcp.server_tools import load_server_tools
 
-    return load_server_tools(deps.settings.servers)
+    try:
+        return load_server_tools(deps.settings.servers)
+    except ValueError as error:
+        raise ToolsError(str(error), see="; see COUNTERSIGN_SERVERS") from error
 
 
 def build_tools_for_slack(deps: ToolDependencies) -> list[Tool[Any]]:

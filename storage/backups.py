@@ -24,7 +24,7 @@ from storage.digest import AuditChainSealer, AuditHead, format_signing_key, pars
 from storage.examination import ExaminationResult, examine_audit_and_rows
 from storage.installations import SCHEMA as INSTALLATIONS
 from storage.sqlite import sync_to_disk
-from storage.sqlite_connections import WAIT, is_foreign_file
+from storage.sqlite_connections import WAIT, foreign_file_sentence, is_foreign_file
 from storage.store import ReadOnlyStore, Store, describe_unusable_schema, find_schema_revision
 from storage.transaction import Transaction
 
@@ -165,6 +165,8 @@ def error_sentence(error: Exception) -> str:
     if isinstance(error, DBAPIError):
         return str(error.orig).strip()
     if isinstance(error, OSError) and error.strerror:
+        if error.filename2:  # it may be the copy that there is no room for
+            return f"{error.filename} cannot be copied: {error.strerror}"
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error)
 
@@ -273,6 +275,18 @@ def _check_copy_and_read_key(copy: Path, file: Path) -> tuple[str, bytes]:
         row = raw.execute("SELECT key_id, signing_key FROM copied LIMIT 1").fetchone()
     key_id, key = row or (*(last or ("",)), "")
     return key_id, parse_signing_key(key) if key else b""
+
+
+def require_place_for_record(path: Path) -> None:
+    """Raise BackupError if a folder or the database of another application is at `path`.
+
+    A damaged file is no obstacle: it may be the record that a backup is to replace.
+    """
+    if path.is_dir():
+        raise BackupError(f"{path} is a folder; name a file in DATABASE_URL")
+    with suppress(sqlite3.Error):
+        if path.exists() and is_foreign_file(path):
+            raise BackupError(foreign_file_sentence(path))
 
 
 def replace_database_with_backup(copy: BackupWorkingCopy, path: Path, now: datetime) -> Path | None:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from shutil import disk_usage
 from tempfile import TemporaryFile
 from typing import NoReturn, TypeVar
 
@@ -399,7 +400,13 @@ class ReadOnlyStore(Store):
             if wrong := describe_unusable_schema(self, current, reading=True):
                 return wrong
         except (SQLAlchemyError, sqlite3.Error) as error:
-            return f"{name} cannot be read ({one_line_driver_error_text(error)})"
+            why = f"{name} cannot be read ({one_line_driver_error_text(error)})"
+            if not self.is_multi_process:
+                if not os.access(self.path, os.R_OK | os.W_OK):
+                    return f"{why}; run this as the account that runs the bot"
+                if disk_usage(self.path.parent).free < ROOM:
+                    return f"{why}; its disk is full, so make room there"
+            return why
         if current is None:
             return f"there is nothing of Countersign's in {name}"
         if current != newest():

@@ -259,7 +259,9 @@ def test_swapped_tokens_are_noticed(environ: dict[str, str]) -> None:
 
 
 def test_why_dotenv_cannot_be_read(environ: dict[str, str], tmp_path: Path) -> None:
-    """A .env file that is no text, and one that cannot be opened, are told apart."""
+    """A .env file that is no text, one that is a folder, and one that cannot be opened."""
+    with pytest.raises(SettingsError, match="is a folder; put a file in its place"):
+        Settings.load(environ, tmp_path)
     (tmp_path / ".env").write_bytes(b"\xff\xfe")
     with pytest.raises(SettingsError, match="is not UTF-8 text"):
         Settings.load(environ, tmp_path / ".env")

@@ -82,13 +82,19 @@ class ChannelModeSwitcher:
     def describe_mode(self, channel: str) -> str:
         """Return the channel's mode and who may loosen it, as mrkdwn.
 
-        The mode of all conversations is added if it is not the usual one.
+        The mode of all conversations is added if it is not the usual one. It stands alone if
+        `channel` is channel_modes.EVERYWHERE.
         """
         with self.store.read() as tx:
             own = channel_modes.find_newest_mode_switch(tx, self.authority.team, channel)
             every = channel_modes.find_newest_mode_switch(
                 tx, self.authority.team, channel_modes.EVERYWHERE
             )
+        all_of_them = sentences.global_mode_text(
+            every.mode if every else ChannelMode.ASK, _get_switch_author_and_time(every)
+        )
+        if channel == channel_modes.EVERYWHERE:
+            return all_of_them
         said = [
             sentences.channel_mode_text(
                 own.mode if own else ChannelMode.ASK,
@@ -97,7 +103,7 @@ class ChannelModeSwitcher:
             )
         ]
         if every and every.mode is not ChannelMode.ASK:
-            said.append(sentences.global_mode_text(every.mode, _get_switch_author_and_time(every)))
+            said.append(all_of_them)
         return "\n".join(said)
 
     def switch_mode(self, channel: str, mode: ChannelMode, person: str) -> str:

@@ -181,7 +181,7 @@ class GrantManager:
         """Return the grants that this person requested or gave, as mrkdwn."""
         found = self.list_revocable_grants(person)
         if not found:
-            return "You have no saved approvals, and have given none."
+            return "You have no saved approvals, of your own or for your requests."
         lines = [f"• {text} (“/approvals revoke {grant.id}” ends it)" for grant, text in found]
         return "\n".join(["Saved approvals (these run without asking):", *lines])
 

@@ -443,7 +443,9 @@ def _render_findings_part(view: HomeView) -> list[block_kit.Json]:
         return []
     text = f"{view.findings}All of it, with a picture: `/approvals report`."
     return [
-        block_kit.header_block(_build_home_block_id("findings"), "How people decided in 30 days"),
+        block_kit.header_block(
+            _build_home_block_id("findings"), "How people decided in the last 30 days"
+        ),
         block_kit.section_block(_build_home_block_id("found"), block_kit.mrkdwn(text)),
     ]
 

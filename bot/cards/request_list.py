@@ -200,7 +200,7 @@ STANDS = {
     RunStatus.READY: "⚙️ at work",
     RunStatus.RUNNING: "⚙️ at work",
     RunStatus.WAITING: "⏳ waits for people",
-    RunStatus.COMPLETED: "✅ finished",
+    RunStatus.COMPLETED: "🏁 finished",
     RunStatus.FAILED: "❌ could not go on; use Retry in its thread",
     RunStatus.CANCELLED: "⏹️ cancelled",
 }
@@ -209,7 +209,7 @@ MENU: Sequence[tuple[str, Action, Target]] = (
     ("My requests", Action.LOOK_REQUESTS, NoTarget()),
     ("Ask for something…", Action.REQUEST, FormContext()),
     ("Recent decisions", Action.LOOK_HISTORY, NoTarget()),
-    ("Remembered", Action.LOOK_GRANTS, NoTarget()),
+    ("Saved approvals", Action.LOOK_GRANTS, NoTarget()),
     ("Delegate…", Action.DELEGATE, NoTarget()),
     ("Help", Action.LOOK_HELP, NoTarget()),
 )

@@ -47,8 +47,7 @@ LOOKUP_FAILED_REPLY = (
     "Please try again in a minute."
 )
 OUTDATED_CARD_REPLY = (
-    "This card was out of date, so your click changed nothing. Look at it again: it shows how "
-    "things stand now."
+    "This was out of date, so nothing was changed. Look at it again: it shows how things stand now."
 )
 APPROVAL_NOT_SAVED_REPLY = (
     "Your approval counts, but it was not saved for later calls: that is only possible for "
@@ -93,23 +92,20 @@ def already_decided_reply(by: str, verb: str, at: datetime | None) -> str:
     """Return the reply to a click on a call that `by` has decided before ("": no person has)."""
     time = f", {format_local_time(at)}" if at else ""
     if not by:
-        return f"This is already {format_past_tense(verb)}{time}. Your click changed nothing."
-    return (
-        f"{user_mention(by)} already {format_past_tense(verb)} this{time}. Your click changed "
-        "nothing."
-    )
+        return f"This is already {format_past_tense(verb)}{time}. Nothing was changed."
+    return f"{user_mention(by)} already {format_past_tense(verb)} this{time}. Nothing was changed."
 
 
 def repeated_click_reply(verb: str) -> str:
     """Return the reply to a person's second click on the same call: it changed nothing."""
-    return f"You already {format_past_tense(verb)} this. The second click changed nothing."
+    return f"You already {format_past_tense(verb)} this. Nothing was changed."
 
 
 def vote_shared_with_delegate_reply(by: str, verb: str) -> str:
     """Return the reply to a second vote by a person and their delegate, who count as one."""
     return (
         f"{user_mention(by)} already {format_past_tense(verb)} this, and the two of you count as "
-        "one here. Your click changed nothing."
+        "one here. Nothing was changed."
     )
 
 

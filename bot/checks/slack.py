@@ -47,10 +47,20 @@ def build_retrying_client(
 
 
 def describe_slack_failure(error: Exception) -> str:
-    """Return Slack's error code, or the kind of a network error; never a URL or a token."""
+    """Return Slack's error code, or what the system says of the network; never a URL or a token."""
     if isinstance(error, SlackApiError):
         return f"Slack answers {error.response.get('error') or 'with an error'}"
-    return f"Slack cannot be reached ({type(error).__name__})"
+    return f"Slack cannot be reached ({describe_network_error(error)})"
+
+
+def describe_network_error(error: Exception) -> str:
+    """Return what the system says of a failed connection, else the kind of the error."""
+    cause: object = error
+    while isinstance(cause, BaseException):
+        if text := getattr(cause, "strerror", None):
+            return str(text)
+        cause = getattr(cause, "reason", None) or cause.__cause__ or cause.__context__
+    return type(error).__name__
 
 
 DRIFT = 60.0  # seconds between our clock and Slack's

@@ -35,21 +35,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what",
         choices=["verify", "show", "export"],
-        help="is it whole · what it says of one request or call · every row",
+        help="verify: is anything missing or changed; show: the rows of one request or call;"
+        " export: every row",
     )
     parser.add_argument("id", nargs="?", default="", help="show: of the request or the call")
     parser.add_argument(
         "--format",
         choices=[*FORMATS, RECEIPTS],
-        help="export: JSON lines (jsonl, if not said otherwise), a table with a head (csv), or the "
-        "receipts of what was decided (receipts)",
+        help="export: jsonl (JSON lines, the default), csv, or receipts (signed receipts)",
     )
-    for option, which in (("--since", "the first"), ("--until", "the end of")):
+    for option, which in (("--since", "from"), ("--until", "before")):
         parser.add_argument(
             option,
             type=read_only_core.parse_time_option,
             metavar="TIME",
-            help=f"export: {which} moment of the rows: 2026-11-24 or 2026-11-24T22:00, in UTC",
+            help=f"export: only rows {which} this time: 2026-11-24 or 2026-11-24T22:00, in UTC",
         )
 
 
@@ -127,7 +127,7 @@ def _print_history(store: ReadOnlyStore, request_or_call: str) -> int:
         about = {} if row.call_id in ("", request_or_call) else {"call": row.call_id}
         for name, value in (about | trail.get_audit_row_data(row)).items():
             console.print_line(f"      {name}: {_format_on_one_line(value)}")
-    return 0 if found else console.print_error(f"The record says nothing of {request_or_call}.")
+    return 0 if found else console.print_error(f"No request or call has the id {request_or_call}.")
 
 
 def _format_on_one_line(value: Any) -> str:
@@ -188,7 +188,7 @@ def print_receipts(arguments: argparse.Namespace) -> int:
         call = calls.find_call(tx, arguments.id)
         found = [call] if call else calls.list_calls_of_request(tx, arguments.id)
         if not found:
-            return console.print_error(f"Nothing in the record has the id {arguments.id}.")
+            return console.print_error(f"No request or call has the id {arguments.id}.")
         return _print_receipts(writer, tx, found)
 
 
@@ -218,7 +218,7 @@ def _print_receipts(writer: ReceiptWriter, tx: Transaction, found: Iterable[Call
 
 def _open_record_for_signing() -> tuple[read_only_core.ReadOnlyCore, ReceiptWriter]:
     """Return the opened record and the writer of signed receipts; raises CommandError."""
-    core = read_only_core.open_core("The record cannot be read")
+    core = read_only_core.open_core()
     try:
         key = get_signing_key(Settings.load(os.environ, console.DOTENV, reading=True))
     except (KeyFileError, OSError) as error:

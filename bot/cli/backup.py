@@ -113,6 +113,7 @@ def run_restore(arguments: argparse.Namespace) -> int:
     with _end_with_sentence("Nothing was put back"):
         if settings.is_shared:
             return _restore_into_server(settings, arguments.file)
+        backups.require_place_for_record(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and arguments.file.exists() and path.samefile(arguments.file):
             raise backups.BackupError(f"{path} is the record itself")

@@ -354,7 +354,9 @@ WITHOUT_RICH = "Plain lines: for frames and colours, pip install 'countersign-bo
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments: how the chat is drawn, and which chat is continued."""
     parser.add_argument("--plain", action="store_true", help="plain lines, without frames")
-    parser.add_argument("--go-on", default="", metavar="ID", help="with this request of yours")
+    parser.add_argument(
+        "--go-on", default="", metavar="ID", help="go on with this request of yours"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

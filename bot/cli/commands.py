@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 from bot.start_errors import describe_start_error
 from bot.version import describe_version as describe_version
 from countersign.cli.commands import CommandEntry
+
+# commands say themselves what matters; the log is for those that configure one
+logging.getLogger("countersign").addHandler(logging.NullHandler())
 
 _SERVERS = ("run", "serve", "demo", "sandbox")  # they go on until Ctrl-C
 _TABLE = (  # the name, where it is in bot.cli, and the help
@@ -14,9 +18,9 @@ _TABLE = (  # the name, where it is in bot.cli, and the help
     ("serve", "service:SERVE", "the same, where Slack sends signed HTTP requests"),
     ("key", "key", "keys by which programs ask over HTTP: new, renew, list, revoke"),
     ("passkeys", "key:PASSKEYS", "the passkeys that people sign with: list, revoke"),
-    ("demo", "service:DEMO", "a local Slack, a local planner and the bot, in one process"),
+    ("demo", "service:DEMO", "try it: a local Slack, the bot and a stand-in for the model"),
     ("sandbox", "service:SANDBOX", "the local Slack alone, for any app that honours SLACK_API_URL"),
-    ("doctor", "doctor.doctor", "look at everything a start depends on"),
+    ("doctor", "doctor.doctor", "check everything that a start needs, and say what to do"),
     (
         "workspaces",
         "workspaces",
@@ -25,28 +29,28 @@ _TABLE = (  # the name, where it is in bot.cli, and the help
     ("audit", "audit", "verify, show or export the record of what was decided and done"),
     ("chat", "chat", "ask the agent and decide at the terminal, as the operator"),
     ("pending", "request_views:PENDING", "what waits for people, and for whom"),
-    ("show", "request_views:SHOW", "a request's or a call's whole life"),
+    ("show", "request_views:SHOW", "the whole history of a request or a call"),
     ("approve", "decisions:APPROVE", "approve a call or a plan, as the operator"),
     ("reject", "decisions:REJECT", "reject a call, as the operator"),
-    ("edit", "decisions:EDIT", "change a call that waits, as the operator"),
+    ("edit", "decisions:EDIT", "change the values of a waiting call, as the operator"),
     ("answer", "decisions:ANSWER", "answer a question, as the operator"),
-    ("resolve", "decisions:RESOLVE", "say what became of a call that nobody knows the end of"),
+    ("resolve", "decisions:RESOLVE", "record the outcome of a call whose outcome is unknown"),
     ("cancel", "decisions:CANCEL", "stop a request of the operator's own"),
     ("receipt", "audit:RECEIPT", "signed statements of what was decided, for `countersign verify`"),
     ("report", "report", "how people decided: how many, how fast, by tool and by approver"),
     (
         "purge",
         "data_retention:PURGE",
-        "empty what was said in requests of long ago; the bot is stopped",
+        "empty what was said in old requests, while the bot is stopped",
     ),
     ("forget", "data_retention:FORGET", "empty what one person asked and wrote, beside the bot"),
-    ("export", "data_retention:EXPORT", "all that is held of one person, as JSON"),
-    ("backup", "backup:BACKUP", "all of the record in one file, while the bot works"),
-    ("restore", "backup:RESTORE", "a backup in the place of the record; the bot is stopped"),
-    ("copy-to", "backup:COPY_TO", "all of the record into PostgreSQL; the bot is stopped"),
-    ("explain", "policy:EXPLAIN", "what would become of a call: which rule, who decides, when"),
-    ("mcp", "mcp", "accept: look at the tools of MCP servers, and say yes to them"),
-    ("policy", "policy", "test: cases of a file; check: without Slack; replay: recorded calls"),
+    ("export", "data_retention:EXPORT", "everything held about one person, as JSON"),
+    ("backup", "backup:BACKUP", "back up the whole record into one file, while the bot works"),
+    ("restore", "backup:RESTORE", "put a backup in the record's place, while the bot is stopped"),
+    ("copy-to", "backup:COPY_TO", "copy the record to PostgreSQL, while the bot is stopped"),
+    ("explain", "policy:EXPLAIN", "what would happen to a call: which rule applies, who decides"),
+    ("mcp", "mcp", "accept what MCP servers say of their tools"),
+    ("policy", "policy", "test, check or replay a policy, or have rules suggested"),
 )
 COMMANDS: Mapping[str, CommandEntry] = {
     name: CommandEntry(f"bot.cli.{place}", text, is_server=name in _SERVERS)

@@ -94,7 +94,7 @@ def add_forget_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments: the person, and whether to erase or only to list."""
     add_person_argument(parser)
     parser.add_argument(
-        "--yes", action="store_true", help="do it; without, what would be done is listed"
+        "--yes", action="store_true", help="do it; without it, what would be emptied is only listed"
     )
 
 
@@ -139,7 +139,7 @@ def _require_own_rows(store: Store) -> None:
     """Raise CommandError if the database is not as the bot left it when it last stopped."""
     if why := store.mismatch_reason:
         raise console.CommandError(
-            f"The record is not the one of its last life ({why}): start the bot on it first."
+            f"The bot has not started on this record yet ({why}): start it once, then stop it."
         )
 
 
@@ -183,7 +183,7 @@ def add_purge_arguments(parser: argparse.ArgumentParser) -> None:
         type=parse_duration_option,
         required=True,
         metavar="365d",
-        help=f"requests in which nothing has moved for so long: at least {LEAST}d",
+        help=f"purge requests that have been quiet for this long, at least {LEAST}d",
     )
 
 

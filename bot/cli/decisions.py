@@ -73,8 +73,9 @@ def _add_edit_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "values",
         nargs="*",
+        default=[],
         metavar="name=value",
-        help="what is to change; without any, what can be changed is listed",
+        help="the new values; without any, what can be changed is listed",
     )
 
 
@@ -137,7 +138,7 @@ BECAME = {"done": CommandKind.DONE, "not-done": CommandKind.NOT_DONE, "again": C
 def _add_resolve_arguments(parser: argparse.ArgumentParser) -> None:
     _add_id(parser)
     parser.add_argument(
-        "became", choices=list(BECAME), help="it happened, it did not, or it is to run once more"
+        "became", choices=list(BECAME), help="it happened, it did not happen, or run it again"
     )
 
 
@@ -152,7 +153,7 @@ RESOLVE = CommandFunctions(_add_resolve_arguments, _run_resolve)
 
 
 def _add_cancel_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", help="of the request, as `show` tells it")
+    parser.add_argument("id", help="of the request, as `show` prints it")
 
 
 def _run_cancel(arguments: argparse.Namespace) -> int:

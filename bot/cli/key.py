@@ -43,12 +43,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tools",
         metavar="'deploy_*,note'",
-        help="new: the tools and actions it may ask for; * stands for any letters",
+        help="new: the tools and actions it may ask for; * matches anything",
     )
     parser.add_argument(
         "--service",
         action="store_true",
-        help="new: it may ask in the name of any colleague, whom it says each time",
+        help="new: it may ask in the name of any colleague, named in each request",
     )
     parser.add_argument(
         "--per-hour",
@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--webhook",
         metavar="URL",
-        help="new: an address that is told when a request is decided, and when it has ended",
+        help="new: the address to call when a request is decided, and when it has ended",
     )
 
 

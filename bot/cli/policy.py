@@ -86,7 +86,7 @@ def _run_check(arguments: argparse.Namespace) -> int:
 
 
 def _run_replay(arguments: argparse.Namespace) -> int:
-    found = read_only_core.open_core("There is nothing to replay", arguments.policy)
+    found = read_only_core.open_core(arguments.policy)
     since = found.clock.now() - (arguments.since or timedelta(days=30))
     written = found.policy.policy.model_copy(update={"asking": frozenset()})
     print_line(f"{written.source}, digest {written.digest[:8]}")
@@ -104,7 +104,7 @@ def _run_replay(arguments: argparse.Namespace) -> int:
 
 
 def _run_suggest(arguments: argparse.Namespace) -> int:
-    found = read_only_core.open_core("There is nothing to suggest", arguments.policy)
+    found = read_only_core.open_core(arguments.policy)
     until = found.clock.now() + timedelta(seconds=1)
     since = until - (arguments.since or timedelta(days=90))
     with found.store.read() as tx:
@@ -128,8 +128,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what",
         choices=["test", "check", "replay", "suggest"],
-        help="test: cases of a file; check: without Slack; replay: over the calls on record;"
-        " suggest: rules by what people decided",
+        help="test: try the cases in a file; check: check it against the tools; replay: try it on"
+        " recorded calls; suggest: rules from what people decided",
     )
     parser.add_argument("file", nargs="?", metavar="FILE", help="with test: the file of cases")
     parser.add_argument(
@@ -139,7 +139,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how far back: 12h, 30d (default: with replay 30d, with suggest 90d)",
     )
     parser.add_argument(
-        "--policy", type=Path, metavar="FILE", help="this policy in the place of the one in force"
+        "--policy", type=Path, metavar="FILE", help="use this policy instead of COUNTERSIGN_POLICY"
     )
 
 
@@ -160,7 +160,7 @@ _CHANNEL = re.compile(r"[CGD][A-Z0-9]{2,30}|#[^\s#A-Z<>|&,]{1,80}")
 def add_explain_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments: the call, its requester, channel and time, and the policy."""
     parser.add_argument("tool", help="the tool's name")
-    parser.add_argument("values", nargs="*", metavar="key=value", help="its arguments")
+    parser.add_argument("values", nargs="*", default=[], metavar="key=value", help="its arguments")
     parser.add_argument(
         "--as", dest="person", default="", metavar="U0123", help="who asks for it: an id, or @name"
     )
@@ -174,7 +174,7 @@ def add_explain_arguments(parser: argparse.ArgumentParser) -> None:
         help="as if it were then: 2026-11-24T22:00, in UTC unless it says otherwise",
     )
     parser.add_argument(
-        "--policy", type=Path, metavar="FILE", help="this policy in the place of the one in force"
+        "--policy", type=Path, metavar="FILE", help="use this policy instead of COUNTERSIGN_POLICY"
     )
 
 

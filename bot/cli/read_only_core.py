@@ -6,7 +6,6 @@ Nothing is started. What cannot be looked up or read is unknown; the core says s
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -144,14 +143,14 @@ class ReadOnlyCore:
         return ExplanationSources(self.sources, self.authority, limits)
 
 
-def open_core(failure: str, policy: Path | None = None) -> ReadOnlyCore:
+def open_core(policy: Path | None = None) -> ReadOnlyCore:
     """Return the bot's parts for reading only, with a record that can be read.
 
-    `failure`: the beginning of the sentence about an unreadable record. Raises CommandError.
+    Raises CommandError for one that cannot be.
     """
     found = build_read_only_core(policy, SystemClock())
     if found.record_problem:
-        raise CommandError(f"{failure}: {found.record_problem}.")
+        raise CommandError(f"The record cannot be read: {found.record_problem}.")
     return found
 
 
@@ -165,8 +164,6 @@ def build_read_only_core(
 
     Raises CommandError for settings, a policy or tools that cannot be used.
     """
-    # what is not known is said where it matters
-    logging.getLogger("countersign").addHandler(logging.NullHandler())
     try:
         return _build_core(policy, clock, directory)
     except (PolicyError, SettingsError) as error:

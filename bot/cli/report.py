@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     either = parser.add_mutually_exclusive_group()
     either.add_argument(
-        "--picture", type=_parse_png_path, metavar="FILE.png", help="draw it, too, into this file"
+        "--picture", type=_parse_png_path, metavar="FILE.png", help="also draw it into this file"
     )
     add_json_option(either)
 
@@ -41,7 +41,7 @@ def _parse_png_path(text: str) -> Path:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the report, and draw the picture if one is wanted; returns the exit code."""
-    found = read_only_core.open_core("There is nothing to report")
+    found = read_only_core.open_core()
     team = found.authority.team
     if not team:
         return print_error(

@@ -62,7 +62,7 @@ def run_with_read_only_core(see: Callable[[ReadOnlyCore, PlainMentionStyle], int
 
     Works beside the bot, and without Slack: people are shown by their ids then.
     """
-    found = open_core("The record cannot be read")
+    found = open_core()
     return see(found, NamedChannelMentionStyle(found.directory))
 
 
@@ -162,7 +162,7 @@ def run_show(arguments: argparse.Namespace) -> int:
                 tx, found.tools, arguments.id, found.clock.now()
             )
         if told is None:
-            return print_error(f"Nothing goes by the id {arguments.id}.")
+            return print_error(f"No request or call has the id {arguments.id}.")
         if arguments.json:
             print_line(format_json(told))
             return 0

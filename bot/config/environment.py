@@ -51,6 +51,8 @@ def read_environment_variables(
 
     Raises DotenvError.
     """
+    if dotenv_path and Path(dotenv_path).is_dir():
+        raise DotenvError(f"{dotenv_path} is a folder; put a file in its place, or remove it")
     try:
         from_file = dotenv_values(dotenv_path, interpolate=False) if dotenv_path else {}
     except UnicodeDecodeError:

@@ -57,7 +57,7 @@ WELCOME = (
 PEOPLE = {  # what each may do by the demo's policy
     "ben": "asks for things.",
     "ana": "may approve, edit or reject what others ask for.",
-    "cleo": "may, too, and alone decides on cancellations, in #finance-approvals, with a passkey.",
+    "cleo": "may, too; only Cleo decides cancellations, in #finance-approvals, with a passkey.",
     "dan": "asks for things, too.",
 }
 

@@ -211,7 +211,7 @@ class GateDescriber:
         except LookupFailedError as error:
             return f"{wanted} (whether the approvers see it there is not known: {error})"
         if place.kind is not card_routing.CardPlaceKind.PEOPLE:
-            return f"{wanted}; told are {self._describe_people(able)}"
+            return f"{wanted}; notified: {self._describe_people(able)}"
         instead = (
             "" if gate.post_to == "approvers" else f", because none of the approvers is {wanted}"
         )
@@ -266,7 +266,7 @@ class GateDescriber:
         counts = "may" if gate.editor_counts else "may not"
         others = " and whoever asked" if gate.editors == "approvers_and_requester" else ""
         who = f"the approvers{others} may edit {', '.join(fields)}"
-        return f"{who}; who edits {counts} approve what came of it."
+        return f"{who}; whoever edits {counts} approve the result."
 
 
 def _describe_business_hours(hours: BusinessHours, now: datetime) -> str:
@@ -414,7 +414,7 @@ def describe_judgement(judged: Judgement, words: MentionStyle) -> list[str]:
 def _describe_verdict(judged: Judgement, words: MentionStyle) -> str:
     gate = judged.gate
     named = any(each.rule == gate.rule for each in judged.tried)
-    by = f"the rule {words.quote_text(gate.rule)}" if named else "no rule: [defaults] hold"
+    by = f"the rule {words.quote_text(gate.rule)}" if named else "no rule: [defaults] apply"
     match gate:
         case Allow():
             by = by if named else "no rule: what only reads is allowed"

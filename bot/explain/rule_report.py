@@ -218,9 +218,8 @@ def list_findings(found: RuleReport, words: MentionStyle, limit: int = 0) -> Ite
     hasty = sum(each.hasty for each in found.rules)
     if approvals:
         yield (
-            f"{alone} of {approvals} approvals were one click on the card, without"
-            f" Review or Edit. {hasty} {'vote' if hasty == 1 else 'votes'} came in under"
-            f" {report.HASTY.seconds} s."
+            f"Approved with one click on the card, without Review or Edit: {alone} of {approvals}."
+            f" Votes in under {report.HASTY.seconds} s: {hasty}."
         )
     if any(found.hours):
         hour = max(range(24), key=found.hours.__getitem__)

@@ -239,9 +239,11 @@ class ConditionEvaluator:
 
 MOST_BYTES = 1_024
 SPACES = ("groups", "channels", "people", "freezes")  # of names
-TIMES = frozenset({"now", "in_freeze", "in_business_hours"})
 NAMES = frozenset(
-    {"args", "requester", "channel", "tool", "effect", "risk", "client", *TIMES, *SPACES}
+    {
+        *("args", "requester", "channel", "tool", "effect", "risk", "client", "now"),
+        *("in_freeze", "in_business_hours", *SPACES),
+    }
 )
 FUNCTIONS = frozenset({"has", "size", "spent", "count"})
 _EXAMPLES = {
@@ -297,14 +299,12 @@ class Condition:
 
     def _build_name_values(self, facts: Facts) -> dict[str, Any]:
         values = {
-            name: convert_to_condition_value(getattr(facts, name))
-            for name in self.names - TIMES - {"args"}
+            name: _or_unusable(getattr(facts, name), convert_to_condition_value)
+            for name in self.names - {"args"}
         }
         if "args" in self.names:
             read = facts.args if self.reads_all_fields else facts.args.keys() & self.fields
             values["args"] = convert_to_condition_value({name: facts.args[name] for name in read})
-        for name in self.names & TIMES:
-            values[name] = _or_unusable(getattr(facts, name), convert_to_condition_value)
         frozen, groups = facts.freezes or {}, facts.groups or {}
         channels, people = facts.channels or {}, facts.people or {}
         values["freezes"] = {

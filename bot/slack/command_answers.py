@@ -224,12 +224,12 @@ def _revoke_grant(can: SlashCommandServices, asked: SlashCommandInvocation) -> s
 
 def _show_or_switch_mode(can: SlashCommandServices, asked: SlashCommandInvocation) -> str:
     words = [each.lower() for each in asked.words]
-    if not words:
-        return can.modes.describe_mode(asked.channel)
+    channel = EVERYWHERE if words[-1:] == ["everywhere"] else asked.channel
+    if words in ([], ["everywhere"]):
+        return can.modes.describe_mode(channel)
     if words not in _MODES:
         modes = "The modes are observe, ask and strict; add “everywhere” for all conversations."
         raise TypedCallError(modes)
-    channel = asked.channel if len(words) == 1 else EVERYWHERE
     return can.modes.switch_mode(channel, ChannelMode(words[0]), asked.person)
 
 

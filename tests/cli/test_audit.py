@@ -68,7 +68,7 @@ def test_a_call_is_shown_in_order(record: Path, capsys: pytest.CaptureFixture[st
     ]
     assert ["call.approved", f"by {ANA}"] in events
     assert main(["audit", "show", "nothing"]) == 1
-    assert "says nothing of nothing" in capsys.readouterr().err
+    assert "No request or call has the id nothing." in capsys.readouterr().err
 
 
 def test_all_of_it_is_exported(record: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -255,6 +255,26 @@ def test_what_is_no_sound_backup_is_refused(
     assert (names(record.parent), record.read_bytes()) == (before, bytes_before)
 
 
+@pytest.mark.parametrize("what", ["their database", "a folder"])
+def test_nothing_of_others_makes_room_for_a_record(
+    backup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output, what: str
+) -> None:
+    """A setting that names another application's database, or a folder, by mistake."""
+    theirs = tmp_path / "theirs" / "shop.db"
+    theirs.mkdir(parents=True)
+    if what == "their database":
+        theirs.rmdir()
+        theirs.touch()
+        foreign(theirs)
+    before = theirs.is_file() and theirs.read_bytes()
+    monkeypatch.setenv("DATABASE_URL", f"sqlite:///{theirs}")
+    assert main(["restore", str(backup)]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith(f"Nothing was put back: {theirs} is ")
+    assert "in DATABASE_URL" in told
+    assert (names(theirs.parent), theirs.is_file() and theirs.read_bytes()) == ({"shop.db"}, before)
+
+
 def test_the_record_is_no_backup_of_itself(record: Path, capsys: Output) -> None:
     """Somebody mistook the one for the other."""
     assert main(["restore", "countersign.db"]) == 1

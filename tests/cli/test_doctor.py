@@ -158,8 +158,8 @@ def test_what_cannot_be_reached_is_said(environ: dict[str, str]) -> None:
         "model": "fail",
         "database": "ok",
     }
-    assert "cannot be reached" in found["bot token"].text
-    assert "cannot be reached" in found["model"].text
+    assert "Slack cannot be reached (Connection refused)" in found["bot token"].text
+    assert "the API cannot be reached (Connection refused)" in found["model"].text
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def test_no_record_is_no_report(
     """Where there is no database, the command says so and fails."""
     monkeypatch.setenv("DATABASE_URL", "sqlite:///elsewhere.db")
     assert main(ALL) == 1
-    assert "There is nothing to report: there is no database" in capsys.readouterr().err
+    assert "The record cannot be read: there is no database" in capsys.readouterr().err
 
 
 def test_the_picture_is_written_beside_the_table(

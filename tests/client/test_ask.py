@@ -57,6 +57,20 @@ def test_a_job_goes_on_with_what_was_approved(
     assert "it has ended" in capsys.readouterr().err.lower()
 
 
+def test_a_claim_that_cannot_be_printed_is_no_approval(
+    shop: Shop, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job cannot act on what it does not read; people see on the card that nothing was done."""
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        future = shop.begin(main, command("6.2"))
+        shop.approve("Deploy 6.2 to prod", "cleo")
+        assert ended(future) == ExitCode.FAILED
+    assert "its claim could not be printed" in capsys.readouterr().err
+    [call] = shop.calls("6.2")
+    assert (call.status.value, "nothing was done" in call.note) == ("failed", True)
+
+
 def test_a_command_runs_as_people_approved_it(
     shop: Shop, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

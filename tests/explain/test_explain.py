@@ -103,12 +103,12 @@ def test_all_of_a_gate(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> No
         "Nobody approves their own request. 2 rejections end it. A rejection needs a reason."
         in text
     )
-    assert "Where: in C0FINANCE; told are " in text
+    assert "Where: in C0FINANCE; notified: " in text
     assert "When: no answer within 4 hours is a no. Reminders after 30 minutes. " in text
     assert "at night only if the deadline is before their morning." in text
     assert "Starts: at 22:00 on Saturday (Europe/Berlin); what is approved now, " in text
     assert "After 45 minutes without an answer these may decide as well: Dan" in text
-    assert "whoever asked may edit amount, note; who edits may not approve" in text
+    assert "whoever asked may edit amount, note; whoever edits may not approve" in text
     assert "Not known" not in text
 
 
@@ -190,7 +190,7 @@ def test_silent_approvers_are_named(slack: Sandbox, capsys: pytest.CaptureFixtur
     assert (
         f"Who decides: one of {ana}, also @shop-leads and {dan}, not notified (now: {ana}" in text
     )
-    assert f"Where: in the thread where it is asked; told are {ana}\n" in text
+    assert f"Where: in the thread where it is asked; notified: {ana}\n" in text
 
 
 def test_it_cannot_be_reached(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
@@ -205,7 +205,7 @@ def test_decimals_are_exact(slack: Sandbox, capsys: pytest.CaptureFixture[str]) 
     """100.10 is not more than 100.10: the amount that was typed is compared digit by digit."""
     text = said(capsys, f"{BIG.replace('100.11', '100.10')} --as UBEN00001 --in C0SUPPORT")
     assert "• big does not apply: its condition is not true" in text
-    assert "People are asked, by no rule: [defaults] hold." in text
+    assert "People are asked, by no rule: [defaults] apply." in text
 
 
 def test_groups_of_the_requester(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
@@ -224,7 +224,7 @@ def test_offers_and_the_channel(slack: Sandbox, capsys: pytest.CaptureFixture[st
     assert "Ben" in text.split("(now: ")[1]  # self_approval
     assert "May be remembered: the same channel, everywhere, for 2 hours, at most 3 times." in text
     assert "Edits: nobody may edit." in text
-    assert "Where: in the thread where it is asked; told are " in text
+    assert "Where: in the thread where it is asked; notified: " in text
 
 
 def test_denied_and_allowed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -358,7 +358,7 @@ verdict = "add"
 veto = 5
 """)
     text = said(capsys, f"{BIG} --as UBEN00001 --in C0SUPPORT")
-    assert "by no rule: [defaults] hold. late adds to it.\n" in text
+    assert "by no rule: [defaults] apply. late adds to it.\n" in text
     assert "• late adds to it\n• idle fits, but has nothing to add\n" in text
     assert "Step 1 of 2 (in any order): one of @shop-leads" in text
     assert "Step 2 of 2 (in any order): one of @finance" in text

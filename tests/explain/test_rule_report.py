@@ -125,8 +125,8 @@ def test_it_reads_in_plain_words(happened: Path, capsys: pytest.CaptureFixture[s
     assert "votes by the hour of the day (Europe/Berlin)" in lines
     assert any(line.startswith("13:00  █") for line in lines)
     assert lines[-4:] == [
-        "2 of 4 approvals were one click on the card, without Review or Edit."
-        " 1 vote came in under 3 s.",
+        "Approved with one click on the card, without Review or Edit: 2 of 4."
+        " Votes in under 3 s: 1.",
         "Most votes come between 13:00 and 14:00 (Europe/Berlin).",
         "All 4 calls of rule refunds were approved: by UANA00001 (2), UCLEO0001 (2);"
         " refund_order.amount 10.00 to 50.00; 1 edited; half within 90 s, nine of ten within"

@@ -42,7 +42,7 @@ def test_a_pending_card_reads_from_effect_to_buttons() -> None:
         "⏳ Decide by <!date^1795273200^{date_short_pretty} at {time} ({ago})|"
         "21 Nov 2026, 15:00 UTC>",
         "ApproveEditRejectDetails, approve with a note…Reject with a reason…"
-        "Send the plan back…Hand over…Cancel the request (who asked)",
+        "Send the plan back…Hand over…Cancel the request (requester only)",
     ]
 
 
@@ -148,7 +148,9 @@ def test_a_plan_has_a_head_and_a_foot() -> None:
     assert any("runs once the rest is decided" in each for each in lines)
     last = render_card(view(done, CANCEL), NOW).blocks
     assert not {"approve_all", "reject_all"} & set(action_ids(last))
-    assert all(each in read(last) for each in ("Withdraw (who", "Cancel the request (who"))
+    assert all(
+        each in read(last) for each in ("Withdraw (requester", "Cancel the request (requester")
+    )
 
 
 def test_the_buttons_carry_call_plan_and_run_with_their_revisions() -> None:

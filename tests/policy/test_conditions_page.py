@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from bot.policy.condition import NAMES, Condition
+from bot.policy.condition import NAMES, SPACES, Condition
 from bot.policy.condition_values import Facts
 
 PAGE = (Path(__file__).parents[2] / "docs" / "policy.md").read_text("utf-8")
@@ -52,3 +53,12 @@ def test_what_the_page_says_of_conditions(source: str, expected: bool | None) ->
             condition.is_true_for(facts)
     else:
         assert condition.is_true_for(facts) is expected
+
+
+@pytest.mark.parametrize("name", sorted(NAMES - {"args", *SPACES}))
+def test_a_fact_that_nobody_knows_is_no_value(name: str) -> None:
+    """None, of whichever fact, is "not known": not even a comparison with null has an answer."""
+    facts = Facts(tool="x", effect="write", requester="U1", args={}, now=MONDAY)
+    unknown = replace(facts, **{name: None})
+    with pytest.raises(ValueError, match="is not known"):
+        Condition(f"{name} == null").is_true_for(unknown)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import sqlite3
+import subprocess
+import sys
 import threading
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta, timezone
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from traceback import format_exception
 from typing import Any
 
@@ -20,8 +24,10 @@ from storage import inbox
 from storage.columns import get_column_values
 from storage.models import Call, Delivery, Run, new_id
 from storage.sqlite import AlreadyRunningError
-from storage.store import Store, StoreClosedError
+from storage.store import ReadOnlyStore, Store, StoreClosedError
 from storage.transaction import fetch_rows
+from tests.pages import ROOT
+from tests.proof.crash.world import can_mount, mount, unmount
 from tests.storage.builders import AT, TEAM, delivery, seed
 
 FORKS = multiprocessing.get_context("forkserver")  # a process without threads forks the others
@@ -287,3 +293,54 @@ def test_an_error_tells_no_values(store: Store, wrong: dict[str, object]) -> Non
     with pytest.raises(StatementError) as raised, store.write() as tx:
         tx.execute(insert(Delivery), row)
     assert "plum" not in "".join(format_exception(raised.value))
+
+
+LOOK = """
+import os
+from storage.store import ReadOnlyStore
+
+def look():
+    return ReadOnlyStore("sqlite:///theirs.db").describe_read_problem()
+
+look()  # what it imports is there, then
+os.geteuid() or os.setresuid(65534, 65534, 65534)
+print(look())
+"""
+
+
+@pytest.mark.file
+def test_a_record_of_another_account_is_told_with_what_to_do() -> None:
+    """Who types a command beside a bot that has an account of its own is told whose it is."""
+    with TemporaryDirectory() as folder:
+        Store(f"sqlite:///{folder}/theirs.db").open().close()
+        Path(folder, "theirs.db").chmod(0)  # root would read it all the same
+        Path(folder).chmod(0o755)
+        done = subprocess.run(
+            [sys.executable, "-c", LOOK],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+        )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("theirs.db cannot be read (")
+    assert done.stdout.endswith("; run this as the account that runs the bot\n")
+
+
+@pytest.mark.file
+def test_a_full_disk_is_called_a_full_disk(tmp_path: Path) -> None:
+    """SQLite calls it an I/O error, which sounds as if the disk were broken."""
+    disk = tmp_path / "disk"
+    if not can_mount(disk):
+        pytest.skip("this user may not have a disk of its own")
+    mount(disk)
+    try:
+        Store(f"sqlite:///{disk}/countersign.db").open().close()
+        with suppress(OSError), (disk / "fill").open("wb") as filler:
+            while True:
+                filler.write(b"x" * 4096)
+                filler.flush()
+        problem = ReadOnlyStore(f"sqlite:///{disk}/countersign.db").describe_read_problem()
+    finally:
+        unmount(disk)
+    assert problem.endswith("; its disk is full, so make room there")

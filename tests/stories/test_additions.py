@@ -99,6 +99,6 @@ def test_what_is_denied_stays_denied(harness: Harness, fakes: FakeTools) -> None
 def test_it_is_explained(harness: Harness) -> None:
     """The slash command names the rule that asks and the one that adds to it."""
     text = asked(harness, "/approvals explain put text=why")
-    assert "by no rule: [defaults] hold. what Ben asks for adds to it." in text
+    assert "by no rule: [defaults] apply. what Ben asks for adds to it." in text
     assert "• what Ben asks for adds to it" in text
     assert "Step 2 of 2: one of" in text

@@ -178,7 +178,7 @@ def test_the_report_is_for_readers(harness: Harness) -> None:
     assert "Write a note" in text
     assert "approved" in text
     assert "UANA00001" in text
-    assert "approvals were one click on the card, without Review or Edit." in text
+    assert "Approved with one click on the card, without Review or Edit: " in text
     told = asked(harness, "/approvals report", "ana")
     assert "the people whom the policy names" in told
     assert "Write a note" not in told
@@ -194,8 +194,8 @@ def test_home_tells_readers_what_stands_out(harness: Harness) -> None:
         harness.person(who).open_home()
         return str(harness.slack.wait(lambda: harness.person(who).home()))
 
-    assert "How people decided in 30 days" in home("dan")
-    assert "approvals were one click on the card" in home("dan")
+    assert "How people decided in the last 30 days" in home("dan")
+    assert "Approved with one click on the card" in home("dan")
     assert "How people decided" not in home("ana")
 
 

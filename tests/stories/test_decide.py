@@ -237,7 +237,7 @@ def test_a_forged_dialog_cannot_name_another_call(harness: Harness, fakes: FakeT
             {**about, "revision": 7}
         )
     harness.person("ana").submit()
-    assert "This card was out of date" in on_top(harness, "ana")
+    assert "This was out of date" in on_top(harness, "ana")
     harness.person("ana").close_view()
     assert [c.status for c in harness.calls_in(thread)] == [CallStatus.PENDING]
     assert sum(fakes.ran.values()) == sum(

@@ -67,7 +67,7 @@ def test_edit_with_errors_then_save_then_a_stale_button_then_approve(harness: Ha
     assert [r["amount"] for r in revisions(harness, thread)] == ["40", "25"]
 
     harness.person("cleo").click(SUPPORT, card["ts"], "approve", seen=card)
-    told(harness, "cleo", SUPPORT, thread, "This card was out of date")
+    told(harness, "cleo", SUPPORT, thread, "This was out of date")
     assert harness.shop.get_order(1031).refunded == before
 
     harness.person("cleo").click(SUPPORT, card["ts"], "approve")
@@ -296,7 +296,7 @@ def test_an_edit_under_another_rule_needs_both_rules_people(
     assert "S0LEADS" not in words(drawn)
     assert "approve" not in action_ids(drawn)
     harness.person("ana").click(SUPPORT, card["ts"], "approve", seen=card)
-    told(harness, "ana", SUPPORT, thread, "This card was out of date")
+    told(harness, "ana", SUPPORT, thread, "This was out of date")
     harness.person("ana").click(FINANCE, elsewhere["ts"], "approve")
     harness.said(FINANCE, elsewhere["ts"], "your approval comes next", "cleo")
     harness.settle()

@@ -360,9 +360,11 @@ def test_everywhere_holds_in_direct_messages(harness: Harness, fakes: FakeTools)
     """Who may loosen switches all conversations: none is a way around it, and a channel that is
     stricter stays so.
     """
+    mode(harness, "everywhere", "ben", "All conversations are in ask mode")
     mode(harness, "observe everywhere", "ben", "You cannot switch all conversations")
     mode(harness, "strict everywhere", "cleo", "All conversations are in strict mode now")
     mode(harness, "strict everywhere", "cleo", "in strict mode already")
+    mode(harness, "everywhere", "dan", "All conversations are in strict mode, since")
     ben = harness.person("ben")
     thread = ask(harness, ("put", {"text": "around it"}), channel=ben.dm_channel)
     [card] = harness.slack.wait(lambda: cards_of(harness, "ana", "around it"))

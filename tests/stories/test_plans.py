@@ -200,11 +200,11 @@ def test_approve_all_after_the_plan_changed_is_stale(harness: Harness, fakes: Fa
     harness.said(SUPPORT, thread, "✏️")
     harness.settle()
     harness.person("ana").click(SUPPORT, card["ts"], "approve_all", seen=card)
-    told(harness, "ana", SUPPORT, thread, "This card was out of date")
+    told(harness, "ana", SUPPORT, thread, "This was out of date")
     assert statuses(harness, thread) == ["pending", "pending"]
     person = harness.person("cleo")
     person.click(SUPPORT, card["ts"], "reject_all", value=value_of(card, "reject_all"), seen=card)
-    told(harness, "cleo", SUPPORT, thread, "This card was out of date")
+    told(harness, "cleo", SUPPORT, thread, "This was out of date")
     assert person.view() is None
     harness.person("ana").click(SUPPORT, card["ts"], "approve_all")
     harness.said(SUPPORT, thread, "That is all.")
@@ -243,7 +243,7 @@ def test_what_the_model_adds_later_is_asked_again(harness: Harness, fakes: FakeT
     assert second["ts"] != first["ts"]
     assert statuses(harness, thread) == ["succeeded", "succeeded", "pending", "pending"]
     harness.person("ana").click(SUPPORT, first["ts"], "approve_all", seen=first)
-    told(harness, "ana", SUPPORT, thread, "This card was out of date")
+    told(harness, "ana", SUPPORT, thread, "This was out of date")
     assert fakes.did("note", "plan 2") == 0
     assert fakes.did("note", "plan 1") == 1
     harness.person("ana").click(SUPPORT, second["ts"], "approve_all")

@@ -232,7 +232,7 @@ def test_without_a_record_nothing_is_replayed(
     monkeypatch.setenv("DATABASE_URL", "sqlite:///none.db")
     assert main(["policy", "replay"]) == 1
     assert capsys.readouterr().err.startswith(
-        "There is nothing to replay: there is no database at none.db"
+        "The record cannot be read: there is no database at none.db"
     )
     assert not Path("none.db").exists()
 

@@ -95,7 +95,7 @@ def test_a_quorum_counts_the_operator_once(
     assert "approved by Ana Ruiz" in command(capsys, "pending")[1]
     code, said = command(capsys, "approve", wanted)
     assert code == 1
-    assert "You already approved this." in said
+    assert "You already approved this. Nothing was changed." in said  # nobody has clicked
     assert fakes.did("wipe", "by two") == 0
     vote(harness, "cleo", harness.card(SUPPORT, thread))
     harness.said(SUPPORT, thread, "That is all.")

@@ -24,6 +24,7 @@ from bot.agent.responses import RESPONSES
 from bot.agent.turn import Dialect, ModelRequest
 from bot.checks import check, people_checks, slack
 from bot.checks.inspection import check_freezes_and_business_hours
+from bot.checks.slack import describe_network_error
 from bot.cli.doctor import checks
 from bot.cli.doctor.live_check import check_app_token, run_live_check
 from bot.clock import Clock, SystemClock
@@ -146,7 +147,7 @@ def _build_error_check(
         case _:
             remedy = "See to the network, a proxy, or OPENAI_BASE_URL"
             return check.build_failure_result(
-                "model", f"the API cannot be reached ({type(error).__name__})", remedy
+                "model", f"the API cannot be reached ({describe_network_error(error)})", remedy
             )
 
 
@@ -239,11 +240,11 @@ def write_first_policy(approvers: Sequence[str]) -> int:
     Returns the exit code.
     """
     if not approvers and sys.stdin.isatty():
-        answer = input(
-            "Who decides? User ids (U0123), groups (@shop-leads)"
-            ' or "channel", separated by spaces: '
-        )
-        approvers = answer.split()
+        with suppress(EOFError):  # Ctrl-D: nobody
+            approvers = input(
+                "Who decides? User ids (U0123), groups (@shop-leads)"
+                ' or "channel", separated by spaces: '
+            ).split()
     if not approvers:
         return print_error(
             "Say who decides: countersign doctor --init --approver U0123 --approver @shop-leads"
@@ -254,8 +255,9 @@ def write_first_policy(approvers: Sequence[str]) -> int:
         return print_error(
             f"{POLICY} is already there and was left as it is; move it away to have a new one."
         )
-    except PolicyError as error:
-        return print_error(error)
+    except PolicyError as error:  # of a file that is not there, by its place in it
+        found = (each.partition("] approvers: ")[2] or each for each in error.problems)
+        return print_error(f"{POLICY} was not written: {'; '.join(found)}")
     print_line(f"Wrote {POLICY}. Set COUNTERSIGN_POLICY={POLICY}, then run: countersign doctor")
     return 0
 
@@ -271,8 +273,13 @@ def write_policy(path: Path, approvers: Sequence[str]) -> Policy:
     )
     text = FIRST_POLICY.replace("{approvers}", quoted)
     policy = parse(text, str(path))
-    with path.open("x", encoding="utf-8") as file:
-        file.write(text)
+    file = path.open("x", encoding="utf-8")
+    try:
+        with file:
+            file.write(text)
+    except OSError:
+        path.unlink()  # half a policy is none, and would be left as it is the next time
+        raise
     return policy
 
 
@@ -281,7 +288,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--init", action="store_true", help=f"write a first {POLICY}; never overwrites"
     )
-    tried = "post to this person's direct messages, try all that the bot does, and clear it away"
+    tried = "try all that the bot does in this person's direct messages, then delete it"
     parser.add_argument("--live", metavar="@me", help=f"{tried}; @name or a user id")
     who = 'who decides, with --init: a user id, "@group" or "channel"; repeatable'
     parser.add_argument("--approver", action="append", default=[], metavar="U0123", help=who)

@@ -40,7 +40,7 @@ def add_request_options(parser: argparse.ArgumentParser, wait: str, note: str = 
         "--does",
         default="",
         choices=[each.value for each in Does],
-        help="to the world, for the policy's rules; unsaid, it counts as destructive",
+        help="what kind of effect it has, for the policy's rules (default: destructive)",
     )
     parser.add_argument("--requester", default="", help="in whose name, @handle or U…")
     parser.add_argument("--channel", default="", help="where, #name or C…")
@@ -102,8 +102,8 @@ SUCCEEDED, FAILED = "succeeded", "failed"
 
 def add_report_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments: the claim, the outcome and its description."""
-    parser.add_argument("claim", help="what `countersign ask` has printed as claim")
-    parser.add_argument("how", choices=[SUCCEEDED, FAILED])
+    parser.add_argument("claim", help="the `claim` that `countersign ask` printed")
+    parser.add_argument("how", choices=[SUCCEEDED, FAILED], help="how the work ended")
     parser.add_argument("--result", default="", help="in words, for the card and the record")
 
 

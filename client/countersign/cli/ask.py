@@ -254,6 +254,7 @@ def _format_value(value: Any) -> str:
 
 
 HANDED = "The arguments were given to the job that asked."
+NOT_PRINTED = "It was approved, but its claim could not be printed: nothing was done."
 DONE_BEFORE = "It was done before, and is not done again."
 
 
@@ -273,10 +274,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "values",
         nargs="*",
+        default=[],
         metavar="name=value",
-        help="with what; name:=value for what is JSON (amount:=40)",
+        help="its values; name:=value for JSON (amount:=40)",
     )
-    parser.add_argument("--title", default="", help="the same for people (default: the name)")
+    parser.add_argument(
+        "--title", default="", help="what people call it (default: the name in words)"
+    )
     parser.add_argument(
         "--effect", default="", help='what it does, with its values: "Deploy {version} to {env}"'
     )
@@ -288,12 +292,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--reason", default="", help="why, for whoever decides")
     parser.add_argument(
-        "--run", default="", help="what this job is called: asked again, it is not asked twice"
+        "--run",
+        default="",
+        help="a name for this job: with the same name the same call is asked only once",
     )
     parser.add_argument(
         "--unsafe-template",
         action="store_true",
-        help="let a value be read as code by the command behind --: whoever edits it may run all",
+        help="let the command behind -- read a value as code: whoever edits it can run anything",
     )
     parser.add_argument(
         "--verify",
@@ -305,7 +311,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     approval_wait.add_request_options(parser, "30m")
     parser.set_defaults(behind=None)
     parser.epilog = (
-        "Behind -- stands a command that is run once it is approved, with the values as they were:"
+        "The command behind -- runs once people have approved it, with the values as approved:"
         " -- ./deploy.sh {env} {version}"
     )
 
@@ -321,15 +327,19 @@ def run(arguments: argparse.Namespace) -> int:
     around = {name: getattr(arguments, name) for name in ("run", "requester", "channel", "reason")}
     if command is not None and not around["reason"]:
         around["reason"] = f"It runs: {command}"
+    demanded = {"approvers": arguments.approvers, "passkeys": arguments.passkeys}
     try:
-        demanded = {"approvers": arguments.approvers, "passkeys": arguments.passkeys}
         client = Countersign(verify=arguments.verify, **demanded)
+    except (OSError, ReceiptError) as error:
+        raise console.UsageError(f"--verify: {error}") from error
+    except CountersignError as error:
+        console.print_error(console.escape_control_characters(str(error)))
+        return _get_exit_code(error)
+    try:
         request = approval_wait.wait_for_approval(client, what, values, wait, **around)
         if command is not None:
             return _claim_and_run_command(client, request, arguments.name, command)
         _claim_and_print_request(client, request, arguments.name)
-    except (OSError, ReceiptError) as error:
-        raise console.UsageError(f"--verify: {error}") from error
     except CountersignError as error:
         if error.request is not None and command is None:
             _print_request(error.request)
@@ -363,7 +373,12 @@ def _claim_and_print_request(client: Countersign, request: Request, name: str) -
     taken = ClaimedGatedCall(client, request, name)
     with suppress(CountersignError):  # who asked goes on; people are then asked how it ended
         client.report(request.id, taken.claimant, succeeded=None, result=HANDED)
-    _print_request(taken.request, claim=taken.claim_text)
+    try:
+        _print_request(taken.request, claim=taken.claim_text)
+    except OSError as error:  # a full disk, or nobody reads: nobody has the claim
+        with suppress(CountersignError):
+            client.report(request.id, taken.claimant, succeeded=False, result=NOT_PRINTED)
+        raise console.CommandError(f"{NOT_PRINTED} ({error.strerror})", ExitCode.FAILED) from error
 
 
 def _claim_and_run_command(

@@ -15,7 +15,13 @@ from importlib.metadata import entry_points
 from typing import Any, Protocol, cast
 
 from countersign.cli import process
-from countersign.cli.console import CommandError, UsageError, print_error, print_line
+from countersign.cli.console import (
+    CommandError,
+    UsageError,
+    drop_unwritten_output,
+    print_error,
+    print_line,
+)
 from countersign.version import VERSION
 
 # The commands that are installed, and the parser made of them.
@@ -85,11 +91,11 @@ COMMANDS: Mapping[str, CommandEntry] = {
     ),
     "outcome": CommandEntry(
         "countersign.cli.approval_wait:OUTCOME",
-        "say how it went with what `ask` has handed to a job",
+        "report the outcome of what `ask` printed",
     ),
     "hook": CommandEntry(
         "countersign.cli.hook",
-        "have people approve what Claude Code does, and hear how it went: its hooks",
+        "put approval before what Claude Code does, as its hook",
         failure_exit_code=2,
     ),
     "mcp-proxy": CommandEntry(
@@ -145,7 +151,11 @@ def build_parser(
         "--version", action=_VersionAction, help="which version, made from which commit"
     )
     parsers = parser.add_subparsers(
-        dest="command", required=True, parser_class=argparse.ArgumentParser
+        title="commands",
+        dest="command",
+        metavar="COMMAND",
+        required=True,
+        parser_class=argparse.ArgumentParser,
     )
     for name, entry in commands.items():
         options = parsers.add_parser(name, help=entry.help)
@@ -228,7 +238,6 @@ def _run_reporting_errors(typed: ParsedCommandLine) -> int:
     except KeyboardInterrupt:  # wherever it finds a command that serves, it ends it well
         return 0 if serves else INTERRUPTED
     except BrokenPipeError:  # whoever reads has had enough, as `head` has
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return NOT_READ
     except CommandError as error:
         print_error(error)
@@ -239,6 +248,8 @@ def _run_reporting_errors(typed: ParsedCommandLine) -> int:
         if text is None:
             raise
         return print_error(text)
+    finally:
+        drop_unwritten_output()
 
 
 def _run_typed_command(typed: ParsedCommandLine) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Collection, Iterable
 from pathlib import Path
@@ -35,6 +36,14 @@ def print_lines(lines: Iterable[str]) -> None:
     """Print the lines of a result, each as soon as it is there."""
     for line in lines:
         print_line(line)
+
+
+def drop_unwritten_output() -> None:
+    """Write out what was printed; drop it if it cannot be, or the interpreter's end would fail."""
+    try:
+        print(end="", flush=True)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def print_error(problem: object) -> int:

@@ -33,20 +33,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--requester", default="", help="who asks: a Slack user id or @handle")
     parser.add_argument("--channel", default="", help="where it is asked: an id or #name")
     parser.add_argument(
-        "--name", default="", help="what people call the server (default: its prefix, or own name)"
+        "--name",
+        default="",
+        help="what people call the server (default: the prefix, else what it calls itself)",
     )
-    parser.add_argument("--prefix", default="", help="before the tools' names where people decide")
+    parser.add_argument(
+        "--prefix", default="", help="stands before the tools' names in the policy and on cards"
+    )
     parser.add_argument(
         "--trust-hints",
         action="store_true",
-        help="believe the server what only reads; without it, all is destructive to the policy",
+        help="believe the server which tools only read; without it all count as destructive",
     )
     parser.add_argument(
         "--hold",
         type=float,
         default=HOLD,
         metavar="SECONDS",
-        help=f"so long a call is held before the host is told to come back (default: {HOLD:g})",
+        help=f"how long a call is held before the host is told to come back (default: {HOLD:g})",
     )
     parser.add_argument(
         "--url", default="", help="the server, where it is spoken to over streamable HTTP"

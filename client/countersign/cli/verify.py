@@ -25,7 +25,9 @@ NO_CRYPTOGRAPHY = "Receipts need cryptography: pip install 'countersign-client[v
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments: the receipt, the keys, and what the receipt has to say."""
     parser.add_argument(
-        "file", type=Path, help="what `countersign receipt` or the API gave; - for the input"
+        "file",
+        type=Path,
+        help="what `countersign receipt` or the API gave; - for the standard input",
     )
     parser.add_argument(
         "--key",
@@ -44,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--record",
         action="store_true",
-        help="as an auditor: whatever was decided, and however long ago; one receipt in each line",
+        help="for an auditor: accept any decision, however old; one receipt a line",
     )
     add_approval_options(parser)
 
@@ -79,7 +81,9 @@ def _read(path: Path) -> str:
     try:
         return sys.stdin.read() if path == Path("-") else path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise console.UsageError(f"{path} cannot be read: {error}") from error
+        raise console.UsageError(
+            f"{path} cannot be read: {getattr(error, 'strerror', error)}"
+        ) from error
 
 
 def _verify_decision(

@@ -21,7 +21,7 @@ from tests.stories.messages import action_ids, value_of, words
 SUPPORT = "C0SUPPORT"
 ROUNDS = 8  # of rest and a minute, until what is waited for is there
 MINUTE = 61
-OUT_OF_DATE = "This card was out of date"
+OUT_OF_DATE = "This was out of date"
 PATIENCE = 3.0  # seconds that somebody waits for a dialog
 
 
