@@ -147,8 +147,8 @@ def _format_erasure_preview(person: str, found: personal_data.RequestsOfPerson) 
     yield f"Of {person} would be emptied, with --yes:"
     others = found.closed_request_count + sum(map(len, found.open_threads)) - found.asked_count
     yield (
-        f"  {found.closed_request_count} requests: what they asked and wrote, all that was said "
-        "in these threads"
+        f"  {_count(found.closed_request_count, 'request')}: what they asked and wrote, all that "
+        "was said in these threads"
     )
     if others > 0:
         yield f"  ({others} of them others asked, in threads where this person asked or wrote)"
@@ -160,7 +160,9 @@ def _format_erasure_preview(person: str, found: personal_data.RequestsOfPerson) 
 
 
 def _format_erasure_result(person: str, done: personal_data.ErasureResult) -> Iterator[str]:
-    where = f"in {done.emptied_requests} requests and {done.emptied_votes} votes"
+    where = (
+        f"in {_count(done.emptied_requests, 'request')} and {_count(done.emptied_votes, 'vote')}"
+    )
     yield f"Forgotten: what {person} asked and wrote, {where}."
     yield "Not touched: backups, copies, logs, and what stands in Slack."
     yield from _format_erasure_leftovers(done.open_requests, done.sealed_row_count)
@@ -170,7 +172,12 @@ def _format_erasure_leftovers(opened: Sequence[str], sealed: int) -> Iterator[st
     for run_id in opened:
         yield f"Left: request {run_id} is open, or still to be told of; do it again after that."
     if sealed:
-        yield f"Left: {sealed} rows of the audit that an earlier build sealed with their words."
+        rows = _count(sealed, "row")
+        yield f"Left: {rows} of the audit that an earlier build sealed with their words."
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 FORGET = CommandFunctions(add_forget_arguments, run_forget)
@@ -208,9 +215,7 @@ def run_purge(arguments: argparse.Namespace) -> int:
         advance_clock_past_stored_times(store, clock)
         before = get_record_file_bytes(store)
         done = purge_old_requests(store, clock, arguments.older_than)
-        console.print_line(
-            f"Purged what was said in {done} {'request' if done == 1 else 'requests'}."
-        )
+        console.print_line(f"Purged what was said in {_count(done, 'request')}.")
         if why := store.vacuum_database():
             console.print_line(f"Note: not all of the file was given back: {why}.")
         freed = before - get_record_file_bytes(store)

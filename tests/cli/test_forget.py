@@ -17,7 +17,7 @@ BEN = "UBEN00001"
 def test_first_it_is_only_listed(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What would go is counted, and all is still there."""
     assert main(["forget", BEN]) == 0
-    assert "1 requests" in capsys.readouterr().out
+    assert " 1 request:" in capsys.readouterr().out
     assert any(column(record, "payload"))
 
 
