@@ -10,7 +10,7 @@ from storage.states import CallStatus, RunStatus
 from tests.stories.fakes import FakeTools, Note
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
-from tests.stories.steps import arrived, ask, chat, vote
+from tests.stories.steps import arrived, ask, chat, reject, vote
 from tests.stories.streams import LONG, answer_of, bot_messages
 
 HALVES = "\ud83c", "\udf89"
@@ -53,6 +53,16 @@ def test_half_a_character_in_a_preview_is_shown_as_replaced(harness: Harness) ->
     harness.said(SUPPORT, thread, "That is all.")
     [call] = harness.calls_in(thread)
     assert (call.status, call.output.splitlines()[-1]) == (CallStatus.SUCCEEDED, "was ?")
+
+
+def test_half_a_character_in_words_of_people_is_replaced(harness: Harness) -> None:
+    """What they decided counts."""
+    thread = ask(harness, ("note", {"text": "a"}))
+    card = harness.card(SUPPORT, thread)
+    assert reject(harness, "ana", SUPPORT, card, "not \ud83c now")["outcome"] == "closed"
+    harness.said(SUPPORT, thread, "not ? now")
+    [call] = harness.calls_in(thread)
+    assert call.status is CallStatus.REJECTED
 
 
 def test_a_streamed_answer_has_whole_characters(harness: Harness) -> None:
