@@ -131,10 +131,10 @@ def record_event(
     if call_id and (under := tx.chain.under()):
         told["under"] = dict(under)
     apart = {name: told.pop(name) for name in [*told] if _is_payload_value(name, told[name])}
-    payload = digest.encode_json(apart) if apart else ""
+    payload = _encode_storable_json(apart) if apart else ""
     if payload:
         told[SEAL] = _compute_payload_seal(tx.chain, run_id, call_id, event, payload)
-    text = digest.encode_json(told)
+    text = _encode_storable_json(told)
     before = get_audit_head(tx)
     tx.head = tx.chain.compute_next_audit_head(before, at, run_id, call_id, actor, event, text)
     row = {
@@ -153,6 +153,11 @@ def record_event(
     tx.execute(build_insert(Audit), row)
     watched = told | {each: apart[each] for each in WHY if each in apart}
     tx.appended.append(AuditLine(tx.head.seq, event, actor, run_id, call_id, watched, at, since))
+
+
+def _encode_storable_json(value: Any) -> str:
+    """Return canonical JSON with lone surrogates replaced: no database stores them."""
+    return digest.encode_json(value).encode("utf-8", "replace").decode()
 
 
 def get_audit_head(tx: Transaction) -> digest.AuditHead:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from bot.agent import turn
 from bot.agent.model_errors import raise_stream_error
 from bot.agent.turn import AnswerSink, Dialect, GatheredAnswer, ModelRequest
 
@@ -32,7 +32,7 @@ class _PartialCall:
     arguments: str = ""
 
     def add_piece(self, piece: dict[str, Any]) -> None:
-        function = _get_object_or_empty(piece.get("function"))
+        function = turn.get_object_or_empty(piece.get("function"))
         self.call_id = self.call_id or str(piece.get("id") or "")
         self.name = self.name or str(function.get("name") or "")
         more = function.get("arguments")
@@ -59,16 +59,13 @@ class ChatAnswerReader:
 
     def read_event(self, event: dict[str, Any]) -> None:
         """Process one chunk; raises like `raise_stream_error` if it is an error."""
-        if error := _get_object_or_empty(event.get("error")):
+        if error := turn.get_object_or_empty(event.get("error")):
             raise_stream_error(error)
-        usage = _get_object_or_empty(event.get("usage"))
-        if isinstance(usage.get("total_tokens"), int):  # so far, or in the end
-            self._gathered.tokens = usage["total_tokens"]
-            self._gathered.output_tokens = min(
-                self._gathered.tokens, usage.get("completion_tokens") or 0
-            )
-        for choice in event.get("choices") or ():
-            self._read_choice(_get_object_or_empty(choice))
+        total, written = turn.count_tokens(event.get("usage"), "completion_tokens")
+        if total:  # so far, or in the end
+            self._gathered.tokens, self._gathered.output_tokens = total, written
+        for choice in turn.list_objects(event.get("choices")):
+            self._read_choice(choice)
 
     def get_answer_so_far(self) -> GatheredAnswer:
         """Return what has been read of the answer so far."""
@@ -79,19 +76,19 @@ class ChatAnswerReader:
     def _read_choice(self, choice: dict[str, Any]) -> None:
         if choice.get("index"):  # only one was asked for
             return
-        whole = _get_object_or_empty(choice.get("message"))
-        delta = _get_object_or_empty(choice.get("delta")) or whole
+        whole = turn.get_object_or_empty(choice.get("message"))
+        delta = turn.get_object_or_empty(choice.get("delta")) or whole
         for kind, said in self._said.items():
             words = delta.get(kind)
             if isinstance(words, str) and words:
                 said.append(words)
                 self._gathered.text.append(words)
                 self._sink.write(words)
-        for piece in delta.get("tool_calls") or ():
-            self._add_call_piece(_get_object_or_empty(piece), whole=bool(whole))
+        for piece in turn.list_objects(delta.get("tool_calls")):
+            self._add_call_piece(piece, whole=bool(whole))
         if reason := choice.get("finish_reason"):
             self._gathered.complete = True
-            self._gathered.cut_reason = CUT.get(reason, "")
+            self._gathered.cut_reason = CUT.get(str(reason), "")
 
     def _add_call_piece(self, piece: dict[str, Any], *, whole: bool) -> None:
         index = piece.get("index")
@@ -119,21 +116,17 @@ def _is_start_of_new_call(piece: dict[str, Any], before: _PartialCall) -> bool:
     Some servers give all calls one index, or none; others give every piece an id of its own, or
     repeat the name in each.
     """
-    if not _get_object_or_empty(piece.get("function")).get("name") or not before.name:
+    if not turn.get_object_or_empty(piece.get("function")).get("name") or not before.name:
         return False
     call_id = piece.get("id")
     return call_id != before.call_id if call_id else piece.get("index") is None
-
-
-def _get_object_or_empty(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 # the first line of what Countersign itself says between two turns: a chat has no role for it
 OURS = "(From Countersign itself, not from a person:)"
 GAP = "\n\n"
 MessageContent = str | list[dict[str, Any]]  # the content of a message
-LONGEST_ID, LONGEST_NAME = 40, 64  # characters
+LONGEST_ID = 40  # characters
 
 
 def build_request_body(asked: ModelRequest, *, at_openai: bool = False) -> dict[str, Any]:
@@ -225,7 +218,7 @@ class _ChatBuilder:
             self.messages.append(last)
         name, arguments = str(item.get("name")), str(item.get("arguments"))
         function = {
-            "name": _clean_tool_name(name),
+            "name": turn.clean_tool_name(name),
             "arguments": _ensure_object_arguments(arguments),
         }
         made = {
@@ -255,11 +248,6 @@ def _shorten_call_id(call_id: str) -> str:
     if len(call_id) <= LONGEST_ID:
         return call_id
     return f"call_{hashlib.sha256(call_id.encode()).hexdigest()[:24]}"
-
-
-def _clean_tool_name(name: str) -> str:
-    """Return a tool's name with the characters and length that the API accepts."""
-    return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:LONGEST_NAME] or "unnamed"
 
 
 def _ensure_object_arguments(text: str) -> str:

@@ -166,7 +166,7 @@ def raise_stream_error(error: Mapping[str, Any]) -> NoReturn:
     CutStreamError if a retry may help, ModelRequestTooLongError if the request is too long, else
     ModelRequestRefusedError.
     """
-    code, why = error.get("code"), error.get("message", "no reason given")
+    code, why = error.get("code"), _format_reason(error) or "no reason given"
     if code == TOO_LONG:
         raise ModelRequestTooLongError(THREAD_TOO_LONG, parse_context_window(why))
     busy = isinstance(code, int) and (code == HTTPStatus.TOO_MANY_REQUESTS or code >= SERVER_ERROR)
@@ -177,8 +177,11 @@ def raise_stream_error(error: Mapping[str, Any]) -> NoReturn:
 
 def extract_error_reason(error: openai.APIStatusError) -> str:
     """Return the reason in the service's error response, on one line; "" if there is none."""
-    body = error.body if isinstance(error.body, dict) else {}
-    return " ".join(str(body.get("message") or "").split())[:MOST_REASON].rstrip(".")
+    return _format_reason(error.body if isinstance(error.body, dict) else {})
+
+
+def _format_reason(error: Mapping[str, Any]) -> str:
+    return " ".join(str(error.get("message") or "").split())[:MOST_REASON].rstrip(". ")
 
 
 def is_model_request_too_long(error: BaseException) -> bool:

@@ -77,6 +77,7 @@ class Planner:
         asked = turn.ModelRequest(
             self._model, self._effort, list(transcript), list(tools), instructions
         )
+        sink = turn.WholeCharacterSink(sink)
 
         def again(state: tenacity.RetryCallState) -> None:
             log.warning(
@@ -130,19 +131,18 @@ class Planner:
                 return None
             if not isinstance(made, dict):  # a page of something in between
                 return None
-            used = made.get("usage") or {}
-            written = used.get("output_tokens") or 0
-            span.amounts |= {"in": used.get("input_tokens") or 0, "out": written}
-        found = [each for each in made.get("output") or () if isinstance(each, dict)]
+            tokens, written = turn.count_tokens(made.get("usage"), "output_tokens")
+            span.amounts |= {"in": tokens - written, "out": written}
+        found = turn.list_objects(made.get("output"))
         if not any(each.get("type") == "compaction" for each in found):
             return None
-        return turn.CompactedItems(found, used.get("total_tokens") or 0)
+        return turn.CompactedItems(found, tokens)
 
     def _compute_retry_delay(self, state: tenacity.RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome else None
         if isinstance(error, openai.APIStatusError):
             asked = error.response.headers.get("retry-after", "")
-            if asked.replace(".", "", 1).isdigit():
+            if asked.replace(".", "", 1).isdecimal():
                 return min(float(asked), 120.0)
         wait = tenacity.wait_exponential_jitter(
             multiplier=self._backoff, max=60, jitter=self._backoff

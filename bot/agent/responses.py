@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from bot.agent import turn
 from bot.agent.model_errors import CutStreamError, raise_stream_error
 from bot.agent.turn import AnswerSink, Dialect, GatheredAnswer, ModelRequest
 
@@ -40,26 +41,27 @@ class ResponseReader:
 
     def read_event(self, event: dict[str, Any]) -> None:
         """Process one event of the stream; raises like `raise_stream_error`, or CutStreamError."""
-        gathered = self._gathered
-        match event.get("type"):
-            case "response.output_text.delta" | "response.refusal.delta":
-                gathered.text.append(event["delta"])
-                self._sink.write(event["delta"])
-            case "response.output_item.done":
-                gathered.items.append(event["item"])
-            case "response.completed" | "response.incomplete":
-                if details := event["response"].get("incomplete_details"):
-                    gathered.cut_reason = str(details.get("reason") or "unknown")
-                usage = event["response"].get("usage")
-                gathered.tokens = usage["total_tokens"] if usage else 0
-                gathered.output_tokens = min(
-                    gathered.tokens, (usage or {}).get("output_tokens") or 0
+        gathered, answer = self._gathered, turn.get_object_or_empty(event.get("response"))
+        match event:
+            case {"type": "response.output_text.delta" | "response.refusal.delta", "delta": str(d)}:
+                gathered.text.append(d)
+                self._sink.write(d)
+            case {"item": {"type": "function_call_output"}}:
+                pass  # which only we say
+            case {"type": "response.output_item.done", "item": {"type": str()} as item}:
+                gathered.items.append(item)
+            case {"type": "response.completed" | "response.incomplete"}:
+                if details := answer.get("incomplete_details"):
+                    reason = turn.get_object_or_empty(details).get("reason")
+                    gathered.cut_reason = str(reason or "unknown")
+                gathered.tokens, gathered.output_tokens = turn.count_tokens(
+                    answer.get("usage"), "output_tokens"
                 )
                 gathered.complete = True
-            case "response.failed":
-                raise_stream_error(event["response"].get("error") or {})
-            case "error":
-                raise CutStreamError(event["message"])
+            case {"type": "response.failed"}:
+                raise_stream_error(turn.get_object_or_empty(answer.get("error")))
+            case {"type": "error"}:
+                raise CutStreamError(str(event.get("message")))
 
 
 RESPONSES = Dialect(

@@ -7,6 +7,7 @@ form, the items of the Responses API.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -122,6 +123,7 @@ class ModelPlanner(Protocol):
 
 
 CHARACTERS_OF_A_TOKEN = 4  # or thereabouts
+MOST_TOKENS = 10**8  # that a server may count; more is no count
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,22 +192,89 @@ def set_estimated_token_counts(request: ModelRequest, answer: GatheredAnswer) ->
     answer.tokens, answer.output_tokens = read + said, said
 
 
+LONGEST_ID, LONGEST_NAME = 64, 64  # characters of a call's id and of a tool's name
+
+
 def build_turn_result(answer: GatheredAnswer) -> Reply | Proposal:
-    """Return the result of an answer: a Proposal if it has function calls, else a Reply."""
-    text = "".join(answer.text)
-    calls = [
-        FunctionCall(
-            str(item.get("call_id") or ""),
-            str(item.get("name") or ""),
-            str(item.get("arguments") or ""),
-            index,
-        )
-        for index, item in enumerate(answer.items)
-        if item.get("type") == "function_call"
-    ]
+    """Return the result of an answer: a Proposal if it has function calls, else a Reply.
+
+    In the items, what no server would take back is replaced: the calls have the model's own words.
+    """
+    text = join_half_characters("".join(answer.text))
+    items: list[dict[str, Any]] = join_half_characters(answer.items)
+    calls = []
+    for index, item in enumerate(items):
+        if item.get("type") == "function_call":
+            call_id, name = (str(item.get(each) or "") for each in ("call_id", "name"))
+            given = item.get("arguments")
+            arguments = given if isinstance(given, str) else json.dumps(given) if given else ""
+            ours = len(call_id) > LONGEST_ID
+            calls.append(FunctionCall("" if ours else call_id, name, arguments, index))
+            item |= {"name": clean_tool_name(name), "arguments": arguments}
     read = answer.tokens - answer.output_tokens
     return (
-        Proposal(text, calls, answer.items, answer.tokens, read)
+        Proposal(text, calls, items, answer.tokens, read)
         if calls
-        else Reply(text, answer.items, answer.tokens, answer.cut_reason, read)
+        else Reply(text, items, answer.tokens, answer.cut_reason, read)
     )
+
+
+def clean_tool_name(name: str) -> str:
+    """Return a tool's name with the characters and length that the model's server accepts."""
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:LONGEST_NAME] or "unnamed"
+
+
+def join_half_characters(value: Any) -> Any:
+    """Return a JSON value with its halved characters joined; a half alone becomes U+FFFD.
+
+    Some servers cut an emoji into the two halves that JSON has it in, each in an event of its own.
+    """
+    text = json.dumps(value, ensure_ascii=False)
+    if not _HALF.search(text):
+        return value
+    return json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+
+
+_HALF = re.compile("[\ud800-\udfff]")
+
+
+class WholeCharacterSink:
+    """Passes an answer's text on to another sink, each character with both of its halves."""
+
+    def __init__(self, sink: AnswerSink) -> None:
+        self._sink, self._half = sink, ""
+
+    def write(self, text: str) -> None:
+        """Add text; the first half of a character waits for the second."""
+        text = self._half + text
+        end = len(text) - ("\ud800" <= text[-1:] <= "\udbff")
+        self._half = text[end:]
+        self._sink.write(join_half_characters(text[:end]))
+
+    def discard_text(self) -> None:
+        """Discard what was written so far."""
+        self._half = ""
+        self._sink.discard_text()
+
+
+def get_object_or_empty(value: Any) -> dict[str, Any]:
+    """Return the value if it is a JSON object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def list_objects(value: Any) -> list[dict[str, Any]]:
+    """Return the objects in a JSON array; none if the value is no array."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def count_tokens(usage: Any, written: str) -> tuple[int, int]:
+    """Return the tokens of question and answer, and of the answer alone, named `written`.
+
+    0 for what the server's `usage` does not say in sensible numbers.
+    """
+    said = get_object_or_empty(usage)
+    total, own = (
+        each if isinstance(each, int) and 0 < each < MOST_TOKENS else 0
+        for each in (said.get("total_tokens"), said.get(written))
+    )
+    return total, min(total, own)

@@ -148,10 +148,10 @@ class BusinessHours(BaseModel):
         for ahead in range(_MOST_DAYS):
             day = first + timedelta(days=ahead)
             if day.isoweekday() in self.days and self._find_holiday_name(day) is None:
-                yield (
-                    self._build_utc_moment(day, self.opens),
-                    self._build_utc_moment(day, self.closes),
+                opens, closes = (
+                    self._build_utc_moment(day, at) for at in (self.opens, self.closes)
                 )
+                yield opens, max(opens, closes)  # the hour that clocks leave out comes to nothing
 
     def _build_utc_moment(self, day: date, minutes: int) -> datetime:
         days, rest = divmod(minutes, 24 * 60)

@@ -242,12 +242,14 @@ class CallExecutor:
         against = sum(each.verb is CallVerb.REJECT for each in votes)
         if against >= gate.veto or gate.reasons not in ("never", shown.reasons):
             return False
-        if alone := call_state.find_break_glass_vote(votes):
+        # also one cast after the deadline, for what was approved and waited for its time to start
+        if alone := call_state.find_break_glass_vote(approved.votes):
             found = self.authority.may_break_glass(
                 gate, alone.person, requester=run.requester, channel=run.channel
             )
             signed = bool(alone.passkey_id) or not gate.wants_signature
-            return signed and isinstance(found, Permission)
+            if alone in votes or not (signed and isinstance(found, Permission)):
+                return signed and isinstance(found, Permission)
         try:
             return self.authority.is_gate_met(
                 gate,

@@ -425,7 +425,7 @@ def _serialize_interaction(body: dict[str, Any]) -> str:
         kept["actions"] = [
             {name: value for name, value in each.items() if name not in _DRAWN} for each in actions
         ]
-    return json.dumps(kept, separators=(",", ":"))
+    return _dump_storable_json(kept)
 
 
 def _serialize_event(body: dict[str, Any]) -> str:
@@ -435,7 +435,13 @@ def _serialize_event(body: dict[str, Any]) -> str:
     for name in ("message", "previous_message"):
         if isinstance(event.get(name), dict):
             event[name] = _remove_blocks(event[name])
-    return json.dumps(kept, separators=(",", ":"))
+    return _dump_storable_json(kept)
+
+
+def _dump_storable_json(kept: dict[str, Any]) -> str:
+    """Return compact JSON with lone surrogates replaced: no database stores them as text."""
+    text = json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace").decode()
 
 
 def _remove_blocks(message: dict[str, Any]) -> dict[str, Any]:

@@ -201,7 +201,7 @@ class MessageSender:
         try:
             self._post_once(row, lambda: self._posting.post_ephemeral_message(row, text, blocks))
         except SlackApiError as error:
-            if not client.is_permanent_refusal(error):
+            if not client.is_permanent_refusal(error) or row.channel == row.recipient:
                 raise
             with self._store.write() as tx:
                 moves.change_message_status(tx, row, M.PENDING, channel=row.recipient, thread_ts="")

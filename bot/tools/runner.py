@@ -175,9 +175,7 @@ def format_masked_error(tool: Tool[Any], args: BaseModel, error: BaseException) 
 
 def format_masked_line(tool: Tool[Any], args: BaseModel, text: str, limit: int) -> str:
     """Return a text as one line of at most `limit` characters, the call's secrets masked."""
-    return tables.clip_line(
-        mask_call_secrets(tool, args, _replace_unstorable_characters(text)), limit
-    )
+    return tables.clip_line(mask_call_secrets(tool, args, text), limit)
 
 
 def format_result_for_model(result: Any, limit: int) -> str:
@@ -288,7 +286,8 @@ def _describe_error(error: BaseException) -> str:
 
 
 def mask_call_secrets(tool: Tool[Any], args: BaseModel, text: str) -> str:
-    """Return a text with the call's secrets masked wherever they appear."""
+    """Return a text as it can be stored, with the call's secrets masked wherever they appear."""
+    text = _replace_unstorable_characters(text)
     return mask_secret_texts(text, args, tool.list_secret_paths(args))
 
 

@@ -15,7 +15,13 @@ from pydantic import BaseModel
 
 from bot.agent.model_errors import CutStreamError
 from bot.agent.planner import Planner
-from bot.agent.turn import ModelRequestRefusedError, PlannerError, Proposal, Reply
+from bot.agent.turn import (
+    ModelRequestRefusedError,
+    PlannerError,
+    Proposal,
+    Reply,
+    clean_tool_name,
+)
 from bot.demo.model_server import Turn
 from tests.model_stand_in.answers import (
     OddTurn,
@@ -117,15 +123,19 @@ def expected(found: Sequence[Any]) -> tuple[str, list[dict[str, Any]], int | Non
             case "response.output_text.delta" | "response.refusal.delta":
                 text += event.delta
             case "response.output_item.done":
-                items.append(event.item.to_dict(mode="json"))
+                item = event.item.to_dict(mode="json")
+                if item["type"] == "function_call":
+                    item["name"] = clean_tool_name(item["name"])
+                if item["type"] != "function_call_output":  # which we alone say
+                    items.append(item)
             case "response.completed" | "response.incomplete":
                 usage = event.response.usage
                 tokens = usage.total_tokens if usage else 0
             case "response.failed":
                 error = event.response.error
                 if error is not None and error.code in ("server_error", "rate_limit_exceeded"):
-                    raise CutStreamError(error.message)
-                why = error.message if error else "no reason given"
+                    raise CutStreamError(error.message.rstrip("."))
+                why = error.message.rstrip(".") if error else "no reason given"
                 raise ModelRequestRefusedError(f"The model refused the request: {why}.")
             case "error":
                 raise CutStreamError(event.message)

@@ -134,6 +134,14 @@ def test_time_only_goes_on(
     assert hours.measure_business_time(last, first) == timedelta()
 
 
+def test_hours_that_the_clock_leaves_out() -> None:
+    """On the day on which it is three o'clock after two they come to nothing, and to no less."""
+    night = BERLIN.model_copy(update={"opens": 150, "closes": 180, "days": (1, 2, 3, 4, 5, 6, 7)})
+    start, end = at("2026-03-28 12:00"), at("2026-03-30 01:00")
+    assert night.measure_business_time(start, end) == timedelta(minutes=30)
+    assert night.add_business_seconds(start, HOUR // 2) == end
+
+
 def test_hours_that_never_come() -> None:
     """Where years pass without a business day, time is up all the same."""
     off = tuple(date(2026, 1, 1) + timedelta(days=each) for each in range(1_100))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from bot.cards.action_names import DialogId
 from bot.policy.evaluation import parse
 from bot.tools import Effect, ToolContext, tool
 from storage import outbox
@@ -17,7 +19,7 @@ from storage.states import CallStatus
 from tests.record_checks import find_first_broken_row
 from tests.runs.fakes import ANA, BEN, CLEO, POLICY, Note, make_tools
 from tests.runs.harness import Crash, LoopHarness, approved
-from tests.storage.builders import click
+from tests.storage.builders import click, submission
 
 C = CallStatus
 
@@ -164,6 +166,36 @@ def test_policy_now_names_a_time(harness: LoopHarness) -> None:
     harness.core.policy.policy = parse(f'{POLICY}[[rule]]\ntool = "note"\nverdict = "ask"\n{at}')
     call = worked(harness)
     assert (call.status, call.revision, harness.effects[call.id]) == (C.PENDING, 2, 0)
+
+
+TIMED = POLICY.replace('"1h"', '"1h"\nrun_at = "22:00 UTC"')
+GLASS = TIMED.replace('"1h"', f'"1h"\nbreak_glass = ["{ANA}"]')
+
+
+@pytest.mark.parametrize(("by_then", "ends"), [(GLASS, C.SUCCEEDED), (TIMED, C.PENDING)])
+def test_policy_no_longer_lets_who_ran_it_before_its_time(
+    tmp_path: Path, by_then: str, ends: CallStatus
+) -> None:
+    """Though others had approved it for its time: after its deadline, too, it is asked again."""
+    made = LoopHarness(tmp_path / "db")
+    made.core.policy.policy = parse(GLASS)
+    made.model.script = [[("note", "as shown")]]
+    made.say("please")
+    made.loop.tick()
+    made.work()
+    [call] = made.all()[1]
+    made.arrive(lambda key: click(key, "approve", f"{call.id}:1", CLEO))
+    made.loop.tick()
+    assert made.all()[1][0].starts_at is not None
+    made.clock.at += timedelta(hours=2)
+    about, words = {"target": f"{call.id}:1"}, {"words": {"text": {"value": "all is down"}}}
+    dialog = DialogId.BREAK_GLASS
+    made.arrive(lambda key: submission(key, dialog, about, words, ANA))
+    made.loop.tick()
+    assert made.all()[1][0].status is C.APPROVED
+    made.core.policy.policy = parse(by_then)
+    assert (worked(made).status, made.effects[call.id]) == (ends, ends is C.SUCCEEDED)
+    made.stop()
 
 
 @pytest.mark.parametrize(

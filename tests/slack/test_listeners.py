@@ -114,13 +114,15 @@ def test_a_message_is_stored_without_its_blocks() -> None:
 
 
 def test_half_a_surrogate_pair() -> None:
-    """Text that is no valid Unicode is stored as it came.
+    """Text that is no valid Unicode is stored with the broken half replaced.
 
-    It goes on to the model without the broken half.
+    So it goes on to the model, too; an earlier build stored it as it came.
     """
-    found = row(event(text="broken \ud83d heart"))
-    assert json.loads(found.body.encode())["event"]["text"] == "broken \ud83d heart"
-    assert extract_message_text(json.loads(found.body)["event"], "UBOT00001") == "broken ? heart"
+    found = row(event(text="broken \ud83d heart \N{WHITE SMILING FACE}"))
+    told = json.loads(found.body.encode())["event"]["text"]
+    assert told == "broken ? heart \N{WHITE SMILING FACE}"
+    as_it_came = event(text="broken \ud83d heart")["event"]
+    assert extract_message_text(as_it_came, "UBOT00001") == "broken ? heart"
 
 
 def test_what_nobody_can_see_says_nothing() -> None:

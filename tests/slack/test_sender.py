@@ -76,6 +76,15 @@ def test_a_private_line_that_cannot_stand_there(office: PostOffice) -> None:
     assert (office.methods(), office.now(late).status) == (["chat.postEphemeral"], M.PENDING)
 
 
+def test_a_private_line_for_nobody_is_given_up(office: PostOffice) -> None:
+    """An id that is no person's leads to no direct message: it is not tried for ever."""
+    row = office.put("private", recipient=":")
+    for _ in range(2):
+        assert office.send(office.now(row)) is True
+    now = office.now(row)
+    assert (now.status, now.channel) == (M.FAILED, ":")
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_private_words_whose_answer_was_lost(office: PostOffice, when: When) -> None:
     """They are not said again: who may not have seen them is pointed to the card, once."""

@@ -85,8 +85,10 @@ def normalise_schema(text: str) -> Schema:
     """
     found = json.loads(text)
     found.pop("$id", None)
-    if older := found.pop("definitions", None):
-        found["$defs"] = {**older, **found.get("$defs", {})}
+    older, newer = found.get("definitions"), found.get("$defs", {})
+    if isinstance(older, dict) and isinstance(newer, dict):  # else the check below refuses them
+        del found["definitions"]
+        found["$defs"] = {**older, **newer}
     reader = _SchemaNormaliser()
     made: Schema = reader.normalise_node(found, ())
     for each in reader.references:
@@ -178,7 +180,8 @@ def _replace_old_keywords(node: Schema) -> Schema:
     if isinstance(node.get("dependencies"), dict):
         for key, each in node.pop("dependencies").items():
             name = "dependentRequired" if isinstance(each, list) else "dependentSchemas"
-            node.setdefault(name, {})[key] = each
+            if isinstance(node.setdefault(name, {}), dict):  # else it is refused for that
+                node[name][key] = each
     for exclusive, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         is_old = isinstance(node.get(exclusive), bool)
         if is_old and node.pop(exclusive) and bound in node:
@@ -377,9 +380,10 @@ def _convert_schema_error(error: jsonschema.ValidationError) -> Iterator[InitErr
             if name not in value:
                 yield InitErrorDetails(type="missing", loc=(*loc, name), input=value)
         return
-    if error.validator in _KNOWN:
+    if error.validator in _KNOWN and (isinstance(said, str) or abs(said) < BEYOND_NUMBERS):
         kind, key = _KNOWN[error.validator]
-        context = {key: said}
+        # a schema may give a length as 5.0, and pydantic's own sentences do not
+        context = {key: int(said) if key.endswith("length") else said}
         if kind in ("too_short", "too_long"):
             context |= {"field_type": "List", "actual_length": len(value)}
         yield InitErrorDetails(type=kind, loc=loc, input=value, ctx=context)
@@ -392,6 +396,7 @@ def _convert_schema_error(error: jsonschema.ValidationError) -> Iterator[InitErr
     yield InitErrorDetails(type=PydanticCustomError(kind, plain), loc=loc, input=value)
 
 
+BEYOND_NUMBERS = 2**63  # bounds from here on are in no sentence of pydantic's
 _KNOWN = {
     "minLength": ("string_too_short", "min_length"),
     "maxLength": ("string_too_long", "max_length"),

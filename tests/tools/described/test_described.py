@@ -158,6 +158,42 @@ def test_a_schema_that_cannot_be_used_is_refused(why: str) -> None:
         build_argument_model(REFUSED_SCHEMAS[why], "act")
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"definitions": 5},
+        {"definitions": ["a"]},
+        {"definitions": {"a": {}}, "$defs": "none"},
+        {"dependencies": {"a": ["b"]}, "dependentRequired": 5},
+        {"dependencies": {"a": {}}, "dependentSchemas": "none"},
+    ],
+    ids=str,
+)
+def test_old_keywords_in_an_odd_form_make_a_schema_invalid(odd: dict[str, Any]) -> None:
+    """They are refused like any other, whatever they would have been merged with."""
+    with pytest.raises(SchemaError, match="not valid at"):
+        build_argument_model({**fields(a={"type": "string"}), **odd}, "act")
+
+
+LONG = {"type": "string", "maxLength": 3.0}
+BOUNDS = [
+    (LONG, "abcd", "at most 3 characters"),
+    ({"type": "array", "maxItems": 1.0}, [1, 2], "at most 1 item"),
+    ({"type": "string", "minLength": 2.0**80}, "abcd", "one of the forms"),
+    ({"type": "array", "minItems": 10**20}, [1], "one of the forms"),
+    ({"type": "integer", "minimum": 10**400}, 5, "one of the forms"),
+    ({"type": "number", "exclusiveMaximum": -(10**400)}, 5, "one of the forms"),
+    ({"type": "integer", "multipleOf": 10**400}, 5, "one of the forms"),
+]
+
+
+@pytest.mark.parametrize(("schema", "value", "told"), BOUNDS, ids=lambda each: str(each)[:40])
+def test_a_bound_may_be_any_number(schema: dict[str, Any], value: Any, told: str) -> None:
+    """Written with a point, or beyond all that machines reckon with: it bounds, and is told."""
+    with pytest.raises(ValidationError, match=told):
+        load_arguments(tool_of(fields(a=schema)), json.dumps({"a": value}))
+
+
 def test_a_schema_that_grows_when_it_is_followed_is_refused() -> None:
     """References that double at each step, and nesting without end, cost no time."""
     doubling = {

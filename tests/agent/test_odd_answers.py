@@ -1,0 +1,184 @@
+"""What a model's server should not say, in both dialects: read as far as it can be, or told.
+
+Whatever it says, what is kept of it is stored as text, and a strict server takes it back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import openai
+import pytest
+
+from bot.agent.model_errors import CutStreamError
+from bot.agent.turn import MOST_TOKENS, PlannerError, Proposal, Reply
+from tests.agent.test_chat_stream import ChatWire, chunk, piece
+from tests.agent.test_planner import COMPLETED, Wire, Words
+from tests.model_stand_in.responses_checks import check_responses_request
+
+Json = dict[str, Any]
+HALVES = ["It is \ud83c", "\udf89 here", ", and half: \ud83c", " of it"]
+WHOLE = "It is \N{PARTY POPPER} here, and half: \ufffd of it"
+
+
+def delta(text: Any) -> Json:
+    """Words of a response, as they come."""
+    return {"type": "response.output_text.delta", "delta": text}
+
+
+def done(item: Any) -> Json:
+    """A whole item of a response."""
+    return {"type": "response.output_item.done", "item": item}
+
+
+def said(text: str) -> Json:
+    """An item of words."""
+    part = {"type": "output_text", "text": text, "annotations": []}
+    return {"type": "message", "id": "msg_1", "role": "assistant", "content": [part]}
+
+
+def called(**how: Any) -> Json:
+    """An item of a call."""
+    item = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "note"}
+    return {**item, "arguments": "{}", **how}
+
+
+@pytest.mark.parametrize(
+    "wire",
+    [
+        Wire([*map(delta, HALVES), done(said("".join(HALVES))), COMPLETED]),
+        ChatWire([*(chunk(content=each) for each in HALVES), chunk("stop")]),
+    ],
+    ids=["responses", "chat"],
+)
+def test_a_character_that_comes_in_halves_is_put_together(wire: Wire) -> None:
+    """In what is streamed and in what is kept; a half alone is a replacement character."""
+    words = Words()
+    result = wire.turn(words)
+    assert (result.text, words.text) == (WHOLE, WHOLE)
+    assert result.items[0]["content"][0]["text"] == WHOLE
+
+
+def test_a_half_at_the_end_of_a_stream_is_in_what_is_kept() -> None:
+    """There is nothing that it could wait for any more."""
+    words = Words()
+    result = ChatWire([chunk(content="ten \ud83c"), chunk("stop")]).turn(words)
+    assert (result.text, words.text) == ("ten \ufffd", "ten ")
+
+
+ODD = ["", "n" * 65, "no te", "n\u00f6te", "\ud800note", None, {}, 5]
+
+
+@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("arguments", ["", None, {"text": "a"}, 5, '{"text": "\ud800"}'])
+def test_a_call_in_an_odd_form_goes_back_in_one_that_a_server_takes(
+    name: Any, arguments: Any
+) -> None:
+    """It is no call of a tool with a name like it, and the thread can go on."""
+    result = Wire([done(called(name=name, arguments=arguments)), COMPLETED]).turn()
+    assert isinstance(result, Proposal)
+    output = {"type": "function_call_output", "call_id": "c1", "output": "REFUSED"}
+    check_responses_request({"model": "gpt-5", "input": [*result.items, output]})
+    assert json.dumps(result.items, ensure_ascii=False).encode()
+    [call] = result.calls
+    assert call.name == str(name or "").replace("\ud800", "\ufffd")
+    assert call.name != "note"
+    if isinstance(arguments, dict):
+        assert json.loads(call.arguments) == arguments
+
+
+@pytest.mark.parametrize("call_id", ["i" * 65, "i" * 5000, "", None])
+def test_an_id_that_no_server_takes_is_none(call_id: Any) -> None:
+    """Whoever stores the call then gives it one."""
+    result = Wire([done(called(call_id=call_id)), COMPLETED]).turn()
+    assert isinstance(result, Proposal)
+    assert [each.provider_id for each in result.calls] == [""]
+
+
+NONSENSE = [None, 0, -1, 10**400, "x", [], {}, [None], [[]], {"type": None}, True]
+
+
+@pytest.mark.parametrize("value", NONSENSE, ids=lambda each: str(each)[:9])
+def test_a_response_of_other_types_is_read_as_far_as_it_can_be(value: Any) -> None:
+    """Whatever stands in the place of words, items, and what it cost."""
+    end: list[Json] = [
+        {"type": "response.completed", "response": value},
+        {"type": "response.completed", "response": {"usage": value}},
+        {"type": "response.completed", "response": {"usage": {"total_tokens": value}}},
+        {
+            "type": "response.incomplete",
+            "response": {"incomplete_details": value, "usage": {"output_tokens": value}},
+        },
+    ]
+    odd = [done(value), {"type": "response.output_item.done"}, {"type": "response.refusal.delta"}]
+    for each in end:
+        result = Wire([delta("a"), delta(value), *odd, done(said("a")), each]).turn()
+        assert isinstance(result, Reply)
+        assert result.text == ("ax" if value == "x" else "a")
+        assert 0 <= result.tokens < MOST_TOKENS
+    result = Wire([done(said("a")), done({"type": "function_call_output"}), COMPLETED]).turn()
+    assert [each["type"] for each in result.items] == ["message"]
+
+
+@pytest.mark.parametrize("value", NONSENSE, ids=lambda each: str(each)[:9])
+def test_a_chat_of_other_types_is_read_as_far_as_it_can_be(value: Any) -> None:
+    """Whatever stands in the place of choices, pieces, and what it cost."""
+    usage = {"total_tokens": value, "completion_tokens": value}
+    odd: list[Json] = [
+        {"choices": value},
+        {"choices": [value]},
+        {"choices": [], "usage": value},
+        {"choices": [], "usage": usage},
+        {"choices": [], "usage": {"total_tokens": 9, "completion_tokens": value}},
+        chunk(content=None, tool_calls=value),
+        chunk(content="a"),
+    ]
+    result = ChatWire([*odd, chunk(value or "stop"), chunk("stop")]).turn()
+    assert isinstance(result, Reply)
+    assert result.text == "a"
+    assert 0 <= result.tokens < MOST_TOKENS
+
+
+MESSAGES = {
+    "nothing": (None, "no reason given"),
+    "an object": ({"a": 1}, "{'a': 1}"),
+    "a lot": ("and so on " * 900, ("and so on " * 30).rstrip()),
+}
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+@pytest.mark.parametrize(
+    "fail",
+    [
+        lambda error: Wire([{"type": "response.failed", "response": {"error": error}}]),
+        lambda error: ChatWire([{"error": error}]),
+    ],
+    ids=["responses", "chat"],
+)
+def test_a_failure_is_told_in_a_sentence(fail: Callable[[Json], Wire], name: str) -> None:
+    """Whatever stands in the place of its reason."""
+    message, told = MESSAGES[name]
+    with pytest.raises(PlannerError) as ended:
+        fail({"code": "odd", "message": message}).turn()
+    assert str(ended.value) == f"The model refused the request: {told}."
+    with pytest.raises(PlannerError, match="longer than the model can read"):
+        fail({"code": "context_length_exceeded", "message": message}).turn()
+
+
+@pytest.mark.parametrize("response", [None, 5, {}, {"error": None}, {"error": "x"}])
+def test_a_failure_without_a_form_is_a_failure(response: Any) -> None:
+    """Also where it says nothing that could be understood."""
+    with pytest.raises(PlannerError, match="no reason given"):
+        Wire([{"type": "response.failed", "response": response}]).turn()
+    with pytest.raises((CutStreamError, PlannerError, openai.OpenAIError)):
+        Wire([{"type": "error"}]).turn()
+
+
+def test_arguments_of_a_chat_may_be_in_halves() -> None:
+    """They are put together as words are."""
+    pieces = [piece('{"text": "\ud83c', id="c1", name="note"), piece('\udf89"}')]
+    result = ChatWire([*pieces, chunk("tool_calls")]).turn()
+    assert isinstance(result, Proposal)
+    assert json.loads(result.calls[0].arguments) == {"text": "\N{PARTY POPPER}"}
