@@ -116,7 +116,7 @@ def list_delegated_task_lines(errands: Sequence[DelegatedTask]) -> list[str]:
     ]
 
 
-CANCEL = "Cancel the request (requester only)"
+CANCEL = "Cancel the request (only whoever asked)"
 BREAK_GLASS = "🚨 Run now without approval…"
 MOST_CHOICES = 5  # of a menu
 RICH_LIMIT = 3_000  # characters of one rich_text block
@@ -318,7 +318,7 @@ def _render_more_menu(
         choices.append((BREAK_GLASS, Click(Action.BREAK_GLASS, about)))
     after_decisions = len(choices)
     if not alone:
-        choices.append(("Withdraw (requester only)", Click(Action.WITHDRAW, about)))
+        choices.append(("Withdraw (only whoever asked)", Click(Action.WITHDRAW, about)))
     if whole:
         choices.append((CANCEL, Click(Action.CANCEL_RUN, whole)))
     if len(choices) < MOST_CHOICES and not call.starts_at:  # Home has it always

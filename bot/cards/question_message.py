@@ -176,8 +176,8 @@ ENDED = {
     CallStatus.CANCELLED: "⏹️ No longer needed: the request or this question was taken back.",
     CallStatus.SUPERSEDED: "↪️ No longer needed: the request was changed.",
 }
-WITHDRAW = "Withdraw the question (requester only)"
-CANCEL = "Cancel the request (requester only)"
+WITHDRAW = "Withdraw the question (only whoever asked)"
+CANCEL = "Cancel the request (only whoever asked)"
 OTHERWISE = "⚠️ No longer needed: something has changed since."
 REPLY = "A reply in this thread answers it, too."
 NO_APPROVAL = "For information, not an approval."

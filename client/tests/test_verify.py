@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,12 @@ def test_odd_arguments_are_not_passed_over(
 ) -> None:
     """Nothing was checked where the file said null, and the last one of two values was taken."""
     Path("a").write_text(text)
-    assert verify(line(), "--arguments", "a") == 1
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(1_000)  # as a command has it
+    try:
+        assert verify(line(), "--arguments", "a") == 1
+    finally:
+        sys.setrecursionlimit(before)
     assert why in capsys.readouterr().err
 
 

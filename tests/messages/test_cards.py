@@ -42,7 +42,7 @@ def test_a_pending_card_reads_from_effect_to_buttons() -> None:
         "⏳ Decide by <!date^1795273200^{date_short_pretty} at {time} ({ago})|"
         "21 Nov 2026, 15:00 UTC>",
         "ApproveEditRejectDetails, approve with a note…Reject with a reason…"
-        "Send the plan back…Hand over…Cancel the request (requester only)",
+        "Send the plan back…Hand over…Cancel the request (only whoever asked)",
     ]
 
 
@@ -149,7 +149,8 @@ def test_a_plan_has_a_head_and_a_foot() -> None:
     last = render_card(view(done, CANCEL), NOW).blocks
     assert not {"approve_all", "reject_all"} & set(action_ids(last))
     assert all(
-        each in read(last) for each in ("Withdraw (requester", "Cancel the request (requester")
+        each in read(last)
+        for each in ("Withdraw (only whoever", "Cancel the request (only whoever")
     )
 
 
