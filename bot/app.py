@@ -46,7 +46,7 @@ from bot.replicas import membership
 from bot.runs.loop import MainLoop
 from bot.runs.surfaces import NamedSurface, start_surfaces, stop_surfaces
 from bot.runs.transcript_files import FileInsertingPlanner
-from bot.signals import Signals
+from bot.signals import Signals, wait_for_end
 from bot.signing_key import open_store
 from bot.slack import request_dialogs
 from bot.slack.answer_streams import StreamedAnswerRegistry
@@ -155,7 +155,7 @@ class App:
 
     def wait(self) -> None:
         """Block until `stop` or an interrupt."""
-        self._ended.wait()
+        wait_for_end(self._ended)
 
     def stop(self) -> None:
         """Refuse new input, let running work finish its current step, and close everything."""

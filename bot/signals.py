@@ -23,7 +23,17 @@ from bot.clock import SystemClock
 from bot.monitoring.live_events import LiveEventBroadcaster
 from bot.monitoring.spans import Tracer, WorkKind
 
+TAKEN = 1.0  # seconds after which the main thread notices a signal that another thread was given
 FIRST = 2.5  # seconds that what has arrived goes first: after three, Slack delivers it again
+
+
+def wait_for_end(ended: threading.Event) -> None:
+    """Block the main thread until `ended` is set, or the handler of a signal raises.
+
+    The system may give a signal to any thread; that alone does not wake this one.
+    """
+    while not ended.wait(TAKEN):
+        pass
 
 
 class Signal:

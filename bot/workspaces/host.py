@@ -35,7 +35,7 @@ from bot.monitoring.exporters import METRICS, is_extra_installed
 from bot.monitoring.health_checks import OK
 from bot.monitoring.logs import mask_root_log_handlers
 from bot.monitoring.spans import Exporter
-from bot.signals import UnacknowledgedDeliveries
+from bot.signals import UnacknowledgedDeliveries, wait_for_end
 from bot.slack.socket import SocketModeConnection, open_sole_slack_connection
 from bot.slack.socket_client import ACKNOWLEDGED
 from bot.slack_codes import TOKEN
@@ -171,7 +171,7 @@ class WorkspaceHost:
 
     def wait(self) -> None:
         """Block until `stop` or an interrupt."""
-        self._stopping.wait()
+        wait_for_end(self._stopping)
 
     def stop(self) -> None:
         """Refuse new input, let running work finish its current step, and close everything."""

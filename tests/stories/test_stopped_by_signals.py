@@ -43,6 +43,16 @@ while True:
 exit_if_stopping(0)
 """
 
+# a signal that the system gives to another thread than the one that waits
+TAKEN = """
+import signal, sys, threading
+from bot.signals import wait_for_end
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+take = lambda: signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+threading.Timer(0.3, take).start()
+wait_for_end(threading.Event())
+"""
+
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server | None]:
@@ -73,6 +83,13 @@ def test_no_stop_takes_longer(
             server.fresh("stops")
         with subtests.test(seed=seed), TemporaryDirectory(dir="/tmp") as folder:
             assert not stopped_at_random(Path(folder), seed, server).wrong
+
+
+def test_a_signal_that_another_thread_is_given() -> None:
+    """It ends the bot in order, though it does not wake the thread that waits for it."""
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", TAKEN], env=environ, timeout=20, check=False)
+    assert done.returncode == 7
 
 
 @pytest.mark.long
