@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -188,8 +188,11 @@ class Hosts(Threads):
             failed = [word for word, each in sent.items() if not each.ok]
             if failed:
                 threading.Event().wait(RELUCTANCE)
-            shown = {word: card for word in failed if (card := self.card(word, button))}
-            sent = {word: self._press(word, card, button) for word, card in shown.items()}
+            sent = {}
+            for word in failed:
+                with suppress(ValueError):  # it was decided between the look and the click
+                    if card := self.card(word, button):
+                        sent[word] = self._press(word, card, button)
         assert not sent, f"clicks on {[*sent]} were never acknowledged"
 
     def put_off(self, word: str) -> str:
