@@ -75,7 +75,7 @@ class LengthHeaderMiddleware:
 # Says in words that a page could not be made.
 
 log = logging.getLogger("countersign.http")
-NO_PAGE = "Countersign cannot answer at the moment. Try again in a minute."
+NOT_NOW = "Countersign cannot answer at the moment. Try again in a minute."
 
 
 class PageFailureMiddleware:
@@ -92,7 +92,7 @@ class PageFailureMiddleware:
         except Exception:
             log.exception("a page for people could not be made")
             status = HTTPStatus.INTERNAL_SERVER_ERROR
-            await HTMLResponse(render_page(NO_PAGE), status, HEADERS)(scope, receive, send)
+            await HTMLResponse(render_page(NOT_NOW), status, HEADERS)(scope, receive, send)
 
 
 SLACK = "/slack/events"  # all that Slack sends: events, interactions and commands

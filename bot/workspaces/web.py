@@ -18,6 +18,7 @@ from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bot.config.workspace_settings import WORKSPACE_ID
+from bot.http.http_side import NOT_NOW
 from bot.http.slack_endpoint import FORWARDED, ServedElsewhereError
 from bot.workspaces.dispatcher import UseApp
 from bot.workspaces.hosted import NotInstalledError, NotServedError
@@ -27,7 +28,6 @@ WAKING = 8  # workspaces whose apps are started at once because of requests to t
 NOT_SERVED = "There is nothing at this address."
 HOP_BY_HOP = (b"connection", b"transfer-encoding", b"keep-alive", b"upgrade", b"te")
 NOT_ITS_OWN = (*HOP_BY_HOP, b"date", b"server")  # this process' server says the last two
-NOT_NOW = "Countersign cannot answer at the moment. Try again in a minute."
 
 
 class WorkspacePaths:

@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 
 from bot.checks.slack import read_manifest_scopes
 from bot.config.connection_settings import parse_page_address
-from bot.http.http_side import NO_PAGE
+from bot.http.http_side import NOT_NOW
 from bot.workspaces import install_pages as pages
 from bot.workspaces.install_pages import INSTALL, REDIRECT
 from slack_sandbox.workspace.people import TEAM
@@ -245,7 +245,7 @@ def test_it_cannot_be_stored(
         database.execute(f"CREATE TRIGGER full BEFORE INSERT ON installation {refuse}")
         database.commit()
         page = ana.open(back)
-        assert (page.status_code, title(page)) == (500, NO_PAGE)
+        assert (page.status_code, title(page)) == (500, NOT_NOW)
         assert caplog.text.count("a page for people could not be made") == 1
         database.execute("DROP TRIGGER full")
         database.commit()
@@ -256,7 +256,7 @@ def test_it_cannot_be_stored(
             record.execute("ALTER TABLE signing_link RENAME TO elsewhere")
             record.commit()
             page = ana.open(f"{hosting.url}/w/{TEAM}/sign/{'a' * 43}")
-            assert (page.status_code, title(page)) == (500, NO_PAGE)
+            assert (page.status_code, title(page)) == (500, NOT_NOW)
 
 
 def test_no_token_is_seen_anywhere(

@@ -96,7 +96,6 @@ def _verify_decision(
     """Check the receipts of one decision and of the call's end; print what they say."""
     receipt = receipts.verify_receipt(decision, keys)
     content, decided = receipt.content, receipt.content.get("decision")
-    receipts.check_subject(receipt, tool=expected.tool, arguments=given)
     now = datetime.now(UTC)  # noqa: TID251 - a command of a moment, without a clock of its own
     if decided == "approved" or not expected.record:
         receipts.check_approval(
@@ -107,6 +106,8 @@ def _verify_decision(
             passkeys=expected.passkeys,
             now=receipts.get_decision_time(receipt) if expected.record else now,
         )
+    else:
+        receipts.check_subject(receipt, tool=expected.tool, arguments=given)
     ended = receipts.verify_receipt(end, keys) if end is not None else None
     if ended is not None:
         receipts.check_end(ended, receipt)
