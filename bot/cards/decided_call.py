@@ -229,7 +229,7 @@ def _render_status(call: CallView, undecided: bool) -> list[block_kit.Json]:
         leaves.append(block_kit.text_leaf(f" — {waits}", italic=True))
         if call.approval_expires_at:
             leaves += [
-                block_kit.text_leaf(". Approval expires ", italic=True),
+                block_kit.text_leaf(". Approval expires "),
                 block_kit.time_leaf(call.approval_expires_at),
             ]
     return leaves

@@ -179,8 +179,8 @@ ENDED = {
 WITHDRAW = "Withdraw the question (only whoever asked)"
 CANCEL = "Cancel the request (only whoever asked)"
 OTHERWISE = "⚠️ No longer needed: something has changed since."
-REPLY = "A reply in this thread answers it, too."
-NO_APPROVAL = "For information, not an approval."
+REPLY = "A reply in this thread answers it, too"
+NO_APPROVAL = "For information, not an approval"
 
 
 def render_question_message(view: QuestionView, now: datetime) -> tuple[str, list[block_kit.Json]]:
