@@ -106,6 +106,7 @@ class Cluster(Threads):
         there = proxy.folder if proxy else self.server.folder
         environ = {
             "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "XDG_RUNTIME_DIR": str(self.folder),  # where the sockets are
             "SLACK_BOT_TOKEN": self.slack.bot_token,
             "SLACK_APP_TOKEN": self.slack.app_token,
             "SLACK_API_URL": self.slack.api_url,

@@ -92,6 +92,7 @@ class Hosts(Threads):
         there = proxy.folder if proxy else self.server.folder
         environ = {
             "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "XDG_RUNTIME_DIR": str(self.folder),  # where the sockets are
             "SLACK_SIGNING_SECRET": self.slack.world.app.signing_secret,
             "SLACK_API_URL": self.slack.api_url,
             "OPENAI_API_KEY": "sk-offline-offline-offline",
