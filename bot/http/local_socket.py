@@ -9,6 +9,7 @@ import logging
 import selectors
 import socket
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ class LocalSocket:
         self._host = host
         self._path = socket_path(host.store.path).absolute()
         self._listening: socket.socket | None = None
+        self._inode = 0  # of our socket at that path
         self._stopping, self._woken = socket.socketpair()
         self._thread: threading.Thread | None = None
         self._api: SocketApiServer | None = None
@@ -38,6 +40,7 @@ class LocalSocket:
         """Begin to listen; if that is not possible, log why and go on without a socket."""
         self._listening = _open_private_socket(self._path)
         if self._listening is not None:
+            self._inode = self._path.stat().st_ino
             self._thread = threading.Thread(
                 target=self._serve_from_first_connection,
                 args=(self._listening,),
@@ -55,8 +58,10 @@ class LocalSocket:
         if self._api is not None:
             self._api.close()
         if self._listening is not None:
+            with suppress(OSError):  # where another process has begun since, its own is there
+                if self._path.stat().st_ino == self._inode:
+                    self._path.unlink()
             self._listening.close()
-            self._path.unlink(missing_ok=True)
 
     def _serve_from_first_connection(self, listening: socket.socket) -> None:
         """Start an HTTP server at the first connection; return if `stop` comes before that."""

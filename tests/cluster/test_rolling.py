@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from countersign import Countersign
 from tests.cluster.cluster import Cluster
 
 pytestmark = [pytest.mark.long, pytest.mark.cluster]
@@ -30,3 +31,17 @@ def test_each_in_turn_is_begun_anew(cluster: Cluster) -> None:
     busy.join(120)
     assert not busy.is_alive()
     cluster.all_is_well()
+
+
+def test_the_one_begun_last_answers_commands(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two on one machine, that is; also once the other, whose place it took, has ended."""
+    older, newer = cluster.replica(), cluster.replica()
+    for name in ("DATABASE_URL", "XDG_RUNTIME_DIR"):
+        monkeypatch.setenv(name, newer.environ[name])
+    asked = {"requester": "UBEN00001", "channel": "C00000000"}
+    first = Countersign.beside().request("once", {"text": "w1"}, **asked)
+    older.end()
+    second = Countersign.beside().request("once", {"text": "w2"}, **asked)
+    assert first.id != second.id
