@@ -47,6 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rate-limits", action="store_true", help="answer 429 beyond Slack's tiers"
     )
+    unlisted = "the apps are offered outside the Marketplace: they read 15 messages a minute"
+    parser.add_argument("--unlisted", action="store_true", help=unlisted)
     parser.add_argument(
         "--run", metavar="COMMAND", help="start this app, pointed here; the sandbox ends with it"
     )
@@ -71,6 +73,7 @@ def serve(arguments: argparse.Namespace) -> int:
             workspaces=arguments.workspaces,
             org=arguments.org,
             rate_limits=arguments.rate_limits,
+            unlisted=arguments.unlisted,
             command=arguments.run,
             allowed=arguments.allow,
             say=lambda line: print(line, flush=True),

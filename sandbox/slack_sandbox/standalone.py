@@ -30,6 +30,7 @@ def run(
     workspaces: int,
     org: bool,
     rate_limits: bool,
+    unlisted: bool = False,
     command: str | None,
     allowed: Sequence[str],
     say: Callable[[str], object],
@@ -57,6 +58,9 @@ def run(
     with Sandbox(apps[0].manifest, seed=seeds, port=free_port(port)) as sandbox:
         sandbox.rates.enabled = rate_limits
         populate(sandbox, apps)
+        for world in sandbox.world.worlds.values():
+            for app in world.apps.values():
+                app.is_unlisted = unlisted
         say(f"Local Slack: {sandbox.url}")
         for world in list(sandbox.world.worlds.values())[1:]:
             say(f"{world.teams[world.team][0]}: {sandbox.url}/?team={world.team}")

@@ -112,6 +112,17 @@ def test_the_apps_of_a_seed_have_its_secrets() -> None:
         assert WebClient(app["SLACK_BOT_TOKEN"], base_url=app["SLACK_API_URL"]).auth_test()["ok"]
 
 
+def test_unlisted_apps_read_messages_once_a_minute() -> None:
+    """With --unlisted a second look within the minute is refused."""
+    with alone("--unlisted") as process:
+        _, [app] = printed(process)
+        client = WebClient(app["SLACK_BOT_TOKEN"], base_url=app["SLACK_API_URL"])
+        assert client.conversations_history(channel="C0RANDOM")["ok"]
+        with pytest.raises(SlackApiError) as refused:
+            client.conversations_history(channel="C0RANDOM")
+        assert refused.value.response.status_code == 429
+
+
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [

@@ -128,8 +128,11 @@ def page(
     default: int = 100,
     most: int = 1000,
     limit_error: str = "invalid_arguments",
+    cut: int = 1000,
 ) -> tuple[list[Any], str]:
     """One page of `items` after the call's cursor, and the next cursor ("" at the end).
+
+    `cut`: as many at once, whatever is asked for.
 
     SlackError(invalid_cursor), or `limit_error` for a limit out of range.
     """
@@ -142,6 +145,6 @@ def page(
             start = int(base64.b64decode(cursor, validate=True).decode().removeprefix("next:"))
         except ValueError:
             raise SlackError("invalid_cursor") from None
-    end = start + limit
+    end = start + min(limit, cut)
     following = base64.b64encode(f"next:{end}".encode()).decode() if end < len(items) else ""
     return items[start:end], following

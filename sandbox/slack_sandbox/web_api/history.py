@@ -16,6 +16,7 @@ from slack_sandbox.workspace.records import Message
 from slack_sandbox.workspace.state import World
 
 MOST_TOP, MOST_REPLIES = 999, 1000  # in one page
+UNLISTED = 15  # in one page, for an unlisted app
 _TS = re.compile(r"\d+(\.\d{1,6})?")
 
 
@@ -39,6 +40,11 @@ def _window(args: Args, found: list[Message]) -> list[Message]:
     return [m for m in found if low < float(m.ts) < high or (edges and float(m.ts) in (low, high))]
 
 
+def _page(found: list[Message], args: Args, most: int) -> tuple[list[Message], str]:
+    """One page of messages; fewer than it asks for, if an unlisted app asks."""
+    return page(found, args, most=most, cut=UNLISTED if args.app.is_unlisted else most)
+
+
 def _answer(world: World, args: Args, found: list[Message], cursor: str) -> Json:
     metadata = args.flag("include_all_metadata")
     shown = [
@@ -53,7 +59,7 @@ def history(world: World, args: Args) -> Json:
     channel = _channel(world, args, "conversations.history")
     stored = [m for m in world.messages.get(channel.id, {}).values() if not m.only_for]
     top = [m for m in stored if m.root == m.ts or m.body.get("subtype") == "thread_broadcast"]
-    found, cursor = page(list(reversed(_window(args, top))), args, most=MOST_TOP)
+    found, cursor = _page(list(reversed(_window(args, top))), args, MOST_TOP)
     return _answer(world, args, found, cursor) | {"pin_count": len(marks.pinned(world, channel))}
 
 
@@ -64,7 +70,7 @@ def replies(world: World, args: Args) -> Json:
     if root is None:
         raise SlackError("thread_not_found")
     under = _window(args, world.replies(channel.id, root.ts))
-    found, cursor = page(under, args, most=MOST_REPLIES)
+    found, cursor = _page(under, args, MOST_REPLIES)
     return _answer(world, args, [root, *found], cursor)
 
 

@@ -1,7 +1,7 @@
 """Rate limits: requests a minute by method, app and workspace; messages a second by channel.
 
-Off unless switched on. It runs on the sandbox's clock, so that moving the clock frees what waits.
-Called with the world's lock held.
+Off unless switched on, except that an unlisted app may read messages once a minute only. It runs on
+the sandbox's clock, so that moving the clock frees what waits. Called with the world's lock held.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from slack_sandbox.workspace.state import World
 WINDOW = 60.0  # seconds that a tier's requests are counted over
 PER_CHANNEL = 1.0  # messages a second that a channel takes
 BURST = 5  # messages that a quiet channel takes at once
+# once a minute for unlisted apps (docs.slack.dev: Rate limit changes for non-Marketplace apps)
+READING = ("conversations.history", "conversations.replies")
 
 
 class Rates:
@@ -47,13 +49,14 @@ class Rates:
 
         A refused call is not counted, nor is one of a method that does not exist.
         """
-        if not self._enabled or method not in TIERS:
+        is_reading = app.is_unlisted and method in READING
+        if not (self._enabled or is_reading) or method not in TIERS:
             return 0
         now = self.world.now()
         calls = self._calls.setdefault((app.team, app.id, method), deque())
         while calls and calls[0] <= now - WINDOW:
             calls.popleft()
-        if len(calls) >= TIERS[method]:
+        if len(calls) >= (1 if is_reading else TIERS[method]):
             return max(1, math.ceil(calls[0] + WINDOW - now))
         channel = str(args.get("channel", "")) if method == "chat.postMessage" else ""
         if channel and (wait := self._channel(app, channel, now)):

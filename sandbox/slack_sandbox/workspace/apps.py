@@ -32,6 +32,8 @@ class App:
     signing_secret: str
     team: str  # the workspace
     installed: bool = True
+    # offered to other companies, and not in Slack's Marketplace: it may read fewer messages
+    is_unlisted: bool = False
     is_org_wide: bool = False  # installed in the org: bot and token are the same in its workspaces
     revoked: bool = False  # the bot token is no longer good
     verified: bool = False  # the request URL answered Slack's challenge

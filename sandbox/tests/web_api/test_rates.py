@@ -114,3 +114,21 @@ def test_unknown_callers_are_not_counted(sandbox: Sandbox) -> None:
         with pytest.raises(SlackApiError) as refused:
             stranger.users_list()
         assert refused.value.response["error"] == "invalid_auth"
+
+
+def test_an_unlisted_app_reads_fifteen_messages_a_minute(
+    sandbox: Sandbox, client: WebClient
+) -> None:
+    """Of history and of replies, whatever it asks for; all else is as for any app."""
+    sandbox.world.app.is_unlisted = True
+    root = client.chat_postMessage(channel=SUPPORT, text="root")["ts"]
+    for number in range(20):
+        client.chat_postMessage(channel=SUPPORT, text=f"reply {number}", thread_ts=root)
+    found = client.conversations_replies(channel=SUPPORT, ts=root, limit=200)
+    assert (len(found["messages"]), found["has_more"]) == (1 + 15, True)
+    cursor = found["response_metadata"]["next_cursor"]
+    assert 50 <= wait_of(client, "conversations.replies", channel=SUPPORT, ts=root) <= 60
+    assert wait_of(client, "conversations.history", channel=SUPPORT) == 0
+    sandbox.clock.advance(60)
+    rest = client.conversations_replies(channel=SUPPORT, ts=root, limit=200, cursor=cursor)
+    assert (len(rest["messages"]), rest["has_more"]) == (1 + 5, False)
