@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
-from slack_sdk.http_retry import HttpResponse, RetryState
+from slack_sdk.http_retry import HttpRequest, HttpResponse, RetryState
 from slack_sdk.http_retry.builtin_handlers import (
     ConnectionErrorRetryHandler,
     RateLimitErrorRetryHandler,
@@ -41,6 +41,8 @@ from bot.slack_codes import TOKEN, extract_error_code
 # The calls that read people, user groups and channels, and the parts of their answers to keep.
 
 LONGEST_READ = 30.0  # seconds that a look-up waits where Slack limits it, before it tries again
+THREAD = "conversations.replies"  # what is said there is a help; without it a request goes on
+THREAD_WAIT = 5.0  # seconds that are waited for that
 MOST_QUIET_HOURS = 50  # people whose do-not-disturb hours Slack tells at once
 PAGE = 999  # Slack wants less than a thousand
 DAY_SECONDS = 86_400  # no time zone is that far from UTC
@@ -115,20 +117,26 @@ class _RateLimitRetryHandler(RateLimitErrorRetryHandler):
         super().__init__(max_retry_count=2)
         self._ended = ended
 
-    def _can_retry(self, *, response: HttpResponse | None = None, **_: Any) -> bool:
-        limited = response is not None and response.status_code == 429
-        return limited and not self._ended.is_set()
+    def _can_retry(
+        self, *, request: HttpRequest, response: HttpResponse | None = None, **_: Any
+    ) -> bool:
+        if response is None or response.status_code != 429 or self._ended.is_set():
+            return False
+        return not request.url.endswith(THREAD) or _get_seconds_to_wait(response) <= THREAD_WAIT
 
     def prepare_for_next_attempt(
         self, *, state: RetryState, response: HttpResponse | None = None, **_: Any
     ) -> None:
         """Wait for the seconds in Retry-After (1 if none), at most LONGEST_READ."""
-        given = response.headers if response else {}
-        headers = {name.lower(): value for name, value in given.items()}
-        seconds = parse_retry_after((headers.get("retry-after") or ["1"])[0])
-        self._ended.wait(min(seconds or 1.0, LONGEST_READ))
+        self._ended.wait(min(_get_seconds_to_wait(response), LONGEST_READ))
         state.next_attempt_requested = True
         state.increment_current_attempt()
+
+
+def _get_seconds_to_wait(response: HttpResponse | None) -> float:
+    given = response.headers if response else {}
+    headers = {name.lower(): value for name, value in given.items()}
+    return parse_retry_after((headers.get("retry-after") or ["1"])[0]) or 1.0
 
 
 class SlackLookupClient:

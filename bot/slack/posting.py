@@ -287,26 +287,29 @@ SlackMessage = dict[str, Any]
 class UnconfirmedPostSearch:
     """A search in Slack for messages whose post got no answer; any thread.
 
-    Raises Slack's errors: then it is not known whether the message is there.
+    Raises Slack's errors: then it is not known whether the message is there. The next search for it
+    goes on after the last page, as Slack lets some apps read no more than one page a minute.
     """
 
     store: Store
     clock: Clock
     bot_user: str
     client: WebClient
+    # the timestamp of the last message that was read, where Slack gave no further page, by key
+    _reached: dict[str, str] = field(default_factory=dict)
 
     def find_post(self, row: Message) -> SlackMessage | None:
         """Return the Slack message whose metadata holds this row's key; None if there is none."""
         found = (each for each in self._read_messages(row) if extract_outbox_key(each) == row.key)
         return next(found, None)
 
-    def list_duplicate_timestamps(self, row: Message) -> list[str]:
-        """Return the timestamps of this row's duplicates in Slack."""
-        return [
+    def find_duplicate_timestamps(self, row: Message) -> Iterator[str]:
+        """Yield the timestamps of this row's duplicates in Slack, each before more is read."""
+        return (
             str(each["ts"])
             for each in self._read_messages(row)
             if extract_outbox_key(each) == row.key and each["ts"] != row.ts
-        ]
+        )
 
     def find_upload(self, row: Message) -> SlackMessage | None:
         """Return the message that holds this row's file, found by its unique name; or None."""
@@ -330,12 +333,20 @@ class UnconfirmedPostSearch:
             "limit": PAGE,
             "oldest": self._get_earliest_timestamp(row),
         }
-        if row.thread_ts:
-            pages = self.client.conversations_replies(ts=row.thread_ts, **arguments)
-        else:
-            pages = self.client.conversations_history(**arguments)
-        for page in islice(pages, MOST_PAGES):
-            yield from page["messages"]
+        bound = "oldest" if row.thread_ts else "latest"  # the order in which Slack lists them
+        if reached := self._reached.pop(row.key, ""):
+            arguments[bound] = reached
+        try:
+            if row.thread_ts:
+                pages = self.client.conversations_replies(ts=row.thread_ts, **arguments)
+            else:
+                pages = self.client.conversations_history(**arguments)
+            for page in islice(pages, MOST_PAGES):
+                yield from page["messages"]
+                reached = next((str(each["ts"]) for each in reversed(page["messages"])), reached)
+        except SlackApiError:
+            self._reached[row.key] = reached
+            raise
 
     def _get_earliest_timestamp(self, row: Message) -> str:
         """Return the earliest Slack time at which this row may have been posted; "0" if unknown."""

@@ -215,7 +215,7 @@ class MessageSender:
         if row is None or not row.ts or not self._channels.is_channel_owned(row.channel):
             return
         try:
-            for ts in self._search.list_duplicate_timestamps(row):
+            for ts in self._search.find_duplicate_timestamps(row):
                 log.warning("message %s stood twice, one is removed", row.seq)
                 self._client.chat_delete(channel=row.channel, ts=ts)
         except (SlackApiError, *NO_ANSWER) as error:

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from slack_sdk import WebClient
@@ -188,6 +188,7 @@ MOST_CHARACTERS = 8_000
 CUT = " […]"
 PAGE = 200  # messages that Slack is asked for at once; it recommends no more
 MOST_PAGES = 100
+UNREAD = "(If there are more messages here, they could not be read.)"
 LONGEST = 20_000  # characters of one message that the model is given
 
 
@@ -292,17 +293,15 @@ class SlackThreadReader:
             return _EarlierMessages()
         with self._store.read() as tx:
             since = inbox.get_newest_transcript_message_ts(tx, run, first)
-        try:
-            said, left_out = self._read_thread(first.channel, thread, since, until, ours)
-        except Exception as error:  # noqa: BLE001 - the request goes on without context
-            log.warning("run %s: the thread could not be read: %s", run.id, error)
-            unread = [("", "Countersign", "(earlier messages could not be read)")]
-            return _EarlierMessages([prompt.build_earlier_messages_item(unread, left_out=0)])
+        said, left_out, problem = self._read_thread(first.channel, thread, since, until, ours)
         authors = [each.get("user", "") for each in said]
         lines = [
             (author, self._get_display_name(author), extract_message_text(each, ""))
             for author, each in zip(authors, said, strict=True)
         ]
+        if problem is not None:  # the request goes on without them
+            log.warning("run %s: the thread could not be read: %s", run.id, problem)
+            lines.append(("", "Countersign", UNREAD))
         if not lines:
             return _EarlierMessages()
         posted = [
@@ -312,7 +311,7 @@ class SlackThreadReader:
                 name,
                 each.get("files") or [],
             )
-            for each, (author, name, _) in zip(said, lines, strict=True)
+            for each, (author, name, _) in zip(said, lines, strict=False)
         ]
         # the newest matter most
         item = _build_bounded_item(lines, prompt.build_earlier_messages_item, left_out)
@@ -320,21 +319,23 @@ class SlackThreadReader:
 
     def _read_thread(
         self, channel: str, thread: str, since: str, until: str, ours: Sequence[str]
-    ) -> tuple[list[dict[str, Any]], int]:
+    ) -> tuple[list[dict[str, Any]], int, Exception | None]:
         """Return people's messages between two timestamps: the thread's first and the newest.
 
-        With them the number of messages between the two. `ours`, the messages being taken in, and
-        those of bots do not count.
+        With them the number of messages between the two, and what kept the rest from being read.
+        `ours`, the messages being taken in, and those of bots do not count.
         """
         beginning: list[dict[str, Any]] = []
         newest: deque[dict[str, Any]] = deque(maxlen=MOST_MESSAGES - 1)
         count = 0
-        pages = self._client.conversations_replies(
-            channel=channel, ts=thread, oldest=since or "0", latest=until, limit=PAGE
-        )
-        last = since  # the thread's first message is on each page
-        for page in islice(pages, MOST_PAGES):
-            for message in page["messages"]:
+        last, problem = since, None  # the thread's first message is on each page
+        try:
+            pages = self._client.conversations_replies(
+                channel=channel, ts=thread, oldest=since or "0", latest=until, limit=PAGE
+            )
+            for message in chain.from_iterable(
+                page["messages"] for page in islice(pages, MOST_PAGES)
+            ):
                 ts = message["ts"]
                 if not last < ts < until:
                     continue
@@ -342,12 +343,11 @@ class SlackThreadReader:
                 if ts in ours or message.get("bot_id"):
                     continue
                 count += 1
-                if ts == thread:
-                    beginning.append(message)
-                else:
-                    newest.append(message)
+                (beginning if ts == thread else newest).append(message)
+        except Exception as error:  # noqa: BLE001 - whatever Slack does, the request goes on
+            problem = error
         kept = [*beginning, *newest]
-        return kept, count - len(kept)
+        return kept, count - len(kept), problem
 
 
 @dataclass(frozen=True, slots=True)

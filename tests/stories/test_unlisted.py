@@ -1,0 +1,74 @@
+"""An app that is offered outside Slack's Marketplace: it reads fifteen messages, once a minute."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from sqlmodel import col
+
+from bot.demo.model_server import Turn
+from storage.models import Message
+from storage.states import MessageStatus
+from tests.stories.harness import FINANCE, SUPPORT, Harness
+from tests.stories.messages import having
+from tests.stories.steps import all_sent, ask, showing
+from tests.stories.test_looked_up import cards_in
+from tests.stories.test_outbox import with_card
+
+
+@pytest.fixture(autouse=True)
+def unlisted(harness: Harness) -> Iterator[None]:
+    """Slack lets the app read as little as it lets such apps."""
+    harness.slack.world.app.is_unlisted = True
+    yield
+    harness.slack.world.app.is_unlisted = False
+
+
+def told(harness: Harness, thread: str, answer: str) -> str:
+    """Ben asks in that thread; what the model is given, as JSON."""
+    harness.planner.script(Turn(text=answer))
+    harness.person("ben").say(SUPPORT, "@bot so what now?", thread)
+    harness.said(SUPPORT, thread, answer)
+    return json.dumps(harness.planner.requests[-1]["input"])
+
+
+def test_a_long_thread(harness: Harness) -> None:
+    """The model is asked at once, with what could be read, and told that there is more."""
+    ana = harness.person("ana")
+    thread = ana.say(SUPPORT, "the beginning of it all")
+    for number in range(40):
+        ana.say(SUPPORT, f"remark {number:02}.", thread)
+    given = told(harness, thread, "I have read a part.")
+    assert "the beginning of it all" in given
+    assert "remark 14." in given
+    assert "remark 15." not in given
+    assert "could not be read" in given
+    again = told(harness, thread, "I cannot read more yet.")
+    assert again.count("could not be read") == 2
+
+
+def test_a_post_whose_answer_was_lost_in_a_busy_thread(harness: Harness) -> None:
+    """It is looked for a page a minute, and stands there once."""
+    thread = ask(harness, ("note", {"text": "busy"}), answer="The one answer.")
+    card = harness.card(SUPPORT, thread)
+    for number in range(40):
+        harness.person("cleo").say(SUPPORT, f"aside {number:02}.", thread)
+    harness.slack.faults.drop("chat.postMessage", "after", match=having("The one answer."))
+    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    harness.slack.wait(lambda: harness.all(Message, col(Message.status) == MessageStatus.SENDING))
+    all_sent(harness)
+    assert len(showing(harness, SUPPORT, thread, "The one answer.")) == 1
+
+
+def test_a_card_whose_answer_was_lost_in_a_busy_channel(harness: Harness) -> None:
+    """There, too: below all that has been said since."""
+    shown = len(cards_in(harness, FINANCE))
+    harness.slack.faults.drop("chat.postMessage", "after", match=with_card)
+    ask(harness, ("cancel_order", {"order_id": 1043, "reason": "far down"}))
+    harness.slack.wait(lambda: harness.all(Message, col(Message.status) == MessageStatus.SENDING))
+    for number in range(40):
+        harness.person("cleo").say(FINANCE, f"something else {number}")
+    all_sent(harness)
+    assert len(cards_in(harness, FINANCE)) == shown + 1
