@@ -149,6 +149,8 @@ class PostgresSession(session.Session):
             self._raw.execute(text.encode(), prepare=True)  # by the protocol that takes one
             yield
         except psycopg.errors.InsufficientPrivilege as error:
+            if error.diag.source_function == _RAISE:
+                raise
             words = error.diag.message_primary or "permission denied"
             raise ToolError(
                 f"the database says: {words}{_unreadable_columns_note(statement, catalog)}"
@@ -197,6 +199,7 @@ def _unreadable_columns_note(statement: Statement, catalog: Catalog) -> str:
     return f" ({', '.join(found[:10])}: secret; name the columns that are not)" if found else ""
 
 
+_RAISE = "exec_stmt_raise"  # where an error came from whose code and words a function chose
 # infinity is no date
 _AS_TEXT = ("date", "time", "timetz", "timestamp", "timestamptz", "interval", "json", "jsonb")
 _UNREACHED = (  # what libpq and the server say, which names addresses, and what people are told
@@ -292,7 +295,8 @@ def _database_error_sentence(error: BaseException | None, seconds: float) -> str
         return "rows are locked by somebody else; nothing was changed. Trying again later may work"
     diag = getattr(error, "diag", None)
     if state and diag is not None and diag.message_primary:
-        if diag.context and state[:2] not in ("25", "42"):  # those are the server's own words
+        servers = state[:2] in ("25", "42") and diag.source_function != _RAISE  # its own words
+        if diag.context and not servers:
             return (
                 f"{row_changes.statement_number_prefix(error)}a function of the database refused "
                 f"it; its words could tell a secret (SQLSTATE {state})"
