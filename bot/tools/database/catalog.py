@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -12,12 +13,16 @@ from sqlalchemy import Connection, inspect
 from sqlalchemy.dialects.postgresql import DOMAIN, ENUM
 from sqlalchemy.engine import interfaces
 from sqlalchemy.engine.reflection import ObjectKind
+from sqlalchemy.exc import SAWarning
 from sqlalchemy.types import NullType, TypeEngine
 from sqlglot import exp
 
 from bot.tools.database.config import Database, Dialect
 from bot.tools.database.statement import Statement, StatementError
 from bot.tools.tables import clip_line
+
+# of types that only this database has, which are shown as "?"
+warnings.filterwarnings("ignore", "Did not recognize type", SAWarning)
 
 MOST_VALUES, MOST_CHECKS, MOST_OF_COMMENT = 20, 5, 120  # told of a column or a table
 OWN_TABLES = frozenset({"delivery", "run", "item", "plan", "call", "revision", "vote", "audit"})
@@ -247,7 +252,8 @@ def get_target_table(statement: Statement, catalog: Catalog) -> Relation:
             f"there is no table {statement.target.name}; the tool tables lists them"
         )
     if found.kind not in ("table", "partitioned", "foreign"):
-        raise StatementError(f"{found.name} is a {found.kind}; only a table can be changed")
+        kind = f"{found.kind}{' table' * (found.kind == 'virtual')}"
+        raise StatementError(f"{found.name} is a {kind}; only a plain table can be changed")
     _check_no_secret_guessing(statement, found, catalog)
     return found
 

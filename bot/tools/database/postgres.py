@@ -29,7 +29,7 @@ from bot.tools.database.catalog import (
     reflect_tables,
 )
 from bot.tools.database.config import Database
-from bot.tools.database.postgres_changes import run_changes_tracking_rows
+from bot.tools.database.postgres_changes import open_row_cursor, run_changes_tracking_rows
 from bot.tools.database.postgres_rights import StatementReachChecker, check_role_rights
 from bot.tools.database.statement import WRITES, Statement
 
@@ -129,7 +129,7 @@ class PostgresSession(session.Session):
     def _run_change(self, statement: Statement, shown: str = "") -> list[tuple[Any, ...]]:
         """Run a change and return the rows of its RETURNING, with the columns `shown` added."""
         with self._prepare_statement(statement, f" RETURNING {shown}" if shown else ""):
-            cursor = self._raw.execute(b"EXECUTE countersign")
+            cursor = open_row_cursor(self._raw).execute(b"EXECUTE countersign")
             rows = cursor.fetchall() if cursor.description else []
             done = (cursor.statusmessage or "?").split()[0].lower()
             if done != (statement.verb if isinstance(statement.tree, WRITES) else "select"):

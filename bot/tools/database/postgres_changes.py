@@ -16,14 +16,30 @@ from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
+from psycopg.types.string import TextLoader
 from sqlglot import exp
 
 from bot.tools import ToolError
 from bot.tools.database import row_changes
-from bot.tools.database.catalog import Catalog, Relation, quote_name
+from bot.tools.database.catalog import Catalog, Column, Relation, quote_name
 from bot.tools.database.statement import Statement
 
 RawConnection = psycopg.Connection[Any]
+_NUMBERS_AND_BYTES = frozenset(
+    ("bool", "bytea", "float4", "float8", "int2", "int4", "int8", "numeric", "oid")
+)
+
+
+def open_row_cursor(raw: RawConnection) -> psycopg.Cursor[Any]:
+    """Return a cursor that reads values as the server writes them, save numbers and bytes."""
+    cursor = raw.cursor()
+    for each in raw.adapters.types:
+        kept = each.name in _NUMBERS_AND_BYTES
+        for oid in {each.oid * (not kept), each.array_oid} - {0}:
+            cursor.adapters.register_loader(oid, TextLoader)
+    return cursor
+
+
 # how many rows of a table the server has added, changed and deleted; one changed twice counts twice
 WriteCounts = Counter[str]
 _COUNTS = """
@@ -37,6 +53,7 @@ _TABLE = """
             AND a.attnum > 0 AND NOT a.attisdropped
             AND pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT') ORDER BY a.attnum),
         pg_catalog.json_object_agg(a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod))::text
+            AS types, pg_catalog.row_security_active(c.oid)
     FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
         JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT attisdropped
     WHERE c.oid = ANY(%s::oid[]) GROUP BY c.oid, n.oid"""
@@ -44,6 +61,9 @@ _FAMILY = """
     WITH RECURSIVE kin(oid) AS (SELECT %s::regclass::oid
         UNION SELECT i.inhrelid FROM kin JOIN pg_catalog.pg_inherits i ON i.inhparent = kin.oid)
     SELECT oid FROM kin"""
+_NAMES = """
+    SELECT DISTINCT attname::text FROM pg_catalog.pg_attribute
+    WHERE attrelid = ANY(%s::oid[]) AND attnum > 0 AND NOT attisdropped"""
 # what locks whole tables changes more than rows, and the counts would not tell: TRUNCATE, ALTER
 _LOCKS = """
     SELECT count(*) FROM pg_catalog.pg_locks
@@ -65,6 +85,7 @@ class ReadableTable:
     key: tuple[str, ...]
     types: Mapping[str, str]
     all_readable: bool  # the role may read the table as a whole
+    some_hidden: bool  # row security may keep rows from it
 
     @property
     def select_list(self) -> str:
@@ -95,13 +116,25 @@ class TouchedTableReader:
         if target is None or table.kind == "foreign":
             raise ToolError(f"{table.name} is a {table.kind} table, whose rows cannot be watched")
         if len(self._family) > 1:  # its parts are read by its own name
-            target = replace(target, source=target.name)
+            target = replace(target, source=target.name, relation=self._add_parts_columns(table))
             self.found[target.oid] = target
         self.target = target
+
+    def _add_parts_columns(self, table: Relation) -> Relation:
+        """Return the table with the columns that only tables inheriting from it have."""
+        known = {each.name for each in table.columns}
+        more = [Column(name, "") for (name,) in self.query(_NAMES, (self._family,))]
+        return replace(
+            table, columns=(*table.columns, *(each for each in more if each.name not in known))
+        )
 
     def query(self, text: str, values: Sequence[Any] = ()) -> list[row_changes.Row]:
         """Run a query of the bot's own and return its rows."""
         return self._raw.execute(text.encode(), tuple(values) or None).fetchall()
+
+    def read_rows(self, text: str, values: Sequence[Any] = ()) -> list[row_changes.Row]:
+        """Run a query for the rows of a touched table; see `open_row_cursor`."""
+        return open_row_cursor(self._raw).execute(text.encode(), tuple(values) or None).fetchall()
 
     def count_writes(self) -> dict[int, WriteCounts]:
         """Return what the transaction has done so far to each table, by OID.
@@ -122,7 +155,9 @@ class TouchedTableReader:
     def load_tables(self, oids: list[int]) -> dict[int, ReadableTable | None]:
         """Return the tables with these OIDs; None for one that the tools may not read."""
         if new := [oid for oid in oids if oid not in self.found]:
-            for oid, name, schema, pages, whole, readable, types in self.query(_TABLE, (new,)):
+            for oid, name, schema, pages, whole, readable, types, part in self.query(
+                _TABLE, (new,)
+            ):
                 relation = self._known.get((schema, name))
                 self.found[oid] = None
                 if relation is None:
@@ -147,6 +182,7 @@ class TouchedTableReader:
                     key,
                     json.loads(types),
                     whole,
+                    part,
                 )
         return {oid: self.found.get(oid) for oid in oids}
 
@@ -280,7 +316,7 @@ class ChangeTrialRunner:
 
     def _has_key_of_every_row(self, trial: TrialRunResult) -> bool:
         total = trial.counts.get(self._target.oid, Counter[str]()).total()
-        return trial.returned == total == len(set(trial.keys))
+        return trial.returned == total == len({*map(repr, trial.keys)})
 
     def _can_read_rows(self, found: ReadableTable, trial: TrialRunResult) -> bool:
         if found is self._target and self._has_key_of_every_row(trial):
@@ -301,7 +337,7 @@ class ChangeTrialRunner:
     ) -> list[tuple[str, row_changes.Row]]:
         """Return rows that meet a condition, with their places (ctid); raises TooManyRowsError."""
         limit = row_changes.compute_row_event_limit(max_rows)
-        rows = self._tables.query(
+        rows = self._tables.read_rows(
             f"SELECT {_PLACE}, {found.select_list} FROM {found.source} "
             f"WHERE {condition} ORDER BY tableoid, ctid LIMIT {limit + 1}"
         )
@@ -316,16 +352,19 @@ class ChangeTrialRunner:
         if not keys:
             return []
         names = ", ".join(map(quote_name, found.key))
-        arrays = ", ".join(f"%s::{found.types[each]}[]" for each in found.key)
-        columns = found.select_list.replace("%", "%%")
+        typed = ", ".join(f"k{at}::{found.types[each]}" for at, each in enumerate(found.key))
+        told = ", ".join(f"k{at}" for at, _ in enumerate(found.key))
+        arrays = ", ".join("%s::text[]" for _ in found.key)
         text = (
-            f"SELECT {columns} FROM {found.source.replace('%', '%%')} WHERE "
-            f"({names.replace('%', '%%')}) IN (SELECT * FROM pg_catalog.unnest({arrays}))"
+            f"SELECT {found.select_list} FROM {found.source} WHERE ({names}) IN (SELECT {typed} "
+            "FROM pg_catalog.unnest("
+        ).replace("%", "%%")
+        rows = self._tables.read_rows(
+            f"{text}{arrays}) AS k({told}))", [list(each) for each in zip(*keys, strict=True)]
         )
-        rows = self._tables.query(text, [list(each) for each in zip(*keys, strict=True)])
-        places = {key: at for at, key in enumerate(keys)}
+        places = {repr(key): at for at, key in enumerate(keys)}
         at = [found.columns.index(each) for each in found.key]
-        return sorted(rows, key=lambda row: places[tuple(row[each] for each in at)])
+        return sorted(rows, key=lambda row: places[repr(tuple(row[each] for each in at))])
 
     def _read_previous_rows(self, once: TrialRunResult, max_rows: int) -> None:
         for oid, found in self._tables.load_tables(list(once.counts)).items():
@@ -400,18 +439,22 @@ def _pair_rows_by_key(
 ) -> row_changes.TableRowChanges:
     """Return one table's rows before and after a change, paired by key where it has one.
 
-    Raises UnpredictableRowsError where they are not as many as the server has counted.
+    Raises ToolError where they are not as many as the server has counted, though all can be read.
     """
-    if len(after) - len(before) != count["added"] - count["deleted"] or (
-        len(after) > count["added"] + count["changed"]
+    if not found.some_hidden and (
+        len(after) - len(before) != count["added"] - count["deleted"]
+        or len(after) > count["added"] + count["changed"]
     ):
-        raise row_changes.UnpredictableRowsError
+        raise ToolError(f"what its triggers do to {found.label} cannot be followed")
     shape = found.build_table_row_changes(())
-    later = {shape.get_row_key(row): row for row in after} if found.key else {}
-    rows = [row_changes.RowChange(row, later.pop(shape.get_row_key(row), None)) for row in before]
+    later = {repr(shape.get_row_key(row)): row for row in after} if found.key else {}
+    rows = [
+        row_changes.RowChange(row, later.pop(repr(shape.get_row_key(row)), None)) for row in before
+    ]
     added = list(later.values()) if found.key else after
     gone = any(each.after is None for each in rows)
     loose = bool(gone and added and count["changed"])
-    return found.build_table_row_changes(
-        [*rows, *(row_changes.RowChange(None, row) for row in added)], loose=loose
-    )
+    rows += [row_changes.RowChange(None, row) for row in added]
+    unseen = max(0, count.total() - len(rows)) if found.some_hidden else 0
+    why = "hidden by row security" if unseen else ""
+    return found.build_table_row_changes(rows, loose=loose, counted=unseen, why=why)

@@ -11,11 +11,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
+from unicodedata import normalize
 
 from bot.tools import Preview, Table, ToolError
 from bot.tools.database import row_changes
 from bot.tools.database.session import Session
 from bot.tools.database.statement import Statement
+from bot.tools.invisible_characters import EMOJI
 from bot.tools.tables import format_row_count
 from storage.masking import MASK
 
@@ -38,8 +40,7 @@ def render_changes(steps: Sequence[Step]) -> str:
     lines = []
     for number, (statement, change) in enumerate(steps, 1):
         lines += _render_statement_title(number, steps)
-        for each, heading in _list_headed_tables(statement, change):
-            set_here = statement.assigned_columns if each is change.target else frozenset[str]()
+        for each, heading, set_here in _list_headed_tables(statement, change):
             lines += [heading, *_render_first_rows(each, set_here)]
     rows = (row for _, change in steps for each in change.tables for row in each.rows)
     if any(isinstance(value, row_changes.ValueAtRun) for row in rows for value in row.after or ()):
@@ -52,21 +53,23 @@ def render_change_counts(steps: Sequence[Step]) -> str:
     lines = []
     for number, step in enumerate(steps, 1):
         lines += _render_statement_title(number, steps)
-        for each, heading in _list_headed_tables(*step):
+        for each, heading, set_here in _list_headed_tables(*step):
             lines.append(heading)
-            if names := _list_changed_columns(each):
+            if names := _list_changed_columns(each, set_here):
                 lines.append(clip_value_text(f"   columns: {', '.join(names)}", 4 * WIDTH))
     return "\n".join(lines)
 
 
 def _list_headed_tables(
     statement: Statement, change: row_changes.Change
-) -> Iterator[tuple[row_changes.TableRowChanges, str]]:
-    """Yield each table that a statement touches, with what happens to its rows."""
+) -> Iterator[tuple[row_changes.TableRowChanges, str, frozenset[str]]]:
+    """Yield each table that a statement touches, what happens to its rows, and what it sets."""
     for each in change.tables:
         heading = touched_row_count_sentence(each, statement.verb)
         is_first = each is change.target
-        yield each, heading if is_first else f"Also {heading[0].lower()}{heading[1:]}"
+        if not is_first:
+            heading = f"Also {heading[0].lower()}{heading[1:]}"
+        yield each, heading, statement.assigned_columns if is_first else frozenset()
 
 
 def _render_statement_title(number: int, steps: Sequence[Step]) -> list[str]:
@@ -103,15 +106,20 @@ def no_touched_rows_sentence(steps: Sequence[Step]) -> str:
     return f"it would change nothing: {', '.join(dict.fromkeys(found))}"
 
 
-def _list_changed_columns(table: row_changes.TableRowChanges) -> list[str]:
-    return [
+def _list_changed_columns(
+    table: row_changes.TableRowChanges, set_here: frozenset[str]
+) -> list[str]:
+    found = [
         name
         for at, name in enumerate(table.columns)
         if any(
-            row.before is None or row.after is None or row.before[at] != row.after[at]
+            row.before is None
+            or row.after is None
+            or not row_changes.is_same_value(row.before[at], row.after[at])
             for row in table.rows
         )
     ]
+    return found + [each for each in table.hidden if each.lower() in set_here]
 
 
 def _render_first_rows(table: row_changes.TableRowChanges, set_here: frozenset[str]) -> list[str]:
@@ -160,22 +168,27 @@ def _render_changed_row(
     )
     lines = [clip_value_text(f"{number}. {names}", WIDTH)]
     pairs = list(zip(table.columns, row.before, row.after, strict=True))
-    changed = [each for each in pairs if each[0].lower() in set_here or each[1] != each[2]]
+    changed = [
+        each
+        for each in pairs
+        if each[0].lower() in set_here or not row_changes.is_same_value(*each[1:])
+    ]
     hidden = [each for each in table.hidden if each.lower() in set_here]
     wide = min(max(map(len, [*(each[0] for each in changed), *hidden]), default=0), 20)
     for name, old, new in changed:
-        lines += _render_changed_value(
-            name.ljust(wide), format_value(old), format_value(new), same=old == new
-        )
+        lines += _render_changed_value(name.ljust(wide), old, new)
     lines += [f"   {each.ljust(wide)}  {MASK} → {MASK}" for each in hidden]
     return lines if changed or hidden else [*lines, "   (nothing of it changes)"]
 
 
-def _render_changed_value(name: str, old: str, new: str, *, same: bool) -> list[str]:
-    if same:
+def _render_changed_value(name: str, before: Any, after: Any) -> list[str]:
+    old, new = format_value(before), format_value(after)
+    if row_changes.is_same_value(before, after):
         return [clip_value_text(f"   {name}  {old}  (stays)", WIDTH)]
+    if normalize("NFKC", old) == normalize("NFKC", new):  # nobody would see what changes
+        old, new = (ascii(each) if isinstance(each, str) else str(each) for each in (before, after))
     line = f"   {name}  {old} → {new}"
-    if len(line) <= WIDTH:
+    if len(line) <= WIDTH and "→" not in old + new:
         return [line]
     return [
         f"   {name.rstrip()}",
@@ -209,15 +222,29 @@ def _render_whole_rows(
     return lines + note
 
 
+# a text that could be taken for something else that a preview says
+_AMBIGUOUS = re.compile(rf"$|\s|.*\s$|'.*'$|NULL$|0x|\(set at run time|{MASK[0]}", re.DOTALL)
+_CHARACTER = re.compile(rf"{EMOJI.pattern}|.", re.DOTALL)
+MOST_BYTES = 16  # of a value that is shown as a whole
+
+
 def format_value(value: Any) -> str:
-    """Return a value on one line, as people read it."""
+    """Return a value on one line, as people read it: a dot for what cannot be printed."""
+    if isinstance(value, bytes | memoryview) and len(bytes(value)) > MOST_BYTES:
+        return f"0x{bytes(value)[: MOST_BYTES // 2].hex()}… ({len(bytes(value)):,} bytes)"
+    return _CHARACTER.sub(
+        lambda each: each[0] if len(each[0]) > 1 or each[0].isprintable() else "·",
+        _format_full_value(value),
+    )
+
+
+def _format_full_value(value: Any) -> str:
     if value is None:
         return "NULL"
     if isinstance(value, bytes | memoryview):
-        return f"({len(bytes(value)):,} bytes)"
+        return f"0x{bytes(value).hex()}"
     text = str(value)
-    plain = "".join(each if each.isprintable() else "·" for each in text)
-    return plain if plain else "''"
+    return f"'{text}'" if isinstance(value, str) and _AMBIGUOUS.match(text) else text
 
 
 def clip_value_text(text: str, width: int) -> str:
@@ -235,7 +262,7 @@ def build_changed_value_table(steps: Sequence[Step], drawn: str) -> Table | None
     None where the `drawn` text shows all of them.
     """
     tables = [each for _, change in steps for each in change.tables]
-    if "…" not in drawn and not any(
+    if not {*"…·"} & {*drawn} and not any(
         len(each.rows) > MAX_ROWS or len(each.columns) > MAX_COLUMNS for each in tables
     ):
         return None
@@ -275,19 +302,11 @@ def _list_value_changes(
             yield (kind, name, "", cell) if kind == "added" else (kind, name, cell, "")
         return
     pairs = zip(table.columns, row.before, row.after, strict=False)
-    changed = [each for each in pairs if each[1] != each[2]]
+    changed = [each for each in pairs if not row_changes.is_same_value(*each[1:])]
     for name, before, after in changed:
         yield "changed", name, _format_full_value(before), _format_full_value(after)
     if not changed:
         yield "changed", "(nothing of what may be read)", "", ""
-
-
-def _format_full_value(value: Any) -> str:
-    if value is None:
-        return "NULL"
-    if isinstance(value, bytes | memoryview):
-        return f"0x{bytes(value).hex()}"
-    return str(value) or "''"
 
 
 _DONE = {"Insert": "Wrote {} into {}", "Delete": "Deleted {} of {}"}  # by the first word of a deed

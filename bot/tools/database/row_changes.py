@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -209,13 +209,32 @@ def build_whole_second_time_span(
     return TrialTimeSpan(first, end + timedelta(seconds=1), tuple(dict.fromkeys(texts)))
 
 
-# what gives another value with time or each time it is called, as it is written
+# in quotes, and whether another text is joined to it
+_TEXT_OR_NAME = re.compile(r"""(\|\|\s*)?('(?:[^']|'')*'|"(?:[^"]|"")*")(?=(\s*\|\|)?)""")
+_TEXT_OF_TIME = re.compile(
+    r"'\s*(?:now|today|tomorrow|yesterday)(?:\s+[\d:.+-]+|\s+allballs)?\s*'", re.IGNORECASE
+)
+# what gives another value with time or each time it is called, where only texts of time are left
 _ANEW = re.compile(
-    r"""\b(?:current_(?:date|time|timestamp)|localtime(?:stamp)?|random\w*|gen_random_uuid|nextval
-    |now|(?:clock|statement|transaction)_timestamp)\b|\(\s*\)
-    |'(?:now|today|tomorrow|yesterday)\b""",
+    r"""\b(?:current_(?:date|time|timestamp)|localtime(?:stamp)?)\b|\(\s*\)
+    |\b(?:random\w*|nextval)\s*\(|'""",
     re.IGNORECASE | re.VERBOSE,
 )
+
+
+def _differs_in_every_run(sql: str) -> bool:
+    """Whether an expression may give another value each time, whatever texts and names say."""
+
+    def keep_time(found: re.Match[str]) -> str:
+        alone = not (found[1] or found[3])
+        return found[2] if alone and _TEXT_OF_TIME.fullmatch(found[2]) else "?"
+
+    return bool(_ANEW.search(_TEXT_OR_NAME.sub(keep_time, sql)))
+
+
+def is_same_value(one: Any, other: Any) -> bool:
+    """Whether two values are the same to a database: 1 and 1.0 are not, and NaN is NaN."""
+    return type(one) is type(other) and repr(one) == repr(other)
 
 
 def compute_row_event_limit(max_rows: int) -> int:
@@ -272,7 +291,7 @@ def list_nondeterministic_columns(statement: Statement) -> frozenset[str]:
     return frozenset(
         name.lower()
         for name, values in pairs
-        if any(_ANEW.search(each.sql(statement.dialect)) for each in values)
+        if any(_differs_in_every_run(each.sql(statement.dialect)) for each in values)
     )
 
 
@@ -289,12 +308,13 @@ def mark_values_set_at_run(
     tables = []
     for each in second_trial.tables:
         twin = known[each.table]
-        twins = dict(zip(_list_row_keys(twin), twin.rows, strict=True))
+        alike = _list_added_rows(twin) & _list_added_rows(each)
+        twins = dict(zip(_list_row_keys(twin, alike), twin.rows, strict=True))
         static = made if each is second_trial.target else frozenset()
         places = [at for at, name in enumerate(each.columns) if name.lower() in static]
         rows = [
             _mark_values_at_run(row, twins.get(key), moment, places)
-            for row, key in zip(each.rows, _list_row_keys(each), strict=True)
+            for row, key in zip(each.rows, _list_row_keys(each, alike), strict=True)
         ]
         tables.append(replace(each, rows=tuple(rows)))
     return Change(tuple(tables))
@@ -312,11 +332,22 @@ def _summarise_touched_rows(table: TableRowChanges) -> tuple[str, int, list[str]
     return table.table, table.total, sorted(repr(row.before) for row in table.rows)
 
 
-def _list_row_keys(table: TableRowChanges) -> Iterable[Any]:
-    """Yield for each row its key before the change, and a number among rows with an equal key."""
+def _list_added_rows(table: TableRowChanges) -> set[str]:
+    return {f"added {row.after!r}" for row in table.rows if row.before is None}
+
+
+def _list_row_keys(table: TableRowChanges, alike: Set[str]) -> Iterable[Any]:
+    """Yield for each row its key before the change, and a number among rows with an equal key.
+
+    The key of an added row is all of it if both trials added it (`alike`), in whatever order.
+    """
     seen: Counter[str] = Counter()
     for row in table.rows:
-        key = "" if row.before is None else repr(table.get_row_key(row.before))
+        key = f"added {row.after!r}"
+        if row.before is not None:
+            key = repr(table.get_row_key(row.before))
+        elif key not in alike:
+            key = ""
         seen[key] += 1
         yield key, seen[key]
 
@@ -329,14 +360,14 @@ def _mark_values_at_run(
     after = list(row.after)
     other = twin.after if twin and twin.after and len(twin.after) == len(after) else None
     for at, value in enumerate(after):
-        if at in made:
+        if at in made and not _TEXT_OF_TIME.fullmatch(f"'{value}'"):  # or the text was meant
             after[at] = ValueAtRun()
-        elif other is not None and other[at] != value:
+        elif other is not None and not is_same_value(other[at], value):
             told = moment.mark_value_if_trial_time(
                 value
             )  # the clock's next second may have begun between the two
             after[at] = told if told == moment.mark_value_if_trial_time(other[at]) else ValueAtRun()
-        elif row.before is None or row.before[at] != value:
+        elif row.before is None or not is_same_value(row.before[at], value):
             after[at] = moment.mark_value_if_trial_time(value)
     return replace(row, after=tuple(after))
 
@@ -366,7 +397,8 @@ class RowsOfEarlierStatements:
         if row.after is None:
             return RowChange(told, None)
         sides = zip(told, row.before, row.after, strict=True)
-        return RowChange(told, tuple(said if old == new else new for said, old, new in sides))
+        after = tuple(said if is_same_value(old, new) else new for said, old, new in sides)
+        return RowChange(told, after)
 
     def remember_written_rows(self, change: Change, at_run: Change) -> None:
         """Store the rows that a statement wrote; `at_run`: the same change with its ValueAtRun."""

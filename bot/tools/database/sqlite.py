@@ -227,7 +227,7 @@ class SqliteSource:
 def _configure_transaction(raw: sqlite3.Connection, writes: bool, deadline: float) -> None:
     if hasattr(raw, "enable_load_extension"):  # some builds of Python cannot load extensions at all
         raw.enable_load_extension(False)
-    raw.text_factory = lambda value: value.decode("utf-8", "replace")
+    raw.text_factory = lambda value: value.decode("utf-8", "backslashreplace")
     for limit, value in _LIMITS.items():
         raw.setlimit(limit, value)
     for pragma in (*_PRAGMAS, f"query_only={'OFF' if writes else 'ON'}"):

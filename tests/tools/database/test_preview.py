@@ -75,7 +75,7 @@ def test_a_narrow_card(world: World) -> None:
         assert max(map(len, lines)) <= 60
     lines = world.preview("UPDATE orders SET note = 'short' WHERE id = 1").text.splitlines()
     assert lines[2] == "   note"
-    assert lines[3].startswith("   − long long")
+    assert lines[3].startswith("   − 'long long")
     assert lines[3].endswith("…")
     assert lines[4] == "   + short"
     assert "a·b → x" in world.preview("UPDATE orders SET status = 'x'").text

@@ -15,10 +15,11 @@ from bot.tools.database.row_changes import (
 START = datetime(2026, 11, 24, 12, 0, 0, 900_000, tzinfo=UTC)
 
 
-def added(*values: str) -> Change:
-    """One row that is added to a table."""
+def added(*values: str, more: tuple[tuple[str, ...], ...] = ()) -> Change:
+    """One row that is added to a table, and `more` behind it."""
     columns = tuple(f"column {number}" for number, _ in enumerate(values))
-    return Change((TableRowChanges("paper", columns, (), (), (RowChange(None, values),)),))
+    rows = tuple(RowChange(None, each) for each in (values, *more))
+    return Change((TableRowChanges("paper", columns, (), (), rows),))
 
 
 def test_the_second_in_which_a_trial_falls_makes_no_difference() -> None:
@@ -63,3 +64,23 @@ def test_what_differs_around_a_time_is_another_value() -> None:
         .rows
     )
     assert [str(each) for each in row.after or ()] == ["(set at run time)"]
+
+
+def test_the_order_in_which_rows_are_added_makes_no_difference() -> None:
+    """Rows that both trials add, one after the other or the other way round, have set values.
+
+    Else chance could leave out what is added, from the card and from what the run is held to.
+    """
+    moment = build_whole_second_time_span(START, START)
+    made = mark_values_set_at_run(
+        added("Ana", "100", more=(("Ben", "200"), ("Ben", "200"), ("Cleo", "7"))),
+        added("Ben", "200", more=(("Cleo", "8"), ("Ana", "100"), ("Ben", "200"))),
+        moment,
+        frozenset(),
+    )
+    assert [tuple(map(str, row.after or ())) for row in made.tables[0].rows] == [
+        ("Ben", "200"),
+        ("Cleo", "(set at run time)"),
+        ("Ana", "100"),
+        ("Ben", "200"),
+    ]
