@@ -5,7 +5,7 @@ The newest switch of a channel's mode counts; each is stored with its time and p
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import bindparam, func, or_, select, update
@@ -17,6 +17,7 @@ from storage.models import Delivery, Message, ModeSwitch, Run
 from storage.states import CallStatus, ChannelMode, RunStatus
 from storage.transaction import Transaction, fetch_first_row, insert_row
 
+_EVER = datetime.max.replace(tzinfo=UTC)
 EVERYWHERE = ""  # in the place of a channel: of all conversations with the bot
 _NEWEST = (
     select(ModeSwitch)
@@ -41,6 +42,7 @@ _OF_RUN = select(col(ModeSwitch.mode)).where(
     col(ModeSwitch.seq).in_(
         select(func.max(col(ModeSwitch.seq)))
         .where(col(ModeSwitch.team) == bindparam("team_"))
+        .where(col(ModeSwitch.at) <= bindparam("until_"))
         .where(
             or_(
                 _channel.in_([bindparam("channel_"), EVERYWHERE]),
@@ -64,16 +66,18 @@ def get_current_channel_mode(tx: Transaction, team: str, channel: str) -> Channe
     return found.mode if found else ChannelMode.ASK
 
 
-def list_channel_modes_limiting_run(tx: Transaction, run: Run) -> frozenset[ChannelMode]:
+def list_channel_modes_limiting_run(
+    tx: Transaction, run: Run, until: datetime = _EVER
+) -> frozenset[ChannelMode]:
     """Return the modes that limit a run: of its channel, of where it was asked, and of everywhere.
 
     The first two differ if it was asked in a shared channel and goes on in private, or was asked
     with a form or by a program where it could not begin. Its sub-agents' runs, and later requests
     in its thread, obey the same modes. ASK is always among them, for channels that were never
-    switched.
+    switched. `until`: the modes as they were at that moment.
     """
     place = {"team_": run.team, "channel_": run.channel, "run_": run.id, "thread_": run.thread_ts}
-    return frozenset((ChannelMode.ASK, *tx.scalars(_OF_RUN, place)))
+    return frozenset((ChannelMode.ASK, *tx.scalars(_OF_RUN, {**place, "until_": until})))
 
 
 def switch_mode(

@@ -324,10 +324,18 @@ def compute_gate_in_transaction(
 
 
 def apply_channel_mode_to_gate(
-    tx: Transaction, sources: PolicyFactSources, run: Run, facts: Facts, gate: Allow | Deny | Ask
+    tx: Transaction,
+    sources: PolicyFactSources,
+    run: Run,
+    facts: Facts,
+    gate: Allow | Deny | Ask,
+    until: datetime | None = None,
 ) -> tuple[Allow | Deny | Ask, ChannelMode]:
-    """Return the gate, made stricter if the channel is in strict or observe mode, and the mode."""
-    mode = get_strictest_channel_mode(tx, run)
+    """Return the gate, made stricter if the channel is in strict or observe mode, and the mode.
+
+    `until`: the moment whose mode is meant, if it is not the current one.
+    """
+    mode = get_strictest_channel_mode(tx, run, until)
     default = (
         sources.policy.policy.build_default_ask_gate(facts) if mode is ChannelMode.STRICT else None
     )

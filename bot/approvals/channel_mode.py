@@ -59,9 +59,16 @@ def restrict_gate_by_channel_mode(
             return default.copy_without_offers().model_copy(update={"rule": BY_MODE})
 
 
-def get_strictest_channel_mode(tx: Transaction, run: Run) -> ChannelMode:
-    """Return the strictest of the modes (ask, strict or observe) that apply to a request."""
-    return max(channel_modes.list_channel_modes_limiting_run(tx, run), key=STRICTNESS.__getitem__)
+def get_strictest_channel_mode(
+    tx: Transaction, run: Run, until: datetime | None = None
+) -> ChannelMode:
+    """Return the strictest of the modes (ask, strict or observe) that apply to a request.
+
+    `until`: as they were at that moment; None: as they are.
+    """
+    when = (until,) if until else ()
+    modes = channel_modes.list_channel_modes_limiting_run(tx, run, *when)
+    return max(modes, key=STRICTNESS.__getitem__)
 
 
 def is_stricter_mode(now: ChannelMode, before: ChannelMode) -> bool:

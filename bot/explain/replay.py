@@ -1,8 +1,8 @@
 """A policy replayed over the recorded calls: which calls it would have decided otherwise.
 
-Nothing is written. Sums are those of the calls on record at the time of each call. Groups and
-channels are as they are now, since nobody recorded how they were. If the outcome depends on
-something unknown, that is reported as such, never as a difference.
+Nothing is written. Sums are those of the calls on record at the time of each call, and so is the
+channel's mode. Groups and channels are as they are now, since nobody recorded how they were. If the
+outcome depends on something unknown, that is reported as such, never as a difference.
 """
 
 from __future__ import annotations
@@ -119,15 +119,18 @@ class PolicyReplay:
             was, args = self._load_recorded_decision(tx, call, tool)
         if run is None:
             raise UndecidableCallError("its request is not on record")
-        judged = self._sources.policy.policy.judge_call(
-            self._load_facts_at_proposal(run, call, tool, args)
-        )
+        facts = self._load_facts_at_proposal(run, call, tool, args)
+        judged = self._sources.policy.policy.judge_call(facts)
         _require_certain_outcome(judged)
-        kind, change = _classify_difference(was, judged.gate)
+        with self._sources.store.read() as tx:
+            gate, _ = call_gates.apply_channel_mode_to_gate(
+                tx, self._sources, run, facts, judged.gate, until=call.created_at
+            )
+        kind, change = _classify_difference(was, gate)
         if not kind:
             return "", ""
-        if isinstance(judged.gate, Ask):
-            change += self._describe_lacking_approvals(was, judged.gate, run, call)
+        if isinstance(gate, Ask):
+            change += self._describe_lacking_approvals(was, gate, run, call)
         effect = self._words.quote_text(tool.effect_sentence(args))
         who = self._words.format_person(run.requester)
         return kind, f"{format_in_utc(call.created_at)}, {call.tool}, {who}: {effect} — {change}"

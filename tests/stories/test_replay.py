@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from storage.models import Call
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.steps import ask
+from tests.stories.test_modes import mode
 
 OLD = """
 [defaults]
@@ -250,3 +252,40 @@ def test_rules_that_add_are_replayed(replay: Replayed) -> None:
     text = replay(f'{OLD}{adds}reminders = ["10m"]\n')
     assert "Would have been asked on other terms (3):" in text
     assert "reminders, by rule 'default' and rule 'two'" in text
+
+
+def test_the_mode_of_a_channel_is_as_it_was(tmp_path: Path) -> None:
+    """What was asked or refused because of the channel's mode would have been so all the same.
+
+    It is told under the mode of that moment, whatever the mode is now.
+    """
+    policy = f"""{OLD}
+[[rule]]
+name = "free"
+tool = "put"
+verdict = "allow"
+"""
+    harness = Harness(tmp_path, FakeTools().tools, policy)
+    try:
+        mode(harness, "strict", "ana", "strict")
+        harness.card(SUPPORT, ask(harness, ("put", {"text": "one"})))
+        mode(harness, "observe", "ana", "observe")
+        harness.settle()
+        harness.planner.clear_script()
+        harness.said(SUPPORT, ask(harness, ("put", {"text": "two"})), "That is all.")
+        mode(harness, "ask", "ana", "ask")
+        core, since = harness.app.core, harness.clock.now() - timedelta(days=1)
+
+        def report(text: str) -> str:
+            sources = replace(core.build_policy_fact_sources(), policy=CurrentPolicy(parse(text)))
+            words = PlainMentionStyle(core.directory)
+            made = PolicyReplay(sources, core.authority, core.tools, words)
+            return "\n".join(made.build_report_lines(since))
+
+        same = report(policy)
+        others = report(policy.replace("@shop-leads", "@finance"))
+    finally:
+        harness.close()
+    assert "0 would have been decided otherwise, 2 the same; 0 cannot be told." in same
+    assert "Would have been asked of other people (1):" in others
+    assert "1 would have been decided otherwise, 1 the same; 0 cannot be told." in others
