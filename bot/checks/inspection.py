@@ -59,6 +59,7 @@ def check_policy_rules(
         for rule, lines in zip(policy.rules, policy.lines, strict=True)
         for each in (*_check_rule(rule, tools, lines), *_check_owners(rule, tools, policy))
     ]
+    found += _check_rules_behind_others(policy, tools)
     yield from found
     yield from _check_owner_functions(policy)
     if not found:
@@ -92,6 +93,37 @@ def _check_unasked_changes(policy: Policy, tools: ToolsByName) -> Iterator[check
             yield check.build_warning_result(about, f"{text}: {', '.join(names)}", remedy)
         elif names:
             yield check.build_ok_result(about, f"{text}, as it says by name: {', '.join(names)}")
+
+
+def _check_rules_behind_others(policy: Policy, tools: ToolsByName) -> Iterator[check.CheckResult]:
+    """Yield a warning for each rule whose calls are all taken by rules before it."""
+    for index, rule in enumerate(policy.rules):
+        if isinstance(rule.gate, Deny | GateAddOn):  # which apply wherever they stand
+            continue
+        takers = [
+            next((each for each in policy.rules[:index] if _takes_every_call(each, tool)), None)
+            for tool in tools.values()
+            if rule.can_match(tool.name, tool.does, tool.risk)
+        ]
+        # a pattern may be about tools to come as well
+        taken = {name for each in takers if each for name in each.tools}
+        to_come = {each for each in rule.tools if set(each) & set("*?[")} - taken
+        if takers and all(takers) and (not to_come or "*" in taken):
+            names = " and ".join(dict.fromkeys(repr(each.name) for each in takers if each))
+            text = f"never applies: {names}, before it, takes every call that it is about"
+            yield check.build_warning_result(
+                f"rule {rule.name!r}", text, "Move it up, or remove one of them"
+            )
+
+
+def _takes_every_call(rule: rules.Rule, tool: Tool[Any]) -> bool:
+    """Return whether no rule after this one decides about calls of a tool, save one that denies."""
+    if rule.channels or rule.requesters or rule.when or isinstance(rule.gate, GateAddOn):
+        return False
+    passes = isinstance(rule.gate, Allow) and tool.needs_approval
+    return rule.can_match(tool.name, tool.does, tool.risk) and not (
+        passes and not rule.has_specific_pattern_for(tool.name)
+    )
 
 
 def _is_unasked_run_prevented(policy: Policy, at: int, index: int, tool: Tool[Any]) -> bool:

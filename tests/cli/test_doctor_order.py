@@ -1,0 +1,100 @@
+"""What `countersign doctor` finds in the order of a policy's rules."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from bot.checks.inspection import check_policy_rules
+from bot.policy.evaluation import parse
+from bot.tools import Effect, Tool, ToolContext, tool
+
+DEFAULTS = '[defaults]\napprovers = ["@shop-leads", "UDAN00001"]\n'
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_behind"),
+    [
+        ('tool = "refund_order"\nverdict = "allow"', 'tool = "refund_order"', True),
+        (
+            'tool = "refund_*"\nverdict = "allow"',
+            'tool = "refund_*"\nwhen = "args.amount > 9"',
+            True,
+        ),
+        (
+            'effect = "write"\nverdict = "deny"\nreason = "No."',
+            'tool = ["refund_order", "invite"]',
+            True,
+        ),
+        (
+            'tool = ["refund_order", "invite"]\nverdict = "once"',
+            'tool = "refund_order"\nverdict = "allow"',
+            True,
+        ),
+        ('tool = "refund_order"\nverdict = "ask"', 'tool = ["refund_order", "invite"]', False),
+        (
+            'tool = "refund_order"\nverdict = "ask"',
+            'tool = "refund_*"',
+            False,
+        ),  # also others to come
+        (
+            'tool = "refund_order"\nwhen = "args.amount > 9"\nverdict = "ask"',
+            'tool = "refund_order"',
+            False,
+        ),
+        (
+            'tool = "refund_order"\nrequester = "@finance"\nverdict = "ask"',
+            'tool = "refund_order"',
+            False,
+        ),
+        ('tool = "refund_order"\nchannel = "#x"\nverdict = "ask"', 'tool = "refund_order"', False),
+        (
+            'tool = "refund_order"\nverdict = "add"\nveto = 1',
+            'tool = "refund_order"',
+            False,
+        ),
+        (
+            'tool = "refund_order"\nverdict = "ask"',
+            'tool = "refund_order"\nverdict = "deny"\nreason = "No."',
+            False,
+        ),
+        ('effect = "read"\nverdict = "allow"', 'tool = "ledger"', False),
+        ('tool = "ledger"\nverdict = "allow"', 'tool = "ledger"', True),
+    ],
+)
+def test_a_rule_behind_another(first: str, second: str, is_behind: bool) -> None:
+    """A rule that never applies, since those before it take all of its calls, is told.
+
+    A tool that reads and is asked about is taken by a rule that names it alone.
+    """
+    verdict = "" if "verdict" in second else '\nverdict = "ask"'
+    policy = parse(
+        f'{DEFAULTS}[[rule]]\nname = "first"\n{first}\n[[rule]]\nname = "r"\n{second}{verdict}\n'
+    )
+    registered = [
+        *build_registered_tools("refund_order", "invite", does=Effect.WRITE),
+        *build_registered_tools("ledger", does=Effect.READ, needs_approval=True),
+    ]
+    found = [each for each in check_policy_rules(registered, policy) if "never" in each.text]
+    assert [each.subject for each in found] == ["rule 'r'"] * is_behind
+    assert all("'first', before it, takes every call" in each.text for each in found)
+
+
+class Amount(BaseModel):
+    """What the tools take."""
+
+    amount: int = 1
+
+
+def build_registered_tools(*names: str, does: Effect, **options: bool) -> list[Tool[Any]]:
+    """Tools with these names, made alike."""
+
+    def act(args: Amount, _context: ToolContext) -> str:
+        """Acts."""
+        return str(args.amount)
+
+    made = tool(title="Act", effect="Act", does=does, **options)(act)
+    return [replace(made, name=name) for name in names]
