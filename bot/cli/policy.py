@@ -181,7 +181,7 @@ def add_explain_arguments(parser: argparse.ArgumentParser) -> None:
 def run_explain(arguments: argparse.Namespace) -> int:
     """Print how policy decides the call that was typed; returns the exit code."""
     try:
-        _check_person_and_channel(arguments)
+        _check_person_channel_and_time(arguments)
         clock = FixedClock(arguments.at) if arguments.at else SystemClock()
         found = read_only_core.build_read_only_core(arguments.policy, clock)
         typed = [arguments.tool, *arguments.values]
@@ -209,12 +209,19 @@ def run_explain(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _check_person_and_channel(arguments: argparse.Namespace) -> None:
-    """Raise TypedCallError for a person or a channel that is neither an id nor a name."""
+def _check_person_channel_and_time(arguments: argparse.Namespace) -> None:
+    """Raise TypedCallError for a person or a channel that is neither an id nor a name.
+
+    So for a time at either end of the calendar.
+    """
     if arguments.person and not _PERSON.fullmatch(arguments.person):
         raise TypedCallError(
             f"--as takes a user id such as U0123 or an @name, not {arguments.person!r}."
         )
+    try:
+        read_only_core.check_imagined_time(arguments.at or SystemClock().now())
+    except ValueError as error:
+        raise TypedCallError(f"--at {error}.") from None
     if arguments.channel and not _CHANNEL.fullmatch(arguments.channel):
         raise TypedCallError(
             f"--in takes a channel id such as C0123 or a #name, not {arguments.channel!r}."

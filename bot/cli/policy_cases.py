@@ -12,10 +12,22 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+)
 
 from bot.approvals import call_gates
-from bot.cli.read_only_core import FailingSlackDirectory, PlainMentionStyle, ReadOnlyCore
+from bot.cli.read_only_core import (
+    FailingSlackDirectory,
+    PlainMentionStyle,
+    ReadOnlyCore,
+    check_imagined_time,
+)
 from bot.explain.explanation import describe_judgement
 from bot.explain.replay import FixedClock
 from bot.explain.typed_call import TypedCallError, describe_refused_arguments, find_tool
@@ -23,7 +35,7 @@ from bot.policy.approver_lists import OwnerList, describe_owner
 from bot.policy.authority import Group, LookupFailedError, Person
 from bot.policy.condition_values import Facts
 from bot.policy.evaluation import CurrentPolicy, Judgement
-from bot.policy.gates import AfterRejection, Approvers, Ask
+from bot.policy.gates import AfterRejection, Approvers, Ask, Gate
 from bot.policy.policy_file import ASK_KEYS, AskOptions, describe_validation_error
 from bot.policy.rules import build_merged_ask_gate
 from bot.toml_file import FileProblems, nearest_name_hint
@@ -78,7 +90,7 @@ class CaseEntry(AskOptions):
     requester: PersonName
     channel: Annotated[str, StringConstraints(pattern=r"^(#\S{1,80}|[CGD][A-Z0-9]{2,30})$")] = ""
     client: str = ""
-    at: datetime | None = None
+    at: Annotated[datetime, AfterValidator(check_imagined_time)] | None = None
     earlier: list[EarlierCall] = Field(default_factory=list)
     expect: Literal["allow", "deny", "ask"]
     rule: str | None = None
@@ -90,7 +102,7 @@ class CaseEntry(AskOptions):
 class CaseFile(_Entry):
     """A whole file of policy cases."""
 
-    at: datetime | None = None
+    at: Annotated[datetime, AfterValidator(check_imagined_time)] | None = None
     people: dict[str, Annotated[str, StringConstraints(pattern=r"^[UW][A-Z0-9]{2,30}$")]] = {}
     groups: dict[str, list[PersonName]] = {}
     channels: dict[str, Annotated[str, StringConstraints(pattern=r"^[CG][A-Z0-9]{2,30}$")]] = {}
@@ -340,7 +352,7 @@ def _compare_gate(case: CaseEntry, judged: Judgement) -> Iterator[str]:
         said |= _list_terms(gate)
         keys |= case.written_keys
     for key in sorted(keys):
-        one, other = _format_term(key, wanted[key]), _format_term(key, said[key])
+        one, other = (_format_term(gate, key, each[key]) for each in (wanted, said))
         if one != other:
             yield f"{key}: expected {one}, and policy says {other}"
 
@@ -371,16 +383,16 @@ def _list_approver_names(who: Approvers) -> str:
     return " or ".join(sorted(named)) or "nobody"
 
 
-def _format_term(key: str, value: Any) -> str:
+def _format_term(gate: Gate, key: str, value: Any) -> str:
     """Return a term of a gate in words; two terms are equal if their words are."""
+    describe = gate.describe_duration if isinstance(gate, Ask) else format_duration
     if key in ("deadline", "good_for"):
-        return format_duration(value)
+        return describe(value) if key == "deadline" else format_duration(value)
     if key == "reminders":
-        return ", ".join(map(format_duration, value)) or "none"
+        return ", ".join(map(describe, value)) or "none"
     if key == "escalation":
         steps = (
-            f"{format_duration(each.after)}: {_list_approver_names(each.approvers)}"
-            for each in value
+            f"{describe(each.after)}: {_list_approver_names(each.approvers)}" for each in value
         )
         return ", ".join(steps) or "none"
     if isinstance(value, Approvers):

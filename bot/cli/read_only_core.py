@@ -113,6 +113,13 @@ def parse_time_option(text: str) -> datetime:
         ) from None
 
 
+def check_imagined_time(at: datetime) -> datetime:
+    """Return a moment for which a policy is tried; raises ValueError at the calendar's ends."""
+    if not 1900 <= at.year <= 9000:
+        raise ValueError("is too far away; name a year from 1900 to 9000")
+    return at
+
+
 BAD_INPUT = 2  # exit code
 
 

@@ -224,9 +224,9 @@ class GateDescriber:
 
     def _describe_times(self) -> str:
         gate = self.gate
-        found = f"no answer within {format_duration(gate.deadline)} is a no."
+        found = f"no answer within {gate.describe_duration(gate.deadline)} is a no."
         if gate.reminders:
-            found += f" Reminders after {', '.join(map(format_duration, gate.reminders))}."
+            found += f" Reminders after {', '.join(map(gate.describe_duration, gate.reminders))}."
         if gate.reminders or gate.escalation:
             found += (
                 " It is urgent: people are reminded at night, too."
@@ -249,7 +249,7 @@ class GateDescriber:
         for step in self.gate.escalation:
             who = describe_approvers(step.approvers, self.words, self.run.channel)
             now = self._describe_current_approvers(step.approvers)
-            after = format_duration(step.after)
+            after = self.gate.describe_duration(step.after)
             yield f"After {after} without an answer these may decide as well: {who}{now}"
 
     def _describe_edits(self) -> str:
@@ -440,7 +440,7 @@ def _describe_tried_rules(judged: Judgement, words: MentionStyle) -> Iterator[st
         if each.adds and each.fits is not False and each.rule in added:
             answer = "adds to it" if each.fits else "cannot be told, so it adds to it"
         elif each.fits is not False and not applied:
-            idle = "has nothing to add" if each.adds else "another rule applies"
+            idle = each.idle or ("has nothing to add" if each.adds else "another rule applies")
             answer = f"fits, but {idle}" if each.fits else "cannot be told"
         why = "" if each.why == "it matches" else f": {words.quote_text(each.why)}"
         yield f"• {words.quote_text(each.rule)} {answer}{why}"

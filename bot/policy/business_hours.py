@@ -30,6 +30,8 @@ from pydantic import (
     field_validator,
 )
 
+from countersign.durations import DAY, HOUR, format_duration
+
 _MOST_DAYS = 1_000  # looked at in search of business hours; then time is up
 _A_YEAR = 366  # days
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
@@ -95,6 +97,13 @@ class BusinessHours(BaseModel):
     def seconds_per_business_day(self) -> int:
         """Return the length of a business day in seconds."""
         return (self.closes - self.opens) * 60
+
+    def describe_duration(self, seconds: int) -> str:
+        """Return a number of seconds of business hours in words, whole days as business days."""
+        days, rest = divmod(seconds, self.seconds_per_business_day)
+        if days and not rest:
+            return f"{days} business day{'s' * (days > 1)}"
+        return format_duration(seconds) if seconds % DAY else f"{seconds // HOUR} hours"
 
     def add_business_seconds(self, start: datetime, seconds: int) -> datetime:
         """Return the moment when `seconds` of business hours have passed since `start`; UTC.
@@ -285,9 +294,12 @@ class FreezeEntry(BaseModel):
     def build_freeze(self, name: str, zone: str | None) -> Freeze:
         """Return the freeze, in `zone` if it names none; raises ValueError with what is wrong."""
         zone = self.zone or zone
-        starts = _convert_to_utc(self.begin, zone)
         days = 0 if isinstance(self.end, datetime) else 1
-        ends = _convert_to_utc(self.end + timedelta(days=days), zone)
+        try:
+            starts = _convert_to_utc(self.begin, zone)
+            ends = _convert_to_utc(self.end + timedelta(days=days), zone)
+        except OverflowError:
+            raise ValueError("goes beyond the calendar; write years from 2 to 9998") from None
         if ends <= starts:
             raise ValueError("ends before it begins; write a later time in to")
         return Freeze(name=name, starts=starts, ends=ends)

@@ -20,6 +20,8 @@ from bot.policy.business_hours import PolicyCalendar
 from bot.policy.condition_values import Facts, NeededLookups
 from bot.policy.gates import Allow, Approvers, Ask, Deny, GateAddOn, tighten_gate
 from bot.policy.rules import (
+    IN_DOUBT,
+    NOT_NAMED,
     Rule,
     RuleBuilder,
     RuleMatchResult,
@@ -136,11 +138,13 @@ class Policy(BaseModel):
                 additions.append((owners.replace_owners_in_gate(rule.gate), bool(fits)))
                 continue
             if found is None and isinstance(rule.gate, Allow):
-                doubtful = doubtful or fits is None
-                if not doubtful and (
-                    facts.tool not in self.asking or rule.has_specific_pattern_for(facts.tool)
-                ):
+                named = facts.tool not in self.asking or rule.has_specific_pattern_for(facts.tool)
+                if fits is None or doubtful or not named:
+                    idle = NOT_NAMED if not named else IN_DOUBT
+                    tried[-1] = replace(tried[-1], idle=idle)
+                else:
                     found = rule.gate
+                doubtful = doubtful or fits is None
             elif found is None:
                 found = rule.gate
         if not (found or doubtful) and facts.effect == "read" and facts.tool not in self.asking:

@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from bot.policy.business_hours import BusinessHours, StartTime
+from countersign.durations import format_duration
 
 Editors = Literal["approvers", "approvers_and_requester", "nobody"]
 AfterRejection = Literal["ask", "allow"]
@@ -203,6 +204,10 @@ class Ask(_FrozenModel):
         for stage in stages:
             found |= self.get_stage_approvers(stage, waited)
         return found
+
+    def describe_duration(self, seconds: int) -> str:
+        """Return a time of this gate in words; a day of business hours is a business day."""
+        return self.hours.describe_duration(seconds) if self.hours else format_duration(seconds)
 
     def compute_due_time(self, start: datetime, seconds: int) -> datetime:
         """Return the moment when `seconds` have passed since `start`, in business hours if set."""

@@ -38,6 +38,10 @@ def parse_cached_condition(source: str) -> Condition:
     return Condition(source)
 
 
+IN_DOUBT = "allows nothing, for what comes before it is not known"
+NOT_NAMED = "allows nothing, for this tool is asked about unless a rule names it"
+
+
 @dataclass(frozen=True, slots=True)
 class RuleMatchResult:
     """The result of one rule tried on a call."""
@@ -46,6 +50,7 @@ class RuleMatchResult:
     fits: bool | None  # None: it could not be told
     why: str  # what decided it, for people
     adds: bool = False  # whether it only adds to what other rules say
+    idle: str = ""  # why it allows nothing though it may fit
 
 
 class Rule(BaseModel):

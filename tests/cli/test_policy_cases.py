@@ -246,6 +246,8 @@ def test_no_key_is_read_and_not_compared(typed: Callable[..., Ended], key: str) 
         ('channel = "#ops"', 'channel = "#opps"', "under [channels] (is ops meant?)"),
         ('tool = "wipe"', 'tool = "wippe"', "There is no tool 'wippe'; is wipe meant?"),
         ("at = 2026-11-24T12:00:00Z", "", "case 1 at: is missing"),
+        ("at = 2026-11-24T12:00:00Z", "at = 9999-12-31T23:59:59Z", "at: is too far away; name"),
+        ("at = 2026-11-24T19:59:00", "at = 0001-01-01T00:00:00", "at: is too far away"),
         ('expect = "allow"', 'expect = "alow"', "write 'allow', 'deny' or 'ask'"),
         ('expect = "allow"', 'expect = "allow"\nquorum = 2', "case 1 quorum: means nothing with"),
         ('expect = "deny"', 'expect = "ask"', "reason: means nothing with"),

@@ -307,6 +307,7 @@ def test_it_explains_by_another_policy(capsys: pytest.CaptureFixture[str]) -> No
         ("refund_order order_id=1 reason=late", "amount: A value is needed here."),
         (f"{BIG} --as Ben", "--as takes a user id such as U0123 or an @name"),
         (f"{BIG} --as @ben", "@ben cannot be looked up"),
+        (f"{BIG} --at 9999-12-31T23:59", "--at is too far away; name a year from 1900 to 9000."),
         (f"{BIG} --in support", "--in takes a channel id such as C0123 or a #name"),
     ],
 )
@@ -363,3 +364,48 @@ veto = 5
     assert "Step 1 of 2 (in any order): one of @shop-leads" in text
     assert "Step 2 of 2 (in any order): one of @finance" in text
     assert "no answer within 2 hours is a no. Only business hours count: Mon, Fri, 09:00 to" in text
+    policy = (folder / "policy.toml").read_text()
+    days = policy.replace('"4h"', '"30d"\nreminders = ["24h", "2d"]').partition("[[rule]]")[0]
+    (folder / "policy.toml").write_text(days)
+    text = said(capsys, f"{BIG} --as UBEN00001 --in C0SUPPORT")
+    assert "no answer within 30 business days is a no. " in text
+    assert "Reminders after 2 business days, 24 hours. " in text
+
+
+@pytest.mark.parametrize(
+    ("first", "why"),
+    [
+        (
+            "",
+            "• all fits, but allows nothing, for this tool is asked about unless a rule names it\n",
+        ),
+        (
+            'tool = "query"\nrequester = "@gone"\n',
+            "• first cannot be told: a group it names could not be looked up\n"
+            "• all fits, but allows nothing, for what comes before it is not known\n",
+        ),
+    ],
+)
+def test_a_rule_that_fits_and_allows_nothing(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    first: str,
+    why: str,
+) -> None:
+    """Where [defaults] apply although a rule fits, it is said why, and of no other rule."""
+    (folder / "shop.sqlite").touch()
+    (folder / "databases.toml").write_text(
+        '[[database]]\nname = "shop"\nabout = "The shop"\nurl = "sqlite:///shop.sqlite"\n'
+    )
+    monkeypatch.setenv("COUNTERSIGN_DATABASES", "databases.toml")
+    before = f'[[rule]]\nname = "first"\nverdict = "allow"\n{first}' if first else ""
+    named = 'tool = "query"\n' if first else ""
+    (folder / "policy.toml").write_text(
+        '[defaults]\napprovers = ["@shop-leads"]\n'
+        f'{before}[[rule]]\nname = "all"\nverdict = "allow"\n{named}'
+    )
+    text = said(capsys, "query database=shop sql=VALUES(1) --as UBEN00001")
+    assert "People are asked, by no rule: [defaults] apply.\n" in text
+    assert why in text
+    assert "another rule applies" not in text

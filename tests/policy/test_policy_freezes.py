@@ -100,6 +100,8 @@ def test_without_the_time_nothing_is_let_through(when: str) -> None:
         ("freezes", FREEZES, "uses freezes as a whole; name one, as in freezes.christmas"),
         ('freezes[args.x] == ""', FREEZES, "needs a literal freeze"),
         ("in_freeze", FREEZES.replace("12-26", "12-23"), "ends before it begins"),
+        ("in_freeze", FREEZES.replace("2026-12-26", "9999-12-31"), "goes beyond the calendar"),
+        ("in_freeze", FREEZES.replace("2026-12-24", "0001-01-01"), "goes beyond the calendar"),
         ("in_freeze", FREEZES.replace(', zone = "Europe/Berlin"', ""), "has no time zone"),
         ("in_freeze", FREEZES.replace("Europe/Berlin", "Berlin"), "'Berlin' is no time zone"),
         (
