@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import groupby
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -22,7 +23,7 @@ from bot.explain.explanation import MentionStyle
 from bot.policy.authority import Authority, LookupFailedError
 from bot.policy.condition_values import Facts
 from bot.policy.evaluation import Judgement
-from bot.policy.gates import Allow, Ask, Deny, load_gate
+from bot.policy.gates import Allow, Ask, Deny, combine_gates, load_gate
 from bot.tools import Registry, Tool
 from bot.tools.arguments import load_arguments
 from bot.tools.names import SlackIdResolver
@@ -116,47 +117,61 @@ class PolicyReplay:
             run = runs.find_run(tx, call.run_id)
             if run is not None and run.purged_at is not None:
                 raise UndecidableCallError("what it was about was purged")
-            was, args = self._load_recorded_decision(tx, call, tool)
+            was, versions = self._load_recorded_decision(tx, call, tool)
         if run is None:
             raise UndecidableCallError("its request is not on record")
-        facts = self._load_facts_at_proposal(run, call, tool, args)
-        judged = self._sources.policy.policy.judge_call(facts)
-        _require_certain_outcome(judged)
-        with self._sources.store.read() as tx:
-            gate, _ = call_gates.apply_channel_mode_to_gate(
-                tx, self._sources, run, facts, judged.gate, until=call.created_at
-            )
+        gate, *edited = (self._judge_at_proposal(run, call, tool, args) for args in versions)
+        for now in edited:
+            if isinstance(gate, Ask) and not isinstance(now, Allow):  # else nobody could edit it
+                gate = now if isinstance(now, Deny) else combine_gates(gate, now)
         kind, change = _classify_difference(was, gate)
         if not kind:
             return "", ""
         if isinstance(gate, Ask):
             change += self._describe_lacking_approvals(was, gate, run, call)
-        effect = self._words.quote_text(tool.effect_sentence(args))
+        effect = self._words.quote_text(tool.effect_sentence(versions[-1]))
         who = self._words.format_person(run.requester)
         return kind, f"{format_in_utc(call.created_at)}, {call.tool}, {who}: {effect} — {change}"
 
     def _load_recorded_decision(
         self, tx: Transaction, call: Call, tool: Tool[Any]
-    ) -> tuple[Allow | Ask | Deny, BaseModel]:
-        """Return the gate on record and the call's arguments; raises UndecidableCallError."""
-        newest = calls.find_revision(tx, call.id, call.revision)
+    ) -> tuple[Allow | Ask | Deny, list[BaseModel]]:
+        """Return the gate on record and the call's arguments, also those before each edit.
+
+        Raises UndecidableCallError.
+        """
+        revisions = calls.list_revisions(tx, call.id)
+        texts = [text for text, _ in groupby(each.arguments for each in revisions)]
         try:
-            if newest is not None:
-                return load_gate(call.gate), load_arguments(tool, newest.arguments)
+            if texts:
+                return load_gate(call.gate), [load_arguments(tool, each) for each in texts]
             if call.status is not CallStatus.REFUSED or not call.note.startswith(_POLICY):
                 raise UndecidableCallError("refused before a policy was asked")
             words = call_history.find_proposed_arguments(tx, call)
             if words is None:
                 raise UndecidableCallError("its arguments are not on record")
-            return Deny(
-                rule="", reason=call.note.removeprefix(_POLICY)
-            ), parse_arguments_and_reason(
-                tool, words, SlackIdResolver(self._sources.directory, None)
-            )[0]
+            names = SlackIdResolver(self._sources.directory, None)
+            args, _ = parse_arguments_and_reason(tool, words, names)
+            return Deny(rule="", reason=call.note.removeprefix(_POLICY)), [args]
         except (ValidationError, CallRefusedError):
             raise UndecidableCallError(
                 f"{call.tool} does not take its arguments any more"
             ) from None
+
+    def _judge_at_proposal(
+        self, run: Run, call: Call, tool: Tool[Any], args: BaseModel
+    ) -> Allow | Ask | Deny:
+        """Return the gate of these arguments as of when the call was proposed.
+
+        Raises UndecidableCallError.
+        """
+        facts = self._load_facts_at_proposal(run, call, tool, args)
+        judged = self._sources.policy.policy.judge_call(facts)
+        _require_certain_outcome(judged)
+        with self._sources.store.read() as tx:
+            return call_gates.apply_channel_mode_to_gate(
+                tx, self._sources, run, facts, judged.gate, until=call.created_at
+            )[0]
 
     def _load_facts_at_proposal(
         self, run: Run, call: Call, tool: Tool[Any], args: BaseModel

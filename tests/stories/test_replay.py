@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -17,7 +18,7 @@ from countersign.cli.commands import main
 from storage.models import Call
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
-from tests.stories.steps import ask
+from tests.stories.steps import ask, open_modal, typed
 from tests.stories.test_modes import mode
 
 OLD = """
@@ -265,8 +266,7 @@ name = "free"
 tool = "put"
 verdict = "allow"
 """
-    harness = Harness(tmp_path, FakeTools().tools, policy)
-    try:
+    with closing(Harness(tmp_path, FakeTools().tools, policy)) as harness:
         mode(harness, "strict", "ana", "strict")
         harness.card(SUPPORT, ask(harness, ("put", {"text": "one"})))
         mode(harness, "observe", "ana", "observe")
@@ -274,18 +274,50 @@ verdict = "allow"
         harness.planner.clear_script()
         harness.said(SUPPORT, ask(harness, ("put", {"text": "two"})), "That is all.")
         mode(harness, "ask", "ana", "ask")
-        core, since = harness.app.core, harness.clock.now() - timedelta(days=1)
-
-        def report(text: str) -> str:
-            sources = replace(core.build_policy_fact_sources(), policy=CurrentPolicy(parse(text)))
-            words = PlainMentionStyle(core.directory)
-            made = PolicyReplay(sources, core.authority, core.tools, words)
-            return "\n".join(made.build_report_lines(since))
-
-        same = report(policy)
-        others = report(policy.replace("@shop-leads", "@finance"))
-    finally:
-        harness.close()
+        same = report(harness, policy)
+        others = report(harness, policy.replace("@shop-leads", "@finance"))
     assert "0 would have been decided otherwise, 2 the same; 0 cannot be told." in same
     assert "Would have been asked of other people (1):" in others
     assert "1 would have been decided otherwise, 1 the same; 0 cannot be told." in others
+
+
+def test_an_edited_call_is_asked_as_before_and_after(tmp_path: Path) -> None:
+    """Whom a call was asked of before its edit is asked after it, too: under both rules."""
+    policy = """
+[defaults]
+approvers = ["@shop-leads"]
+[[rule]]
+name = "large"
+tool = "refund_order"
+when = "args.amount > 30.0"
+verdict = "ask"
+approvers = ["@finance"]
+deadline = "3h"
+"""
+    refund = {"order_id": 1031, "amount": "40.00", "reason": "damaged"}
+    with closing(Harness(tmp_path, FakeTools().tools, policy)) as harness:
+        thread = ask(harness, ("refund_order", refund))
+        card = harness.card(SUPPORT, thread)
+        open_modal(harness, "ben", SUPPORT, card, "edit")
+        assert harness.person("ben").submit(typed(amount="20"))["outcome"] == "closed"
+        harness.said(SUPPORT, thread, "✏️")
+        same = report(harness, policy)
+        others = report(harness, policy.replace("30.0", "50.0"))
+        denied = report(
+            harness,
+            policy.replace("> 30.0", "<= 20.0")
+            .replace('"ask"', '"deny"\nreason = "Too little."')
+            .replace('approvers = ["@finance"]\ndeadline = "3h"\n', ""),
+        )
+    assert "0 would have been decided otherwise, 1 the same; 0 cannot be told." in same
+    assert "Would have been asked of other people (1):" in others
+    assert "Refund 20.00 EUR of order 1031 — was asked, now refused by rule 'large'" in denied
+
+
+def report(harness: Harness, policy: str) -> str:
+    """What the replay says of this policy, over what happened in a day."""
+    core = harness.app.core
+    sources = replace(core.build_policy_fact_sources(), policy=CurrentPolicy(parse(policy)))
+    words = PlainMentionStyle(core.directory)
+    made = PolicyReplay(sources, core.authority, core.tools, words)
+    return "\n".join(made.build_report_lines(harness.clock.now() - timedelta(days=1)))
