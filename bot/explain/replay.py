@@ -23,7 +23,7 @@ from bot.explain.explanation import MentionStyle
 from bot.policy.authority import Authority, LookupFailedError
 from bot.policy.condition_values import Facts
 from bot.policy.evaluation import Judgement
-from bot.policy.gates import Allow, Ask, Deny, combine_gates, load_gate
+from bot.policy.gates import ADD_PASSKEY, Allow, Ask, Deny, combine_gates, load_gate
 from bot.tools import Registry, Tool
 from bot.tools.arguments import load_arguments
 from bot.tools.names import SlackIdResolver
@@ -118,12 +118,15 @@ class PolicyReplay:
             if run is not None and run.purged_at is not None:
                 raise UndecidableCallError("what it was about was purged")
             was, versions = self._load_recorded_decision(tx, call, tool)
+            rejected = run and call_history.find_gate_of_last_rejected_call(tx, run.root_id)
         if run is None:
             raise UndecidableCallError("its request is not on record")
         gate, *edited = (self._judge_at_proposal(run, call, tool, args) for args in versions)
         for now in edited:
             if isinstance(gate, Ask) and not isinstance(now, Allow):  # else nobody could edit it
                 gate = now if isinstance(now, Deny) else combine_gates(gate, now)
+        if isinstance(gate, Ask) and isinstance(was, Ask) and rejected:
+            gate = gate if was.remember or was.once else gate.copy_without_offers()
         kind, change = _classify_difference(was, gate)
         if not kind:
             return "", ""
@@ -260,6 +263,16 @@ def _describe_past_verdict(gate: Allow | Ask | Deny) -> str:
     return {"allow": "allowed", "deny": "refused", "ask": "asked"}[gate.verdict]
 
 
+def _dump_terms(gate: Ask) -> dict[str, Any]:
+    """Return what a gate says beside whose approval it takes, by the keys of a policy."""
+    stages = {
+        # that of a new passkey hangs on who could sign at the time
+        "signature": [each.signature for each in gate.stages if gate.rule != ADD_PASSKEY],
+        "silent": [{*each.approvers.silent} for each in gate.stages],
+    }
+    return gate.model_dump(exclude={"rule", "added", "stages", "verdict"}) | stages
+
+
 def _classify_ask_difference(was: Ask, now: Ask, by: str) -> tuple[str, str]:
     if was.approvers.as_sets != now.approvers.as_sets:
         return "people", f"by {by}"
@@ -270,8 +283,6 @@ def _classify_ask_difference(was: Ask, now: Ask, by: str) -> tuple[str, str]:
             f"was {was.required_approvers} in {len(was.stages)},"
             f" now {now.required_approvers} in {len(now.stages)}, by {by}",
         )
-    before, after = (
-        each.model_dump(exclude={"rule", "added", "stages", "verdict"}) for each in (was, now)
-    )
+    before, after = map(_dump_terms, (was, now))
     changed = [key for key in before if before[key] != after[key]]
     return ("terms", f"{', '.join(changed)}, by {by}") if changed else ("", "")

@@ -12,13 +12,14 @@ from pathlib import Path
 import pytest
 
 from bot.cli.read_only_core import PlainMentionStyle
+from bot.demo.model_server import Turn
 from bot.explain.replay import PolicyReplay
 from bot.policy.evaluation import CurrentPolicy, parse
 from countersign.cli.commands import main
 from storage.models import Call
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
-from tests.stories.steps import ask, open_modal, typed
+from tests.stories.steps import ask, open_modal, reject, typed
 from tests.stories.test_modes import mode
 
 OLD = """
@@ -160,6 +161,11 @@ def test_other_people_and_quorums(replay: Replayed) -> None:
     terms = replay(f'[defaults]\napprovers = ["@shop-leads"]\nveto = 2\n[[rule]]{closed}')
     assert "Would have been asked on other terms (3):" in terms
     assert "not have been enough" not in terms
+    signed = '[passkeys]\n[defaults]\napprovers = ["@shop-leads"]\nsignature = "passkey"\n'
+    signed = replay(f"{signed}[[rule]]{closed}")
+    assert "Would have been asked on other terms (3):" in signed
+    assert signed.count("signature, by rule 'default'") == 3
+    assert signed.count("those who approved it would not have been enough") == 1
 
 
 def test_sums_as_they_were(replay: Replayed) -> None:
@@ -312,6 +318,25 @@ deadline = "3h"
     assert "0 would have been decided otherwise, 1 the same; 0 cannot be told." in same
     assert "Would have been asked of other people (1):" in others
     assert "Refund 20.00 EUR of order 1031 — was asked, now refused by rule 'large'" in denied
+
+
+def test_what_follows_a_rejection_offers_nothing(tmp_path: Path) -> None:
+    """After a rejection in the same request nothing may be remembered: that is no difference."""
+    policy = f"""{OLD}
+[[rule]]
+name = "may be remembered"
+tool = "note"
+verdict = "ask"
+remember = [{{ fields = ["text"] }}]
+"""
+    with closing(Harness(tmp_path, FakeTools().tools, policy)) as harness:
+        first, second = (Turn(calls=[("note", {"text": text})]) for text in ("one", "two"))
+        harness.planner.script(first, second)
+        thread = harness.person("ben").say(SUPPORT, "@bot please")
+        reject(harness, "ana", SUPPORT, harness.card(SUPPORT, thread), "no")
+        harness.slack.wait(lambda: len(harness.calls_in(thread)) == 2)
+        same = report(harness, policy)
+    assert "0 would have been decided otherwise, 2 the same; 0 cannot be told." in same
 
 
 def report(harness: Harness, policy: str) -> str:
