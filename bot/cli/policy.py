@@ -35,7 +35,7 @@ from storage.models import Run
 def _run_test(arguments: argparse.Namespace) -> int:
     path = Path(arguments.file)
     try:
-        file, problems = parse_case_file(path.read_text("utf-8"), str(path))
+        file, problems = parse_case_file(path.read_text("utf-8-sig"), str(path))
         directory = CaseSlackDirectory(file)
         core = read_only_core.build_read_only_core(arguments.policy, SystemClock(), directory)
         trial = PolicyCaseRunner(file, core, directory)

@@ -78,7 +78,7 @@ def adapt_policy_to_tools(policy: Policy, tools: Registry) -> Policy:
 def read_policy_text(path: Path) -> str:
     """Return the text of the policy file at `path`. Raises PolicyError if it cannot be read."""
     try:
-        return path.read_text("utf-8")
+        return path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise PolicyError(str(path), [unreadable_file_sentence(str(path), error)]) from None
 

@@ -94,7 +94,7 @@ def read_server_file(path: Path, environ: Mapping[str, str]) -> ServerFile:
     Raises TomlFileError.
     """
     try:
-        text = path.read_text("utf-8")
+        text = path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         why = toml_file.unreadable_file_sentence(str(path), error)
         raise toml_file.TomlFileError("servers", str(path), [why]) from None

@@ -73,7 +73,7 @@ class Countersign:
         """
         self._check = None
         if verify := verify or os.environ.get("COUNTERSIGN_VERIFY", ""):
-            keys = read_public_keys(Path(verify).read_text("utf-8"))
+            keys = read_public_keys(Path(verify).read_text("utf-8-sig"))
             self._check = ReceiptVerifier(keys, approvers, passkeys)
         environ = os.environ
         url = url or environ.get("COUNTERSIGN_URL", "")

@@ -147,7 +147,7 @@ def read_databases(path: Path, environ: Mapping[str, str]) -> tuple[Database, ..
     Raises TomlFileError.
     """
     try:
-        text = path.read_text("utf-8")
+        text = path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         why = toml_file.unreadable_file_sentence(str(path), error)
         raise toml_file.TomlFileError("databases", str(path), [why]) from None

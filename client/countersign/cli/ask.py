@@ -445,7 +445,7 @@ def _parse_value(name: str, value: str) -> tuple[str, Any]:
 
 def _read_schema_file(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text("utf-8"))
+        found = json.loads(path.read_text("utf-8-sig"))
     except (OSError, ValueError) as error:
         raise console.UsageError(f"{path} is no JSON Schema ({error})") from None
     if not isinstance(found, dict):

@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _read(path: Path) -> str:
     try:
-        return sys.stdin.read() if path == Path("-") else path.read_text("utf-8")
+        return sys.stdin.read() if path == Path("-") else path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise console.UsageError(
             f"{path} cannot be read: {getattr(error, 'strerror', error)}"
