@@ -439,13 +439,14 @@ def _pair_rows_by_key(
 ) -> row_changes.TableRowChanges:
     """Return one table's rows before and after a change, paired by key where it has one.
 
-    Raises ToolError where they are not as many as the server has counted, though all can be read.
+    Raises UnpredictableRowsError where they are not as many as the server has counted, though all
+    can be read.
     """
     if not found.some_hidden and (
         len(after) - len(before) != count["added"] - count["deleted"]
         or len(after) > count["added"] + count["changed"]
     ):
-        raise ToolError(f"what its triggers do to {found.label} cannot be followed")
+        raise row_changes.UnpredictableRowsError
     shape = found.build_table_row_changes(())
     later = {repr(shape.get_row_key(row)): row for row in after} if found.key else {}
     rows = [

@@ -247,7 +247,8 @@ class UnpredictableRowsError(ToolError):
 
     def __init__(self) -> None:
         super().__init__(
-            "which rows it touches cannot be foreseen: chance decides, or somebody changes them now"
+            "which rows it touches cannot be foreseen: chance decides, triggers undo what they did "
+            "themselves, or somebody changes the rows now"
         )
 
 

@@ -228,7 +228,7 @@ def test_rows_that_row_security_hides(pg: World) -> None:
 
 
 def test_what_triggers_undo_themselves(pg: World) -> None:
-    """Where the server counts rows that are not there, it is refused with that reason."""
+    """Where the server counts rows that are not there, that is among the reasons of the refusal."""
     for each in (
         "CREATE TABLE tally (name TEXT PRIMARY KEY, n INTEGER)",
         "INSERT INTO tally VALUES ('all', 1)",
@@ -239,7 +239,7 @@ def test_what_triggers_undo_themselves(pg: World) -> None:
         "GRANT ALL ON tally TO agent",
     ):
         pg.raw(each)
-    with pytest.raises(ToolError, match="what its triggers do to tally cannot be followed"):
+    with pytest.raises(ToolError, match="triggers undo what they did"):
         pg.preview("INSERT INTO heap VALUES ('c', 3)")
 
 
