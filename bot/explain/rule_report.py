@@ -21,6 +21,7 @@ from bot.approvals.person_views import PersonViewFactory
 from bot.cards import block_kit
 from bot.cards.action_names import BlockRole
 from bot.cards.button_codec import build_block_id
+from bot.cards.slack_text import humanise_field_name
 from bot.explain import report
 from bot.explain.explanation import MentionStyle
 from bot.policy.evaluation import Policy
@@ -48,6 +49,7 @@ class RuleStats:
     hasty: int  # votes given in under three seconds
     approvers: tuple[tuple[str, int], ...]  # how often each person approved, most first
     amounts: dict[str, Extent]  # of what was approved, by "tool.field"
+    titles: dict[str, str]  # what people read for the keys of `amounts`
 
     @property
     def is_always_approved(self) -> bool:
@@ -96,11 +98,12 @@ def _compute_rule_stats(
 ) -> RuleStats:
     approvals = [x for call in calls for x in call.votes if x.verb is CallVerb.APPROVE]
     approvers = Counter(vote.person for vote in approvals)
-    amounts = dict[str, Extent]()
+    amounts, titles = dict[str, Extent](), dict[str, str]()
     for call in calls:
         if report.get_call_fate(call) is report.CallFate.APPROVED:
             for field, value in reader.read_amounts(call).items():
                 name = f"{call.tool}.{field}"
+                titles[name] = reader.build_amount_title(call, field)
                 low, high = amounts.get(name, (value, value))
                 amounts[name] = min(low, value), max(high, value)
     return RuleStats(
@@ -110,6 +113,7 @@ def _compute_rule_stats(
         hasty=sum(report.is_hasty(call, vote) for call in calls for vote in call.votes),
         approvers=tuple(sorted(approvers.items(), key=lambda each: (-each[1], each[0]))),
         amounts=dict(sorted(amounts.items())),
+        titles=titles,
     )
 
 
@@ -149,6 +153,14 @@ class AmountReader:
         values = _read_exactly(call.newest_arguments)
         read = {field: _parse_amount(values.get(field)) for field in fields}
         return {field: value for field, value in read.items() if value is not None}
+
+    def build_amount_title(self, call: call_history.CallInReport, field: str) -> str:
+        """Return what people read for an amount of a call: "Refund an order: Amount"."""
+        tool = self.find_tool(call)[0]
+        fields = tool.arguments.model_fields if tool else {}
+        found = (each.title for name, each in fields.items() if field in (name, each.alias))
+        title = next(found, None) or humanise_field_name(field)
+        return f"{tool.title if tool else call.tool}: {title}"
 
 
 def _list_amount_fields(tool: Tool[Any]) -> tuple[str, ...]:
@@ -241,7 +253,8 @@ def _always_approved_sentence(rule: RuleStats, words: MentionStyle) -> str:
     people = [f"{words.format_person(who)} ({count})" for who, count in rule.approvers[:5]]
     people += [f"{len(rule.approvers) - 5} more"] if len(rule.approvers) > 5 else []
     told = [f"by {', '.join(people)}"]
-    told += [f"{words.quote_text(x)} {format_range(each)}" for x, each in rule.amounts.items()]
+    for name, extent in rule.amounts.items():
+        told.append(f"{words.quote_text(rule.titles[name])} {format_range(extent)}")
     told += [f"{counts.edited} edited"] if counts.edited else []
     approved = counts.fates[report.CallFate.APPROVED]
     name, speed = words.quote_text(counts.tool), report.describe_speed(counts.speed)

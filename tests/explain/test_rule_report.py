@@ -129,8 +129,8 @@ def test_it_reads_in_plain_words(happened: Path, capsys: pytest.CaptureFixture[s
         " Votes in under 3 s: 1.",
         "Most votes come between 13:00 and 14:00 (Europe/Berlin).",
         "All 4 calls of rule refunds were approved: by UANA00001 (2), UCLEO0001 (2);"
-        " refund_order.amount 10.00 to 50.00; 1 edited; half within 90 s, nine of ten within"
-        " 10 min.",
+        " Refund an order: Amount (EUR) 10.00 to 50.00; 1 edited; half within 90 s, nine of ten"
+        " within 10 min.",
         "Rules that applied to nothing: never.",
     ]
 
