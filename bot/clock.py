@@ -47,11 +47,15 @@ class ForwardOnlyClock:
     """
 
     def __init__(self, own: Clock) -> None:
+        """`own`: the machine's clock, or one like this, from whose time this one goes on."""
         self._own = own
         self._stepping = threading.Lock()
         # what was said last, and when that was as time passes
         self._last: tuple[datetime, timedelta] | None = None
         self._ahead = timedelta()  # of what the clock says that this goes by
+        if isinstance(own, ForwardOnlyClock):
+            own.now()
+            self._own, self._last, self._ahead = own._own, own._last, own._ahead
 
     @property
     def on_shift(self) -> list[Callable[[], None]]:

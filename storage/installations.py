@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,9 @@ from storage.states import (
 
 SCHEMA = "countersign_installations"  # where the tables are on PostgreSQL
 VERSION = 1  # of these tables; a later one comes with the statements that lead to it
+# of a workspace, which purges and reads its policy anew each day; what is due later than that was
+# written by a clock that was ahead, and is due at once
+LONGEST_SLEEP = timedelta(days=1)
 _LOCK = 3  # the second half of this record's advisory lock; see `storage.postgres_session`
 _REGISTRY = registry()
 
@@ -345,17 +348,16 @@ class InstallationRecord:
 
     # Tokens that expire, and keys that change.
 
-    def claim_rotation(
-        self, row: Installation, now: datetime, until: datetime
-    ) -> Installation | None:
+    def claim_rotation(self, row: Installation, until: datetime) -> Installation | None:
         """Reserve the renewal of an installation's token until `until`; None if another was faster.
 
-        Returns the row, whose `token_revision` `store_rotated_tokens` and `postpone_rotation` want.
+        `row`: as it was read. Returns it with the `token_revision` that `store_rotated_tokens` and
+        `postpone_rotation` want.
         """
         free = (
             _row.state != _REMOVED,
             _row.token_expires_at == row.token_expires_at,
-            _row.renewal_until.is_(None) | (_row.renewal_until <= now),
+            _row.renewal_until.is_not_distinct_from(row.renewal_until),
         )
         with self.write() as connection:
             won = _update(connection, row.workspace, free, renewal_until=until)

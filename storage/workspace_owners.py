@@ -8,13 +8,13 @@ its process still holds it (`build_fence`), so one that was stalled changes noth
 from __future__ import annotations
 
 import time
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import BigInteger, func, literal_column, or_, select, update
 from sqlmodel import col
 
-from storage.installations import SCHEMA, Installation, InstallationRecord
+from storage.installations import LONGEST_SLEEP, SCHEMA, Installation, InstallationRecord
 from storage.states import InstallationState
 
 LEASE = timedelta(seconds=5)  # how long a workspace is held without a heartbeat
@@ -86,9 +86,10 @@ class WorkspaceOwners:
         self._extended = now
         return held
 
-    def release(self, workspace: str, due_at: datetime | None) -> None:
-        """Let others take a workspace of this process; `due_at`: when they must, None: at once."""
+    def release(self, workspace: str, sleep: timedelta | None) -> None:
+        """Let others take a workspace of this process; after `sleep` they must, None: at once."""
         held = (workspace == _WORKSPACE, self._process == _OWNER)
+        due_at = None if sleep is None else _NOW + sleep // timedelta(microseconds=1)
         free = update(Installation).where(*held).values(owner="", owner_url="", due_at=due_at)
         with self._record.write() as connection:
             connection.execute(free)
@@ -98,7 +99,8 @@ class WorkspaceOwners:
 
         One without a due time was awake when its last process ended, or is new.
         """
-        due = or_(col(Installation.due_at).is_(None), col(Installation.due_at) <= _NOW)
+        at, latest = col(Installation.due_at), LONGEST_SLEEP // timedelta(microseconds=1)
+        due = or_(at.is_(None), at <= _NOW, at > _NOW + latest)
         active = col(Installation.state) == InstallationState.ACTIVE
         mine = or_(self._process == _OWNER, self._free)
         query = select(_WORKSPACE).where(active, mine, due)

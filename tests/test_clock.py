@@ -164,3 +164,18 @@ def test_a_test_may_move_it_while_it_is_ahead() -> None:
     before = clock.now()
     own.advance(60)
     assert before + timedelta(seconds=60) <= clock.now() < before + timedelta(seconds=61)
+
+
+def test_one_goes_on_from_another() -> None:
+    """One that is made after the machine was set back has the time of the one before it; what it
+    learns of its record after that is its own.
+    """
+    machine = Machine()
+    first = ForwardOnlyClock(machine)
+    before = first.now()
+    machine.off -= HOUR
+    second = ForwardOnlyClock(first)
+    assert before <= second.now() < before + NEAR
+    assert second.read_source_clock() < before - HOUR + NEAR
+    second.advance_past(before + HOUR)
+    assert first.now() < before + NEAR

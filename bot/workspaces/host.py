@@ -22,7 +22,7 @@ from slack_sdk import WebClient
 from sqlalchemy.exc import DBAPIError
 from starlette.responses import PlainTextResponse
 
-from bot.clock import Clock
+from bot.clock import Clock, ForwardOnlyClock
 from bot.config.connection_settings import USUAL, Transport, parse_page_address
 from bot.config.settings import Settings
 from bot.config.startup import StartupError, read_settings_and_policy
@@ -56,7 +56,7 @@ from bot.workspaces.tokens import TokenKeyError, open_installation_record, open_
 from bot.workspaces.web import WorkspacePaths
 from storage.backend import drop_schema
 from storage.database_errors import error_text
-from storage.installations import Installation, InstallationRecord
+from storage.installations import LONGEST_SLEEP, Installation, InstallationRecord
 from storage.record import new_id
 from storage.states import InstallationState
 from storage.workspace_owners import WorkspaceOwners
@@ -119,7 +119,7 @@ class WorkspaceHost:
         SchemaError and what the database raises.
         """
         mask_root_log_handlers()
-        self.settings, self._clock, self._tools = settings, clock, tuple(tools)
+        self.settings, self._clock, self._tools = settings, ForwardOnlyClock(clock), tuple(tools)
         self._build = build
         self._environ, self._dotenv_path, self._quiet = dict(environ), dotenv_path, quiet
         self.record = open_installation_record(settings)
@@ -134,10 +134,10 @@ class WorkspaceHost:
         secret = settings.client_secret
         self.oauth = OAuthClient(str(settings.client_id), secret, settings.slack_api_url)
         self._rotation = TokenRotation(
-            self.record, self._cipher, self.oauth, clock, self._replace_token
+            self.record, self._cipher, self.oauth, self._clock, self._replace_token
         )
         self._arrivals = UnacknowledgedDeliveries()
-        self._metrics = create_metrics(clock.now)
+        self._metrics = create_metrics(self._clock.now)
         self._endpoint: SlackEndpoint | None = None
         if settings.transport is Transport.HTTP:
             signatures = SignatureChecker(settings.slack_signing_secret.get_secret_value(), clock)
@@ -275,7 +275,7 @@ class WorkspaceHost:
             return self._start_app(workspace)
         except BaseException:
             if self._owners is not None:
-                self._owners.release(workspace, self._clock.now() + timedelta(seconds=EVERY))
+                self._owners.release(workspace, timedelta(seconds=EVERY))
             raise
 
     def _start_app(self, workspace: str) -> App:
@@ -315,7 +315,7 @@ class WorkspaceHost:
     def _note_stop(self, workspace: str, due_at: datetime | None) -> None:
         """Note when a stopped app has to run again, and let other processes take its workspace."""
         if self._owners is not None:
-            self._owners.release(workspace, due_at)
+            self._owners.release(workspace, due_at - self._clock.now() if due_at else None)
         elif due_at is not None:
             self.record.set_due(workspace, due_at)
 
@@ -409,7 +409,7 @@ class WorkspaceHost:
         Stops the apps of what is paused or removed, and notes when those that sleep have to be
         awake.
         """
-        active = 0
+        active, now = 0, self._clock.now()
         for row in self.record.list():
             hosted = self._get_hosted(row.workspace)
             if row.state is not InstallationState.ACTIVE:
@@ -421,10 +421,11 @@ class WorkspaceHost:
             active += 1
             if not hosted.is_awake:
                 # one without a time was awake when the last process ended
-                hosted.due_at = row.due_at or self._clock.now()
+                known = row.due_at and row.due_at <= now + LONGEST_SLEEP
+                hosted.due_at = row.due_at if known else now
             elif hosted.scopes != row.scopes:  # an app goes by those it has started with
                 hosted.stop()
-                hosted.due_at = self._clock.now()
+                hosted.due_at = now
             elif hosted.token_revision != row.token_revision:
                 try:
                     self._replace_token(row)

@@ -20,6 +20,7 @@ from bot.monitoring.spans import work_for_workspace
 from bot.start_errors import describe_start_error
 from bot.workspaces.tokens import TokenKeyError
 from storage import delegations, programs, schedule, webhooks
+from storage.installations import LONGEST_SLEEP
 from storage.states import RunStatus
 from storage.transaction import StoreClosedError
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("countersign.workspaces")
 QUIET = 300.0  # seconds without anything to do after which an app is stopped
-LONGEST = timedelta(days=1)  # that one is stopped: it purges, and reads its policy anew, each day
 TURN = 1.5  # seconds to wait while an app is started or stopped: Slack waits three
 RETRY = timedelta(seconds=15)  # after which an app that could not be started is tried again
 
@@ -62,7 +62,7 @@ class HostedWorkspace:
         """`build` makes and starts the app; raises StartupError and what the database raises.
 
         `on_stopped` is called once an app was stopped, before another is started, with when it has
-        to be awake again; None: at once. Both get the workspace.
+        to be awake again; None: at once. Both get the workspace. `clock` never goes back.
         """
         self.workspace, self._clock = workspace, clock
         self._build, self._on_stopped = build, on_stopped
@@ -91,9 +91,7 @@ class HostedWorkspace:
 
     def _get_retry_time(self) -> datetime | None:
         """Return before when a failed start is not tried again; None if it may be now."""
-        left = self._retry_at and self._retry_at - self._clock.now()
-        # more than that is left if the machine's clock was set back
-        return self._retry_at if left and timedelta() < left <= RETRY else None
+        return self._retry_at if self._retry_at and self._retry_at > self._clock.now() else None
 
     @contextmanager
     def use_app(self) -> Iterator[App]:
@@ -157,13 +155,14 @@ class HostedWorkspace:
     def stop_if_quiet(self, quiet: float) -> None:
         """Stop the app if it was not used, and will have nothing to do, for `quiet` seconds."""
         with self._turn:
-            app, now = self._app, self._clock.now()
+            app = self._app
             if app is None or self._users or time.monotonic() - self._used_at < quiet:
                 return
+            now = app.core.clock.now()  # which may be ahead of the host's
             due_at = find_next_due_time(app, now)
             if due_at is None or (due_at - now).total_seconds() < quiet:
                 return
-            self._stop_app(due_at)
+            self._stop_app(self._clock.now() + (due_at - now))
         log.info("the workspace %s sleeps until %s", self.workspace, due_at.isoformat())
 
     def stop(self, grace: float = 5.0) -> None:
@@ -201,4 +200,4 @@ def find_next_due_time(app: App, now: datetime) -> datetime | None:
             programs.find_next_claim_lapse(tx),
             webhooks.find_next_webhook_time(tx),
         )
-    return min(each for each in (*moments, now + LONGEST) if each is not None)
+    return min(each for each in (*moments, now + LONGEST_SLEEP) if each is not None)

@@ -44,13 +44,11 @@ class TokenRotation:
     def renew_due_tokens(self) -> None:
         """Renew the tokens that are due. It asks Slack, which may take some seconds for each."""
         for row in self._record.list():
-            due_at = find_due_time(row)
-            if due_at is not None and due_at <= self._clock.now():
+            if _is_due(row, self._clock.now()):
                 self._renew(row)
 
     def _renew(self, row: Installation) -> None:
-        now = self._clock.now()
-        claimed = self._record.claim_rotation(row, now, now + CLAIM)
+        claimed = self._record.claim_rotation(row, self._clock.now() + CLAIM)
         if claimed is None:
             return
         try:
@@ -86,9 +84,9 @@ class TokenRotation:
         self._record.postpone_rotation(claimed, self._clock.now() + wait)
 
 
-def find_due_time(row: Installation) -> datetime | None:
-    """Return when a row's token is to be renewed; None if it does not expire."""
+def _is_due(row: Installation, now: datetime) -> bool:
     if row.token_expires_at is None or row.state is InstallationState.REMOVED:
-        return None
-    ahead = row.token_expires_at - AHEAD
-    return ahead if row.renewal_until is None else max(ahead, row.renewal_until)
+        return False
+    # what has longer to wait was written by a clock that was ahead
+    waits = row.renewal_until and now < row.renewal_until <= now + 2 * REFUSED
+    return row.token_expires_at - AHEAD <= now and not waits

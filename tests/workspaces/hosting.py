@@ -28,6 +28,7 @@ from storage.transaction import fetch_rows
 from tests.local_slack import read_countersign_manifest
 from tests.model_stand_in.planner import StrictPlanner
 from tests.stories.fakes import FakeTools
+from tests.stories.harness import Machine
 from tests.stories.messages import action_ids, words
 from tests.stories.over_http import asked_at, free_port
 from tests.workspaces.installing import Browser, title
@@ -69,6 +70,7 @@ class Hosting:
         self.fakes = FakeTools()
         self.tools = self.fakes.tools if tools is None else list(tools)
         self.clock = ShiftedClock()
+        self.machine = Machine(self.clock)
         self.url = f"http://localhost:{free_port()}"
         manifest = copy.deepcopy(read_countersign_manifest())
         manifest["oauth_config"]["redirect_urls"] = [self.url + REDIRECT]
@@ -114,7 +116,7 @@ class Hosting:
         """Begin to serve."""
         settings = Settings.load(self.environ, transport=self.transport)
         self.host = WorkspaceHost(
-            settings, self.clock, build, self.environ, None, self.tools, quiet=self.quiet
+            settings, self.machine, build, self.environ, None, self.tools, quiet=self.quiet
         )
         self.host.start()
         if self.transport is Transport.HTTP:

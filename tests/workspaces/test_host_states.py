@@ -6,19 +6,22 @@ import fcntl
 import shutil
 import sqlite3
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import httpx2
 import pytest
 
 from bot.app import App
+from bot.clock import ForwardOnlyClock
 from bot.config.connection_settings import Transport
 from bot.config.startup import StartupError
 from bot.workspaces.dispatcher import AWAY, PAUSED
 from bot.workspaces.hosted import RETRY, HostedWorkspace, NotServedError
 from bot.workspaces.install_pages import PAUSED as INSTALLED_BUT_PAUSED
+from slack_sandbox.workspace.clock import ShiftedClock
 from storage.states import CallStatus, InstallationState
+from tests.stories.harness import Machine
 from tests.stories.steps import typed
 from tests.workspaces.hosting import ONE, POLICY, SUPPORT, TWO, Hosting, Workspace
 from tests.workspaces.installing import Browser
@@ -332,7 +335,9 @@ def test_a_key_that_is_missing(
 
 def test_a_clock_that_is_set_back_delays_no_start() -> None:
     """What failed is tried again after fifteen seconds, and not after an hour and fifteen."""
-    clock = SetBackClock()
+    shifted = ShiftedClock()
+    machine = Machine(shifted)
+    clock = ForwardOnlyClock(machine)
     tried: list[str] = []
 
     def build(workspace: str) -> App:
@@ -340,31 +345,21 @@ def test_a_clock_that_is_set_back_delays_no_start() -> None:
         raise StartupError(["it cannot"], ())
 
     hosted = HostedWorkspace("T1", clock, build, lambda *_: None)
-    hosted.due_at = clock.at
+    hosted.due_at = clock.now()
 
     def use() -> int:
         with pytest.raises(NotServedError, match="it cannot"), hosted.use_app():
             pass
         return len(tried)
 
-    assert (use(), hosted.starts_at) == (1, clock.at + RETRY)
-    clock.at += RETRY / 2
     assert use() == 1
-    clock.at -= timedelta(hours=1)
-    assert hosted.starts_at == hosted.due_at
+    shifted.advance(RETRY.total_seconds() / 2)
+    machine.behind += timedelta(hours=1)
+    assert use() == 1
+    assert hosted.starts_at is not None
+    assert RETRY / 3 < hosted.starts_at - clock.now() <= RETRY / 2
+    shifted.advance(RETRY.total_seconds())
     assert use() == 2
-    clock.at += RETRY
-    assert use() == 3
-
-
-class SetBackClock:
-    """A machine's clock that somebody sets."""
-
-    at = datetime(2026, 11, 27, 12, tzinfo=UTC)
-
-    def now(self) -> datetime:
-        """What it was set to."""
-        return self.at
 
 
 def test_an_unknown_workspace(make_hosting: Callable[..., Hosting]) -> None:

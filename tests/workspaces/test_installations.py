@@ -140,23 +140,24 @@ def test_one_process_renews(open_record: OpenRecord) -> None:
     records = [open_record() for _ in range(8)]
     row = records[0].insert_or_update_installation(installed(token_expires_at=AT + HOUR))
     with ThreadPoolExecutor(8) as pool:
-        claims = pool.map(lambda each: each.claim_rotation(row, AT, AT + MINUTE), records)
+        claims = pool.map(lambda each: each.claim_rotation(row, AT + MINUTE), records)
         [claimed] = [each for each in claims if each is not None]
     later = AT + MINUTE
-    assert records[1].claim_rotation(row, later, later + MINUTE) is not None
+    assert records[1].claim_rotation(row, later + MINUTE) is None
+    assert records[1].claim_rotation(claimed, later + MINUTE) is not None
     stored = records[0].store_rotated_tokens(claimed, b"newer", "one", AT + 12 * HOUR)
     assert stored is not None
     assert (stored.sealed_tokens, stored.token_revision) == (b"newer", 2)
     assert stored.renewal_until is None
     assert records[1].store_rotated_tokens(claimed, b"late", "one", AT) is None
     # whoever still knows the old moment comes too late
-    assert records[2].claim_rotation(row, later + HOUR, later + 2 * HOUR) is None
+    assert records[2].claim_rotation(row, later + 2 * HOUR) is None
 
 
 def test_installed_while_it_is_renewed(record: InstallationRecord) -> None:
     """The token of a new installation is not overwritten by one that was being renewed."""
     old = record.insert_or_update_installation(installed(token_expires_at=AT))
-    claimed = record.claim_rotation(old, AT, AT + MINUTE)
+    claimed = record.claim_rotation(old, AT + MINUTE)
     assert claimed is not None
     record.insert_or_update_installation(installed(sealed_tokens=b"of the new one"))
     assert record.store_rotated_tokens(claimed, b"renewed", "one", AT + HOUR) is None

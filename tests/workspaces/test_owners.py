@@ -119,8 +119,10 @@ def test_what_is_due(make_owners: MakeOwners, shared: InstallationRecord) -> Non
     one, two = make_owners("one"), make_owners("two")
     assert sorted(one.list_free_and_due()) == sorted([TEAM, OTHER])
     one.claim(TEAM)
-    one.release(TEAM, datetime.now(UTC) + timedelta(hours=1))
+    one.release(TEAM, timedelta(hours=1))
     assert one.list_free_and_due() == [OTHER]
+    shared.set_due(TEAM, datetime.now(UTC) + timedelta(days=365))  # by a clock that was ahead
+    assert sorted(one.list_free_and_due()) == sorted([TEAM, OTHER])
     shared.set_due(TEAM, datetime.now(UTC) - timedelta(seconds=1))
     two.claim(OTHER)
     assert one.list_free_and_due() == [TEAM]
