@@ -22,7 +22,7 @@ from slack_sdk import WebClient
 from sqlalchemy.exc import DBAPIError
 from starlette.responses import PlainTextResponse
 
-from bot.clock import Clock, ForwardOnlyClock
+from bot.clock import Clock, ForwardOnlyClock, get_machine_time
 from bot.config.connection_settings import USUAL, Transport, parse_page_address
 from bot.config.settings import Settings
 from bot.config.startup import StartupError, read_settings_and_policy
@@ -342,19 +342,24 @@ class WorkspaceHost:
             row = self.record.get(each)
             if row is None or row.state is InstallationState.REMOVED:
                 continue
-            try:
-                self.oauth.find_bot_id_and_url(self._cipher.open(row).bot)
-            except TokenKeyError as error:
-                log.error("workspace %s: %s", each, error)
-            except OAuthError as error:
-                if error.code in TOKEN:
-                    log.error("%s: its own token is void, %s serves it by now", each, enterprise)
-                    self.record.set_state(each, InstallationState.REMOVED, self._clock.now())
+            if self._is_token_void(row):
+                log.error("%s: its own token is void, %s serves it by now", each, enterprise)
+                self.record.set_state(each, InstallationState.REMOVED, self._clock.now())
+
+    def _is_token_void(self, row: Installation) -> bool:
+        """Return whether Slack refuses an installation's token; False where that is not known."""
+        try:
+            self.oauth.find_bot_id_and_url(self._cipher.open(row).bot)
+        except TokenKeyError as error:
+            log.error("workspace %s: %s", row.workspace, error)
+        except OAuthError as error:
+            return error.code in TOKEN
+        return False
 
     def _handle_lifecycle_event(self, payload: dict[str, Any]) -> None:
         """Take in that an installation ended, or which workspaces one of an organisation serves."""
-        now = self._clock.now()
-        changed = removals.apply_installation_event(self.record, payload, now)
+        now = get_machine_time(self._clock)
+        changed = removals.apply_installation_event(self.record, payload, now, self._is_token_void)
         row = changed and self.record.get(changed)
         if row and removals.is_late_access_event(payload, now):
             with suppress(TokenKeyError):  # the event's word counts then; the log has more of it

@@ -25,7 +25,7 @@ from starlette.routing import Route
 
 from bot.approvals.signatures import hash_token
 from bot.checks.slack import read_manifest_scopes
-from bot.clock import Clock
+from bot.clock import Clock, get_machine_time
 from bot.config.connection_settings import PageAddress
 from bot.http import signing_pages
 from bot.slack_codes import CODE
@@ -204,7 +204,8 @@ class InstallPages:
 
         Raises OAuthError, or HTTPException for another Slack app.
         """
-        answer, now = self._oauth.exchange_code(code, self._redirect_uri), self._clock.now()
+        answer = self._oauth.exchange_code(code, self._redirect_uri)
+        now = get_machine_time(self._clock)  # which Slack's events are compared with
         found = self._read_answer(answer)
         rows = self._record.list()
         apps = {row.app_id for row in rows if row.state is not InstallationState.REMOVED}

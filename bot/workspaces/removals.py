@@ -16,22 +16,27 @@ from slack_bolt.request.internals import (
 from sqlalchemy.exc import SQLAlchemyError
 
 from bot.workspaces.oauth_client import OAuthClient, OAuthError
-from storage.installations import InstallationRecord
+from storage.installations import Installation, InstallationRecord
 from storage.states import InstallationState
 
 log = logging.getLogger("countersign.workspaces")
 ACCESS_EVENTS = frozenset({"team_access_granted", "team_access_revoked"})
 EVENTS = ACCESS_EVENTS | {"app_uninstalled", "tokens_revoked"}
 LATE = timedelta(seconds=30)  # after which an event may come behind a later one
+CLOSE = timedelta(seconds=5)  # to an event, whose time is a whole second: either may come first
 
 
 def apply_installation_event(
-    record: InstallationRecord, payload: Mapping[str, Any], now: datetime
+    record: InstallationRecord,
+    payload: Mapping[str, Any],
+    now: datetime,
+    is_token_void: Callable[[Installation], bool],
 ) -> str | None:
     """Apply Slack's event that an installation changed; return which one, None if none did.
 
     `payload`: the whole delivery, as Slack sends it. A delivery that comes late does not remove
-    what was installed after it, and one that comes twice changes nothing.
+    what was installed after it, and one that comes twice changes nothing. `is_token_void` asks
+    Slack, where the event is about the time of the installation itself.
     """
     event, body = payload.get("event") or {}, dict(payload)
     enterprise = extract_enterprise_id(body) or ""
@@ -46,16 +51,21 @@ def apply_installation_event(
         change = record.grant_workspaces if is_granted else record.revoke_workspaces
         change(enterprise, [str(each) for each in event.get("team_ids") or ()])
         return enterprise
+    row, removed = record.get(workspace), InstallationState.REMOVED
+    if row is None or row.state is removed:
+        return None
     if happened == "tokens_revoked":
-        row = record.get(workspace)
-        if row is None or row.bot_user not in (event.get("tokens") or {}).get("bot", ()):
+        if row.bot_user not in (event.get("tokens") or {}).get("bot", ()):
             return None  # a person's token, which this bot does not use
     elif happened != "app_uninstalled":
         return None
-    sent = payload.get("event_time")  # to the end of that second
-    sent_at = datetime.fromtimestamp(sent + 1, UTC) if isinstance(sent, int) else now
-    removed = InstallationState.REMOVED
-    if not record.set_state(workspace, removed, now, installed_until=sent_at):
+    sent = payload.get("event_time")
+    until = datetime.fromtimestamp(sent, UTC) if isinstance(sent, int) else now
+    if abs(row.installed_at - until) < CLOSE:
+        if not is_token_void(row):
+            return None
+        until = row.installed_at
+    if not record.set_state(workspace, removed, now, installed_until=until):
         return None
     log.warning("workspace %s: the bot was uninstalled there", workspace)
     return workspace

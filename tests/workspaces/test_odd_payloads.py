@@ -151,6 +151,23 @@ def test_who_ends_whose_installation(hosting: Hosting) -> None:
     assert [str(hosting.row(team).state) for team in (ONE, TWO)] == ["active", "removed"]
 
 
+def test_uninstalled_and_installed_again_at_once(hosting: Hosting) -> None:
+    """It is removed, and the events of that do not end the new installation of the same second."""
+    one = hosting.workspace(ONE)
+    one.admin.uninstall()
+    hosting.wait(lambda: str(hosting.row(ONE).state) == "removed")
+    hosting.install(ONE)
+    at = int(hosting.row(ONE).installed_at.timestamp())
+    said = {"type": "event_callback", "event": {"type": "app_uninstalled"}, "event_time": at}
+    assert send(hosting, {**said, "team_id": ONE}, "events_api") == 200
+    assert str(hosting.row(ONE).state) == "active"
+    hosting.slack.faults.fail("auth.test", "fatal_error")  # nor if Slack does not say
+    again = {**said, "team_id": ONE, "event_time": at + 1}
+    assert send(hosting, again, "events_api") == 200
+    assert str(hosting.row(ONE).state) == "active"
+    one.card(one.ask("after all that"))
+
+
 def test_slack_asks_whether_the_address_is_right(hosting: Hosting) -> None:
     """The challenge is answered, whichever workspaces there are; Slack sends nothing before."""
     at = int(hosting.clock.now().timestamp())

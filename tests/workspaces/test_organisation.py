@@ -39,7 +39,8 @@ def apply_events(site: Site, begun: int) -> list[str | None]:
     """What the record makes of what Slack has sent since then."""
     told = [each.payload for each in site.slack.deliveries[begun:]]
     own = [each for each in told if each["event"]["type"] in EVENTS]
-    return [apply_installation_event(site.record, each, site.clock.now()) for each in own]
+    now = site.clock.now()
+    return [apply_installation_event(site.record, each, now, lambda _: True) for each in own]
 
 
 def test_each_workspace_has_its_own(site: Site, ana: Browser) -> None:
