@@ -83,7 +83,7 @@ test-cluster: .venv/ready  ## several processes on one PostgreSQL, and what may 
 test-variants: .venv/ready  ## all stories over signed HTTP, with Chat Completions and on PostgreSQL; and many more random values
 	STORIES_OVER=http $(BIN)/pytest -n 9 --dist loadfile --no-loadscope-reorder -m "not socket" tests/stories
 	MODEL_OVER=chat $(BIN)/pytest -n 9 --dist loadfile --no-loadscope-reorder tests/stories
-	RECORD_ON=postgresql $(BIN)/pytest -n 3 --dist loadfile -m "not file and not browser" tests/stories tests/storage/test_races.py tests/storage/test_decisions.py tests/storage/test_queues.py tests/storage/test_cancelling.py tests/storage/test_unknown_calls.py tests/approvals tests/runs/test_machine.py tests/web/api tests/proof/test_crash_matrix.py tests/proof/simulation
+	RECORD_ON=postgresql $(BIN)/pytest -n 3 --dist loadfile -m "not file and not browser" tests/stories tests/storage/test_races.py tests/storage/test_decisions.py tests/storage/test_queues.py tests/storage/test_cancelling.py tests/storage/test_unknown_calls.py tests/storage/test_joint_commit.py tests/approvals tests/runs/test_machine.py tests/web/api tests/proof/test_crash_matrix.py tests/proof/simulation
 	$(BIN)/pytest -n 3 -o timeout=600 -m hypothesis --hypothesis-profile many
 
 integrations: .venv/ready  ## agents of other frameworks and MCP servers of others, which it installs into .venv-integrations and .venv-servers

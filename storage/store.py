@@ -95,7 +95,7 @@ class Store:
         self.database = build_backend(url) if isinstance(url, str) else url
         self._writer = threading.Lock()
         self._soft = False  # something committed may not be on the disk yet
-        self._closed = False  # it had the lock, and gave it back
+        self._closed = False
         self.trace: Trace | None = None  # watches every transaction from now on
         self._key, self._under, self._audit_listener = key, under, audit_listener
         self._hand_out: ReadyRunsHandler | None = None
@@ -175,7 +175,7 @@ class Store:
         Another process may have the database by then.
         """
         with self._writer:
-            self._closed = self.database.has_exclusive_lock
+            self._closed = True
         self.database.close_idle_connections()
         if self._note is not None:
             with suppress(OSError):  # then the note stays behind

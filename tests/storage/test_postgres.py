@@ -27,7 +27,7 @@ from storage.digest import KeyFileError
 from storage.grants import Grant
 from storage.installations import SCHEMA, Installation, InstallationRecord
 from storage.models import Call, Delivery
-from storage.store import SchemaError, Store
+from storage.store import SchemaError, Store, StoreClosedError
 from tests.postgres_server import Server, binaries, serve
 from tests.record_checks import find_first_broken_row
 from tests.storage.builders import AT, HOUR, ONE, TEAM, C, delivery, seed
@@ -94,6 +94,18 @@ def test_several_start_at_once_on_nothing(server: Server) -> None:
         assert len(inbox.list_new_deliveries(tx)) == 4
     for each in stores:
         each.close()
+
+
+def test_who_is_late_writes_nothing_more(two: tuple[Store, Store]) -> None:
+    """A process that gave the record back writes no more to it, and the other one goes on."""
+    late, other = two
+    late.close()
+    with pytest.raises(StoreClosedError), late.write():
+        pass
+    with other.write() as tx:
+        assert inbox.insert_delivery(tx, delivery("by the other"))
+    with late.open().write() as tx:
+        assert inbox.insert_delivery(tx, delivery("opened again"))
 
 
 def test_a_schema_of_another_name(server: Server) -> None:
