@@ -3,6 +3,22 @@
 from __future__ import annotations
 
 
+def describe_setup_error(error: Exception) -> str | None:
+    """Return a sentence for an error by what the operator has set or written; None for others."""
+    from bot.config.settings import SettingsError
+    from bot.config.startup import StartupError
+    from bot.policy.evaluation import PolicyError
+    from bot.runs.surfaces import SurfaceError
+    from bot.toolbox import ToolsError
+
+    match error:
+        case StartupError() | SettingsError() | PolicyError():
+            return str(error)
+        case ToolsError() | SurfaceError():
+            return f"Countersign cannot start: {error}"
+    return None
+
+
 def describe_start_error(error: Exception) -> str | None:
     """Return a sentence for an error that is nobody's bug; None for any other."""
     # only now: these are of every part
@@ -11,19 +27,13 @@ def describe_start_error(error: Exception) -> str | None:
     from slack_sdk.errors import SlackApiError
     from sqlalchemy.exc import DBAPIError
 
-    from bot.config.settings import SettingsError
-    from bot.config.startup import StartupError
-    from bot.runs.surfaces import SurfaceError
-    from bot.toolbox import ToolsError
     from storage.database_errors import one_line_driver_error_text
     from storage.sqlite import AlreadyRunningError
     from storage.store import SchemaError
 
     match error:
-        case StartupError() | SettingsError() | SchemaError():
+        case SchemaError():
             return str(error)
-        case ToolsError() | SurfaceError():
-            return f"Countersign cannot start: {error}"
         case AlreadyRunningError():
             return f"{error}."
         case DBAPIError() | sqlite3.Error():
@@ -36,4 +46,4 @@ def describe_start_error(error: Exception) -> str | None:
             why = error.strerror or str(error)
             what = f"{error.filename}: {why}" if error.filename else why
             return f"This did not work: {what}; see `countersign doctor`."
-    return None
+    return describe_setup_error(error)

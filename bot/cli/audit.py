@@ -14,7 +14,7 @@ from typing import Any
 from bot.approvals.receipts import NoReceiptError, ReceiptWriter
 from bot.cards.slack_text import show_hidden_characters
 from bot.cli import read_only_core
-from bot.config.settings import Settings
+from bot.config.settings import Settings, SettingsError
 from bot.signing_key import get_signing_key
 from countersign.cli import console
 from countersign.cli.commands import CommandFunctions
@@ -83,10 +83,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _verify_record(settings: Settings, store: ReadOnlyStore) -> int:
     """Print whether any row was changed, removed or inserted; returns the exit code."""
+    given = settings.signing_key
+    if store.is_multi_process and not given:
+        raise SettingsError(["COUNTERSIGN_KEY must be set"])
     try:
-        given = settings.signing_key
-        if store.is_multi_process and not given:
-            raise ValueError("COUNTERSIGN_KEY must be set")
         chain = AuditChainSealer(given or read_key_file(key_file_path(store.path)))
     except (OSError, ValueError) as error:
         return console.print_error(f"Without its key the record cannot be checked: {error}.")

@@ -61,7 +61,8 @@ def get_bot_socket_path() -> Path:
     if settings.operator is None:
         raise BotUnreachableError(
             "There is no operator: set COUNTERSIGN_OPERATOR to your Slack user id, U…, and start"
-            " the bot anew."
+            " the bot anew.",
+            2,
         )
     return socket_path(settings.database_path)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from bot.start_errors import describe_start_error
+from bot.start_errors import describe_setup_error, describe_start_error
 from bot.version import describe_version as describe_version
 from countersign.cli.commands import CommandEntry
+from countersign.cli.console import CommandError
 
 # commands say themselves what matters; the log is for those that configure one
 logging.getLogger("countersign").addHandler(logging.NullHandler())
@@ -56,4 +57,11 @@ COMMANDS: Mapping[str, CommandEntry] = {
     name: CommandEntry(f"bot.cli.{place}", text, is_server=name in _SERVERS)
     for name, place, text in _TABLE
 }
-describe_error = describe_start_error  # the command line asks for it by this name
+
+
+def describe_error(error: Exception) -> CommandError | None:
+    """Return how an error ends a command: 2 is the exit code for what is set wrongly."""
+    if said := describe_setup_error(error):
+        return CommandError(said, 2)
+    said = describe_start_error(error)
+    return CommandError(said) if said else None

@@ -41,9 +41,9 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         file = _read_server_file()
     except (DotenvError, TomlFileError) as error:
-        return console.print_error(console.escape_control_characters(str(error)))
+        raise console.CommandError(console.escape_control_characters(str(error)), 2) from None
     if file is None:
-        return console.print_error("There are no servers: COUNTERSIGN_SERVERS names no file.")
+        raise console.CommandError("There are no servers: COUNTERSIGN_SERVERS names no file.", 2)
     chosen = [each for each in file.servers if arguments.server in ("", each.name)]
     if not chosen:
         known = ", ".join(each.name for each in file.servers) or "none"

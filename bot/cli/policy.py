@@ -31,6 +31,8 @@ from countersign.cli.console import UsageError, print_error, print_line, print_l
 from storage import call_history
 from storage.models import Run
 
+BAD_INPUT = 2  # exit code
+
 
 def _run_test(arguments: argparse.Namespace) -> int:
     path = Path(arguments.file)
@@ -49,10 +51,10 @@ def _run_test(arguments: argparse.Namespace) -> int:
             raise TypedCallError("\n".join(problems.list_sentences()))
     except (OSError, UnicodeDecodeError) as error:
         print_error(unreadable_file_sentence(str(path), error))
-        return read_only_core.BAD_INPUT
+        return BAD_INPUT
     except TypedCallError as error:
         print_error(error)
-        return read_only_core.BAD_INPUT
+        return BAD_INPUT
     for index, case, lines in results:
         place = f" ({path}:{problems.get_line(('case', index))})" if lines else ""
         print_line(f"{'WRONG' if lines else 'ok   '} {case.name}{place}")
@@ -190,7 +192,7 @@ def run_explain(arguments: argparse.Namespace) -> int:
         channel = _resolve_channel_id(found.directory, arguments.channel)
     except TypedCallError as error:
         print_error(error)
-        return read_only_core.BAD_INPUT
+        return BAD_INPUT
     now = found.clock.now()
     request = Run(
         team=found.authority.team,

@@ -22,13 +22,13 @@ from bot.cards.slack_text import show_hidden_characters
 from bot.checks.slack import UNREACHABLE, build_retrying_client, describe_slack_failure
 from bot.clock import Clock, SystemClock
 from bot.config.connection_settings import get_page_host
-from bot.config.settings import Settings, SettingsError
+from bot.config.settings import Settings
 from bot.config.startup import read_policy
 from bot.explain.explanation import ExplanationSources
 from bot.policy.authority import Authority, Directory, LookupFailedError
-from bot.policy.evaluation import CurrentPolicy, PolicyError
+from bot.policy.evaluation import CurrentPolicy
 from bot.slack.directory import SlackDirectory
-from bot.toolbox import ToolsError, build_tool_registry
+from bot.toolbox import build_tool_registry
 from bot.tools import Registry
 from bot.tools.slack_lookup import CachedDirectory
 from countersign.cli.console import DOTENV, CommandError, print_error, print_line
@@ -120,9 +120,6 @@ def check_imagined_time(at: datetime) -> datetime:
     return at
 
 
-BAD_INPUT = 2  # exit code
-
-
 @dataclass(frozen=True, slots=True)
 class ReadOnlyCore:
     """The bot's parts for reading only (store, policy, tools, …), and why some are unusable."""
@@ -169,22 +166,7 @@ def build_read_only_core(
     `policy` is used in place of the policy in force. With a `directory` that one is asked, and
     neither Slack nor the record is.
 
-    Raises CommandError for settings, a policy or tools that cannot be used.
-    """
-    try:
-        return _build_core(policy, clock, directory)
-    except (PolicyError, SettingsError) as error:
-        raise CommandError("; ".join(error.problems), BAD_INPUT) from None
-    except ToolsError as error:
-        raise CommandError(error, BAD_INPUT) from None
-
-
-def _build_core(
-    policy: Path | None, clock: Clock, directory: CachedDirectory | None
-) -> ReadOnlyCore:
-    """Return the bot's parts for reading only; without a Slack token, nobody is looked up.
-
-    Raises SettingsError, PolicyError, and what the tools' modules raise.
+    Without a Slack token, nobody is looked up. Raises SettingsError, PolicyError, ToolsError.
     """
     environ = dict(os.environ)
     if policy is not None:

@@ -120,6 +120,6 @@ def test_a_broken_surface_keeps_the_bot_from_starting(
     }.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(tmp_path)
-    assert main(["run"]) == 1
+    assert main(["run"]) == 2
     said = capsys.readouterr().err
     assert "lamp of dark_lamp 1.0 cannot be made (OSError: no bulb)" in said

@@ -31,6 +31,18 @@ DOORS = (  # those that ask a running bot
 )
 
 
+# every other one, as it is typed; those that need no setting are left out, and `hook`, which
+# answers Claude Code in its own way
+MORE = (
+    *(["run"], ["serve"], ["doctor"], ["explain", "x"], ["policy", "check"], ["receipt", "x"]),
+    *(["workspaces", "list"], ["passkeys", "list"], ["mcp", "accept"], ["forget", "UANA00001"]),
+    *(["export", "UANA00001"], ["copy-to", NOBODY], ["mcp-proxy", "--", "true"]),
+    *(["outcome", "id:x", "succeeded"], ["ask", "deploy", "--title", "T", "--effect", "E"]),
+)
+NEEDS_NOTHING = {"demo", "sandbox", "verify", "hook"}
+EVERY = [*(each for each in RECORD if "--policy" not in each), *DOORS, *MORE]
+
+
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the commands are typed: a sound policy, a folder, what is no text."""
@@ -169,6 +181,33 @@ def test_a_record_that_cannot_be_had_is_said_in_words(
     assert code in (1, 2), said
     assert is_sentence(said), said
     assert "secret-word" not in said
+
+
+@pytest.mark.parametrize("given", [{}, {"COUNTERSIGN_OPERATOR": "not an id"}], ids=["no", "wrong"])
+@pytest.mark.parametrize("words", EVERY, ids=" ".join)
+def test_settings_that_are_missing_or_wrong_are_misuse(
+    words: list[str],
+    given: dict[str, str],
+    typed: Callable[[list[str]], Ended],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whichever command finds it out; `doctor` has done its work then, and `ask` says 3 of all
+    that keeps it from asking.
+    """
+    for name in [each for each in os.environ if re.match("COUNTERSIGN_|SLACK_|OPENAI_", each)]:
+        monkeypatch.delenv(name)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    code, said = typed(words)
+    assert code == {"doctor": 1, "ask": 3}.get(words[0], 2), said
+    assert re.search("COUNTERSIGN_|SLACK_", said)
+    assert is_sentence(said), said
+
+
+def test_all_commands_are_tried_without_settings() -> None:
+    """Also one that is new."""
+    tried = {words[0] for words in EVERY}
+    assert tried | NEEDS_NOTHING == set(list_installed_commands())
 
 
 @pytest.mark.parametrize("words", DOORS, ids=" ".join)

@@ -136,7 +136,7 @@ def test_what_cannot_be_reached_is_said(
     assert main(["mcp", "accept"]) == 1
     assert "pip install 'countersign-bot[mcp]'" in capsys.readouterr().err
     monkeypatch.delenv("COUNTERSIGN_SERVERS")
-    assert main(["mcp", "accept"]) == 1
+    assert main(["mcp", "accept"]) == 2
     assert "COUNTERSIGN_SERVERS names no file" in capsys.readouterr().err
 
 
@@ -168,8 +168,8 @@ def test_only_the_file_of_servers_is_needed_to_accept(
             monkeypatch.delenv(name)
         assert main(["mcp", "accept", "--yes"]) == 0
     (folder / "servers.toml").write_text("[[server]]\nname = 5\n")
-    assert main(["mcp", "accept", "--yes"]) == 1
+    assert main(["mcp", "accept", "--yes"]) == 2
     assert "servers.toml cannot be used" in capsys.readouterr().err
     monkeypatch.setenv("COUNTERSIGN_SERVERS", "nowhere.toml")
-    assert main(["mcp", "accept", "--yes"]) == 1
+    assert main(["mcp", "accept", "--yes"]) == 2
     assert "No such file" in capsys.readouterr().err

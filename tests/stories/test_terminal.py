@@ -208,7 +208,7 @@ def test_without_a_bot_nothing_is_decided(
         harness.start()
     monkeypatch.delenv("COUNTERSIGN_OPERATOR")
     code, said = command(capsys, "approve", "x:1")
-    assert (code, "There is no operator" in said) == (1, True)
+    assert (code, "There is no operator" in said) == (2, True)
 
 
 def test_a_bot_that_stops_leaves_the_decision_for_its_next_life(

@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from countersign.cli.commands import CommandFunctions
-from countersign.cli.console import UsageError, escape_control_characters, print_error
+from countersign.cli.console import CommandError, UsageError, escape_control_characters, print_error
 from countersign.cli.process import interrupt_once_on
 from countersign.client import Countersign
 from countersign.durations import format_duration, parse_duration
@@ -114,7 +114,11 @@ def run_report_command(arguments: argparse.Namespace) -> int:
         raise UsageError("a claim is what `countersign ask` has printed, ID:…")
     done = arguments.how == SUCCEEDED
     try:
-        Countersign().report(request_id, claimant, succeeded=done, result=arguments.result)
+        countersign = Countersign()
+    except CountersignError as error:
+        raise CommandError(error, 2) from None
+    try:
+        countersign.report(request_id, claimant, succeeded=done, result=arguments.result)
     except CountersignError as error:
         return print_error(escape_control_characters(str(error)))
     return 0

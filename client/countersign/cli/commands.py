@@ -73,8 +73,8 @@ class CommandGroup(Protocol):
 
     COMMANDS: Mapping[str, CommandEntry]
 
-    def describe_error(self, error: Exception, /) -> str | None:
-        """Return a sentence for an error that ended a command; None if the error is a bug."""
+    def describe_error(self, error: Exception, /) -> CommandError | None:
+        """Return how an error ends a command, in a sentence; None if the error is a bug."""
         ...
 
     def describe_version(self) -> str:
@@ -243,11 +243,12 @@ def _run_reporting_errors(typed: ParsedCommandLine) -> int:
         print_error(error)
         return error.exit_code
     except Exception as error:
-        said = (group.describe_error(error) for group in load_command_groups())
-        text = next(filter(None, said), None)
-        if text is None:
+        found = (group.describe_error(error) for group in load_command_groups())
+        end = next(filter(None, found), None)
+        if end is None:
             raise
-        return print_error(text)
+        print_error(end)
+        return end.exit_code
     finally:
         drop_unwritten_output()
 

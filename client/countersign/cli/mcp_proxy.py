@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         countersign = Countersign()
     except NotAllowed as error:
-        return console.print_error(str(error))
+        raise console.CommandError(error, 2) from None
     given = {"requester": arguments.requester, "channel": arguments.channel}
     around = {name: each for name, each in given.items() if each}
     server = json.dumps([arguments.prefix, arguments.server or arguments.url])
