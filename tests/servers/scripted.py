@@ -31,6 +31,8 @@ def answered(folder: Path, message: dict[str, Any]) -> list[str]:
     def result(**found: Any) -> list[str]:
         return [json.dumps({"jsonrpc": "2.0", "id": number, "result": found})]
 
+    if method in script.get("instead", {}):
+        return result(**script["instead"][method])
     if method == "initialize":
         can_be_asked = "elicitation" in message["params"]["capabilities"]
         (folder / "client").write_text("can be asked" if can_be_asked else "")

@@ -207,6 +207,26 @@ def test_what_cannot_be_reached_was_not_started(tmp_path: Path) -> None:
     assert calls(tmp_path) == []
 
 
+@pytest.mark.parametrize(
+    ("method", "answer"),
+    [
+        ("tools/list", {}),
+        ("tools/list", {"tools": "none"}),
+        ("tools/list", {"tools": [{"name": 5, "note": "a secret"}]}),
+        ("tools/list", {"tools": [], "nextCursor": {}}),
+        ("initialize", {"tools": []}),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_read_is_said_in_words(
+    tmp_path: Path, method: str, answer: dict[str, Any]
+) -> None:
+    """Whatever the server was asked, and without what it has answered."""
+    write(tmp_path, instead={method: answer})
+    [outcome] = called(over_stdio(tmp_path), "fits")
+    assert outcome == NotSentOutcome("its answer cannot be read")
+
+
 def test_the_next_try_waits_for_longer_each_time(tmp_path: Path) -> None:
     """A server that dies whenever it is asked is not begun without end."""
     write(tmp_path)

@@ -281,6 +281,8 @@ def describe_connection_error(error: BaseException) -> str:
     if isinstance(error, MCPError):
         ended = error.code == CONNECTION_CLOSED
         return "it has ended the connection" if ended else error.message[:200]
+    if isinstance(error, ValidationError):
+        return "its answer cannot be read"
     return " ".join(f"{type(error).__name__} {error}".split())[:200]
 
 
