@@ -111,11 +111,13 @@ def test_the_dotenv_file_counts(environ: dict[str, str], tmp_path: Path) -> None
     path = tmp_path / ".env"
     path.write_text(
         "OPENAI_API_KEY=a${HOME}\nOPENAI_MODEL=from-file\nCOUNTERSIGN_LOG=debug\nCOUNTERSIGN_KEY\n"
+        "COUNTERSIGN_TICK=1.5\nCOUNTERSIGN_TICK=\n"
     )
     del environ["OPENAI_API_KEY"]
     settings = Settings.load(environ | {"COUNTERSIGN_LOG": "error", "OPENAI_MODEL": ""}, path)
     assert settings.openai_api_key.get_secret_value() == "a${HOME}"
     assert (settings.openai_model, settings.log_level) == ("from-file", "error")
+    assert settings.tick == Settings.model_fields["tick"].default
     path.write_bytes(b"OPENAI_API_KEY=\xff\xfe")
     with pytest.raises(SettingsError, match="UTF-8"):
         Settings.load(environ, path)
@@ -267,6 +269,31 @@ def test_why_dotenv_cannot_be_read(environ: dict[str, str], tmp_path: Path) -> N
         Settings.load(environ, tmp_path / ".env")
     with pytest.raises(SettingsError, match=r"cannot be read \(Input/output error\)"):
         Settings.load(environ, "/proc/self/mem")  # nobody reads its first byte, not even root
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("SLACK_BOT_TOKEN xoxb-very-secret", 1),
+        ("A=1\n\n# words\n\nSLACK_BOT_TOKEN xoxb-very-secret\nB=2\n", 5),
+        ('A=1\r\nOPENAI_API_KEY="very-secret\r\nB=2\r\n', 2),
+        ("<<<<<<< HEAD\nKEY=very-secret", 1),
+    ],
+)
+def test_a_line_of_dotenv_that_sets_nothing(
+    environ: dict[str, str],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    text: str,
+    line: int,
+) -> None:
+    """It is named by its number alone, and by nobody else: there may be a secret in it."""
+    path = tmp_path / ".env"
+    path.write_bytes(text.encode())
+    with pytest.raises(SettingsError) as caught:
+        Settings.load(environ, path)
+    assert caught.value.problems == (f"{path}:{line}: write it as NAME=value, or remove it",)
+    assert caplog.records == []
 
 
 def test_oauth_variables_are_removed(environ: dict[str, str]) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, MutableMapping
 from difflib import get_close_matches
 from functools import cache
+from io import StringIO
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined] # public, not in the stubs
 
-from dotenv import dotenv_values
+from dotenv.parser import parse_stream
 
 PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
 _PREFIX = "COUNTERSIGN_"
@@ -51,17 +52,33 @@ def read_environment_variables(
 
     Raises DotenvError.
     """
-    if dotenv_path and Path(dotenv_path).is_dir():
-        raise DotenvError(f"{dotenv_path} is a folder; put a file in its place, or remove it")
-    try:
-        from_file = dotenv_values(dotenv_path, interpolate=False) if dotenv_path else {}
-    except UnicodeDecodeError:
-        raise DotenvError(f"{dotenv_path} is not UTF-8 text; correct or remove it") from None
-    except OSError as error:
-        why = f"{dotenv_path} cannot be read ({error.strerror})"
-        raise DotenvError(f"{why}; let Countersign read it, or remove it") from None
+    from_file = read_dotenv_file(Path(dotenv_path)) if dotenv_path else {}
     both = (*from_file.items(), *environ.items())
     return {name: value.strip() for name, value in both if value and value.strip()}
+
+
+def read_dotenv_file(path: Path) -> dict[str, str]:
+    """Return the variables that a .env file sets, taken literally; none if there is no file.
+
+    Raises DotenvError, which tells nothing of the file's content: it may be secret.
+    """
+    try:
+        found = [*parse_stream(StringIO(path.read_text("utf-8")))]
+    except FileNotFoundError:
+        return {}
+    except IsADirectoryError:
+        raise DotenvError(f"{path} is a folder; put a file in its place, or remove it") from None
+    except UnicodeDecodeError:
+        raise DotenvError(f"{path} is not UTF-8 text; correct or remove it") from None
+    except OSError as error:
+        why = f"{path} cannot be read ({error.strerror})"
+        raise DotenvError(f"{why}; let Countersign read it, or remove it") from None
+    for each in found:
+        if each.error:
+            text = each.original.string  # with the blank lines before it
+            line = each.original.line + text[: -len(text.lstrip())].count("\n")
+            raise DotenvError(f"{path}:{line}: write it as NAME=value, or remove it")
+    return {each.key: each.value or "" for each in found if each.key}
 
 
 def describe_odd_environment_variables(

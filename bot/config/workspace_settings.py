@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from dotenv import dotenv_values
 from pydantic import BaseModel, Field, SecretStr
 
 from bot.config.connection_settings import MISSING
+from bot.config.environment import DotenvError, read_dotenv_file
 from storage.backend import is_postgres_url
 from storage.digest import SHORTEST, list_current_and_older_keys, parse_signing_key
 
@@ -140,10 +140,10 @@ def _read_own_settings(folder: Path) -> tuple[dict[str, str], list[str]]:
     """Return what `settings.env` in a workspace's folder sets, and what is wrong in it."""
     path = folder / OWN_SETTINGS
     try:
-        said = dotenv_values(path, interpolate=False) if path.is_file() else {}
-    except (OSError, UnicodeDecodeError) as error:
-        return {}, [f"{path} cannot be read ({type(error).__name__})"]
-    found = {name: value.strip() for name, value in said.items() if value and value.strip()}
+        said = read_dotenv_file(path)
+    except DotenvError as error:
+        return {}, [str(error)]
+    found = {name: value.strip() for name, value in said.items() if value.strip()}
     shared = [name for name in sorted(found) if SHARED.fullmatch(name)]
     found |= {name: str(folder / found[name]) for name in found.keys() & FILES}
     return found, [f"{name}: is one for all workspaces; take it out of {path}" for name in shared]

@@ -96,7 +96,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "T1" / "settings.env").write_bytes(b"COUNTERSIGN_MAX_TURNS=\xff\xfe")
     about = {"COUNTERSIGN_WORKSPACE": "T1", "COUNTERSIGN_WORKSPACES": str(tmp_path)}
     said = problems({**MANY, **about, "SLACK_BOT_TOKEN": "xoxb-1"})
-    assert f"{tmp_path}/T1/settings.env cannot be read (UnicodeDecodeError)" in said
+    assert f"{tmp_path}/T1/settings.env is not UTF-8 text; correct or remove it" in said
 
 
 def test_its_schema_and_keys_on_postgresql(tmp_path: Path) -> None:
