@@ -63,8 +63,8 @@ def find_sleepers(
 ) -> tuple[frozenset[str], datetime | None]:
     """Return who is asleep now; if all of them are, nobody, and when the first can be reached.
 
-    That is at night in their time zone, and while they want no notifications in Slack.
-    Nobody, where all sleep until the deadline. Looks them up.
+    They are asleep at night in their time zone, and while they want no notifications in Slack.
+    Returns nobody where all sleep until the deadline. Looks them up.
     """
     found = authority.directory.find_people(people).items()
     ends = ((user, each.find_end_of_night(now)) for user, each in found)

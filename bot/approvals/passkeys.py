@@ -46,8 +46,8 @@ def build_creation_options(
 ) -> str:
     """Return the WebAuthn options with which a browser makes a passkey for this link.
 
-    As JSON, for `PublicKeyCredential.parseCreationOptionsFromJSON`. `name`: of the person, as the
-    browser shows it.
+    They are JSON for `PublicKeyCredential.parseCreationOptionsFromJSON`. `name`: of the person, as
+    the browser shows it.
     """
     import webauthn
     from webauthn.helpers import structs

@@ -289,10 +289,7 @@ class ReminderSender:
     def _post_approval_notice(
         self, tx: Transaction, run: Run, call: Call, key: str, votes: Sequence[Vote]
     ) -> None:
-        """Say in the request's thread who approved last.
-
-        For when the next people are notified elsewhere.
-        """
+        """Say in the request's thread who approved last, as the next people are asked elsewhere."""
         last = call_state.list_approving_votes(votes)[-1:]
         for vote in last:
             effects, needed = (

@@ -1,6 +1,6 @@
 """Buttons that change a whole request: cancel, retry, feedback, withdraw, send back.
 
-And those by which people say what became of a call of unknown outcome.
+Also the buttons by which people say what became of a call of unknown outcome.
 """
 
 from __future__ import annotations

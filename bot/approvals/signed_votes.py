@@ -88,10 +88,8 @@ class SignatureRequester:
     ) -> str:
         """Send the person who clicked a link to sign their decision on each of these calls.
 
-        They may decide them.
-
-        With each call: by whose right, "" for their own. Returns what prevents it; "" if nothing.
-        Who has no passkey gets a link to add one.
+        Whoever has no passkey gets a link to add one. `calls_with_givers`: calls that they may
+        decide, each with by whose right, "" for their own. Returns what prevents it; "" if nothing.
         """
         if delivery.surface is not Surface.SLACK:
             return passkey_views.SIGN_IN_SLACK_REPLY

@@ -269,7 +269,7 @@ class VoteHandler:
     ) -> None:
         """Tell those concerned what a person finds wrong with a call that ran without approval.
 
-        To the requester, to who ran it, and to the policy's readers.
+        Those are the requester, whoever ran it, and the policy's readers.
         """
         votes = calls.list_votes_on_revision(tx, call.id, call.revision)
         run, alone = runs.find_run(tx, call.run_id), call_state.find_break_glass_vote(votes)

@@ -115,10 +115,7 @@ class CompactingPlanner:
         return result
 
     def _find_compaction_server_id(self, thread: transcripts.Transcript) -> str:
-        """Return the model server's id if the thread has compactions that only one server can read.
-
-        Else "".
-        """
+        """Return the id of the one server that can read the thread's compactions; "" if any can."""
         return (
             self._planner.compaction_server_id
             if any(each.seal for each in thread.compactions)

@@ -278,7 +278,7 @@ def _describe_effect_and_arguments(
 ) -> tuple[str, dict[str, Any] | None]:
     """Return the sentence of what the call would do, and its arguments with secrets masked.
 
-    The tool's title and None if the arguments no longer fit the tool.
+    Returns the tool's title and None if the arguments no longer fit the tool.
     """
     try:
         args = load_arguments(tool, json.dumps(given))

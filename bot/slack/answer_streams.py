@@ -1,7 +1,8 @@
 """Streaming of the model's answers, with the steps of requests in progress as tasks above them.
 
-Only steps that no card shows. Steps that end within seconds appear with the answer, if it is long
-enough to be streamed; a step that takes longer starts the stream, and the answer follows in it.
+A step that a card shows is no task. Steps that end within seconds appear with the answer, if it is
+long enough to be streamed; a step that takes longer starts the stream, and the answer follows in
+it.
 """
 
 from __future__ import annotations

@@ -59,8 +59,8 @@ def replace_other_mentions(
 ) -> Any:
     """Replace the mentions of all but the `notified` people and groups by names.
 
-    So that a message which Slack posts notifies nobody else. A mention without a known name stays,
-    and so do all of a text that would become too long for its block.
+    A message that Slack posts then notifies nobody else. A mention without a known name stays, and
+    so do all of a text that would become too long for its block.
     """
     if isinstance(blocks, list):
         return [replace_other_mentions(directory, each, notified) for each in blocks]

@@ -322,7 +322,7 @@ class SlackThreadReader:
     ) -> tuple[list[dict[str, Any]], int, Exception | None]:
         """Return people's messages between two timestamps: the thread's first and the newest.
 
-        With them the number of messages between the two, and what kept the rest from being read.
+        Also returns how many messages between them are left out, and why the rest was not read.
         `ours`, the messages being taken in, and those of bots do not count.
         """
         beginning: list[dict[str, Any]] = []
