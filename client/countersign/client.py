@@ -35,6 +35,7 @@ from countersign.request import (
     parse_handout,
     parse_request,
 )
+from countersign.schema import replace_unstorable_characters
 from countersign.wire import PATIENCE, SCHEME, ApiTransport, build_bot_socket_address
 
 LONGEST_LOOK = 60.0  # seconds that one look may wait
@@ -233,11 +234,17 @@ class Countersign:
     ) -> Request:
         """Report how a claimed call went; `result` is JSON of at most 100 kB.
 
+        What no database stores of it (U+0000, halves of characters) is replaced.
+
         `succeeded`: None if this program has passed the work on and cannot say how it goes; it may
         report that later. Raises NotAllowed if this claimant has not claimed the call or a
         different outcome was reported before, and Unreachable.
         """
-        said = {"claimant": claimant, "succeeded": succeeded, "result": result}
+        said = {
+            "claimant": claimant,
+            "succeeded": succeeded,
+            "result": replace_unstorable_characters(result),
+        }
         return _parse_request_answer(
             self._wire.post(_build_action_path(request_id, "outcome"), said)
         )

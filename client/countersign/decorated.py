@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
+import re
 import threading
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -65,6 +66,7 @@ async def run_in_thread(work: Callable[[], T]) -> T:
 P = ParamSpec("P")
 R = TypeVar("R")
 _MINE = "__countersigned__"
+_NAME = re.compile(r"[A-Za-z0-9_]{1,64}")  # as policy has it
 
 
 def countersigned(
@@ -98,6 +100,10 @@ def countersigned(
     terms = GatedCallOptions(client, wait, RequestCircumstances(**circumstances), tells_why)
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        name = getattr(function, "__name__", repr(function))
+        if not _NAME.fullmatch(name):
+            takes = "letters, digits and underscores, 64 characters at most"
+            raise TypeError(f"{name} is no name that people can be asked by: {takes}")
         gated = _GatedFunction(
             function, _describe_function(function, title, effect, does, without), terms
         )

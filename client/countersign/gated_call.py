@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import logging
 import threading
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ from countersign.request import (
     RequestStatus,
     find_request_error,
 )
-from countersign.schema import convert_result_to_json
+from countersign.schema import convert_result_to_json, format_value
 
 log = logging.getLogger("countersign.client")
 SIGNS_OF_LIFE = 3  # in each lease
@@ -90,12 +91,17 @@ class ClaimedGatedCall:
     def report_outcome(self, *, succeeded: bool, result: Any) -> None:
         """Report how the call went; a report that fails is logged, and people are asked instead.
 
-        `result`: any value, or the exception with which the call ended.
+        `result`: any value, or the exception with which the call ended. Of what still has to be run
+        or read (a coroutine, a generator) it is reported that its end is not known.
         """
-        failed = isinstance(result, Exception)
-        said = f"{type(result).__name__}: {result}" if failed else convert_result_to_json(result)
+        went: bool | None = succeeded
+        if isinstance(result, Exception):
+            result = f"{type(result).__name__}: {format_value(result)}"
+        elif inspect.isawaitable(result) or inspect.isgenerator(result):
+            went, result = None, f"It has returned a {type(result).__name__}, which runs later."
+        said = convert_result_to_json(result)
         try:
-            self._client.report(self.request.id, self.claimant, succeeded=succeeded, result=said)
+            self._client.report(self.request.id, self.claimant, succeeded=went, result=said)
         except CountersignError as error:
             log.warning("request %s was run, and not reported: %s", self.request.id, error)
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, field, make_dataclass
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 if TYPE_CHECKING:  # loaded when a function is first called, so that importing this costs nothing
@@ -47,11 +50,25 @@ class FunctionJsonCodec:
     _result_adapter: TypeAdapter[Any] | None
 
     def arguments_to_json(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Validate arguments and return them as JSON values; raises pydantic.ValidationError."""
-        found: dict[str, Any] = self._arguments_adapter.dump_python(
-            self._arguments_adapter.validate_python(dict(values)), mode="json"
-        )
+        """Validate arguments and return them as JSON values.
+
+        Raises pydantic.ValidationError, and TypeError for what JSON would not carry unchanged.
+        """
+        from pydantic.fields import FieldInfo
+        from pydantic_core import PydanticSerializationError
+
+        given = {name: each for name, each in values.items() if not isinstance(each, FieldInfo)}
+        made = self._arguments_adapter.validate_python(given)
+        if lost := _find_lost_value(self._arguments_adapter.dump_python(made, warnings=False)):
+            raise self._build_type_error(lost)
+        try:
+            found: dict[str, Any] = self._arguments_adapter.dump_python(made, mode="json")
+        except PydanticSerializationError as error:
+            raise self._build_type_error(str(error)) from None
         return found
+
+    def _build_type_error(self, why: str) -> TypeError:
+        return _build_type_error(self._arguments_class.__name__, why)
 
     def arguments_from_json(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return JSON arguments in the types of the function; raises pydantic.ValidationError."""
@@ -75,9 +92,8 @@ def build_function_codec(
     from pydantic import TypeAdapter  # only now: whoever decorates need not wait for it
     from pydantic.errors import PydanticUserError
 
-    hints = get_type_hints(function, include_extras=True)
     fields = [
-        (name, hints.get(name, Any), _build_default_field(each))
+        (name, _resolve_annotation(function, name), _build_default_field(each))
         for name, each in parameters.items()
     ]
     model = make_dataclass(
@@ -89,14 +105,44 @@ def build_function_codec(
     try:
         arguments: TypeAdapter[Any] = TypeAdapter(model)
         schema = arguments.json_schema()
-        result = TypeAdapter(hints["return"]) if "return" in hints else None
     except PydanticUserError as error:
-        why = str(error).partition("\n")[0]
-        raise TypeError(
-            f"{function.__name__} takes what cannot be written as JSON ({why}); name it in"
-            " `without`"
-        ) from None
+        raise _build_type_error(function.__name__, str(error).partition("\n")[0]) from None
+    result = None
+    with suppress(NameError, PydanticUserError):  # what is no JSON comes back as it was reported
+        result = TypeAdapter(_resolve_annotation(function, "return"))
     return FunctionJsonCodec(schema, arguments, model, result)
+
+
+def _resolve_annotation(function: Callable[..., Any], name: str) -> Any:
+    """Return the type of one parameter, or of "return"; raises NameError for one not there.
+
+    Names that only other annotations need may be missing: a type checker alone imports them.
+    """
+    annotations = getattr(function, "__annotations__", {})
+    alone = SimpleNamespace(__annotations__={name: annotations.get(name, Any)})
+    there = getattr(inspect.unwrap(function), "__globals__", {})
+    return get_type_hints(alone, there, include_extras=True)[name]
+
+
+def _build_type_error(function: str, why: str) -> TypeError:
+    return TypeError(
+        f"{function} takes what cannot be written as JSON ({why}); name it in `without`"
+    )
+
+
+def _find_lost_value(value: Any) -> str:
+    """Return in words what is in a value that Pydantic would write as something else; "" if all is.
+
+    It writes a secret as asterisks, and a number that is not finite as null.
+    """
+    match value:
+        case dict():
+            return next(filter(None, map(_find_lost_value, value.values())), "")
+        case list() | tuple() | set() | frozenset():
+            return next(filter(None, map(_find_lost_value, value)), "")
+        case float():
+            return "" if math.isfinite(value) else f"the number {value}"
+    return "a secret" if hasattr(value, "get_secret_value") else ""
 
 
 def _build_default_field(parameter: inspect.Parameter) -> Any:
@@ -113,12 +159,36 @@ def convert_result_to_json(value: Any) -> Any:
 
     try:
         made = json.loads(to_json(value, fallback=str, inf_nan_mode="strings"))
-    except ValueError:  # it holds itself
-        made = str(value)
+    except Exception:  # noqa: BLE001 # it holds itself, or its own code for this fails
+        made = format_value(value)
     text = json.dumps(made)
     if len(text) <= MOST_RESULT:
         return made
     return f"{text[:SHOWN_OF_MORE]}… ({len(text):,} characters in all)"
+
+
+def format_value(value: Any) -> str:
+    """Return a value as text, however its class makes that; its type alone where this fails."""
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 # code of the value's class
+        return f"({type(value).__name__} without a text)"
+
+
+def replace_unstorable_characters(value: Any) -> Any:
+    """Return JSON in which U+FFFD stands for U+0000 and for halves of characters."""
+    match value:
+        case str():
+            whole = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            return whole.replace("\0", "\ufffd")
+        case dict():
+            return {
+                replace_unstorable_characters(name): replace_unstorable_characters(each)
+                for name, each in value.items()
+            }
+        case list() | tuple():
+            return [replace_unstorable_characters(each) for each in value]
+    return value
 
 
 _TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array"}

@@ -7,11 +7,13 @@ import sys
 from collections.abc import Iterator
 from datetime import date
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import Annotated, Any
 
 import pytest
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, SecretStr, ValidationError
 
 from countersign import countersigned
 from countersign.decorated import humanize_identifier
@@ -77,6 +79,61 @@ def test_arguments_go_and_come_back_as_what_they_are() -> None:
     assert shape.result_from_json("no window") == "no window"
 
 
+class Account(BaseModel):
+    """Whose."""
+
+    name: str
+    password: SecretStr
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"account": Account(name="ops", password=SecretStr("hush"))}, "a secret"),
+        ({"account": {"name": "ops", "password": "hush"}}, "a secret"),
+        ({"account": None, "attempts": [{"most": float("inf")}]}, "the number inf"),
+        ({"account": None, "attempts": object()}, "object"),
+    ],
+)
+def test_what_would_run_as_something_else_is_not_asked(given: dict[str, Any], why: str) -> None:
+    """Pydantic writes a secret as asterisks and infinity as null: with that nothing may run."""
+
+    def log_in_if_given(account: Account | None, attempts: Any = 1) -> None:
+        """Log in."""
+
+    codec = build_function_codec(log_in_if_given, list_shown_parameters(log_in_if_given, ()))
+    with pytest.raises(TypeError, match=f"{why}.*name it in `without`"):
+        codec.arguments_to_json(given)
+
+
+def test_a_default_in_pydantics_field_is_the_default() -> None:
+    """A title may stand beside it, as in a model."""
+
+    def tell(whom: str = Field("@ben", title="Whom")) -> None:
+        """Tell somebody."""
+
+    parameters = list_shown_parameters(tell, ())
+    codec = build_function_codec(tell, parameters)
+    assert codec.schema["properties"]["whom"]["title"] == "Whom"
+    assert codec.arguments_to_json({"whom": parameters["whom"].default}) == {"whom": "@ben"}
+
+
+def test_types_that_need_not_be_json_may_be_missing() -> None:
+    """What it returns, and what people are not shown, is any class, also a type checker's alone."""
+
+    def deploy(context: Missing, version: str) -> Missing:  # type: ignore[name-defined] # noqa: F821 # on purpose
+        """Deploy."""
+
+    def start(version: str) -> Thread:
+        """Start."""
+        return Thread(name=version)
+
+    for function, without in ((deploy, {"context"}), (start, set[str]())):
+        codec = build_function_codec(function, list_shown_parameters(function, without))
+        assert codec.arguments_to_json({"version": "1.2"}) == {"version": "1.2"}
+        assert codec.result_from_json("done") == "done"
+
+
 def anything(*things: Any) -> None:
     """Take anything."""
 
@@ -100,6 +157,9 @@ def test_what_people_cannot_be_told_is_refused_at_once() -> None:
         countersigned(without={"ctx"})(move)
     with pytest.raises(TypeError, match="generator"):
         countersigned()(numbers)
+    for nameless in (partial(move, 1), lambda: 1):
+        with pytest.raises(TypeError, match="no name that people"):
+            countersigned()(nameless)
     with pytest.raises(TypeError, match="chanel"):
         countersigned(chanel="#support")
     with pytest.raises(ValueError, match="harmless"):
@@ -115,6 +175,13 @@ def test_it_keeps_what_frameworks_read() -> None:
     assert inspect.signature(gated) == inspect.signature(move)
 
 
+class Wordless:
+    """What cannot be written, as a row of a closed session."""
+
+    def __str__(self) -> str:
+        raise LookupError("the session is closed")
+
+
 def test_results_that_are_no_json_are_reported_as_text() -> None:
     """Whatever a function returns can be reported, and what is very long says how long."""
     assert convert_result_to_json({"at": date(2026, 11, 24), "who": {1}}) == {
@@ -126,6 +193,8 @@ def test_results_that_are_no_json_are_reported_as_text() -> None:
     itself: list[Any] = []
     itself.append(itself)
     assert convert_result_to_json(itself) == "[[...]]"
+    assert convert_result_to_json(Wordless()) == "(Wordless without a text)"
+    assert "int" in convert_result_to_json(10**5000)
     cut = convert_result_to_json("x" * MOST_RESULT)
     assert cut.endswith("(90,002 characters in all)")
     assert len(cut) < MOST_RESULT

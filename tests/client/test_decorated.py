@@ -249,3 +249,47 @@ def test_a_person_is_asked_for_information(shop: Shop) -> None:
     assert card
     ben.say(SUPPORT, "the north", card.get("thread_ts", card["ts"]))
     assert "the north" in str(ended(future))
+
+
+class WordlessError(Exception):
+    """What cannot even say what went wrong."""
+
+    def __str__(self) -> str:
+        raise LookupError("no words")
+
+
+ODD_RESULTS: dict[str, tuple[Any, str]] = {
+    "half": ("a\udcff\0b", "a\ufffd\ufffdb"),
+    "late": ((each for each in (1, 2)), "UNKNOWN"),
+    "long": (ValueError("x" * 200_000), "ValueError: xxxx"),
+    "wordless": (WordlessError(), "WordlessError without a text"),
+}
+
+
+@countersigned(effect="Return {what}", channel=SUPPORT)
+def deploy_oddly(what: str) -> Any:
+    """Return or raise one of the odd results."""
+    result = ODD_RESULTS[what][0]
+    if isinstance(result, Exception):
+        raise result
+    return result
+
+
+@pytest.mark.parametrize("what", ODD_RESULTS)
+def test_whatever_comes_of_it_is_reported(shop: Shop, what: str) -> None:
+    """Of what is done the record knows it, and the caller gets what there was, as it was."""
+    result, words = ODD_RESULTS[what]
+    future = shop.begin(deploy_oddly, what)
+    shop.approve(f"Return {what}")
+    if isinstance(result, Exception):
+        with pytest.raises(type(result)):
+            ended(future)
+    else:
+        assert ended(future) is result
+    shop.harness.settle()
+    [call] = shop.calls(f'"{what}"')
+    assert words in call.output
+    failed = S.FAILED if isinstance(result, Exception) else S.SUCCEEDED
+    assert call.status.value == (S.UNKNOWN if what == "late" else failed).value
+    if what == "late":
+        assert list(result) == [1, 2], "it was not read"
