@@ -51,6 +51,10 @@ def repaint(shed: str) -> str:
 server.add_tool(repaint, title="Repaint", description="With a brush.")
 
 
+for name in ("shed.open", "shed_open"):
+    server.add_tool(repaint, name=name, title="Open")
+
+
 @server.tool(title="Say it otherwise")
 def reword(words: str) -> str:
     server.remove_tool("repaint")

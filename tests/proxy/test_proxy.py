@@ -13,7 +13,7 @@ from storage.states import CallStatus
 from tests.proxy.host import SERVER, Host, hosting, said
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
-from tests.stories.messages import words
+from tests.stories.messages import action_ids, words
 from tests.stories.steps import arrived, open_modal, reject, typed
 
 pytestmark = pytest.mark.long
@@ -109,8 +109,10 @@ def test_rejected_and_failed(host: Host) -> None:
 
 def test_the_same_call_again_adopts_what_waits(host: Host) -> None:
     """A host that was told to come back asks nobody twice; once done, it is a new call."""
+    host.told.clear()
     result = host.calls("add_line", text="a slow team").result(30)
     assert result.is_error
+    assert len(host.told) < 6, "what waits is looked at now and again"
     assert "it is not asked twice" in said(result)
     again = host.calls("add_line", text="a slow team")
     host.approves("a slow team")
@@ -170,6 +172,32 @@ def test_a_tool_that_changes_while_people_decide_does_not_run(host: Host) -> Non
     host.approves("the old shed")
     assert said(again.result(30)) == "painted"
     assert host.lines().count("the old shed is painted") == 1
+
+
+def asked(host: Host, text: str) -> int:
+    """How often people were asked about this."""
+    seen = host.harness.person("ana").everything(SUPPORT)
+    return sum(text in words(each) and "approve" in action_ids(each) for each in seen)
+
+
+def test_a_tool_that_changes_while_no_host_waits_is_asked_anew(host: Host) -> None:
+    """The call again is one of another tool: what people approved of the old one runs no more."""
+    given_up = host.calls("repaint", shed="the far shed")
+    host.card("the far shed")
+    given_up.cancel()
+    reworded = host.calls("reword", words="With acid.")
+    host.approves("With acid.")
+    assert said(reworded.result(30)) == "reworded"
+    host.calls("repaint", shed="the far shed")
+    host.harness.slack.wait(lambda: asked(host, "the far shed") == 2, 20)
+
+
+def test_tools_whose_names_read_alike_are_two(host: Host) -> None:
+    """Policy and people read one name and one title: each call is asked by itself all the same."""
+    host.calls("shed.open", shed="the near shed")
+    host.card("the near shed")
+    host.calls("shed_open", shed="the near shed")
+    host.harness.slack.wait(lambda: asked(host, "the near shed") == 2, 20)
 
 
 def test_a_server_that_goes_away_under_a_call(host: Host) -> None:

@@ -9,12 +9,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from bot.config.connection_settings import Transport
-from storage.models import Call
+from storage.models import Call, Revision
 from storage.states import CallStatus
 from tests.proxy.host import SERVER, Host, hosting, said
 from tests.servers.test_outcomes import GIVEN, NOT_TOLD, SAID_NO, SCRIPTED, TOOLS, calls
@@ -123,26 +124,42 @@ def test_a_server_that_ends_at_once_is_told_in_a_line(host: Host) -> None:
     assert "cannot be reached: it has ended the connection" in line
 
 
+def call_raw(proxy: subprocess.Popen[str], tool: str, **arguments: str) -> None:
+    """Call a tool as a host does that writes JSON by itself."""
+    assert proxy.stdin is not None
+    assert proxy.stdout is not None
+    hello = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "x", "version": "1"},
+    }
+    call = {"name": tool, "arguments": arguments}
+    for number, (method, given) in enumerate([("initialize", hello), ("tools/call", call)]):
+        sent = {"jsonrpc": "2.0", "id": number, "method": method, "params": given}
+        proxy.stdin.write(f"{json.dumps(sent)}\n")
+        proxy.stdin.flush()
+        if number == 0:
+            assert "serverInfo" in proxy.stdout.readline()
+            proxy.stdin.write('{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
+
+
+def test_half_a_character_of_a_hosts_is_answered(host: Host, tmp_path: Path) -> None:
+    """Its call is asked with the sign for what cannot be read; it was left without an answer."""
+    (tmp_path / "server.py").write_text(SERVER)
+    server = [sys.executable, str(tmp_path / "server.py"), str(tmp_path / "book")]
+    with started(host, *server) as proxy:
+        call_raw(proxy, "add_line", text="cut \ud83d")
+        arguments = partial(host.harness.all, Revision, Revision.arguments.like("%cut \ufffd%"))
+        host.harness.slack.wait(arguments, 20)
+        proxy.terminate()
+
+
 def test_a_signal_ends_the_proxy_soon(host: Host, tmp_path: Path) -> None:
     """Within two seconds, while a call waits for people; the server behind ends with it."""
     (tmp_path / "server.py").write_text(SERVER)
     server = [sys.executable, str(tmp_path / "server.py"), str(tmp_path / "book")]
     with started(host, *server) as proxy:
-        assert proxy.stdin is not None
-        assert proxy.stdout is not None
-        hello = {
-            "protocolVersion": "2025-06-18",
-            "capabilities": {},
-            "clientInfo": {"name": "x", "version": "1"},
-        }
-        call = {"name": "add_line", "arguments": {"text": "nobody decides"}}
-        for number, (method, given) in enumerate([("initialize", hello), ("tools/call", call)]):
-            sent = {"jsonrpc": "2.0", "id": number, "method": method, "params": given}
-            proxy.stdin.write(f"{json.dumps(sent)}\n")
-            proxy.stdin.flush()
-            if number == 0:
-                assert "serverInfo" in proxy.stdout.readline()
-                proxy.stdin.write('{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
+        call_raw(proxy, "add_line", text="nobody decides")
         host.harness.slack.wait(lambda: host.harness.all(Call, Call.tool == "add_line"), 20)
         began = time.monotonic()
         proxy.send_signal(signal.SIGTERM)

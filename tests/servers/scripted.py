@@ -46,7 +46,8 @@ def answered(folder: Path, message: dict[str, Any]) -> list[str]:
         if script.get("endless"):
             return result(tools=[], nextCursor="on")
         asking = script.get("asking", []) if (folder / "client").read_text() else []
-        return result(tools=[_tool(name) for name in [*script["tools"], *asking]])
+        shapes = script.get("shapes", {})
+        return result(tools=[_tool(name, shapes) for name in [*script["tools"], *asking]])
     if method == "tools/call":
         name = message["params"]["name"]
         with (folder / "calls").open("a") as file:
@@ -57,12 +58,12 @@ def answered(folder: Path, message: dict[str, Any]) -> list[str]:
     return [json.dumps({"jsonrpc": "2.0", "id": number, "error": unknown})]
 
 
-def _tool(name: str) -> dict[str, Any]:
+def _tool(name: str, shapes: dict[str, Any]) -> dict[str, Any]:
     schema = {"type": "object", "properties": {"text": {"type": "string"}}}
     return {
         "name": name,
         "description": f"Does {name}.\x1b[2J",
-        "inputSchema": schema,
+        "inputSchema": shapes.get(name, schema),
         "outputSchema": PROMISE,
     }
 

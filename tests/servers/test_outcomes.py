@@ -59,6 +59,10 @@ GIVEN = {
     "misses_a_value": result(content=TEXT, structuredContent={"other": 7}),
     "has_another_type": result(content=TEXT, structuredContent={"number": "7"}),
     "has_no_values": result(content=TEXT),
+    "cut": [
+        '{"jsonrpc": "2.0", "id": "$ID", "result": {"content": [{"type": "text", "text": "seven", '
+        '"_meta": {"half": "\\ud83d \\\\ud83d \\ud83d\\ude00"}}]}}'
+    ],
 }
 SAID_NO = {
     "is_error": result(content=TEXT, isError=True),
@@ -164,6 +168,9 @@ def test_every_answer_means_what_it_says(address: Address, tmp_path: Path) -> No
         assert isinstance(outcome, ResultOutcome), (name, outcome)
         assert extract_result_text(outcome.result) == "seven"
         assert bool(outcome.remark) == (name != "fits")
+    cut = found["cut"]
+    assert isinstance(cut, ResultOutcome)
+    assert cut.result.content[0].meta == {"half": "\ufffd \\ud83d \U0001f600"}
     for name in SAID_NO:
         assert isinstance(found[name], FailedOutcome), (name, found[name])
     for name in NOT_TOLD:
@@ -195,6 +202,23 @@ def test_a_server_that_ends_or_says_nothing(tmp_path: Path) -> None:
     assert len((tmp_path / "starts").read_text().split()) == 2
     [silent] = called(over_stdio(tmp_path), "says_nothing", seconds=0.5)
     assert silent == UnknownOutcome("it did not answer in time", timed_out=True)
+
+
+def test_one_odd_byte_ends_nothing(tmp_path: Path) -> None:
+    """A log line in another encoding, where only messages belong, is passed over."""
+    write(tmp_path)
+    line = f'printf "\\377\\n"; exec {sys.executable} {SCRIPTED} {tmp_path}'
+    [outcome] = called(CommandAddress("sh", ("-c", line)), "fits")
+    assert isinstance(outcome, ResultOutcome), outcome
+
+
+def test_a_list_that_is_no_list_is_told_in_a_line(tmp_path: Path) -> None:
+    """Which tool it is, and what is wrong with it, is said without a web page of Pydantic's."""
+    write(tmp_path, shapes={"fits": {}})
+    [outcome] = called(over_stdio(tmp_path), "fits")
+    assert isinstance(outcome, NotSentOutcome)
+    assert "not the form of MCP: tools.0.inputSchema.type: Field required" in outcome.why
+    assert "http" not in outcome.why
 
 
 def test_what_cannot_be_reached_was_not_started(tmp_path: Path) -> None:

@@ -146,7 +146,10 @@ async def open_transport(
             yield streams
         return
     parameters = StdioServerParameters(
-        command=address.command, args=list(address.args), env=dict(address.env)
+        command=address.command,
+        args=list(address.args),
+        env=dict(address.env),
+        encoding_error_handler="replace",  # else one odd byte, of a log line say, ends all
     )
     started = stdio_client(parameters, errlog=sys.__stderr__ or sys.stderr)
     async with sent_calls.watch_streams(started, wire, reads=True) as streams:
@@ -278,6 +281,10 @@ def describe_connection_error(error: BaseException) -> str:
         error = error.exceptions[0]
     if isinstance(error, FileNotFoundError):
         return f"there is no {error.filename}"
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        return f"what it says has not the form of MCP: {where}: {first['msg']}"[:200]
     if isinstance(error, MCPError):
         ended = error.code == CONNECTION_CLOSED
         return "it has ended the connection" if ended else error.message[:200]

@@ -7,8 +7,9 @@ servers use as well. So the server's own messages are noted here as they arrive.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -23,6 +24,7 @@ from mcp_types import (
     JSONRPCResponse,
     RequestId,
     TextContent,
+    jsonrpc_message_adapter,
 )
 from pydantic import ValidationError
 
@@ -78,6 +80,28 @@ def format_unreadable_answer(answer: Any) -> str:
         return ""
     text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
     return text if len(text) <= MOST_HEARD else f"{text[:MOST_HEARD]}…"
+
+
+# JSON may name half a character, as a text has it that was cut amid one; the SDK reads none
+
+_ESCAPED = re.compile(
+    r"\\(?:ud[89ab]\w\w\\ud[c-f]\w\w|(?P<half>ud[89a-f]\w\w)|.)", re.IGNORECASE | re.DOTALL
+)
+
+
+def replace_half_characters(text: str) -> str:
+    """Return JSON text with U+FFFD in the place of each half of a character."""
+    return _ESCAPED.sub(lambda found: r"\ufffd" if found["half"] else found[0], text)
+
+
+def read_whole_message(error: Exception) -> SessionMessage | Exception:
+    """Return the message that the SDK did not read for half a character in it; else `error`."""
+    text = error.errors()[0]["input"] if isinstance(error, ValidationError) else None
+    if isinstance(text, str) and (whole := replace_half_characters(text)) != text:
+        with suppress(ValidationError):
+            message = jsonrpc_message_adapter.validate_json(whole, by_name=False)
+            return SessionMessage(message)
+    return error
 
 
 MOST_BODY = 1_048_576  # bytes of one message that are looked at
@@ -216,6 +240,8 @@ class WatchedReadStream(_WatchedStream):
 
     def _note_message(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
         if isinstance(item, Exception):
+            item = read_whole_message(item)
+        if isinstance(item, Exception):
             return self._wire.convert_unreadable_message_to_error(item)
         match item.message:
             case JSONRPCError():
@@ -242,27 +268,36 @@ class _WatchedResponseBody(httpx2.AsyncByteStream):
         self._line, self._data, self._size = bytearray(), list[str](), 0
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        line = bytearray()  # the last one, of which the rest is still to come
         async for chunk in self._stream:
-            self._note_chunk(chunk)
-            yield chunk
+            line += chunk
+            end = max(chunk.rfind(b"\n"), chunk.rfind(b"\r"))
+            if end >= 0:
+                end += len(line) - len(chunk) + 1
+                yield self._note_chunk(line[:end])
+                del line[:end]
+        yield self._note_chunk(line)
         if not self._events and self._size <= MOST_BODY:
             self._wire.note_json_message(self._line.decode("utf-8", "replace"), self._posted)
 
     async def aclose(self) -> None:
         await self._stream.aclose()
 
-    def _note_chunk(self, chunk: bytes) -> None:
+    def _note_chunk(self, part: bytearray) -> bytes:
+        """Note whole lines of the body, and return them with each half of a character replaced."""
+        chunk = replace_half_characters(part.decode("latin-1")).encode("latin-1")
         self._size += len(chunk)
         if self._size > MOST_BODY:  # too long to be looked at
             self._line.clear()
             self._data.clear()
             self._size = 0 if self._events else MOST_BODY + 1
-            return
+            return chunk
         self._line += chunk
         while self._events and b"\n" in self._line:
             line, _, rest = bytes(self._line).partition(b"\n")
             self._line, self._size = bytearray(rest), len(rest) + sum(map(len, self._data))
             self._note_event_line(line.decode("utf-8", "replace").rstrip("\r"))
+        return chunk
 
     def _note_event_line(self, line: str) -> None:
         if line.startswith("data:"):

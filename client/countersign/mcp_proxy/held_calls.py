@@ -35,6 +35,7 @@ from countersign.request import (
 # A host gets progress messages while it waits for people, and after a while is told to call again.
 
 LOOK = 10.0  # seconds that one look at a request waits; so often the host hears that it waits
+LEAST = 1.0  # and that one waits at least: less would be answered at once
 NOT_DECIDED = "People have not decided yet{link}. Nothing was done."
 ProgressSender = Callable[[str], Awaitable[None]]
 
@@ -88,11 +89,15 @@ class OpenHostCalls:
         self._known: OrderedDict[str, HostCall] = OrderedDict()
 
     def find_or_add_host_call(
-        self, action: str | OwnAction, arguments: Mapping[str, Any]
+        self, action: str | OwnAction, arguments: Mapping[str, Any], definition: object = None
     ) -> HostCall:
-        """Return the kept call equal to this one, a new one if there is none."""
+        """Return the kept call equal to this one, a new one if there is none.
+
+        `definition`: the tool as its server describes it, if the server runs it. Two tools may be
+        alike in all that people are shown, and one may change while they decide.
+        """
         asked = action if isinstance(action, str) else action.to_json()
-        name = json.dumps([*self._of, asked, arguments], sort_keys=True)
+        name = json.dumps([*self._of, asked, arguments, definition], sort_keys=True)
         run = f"mcp {hashlib.sha256(name.encode()).hexdigest()}"
         found = self._known.setdefault(run, HostCall(run))
         self._known.move_to_end(run)
@@ -195,15 +200,16 @@ class HeldCallRunner:
         arguments: dict[str, Any],
         run: Callable[[dict[str, Any]], Awaitable[HeldOutcome[T]]],
         progress: ProgressSender,
+        definition: object = None,
     ) -> T:
         """Ask, wait, run the call with the approved arguments, and return the result for the host.
 
-        `progress` gets messages for the host. `run` raises NotRunError if it did nothing, and
-        OutcomeUnknownError, as which any other exception counts, if nobody knows how the call
-        ended. Raises StillPendingError and CountersignError; nothing has run unless that is an
-        OutcomeUnknownError.
+        `progress` gets messages for the host; `definition`: the server's own tool. `run` raises
+        NotRunError if it did nothing, and OutcomeUnknownError, as which any other exception counts,
+        if nobody knows how the call ended. Raises StillPendingError and CountersignError; nothing
+        has run unless that is an OutcomeUnknownError.
         """
-        call = self.host_calls.find_or_add_host_call(action, arguments)
+        call = self.host_calls.find_or_add_host_call(action, arguments, definition)
         ask = partial(self.countersign.open_request, action, arguments, **self.around, run=call.run)
         with self.host_calls.forget_call_when_answered(call):
             request = await self.host_calls.get_or_create_request(call, ask)
@@ -261,7 +267,8 @@ class HeldCallRunner:
                     "to go on waiting; it is not asked twice."
                 )
             await progress(f"{says} {request.link}".strip())
-            request = await run_in_thread(partial(look, request.id, min(LOOK, left)))
+            seconds = min(LOOK, max(left, LEAST))
+            request = await run_in_thread(partial(look, request.id, seconds))
         return request
 
     async def _claim_and_run(

@@ -231,7 +231,8 @@ class McpProxy:
 
             shown = escape_control_characters_in_tool(tool)
             action = build_action(shown, self.prefix, self.name, trusted=self.trusted)
-            return await self.held_calls.run_after_approval(action, given, run, tell)
+            definition = _build_tool_comparison_key(tool)
+            return await self.held_calls.run_after_approval(action, given, run, tell, definition)
         except ServerNotReachedError as error:
             why = request.escape_control_characters(str(error))
             return build_text_result(AWAY.format(why=why), is_error=True)
@@ -287,9 +288,10 @@ class McpProxy:
         return next((each for each in tools if each.name == name), None)
 
 
-def _build_tool_comparison_key(tool: types.Tool) -> tuple[Any, ...]:
+def _build_tool_comparison_key(tool: types.Tool) -> dict[str, Any]:
     """Return the parts of a tool's definition that must not change between approval and call."""
-    return tool.name, tool.title, tool.description, tool.input_schema, tool.annotations
+    told = {"name", "title", "description", "input_schema", "annotations"}
+    return tool.model_dump(mode="json", include=told)
 
 
 def _add_remark(remark: str, result: types.CallToolResult) -> types.CallToolResult:
@@ -341,7 +343,8 @@ async def serve_host(
         )
         proxy = McpProxy(behind, held_calls, called, client.instructions, prefix, trusted)
         server = proxy.build_server()
-        async with stdio_server() as (read, write):
+        traffic = sent_calls.ServerTraffic()
+        async with sent_calls.watch_streams(stdio_server(), traffic, reads=True) as (read, write):
             await server.run(read, write, server.create_initialization_options())
     finally:
         with CancelScope(shield=True):
