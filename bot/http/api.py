@@ -438,6 +438,6 @@ def _build_body_problem(error: RequestValidationError) -> api_bodies.ProblemErro
 def _format_field_path(loc: tuple[Any, ...]) -> str:
     """Return the path of a refused field in the body, or the name of a header or parameter."""
     place, *rest = loc
-    if place == "body" and rest and rest[0] in ("tool", "action") and len(rest) > 1:
+    if place == "body" and rest and rest[0] in ("tool", "action"):
         rest = rest[1:]
     return ".".join(map(str, rest)) or "body"

@@ -25,6 +25,7 @@ from bot import __version__
 from bot.cards.field_inputs import UnreadableEntryError, parse_json_entry
 from bot.clock import Clock
 from bot.http.api_bodies import KIND, NEVER_KEPT, Problem, ProblemError, build_retry_later_problem
+from bot.http.claude_code import drop_tool_output, is_hook_request
 from bot.http.keys import parse_api_key
 from storage import programs
 from storage.record import Store
@@ -273,6 +274,8 @@ class ApiKeyMiddleware:
         if length.isascii() and length.isdigit() and int(length) > MOST:
             raise _build_too_long_problem()
         body = await read_request_body(receive)
+        if is_hook_request(scope["method"], scope["path"]):
+            body = drop_tool_output(body)
         if body:
             check_json_body(body, headers)
         return body

@@ -17,7 +17,7 @@ from uuid import uuid4
 from bot.cards.field_values import is_same_json
 from bot.http.api_bodies import ActionSent, RequestShown
 from countersign import request
-from countersign.schema import infer_schema_from_values
+from countersign.schema import infer_schema_from_values, replace_unstorable_characters
 
 MOST_NAME, MOST_TITLE, MOST_WHY, MOST_SAID = 64, 80, 200, 300  # characters
 TELLING = ("command", "file_path", "notebook_path", "url", "query")  # what says most of a call
@@ -40,6 +40,7 @@ class HookEventKind(StrEnum):
 
 
 ASKING = (HookEventKind.BEFORE, HookEventKind.PERMISSION)
+TOLD_OF_RESPONSE = STATUS, IN_BACKGROUND = "status", "backgroundTaskId"
 OWN_ID = "countersign-"  # begins an id of ours, where Claude Code gives a use none
 
 
@@ -115,7 +116,7 @@ class ToolUse:
     def _is_in_background(self) -> bool:
         response = self.payload.get("tool_response")
         launched = isinstance(response, dict) and (
-            response.get("status") == "async_launched" or "backgroundTaskId" in response
+            response.get(STATUS) == "async_launched" or IN_BACKGROUND in response
         )
         return launched or self.tool_input.get("run_in_background") is True
 
@@ -138,6 +139,23 @@ def parse_tool_use(event: Any) -> ToolUse:
     if not all(isinstance(each, str) for each in texts) or not (found.session and found.id):
         raise ValueError(NO_USE)
     return found
+
+
+def drop_tool_output(body: bytes) -> bytes:
+    """Return the body of a hook request; of one after a use, without what the tool has printed.
+
+    That is kept nowhere, and may be what no database stores: half a character, U+0000.
+    """
+    try:
+        said = json.loads(body)
+        if said["hook_event_name"] in ASKING:
+            return body
+        response = said.get("tool_response")
+        kept = response if isinstance(response, dict) else {}
+        said["tool_response"] = {name: kept[name] for name in TOLD_OF_RESPONSE if name in kept}
+        return json.dumps(replace_unstorable_characters(said)).encode()
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
+        return body
 
 
 def _get_use_id(said: Mapping[str, Any]) -> Any:

@@ -178,6 +178,8 @@ def _claim_refusal_text(call: Call) -> str:
     match call.status:
         case C.PENDING:
             return "it starts later" if calls.is_scheduled(call) else "it waits for people"
+        case C.APPROVED if not call.claimant:
+            return "nobody has claimed it"
         case C.APPROVED | C.RUNNING:
             return "somebody else has claimed it"
         case C.SUCCEEDED | C.FAILED:

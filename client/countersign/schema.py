@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # loaded when a function is first called, so that importing t
     from pydantic import TypeAdapter
 
 MOST_RESULT = 90_000  # bytes of an outcome, as JSON
+MOST_DEPTH = 30  # levels of one: the API reads 32 of a body
 SHOWN_OF_MORE = 20_000  # characters of one that is longer
 _UNNAMED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
@@ -154,7 +155,10 @@ def _build_default_field(parameter: inspect.Parameter) -> Any:
 
 
 def convert_result_to_json(value: Any) -> Any:
-    """Return a result as JSON to report; one over 90,000 bytes is cut to a text that says so."""
+    """Return a result as JSON to report; one over 90,000 bytes is cut to a text that says so.
+
+    So is one that is nested deeper than the API reads.
+    """
     from pydantic_core import to_json
 
     try:
@@ -162,9 +166,17 @@ def convert_result_to_json(value: Any) -> Any:
     except Exception:  # noqa: BLE001 # it holds itself, or its own code for this fails
         made = format_value(value)
     text = json.dumps(made)
-    if len(text) <= MOST_RESULT:
+    if len(text) <= MOST_RESULT and _measure_depth(made) <= MOST_DEPTH:
         return made
     return f"{text[:SHOWN_OF_MORE]}… ({len(text):,} characters in all)"
+
+
+def _measure_depth(value: Any) -> int:
+    if not isinstance(value, dict | list):
+        return 0
+    return 1 + max(
+        map(_measure_depth, value.values() if isinstance(value, dict) else value), default=0
+    )
 
 
 def format_value(value: Any) -> str:

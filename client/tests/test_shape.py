@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -195,6 +196,11 @@ def test_results_that_are_no_json_are_reported_as_text() -> None:
     assert convert_result_to_json(itself) == "[[...]]"
     assert convert_result_to_json(Wordless()) == "(Wordless without a text)"
     assert "int" in convert_result_to_json(10**5000)
+    deep = json.loads("[" * 40 + "]" * 40)
+    assert convert_result_to_json(deep) == f"{'[' * 40}{']' * 40}… (80 characters in all)"
+    assert convert_result_to_json(deep[0][0][0][0][0][0][0][0][0][0]) == json.loads(
+        "[" * 30 + "]" * 30
+    )
     cut = convert_result_to_json("x" * MOST_RESULT)
     assert cut.endswith("(90,002 characters in all)")
     assert len(cut) < MOST_RESULT

@@ -89,6 +89,7 @@ def test_what_is_handed_on_is_not_called_done(bot: Harness, asks: Asks) -> None:
     asked = program.deploy("5.0-handed-on")
     vote(bot, "ana", card := program.card("5.0-handed-on"))
     program.look(asked, 30)
+    assert program.report(asked, "too early")[1]["detail"] == "Nobody has claimed it."
     assert program.claim(asked)[0] == 200
     for _ in range(2):
         status, said = program.report(asked, "It was given to the runner.", succeeded=None)

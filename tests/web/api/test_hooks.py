@@ -133,6 +133,24 @@ def test_what_became_of_it_is_what_claude_code_says(
         assert program.look(request)["status"] == status
 
 
+ODD: dict[str, tuple[str, dict[str, Any], str]] = {
+    "cut": ("PostToolUse", {"tool_response": {"stdout": "half \ud83d"}}, "succeeded"),
+    "binary": ("PostToolUse", {"tool_response": {"stdout": "\0", "more": [[[]]]}}, "succeeded"),
+    "deep": ("PostToolUse", {"tool_response": json.loads("[" * 50 + "]" * 50)}, "succeeded"),
+    "failed": ("PostToolUseFailure", {"error": "half \ud83d"}, "failed"),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_what_a_tool_prints_loses_no_report(name: str, bot: Harness, asks: Asks) -> None:
+    """It is kept nowhere: half a character or a zero in it is no reason to ask what happened."""
+    event, more, status = ODD[name]
+    program = asks()
+    request = {"id": used(bot, program, f"print {name}")}
+    told(program, f"print {name}", event, **more)
+    assert program.look(request, 30)["status"] == status
+
+
 def test_what_claude_says_of_a_command_is_its_reason(bot: Harness, asks: Asks) -> None:
     """On one line, shortened, and as its words; the description that a tool of a server is given
     is no reason, but part of what it does.
