@@ -197,7 +197,8 @@ def _normalize_schema(said: Mapping[str, Any]) -> dict[str, Any]:
     found = {key: each for key, each in said.items() if each is not None}
     for key in _BOUNDS:
         bound = found.get(key, 0)
-        if isinstance(bound, bool) or not isinstance(bound, int | float):
+        is_number = isinstance(bound, int | float) and not isinstance(bound, bool)
+        if not is_number or not -math.inf < bound < math.inf:
             raise ValueError(f"{key} is no number")
     return found
 

@@ -69,13 +69,15 @@ class Countersign:
         `verify`: a file with the installation's public keys, by default the one in
         COUNTERSIGN_VERIFY: a claimed call then runs only if its receipt holds, with at least so
         many `approvers`; with `passkeys` only those count who have signed with one. Raises
-        NotAllowed if `url` or `key` is missing or malformed, OSError and ReceiptError for a file
-        that has no keys.
+        NotAllowed if `url` or `key` is missing or malformed, or `verify` is missing; OSError and
+        ReceiptError for a file that has no keys.
         """
         self._check = None
         if verify := verify or os.environ.get("COUNTERSIGN_VERIFY", ""):
             keys = read_public_keys(Path(verify).read_text("utf-8-sig"))
             self._check = ReceiptVerifier(keys, approvers, passkeys)
+        elif approvers != 1 or passkeys:
+            raise NotAllowed("Who has approved is checked by the receipt: say `verify`, too.")
         environ = os.environ
         url = url or environ.get("COUNTERSIGN_URL", "")
         known = "" if url.startswith(SCHEME) else environ.get("COUNTERSIGN_API_KEY", "")

@@ -105,12 +105,14 @@ class ApiTransport:
 
     def __init__(self, url: str, key: str) -> None:
         """Check the address and the key; raises NotAllowed if one is missing or malformed."""
-        parts = urlsplit(url)
+        url, key = url.strip(), key.strip()  # a file's line may end in them
         is_local = url.startswith(SCHEME)
-        if not is_local and (parts.scheme not in ("http", "https") or not parts.hostname):
+        host = "" if is_local else _find_host(url)
+        if not is_local and not host:
             raise NotAllowed("Set COUNTERSIGN_URL to where Countersign is, https://…")
         # some other secret must not travel
-        if not key.startswith(KEY_PREFIX) and (key or not is_local):
+        is_key = key.startswith(KEY_PREFIX) and key.isascii() and key.isprintable()
+        if not is_key and (key or not is_local):
             raise NotAllowed(
                 f"Set COUNTERSIGN_API_KEY to the key, {KEY_PREFIX}…, that"
                 " `countersign key new` has shown."
@@ -118,9 +120,7 @@ class ApiTransport:
         self.url = url.rstrip("/")
         self._base = "http://localhost" if is_local else self.url
         self._key = key
-        self._opener = _build_opener(
-            parts.hostname or "", url.removeprefix(SCHEME) if is_local else ""
-        )
+        self._opener = _build_opener(host, url.removeprefix(SCHEME) if is_local else "")
         self._is_lost = False  # the last that was said had no answer
 
     def get(self, path: str, *, waits: float = 0.0, patience: float | None = PATIENCE) -> Any:
@@ -207,6 +207,19 @@ class ApiTransport:
         if self._is_lost:
             self._is_lost = False
             log.warning("Countersign answers again at %s.", self.url)
+
+
+def _find_host(url: str) -> str:
+    """Return the host in an http or https address; "" if it is none that can be asked."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+        host.encode("idna")
+    except ValueError:
+        return ""
+    return (
+        host if parts.scheme in ("http", "https") and url.isprintable() and " " not in url else ""
+    )
 
 
 class _NoRedirects(HTTPRedirectHandler):

@@ -167,6 +167,7 @@ def test_a_job_that_waits_in_vain(shop: Shop, capsys: pytest.CaptureFixture[str]
         (["ask", "wipe", "what=everything"], "wipe"),
         (["ask", "note", "colour=red", "--registered"], "text"),
         (["ask", "deploy", "x=1", "--requester", "@nobody-at-all"], "nobody"),
+        (["ask", "deploy", "x=1", "--approvers", "2"], "verify"),
     ],
 )
 def test_what_cannot_be_asked(
@@ -186,6 +187,9 @@ def test_what_cannot_be_asked(
         ["ask", "deploy", "nothing"],
         ["ask", "deploy", "--wait", "soon"],
         ["ask", "deploy", "amount:=much"],
+        ["ask", "deploy", "amount:=NaN"],
+        ["ask", "deploy", "amount:=1e999"],
+        ["ask", "deploy", "amount=1", "amount:=2"],
         ["ask", "deploy", "--schema", "nowhere.json"],
         ["ask", "note", "--registered", "--title", "Mine"],
         ["ask", "note", "--registered", "--", "true"],

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
 
 import pytest
 
@@ -54,6 +56,13 @@ def test_the_key_goes_to_no_other_address(elsewhere: tuple[str, list[str]]) -> N
         ("", "csk_x", "COUNTERSIGN_URL"),
         ("countersign.example.com", "csk_x", "COUNTERSIGN_URL"),
         ("file:///etc/passwd", "csk_x", "COUNTERSIGN_URL"),
+        ("http://[::1", "csk_x", "COUNTERSIGN_URL"),
+        ("http://127.0.0.1:99999", "csk_x", "COUNTERSIGN_URL"),
+        ("https://countersign..example.com", "csk_x", "COUNTERSIGN_URL"),
+        (f"https://{'x' * 64}.example.com", "csk_x", "COUNTERSIGN_URL"),
+        ("https://count ersign.example.com", "csk_x", "COUNTERSIGN_URL"),
+        ("https://countersign.example.com", "csk_ü", "COUNTERSIGN_API_KEY"),
+        ("https://countersign.example.com", "csk_a\nb", "COUNTERSIGN_API_KEY"),
         ("https://countersign.example.com", "", "COUNTERSIGN_API_KEY"),
         ("https://countersign.example.com", "a-signing-key", "COUNTERSIGN_API_KEY"),
     ],
@@ -67,6 +76,22 @@ def test_what_cannot_be_right_is_said(
     with pytest.raises(NotAllowed, match=says) as told:
         Countersign(url, key)
     assert not key.startswith("a-") or key not in str(told.value)
+
+
+def test_the_end_of_a_files_line_is_no_part_of_it(shop: Shop, monkeypatch: Any) -> None:
+    """As a secret has it that was made from a file."""
+    for name in ("COUNTERSIGN_URL", "COUNTERSIGN_API_KEY"):
+        monkeypatch.setenv(name, f"{os.environ[name]}\n")
+    with pytest.raises(NotAllowed, match="has no request none"):
+        Countersign().get_request("none")
+
+
+def test_who_has_to_have_approved_is_not_passed_over(shop: Shop, monkeypatch: Any) -> None:
+    """Only a receipt says that: where none is checked, nothing is asked."""
+    monkeypatch.delenv("COUNTERSIGN_VERIFY", raising=False)
+    for demanded in ({"approvers": 2}, {"passkeys": True}):
+        with pytest.raises(NotAllowed, match="`verify`"):
+            Countersign(**demanded)
 
 
 def test_no_answer_is_tried_again_and_then_said() -> None:

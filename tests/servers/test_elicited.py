@@ -143,6 +143,7 @@ def test_a_server_may_warn_of_secrets(text: str) -> None:
         ("Endless", {"text": {"type": "string", "description": "a " * 100_000}}),
         ("Broken", {"text": "string"}),
         ("Broken", {"text": {"type": "number", "minimum": "two"}}),
+        ("Broken", {"text": {"type": "number", "minimum": float("nan")}}),
         ("Broken", {"text": {"type": "string", "maxLength": [3]}}),
         ("A trick", {"text": {"type": "string", "enum": ["yes", "Yes "]}}),
         ("Broken", {"text": {"type": "string", "oneOf": [{"title": "no value"}]}}),

@@ -417,9 +417,10 @@ def _run_job_command(command: CommandTemplate, values: dict[str, Any]) -> tuple[
 
 def _parse_request(arguments: argparse.Namespace) -> tuple[str | OwnAction, dict[str, Any]]:
     """Return what is asked for and its values, as they were typed; raises UsageError."""
-    values = dict(
-        _parse_value(*each) for each in console.parse_assignments(arguments.values).items()
-    )
+    given = console.parse_assignments(arguments.values)
+    values = dict(_parse_value(*each) for each in given.items())
+    if len(values) < len(given):
+        raise console.UsageError("a name stands twice, with = and with :=")
     if arguments.registered:
         if arguments.title or arguments.effect or arguments.schema:
             raise console.UsageError(
@@ -438,9 +439,11 @@ def _parse_value(name: str, value: str) -> tuple[str, Any]:
     if not name.endswith(":"):
         return name, value
     try:
-        return name.removesuffix(":"), json.loads(value)
-    except ValueError:
+        found = json.loads(value)
+        json.dumps(found, allow_nan=False)
+    except (ValueError, RecursionError):
         raise console.UsageError(f"{name}={value} is no JSON") from None
+    return name.removesuffix(":"), found
 
 
 def _read_schema_file(path: Path) -> dict[str, Any]:
