@@ -123,6 +123,7 @@ class GatedCall:
         self._given_up = threading.Event()
         self._around = terms.merge_circumstances()
         self._request: Request | None = None
+        self._taken: ClaimedGatedCall | None = None
 
     @cached_property
     def _client(self) -> Countersign:
@@ -199,17 +200,20 @@ class GatedCall:
             raise trouble
         if self._given_up.is_set():
             raise WaitAbandonedError("Nobody waits for it any more.", request)
-        client = self._client
-        taken = ClaimedGatedCall(client, request, self._action.name)
+        self._taken = ClaimedGatedCall(self._client, request, self._action.name)
         if self._given_up.is_set():  # at that very moment
-            said = "It was not run any more."
-            client.report(request.id, taken.claimant, succeeded=False, result=said)
+            self._cancel_request()
             raise WaitAbandonedError("Nobody waits for it any more.", request)
-        return taken
+        return self._taken
 
     def _cancel_request(self) -> None:
-        """Cancel the request, unless it belongs to a run, where a later process may ask for it."""
-        if self._request is not None and not self._around.get("run"):
+        """Cancel the request, unless it belongs to a run, where a later process may ask for it.
+
+        Of a call that was claimed at that very moment it is reported that it did not run.
+        """
+        if self._taken is not None:
+            self._taken.report_outcome(succeeded=False, result="It was not run any more.")
+        elif self._request is not None and not self._around.get("run"):
             cancel_unwaited_request(self._client, self._request.id)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import threading
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import pytest
@@ -152,6 +154,30 @@ def test_who_is_cancelled_takes_it_back(shop: Shop) -> None:
     asyncio.run(impatient())
     shop.harness.slack.wait(lambda: shop.calls(":77")[0].status.value == S.CANCELLED.value)
     assert not DEPLOYED["gone 77"]
+
+
+def test_who_is_cancelled_as_it_is_claimed_leaves_no_question(shop: Shop) -> None:
+    """Claimed before the loop has heard of it: nothing runs, and that is on record."""
+    DEPLOYED.clear()
+    stands = partial(shop.calls, '"version":78')
+
+    async def give_up() -> None:
+        threads = set(threading.enumerate())
+        task = asyncio.create_task(deploy_slowly("there", 78))
+        await asyncio.sleep(0)
+        [waiting] = {
+            each for each in threading.enumerate() if each.name == "countersigned"
+        } - threads
+        shop.approve("Deploy 78 slowly")
+        waiting.join(30)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(give_up())
+    shop.harness.slack.wait(lambda: [each.status.value for each in stands()] == [S.FAILED.value])
+    assert "It was not run any more" in stands()[0].output
+    assert not DEPLOYED
 
 
 def test_in_one_run_nothing_is_asked_or_done_twice(shop: Shop) -> None:
