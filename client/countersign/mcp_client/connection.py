@@ -284,12 +284,10 @@ def describe_connection_error(error: BaseException) -> str:
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
-        return f"what it says has not the form of MCP: {where}: {first['msg']}"[:200]
+        return f"its answer cannot be read: {where}: {first['msg']}"[:200]
     if isinstance(error, MCPError):
         ended = error.code == CONNECTION_CLOSED
         return "it has ended the connection" if ended else error.message[:200]
-    if isinstance(error, ValidationError):
-        return "its answer cannot be read"
     return " ".join(f"{type(error).__name__} {error}".split())[:200]
 
 
