@@ -133,7 +133,7 @@ class Bench:
             BotTokenStatus(self.clock, client.auth_test),
             ChannelPacer(self.clock, client.base_url),
             renderer=MessageRenderer(store, self.clock, self.core.tools, people),
-            posting=OutboxSlackCalls(store, client),
+            posting=OutboxSlackCalls(store, client, TEAM),
             search=UnconfirmedPostSearch(store, self.clock, BOT, client),
             channels=ChannelOwnership(),
         )

@@ -386,7 +386,13 @@ def _build_outbox(
     renderer = MessageRenderer(store, clock, core.tools, naming, core.viewers, links)
     search = UnconfirmedPostSearch(store, clock, core.identity.user, posting)
     return Outbox(
-        store, clock, core.signals, renderer, OutboxSlackCalls(store, posting), search, channels
+        store,
+        clock,
+        core.signals,
+        renderer,
+        OutboxSlackCalls(store, posting, core.identity.team),
+        search,
+        channels,
     )
 
 

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from sqlalchemy import bindparam, case, func, select
+from sqlalchemy import and_, bindparam, case, func, or_, select
 from sqlmodel import col
 
 from storage import calls, models
 from storage.calls import IN_REQUEST
+from storage.columns import hide_from_indexes
 from storage.models import Attempt, Call, Item, Message, Plan, Revision, Run, Vote
 from storage.states import LOOKS, CallStatus, CallVerb, MessageKind, MessageStatus
 from storage.transaction import Transaction, fetch_first_row, fetch_rows, insert_row
@@ -23,7 +24,8 @@ C = CallStatus
 EVER = datetime.min.replace(tzinfo=UTC)
 OPEN = (C.PENDING, C.APPROVED)
 AT_WORK = (C.RUNNING, C.ENTRUSTED)
-COUNTED = (*OPEN, *AT_WORK, C.SUCCEEDED, C.UNKNOWN)
+_IN_TEAM = hide_from_indexes(Run.team) == bindparam("team_")
+_OF_TOOL = hide_from_indexes(Call.tool) == bindparam("tool_")
 _NEWEST = (col(Revision.call_id) == col(Call.id)) & (col(Revision.number) == col(Call.revision))
 _COUNTED = (
     select(
@@ -37,26 +39,34 @@ _COUNTED = (
     .join(Run, col(Run.id) == col(Call.run_id))
     .join(Revision, _NEWEST)
     .where(
-        col(Run.team) == bindparam("team_"),
-        col(Call.tool) == bindparam("tool_"),
-        col(Call.status).in_(COUNTED),
-        col(Call.status).in_((*OPEN, *AT_WORK))
-        | col(Call.finished_at).is_(None)
-        | (col(Call.finished_at) > bindparam("since_")),
+        _IN_TEAM,
+        or_(
+            and_(
+                col(Call.tool) == bindparam("tool_"),
+                col(Call.finished_at) > bindparam("since_"),
+                col(Call.status).in_((C.SUCCEEDED, C.UNKNOWN)),
+            ),
+            and_(
+                _OF_TOOL,
+                col(Call.status).in_((*OPEN, *AT_WORK, C.UNKNOWN)),
+                (col(Call.status) != C.UNKNOWN) | col(Call.finished_at).is_(None),
+            ),
+        ),
     )
 )
 _ATTEMPTS = (
     select(col(Call.id), col(Attempt.at), col(Revision.arguments))
-    .join(Run, col(Run.id) == col(Call.run_id))
     .join(Attempt, col(Attempt.call_id) == col(Call.id))
+    .join(Run, col(Run.id) == col(Call.run_id))
     .join(
         Revision,
         (col(Revision.call_id) == col(Call.id)) & (col(Revision.number) == col(Attempt.revision)),
     )
-    .where(col(Run.team) == bindparam("team_"), col(Call.tool) == bindparam("tool_"))
+    .where(_IN_TEAM, _OF_TOOL)
+    .where(col(Attempt.at) > bindparam("since_"))
     .order_by(col(Attempt.seq))
 )
-_ONE_PERSON = col(Run.requester) == bindparam("requester_")
+_ONE_PERSON = hide_from_indexes(Run.requester) == bindparam("requester_")
 _COUNTED_OF_ONE, _ATTEMPTS_OF_ONE = _COUNTED.where(_ONE_PERSON), _ATTEMPTS.where(_ONE_PERSON)
 
 
@@ -83,7 +93,7 @@ def iterate_calls_counted_towards_limit(
     itself. `call_about_to_run`: a call about to run; it does not count against itself, nor does an
     open one made after it.
     """
-    for _, counts in iterate_starts_with_possible_effect(tx, team, requester, tool):
+    for _, counts in iterate_starts_with_possible_effect(tx, team, requester, tool, since):
         yield counts
     about = {"team_": team, "requester_": requester, "tool_": tool, "since_": since}
     found = tx.execute(_COUNTED if requester is None else _COUNTED_OF_ONE, about)
@@ -97,13 +107,13 @@ def iterate_calls_counted_towards_limit(
 
 
 def iterate_starts_with_possible_effect(
-    tx: Transaction, team: str, requester: str | None, tool: str
+    tx: Transaction, team: str, requester: str | None, tool: str, since: datetime = EVER
 ) -> Iterator[tuple[str, CallCountedTowardsLimit]]:
     """Yield (call id, time and arguments) of each start of a call that may have had an effect.
 
-    In order of the starts. `requester`: whose calls; None: everybody's.
+    Of those that ended after `since`, in order. `requester`: whose calls; None: everybody's.
     """
-    about = {"team_": team, "requester_": requester, "tool_": tool}
+    about = {"team_": team, "requester_": requester, "tool_": tool, "since_": since}
     found = tx.execute(_ATTEMPTS if requester is None else _ATTEMPTS_OF_ONE, about)
     for call_id, at, arguments in found:
         yield call_id, CallCountedTowardsLimit(at, arguments)
@@ -256,10 +266,9 @@ def iterate_calls_counted_at_proposal(
 
 # Earlier calls with which a new call is compared: of its request, of its program.
 
-_TOOL = col(Call.tool).concat("")  # alone, SQLite would look through all calls of the tool
 _GATE_OF_REJECTED = (
     select(col(Call.gate))
-    .where(IN_REQUEST, col(Call.status) == CallStatus.REJECTED)
+    .where(IN_REQUEST, hide_from_indexes(Call.status) == C.REJECTED.value)
     .order_by(col(Call.decided_at).desc())
     .limit(1)
 )
@@ -267,7 +276,7 @@ _SAME_BEFORE = (
     select(Call)
     .join(Plan, col(Plan.id) == col(Call.plan_id))
     .join(Revision, _NEWEST)
-    .where(IN_REQUEST, bindparam("tool_") == _TOOL, col(Call.status) != CallStatus.REFUSED)
+    .where(IN_REQUEST, _OF_TOOL, col(Call.status) != CallStatus.REFUSED)
     .where(col(Revision.arguments) == bindparam("arguments_"))
     .order_by(col(Call.created_at), col(Plan.turn), col(Call.position))
 )
@@ -280,7 +289,7 @@ _LATELY = (
         & (col(Revision.number).in_((1, col(Call.revision)))),
     )
     .where(col(Run.client) == bindparam("client_"), col(Run.created_at) > bindparam("since_"))
-    .where(bindparam("tool_") == _TOOL, col(Revision.arguments) == bindparam("arguments_"))
+    .where(_OF_TOOL, col(Revision.arguments) == bindparam("arguments_"))
     .where(col(Call.status).in_((CallStatus.RUNNING, CallStatus.SUCCEEDED, CallStatus.UNKNOWN)))
     .order_by(col(Call.created_at).desc())
     .limit(1)

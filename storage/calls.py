@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from sqlalchemy import BindParameter, and_, bindparam, func, or_, select
 from sqlmodel import col
 
+from storage.columns import hide_from_indexes
 from storage.models import Call, Message, PersonAnswer, Plan, Revision, Run, Vote
 from storage.states import CALL_FINAL, RUN_OPEN, CallStatus, MessageStatus, RunStatus
 from storage.transaction import (
@@ -349,7 +350,7 @@ _BEING_POSTED = (
     select(Message)
     .join(Call, col(Call.plan_id) == col(Message.plan_id))
     .where(col(Message.channel) == bindparam("channel_"))
-    .where(col(Message.status) == MessageStatus.SENDING, col(Message.ts) == "")
+    .where(col(Message.status) == MessageStatus.SENDING, hide_from_indexes(Message.ts) == "")
     .where(col(Call.status) == CallStatus.PENDING, col(Call.tool) == bindparam("tool_"))
     .limit(1)
 )

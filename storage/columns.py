@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Any, TypeVar
 
-from sqlalchemy import BigInteger, Column, ColumnElement, String, Text, bindparam
+from sqlalchemy import BigInteger, Column, ColumnElement, String, Text, bindparam, type_coerce
 from sqlalchemy import text as sql
 from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import InstrumentedAttribute, configure_mappers
@@ -190,6 +190,15 @@ def build_thread_conditions(model: type[SQLModel], *more: str) -> list[ColumnEle
     These are the names of the parameters. `more`: other columns that are given in the same way.
     """
     return build_conditions(model, ("team", "channel", "thread_ts", *more))
+
+
+def hide_from_indexes(column: Any) -> ColumnElement[str]:
+    """Return the text of a column as an expression by which SQLite searches no index.
+
+    For a column with few values, or with one that most rows have: SQLite knows no numbers and may
+    prefer its index to one that finds a few rows.
+    """
+    return type_coerce(column, Text).concat("")
 
 
 def get_column_values(row: SQLModel) -> dict[str, Any]:

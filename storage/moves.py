@@ -16,7 +16,7 @@ from sqlmodel import col
 
 from storage import states, trail
 from storage.calls import HELD_UP
-from storage.columns import build_thread_conditions
+from storage.columns import build_thread_conditions, hide_from_indexes
 from storage.models import Call, Delivery, Message, Plan, Run
 from storage.transaction import (
     Transaction,
@@ -31,7 +31,7 @@ _ORPHANS = select(Run).where(
     col(Run.status) == states.RunStatus.RUNNING, col(Run.lease_until) <= bindparam("now_")
 )
 _CUT_SHORT = select(Run).where(
-    col(Run.status) == states.RunStatus.CANCELLED,
+    hide_from_indexes(Run.status) == states.RunStatus.CANCELLED.value,
     col(Run.id).in_(select(col(Call.run_id)).where(col(Call.status) == states.CallStatus.RUNNING)),
 )
 _LAPSED = _CUT_SHORT.where(

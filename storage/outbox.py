@@ -14,6 +14,7 @@ from sqlalchemy import bindparam, func, select
 from sqlmodel import col
 
 from storage import moves, trail
+from storage.columns import build_thread_conditions
 from storage.models import Delivery, Message, Run
 from storage.states import MESSAGE_OPEN, IllegalStatusChangeError, MessageKind, MessageStatus
 from storage.transaction import Transaction, fetch_first_row, fetch_readable_rows
@@ -37,9 +38,7 @@ _UNPOSTED = select(col(Message.seq)).where(
 _ASKED_THERE = (  # or what one of its messages begins
     col(Message.run_id).in_(
         select(col(Run.id))
-        .where(
-            col(Run.channel) == bindparam("channel_"), col(Run.thread_ts) == bindparam("thread_ts_")
-        )
+        .where(*build_thread_conditions(Run))
         .union(select(col(Message.run_id)).where(col(Message.ts) == bindparam("thread_ts_")))
     ),
     col(Message.channel) == bindparam("channel_"),
@@ -311,23 +310,26 @@ def parse_message_body(row: Message) -> dict[str, Any]:
     return loaded
 
 
-def has_request_message_in_thread(tx: Transaction, channel: str, thread_ts: str) -> bool:
+def has_request_message_in_thread(tx: Transaction, team: str, channel: str, thread_ts: str) -> bool:
     """Return whether the bot has posted in this thread for a request made in it.
 
     Also true for a request whose own message begins the thread.
     """
-    given = {"channel_": channel, "thread_ts_": thread_ts}
+    given = {"team_": team, "channel_": channel, "thread_ts_": thread_ts}
     return bool(thread_ts) and tx.scalar(_POSTED_IN, given) is not None
 
 
-def find_newest_card_of_thread(tx: Transaction, channel: str, thread_ts: str) -> Message | None:
+def find_newest_card_of_thread(
+    tx: Transaction, team: str, channel: str, thread_ts: str
+) -> Message | None:
     """Return the newest card in the channel for a request of this thread; None if there is none.
 
     Such a request was made in the thread, or one of its messages begins it.
     """
     if not thread_ts:
         return None
-    return fetch_first_row(tx, Message, _CARD_IN, channel_=channel, thread_ts_=thread_ts)
+    given = {"team_": team, "channel_": channel, "thread_ts_": thread_ts}
+    return fetch_first_row(tx, Message, _CARD_IN, **given)
 
 
 def filter_run_ids_with_card(tx: Transaction, run_ids: Collection[str]) -> set[str]:

@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, Select, and_, bindparam, exists, func, or_
 from sqlmodel import col
 
 from storage import calls, runs, sub_agents
+from storage.columns import hide_from_indexes
 from storage.models import Call, Message, Run, Vote
 from storage.states import CallStatus
 from storage.transaction import Transaction, fetch_readable_rows, fetch_rows
@@ -25,8 +26,7 @@ _WAITING = (
 )
 _MINE = (col(Run.team) == bindparam("team_"), col(Run.requester) == bindparam("person_"))
 _HOME_MINE = (*_MINE, col(Run.parent_call) == "")
-# without the text behind it SQLite may look through everybody's requests in the channel
-_IN_CHANNEL = bindparam("channel_") == col(Run.channel).concat("")
+_IN_CHANNEL = hide_from_indexes(Run.channel) == bindparam("channel_")
 
 
 def _build_recent_requests_query(*where: ColumnElement[bool]) -> Select[Any]:
@@ -73,7 +73,6 @@ def list_recent_requests(
 
 
 LOOKED_AT = 100  # of a person's newest votes, and of the requests of theirs that moved last
-_TEAM = col(Run.team).concat("")  # alone, SQLite would look through everybody's requests
 _DECIDED = (
     select(Call)
     .join(Run, col(Run.id) == col(Call.run_id))
@@ -102,11 +101,11 @@ _VOTED = (
 )
 _HAS_VOTED = exists().where(
     col(Vote.call_id) == col(Call.id),
-    bindparam("person_") == col(Vote.person).concat(""),  # else by all the votes of theirs
+    hide_from_indexes(Vote.person) == bindparam("person_"),
     col(Vote.created_at) >= bindparam("since_"),
 )
 _LATER = col(Call.decided_at) >= bindparam("at_least_")
-_SAME_TEAM = bindparam("team_") == _TEAM
+_SAME_TEAM = hide_from_indexes(Run.team) == bindparam("team_")
 
 
 # For each kind of a person's decisions: a query that finds them among the newest rows, one that
@@ -145,7 +144,7 @@ _DECIDED_BETWEEN = (
 _BY_DIGEST = (
     select(Call)
     .join(Run, col(Run.id) == col(Call.run_id))
-    .where(bindparam("team_") == _TEAM)
+    .where(_SAME_TEAM)
     .where(col(Call.digest) >= bindparam("low_"), col(Call.digest) < bindparam("high_"))
     .limit(2)
 )

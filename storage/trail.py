@@ -93,9 +93,11 @@ _ABOUT = (
     .where(or_(col(Audit.run_id) == _WANTED, col(Audit.run_id).in_(_OWN)))
     .order_by(col(Audit.seq))
 )
+_PURGED_AT = select(col(Run.purged_at)).where(col(Run.id) == _WANTED)
 _PURGED = select(Audit).where(
+    col(Audit.run_id) == "",  # one of an earlier build is about its own request
     col(Audit.event) == PURGE,
-    col(Audit.at) == select(col(Run.purged_at)).where(col(Run.id) == _WANTED).scalar_subquery(),
+    col(Audit.at) == bindparam("at_"),
     col(Audit.data).contains(_WANTED),
 )
 _SOME = 5000  # rows that are read at once
@@ -196,8 +198,9 @@ def list_audit_rows_of_request(tx: Transaction, request_or_call_id: str) -> list
     """Return the audit rows of a request, given its id or the id of one of its calls."""
     found = fetch_rows(tx, Audit, _ABOUT, wanted_=request_or_call_id)
     run_id = next((row.run_id for row in found if row.run_id), "")
-    purged = fetch_rows(tx, Audit, _PURGED, wanted_=run_id)
-    return found + [row for row in purged if row not in found]
+    if purged_at := tx.scalar(_PURGED_AT, {"wanted_": run_id}):
+        found += fetch_rows(tx, Audit, _PURGED, wanted_=run_id, at_=purged_at)
+    return found
 
 
 def list_purged_request_ids(row: Audit, data: Mapping[str, Any]) -> list[str]:

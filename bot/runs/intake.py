@@ -204,7 +204,9 @@ class MessageIntake:
             return sentences.cancel_not_allowed_reply(run.requester)
         if not views.is_decision_in_words(text):
             return ""
-        card = outbox.find_newest_card_of_thread(tx, delivery.channel, delivery.thread_ts)
+        card = outbox.find_newest_card_of_thread(
+            tx, delivery.team, delivery.channel, delivery.thread_ts
+        )
         about = run or (runs.find_run(tx, card.run_id) if card else None)
         if about is None or not runs.is_run_open(about):
             return ""

@@ -377,6 +377,7 @@ class OutboxSlackCalls:
 
     store: Store
     client: SlackClient  # it must have no retry handlers
+    team: str
 
     def store_request_link(self, row: Message) -> None:
         """Store the link from a card in another channel to its request's thread.
@@ -418,12 +419,12 @@ class OutboxSlackCalls:
         if self.client.get_last_post_sequence_number(row.channel, row.thread_ts):
             return True
         with self.store.read() as tx:  # before this process began
-            return outbox.has_request_message_in_thread(tx, row.channel, row.thread_ts)
+            return outbox.has_request_message_in_thread(tx, self.team, row.channel, row.thread_ts)
 
     def build_perhaps_lost_notice(self, row: Message) -> str:
         """Return the text to post when a private message may or may not have arrived."""
         with self.store.read() as tx:
-            card = outbox.find_newest_card_of_thread(tx, row.channel, row.thread_ts)
+            card = outbox.find_newest_card_of_thread(tx, self.team, row.channel, row.thread_ts)
         ts = card.ts if card else row.thread_ts
         link = self._get_permalink(row.channel, ts) if ts else ""
         return sentences.perhaps_lost_message_notice(link, is_card=card is not None)

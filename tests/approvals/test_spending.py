@@ -83,6 +83,8 @@ class Ledger:
             updated_at=at,
         )
         plan = Plan(run_id=run.id, turn=1, created_at=at)
+        if status is C.SUCCEEDED:  # as whatever ends a call so says when
+            columns.setdefault("finished_at", columns.get("decided_at", at))
         row = Call(
             run_id=run.id,
             plan_id=plan.id,

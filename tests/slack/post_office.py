@@ -24,7 +24,7 @@ from storage.models import Call, Message, Run
 from storage.store import Store
 from storage.transaction import fetch_rows
 from tests.runs.fakes import FakeDirectory, StillClock, make_core, make_tools
-from tests.storage.builders import Seeded, set_message
+from tests.storage.builders import TEAM, Seeded, set_message
 
 SUPPORT = "C0SUPPORT"
 NUMBERS = count(1)
@@ -47,7 +47,7 @@ class PostOffice:
         self.access = BotTokenStatus(self.clock, self.client.auth_test)
         bot_user = str(self.client.auth_test()["user_id"])
         self.search = UnconfirmedPostSearch(store, self.clock, bot_user, self.client)
-        self.posting = OutboxSlackCalls(store, self.client)
+        self.posting = OutboxSlackCalls(store, self.client, TEAM)
         self.renderer = MessageRenderer(store, self.clock, core.tools, core.directory)
         self.sender = MessageSender(
             store,

@@ -21,6 +21,7 @@ from storage.store import Store
 from tests.local_slack import build_local_slack
 from tests.runs.fakes import FakeDirectory, StillClock, make_core
 from tests.runs.test_disk import read_only
+from tests.storage.builders import TEAM
 
 SUPPORT = "C0SUPPORT"
 SAID = ("chat.postMessage", "chat.postEphemeral")
@@ -52,7 +53,7 @@ class Running:
         clock = SystemClock()
         renderer = MessageRenderer(store, clock, core.tools, core.directory)
         posting, search = (
-            OutboxSlackCalls(store, client),
+            OutboxSlackCalls(store, client, TEAM),
             UnconfirmedPostSearch(store, core.clock, core.identity.user, client),
         )
         self.outbox = Outbox(store, clock, core.signals, renderer, posting, search)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from storage import inbox, moves, outbox, request_lists, runs
+from storage import call_history, calls, inbox, moves, outbox, request_lists, runs, trail
 from storage.schedule import count_backlog
 from storage.store import Store
 from storage.transaction import Trace, Transaction
@@ -211,3 +212,72 @@ def test_what_waits_is_counted_in_indexes(store: Store) -> None:
     # what has just arrived is little, and is read
     told = [step for statement, step in steps.items() if "FROM delivery" not in statement]
     assert all("USING COVERING INDEX" in step for step in told), told
+
+
+def test_what_is_over_is_not_met(store: Store) -> None:
+    """What looks for one request, or for what is under way, goes by that, and not by a status.
+
+    Of years there are many rows with each status that ends something, and many private messages,
+    which have no address in Slack.
+    """
+    mine = seed(store, C.REJECTED)
+    for asked, indexes in (
+        (
+            lambda tx: call_history.find_gate_of_last_rejected_call(tx, mine.run_id),
+            {"ix_call_asked", "ix_run_root_id"},
+        ),
+        (
+            lambda tx: moves.list_cancelled_runs_with_running_calls(tx),
+            {"sqlite_autoindex_run_1", "ix_call_due"},
+        ),
+        (
+            lambda tx: calls.is_question_being_posted(tx, "ask_person", "C0SUPPORT"),
+            {"ix_message_status", "ix_call_plan_id"},
+        ),
+        (
+            lambda tx: outbox.find_newest_card_of_thread(tx, TEAM, "C0SUPPORT", "1.0"),
+            {"ix_run_thread", "ix_message_ts", "ix_message_run_id"},
+        ),
+        (
+            lambda tx: trail.list_audit_rows_of_request(tx, mine.run_id),
+            {"ix_audit_run_id", "sqlite_autoindex_call_1", "sqlite_autoindex_run_1"},
+        ),
+    ):
+        assert used_indexes(store, asked) == indexes
+
+
+def test_a_limit_meets_only_its_own_time(store: Store) -> None:
+    """Of all calls that a tool ever had, only those that ended lately and the open ones are met."""
+    mine = seed(store, C.SUCCEEDED)
+    store.trace = seen = Seen()
+    with store.read() as tx:
+        for person in (None, BEN):
+            list(
+                call_history.iterate_calls_counted_towards_limit(
+                    tx, TEAM, person, "note", since=mine.run().created_at
+                )
+            )
+    store.trace = None
+    with store.read() as tx:
+        for statement, values in seen.found.items():
+            if "JOIN" in statement:
+                steps = str(list(tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)))
+                assert "ix_call_tool (tool=? AND finished_at>?)" in steps or "attempt" in steps
+                assert "ix_call_tool (tool=?)" not in steps
+                assert "ix_run" not in steps, "all that the team, or a person, ever asked"
+
+
+def used_indexes(store: Store, ask: Callable[[Transaction], object]) -> set[str]:
+    """Return the names of the indexes by which SQLite finds what `ask` asks for."""
+    store.trace = seen = Seen()
+    with store.read() as tx:
+        ask(tx)
+    store.trace = None
+    with store.read() as tx:
+        assert scans(tx, seen.found) == []
+        return {
+            name
+            for statement, values in seen.found.items()
+            for (*_, step) in tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)
+            for name in re.findall(r"USING (?:COVERING )?INDEX (\w+)", step)
+        }

@@ -24,7 +24,7 @@ from storage.transaction import Trace, Transaction
 from tests.runs.bolt_app import bolt, press
 from tests.runs.fakes import ANA, FakeDirectory, StillClock, make_core
 from tests.runs.harness import LoopHarness
-from tests.storage.builders import click, delivery
+from tests.storage.builders import TEAM, click, delivery
 
 HOW = {1: "soft", 2: "durable"}  # what PRAGMA synchronous says
 
@@ -229,7 +229,7 @@ def test_slack_is_told_what_is_on_the_disk(store: Store, log: list[str], method:
     client: Any = slack
     renderer = MessageRenderer(store, core.clock, core.tools, core.directory)
     search = UnconfirmedPostSearch(store, core.clock, core.identity.user, client)
-    posting = OutboxSlackCalls(store, client)
+    posting = OutboxSlackCalls(store, client, TEAM)
     out = Outbox(store, core.clock, core.signals, renderer, posting, search)
     with store.write(durable=False) as tx:
         tx.execute(insert(Message), get_column_values(ROWS[method]))

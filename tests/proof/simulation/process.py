@@ -173,7 +173,7 @@ class Process:
         self.loop = deciding.build_loop(intake, workers, lambda _: None)
         self.renderer = MessageRenderer(store, clock, core.tools, directory)
         post, search = (
-            OutboxSlackCalls(store, posting),
+            OutboxSlackCalls(store, posting, core.identity.team),
             UnconfirmedPostSearch(store, clock, BOT, posting),
         )
         self.outbox = Outbox(store, clock, self.signals, self.renderer, post, search)
