@@ -100,7 +100,7 @@ def _collect_claims(row: Audit, data: dict[str, Any], said: _AuditClaims) -> Non
         said.forgotten[data["person"]] = row.at
     if trail.SEAL in data and not row.payload:
         said.emptied[row.seq or 0] = row.run_id
-    if "from" in data and "to" in data:
+    if about and "from" in data and "to" in data:  # else a channel's mode or id has changed
         said.status[about] = data["to"]
     elif row.event.startswith("call.born."):
         said.status[about] = row.event.removeprefix("call.born.")

@@ -37,15 +37,22 @@ def told_in(
     """The harness for a folder; with STORIES_HOSTED one for each workspace of a process."""
     if len(PLACES) == 1:
         harness = Harness(folder, tools, policy, **settings)
-        yield [harness]
-        harness.close()
+        try:
+            yield [harness]
+            harness.check_at_end()
+        finally:
+            harness.close()
         return
     two = TwoWorkspaces(folder, tools)
     hosted: list[Harness] = [HostedHarness(two, each, policy, **settings) for each in two.teams]
-    yield hosted
-    for each in hosted:
-        each.close()
-    two.close()
+    try:
+        yield hosted
+        for each in hosted:
+            each.check_at_end()
+    finally:
+        for each in hosted:
+            each.close()
+        two.close()
 
 
 @pytest.fixture(scope="session")

@@ -26,14 +26,16 @@ from bot.tools import Tool
 from bot.tools.web_shop import Shop
 from slack_sandbox.workspace.clock import ShiftedClock
 from storage import endings
+from storage.examination import examine_audit_and_rows
 from storage.models import Audit, Call, Run
 from storage.states import RUN_OPEN
 from storage.transaction import fetch_rows
 from tests.local_slack import build_local_slack
 from tests.model_stand_in.planner import StrictPlanner
-from tests.records import settings_of
+from tests.records import ON_A_SERVER, settings_of
 from tests.stories.messages import action_ids, words
 from tests.stories.over_http import asked_at
+from tests.stories.statements import StatementsOfProduct
 
 POLICY = Path(__file__).with_name("rules.toml")
 OVER = Transport(os.environ.get("STORIES_OVER", Transport.SOCKET))
@@ -92,6 +94,8 @@ class Harness:
         self.limits: dict[str, int] = {}  # limits below what the settings may say
         self.since = 0  # how many deliveries there were before this story
         self.began: datetime | None = None  # when this story did, after others
+        self.statements = StatementsOfProduct()
+        self.was_tampered_with = False  # a story has altered rows behind the bot's back
         self.start()
 
     def _open_slack(self, begin: datetime | None) -> None:
@@ -131,7 +135,10 @@ class Harness:
 
     def _build(self, **options: Any) -> App:
         settings = self.settings().model_copy(update=self.limits)
-        return build(settings, self.machine, parse(self.policy), self.tools, **options)
+        app = build(settings, self.machine, parse(self.policy), self.tools, **options)
+        if not ON_A_SERVER:  # whose plans go by what its tables hold
+            app.core.store.trace = self.statements
+        return app
 
     def restart(self, **options: Any) -> None:
         """Stop the bot and start it again on the same database."""
@@ -185,6 +192,19 @@ class Harness:
             each.outcome == "pending" and each.next_at is None
             for each in self.slack.deliveries[self.since :]
         )
+
+    def check_at_end(self) -> None:
+        """Assert that the record is sound, and that nothing looked through what grows."""
+        self.settle()
+        store = self.app.core.store
+        store.trace = None
+        slow = self.statements.describe_slow(store)
+        assert not slow, "\n".join(slow)
+        if self.was_tampered_with:
+            return
+        with store.read() as tx:
+            problems = examine_audit_and_rows(tx, tx.chain, None, has_note=False).problems
+        assert not problems, problems
 
     def settle(self) -> None:
         """Until nothing is under way in the bot."""

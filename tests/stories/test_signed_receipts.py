@@ -202,6 +202,7 @@ def test_a_signature_that_is_gone_leaves_no_receipt(harness: Harness) -> None:
     assert sign_card(harness, "ana", card, key).is_done
     harness.said(SUPPORT, thread, "That is all.")
     [call] = harness.calls_in(thread)
+    harness.was_tampered_with = True
     with harness.app.core.store.write() as tx:
         for statement in harness.app.core.store.database.list_drop_trigger_statements():
             tx.exec_driver_sql(statement)

@@ -42,6 +42,7 @@ def statuses(harness: Harness, thread: str) -> list[str]:
 
 def tamper(harness: Harness, table: str, statement: str, *values: str) -> None:
     """Change the database behind the bot's back, as only who can write its file could."""
+    harness.was_tampered_with = True
     raw = sqlite3.connect(harness.folder / "countersign.db", timeout=10, isolation_level=None)
     guards = raw.execute(
         "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ?", (table,)

@@ -240,6 +240,7 @@ def test_an_unreadable_row_stops_nobody(harness: Harness, table: Literal["call",
         "call": "UPDATE call SET created_at = 1 WHERE id = :id",
         "run": "UPDATE run SET created_at = 1, status = 'cancelled' WHERE id = :id",
     }[table]
+    harness.was_tampered_with = True
     key = {"id": {"call": call.id, "run": run.id}[table]}
     with harness.app.core.store.write() as tx:
         tx.execute(text(spoil), key)
