@@ -16,7 +16,7 @@ from storage.digest import AuditChainSealer, AuditHead
 from storage.models import PURGED, Audit, Call, Revision, Run, Vote
 from storage.passkeys import VoteSignature
 from storage.personal_data import FORGOTTEN
-from storage.transaction import Transaction, fetch_rows
+from storage.transaction import Transaction, iterate_rows
 
 MOST = 20  # problems that are told; one is enough
 
@@ -71,7 +71,7 @@ def _verify_chain(
 ) -> None:
     """Verify the audit chain row by row, up to the first row that breaks it."""
     strangers: Counter[str] = Counter()
-    for row in trail.iterate_audit_rows(tx):
+    for row in iterate_rows(tx, Audit):
         sealer = chain.find_sealer_by_key_id(row.key_id)
         if sealer is None:
             strangers[row.key_id] += 1
@@ -158,9 +158,10 @@ def _compare_rows(tx: Transaction, found: ExaminationResult, said: _AuditClaims)
 def _compare_arguments(
     tx: Transaction, chain: AuditChainSealer, found: ExaminationResult, said: _AuditClaims
 ) -> None:
-    runs_of = {row[0]: row[1] for row in tx.execute(select(col(Call.id), col(Call.run_id)))}
-    for each in fetch_rows(tx, Revision, select(Revision)):
-        if each.arguments == PURGED and runs_of.get(each.call_id) in said.purged:
+    of_run = tx.execute(select(col(Call.id), col(Call.run_id)))
+    purged = {call_id for call_id, run_id in of_run if run_id in said.purged}
+    for each in iterate_rows(tx, Revision):
+        if each.arguments == PURGED and each.call_id in purged:
             continue
         seal, key = said.sealed.get((each.call_id, each.number), ("", ""))
         if seal and seal != trail.compute_arguments_seal(

@@ -23,7 +23,7 @@ from storage import digest
 from storage.audit_log import WHY, AuditLine, is_free_text_reason
 from storage.masking import ValuePath, mask_secrets_in_json, replace_values_at_paths
 from storage.models import Audit, Call, Revision, Run
-from storage.transaction import Transaction, build_insert, fetch_rows
+from storage.transaction import Transaction, build_insert, fetch_rows, iterate_rows
 
 MOST_EVIDENCE = 4000  # characters of arguments that cannot be read
 
@@ -100,11 +100,6 @@ _PURGED = select(Audit).where(
     col(Audit.at) == bindparam("at_"),
     col(Audit.data).contains(_WANTED),
 )
-_SOME = 5000  # rows that are read at once
-_AFTER = (
-    select(Audit).where(col(Audit.seq) > bindparam("seq_")).order_by(col(Audit.seq)).limit(_SOME)
-)
-_BETWEEN = _AFTER.where(col(Audit.at) >= bindparam("since_"), col(Audit.at) < bindparam("until_"))
 
 
 def record_event(
@@ -176,22 +171,11 @@ def find_audit_head_at(tx: Transaction, seq: int) -> digest.AuditHead | None:
     return digest.AuditHead(seq, seal) if seal else None
 
 
-def iterate_audit_rows(tx: Transaction) -> Iterator[Audit]:
-    """Yield all audit rows, oldest first, read a few thousand at a time."""
-    seq = 0
-    while found := fetch_rows(tx, Audit, _AFTER, seq_=seq):
-        yield from found
-        seq = found[-1].seq or 0
-
-
 def iterate_audit_rows_between(
     tx: Transaction, since: datetime, until: datetime
 ) -> Iterator[Audit]:
-    """Yield the audit rows of the time [since, until) in order, read a few thousand at a time."""
-    seq = 0
-    while found := fetch_rows(tx, Audit, _BETWEEN, seq_=seq, since_=since, until_=until):
-        yield from found
-        seq = found[-1].seq or 0
+    """Yield the audit rows of the time [since, until) in order."""
+    return iterate_rows(tx, Audit, col(Audit.at) >= since, col(Audit.at) < until)
 
 
 def list_audit_rows_of_request(tx: Transaction, request_or_call_id: str) -> list[Audit]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -32,6 +32,7 @@ ValueConverter = Callable[[Any], Any]
 Parameters = Mapping[str, Any]
 Row = tuple[Any, ...]
 ValueReader = Callable[[Parameters], Sequence[Any]]
+SOME = 5000  # rows that are read at once
 KEPT = 1000  # compiled statements; those built on the spot push out others built so
 
 # by statement, database and columns
@@ -385,6 +386,15 @@ def fetch_rows(
         instance.__dict__.update(zip(names, row, strict=True))
         found.append(instance)
     return found
+
+
+def iterate_rows(tx: Transaction, model: type[M], *where: Any) -> Iterator[M]:
+    """Yield the rows of a table that numbers them, in order, read a few thousand at a time."""
+    seq, after = getattr(model, "seq"), 0  # noqa: B009 # not every table numbers its rows
+    statement = select(model).where(seq > bindparam("after_"), *where).order_by(seq).limit(SOME)
+    while found := fetch_rows(tx, model, statement, after_=after):
+        yield from found
+        after = found[-1].__dict__["seq"]
 
 
 def fetch_readable_rows(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from storage import call_history, calls, inbox, moves, outbox, request_lists, runs, trail
+from storage.examination import examine_audit_and_rows
 from storage.schedule import count_backlog
 from storage.store import Store
 from storage.transaction import Trace, Transaction
@@ -281,3 +282,15 @@ def used_indexes(store: Store, ask: Callable[[Transaction], object]) -> set[str]
             for (*_, step) in tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)
             for name in re.findall(r"USING (?:COVERING )?INDEX (\w+)", step)
         }
+
+
+def test_a_record_is_examined_a_part_at_a_time(store: Store) -> None:
+    """Rows with texts in them are read some at a time, so that memory does not grow by them."""
+    seed(store, C.PENDING, C.SUCCEEDED)
+    store.trace = seen = Seen()
+    with store.read() as tx:
+        examine_audit_and_rows(tx, tx.chain, None, has_note=False)
+    store.trace = None
+    with_texts = [each for each in seen.found if "arguments" in each or "audit.data" in each]
+    assert len(with_texts) == 2
+    assert all("LIMIT" in each for each in with_texts)

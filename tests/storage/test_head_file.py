@@ -17,7 +17,7 @@ from storage.examination import examine_audit_and_rows
 from storage.models import Audit
 from storage.store import Store
 from storage.trail import AuditHeadFile, audit_head_file_path
-from storage.transaction import Trace, Transaction
+from storage.transaction import Trace, Transaction, iterate_rows
 from tests.records import ON_A_SERVER
 from tests.storage.builders import AT, ONE, seed
 
@@ -127,7 +127,7 @@ def test_the_head_is_noted_once_it_is_on_the_disk(store: Store) -> None:
 def rows_of(store: Store) -> list[Audit]:
     """The audit."""
     with store.read() as tx:
-        return list(trail.iterate_audit_rows(tx))
+        return list(iterate_rows(tx, Audit))
 
 
 def test_a_torn_line_leaves_the_one_before(written: Store) -> None:

@@ -11,6 +11,8 @@ import bot
 from bot import version
 from bot.version import describe_version
 from storage import trail
+from storage.models import Audit
+from storage.transaction import iterate_rows
 from tests.stories.harness import Harness
 
 
@@ -22,7 +24,7 @@ def test_each_start_is_in_the_audit_and_the_log(
     harness = own_harness()
     harness.restart()
     with harness.app.core.store.read() as tx:
-        rows = [each for each in trail.iterate_audit_rows(tx) if each.event == "bot.started"]
+        rows = [each for each in iterate_rows(tx, Audit) if each.event == "bot.started"]
     assert len(rows) == 2
     assert {trail.get_audit_row_data(each)["version"] for each in rows} == {bot.__version__}
     assert {trail.get_audit_row_data(each)["commit"] for each in rows} == {version.commit_id()}
