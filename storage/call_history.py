@@ -379,6 +379,8 @@ _GATES = (
     .join(Run, col(Run.id) == col(Call.run_id))
     .where(col(Call.created_at) >= bindparam("since_"), col(Call.created_at) < bindparam("until_"))
     .where(col(Run.team) == bindparam("team_"))
+    # of one that was refused a purge empties the note
+    .where((col(Call.status) != CallStatus.REFUSED) | (col(Call.note) != ""))
     .distinct()
 )
 

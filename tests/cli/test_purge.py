@@ -41,6 +41,18 @@ def test_old_requests_are_purged(record: Path, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out == "Purged what was said in 0 requests.\n"
 
 
+def test_a_purged_refusal_hinders_no_report(
+    record: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A call that policy refused has no gate, and why it was refused is gone with the rest."""
+    with closing(sqlite3.connect(record, isolation_level=None)) as db:
+        db.execute("UPDATE call SET status = 'refused', gate = '{}', note = 'policy: no'")
+    assert main(OLD) == 0
+    capsys.readouterr()
+    assert main(["report", "--since", "9999d"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_the_file_gets_smaller(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What the purge freed is given back to the disk, and it says how much."""
     with closing(sqlite3.connect(record, isolation_level=None)) as db:
