@@ -7,7 +7,8 @@ must exist.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import closing
 from datetime import datetime
 from typing import Any
 
@@ -129,7 +130,8 @@ def copy_rows(source: Transaction, target: Transaction) -> dict[str, int]:
         _lift_time_limits(tx)
     for table in list_record_tables():
         found[table.name] = _count_rows(source, table)
-        _insert_rows(target, table, _read_all_rows(source, table))
+        with closing(_read_all_rows(source, table)) as rows:  # also where the target is full
+            _insert_rows(target, table, rows)
         there = _count_rows(target, table)
         if there != found[table.name]:
             raise ValueError(f"{there} of {found[table.name]} rows arrived in {table.name}")
@@ -159,7 +161,7 @@ def _list_quoted_columns(tx: Transaction, table: Table) -> str:
     return ", ".join(quote_name(tx, each.name) for each in table.columns)
 
 
-def _read_all_rows(tx: Transaction, table: Table) -> Iterator[Sequence[Any]]:
+def _read_all_rows(tx: Transaction, table: Table) -> Generator[Sequence[Any]]:
     """Yield every row in the order of the primary key, read a few thousand at a time."""
     key = ", ".join(quote_name(tx, each.name) for each in table.primary_key.columns)
     where = f"{quote_name(tx, table.name)} ORDER BY {key}"

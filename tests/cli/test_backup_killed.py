@@ -53,6 +53,7 @@ def killed(words: list[str], at: int, most: int = resource.RLIM_INFINITY) -> tup
     if child == 0:
         try:
             resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
+            sys.unraisablehook = sys.__unraisablehook__  # as in a process of its own
             killer = Killer(at)
             sys.setprofile(killer)
             code = main(words)
@@ -153,3 +154,16 @@ def test_a_full_disk_loses_nothing(
         assert killed(words, NEVER, most=60_000) == (False, -1)
         assert sentence in capfd.readouterr().err
         assert (names(folder), at.read_bytes()) == (before, bytes_before)
+
+
+def test_a_disk_that_fills_up_amid_the_rows_is_told_once(
+    still: tuple[Path, Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """One sentence, and no traceback of what had still been read."""
+    record, folder = still
+    at = fresh(record, folder)
+    with closing(sqlite3.connect(at, isolation_level=None)) as db:
+        db.execute("UPDATE delivery SET body = json_object('words', hex(zeroblob(400000)))")
+    assert killed(["backup", "b.db"], NEVER, most=500_000) == (False, -1)
+    [line] = capfd.readouterr().err.splitlines()
+    assert line.startswith("Nothing was backed up: the backup cannot be written: ")
