@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, create_model
-from sqlalchemy import ColumnElement, Index, bindparam, or_, select, update
+from sqlalchemy import BindParameter, ColumnElement, Index, bindparam, or_, select, update
 from sqlmodel import Field, col
 
 from storage import columns, trail
@@ -59,6 +59,21 @@ _USABLE = (
         col(Grant.thread_ts).in_(("", bindparam("thread_ts_"))),
     )
     .order_by(col(Grant.until))
+)
+_PERSON: BindParameter[str] = bindparam("person_")
+_USABLE_OF_PERSON = (
+    select(Grant)
+    .where(
+        col(Grant.team) == bindparam("team_"),
+        or_(col(Grant.requester) == _PERSON, col(Grant.given_by) == _PERSON),
+        *_build_usable_conditions(bindparam("at_")),
+    )
+    .order_by(col(Grant.until))
+)
+_USE = (
+    update(Grant)
+    .where(col(Grant.id) == bindparam("id_"), *_build_usable_conditions(bindparam("at_")))
+    .values(uses=col(Grant.uses) - 1)
 )
 
 
@@ -112,8 +127,7 @@ def find_grant(tx: Transaction, grant_id: str) -> Grant | None:
 
 def use_grant(tx: Transaction, grant_id: str, at: datetime, call: Call) -> bool:
     """Use a grant once, for this call; False if it is used up, expired or revoked."""
-    where = (col(Grant.id) == grant_id, *_build_usable_conditions(at))
-    if tx.execute(update(Grant).where(*where).values(uses=col(Grant.uses) - 1)).rowcount != 1:
+    if tx.execute(_USE, {"id_": grant_id, "at_": at}).rowcount != 1:
         return False
     data = {"grant": grant_id, "tool": call.tool, "revision": call.revision, "digest": call.digest}
     trail.record_event(tx, "grant.used", at=at, actor="worker", call=call, data=data)
@@ -139,16 +153,7 @@ def list_usable_grants_involving_person(
     tx: Transaction, team: str, person: str, at: datetime
 ) -> list[Grant]:
     """Return the usable grants that this person requested or gave, soonest end first."""
-    statement = (
-        select(Grant)
-        .where(
-            col(Grant.team) == team,
-            or_(col(Grant.requester) == person, col(Grant.given_by) == person),
-            *_build_usable_conditions(at),
-        )
-        .order_by(col(Grant.until))
-    )
-    return fetch_rows(tx, Grant, statement)
+    return fetch_rows(tx, Grant, _USABLE_OF_PERSON, team_=team, person_=person, at_=at)
 
 
 def dump_grant(grant: Grant) -> str:

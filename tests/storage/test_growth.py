@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from storage import call_history, calls, inbox, moves, outbox, request_lists, runs, trail
+from storage import call_history, calls, grants, inbox, moves, outbox, request_lists, runs, trail
 from storage.examination import examine_audit_and_rows
 from storage.schedule import count_backlog
 from storage.store import Store
-from storage.transaction import Trace, Transaction
+from storage.transaction import Trace, Transaction, known
 from tests.record_checks import list_transcript_items
 from tests.runs.fakes import ANA, BEN
 from tests.runs.harness import LoopHarness
-from tests.storage.builders import TEAM, C, click, seed, set_message
+from tests.storage.builders import AT, TEAM, C, click, seed, set_message
 
 
 @pytest.fixture
@@ -294,3 +294,13 @@ def test_a_record_is_examined_a_part_at_a_time(store: Store) -> None:
     with_texts = [each for each in seen.found if "arguments" in each or "audit.data" in each]
     assert len(with_texts) == 2
     assert all("LIMIT" in each for each in with_texts)
+
+
+def test_what_is_asked_often_is_compiled_once(store: Store) -> None:
+    """What Home asks for is the same statement each time: it does not push out all others."""
+    with store.read() as tx:
+        counts = set()
+        for _ in range(2):
+            grants.list_usable_grants_involving_person(tx, TEAM, BEN, AT)
+            counts.add(len(known))
+    assert len(counts) == 1
