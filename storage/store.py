@@ -402,6 +402,8 @@ class ReadOnlyStore(Store):
         except (SQLAlchemyError, sqlite3.Error) as error:
             why = f"{name} cannot be read ({one_line_driver_error_text(error)})"
             if not self.is_multi_process:
+                if os.statvfs(self.path.parent).f_flag & os.ST_RDONLY:
+                    return f"{why}; its disk is read-only, so copy its files elsewhere"
                 if not os.access(self.path, os.R_OK | os.W_OK):
                     return f"{why}; run this as the account that runs the bot"
                 if disk_usage(self.path.parent).free < ROOM:

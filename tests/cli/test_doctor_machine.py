@@ -22,6 +22,7 @@ from bot.toolbox import build_tool_registry
 from storage.digest import key_file_path
 from storage.store import Store
 from tests.model_stand_in.planner import ApiFeature, StrictPlanner
+from tests.storage.databases.freezing import unpack
 
 
 @pytest.fixture
@@ -82,6 +83,18 @@ def test_only_a_sound_database_passes(environ: dict[str, str], tmp_path: Path) -
     assert database(environ).level == "fail"
     missing = environ | {"DATABASE_URL": "sqlite:////proc/countersign/c.db"}
     assert "cannot be written" in database(missing).text
+
+
+def test_an_upgrade_needs_room_for_a_copy(
+    environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record of an earlier build is copied by the start, which fails where that does not fit."""
+    path = unpack("0005", tmp_path).rename(tmp_path / "c.db")
+    size = path.stat().st_size
+    for free, level in ((size - 1, "fail"), (size, "ok")):
+        found = shutil._ntuple_diskusage(0, 0, free)
+        monkeypatch.setattr(shutil, "disk_usage", lambda _, found=found: found)
+        assert database(environ).level == level
 
 
 def test_a_nearly_full_disk_is_told(

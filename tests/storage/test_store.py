@@ -344,3 +344,19 @@ def test_a_full_disk_is_called_a_full_disk(tmp_path: Path) -> None:
     finally:
         unmount(disk)
     assert problem.endswith("; its disk is full, so make room there")
+
+
+@pytest.mark.file
+def test_a_read_only_disk_is_called_one(tmp_path: Path) -> None:
+    """An image of a disk, mounted to be looked at: SQLite needs to write beside the file."""
+    disk = tmp_path / "disk"
+    if not can_mount(disk):
+        pytest.skip("this user may not have a disk of its own")
+    mount(disk)
+    try:
+        Store(f"sqlite:///{disk}/countersign.db").open().close()
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+        problem = ReadOnlyStore(f"sqlite:///{disk}/countersign.db").describe_read_problem()
+    finally:
+        unmount(disk)
+    assert problem.endswith("; its disk is read-only, so copy its files elsewhere")

@@ -50,6 +50,7 @@ from bot.tools.database.sources import build_sources
 from countersign.cli.console import escape_control_characters
 from storage.calls import count_open_calls_by_signing_key
 from storage.digest import KeyFileError, key_file_path, read_key_file
+from storage.migrations import newest
 from storage.sqlite_connections import foreign_file_sentence, is_foreign_file
 from storage.store import ReadOnlyStore, SchemaError, describe_unusable_schema, find_schema_revision
 
@@ -316,8 +317,14 @@ def _check_database_file(path: Path) -> CheckResult:
             "Stop Countersign and put a backup back with `countersign restore FILE`",
         )
     with closing(ReadOnlyStore(path)) as store:
-        if wrong := describe_unusable_schema(store, find_schema_revision(store)):
+        current = find_schema_revision(store)
+        if wrong := describe_unusable_schema(store, current):
             return build_failure_result("database", wrong)
+    size, free = path.stat().st_size, shutil.disk_usage(path.parent).free
+    if current not in (None, newest()) and free < size:
+        needed = f"{size // 1_000_000} MB, and {free // 1_000_000} MB are free"
+        why = f"{path} has the older schema {current}, and the start copies it first: {needed}"
+        return build_failure_result("database", why, "Make room")
     return build_ok_result("database", f"{path} is sound and can be written")
 
 
