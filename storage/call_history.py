@@ -39,7 +39,7 @@ _COUNTED = (
     .join(Run, col(Run.id) == col(Call.run_id))
     .join(Revision, _NEWEST)
     .where(
-        _IN_TEAM,
+        col(Run.team) == bindparam("team_"),
         or_(
             and_(
                 col(Call.tool) == bindparam("tool_"),
@@ -66,8 +66,8 @@ _ATTEMPTS = (
     .where(col(Attempt.at) > bindparam("since_"))
     .order_by(col(Attempt.seq))
 )
-_ONE_PERSON = hide_from_indexes(Run.requester) == bindparam("requester_")
-_COUNTED_OF_ONE, _ATTEMPTS_OF_ONE = _COUNTED.where(_ONE_PERSON), _ATTEMPTS.where(_ONE_PERSON)
+_COUNTED_OF_ONE = _COUNTED.where(col(Run.requester) == bindparam("requester_"))
+_ATTEMPTS_OF_ONE = _ATTEMPTS.where(hide_from_indexes(Run.requester) == bindparam("requester_"))
 
 
 @dataclass(frozen=True, slots=True)

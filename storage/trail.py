@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import BindParameter, bindparam, or_, select
+from sqlalchemy import BindParameter, bindparam, func, select
 from sqlmodel import col
 
 from storage import digest
@@ -87,11 +87,10 @@ PURGED_RUNS = "runs"  # which, in its data; one of an earlier build is about its
 _LAST = select(col(Audit.seq), col(Audit.hash)).order_by(col(Audit.seq).desc()).limit(1)
 _SEAL = select(col(Audit.hash)).where(col(Audit.seq) == bindparam("seq_"))
 _WANTED: BindParameter[Any] = bindparam("wanted_")
-_OWN = select(col(Call.run_id)).where(col(Call.id) == _WANTED)
+_OWN = select(col(Call.run_id)).where(col(Call.id) == _WANTED).scalar_subquery()
+# with an OR in its place PostgreSQL would look through all of the audit
 _ABOUT = (
-    select(Audit)
-    .where(or_(col(Audit.run_id) == _WANTED, col(Audit.run_id).in_(_OWN)))
-    .order_by(col(Audit.seq))
+    select(Audit).where(col(Audit.run_id) == func.coalesce(_OWN, _WANTED)).order_by(col(Audit.seq))
 )
 _PURGED_AT = select(col(Run.purged_at)).where(col(Run.id) == _WANTED)
 _PURGED = select(Audit).where(
