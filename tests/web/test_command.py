@@ -96,7 +96,7 @@ def test_what_keeps_it_from_starting(
         if name != missing:
             monkeypatch.setenv(name, value)
     if missing:
-        assert main(words) == 1
+        assert main(words) == 2
     else:
         with pytest.raises(SystemExit):
             main(words)
@@ -111,7 +111,7 @@ def test_the_packages_are_missing(tmp_path: Path, environ: dict[str, str]) -> No
     ended = subprocess.run(
         command, cwd=tmp_path, env=hidden, capture_output=True, text=True, timeout=30, check=False
     )
-    assert ended.returncode == 1
+    assert ended.returncode == 2
     assert "need starlette: pip install 'countersign-bot[serve]'" in ended.stderr
 
 
@@ -127,6 +127,6 @@ def test_a_package_for_many_workspaces_is_missing(tmp_path: Path, environ: dict[
     ended = subprocess.run(
         command, cwd=tmp_path, env=hidden, capture_output=True, text=True, timeout=30, check=False
     )
-    assert ended.returncode == 1
+    assert ended.returncode == 2
     assert "need httpx2: pip install 'countersign-bot[serve]'" in ended.stderr
     assert "Traceback" not in ended.stderr
