@@ -15,7 +15,14 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import anyio
-from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND, ElicitRequestParams, ElicitResult, Tool
+from mcp_types import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    ElicitRequestParams,
+    ElicitResult,
+    Tool,
+)
 
 from bot.mcp.server_file import PATIENCE, Definitions, Server, ToolDefinition
 from bot.mcp.server_questions import RunningServerCall
@@ -191,7 +198,8 @@ def _format_data_size(data: str) -> str:
     return f"{size} bytes" if size < _KB else f"{size // _KB:,} kB"
 
 
-_NOT_DONE = (INVALID_PARAMS, METHOD_NOT_FOUND)  # the server answers so before it does anything
+# the server answers so before it does anything
+_NOT_DONE = (INVALID_PARAMS, METHOD_NOT_FOUND, HEADER_MISMATCH)
 
 _AMID: ContextVar[RunningServerCall | None] = ContextVar("amid", default=None)
 

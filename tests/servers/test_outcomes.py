@@ -17,6 +17,7 @@ from typing import Any
 import anyio
 import pytest
 import uvicorn
+from mcp_types import HEADER_MISMATCH
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -178,6 +179,20 @@ def test_every_answer_means_what_it_says(address: Address, tmp_path: Path) -> No
         assert isinstance(outcome, UnknownOutcome), (name, outcome)
         assert outcome.unread_answer, name
     assert calls(tmp_path) == names
+
+
+def test_no_call_is_sent_again_to_a_changed_tool(tmp_path: Path) -> None:
+    """A server of the newer protocol says that the tool is another one by now: the SDK would look
+    at it and send the call once more, and nobody has approved a call of what is there now.
+    """
+    newer = {"ttlMs": 0, "cacheScope": "private", "resultType": "complete"}
+    about = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}
+    listed = {"tools": [{"name": "fits", "inputSchema": {"type": "object"}}]}
+    instead = {"server/discover": {**about, **newer}, "tools/list": {**listed, **newer}}
+    write(tmp_path, tools={"fits": error(HEADER_MISMATCH)}, instead=instead)
+    [outcome] = called(over_stdio(tmp_path), "fits")
+    assert outcome == FailedOutcome("it says no", HEADER_MISMATCH)
+    assert calls(tmp_path) == ["fits"]
 
 
 @pytest.mark.parametrize("status", [200, 202, 400, 404, 429, 500, 502, 503])

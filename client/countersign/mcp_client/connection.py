@@ -28,6 +28,7 @@ from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_types import (
     CONNECTION_CLOSED,
+    HEADER_MISMATCH,
     CallToolResult,
     Implementation,
     Tool,
@@ -165,6 +166,18 @@ class ToolListTooLongError(Exception):
     """Raised when a server's list of tools does not end, or is too long to be used."""
 
 
+class _OneCallClient(Client):
+    """A client that sends each call of a tool once."""
+
+    async def _relist_tool(self, name: str) -> None:
+        """Raise an error where the SDK looks at a tool again, to send a call of it once more.
+
+        It does so if the server says that the tool has changed, and nobody has approved what it is
+        now.
+        """
+        raise MCPError(HEADER_MISMATCH, f"{name} has changed")
+
+
 class ServerSession:
     """One connection that is being opened, open or over; it is never opened a second time."""
 
@@ -213,7 +226,7 @@ class ServerSession:
         await asyncio.wait([self._task])
 
     async def _run(self) -> None:
-        client = Client(
+        client = _OneCallClient(
             open_transport(self._address, self.wire),
             client_info=Implementation(name="countersign", version=VERSION),
             message_handler=self._notice_changed_tool_list,
