@@ -7,6 +7,7 @@ off until somebody has looked at it here.
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from bot.toml_file import TomlFileError
 from bot.tools.described import SchemaError, build_argument_model
 from countersign.cli import console
 
+log = logging.getLogger("countersign.servers")
 _SAID = {
     server_file.ToolChangeKind.NEW: "new",
     server_file.ToolChangeKind.CHANGED: "changed since it was accepted",
@@ -59,7 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
     except server_file.AcceptedToolsFileError as error:
         return console.print_error(f"{error}.")
     agree = _ask_yes_or_no if not arguments.yes else lambda _question: True
-    done = []
+    done, told = [], logging.StreamHandler()
+    log.addHandler(told)  # which tools of a server are left out, and why
     for server in chosen:
         try:
             done.append(_accept_tools(file, server, fetch_tool_definitions(server), agree))
@@ -68,6 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
                 f"{server.name} cannot be reached: {console.escape_control_characters(str(error))}."
             )
             done.append(False)
+    log.removeHandler(told)
     return 0 if all(done) else 1
 
 

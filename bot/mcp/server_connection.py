@@ -85,16 +85,8 @@ async def _decline_elicitation(context: Any, params: ElicitRequestParams) -> Eli
 
 
 def build_tool_definitions(tools: Iterable[Tool]) -> dict[str, ToolDefinition]:
-    """Return the server's descriptions of its tools, by the server's names.
-
-    A name that stands for two tools is left out: nobody knows which of them a call would reach.
-    """
-    found: dict[str, ToolDefinition] = {}
-    twice = set[str]()
-    for each in map(_build_definition, tools):
-        if found.setdefault(each.name, each) != each:
-            twice.add(each.name)
-    return {name: each for name, each in found.items() if name not in twice}
+    """Return the server's descriptions of its tools, by the server's names."""
+    return {each.name: _build_definition(each) for each in tools}
 
 
 def _build_definition(tool: Tool) -> ToolDefinition:

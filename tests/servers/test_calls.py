@@ -9,9 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from mcp_types import Tool
 
-from bot.mcp.server_connection import build_tool_definitions
 from bot.mcp.server_file import read_accepted_tools, write_accepted_tools
 from bot.tools import Effect
 from bot.tools.runner import LostToolAnswer, ToolFailure, ToolSuccess
@@ -110,16 +108,6 @@ def test_a_changed_tool_is_switched_off(own: ServerTools, caplog: pytest.LogCapt
     assert isinstance(own.run("send", parcel={"to": "Ana"}), ToolSuccess)
     own.run("rewrite", text="How many there are.")
     until(tool.is_available)
-
-
-def test_a_name_that_stands_for_two_tools_is_none() -> None:
-    """The one that was accepted does not stand for another; the same tool twice is one."""
-    tools = [
-        Tool.model_validate({"name": name, "description": said, "inputSchema": {"type": "object"}})
-        for name, said in (("a", "x"), ("b", "x"), ("b", "y"), ("a", "x"))
-    ]
-    for listed in (tools, tools[::-1]):
-        assert list(build_tool_definitions(listed)) == ["a"]
 
 
 def test_a_tool_that_was_not_accepted_is_not_there(own: ServerTools) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,8 @@ from bot.mcp.server_file import Server, ToolDefinition, list_tool_changes, read_
 from countersign.cli.commands import main
 from tests.missing import missing
 from tests.servers.support import over_http
+
+SCRIPTED = Path(__file__).with_name("scripted.py")
 
 
 @pytest.fixture
@@ -173,3 +176,22 @@ def test_only_the_file_of_servers_is_needed_to_accept(
     monkeypatch.setenv("COUNTERSIGN_SERVERS", "nowhere.toml")
     assert main(["mcp", "accept", "--yes"]) == 2
     assert "No such file" in capsys.readouterr().err
+
+
+def test_a_tool_that_cannot_be_read_is_named(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The others can be accepted."""
+    odd = {"name": "odd", "inputSchema": {}}
+    listed = {"tools": [odd, {"name": "even", "inputSchema": {"type": "object"}}]}
+    (folder / "answers.json").write_text(
+        json.dumps({"tools": {}, "instead": {"tools/list": listed}})
+    )
+    program = json.dumps([str(SCRIPTED), str(folder)])
+    (folder / "servers.toml").write_text(
+        f'[[server]]\nname = "odd"\ncommand = "{sys.executable}"\nargs = {program}\n'
+    )
+    assert main(["mcp", "accept", "--yes"]) == 0
+    printed = capsys.readouterr()
+    assert "left out: 'odd', inputSchema.type: Field required" in printed.err
+    assert "1 tool accepted" in printed.out

@@ -10,7 +10,7 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -227,12 +227,44 @@ def test_one_odd_byte_ends_nothing(tmp_path: Path) -> None:
     assert isinstance(outcome, ResultOutcome), outcome
 
 
-def test_a_list_that_is_no_list_is_told_in_a_line(tmp_path: Path) -> None:
-    """Which tool it is, and what is wrong with it, is said without a web page of Pydantic's."""
-    write(tmp_path, shapes={"fits": {}})
-    [outcome] = called(over_stdio(tmp_path), "fits")
-    assert isinstance(outcome, NotSentOutcome)
-    assert outcome.why == "its answer cannot be read: tools.0.inputSchema.type: Field required"
+PLAIN = {"type": "object"}
+LISTED: list[Any] = [
+    {"name": "fits", "inputSchema": PLAIN},
+    {"name": "no_type", "inputSchema": {}},
+    {"name": 5, "inputSchema": PLAIN},
+    "text",
+    {"name": "twice", "inputSchema": PLAIN},
+    {"name": "twice", "inputSchema": PLAIN, "description": "another"},
+    {"name": "half", "inputSchema": PLAIN},
+    {"name": "half"},
+    {"name": "fits", "inputSchema": PLAIN},
+]
+
+
+@pytest.mark.parametrize("how", ["stdio", "json", "events"])
+def test_tools_that_cannot_be_read_take_no_others_away(
+    how: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of a list the tools remain that can be read, and whose names stand for no other; which are
+    left out, and why, is said in a line each, once.
+    """
+    write(tmp_path, instead={"tools/list": {"tools": LISTED}})
+
+    async def listed(address: Address) -> list[str]:
+        connection = ServerConnection(address, open_within=20)
+        try:
+            first, again = [await connection.list_current_tools() for _ in range(2)]
+        finally:
+            await connection.close()
+        assert first == again
+        return [each.name for each in first]
+
+    with nullcontext(over_stdio(tmp_path)) if how == "stdio" else over_http(tmp_path, how) as found:
+        assert anyio.run(listed, found) == ["fits"]
+    lines = [each.getMessage() for each in caplog.records if each.name == "countersign.servers"]
+    assert len(lines) == 4
+    said = "a tool of an MCP server cannot be read and is left out"
+    assert lines[0] == f"{said}: 'no_type', inputSchema.type: Field required"
 
 
 def test_what_cannot_be_reached_was_not_started(tmp_path: Path) -> None:
@@ -250,7 +282,7 @@ def test_what_cannot_be_reached_was_not_started(tmp_path: Path) -> None:
     [
         ("tools/list", {}),
         ("tools/list", {"tools": "none"}),
-        ("tools/list", {"tools": [{"name": 5, "note": "a secret"}]}),
+        ("tools/list", {"tools": [{"name": 5, "note": "a secret"}], "nextCursor": 5}),
         ("tools/list", {"tools": [], "nextCursor": {}}),
         ("initialize", {"tools": []}),
     ],

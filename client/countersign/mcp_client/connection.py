@@ -39,6 +39,7 @@ from pydantic import ValidationError
 from referencing import Registry
 
 from countersign.mcp_client import sent_calls
+from countersign.mcp_client.tool_list import ToolListTooLongError, list_server_tools
 from countersign.version import VERSION
 
 if TYPE_CHECKING:
@@ -159,12 +160,6 @@ async def open_transport(
 
 # One life of a connection to a server: opened, used by many calls at once, over.
 
-MOST_PAGES, MOST_TOOLS = 50, 1_000  # of one server
-
-
-class ToolListTooLongError(Exception):
-    """Raised when a server's list of tools does not end, or is too long to be used."""
-
 
 class _OneCallClient(Client):
     """A client that sends each call of a tool once."""
@@ -268,24 +263,6 @@ class ServerSession:
 
 async def _accept_any_result(_name: str, _result: Any) -> None:
     """Accept any tool result, in place of the SDK's check against the tool's output schema."""
-
-
-async def list_server_tools(client: Client) -> list[Tool]:
-    """Return all tools that a server has now.
-
-    Raises ToolListTooLongError, and what the connection raises.
-    """
-    found: list[Tool] = []
-    cursor: str | None = None
-    for _ in range(MOST_PAGES):
-        page = await client.list_tools(cursor=cursor)
-        found += page.tools
-        if len(found) > MOST_TOOLS:
-            raise ToolListTooLongError(f"it has more than {MOST_TOOLS:,} tools")
-        cursor = page.next_cursor
-        if cursor is None:
-            return found
-    raise ToolListTooLongError(f"its list of tools has more than {MOST_PAGES} pages")
 
 
 def describe_connection_error(error: BaseException) -> str:

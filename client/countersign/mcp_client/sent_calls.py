@@ -28,6 +28,8 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
+from countersign.mcp_client import tool_list
+
 # The outcomes of a tool call. Only the server's own answer makes a call a failure.
 
 MOST_HEARD = 2_000  # characters of an answer that cannot be read
@@ -226,17 +228,28 @@ class WatchedWriteStream(_WatchedStream):
 
 
 class WatchedReadStream(_WatchedStream):
-    """The stream from a server process, which notes the server's answers."""
+    """The stream from a server; tools that cannot be read are taken out of its lists of them."""
+
+    def __init__(self, stream: Any, wire: ServerTraffic, *, notes: bool) -> None:
+        """`notes`: note the server's answers."""
+        super().__init__(stream, wire)
+        self._notes = notes
+        self._told = set[str]()
 
     async def receive(self) -> SessionMessage | Exception:
         """Return the next message from the server, after noting it."""
-        return self._note_message(await self._stream.receive())
+        return self._take(await self._stream.receive())
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> SessionMessage | Exception:
-        return self._note_message(await self._stream.__anext__())
+        return self._take(await self._stream.__anext__())
+
+    def _take(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
+        item = self._note_message(item) if self._notes else item
+        tool_list.leave_out_unreadable_tools(item, self._told)
+        return item
 
     def _note_message(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
         if isinstance(item, Exception):
@@ -255,7 +268,7 @@ class WatchedReadStream(_WatchedStream):
 async def watch_streams(streams: Any, wire: ServerTraffic, *, reads: bool) -> AsyncIterator[Any]:
     """Yield a transport's streams with notes taken; `reads`: also on the stream from the server."""
     async with streams as (read, write):
-        yield (WatchedReadStream(read, wire) if reads else read), WatchedWriteStream(write, wire)
+        yield WatchedReadStream(read, wire, notes=reads), WatchedWriteStream(write, wire)
 
 
 class _WatchedResponseBody(httpx2.AsyncByteStream):

@@ -1,0 +1,87 @@
+"""The list of a server's tools: which of them can be read and called, page by page."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from mcp import Client
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCResponse, Tool, methods
+from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
+from pydantic import ValidationError
+
+from countersign.request import escape_control_characters
+
+MOST_PAGES, MOST_TOOLS = 50, 1_000  # of one server
+log = logging.getLogger("countersign.servers")
+
+
+class ToolListTooLongError(Exception):
+    """Raised when a server's list of tools does not end, or is too long to be used."""
+
+
+async def list_server_tools(client: Client) -> list[Tool]:
+    """Return all tools that a server has now.
+
+    A name that stands for two tools is left out: nobody knows which of them a call would reach.
+    Raises ToolListTooLongError, and what the connection raises.
+    """
+    found: list[Tool] = []
+    cursor: str | None = None
+    for _ in range(MOST_PAGES):
+        page = await client.list_tools(cursor=cursor)
+        found += page.tools
+        if len(found) > MOST_TOOLS:
+            raise ToolListTooLongError(f"it has more than {MOST_TOOLS:,} tools")
+        cursor = page.next_cursor
+        if cursor is None:
+            return _leave_out_names_of_two(found)
+    raise ToolListTooLongError(f"its list of tools has more than {MOST_PAGES} pages")
+
+
+def _leave_out_names_of_two(tools: list[Tool]) -> list[Tool]:
+    found: dict[str, Tool] = {}
+    twice = {each.name for each in tools if found.setdefault(each.name, each) != each}
+    return [each for name, each in found.items() if name not in twice]
+
+
+# The SDK reads all of a page of the list or nothing, so what it cannot read is taken out before.
+
+
+def leave_out_unreadable_tools(item: SessionMessage | Exception, told: set[str]) -> None:
+    """Take the tools that cannot be read out of a message that lists a server's tools.
+
+    What is wrong with them is logged, unless it is in `told`. A message that is no list of tools,
+    or is wrong beside them, stays as it is.
+    """
+    if not isinstance(item, SessionMessage) or not isinstance(item.message, JSONRPCResponse):
+        return
+    answer = item.message.result
+    tools = answer.get("tools")
+    if not isinstance(tools, list) or len(tools) > MOST_TOOLS:
+        return
+    if "content" in answer:  # it is the result of a call
+        return
+    if not _find_fault(answer, tools) or _find_fault(answer, []):
+        return
+    faults = [_find_fault(answer, [each]) for each in tools]
+    names = [each.get("name") if isinstance(each, dict) else None for each in tools]
+    bad = [name for name, fault in zip(names, faults, strict=True) if fault]
+    answer["tools"] = [each for name, each in zip(names, tools, strict=True) if name not in bad]
+    for name, fault in zip(names, faults, strict=True):
+        said = escape_control_characters(" ".join(f"{str(name)[:100]!r}, {fault}".split()))
+        if fault and said not in told:
+            told.add(said)
+            log.warning("a tool of an MCP server cannot be read and is left out: %s", said)
+
+
+def _find_fault(answer: dict[str, Any], tools: list[Any]) -> str:
+    """Return what is wrong with a list of these tools as the SDK reads it; "" if nothing is."""
+    version = LATEST_MODERN_VERSION if "resultType" in answer else LATEST_HANDSHAKE_VERSION
+    try:
+        methods.parse_server_result("tools/list", version, {**answer, "tools": tools})
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        return f"{'.'.join(map(str, first['loc'][2:]))}: {first['msg']}"[:200]
+    return ""
