@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -57,17 +58,19 @@ def test_a_job_goes_on_with_what_was_approved(
     assert "it has ended" in capsys.readouterr().err.lower()
 
 
+@pytest.mark.parametrize("to", ["a full disk", "nowhere"])
 def test_a_claim_that_cannot_be_printed_is_no_approval(
-    shop: Shop, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    shop: Shop, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, to: str
 ) -> None:
     """The job cannot act on what it does not read; people see on the card that nothing was done."""
+    version = f"6.2.{len(to)}"
     with open("/dev/full", "w") as full:
-        monkeypatch.setattr(sys, "stdout", full)
-        future = shop.begin(main, command("6.2"))
-        shop.approve("Deploy 6.2 to prod", "cleo")
+        monkeypatch.setattr(sys, "stdout", full if to == "a full disk" else None)
+        future = shop.begin(main, command(version))
+        shop.approve(f"Deploy {version} to prod", "cleo")
         assert ended(future) == ExitCode.FAILED
     assert "its claim could not be printed" in capsys.readouterr().err
-    [call] = shop.calls("6.2")
+    [call] = shop.calls(version)
     assert (call.status.value, "nothing was done" in call.note) == ("failed", True)
 
 
@@ -232,6 +235,24 @@ def test_the_same_job_started_again_asks_once(
     assert "handed out" in capsys.readouterr().err
     shop.harness.settle()
     assert shop.cards("Deploy 6.6") == 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how", ["2>/dev/full", "2>&-"])
+def test_what_nobody_can_be_told_holds_nothing_up(shop: Shop, tmp_path: Path, how: str) -> None:
+    """The disk of the job's log is full, or there is none: the command runs, and its end is
+    reported, as anywhere.
+    """
+    version = f"6.12.{len(how)}"
+    line = shlex.join([*command(version, "--", *script(tmp_path, "{version}"))])
+    words = ["sh", "-c", f"{sys.executable} -m bot {line} {how}"]
+    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True) as job:
+        shop.approve(f"Deploy {version} to prod")
+        assert job.wait(30) == ExitCode.APPROVED
+        assert job.stdout is not None
+        assert json.loads(job.stdout.read())["argv"] == [version]
+    [call] = shop.calls(version)
+    assert call.status.value == "succeeded"
 
 
 @pytest.mark.long

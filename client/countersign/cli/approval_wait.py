@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import argparse
 import signal
-import sys
 from typing import Any
 
 from countersign.cli.commands import CommandFunctions
-from countersign.cli.console import CommandError, UsageError, escape_control_characters, print_error
+from countersign.cli.console import (
+    CommandError,
+    UsageError,
+    escape_control_characters,
+    print_beside_result,
+    print_error,
+)
 from countersign.cli.process import interrupt_once_on
 from countersign.client import Countersign
 from countersign.durations import format_duration, parse_duration
@@ -93,8 +98,7 @@ def wait_for_approval(
 
 def print_progress(sentence: str) -> None:
     """Print a progress message to the standard error, apart from the result."""
-    sys.stderr.write(f"{escape_control_characters(sentence)}\n")
-    sys.stderr.flush()
+    print_beside_result(escape_control_characters(sentence))
 
 
 SUCCEEDED, FAILED = "succeeded", "failed"

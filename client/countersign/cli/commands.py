@@ -191,11 +191,16 @@ class ParsedCommandLine:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command in `argv`, by default sys.argv without its first; returns the exit code."""
+    if sys.stderr is None:  # it was closed, and what is printed to None goes to the other one
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 # open to the end
     typed = _parse_command_line(list(sys.argv[1:] if argv is None else argv))
     broken = typed.entry.failure_exit_code if typed.entry else None
-    if broken is None:
-        return _run_reporting_errors(typed)
-    return _run_with_failure_exit_code(typed, broken)
+    try:
+        if broken is None:
+            return _run_reporting_errors(typed)
+        return _run_with_failure_exit_code(typed, broken)
+    finally:
+        drop_unwritten_output()
 
 
 def _parse_command_line(words: list[str]) -> ParsedCommandLine:
@@ -249,8 +254,6 @@ def _run_reporting_errors(typed: ParsedCommandLine) -> int:
             raise
         print_error(end)
         return end.exit_code
-    finally:
-        drop_unwritten_output()
 
 
 def _run_typed_command(typed: ParsedCommandLine) -> int:

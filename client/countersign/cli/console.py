@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Collection, Iterable
@@ -28,7 +29,12 @@ class CommandError(Exception):
 
 
 def print_line(line: str) -> None:
-    """Print a line of the result and flush, so that a pipe gets it at once."""
+    """Print a line of the result and flush, so that a pipe gets it at once.
+
+    Raises OSError where it cannot be printed, also if the standard output is closed.
+    """
+    if sys.stdout is None:
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
     print(line, flush=True)
 
 
@@ -39,17 +45,26 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def drop_unwritten_output() -> None:
-    """Write out what was printed; drop it if it cannot be, or the interpreter's end would fail."""
-    try:
-        print(end="", flush=True)
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """Write out what was printed; drop what cannot be, or the interpreter's end would fail."""
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def print_error(problem: object) -> int:
     """Print a problem to the standard error and return 1, the exit code of a failure."""
-    print(problem, file=sys.stderr)
+    print_beside_result(problem)
     return 1
+
+
+def print_beside_result(text: object) -> None:
+    """Print a line to the standard error; drop it if nobody can read that (a full disk)."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        drop_unwritten_output()
 
 
 def parse_assignments(words: Iterable[str]) -> dict[str, str]:

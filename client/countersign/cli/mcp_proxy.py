@@ -147,10 +147,8 @@ def build_remote_address(
 
 def show_login_address(address: str) -> None:
     """Print where to log in to the standard error, and open it in a browser if there is one."""
-    sys.stderr.write(
-        f"To log in at the server behind, open {console.escape_control_characters(address)}\n"
-    )
-    sys.stderr.flush()
+    where = console.escape_control_characters(address)
+    console.print_beside_result(f"To log in at the server behind, open {where}")
     if sys.platform == "linux" and not any(os.environ.get(each) for each in SCREENS):
         return  # a browser of the terminal would write where the host listens
     quiet = subprocess.DEVNULL
