@@ -112,10 +112,19 @@ _FORGOTTEN = (
     )
 )
 _WAITING = select(func.count()).select_from(Webhook).where(col(Webhook.waits).is_(True))
+_IN_TURN = (col(Webhook.due_at), col(Webhook.kind))
+_PLACES = (
+    select(
+        col(Webhook.id),
+        func.row_number().over(partition_by=col(Webhook.key_id), order_by=_IN_TURN).label("place"),
+    )
+    .where(col(Webhook.due_at) <= bindparam("now_"))
+    .subquery()
+)
 _DUE = (
     select(Webhook)
-    .where(col(Webhook.due_at) <= bindparam("now_"))
-    .order_by(col(Webhook.due_at), col(Webhook.kind))
+    .join(_PLACES, _PLACES.c.id == col(Webhook.id))
+    .order_by(_PLACES.c.place, *_IN_TURN)
     .limit(bindparam("most_"))
 )
 _NEXT = select(func.min(col(Webhook.due_at)))
@@ -186,7 +195,10 @@ def make_webhook_due(tx: Transaction, found: UnstoredWebhook, *, at: datetime) -
 
 
 def list_due_webhooks(tx: Transaction, now: datetime, limit: int) -> list[Webhook]:
-    """Return up to `limit` webhooks to be tried now, the longest due first."""
+    """Return up to `limit` webhooks to be tried now: the longest due of each key, then the next.
+
+    So a program whose address takes nothing does not hold up others.
+    """
     return fetch_rows(tx, Webhook, _DUE, now_=now, most_=limit)
 
 

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from storage import inbox, moves, outbox
+from storage import inbox, moves, outbox, webhooks
 from storage.models import Delivery, Message, Run
 from storage.store import Store
+from storage.transaction import insert_row
+from storage.webhooks import Webhook, WebhookKind
 from tests.storage.builders import AT, TEAM, delivery, seed, set_message
 
 SECOND = timedelta(seconds=1)
@@ -253,3 +255,18 @@ def test_a_greeting_is_given_once(store: Store) -> None:
             False,
             True,
         ]
+
+
+def test_a_program_that_takes_nothing_holds_no_other_up(store: Store) -> None:
+    """However much is due for its address, each other program has its turn beside it, and of what
+    one is to be told the longest due comes first.
+    """
+    rows = [("deaf", number) for number in range(6)] + [("a", 7), ("b", 8), ("a", 9)]
+    with store.write() as tx:
+        for key, late in rows:
+            at = AT + late * SECOND
+            about = {"run_id": f"{key}{late}", "kind": WebhookKind.DECIDED, "about": "0"}
+            insert_row(tx, Webhook(key_id=key, made_at=AT, due_at=at, **about))
+    with store.read() as tx:
+        found = webhooks.list_due_webhooks(tx, AT + 60 * SECOND, 5)
+    assert [each.run_id for each in found] == ["deaf0", "a7", "b8", "deaf1", "a9"]
