@@ -23,8 +23,8 @@ EFFECT = "Deploy {version} to {env}"
 
 
 def command(version: str, *more: str) -> list[str]:
-    """What a job types."""
-    words = ["ask", "deploy", "env=prod", f"version={version}", "--title", "Deploy"]
+    """What a job types, with values before its options and behind one of them."""
+    words = ["ask", "deploy", "env=prod", "--title", "Deploy", f"version={version}"]
     return [*words, "--effect", EFFECT, "--channel", "C0SUPPORT", *more]
 
 
@@ -72,6 +72,18 @@ def test_a_claim_that_cannot_be_printed_is_no_approval(
     assert "its claim could not be printed" in capsys.readouterr().err
     [call] = shop.calls(version)
     assert (call.status.value, "nothing was done" in call.note) == ("failed", True)
+
+
+def test_a_rejection_that_cannot_be_printed_is_one(
+    shop: Shop, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The exit code and the sentence beside it say the same."""
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        future = shop.begin(main, command("6.13"))
+        shop.reject("Deploy 6.13 to prod", "not on a Friday")
+        assert ended(future) == ExitCode.DECLINED
+    assert "not on a Friday" in capsys.readouterr().err
 
 
 def test_a_command_runs_as_people_approved_it(

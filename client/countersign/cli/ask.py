@@ -342,7 +342,8 @@ def run(arguments: argparse.Namespace) -> int:
         _claim_and_print_request(client, request, arguments.name)
     except CountersignError as error:
         if error.request is not None and command is None:
-            _print_request(error.request)
+            with suppress(OSError):  # the exit code says it as well
+                _print_request(error.request)
         console.print_error(console.escape_control_characters(str(error)))
         return _get_exit_code(error)
     return ExitCode.APPROVED

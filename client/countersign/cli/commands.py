@@ -269,6 +269,8 @@ def _run_typed_command(typed: ParsedCommandLine) -> int:
         words, behind = words[:at], words[at + 1 :]
     try:
         arguments, more = parser.parse_known_args(words)
+        if "values" in arguments and not any(each.startswith("-") for each in more):
+            arguments.values, more = [*arguments.values, *more], []  # name=value behind an option
         if more:
             own.error(f"unrecognized arguments: {' '.join(more)}")
         if behind is not None:
