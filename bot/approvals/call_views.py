@@ -76,7 +76,7 @@ def _build_unmasked_call_view(
         does=call.does,
         effect_source=tool.effect_source if tool else EffectSource.BY_AUTHOR,
         status=call.status,
-        values=_build_argument_values(tools, call, shown.revision, revisions[0]),
+        values=build_argument_values(tools, call, shown.revision, revisions[0]),
         deadline=call.deadline,
         starts_at=call.starts_at if calls.is_scheduled(call) else None,
         preview=call.preview,
@@ -156,9 +156,10 @@ def _build_run_without_approval(
     )
 
 
-def _build_argument_values(
+def build_argument_values(
     tools: Registry, call: Call, now: Revision, before: Revision
 ) -> tuple[views.ArgumentValue, ...]:
+    """Return a revision's arguments as people read them, with the values before that differ."""
     tool = tools.find_tool_of_call(call)
     if tool is None:  # which of them were secret went with the tool, so none of them is shown
         return tuple(views.ArgumentValue(name, "••••••••") for name in json.loads(now.arguments))

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from bot.approvals.call_gates import PolicyFactSources
@@ -18,6 +19,8 @@ from bot.approvals.permissions import may_approve_alone, reply_privately
 from bot.cards import notices, slack_text
 from bot.cards.action_names import Action, DialogId
 from bot.cards.button_codec import CallTarget, Click, DialogSubject
+from bot.cards.field_values import list_argument_values
+from bot.cards.views import ArgumentValue
 from bot.clock import Clock
 from bot.policy.authority import Authority
 from bot.policy.evaluation import CurrentPolicy
@@ -25,6 +28,7 @@ from bot.policy.gates import Ask, GrantOffer, load_gate
 from bot.tools import Registry, Tool
 from storage import calls, grants, inbox
 from storage.digest import canonical_json, load_canonical_json
+from storage.masking import MASK
 from storage.record import Call, Delivery, Run, Store, Transaction
 
 NOTHING_LEFT = "That was revoked already, or has expired."
@@ -141,13 +145,15 @@ def save_approval_as_grant(
 def describe_grant_scope(tools: Registry, grant: grants.Grant) -> str:
     """Return the argument values a grant is for, with their titles, as mrkdwn: "Order 1042"."""
     tool, pinned = tools.get(grant.tool), json.loads(grant.pinned)
-    shown = tool.mask_arguments(pinned) if tool else dict.fromkeys(pinned, "••••••••")
-    fields = tool.arguments.model_fields if tool else {}
-    names = {name: field.title or name for name, field in fields.items()}
+    shown = (
+        [each for each in list_argument_values(tool, pinned) if each.path[0] in pinned]
+        if tool
+        else [ArgumentValue(name, MASK) for name in pinned]
+    )
+    clean = partial(slack_text.sanitise_for_mrkdwn, limit=60)
     found = (
-        f"{slack_text.sanitise_for_mrkdwn(names.get(name, name), 60)} "
-        f"{slack_text.sanitise_for_mrkdwn(str(value), 60)}"
-        for name, value in shown.items()
+        f"{clean(each.label)} {slack_text.join_mentions(each.mentions, 5) or clean(each.text)}"
+        for each in shown
     )
     return ", ".join(found) or "whatever the values"
 

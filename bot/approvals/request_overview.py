@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
 
 from bot.approvals import call_state, call_views, person_questions
 from bot.approvals.permissions import PermissionChecker
@@ -19,7 +17,7 @@ from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry
 from storage import call_history, calls, outbox, request_lists, runs, schedule, trail
 from storage.masking import mask_secrets
-from storage.record import Call, Revision, Run, Store, Transaction, Vote
+from storage.record import Call, Run, Store, Transaction, Vote
 from storage.states import CALL_GO_AHEAD, CallStatus, CallVerb
 
 # The calls a person may decide or resolve now. Looks people up: for a thread that may wait.
@@ -204,10 +202,6 @@ def _list_decider_mentions(call: Call, votes: Sequence[Vote]) -> tuple[str, ...]
     )
 
 
-VALUE = 200  # characters of one argument
-HIDDEN = "••••••••"
-
-
 @dataclass(frozen=True, slots=True)
 class RequestHistoryReader:
     """Full records of requests in one workspace; holds no state of its own."""
@@ -289,6 +283,7 @@ class RequestHistoryReader:
     def _build_past_call(
         self, tx: Transaction, run: Run, call: Call
     ) -> request_list.CallHistoryEntry:
+        revisions = calls.list_revisions(tx, call.id)
         return request_list.CallHistoryEntry(
             effect=call_state.describe_call_effect(self.lister.tools, tx, call),
             tool=call.tool,
@@ -300,9 +295,9 @@ class RequestHistoryReader:
                     number=each.number,
                     author=resolve_revision_author_id(run, each.author),
                     made_at=each.created_at,
-                    values=self._build_argument_texts(call, each),
+                    values=call_views.build_argument_values(self.lister.tools, call, each, before),
                 )
-                for each in calls.list_revisions(tx, call.id)
+                for each, before in zip(revisions, (*revisions[:1], *revisions), strict=False)
             ),
             votes=list_past_votes(tx, call),
             hand_overs=tuple(
@@ -325,28 +320,6 @@ class RequestHistoryReader:
             return f"the server {person_questions.get_asking_server_name(run)}"
         errands = call_views.list_tasks_leading_to_run(self.lister.tools, tx, run) if run else ()
         return errands[-1].agent if errands else "the agent"
-
-    def _build_argument_texts(self, call: Call, revision: Revision) -> dict[str, str]:
-        """Return the arguments that are set, by their labels; secrets are masked."""
-        stored: dict[str, Any] = json.loads(revision.arguments)
-        tool = self.lister.tools.find_tool_of_call(call)
-        if tool is None:  # which of them were secret went with the tool
-            return dict.fromkeys(stored, HIDDEN)
-        stored = call_views.get_readable_revision_arguments(tool, revision, json.loads(call.names))
-        fields = tool.arguments.model_fields
-        labels = {name: field.title or name.replace("_", " ") for name, field in fields.items()}
-        return {
-            slack_text.show_hidden_characters(labels.get(name, name)): _format_value(value)
-            for name, value in tool.mask_arguments(stored).items()
-            if value not in (None, "", [])
-        }
-
-
-def _format_value(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return slack_text.shorten_text(
-        slack_text.show_hidden_characters(" ".join(mask_secrets(text).split())), VALUE
-    )
 
 
 def list_past_votes(tx: Transaction, call: Call) -> tuple[request_list.PastVote, ...]:

@@ -14,6 +14,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from bot.cards import block_kit, slack_text
+from bot.cards.value_changes import shorten_change
 from bot.cards.views import ArgumentValue, CallView
 from bot.tools import EffectSource
 
@@ -396,12 +397,12 @@ def render_arguments_on_one_line(values: Sequence[ArgumentValue]) -> list[block_
         label = slack_text.shorten_text(get_argument_label(value), 60)
         isolated = slack_text.isolate_right_to_left_text(label)
         leaves.append(block_kit.text_leaf(f"{isolated}: ", bold=True))
-        if value.previous_text is not None:
-            before = _render_compact_value(
-                value.previous_text, value.previous_mentions, strike=True
-            )
+        text, was = value.text, value.previous_text
+        if was is not None:
+            was, text = shorten_change(was, text, COMPACT_LIMIT)
+            before = _render_compact_value(was, value.previous_mentions, strike=True)
             leaves += [*before, block_kit.text_leaf(" → ")]
-        leaves += _render_compact_value(value.text, value.mentions)
+        leaves += _render_compact_value(text, value.mentions)
     return leaves
 
 

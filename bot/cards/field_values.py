@@ -26,6 +26,7 @@ from bot.cards.field_slots import (
     get_value_at_keys,
 )
 from bot.cards.slack_text import show_hidden_characters
+from bot.cards.value_changes import look_alike, quote_apart
 from bot.cards.views import UNSET, ArgumentValue
 from bot.tools import Code, Tool
 from storage.masking import MASK, ValuePath
@@ -243,25 +244,25 @@ def _compare_field_values(
     slot: FieldSlot, old: str, old_value: Any, new: str, new_value: Any
 ) -> _Change:
     differs = not is_same_json(old_value, new_value)
-    if differs and old == new and not slot.hidden_paths:
-        old, new = (_dump_visible_json(value) for value in (old_value, new_value))
+    if differs and look_alike(old, new) and not slot.hidden_paths:
+        values = (old_value, new_value)
+        absent = [each is SlotSentinel.ABSENT for each in values]
+        texts = quote_apart(
+            *(None if gone else each for gone, each in zip(absent, values, strict=True))
+        )
+        old, new = (
+            "(not given)" if gone else text for gone, text in zip(absent, texts, strict=True)
+        )
     return _Change(slot, old, new, differs)
-
-
-def _dump_visible_json(value: Any) -> str:
-    """Return the value as JSON, to tell apart values that differ and would read alike."""
-    return (
-        "(not given)"
-        if value is SlotSentinel.ABSENT
-        else show_hidden_characters(json.dumps(value, ensure_ascii=False))
-    )
 
 
 def _format_text(value: str, kind: SlotKind) -> str:
     if not value:
         return EMPTY
-    if not value.strip() or value in _SIGNS or _may_be_mistaken_for_quoted(value):
-        # in quotes: it is this text, not our sign
+    seen = show_hidden_characters(value)
+    bare = seen.strip()
+    # in quotes: it is this text, not our sign; or nobody would see the spaces around it
+    if value in _SIGNS or _may_be_mistaken_for_quoted(value) or (bare != seen and "\n" not in bare):
         return show_hidden_characters(json.dumps(value, ensure_ascii=False))
     try:
         if kind is SlotKind.DATETIME:
@@ -273,7 +274,7 @@ def _format_text(value: str, kind: SlotKind) -> str:
             return _format_clock_time(at.replace(tzinfo=None)) + _format_zone_offset(at)
     except ValueError:
         pass  # shown as it stands
-    return show_hidden_characters(value)
+    return seen
 
 
 def _may_be_mistaken_for_quoted(text: str) -> bool:

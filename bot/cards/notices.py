@@ -11,7 +11,8 @@ from datetime import datetime
 from functools import partial
 
 from bot.cards import slack_text
-from bot.cards.views import CallView
+from bot.cards.value_changes import shorten_change
+from bot.cards.views import ArgumentValue, CallView
 from storage.states import CallStatus, CallVerb, RunSource, Surface
 
 NAMED = 20  # approvers named in Review
@@ -319,19 +320,19 @@ def call_edited_line(editor: str, call: CallView, requester: str) -> str:
     "✏️ @ana edited: Refund 30.00 EUR (Amount: 40.00 → 30.00). Asked by @ben." `call`: as everybody
     who sees its card may read it.
     """
-    clean = partial(slack_text.sanitise_for_mrkdwn, limit=MOST_OF_VALUE)
-    changes = [
-        f"{clean(each.label)}: "
-        f"{slack_text.join_mentions(each.previous_mentions, 5) or clean(each.previous_text)}"
-        f" → {slack_text.join_mentions(each.mentions, 5) or clean(each.text)}"
-        for each in call.values
-        if each.previous_text is not None
-    ]
-    shown = "; ".join(changes[:MOST_CHANGES])
-    if len(changes) > MOST_CHANGES:
-        shown += f"; and {len(changes) - MOST_CHANGES} more"
+    changes = [_format_change(each) for each in call.values if each.previous_text is not None]
+    more = len(changes) - MOST_CHANGES
+    shown = "; ".join(changes[:MOST_CHANGES]) + (f"; and {more} more" if more > 0 else "")
     said = call_decision_line(CallVerb.EDIT, editor, [call.effect])
     return f"{said}{f' ({shown})' if shown else ''}. {_asked_by_text(requester)}."
+
+
+def _format_change(value: ArgumentValue) -> str:
+    clean = partial(slack_text.sanitise_for_mrkdwn, limit=MOST_OF_VALUE)
+    old, new = shorten_change(value.previous_text or "", value.text, MOST_OF_VALUE)
+    old = slack_text.join_mentions(value.previous_mentions, 5) or clean(old)
+    new = slack_text.join_mentions(value.mentions, 5) or clean(new)
+    return f"{clean(value.label)}: {old} → {new}"
 
 
 def _asked_by_text(requester: str) -> str:

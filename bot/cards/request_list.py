@@ -6,7 +6,7 @@ Nothing is decided here; each list ends with the menu, so that one answer leads 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count
@@ -30,7 +30,7 @@ from bot.cards.block_kit import (
     user_mention_leaf,
 )
 from bot.cards.button_codec import FormContext, NoTarget, RunTarget, Target, build_block_id
-from bot.cards.call_pieces import show_hidden_characters_or_default
+from bot.cards.call_pieces import get_argument_label, show_hidden_characters_or_default
 from bot.cards.decided_call import ICONS, VOTES, WORDS
 from bot.cards.slack_text import (
     channel_mention,
@@ -39,6 +39,8 @@ from bot.cards.slack_text import (
     shorten_text,
     user_mention,
 )
+from bot.cards.value_changes import shorten_change
+from bot.cards.views import ArgumentValue
 from storage.masking import mask_secrets
 from storage.states import CallStatus, CallVerb, RunStatus
 
@@ -102,7 +104,7 @@ class PastRevision:
     number: int
     author: str  # a Slack user id; "" for the agent
     made_at: datetime
-    values: Mapping[str, str]  # by field; secrets masked
+    values: tuple[ArgumentValue, ...]  # secrets masked
 
 
 @dataclass(frozen=True, slots=True)
@@ -438,21 +440,17 @@ def _render_past_call(call: CallHistoryEntry) -> list[Json]:
 
 def _render_revision(now: PastRevision, before: PastRevision | None, agent: str) -> Json:
     by = user_mention_leaf(now.author) if now.author else text_leaf(agent)
+    pairs = [(each, each.previous_text) for each in now.values if each.is_or_was_set]
     if before is None:
-        verb, values = "proposed by ", [f"{name}: {value}" for name, value in now.values.items()]
-    elif now.values == before.values:
-        verb, values = "asked again by ", []
+        told = [(each, mask_on_one_line(each.text, VALUE)) for each, _ in pairs]
     else:
-        verb = "changed by "
-        names = dict.fromkeys((*before.values, *now.values))
-        values = [
-            f"{name}: {before.values.get(name, 'nothing')} → {now.values.get(name, 'nothing')}"
-            for name in names
-            if before.values.get(name) != now.values.get(name)
-        ]
+        changes = [(e, shorten_change(old, e.text, VALUE)) for e, old in pairs if old is not None]
+        told = [(each, " → ".join(texts)) for each, texts in changes]
+    verb = "proposed by " if before is None else "changed by " if told else "asked again by "
+    values = [f"{get_argument_label(each)}: {text}" for each, text in told]
     more = len(values) - FIELDS
-    told = "; ".join(values[:FIELDS]) + (f"; and {more} more" if more > 0 else "")
-    rest = [text_leaf(f": {shorten_text(told, 1_500)}")] if told else []
+    said = "; ".join(values[:FIELDS]) + (f"; and {more} more" if more > 0 else "")
+    rest = [text_leaf(f": {shorten_text(said, 1_500)}")] if said else []
     return rich_text_line(time_leaf(now.made_at), text_leaf(f"  {verb}"), by, *rest)
 
 

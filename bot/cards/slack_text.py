@@ -362,7 +362,7 @@ def strip_mrkdwn(text: str) -> str:
 
 WITHIN = " › "  # between the label of a part and that of what it is a part of
 # letters of other scripts that look like a Latin one, and what they look like
-_LIKE = dict(
+LOOKALIKES = dict(
     zip(
         "авеѕіјкмнорстухԁԛѡһӏьαβεζηικμνορτυχωγσıɑɡℓi01",
         "abesljkmhopctyxdqwhlbabeznlkuvoptuxwyolagllol",
@@ -429,7 +429,7 @@ def format_json_key_path(keys: Sequence[str]) -> str:
 def fold_lookalike_characters(label: str) -> str:
     """Return a text that is equal for labels that a reader could mistake for one another."""
     folded = unicodedata.normalize("NFKD", label).casefold()
-    return "".join(_LIKE.get(char, char) for char in folded if char.isalnum()) or label
+    return "".join(LOOKALIKES.get(char, char) for char in folded if char.isalnum()) or label
 
 
 @lru_cache(4096)

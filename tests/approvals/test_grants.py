@@ -184,6 +184,16 @@ def test_what_it_is_for_in_words(world: World) -> None:
     grant = remembered(world)
     tools = world.core.tools
     assert grants.describe_grant_scope(tools, grant) == "Text note 0"
+    for value, shown in (
+        (None, "no value"),
+        ("None", "None"),
+        (True, "yes"),
+        ("", "empty"),
+        ("a ", '"a "'),
+    ):
+        grant.pinned = json.dumps({"text": value})
+        assert grants.describe_grant_scope(tools, grant) == f"Text {shown}"
+    grant.pinned = '{"text":"note 0"}'
     grant.tool = "gone"
     assert grants.describe_grant_scope(tools, grant) == "text ••••••••"
     grant.pinned = "{}"

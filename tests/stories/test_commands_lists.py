@@ -126,6 +126,25 @@ def test_show_tells_the_whole_life(harness: Harness) -> None:
     assert [row.actor for row in events] == ["UBEN00001"] * 4
 
 
+def test_show_tells_a_change_far_into_a_long_text(harness: Harness) -> None:
+    """What an edit changed is told though it is far from the beginning, and is a space."""
+    start = "The order goes out as it was agreed. " * 12
+    thread = ask(harness, ("note", {"text": f"{start}Pay 40 EUR."}))
+    arrived(harness)
+    for end in ("Pay 4000 EUR.", "Pay 4000  EUR."):
+        card = harness.card(SUPPORT, thread)
+        open_modal(harness, "ben", SUPPORT, card, "edit")
+        harness.person("ben").submit(typed(text=f"{start}{end}"))
+        arrived(harness)
+    [call] = harness.calls_in(thread)
+    text = asked(harness, f"/approvals show {call.id}")
+    assert "asked again by" not in text
+    assert "agreed. Pay 40 EUR. → …" in text
+    assert "agreed. Pay 4000 EUR." in text
+    assert r"Pay 4000 \u0020EUR." in text.replace(r"\\", "\\")
+    harness.said(SUPPORT, thread, "Pay 40 EUR. → …")
+
+
 def test_show_is_for_those_whom_it_concerns(harness: Harness) -> None:
     """Its approvers and the policy's readers may read a request; anybody else hears what they hear
     of one that is not there, and nothing is written down.
