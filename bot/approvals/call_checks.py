@@ -20,7 +20,7 @@ from bot.clock import Clock
 from bot.config.settings import Settings
 from bot.policy.authority import LookupFailedError
 from bot.tools import Effect, Tool
-from bot.tools.arguments import build_readable_arguments, dump_arguments, load_arguments
+from bot.tools.arguments import build_readable_arguments, load_arguments, load_new_arguments
 from bot.tools.names import SlackIdResolver
 from bot.tools.registration import REASON_FIELD
 from storage import call_history, calls, runs, sub_agents
@@ -50,8 +50,7 @@ def parse_arguments_and_reason(
     try:
         found = parse_json_object(text)
         reason = str(found.pop(REASON_FIELD, "") or "")[:500] if tool.needs_reason else ""
-        args = load_arguments(tool, json.dumps(found), names)
-        dump_arguments(args)
+        args = load_new_arguments(tool, json.dumps(found), names)
     except NonCanonicalValueError as error:
         raise CallRefusedError(
             outputs.malformed_arguments_output(error), "its arguments were not valid"

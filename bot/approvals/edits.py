@@ -20,7 +20,7 @@ from bot.approvals.call_gates import PolicyFactSources, allow_full_preview_in_th
 from bot.approvals.call_views import build_edit_notice
 from bot.approvals.permissions import PermissionChecker, reply_privately
 from bot.cards import sentences
-from bot.cards.edit_form import parse_edit_submission
+from bot.cards.edit_form import ParsedEdit, parse_edit_submission
 from bot.cards.field_layout import FieldErrors, place_form_error
 from bot.policy.authority import Authority, Denial, LookupFailedError
 from bot.policy.gates import Ask, Deny, combine_gates, dump_gate, load_gate
@@ -29,6 +29,7 @@ from bot.tools.arguments import (
     build_readable_arguments,
     dump_arguments,
     load_arguments,
+    load_new_arguments,
     restrict_editable_fields,
 )
 from bot.tools.names import SlackIdResolver
@@ -78,6 +79,7 @@ class ForbiddenEdit:
     sentence: str
 
 
+UNREADABLE = "The tool cannot read these values again once they are stored."
 LOOK_FIRST = "Saved, but not approved yet: check the new preview on the card first."
 Submission = Edit | UnchangedEdit | FieldErrors | ForbiddenEdit
 EditedCallApproval = Callable[[Transaction, Call], None]
@@ -124,11 +126,8 @@ class EditHandler:
         editable = restrict_editable_fields(tool, load_gate(shown.call.gate))
         before = build_readable_arguments(tool, shown.revision.arguments)
         names = SlackIdResolver(self.sources.directory, run.requester)
-        try:
-            parsed = parse_edit_submission(editable, before, state, names)
-        except LookupFailedError:
-            return ForbiddenEdit(sentences.LOOKUP_FAILED_REPLY)
-        if isinstance(parsed, FieldErrors):
+        parsed = _parse_form(editable, before, state, names)
+        if not isinstance(parsed, ParsedEdit):
             return parsed
         if not parsed.changed:
             return UnchangedEdit(run, shown, parsed.approve)
@@ -289,6 +288,21 @@ class EditHandler:
                 edit.gate, call.asked_at or call.created_at
             ),
         }
+
+
+def _parse_form(
+    tool: Tool[Any], before: dict[str, Any], state: dict[str, Any], names: SlackIdResolver
+) -> ParsedEdit | FieldErrors | ForbiddenEdit:
+    """Return what was entered, making sure that what is stored of it can be read again."""
+    try:
+        parsed = parse_edit_submission(tool, before, state, names)
+        if isinstance(parsed, ParsedEdit) and parsed.changed:
+            load_new_arguments(tool, dumps(parsed.arguments))
+    except LookupFailedError:
+        return ForbiddenEdit(sentences.LOOKUP_FAILED_REPLY)
+    except ValueError:  # the model does not read what it has written
+        return place_form_error(tool, before, UNREADABLE)
+    return parsed
 
 
 def _describe_hidden_content(

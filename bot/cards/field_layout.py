@@ -30,7 +30,7 @@ from bot.cards.field_slots import (
 )
 from bot.cards.field_values import format_json_value, format_slot_value
 from bot.tools import Tool
-from bot.tools.declared_values import pad_decimal_places
+from bot.tools.declared_values import validate_json
 from bot.tools.invisible_characters import list_hidden_characters
 
 LONG_LINE = 80  # characters from which a text gets an input of several lines
@@ -327,12 +327,9 @@ def validate_entered_arguments(
     written = json.dumps({key: value for key, value in data.items() if key not in computed})
     inputs = [place.slot.block_id for place in places if place.input]
     try:
-        args: BaseModel = tool.arguments.model_validate_json(
-            written, extra="forbid", by_alias=True, by_name=True, context=names
-        )
+        return validate_json(tool.arguments, written, names)
     except ValidationError as error:
         return FieldErrors(assign_errors_to_inputs(error, build_slots(tool, arguments), inputs))
-    return pad_decimal_places(args)
 
 
 def _apply_presence_choice(

@@ -15,10 +15,10 @@ from pydantic_core import to_jsonable_python
 from bot.policy.condition_values import SlackId
 from bot.policy.gates import Ask, Gate
 from bot.tools import Tool
-from bot.tools.declared_values import pad_decimal_places
+from bot.tools.declared_values import validate_json
 from bot.tools.described.checking import allow_longer_schema_checks
 from bot.tools.names import SlackIdResolver
-from storage.digest import canonical_json
+from storage.digest import NonCanonicalValueError, canonical_json
 
 
 def dump_arguments(args: BaseModel) -> str:
@@ -26,13 +26,12 @@ def dump_arguments(args: BaseModel) -> str:
 
     Secrets are written out. Raises NonCanonicalValueError.
     """
-    return canonical_json(
-        to_jsonable_python(
-            normalise_and_reveal_secrets(
-                args.model_dump(mode="python", exclude_computed_fields=True)
-            )
-        )
-    )
+    given = args.model_dump(mode="python", exclude_computed_fields=True)
+    try:
+        values = to_jsonable_python(normalise_and_reveal_secrets(given))
+    except UnicodeDecodeError as error:
+        raise NonCanonicalValueError("bytes have to be text in UTF-8") from error
+    return canonical_json(values)
 
 
 def load_arguments(
@@ -45,10 +44,19 @@ def load_arguments(
     what the look-up raises.
     """
     with allow_longer_schema_checks() if resolver is None else nullcontext():
-        args: BaseModel = tool.arguments.model_validate_json(
-            text, extra="forbid", by_alias=True, by_name=True, context=resolver
-        )
-    return pad_decimal_places(args)
+        return validate_json(tool.arguments, text, resolver)
+
+
+def load_new_arguments(
+    tool: Tool[Any], text: str, resolver: SlackIdResolver | None = None
+) -> BaseModel:
+    """Parse new arguments, making sure that what is stored of them can be read again.
+
+    Raises what `load_arguments` and `dump_arguments` raise.
+    """
+    args = load_arguments(tool, text, resolver)
+    load_arguments(tool, dump_arguments(args))
+    return args
 
 
 def build_readable_arguments(

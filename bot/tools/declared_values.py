@@ -17,10 +17,10 @@ from typing import Any
 from urllib.parse import quote, quote_plus, unquote
 
 import re2  # type: ignore[import-untyped] # ships no types
-from pydantic import BaseModel, Secret, SecretBytes, SecretStr
+from pydantic import BaseModel, Secret, SecretBytes, SecretStr, ValidationError
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
-from pydantic_core import core_schema, to_jsonable_python
+from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema, to_jsonable_python
 
 MOST_LOOKS = 100_000  # at parts of the schema, for all values of one call
 _EVERY = ("allOf", "anyOf", "oneOf")  # alternatives of the same value
@@ -371,6 +371,29 @@ def _reveal_secrets(value: Any) -> Any:
         members = (to_jsonable_python(_reveal_secrets(each)) for each in value)
         return sorted(members, key=lambda each: json.dumps(each, sort_keys=True))
     return value
+
+
+# What the code of a model's author raises where it meets what they did not think of. Errors of the
+# look-up of names are none of these.
+_MISTAKES = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError)
+
+
+def validate_json(model: type[BaseModel], text: str, names: object = None) -> BaseModel:
+    """Parse arguments from JSON into a tool's model, with the declared decimals of each amount.
+
+    `names` turns names into ids. Raises pydantic.ValidationError, also where the model's own code
+    fails, and what the look-up of names raises.
+    """
+    try:
+        args = model.model_validate_json(
+            text, extra="forbid", by_alias=True, by_name=True, context=names
+        )
+    except _MISTAKES as error:
+        message = f"the tool's own check of these values failed ({type(error).__name__})"
+        failed = PydanticCustomError("check_failed", "{message}", {"message": message})
+        wrong = InitErrorDetails(type=failed, input=None)
+        raise ValidationError.from_exception_data(model.__name__, [wrong]) from error
+    return pad_decimal_places(args)
 
 
 # Amounts are written with as many decimals as their type declares: 412.5 in cents becomes 412.50.

@@ -167,7 +167,15 @@ def get_argument_model(function: Callable[..., Any], name: str) -> type[BaseMode
 def check_field_names(
     tool_name: str, model: type[BaseModel], effect: str, **named: set[str] | None
 ) -> None:
-    """Raise ValueError for a reserved field name, or an unknown one in `effect` or in `named`."""
+    """Raise ValueError for a reserved field name, or an unknown one in `effect` or in `named`.
+
+    Also for a field that Pydantic leaves out of what is stored, shown and run.
+    """
+    if "serialization_exclude" in repr(model.__pydantic_core_schema__):
+        raise ValueError(
+            f"tool {tool_name}: a field with exclude= or exclude_if= is not stored, so approvers "
+            "would not see its value and the function would not get it"
+        )
     fields = set(model.model_fields)
     if REASON_FIELD in fields:
         raise ValueError(f"tool {tool_name}: the field name {REASON_FIELD} is reserved")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from bot.tools import Effect, Preview, Tool, ToolContext, ToolError, tool
 from bot.tools.preview import PreviewRunner
@@ -135,3 +135,25 @@ def test_what_cannot_work_is_refused_at_registration(given: dict[str, Any], word
     """A preview or a sentence that could never be shown keeps the tool from being one."""
     with pytest.raises((TypeError, ValueError), match=words):
         moving(**given)
+
+
+class Inner(BaseModel):
+    """A field that Pydantic leaves out wherever the model is written."""
+
+    unseen: int = Field(default=5, exclude=True)
+
+
+class Outer(BaseModel):
+    """Such a field one level down."""
+
+    parts: list[Inner] = []
+
+
+def act(args: Outer, context: ToolContext) -> None:
+    """Act."""
+
+
+def test_a_field_that_is_never_stored_is_refused_at_registration() -> None:
+    """Its value would not be shown, and the function would get another one."""
+    with pytest.raises(ValueError, match="a field with exclude= or exclude_if= is not stored"):
+        tool(title="Act", effect="Act", does=Effect.WRITE)(act)
