@@ -193,7 +193,7 @@ _NOW = """
         pg_catalog.clock_timestamp() AT TIME ZONE 'UTC',
         ARRAY[pg_catalog.now()::text, LOCALTIMESTAMP::text, pg_catalog.now()::timestamp::text,
             pg_catalog.to_json(pg_catalog.now()) #>> '{}',
-            pg_catalog.to_json(LOCALTIMESTAMP) #>> '{}']"""
+            pg_catalog.to_json(LOCALTIMESTAMP) #>> '{}'], CURRENT_DATE::text"""
 _OURS = "pg_catalog.age(xmin) <= 0"  # written in this transaction
 _PLACE = "tableoid::text || ' ' || ctid::text"
 # What was ended or locked in this transaction. Two statements of one transaction that do so to the
@@ -418,9 +418,9 @@ class ChangeTrialRunner:
 
 
 def _read_run_period(raw: RawConnection) -> row_changes.TrialTimeSpan:
-    ((start, end, texts),) = raw.execute(_NOW.encode()).fetchall()
+    ((start, end, texts, day),) = raw.execute(_NOW.encode()).fetchall()
     at, until = (datetime.fromisoformat(each).replace(tzinfo=UTC) for each in (start, end))
-    return row_changes.TrialTimeSpan(at, until, tuple(dict.fromkeys(texts)), at)
+    return row_changes.TrialTimeSpan(at, until, tuple(dict.fromkeys(texts)), (day,), at)
 
 
 def _quote_statement_table(statement: Statement) -> str:

@@ -10,15 +10,14 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlglot import exp
-
 from bot.tools import ToolError
+from bot.tools.database.assigned_values import is_text_of_time, list_columns_set_at_run
 from bot.tools.database.statement import Statement
 
 
@@ -149,6 +148,7 @@ class TrialTimeSpan:
     end: datetime
     # how the database writes these times down
     texts: tuple[str, ...] = ()
+    days: tuple[str, ...] = ()
     # the transaction's own time, to the microsecond, where it has one
     exact: datetime | None = None
 
@@ -166,10 +166,14 @@ class TrialTimeSpan:
             return value
         if _TIME.fullmatch(value) and (found := self._match_time_text(value)):
             return found
-        note = value
-        for text in self.texts:
-            note = note.replace(text, "…")
-        return value if note == value else ValueAtRun("" if note == "…" else note)
+        return _mark_times_in_text(value, self.texts)
+
+    def mark_joined_value(self, value: Any) -> ValueAtRun | None:
+        """Return ValueAtRun for text that was joined to a time or a day, with that text as note."""
+        if value is None:
+            return None
+        found = _mark_times_in_text(str(value), (*self.texts, *self.days))
+        return found if isinstance(found, ValueAtRun) else ValueAtRun()
 
     def _is_numeric_run_time(self, value: float) -> bool:
         """Whether a number is the run's time in (milli)seconds since 1970, or in Julian days."""
@@ -194,6 +198,13 @@ class TrialTimeSpan:
         return ValueAtRun(f"{(at - self.exact).total_seconds():+.0f} s")
 
 
+def _mark_times_in_text(value: str, texts: Sequence[str]) -> str | ValueAtRun:
+    note = value
+    for text in texts:
+        note = note.replace(text, "…")
+    return value if note == value else ValueAtRun("" if note == "…" else note)
+
+
 def build_whole_second_time_span(
     start: datetime, end: datetime, zones: Sequence[timedelta] = ()
 ) -> TrialTimeSpan:
@@ -206,30 +217,8 @@ def build_whole_second_time_span(
         for zone in (timedelta(), *zones)
         for form in ("%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S")
     ]
-    return TrialTimeSpan(first, end + timedelta(seconds=1), tuple(dict.fromkeys(texts)))
-
-
-# in quotes, and whether another text is joined to it
-_TEXT_OR_NAME = re.compile(r"""(\|\|\s*)?('(?:[^']|'')*'|"(?:[^"]|"")*")(?=(\s*\|\|)?)""")
-_TEXT_OF_TIME = re.compile(
-    r"'\s*(?:now|today|tomorrow|yesterday)(?:\s+[\d:.+-]+|\s+allballs)?\s*'", re.IGNORECASE
-)
-# what gives another value with time or each time it is called, where only texts of time are left
-_ANEW = re.compile(
-    r"""\b(?:current_(?:date|time|timestamp)|localtime(?:stamp)?)\b|\(\s*\)
-    |\b(?:random\w*|nextval)\s*\(|'""",
-    re.IGNORECASE | re.VERBOSE,
-)
-
-
-def _differs_in_every_run(sql: str) -> bool:
-    """Whether an expression may give another value each time, whatever texts and names say."""
-
-    def keep_time(found: re.Match[str]) -> str:
-        alone = not (found[1] or found[3])
-        return found[2] if alone and _TEXT_OF_TIME.fullmatch(found[2]) else "?"
-
-    return bool(_ANEW.search(_TEXT_OR_NAME.sub(keep_time, sql)))
+    days = tuple(dict.fromkeys(each[:10] for each in texts))
+    return TrialTimeSpan(first, end + timedelta(seconds=1), tuple(dict.fromkeys(texts)), days)
 
 
 def is_same_value(one: Any, other: Any) -> bool:
@@ -267,42 +256,14 @@ def check_row_limit(changes: Sequence[Change], limit: int) -> None:
         raise TooManyRowsError(limit, total)
 
 
-def list_nondeterministic_columns(statement: Statement) -> frozenset[str]:
-    """Return the folded names of columns set to what differs in every run, such as now()."""
-    tree = statement.changing_node
-    if tree is None:
-        return frozenset()
-    conflict = tree.args.get("conflict")
-    pairs = [
-        (column.name, [each.expression])
-        for each in [*(tree.expressions or ()), *(conflict.expressions if conflict else ())]
-        if isinstance(each, exp.EQ)
-        for column in each.this.find_all(exp.Column)
-    ]
-    if isinstance(tree, exp.Insert) and isinstance(tree.this, exp.Schema):
-        names = [each.name for each in tree.this.expressions]
-        source = tree.args.get("expression")
-        if isinstance(source, exp.Values):
-            rows = [getattr(each, "expressions", [each]) for each in source.expressions]
-        else:
-            rows = [getattr(source, "selects", [])]
-        pairs += [
-            (name, [row[at] for row in rows if at < len(row)]) for at, name in enumerate(names)
-        ]
-    return frozenset(
-        name.lower()
-        for name, values in pairs
-        if any(_differs_in_every_run(each.sql(statement.dialect)) for each in values)
-    )
-
-
 def mark_values_set_at_run(
-    first_trial: Change, second_trial: Change, moment: TrialTimeSpan, made: frozenset[str]
+    first_trial: Change, second_trial: Change, moment: TrialTimeSpan, made: Mapping[str, bool]
 ) -> Change:
     """Return `second_trial`, with ValueAtRun where it differs from the first or has the run's time.
 
-    `made`: columns of the statement's table whose values every run makes new. Raises
-    UnpredictableRowsError where the two trials have not touched the same rows.
+    `made`: columns of the statement's table whose values every run makes new, see
+    `list_columns_set_at_run`. Raises UnpredictableRowsError where the two trials have not touched
+    the same rows.
     """
     check_same_rows_touched(first_trial, second_trial)
     known = {each.table: each for each in first_trial.tables}
@@ -311,8 +272,9 @@ def mark_values_set_at_run(
         twin = known[each.table]
         alike = _list_added_rows(twin) & _list_added_rows(each)
         twins = dict(zip(_list_row_keys(twin, alike), twin.rows, strict=True))
-        static = made if each is second_trial.target else frozenset()
-        places = [at for at, name in enumerate(each.columns) if name.lower() in static]
+        static = made if each is second_trial.target else {}
+        names = enumerate(map(str.lower, each.columns))
+        places = {at: static[name] for at, name in names if name in static}
         rows = [
             _mark_values_at_run(row, twins.get(key), moment, places)
             for row, key in zip(each.rows, _list_row_keys(each, alike), strict=True)
@@ -354,15 +316,17 @@ def _list_row_keys(table: TableRowChanges, alike: Set[str]) -> Iterable[Any]:
 
 
 def _mark_values_at_run(
-    row: RowChange, twin: RowChange | None, moment: TrialTimeSpan, made: list[int]
+    row: RowChange, twin: RowChange | None, moment: TrialTimeSpan, made: Mapping[int, bool]
 ) -> RowChange:
     if row.after is None:
         return row
     after = list(row.after)
     other = twin.after if twin and twin.after and len(twin.after) == len(after) else None
     for at, value in enumerate(after):
-        if at in made and not _TEXT_OF_TIME.fullmatch(f"'{value}'"):  # or the text was meant
-            after[at] = ValueAtRun()
+        if at in made and not is_text_of_time(value):  # or the text was meant
+            told = moment.mark_joined_value(value)
+            known = made[at] and other is not None and told == moment.mark_joined_value(other[at])
+            after[at] = told if known else ValueAtRun()
         elif other is not None and not is_same_value(other[at], value):
             told = moment.mark_value_if_trial_time(
                 value
@@ -428,7 +392,7 @@ def merge_trials_of_statements(
             number(first.mark_values_from_earlier_statements(one), statement),
             number(last.mark_values_from_earlier_statements(other), statement),
             moment,
-            list_nondeterministic_columns(statement),
+            list_columns_set_at_run(statement),
         )
         first.remember_written_rows(one, made)
         last.remember_written_rows(other, made)

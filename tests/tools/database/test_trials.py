@@ -32,14 +32,14 @@ def test_the_second_in_which_a_trial_falls_makes_no_difference() -> None:
         added("added lamp at 2026-11-24 12:00:00", "2026-11-24 12:00:00", "a7"),
         added("added lamp at 2026-11-24 12:00:01", "2026-11-24 12:00:01", "x3"),
         moment,
-        frozenset(),
+        {},
     )
     later = added("added lamp at 2026-11-24 12:00:01", "2026-11-24 12:00:01", "b8")
     together = mark_values_set_at_run(
         added("added lamp at 2026-11-24 12:00:01", "2026-11-24 12:00:01", "c9"),
         later,
         moment,
-        frozenset(),
+        {},
     )
     assert apart.digest() == together.digest()
     [row] = apart.tables[0].rows
@@ -58,7 +58,7 @@ def test_what_differs_around_a_time_is_another_value() -> None:
             added("ticket 4 at 2026-11-24 12:00:00"),
             added("ticket 5 at 2026-11-24 12:00:01"),
             moment,
-            frozenset(),
+            {},
         )
         .tables[0]
         .rows
@@ -76,7 +76,7 @@ def test_the_order_in_which_rows_are_added_makes_no_difference() -> None:
         added("Ana", "100", more=(("Ben", "200"), ("Ben", "200"), ("Cleo", "7"))),
         added("Ben", "200", more=(("Cleo", "8"), ("Ana", "100"), ("Ben", "200"))),
         moment,
-        frozenset(),
+        {},
     )
     assert [tuple(map(str, row.after or ())) for row in made.tables[0].rows] == [
         ("Ben", "200"),

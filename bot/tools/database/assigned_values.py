@@ -1,0 +1,116 @@
+"""Which columns a statement sets to what every run makes new, such as now(). Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from sqlglot import exp
+
+from bot.tools.database.statement import Statement
+
+# in quotes, and whether another text is joined to it
+_TEXT_OR_NAME = re.compile(r"""(\|\|\s*)?('(?:[^']|'')*'|"(?:[^"]|"")*")(?=(\s*\|\|)?)""")
+_TEXT_OF_TIME = re.compile(
+    r"'\s*(?:now|today|tomorrow|yesterday)(?:\s+[\d:.+-]+|\s+allballs)?\s*'", re.IGNORECASE
+)
+# what gives another value each time it is called; any function without arguments may do so
+_CHANCE = re.compile(r"\(\s*\)|\b(?:random\w*|nextval)\s*\(", re.IGNORECASE)
+# what gives another value with time, where only texts of time are left
+_TIME = re.compile(
+    r"""\b(?:current_(?:date|time|timestamp)|localtime(?:stamp)?)\b(?:\s*\(\s*\))?
+    |\b(?:(?:clock|statement|transaction)_timestamp|timeofday
+    |now|date|datetime|time|julianday|unixepoch)\s*\(\s*\)|'""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_MOMENTS = (exp.CurrentTimestamp, exp.Localtimestamp, exp.CurrentDate)
+
+
+def list_columns_set_at_run(statement: Statement) -> dict[str, bool]:
+    """Return the folded names of columns set to what differs in every run, such as now().
+
+    With each, whether that is only text joined to a time or a day, so that the text is known.
+    """
+    found: dict[str, bool] = {}
+    for name, value in _list_set_values(statement):
+        known = _drop_conditions_of_time(value, statement.dialect)
+        if _differs_in_every_run(known, statement.dialect):
+            joined = _is_text_joined_to_time(known, statement.dialect)
+            found[name.lower()] = joined and found.get(name.lower(), True)
+    return found
+
+
+def is_text_of_time(value: Any) -> bool:
+    """Whether a value is a word that a database reads as a time, such as "now"."""
+    return bool(_TEXT_OF_TIME.fullmatch(f"'{value}'"))
+
+
+def _list_set_values(statement: Statement) -> list[tuple[str, exp.Expr]]:
+    """Return each column that a statement sets by its name, with what it is set to."""
+    tree = statement.changing_node
+    if tree is None:
+        return []
+    conflict = tree.args.get("conflict")
+    pairs = [
+        (column.name, each.expression)
+        for each in [*(tree.expressions or ()), *(conflict.expressions if conflict else ())]
+        if isinstance(each, exp.EQ)
+        for column in each.this.find_all(exp.Column)
+    ]
+    if isinstance(tree, exp.Insert) and isinstance(tree.this, exp.Schema):
+        names = [each.name for each in tree.this.expressions]
+        source = tree.args.get("expression")
+        if isinstance(source, exp.Values):
+            rows = [getattr(each, "expressions", [each]) for each in source.expressions]
+        else:
+            rows = [getattr(source, "selects", [])]
+        pairs += [pair for row in rows for pair in zip(names, row, strict=False)]
+    return pairs
+
+
+def _drop_conditions_of_time(value: exp.Expr, dialect: str) -> exp.Expr:
+    """Return an expression without its comparisons, save those that chance decides.
+
+    What a comparison with a time decides is the same in every run until that time has come.
+    """
+
+    def drop(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Predicate):
+            return node
+        plain = _TIME.sub("", _TEXT_OR_NAME.sub("?", node.sql(dialect)))
+        return node if _CHANCE.search(plain) else exp.true()
+
+    return value.transform(drop)
+
+
+def _differs_in_every_run(value: exp.Expr, dialect: str) -> bool:
+    """Whether an expression may give another value each time, whatever texts and names say."""
+
+    def keep_time(found: re.Match[str]) -> str:
+        alone = not (found[1] or found[3])
+        return found[2] if alone and _TEXT_OF_TIME.fullmatch(found[2]) else "?"
+
+    sql = _TEXT_OR_NAME.sub(keep_time, value.sql(dialect))
+    return bool(_TIME.search(sql) or _CHANCE.search(sql))
+
+
+def _is_text_joined_to_time(value: exp.Expr, dialect: str) -> bool:
+    """Whether an expression joins a time or a day as it is to what is the same in every run."""
+    parts, open_parts = [], [value.unnest()]
+    while open_parts:
+        part = open_parts.pop().unnest()
+        if isinstance(part, exp.DPipe):
+            open_parts += [part.left, part.right]
+        else:
+            parts.append(part)
+    return len(parts) > 1 and all(
+        (isinstance(part, _MOMENTS) and not part.this) or not _differs_in_every_run(part, dialect)
+        for part in map(_drop_cast_to_text, parts)
+    )
+
+
+def _drop_cast_to_text(part: exp.Expr) -> exp.Expr:
+    """Return what an expression casts to a text of any length; itself if it does not."""
+    kind = part.args.get("to") if isinstance(part, exp.Cast) else None
+    is_text = kind is not None and kind.is_type("text", "varchar") and not kind.expressions
+    return part.this.unnest() if is_text else part
