@@ -231,16 +231,20 @@ class CallExecutor:
         shown = load_gate(call.gate)
         if not isinstance(shown, Ask) or gate.run_at not in (None, shown.run_at):
             return False
-        in_time = timedelta(seconds=gate.deadline)
+        good_for = timedelta(seconds=gate.good_for)
+        if call.decided_at and self.sources.clock.now() > call.decided_at + good_for:
+            return False
+        in_time, reasons = timedelta(seconds=gate.deadline), gate.reasons in ("approve", "always")
         votes = tuple(
             each
             for each in votes
             if call_state.measure_waiting_time(gate, call, each.created_at) < in_time
+            if not reasons or each.verb != CallVerb.APPROVE or each.reason.strip()
         )
         if shown.counts_votes_like(gate):
             return call_state.tally_votes(shown, votes).outcome is VoteOutcome.APPROVED
         against = sum(each.verb is CallVerb.REJECT for each in votes)
-        if against >= gate.veto or gate.reasons not in ("never", shown.reasons):
+        if against >= gate.veto:
             return False
         # also one cast after the deadline, for what was approved and waited for its time to start
         if alone := call_state.find_break_glass_vote(approved.votes):

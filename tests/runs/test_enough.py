@@ -13,6 +13,7 @@ from sqlalchemy import update
 from sqlmodel import col
 
 from bot.approvals import grants as remembered
+from bot.cards.action_names import DialogId, InputBlockId
 from bot.policy.evaluation import parse
 from bot.policy.gates import GrantOffer
 from storage import calls, grants, moves
@@ -20,7 +21,7 @@ from storage.models import Call
 from storage.states import CallStatus, RunStatus
 from tests.runs.fakes import ANA, BEN, CLEO, POLICY
 from tests.runs.harness import Crash, LoopHarness, approved
-from tests.storage.builders import HOUR, click
+from tests.storage.builders import HOUR, click, submission
 
 C = CallStatus
 Begin = Callable[..., LoopHarness]
@@ -168,6 +169,19 @@ def test_a_rule_says_how_long_an_approval_is_good(
     assert worked(harness).status is status
 
 
+@pytest.mark.parametrize(("good_for", "status"), [("29m", C.PENDING), ("30m", C.SUCCEEDED)])
+def test_an_approval_that_is_too_old_by_now(
+    begin: Begin, good_for: str, status: CallStatus
+) -> None:
+    """How long it is good counts as policy says it now, if that is less than the card said."""
+    harness = begin(texts=("one", "two"))
+    press(harness, "approve", ANA)
+    harness.clock.at += 30 * MINUTE
+    press(harness, "approve", ANA, 1)
+    policy(harness, f'good_for = "{good_for}"\n')
+    assert worked(harness).status is status
+
+
 @pytest.mark.parametrize(("deadline", "status"), [("30m", C.PENDING), ("31m", C.SUCCEEDED)])
 def test_a_vote_after_the_deadline_that_holds_by_now(
     begin: Begin, deadline: str, status: CallStatus
@@ -190,6 +204,23 @@ def test_reasons_that_are_wanted_by_now(begin: Begin) -> None:
     press(fewer, "approve", ANA)
     policy(fewer, "self_approval = true\n")
     assert worked(fewer).status is C.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    ("shown", "now"), [("never", "reject"), ("always", "approve"), ("always", "reject")]
+)
+def test_reasons_that_nobody_lacks(begin: Begin, shown: str, now: str) -> None:
+    """Nobody is asked again for a reason that was given, or for one of a rejection."""
+    harness = begin(f'reasons = "{shown}"\n')
+    call = harness.all()[1][0]
+    about, words = {"call": call.id, "revision": 1}, {InputBlockId.NOTE: {"text": {"value": "ok"}}}
+    if shown == "never":
+        press(harness, "approve", ANA)
+    else:
+        harness.arrive(lambda key: submission(key, DialogId.REVIEW, about, words, ANA))
+        harness.loop.tick()
+    policy(harness, f'reasons = "{now}"\n')
+    assert worked(harness).status is C.SUCCEEDED
 
 
 @pytest.mark.parametrize(("veto", "status"), [(1, C.PENDING), (2, C.SUCCEEDED)])
