@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Any
 
 from bot.agent import outputs
 from bot.approvals.call_checks import CallRefusedError
@@ -114,32 +115,14 @@ def resolve_card_place(
     asker, channel = run.requester, run.channel
     try:
         first = gate.get_approvers_of_stages(gate.initial_stages, timedelta())
-        told = named = authority.list_approver_candidates(
-            gate, first, requester=asker, channel=channel
-        )
-        enough = gate.required_approvers == 1 and authority.list_first_colleagues(
-            named - editors, 1
-        )
-        missing = (
-            0
-            if enough
-            else authority.count_missing_approvers(
-                gate, requester=asker, channel=channel, editors=editors
+        named = authority.list_approver_candidates(gate, first, requester=asker, channel=channel)
+        if gate.required_approvers > 1 or not authority.list_first_colleagues(named - editors, 1):
+            note = describe_missing_approvers(
+                authority, gate, requester=asker, channel=channel, editors=editors
             )
-        )
-        if missing > 0:
-            note = "none of its approvers can be reached"
-            if gate.required_approvers > 1:
-                able = gate.required_approvers - missing
-                short = f"{f'only {able}' if able > 0 else 'nobody'} can be reached"
-                note = f"it needs {gate.required_approvers} people to approve it, and {short}"
-            raise CallRefusedError(outputs.no_approvers_output(note), note, tell=True)
-        if first.silent:
-            told = authority.list_approver_candidates(
-                gate, first.notified, requester=asker, channel=channel
-            )
-            if not authority.list_first_colleagues(told - editors, 1):
-                told = named  # nobody else could approve it, so the silent ones are notified
+            if note:
+                raise CallRefusedError(outputs.no_approvers_output(note), note, tell=True)
+        told = list_notified_candidates(authority, run, gate, named, editors)
         place = resolve_card_place_for_people(authority, run, gate, told)
         place = replace(place, groups=find_group_ids_of_gate(authority, gate))
         try:
@@ -153,6 +136,41 @@ def resolve_card_place(
             "Slack could not be asked who may approve this",
             tell=True,
         ) from error
+
+
+def list_notified_candidates(
+    authority: Authority,
+    run: Run,
+    gate: Ask,
+    named: frozenset[str],
+    editors: frozenset[str] = frozenset(),
+) -> frozenset[str]:
+    """Return who of the first approvers (`named`, accounts unchecked) is notified of the call.
+
+    The silent ones are if nobody else could approve it. Raises LookupFailedError.
+    """
+    first = gate.get_approvers_of_stages(gate.initial_stages, timedelta())
+    if not first.silent:
+        return named
+    told = authority.list_approver_candidates(
+        gate, first.notified, requester=run.requester, channel=run.channel
+    )
+    return told if authority.list_first_colleagues(told - editors, 1) else named
+
+
+def describe_missing_approvers(authority: Authority, gate: Ask, **known: Any) -> str:
+    """Return why too few people could ever approve a call; "" if enough could.
+
+    `known`: see Authority.count_missing_approvers. Raises LookupFailedError.
+    """
+    missing = authority.count_missing_approvers(gate, **known)
+    if missing <= 0:
+        return ""
+    if gate.required_approvers == 1:
+        return "none of its approvers can be reached"
+    able = gate.required_approvers - missing
+    short = f"{f'only {able}' if able > 0 else 'nobody'} can be reached"
+    return f"it needs {gate.required_approvers} people to approve it, and {short}"
 
 
 def find_group_ids_of_gate(authority: Authority, gate: Ask) -> tuple[tuple[str, str], ...]:

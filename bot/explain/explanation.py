@@ -168,31 +168,24 @@ class GateDescriber:
         run, gate, authority = self.run, self.gate, self.grounds.authority
         if not run.channel and any(stage.approvers.channel for stage in gate.stages):
             return
+        known: dict[str, Any] = {"requester": run.requester, "channel": run.channel}
         try:
-            missing = authority.count_missing_approvers(
-                gate, requester=run.requester, channel=run.channel
-            )
+            short = card_routing.describe_missing_approvers(authority, gate, **known)
             first = gate.get_approvers_of_stages(gate.initial_stages, timedelta())
-            able = authority.list_able_approvers(
-                gate, first, requester=run.requester, channel=run.channel
-            )
+            able = authority.list_able_approvers(gate, first, **known)
         except LookupFailedError:
             return  # said above
-        if missing > 0 or not able:
-            short = (
-                f"only {max(gate.required_approvers - missing, 0)} can be reached"
-                if able
-                else "nobody can be reached who could begin"
-            )
-            takes = f"it takes {gate.required_approvers} to approve, and {short}"
-            yield f"⚠ This can’t be approved: {takes}."
+        if short:
+            yield f"⚠ This can’t be approved: {short}."
+        elif not able:
+            yield "⚠ Nobody can approve this until others may decide as well."
 
     def _describe_place(self) -> str:
         """Return where the card would be posted, as things are now.
 
         The policy's own word for the place if that is not known.
         """
-        gate, run = self.gate, self.run
+        gate, run, authority = self.gate, self.run, self.grounds.authority
         asked = {
             "thread": "in the thread where it is asked",
             "approvers": "in the approvers' direct messages",
@@ -202,12 +195,12 @@ class GateDescriber:
             return wanted
         try:
             first = gate.get_approvers_of_stages(gate.initial_stages, timedelta())
-            able = self.grounds.authority.list_able_approvers(
-                gate, first.notified, requester=run.requester, channel=run.channel
+            named = authority.list_approver_candidates(
+                gate, first, requester=run.requester, channel=run.channel
             )
-            place = card_routing.resolve_card_place_for_people(
-                self.grounds.authority, run, gate, able
-            )
+            told = card_routing.list_notified_candidates(authority, run, gate, named)
+            able = authority.list_first_colleagues(told, len(told))
+            place = card_routing.resolve_card_place_for_people(authority, run, gate, able)
         except LookupFailedError as error:
             return f"{wanted} (whether the approvers see it there is not known: {error})"
         if place.kind is not card_routing.CardPlaceKind.PEOPLE:
@@ -215,10 +208,10 @@ class GateDescriber:
         instead = (
             "" if gate.post_to == "approvers" else f", because none of the approvers is {wanted}"
         )
-        told = self._describe_people(place.targets)
+        people = self._describe_people(place.targets)
         return (
-            f"in direct messages to {told}{instead}"
-            if told
+            f"in direct messages to {people}{instead}"
+            if people
             else f"nowhere, for want of approvers ({wanted})"
         )
 

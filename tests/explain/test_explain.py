@@ -160,7 +160,7 @@ def test_an_owner_is_named(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -
     lost = said(capsys, f"{small.replace('late', 'other')} --as UBEN00001 --in C0SUPPORT")
     assert "• the owner of args.reason is nobody: it is not in [owners.reason]\n" in lost
     assert "Who decides: one of nobody (now: nobody)" in lost
-    assert "⚠ This can’t be approved: it takes 1 to approve" in lost
+    assert "⚠ This can’t be approved: none of its approvers can be reached." in lost
 
 
 def test_the_manager_is_named(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
@@ -177,7 +177,7 @@ def test_the_manager_is_named(slack: Sandbox, capsys: pytest.CaptureFixture[str]
     slack.person("ben").set_manager()
     alone = said(capsys, f"{small} --as UBEN00001 --in C0SUPPORT")
     assert "• the manager of requester is nobody: Slack's profile field 'Manager' names no" in alone
-    assert "⚠ This can’t be approved: it takes 1 to approve" in alone
+    assert "⚠ This can’t be approved: none of its approvers can be reached." in alone
 
 
 def test_silent_approvers_are_named(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
@@ -196,7 +196,7 @@ def test_silent_approvers_are_named(slack: Sandbox, capsys: pytest.CaptureFixtur
 def test_it_cannot_be_reached(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
     """Where too few people could approve, that is said, as the call would be refused."""
     (Path("policy.toml")).write_text(POLICY.replace("quorum = 2", "quorum = 5"))
-    assert "⚠ This can’t be approved: it takes 6 to approve" in said(
+    assert "⚠ This can’t be approved: it needs 6 people to approve it" in said(
         capsys, f"{BIG} --as UBEN00001 --in C0SUPPORT"
     )
 
