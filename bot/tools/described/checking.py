@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import date, datetime, time
+from fractions import Fraction
 from functools import cache, partial
 from itertools import chain, islice
 from time import thread_time
@@ -278,6 +279,7 @@ def _build_validator_class() -> Any:
         "patternProperties": _check_pattern_properties,
         "additionalProperties": _check_additional_properties,
         "uniqueItems": _check_unique_items,
+        "multipleOf": _check_multiple_of,
     }
     every = {**Draft202012Validator.VALIDATORS, **own}
     trying = ("$ref", "anyOf", "oneOf", "allOf")
@@ -354,6 +356,14 @@ def _check_unique_items(_validator: Any, said: Any, value: Any, _schema: Any) ->
             _spend_work(1)
             different.add(json.dumps(each, sort_keys=True))
         if len(different) < len(value):
+            yield _build_refusal()
+
+
+def _check_multiple_of(_validator: Any, said: Any, value: Any, _schema: Any) -> Iterator[Any]:
+    """Check it digit by digit: 19.99 is a multiple of 0.01, though not as machines divide."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        whole, step = (Fraction(repr(e) if isinstance(e, float) else e) for e in (value, said))
+        if whole % step:
             yield _build_refusal()
 
 

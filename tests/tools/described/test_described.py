@@ -77,8 +77,26 @@ def test_numbers_stay_what_they_are() -> None:
     with pytest.raises(ValidationError):
         load_arguments(tool, '{"n": 1e400}')
     steps = tool_of(fields(i={"type": "integer", "multipleOf": 0.5}))
-    with pytest.raises(ValidationError, match="too large"):
-        load_arguments(steps, f'{{"i": {10**3000}}}')
+    assert load_arguments(steps, f'{{"i": {10**3000}}}').model_dump() == {"i": 10**3000}
+
+
+@pytest.mark.parametrize(
+    ("step", "fits", "others"),
+    [
+        (0.01, [19.99, 0.07, 1.1, 12.5, -4.35, 5, 1e300, 0, 123456789.01], [0.005, 19.999, 1e-320]),
+        (0.1, [0.3, 1.1, 7], [0.35]),
+        (1e-9, [0.000000001, 1e22], [1e-10]),
+        (3, [9, 9.0, -3], [10, 0.5]),
+    ],
+)
+def test_a_step_is_counted_digit_by_digit(step: float, fits: list[Any], others: list[Any]) -> None:
+    """An amount in cents fits a step of 0.01, also where no machine divides it without a rest."""
+    tool = tool_of(fields(n={"type": "number", "multipleOf": step}))
+    for value in fits:
+        assert load_arguments(tool, json.dumps({"n": value})).model_dump() == {"n": value}
+    for value in others:
+        with pytest.raises(ValidationError, match="multiple of"):
+            load_arguments(tool, json.dumps({"n": value}))
 
 
 def test_null_stands_for_not_given_where_it_is_none_of_the_values() -> None:
