@@ -242,9 +242,9 @@ def is_object_schema(found: Schema) -> bool:
 
 def schema_allows_extra_keys(found: Schema) -> bool:
     """Return whether an object accepts unnamed keys: if its schema says so, or names none."""
-    if "additionalProperties" in found:
-        return found["additionalProperties"] is not False
-    return "patternProperties" in found or "properties" not in found
+    if "patternProperties" in found:  # of what fits none of them, the check of the whole tells
+        return True
+    return found.get("additionalProperties", "properties" not in found) is not False
 
 
 def build_form_schema(node: Any, root: Schema, *, optional: bool) -> Schema:

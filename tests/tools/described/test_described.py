@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from bot.approvals.call_checks import explain_incomplete_display
 from bot.tools import Effect, Tool, ToolContext
 from bot.tools.arguments import dump_arguments, load_arguments
 from bot.tools.described import SchemaError, build_argument_model
@@ -97,6 +98,23 @@ def test_a_step_is_counted_digit_by_digit(step: float, fits: list[Any], others: 
     for value in others:
         with pytest.raises(ValidationError, match="multiple of"):
             load_arguments(tool, json.dumps({"n": value}))
+
+
+def test_keys_that_a_pattern_names() -> None:
+    """They are given and kept where no other keys are, at the top and within; others are not."""
+    labels = {"patternProperties": {"^x": {"type": "integer"}}, "additionalProperties": False}
+    inner = {"type": "object", "properties": {"a": {"type": "string"}}, **labels}
+    schema = fields(inner=inner, a={"type": "string"}) | labels
+    tool = tool_of(schema)
+    fits = {"x1": 1, "inner": {"a": "b", "x2": 2}}
+    assert load_arguments(tool, json.dumps(fits)).model_dump() == fits
+    for wrong in ({"y": 1}, {"x1": "one"}, {"inner": {"y": 1}}, {"inner": {"x2": "two"}}):
+        with pytest.raises(ValidationError):
+            load_arguments(tool, json.dumps(wrong))
+    assert (
+        explain_incomplete_display(tool, dump_arguments(load_arguments(tool, json.dumps(fits))), {})
+        == ""
+    )
 
 
 def test_null_stands_for_not_given_where_it_is_none_of_the_values() -> None:
