@@ -162,6 +162,31 @@ def test_a_step_that_fails_is_told_and_the_rest_goes_on(
     assert left(slack) == []
 
 
+def test_an_app_that_may_read_once_a_minute(
+    slack: Sandbox, environ: dict[str, str], clicks: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It reads the direct messages once and their thread once: all goes well, nothing is left."""
+    slack.world.app.is_unlisted = True
+    assert main(["doctor", "--live", ANA]) == 0
+    assert set(tried(capsys.readouterr().out).values()) == {"ok"}
+    assert left(slack) == []
+
+
+@pytest.mark.long
+def test_reading_that_has_to_wait(
+    slack: Sandbox, environ: dict[str, str], clicks: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It says how long Slack lets it wait, waits where something is left, and deletes that."""
+    slack.faults.rate_limit("conversations.replies", retry_after=1)
+    assert main(["doctor", "--live", ANA]) == 1
+    said = capsys.readouterr()
+    limited = "ratelimited (Slack allows it again in 1 s)"
+    assert tried(said.out)["find what was made"] == limited
+    assert "cant_delete_message" not in said.out
+    assert "the rest is deleted in 1 s" in said.err
+    assert left(slack) == []
+
+
 @pytest.mark.parametrize(
     "method",
     ["chat.postMessage", "chat.startStream", "files.completeUploadExternal", "views.publish"],

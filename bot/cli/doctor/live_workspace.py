@@ -17,8 +17,9 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web import SlackResponse
 
 from bot.clock import SystemClock
-from bot.slack.client import is_permanent_refusal
+from bot.slack.client import get_retry_after_seconds, is_permanent_refusal, is_rate_limited
 from bot.slack_codes import extract_error_code
+from countersign.cli.console import print_error
 
 T = TypeVar("T")
 OK = "ok"
@@ -49,6 +50,7 @@ class LiveStepRunner:
 
     on_step: Callable[[LiveStep], object] = lambda _: None  # of each step, at once
     all_steps: list[LiveStep] = field(default_factory=list)
+    retry_after: float = 0.0  # seconds that Slack asked for last
 
     def run_step(self, step: str, method: str, call: Callable[[], T]) -> T | None:
         """Run `call` as a step and note the result; return what it gave, None if it failed."""
@@ -58,6 +60,8 @@ class LiveStepRunner:
         except Exception as error:  # noqa: BLE001 - whatever it is is told, and the rest goes on
             refused = isinstance(error, SlackApiError) and is_permanent_refusal(error)
             took = time.perf_counter() - begun
+            if isinstance(error, SlackApiError) and is_rate_limited(error):
+                self.retry_after = get_retry_after_seconds(error)
             self.record_step(step, method, describe_step_error(error), took, is_refused=refused)
             return None
         self.record_step(step, method, OK, time.perf_counter() - begun)
@@ -86,7 +90,7 @@ class LiveStepRunner:
 
 
 def describe_step_error(error: Exception) -> str:
-    """Return Slack's error code, with the missing scope if any; else the error's class name.
+    """Return Slack's error code, with the missing scope or the wait; else the error's class name.
 
     "HTTP" and the status stand for a code that is malformed.
     """
@@ -95,6 +99,8 @@ def describe_step_error(error: Exception) -> str:
     code = extract_error_code(error)
     if not _CODE.fullmatch(code):
         return f"HTTP {getattr(error.response, 'status_code', '?')}"
+    if is_rate_limited(error):
+        return f"{code} (Slack allows it again in {get_retry_after_seconds(error):.0f} s)"
     needed = error.response.get("needed") if hasattr(error.response, "get") else None
     is_scope = isinstance(needed, str) and _SCOPES.fullmatch(needed)
     return f"{code} (needs {needed})" if is_scope else code
@@ -118,6 +124,7 @@ EVENT = "countersign_live"  # type of the metadata
 BEFORE = 600.0  # seconds that our clock and Slack's may be apart
 STATUS, NO_STATUS = "is trying things out…", ""
 PAGE = 100  # messages that are looked through
+LONGEST_WAIT = 60.0  # seconds: Slack counts calls by the minute
 GONE = ("message_not_found", "file_not_found", "file_deleted", "message_not_in_streaming_state")
 TEXT = "Countersign tries out this workspace: in a moment this is gone."
 
@@ -153,6 +160,7 @@ class LiveTrial:
     root_ts: str = ""  # ts of the message under which the rest is tried
     stream_ts: str = ""  # ts of one that may not have ended
     posted_ts: set[str] = field(default_factory=set)  # ts of what is known to stand there
+    unknown_posts: int = 0  # messages that may stand there, and whose ts is not known
     has_status: bool = False
     has_session: bool = False
     has_home: bool = False
@@ -174,7 +182,8 @@ class LiveTrial:
             return
         self.root_ts = self.post_message("post a message", TEXT)
         found = take("find it by its metadata", "conversations.history", self._get_message_ts)
-        self.root_ts = self.root_ts or str(found or "")  # the answer to the post may have been lost
+        if found and not self.root_ts:  # the answer to the post was lost
+            self.root_ts, self.unknown_posts = str(found), 0
         self.root_ts = self.root_ts or self.post_message("post one more, for the rest", TEXT)
         if not self.root_ts:
             self.steps.record_skipped_step("change it, react to it", "chat.update", "no message")
@@ -190,6 +199,7 @@ class LiveTrial:
         """Post a message with the trial's key in its metadata; return its ts, "" if that failed."""
         metadata = {"event_type": EVENT, "event_payload": {"key": self.key}}
         options: dict[str, Any] = {"blocks": blocks} if blocks else {}
+        self.unknown_posts += 1
         found = self.steps.run_step(
             step,
             "chat.postMessage",
@@ -198,6 +208,8 @@ class LiveTrial:
             )["ts"],
         )
         self.posted_ts |= {str(found)} if found else set()
+        if found or not self.steps.may_have_taken_effect():
+            self.unknown_posts -= 1
         return str(found or "")
 
     def show_status_and_stream(self) -> None:
@@ -275,7 +287,13 @@ class LiveTrial:
             take("clear Home", "views.publish", lambda: self._publish_home_text(text))
         if not self.channel:
             return
+        self.steps.retry_after = 0.0
         if not self._delete_everything():
+            if wait := min(self.steps.retry_after, LONGEST_WAIT):
+                print_error(
+                    f"Slack limits how often it is asked: the rest is deleted in {wait:.0f} s."
+                )
+                time.sleep(wait)
             self._delete_everything()
 
     def _delete_everything(self) -> bool:
@@ -290,7 +308,8 @@ class LiveTrial:
         # the newest first: what stands in a thread goes before its root
         for ts in sorted(self.posted_ts | found.keys(), reverse=True):
             at = {"channel": self.channel, "ts": ts}
-            self._remove("delete a message", "chat.delete", at)
+            if self._remove("delete a message", "chat.delete", at):
+                self.posted_ts.discard(ts)
         return all(each.is_ok for each in self.steps.all_steps[before:])
 
     def _get_message_ts(self) -> str:
@@ -312,10 +331,14 @@ class LiveTrial:
         return found
 
     def _list_made_messages(self) -> dict[str, set[str]]:
-        """Return the ts of the messages that were made, each with the ids of its files."""
+        """Return the ts of the messages that were made, each with the ids of its files.
+
+        What stands outside the thread is searched for only if need be: some apps may read their
+        direct messages once a minute, and have done so.
+        """
         tops = {
             str(each["ts"]): each
-            for each in self._load_history()
+            for each in (self._load_history() if self.unknown_posts else ())
             if _get_trial_key(each) == self.key
         }
         made = {ts: _list_trial_files(each, self.key) for ts, each in tops.items()}
@@ -326,8 +349,8 @@ class LiveTrial:
                     made[str(each["ts"])] = _list_trial_files(each, self.key)
         return made
 
-    def _remove(self, step: str, method: str, arguments: dict[str, Any]) -> None:
-        """Call a Slack method that ends or deletes something; "already gone" counts as success."""
+    def _remove(self, step: str, method: str, arguments: dict[str, Any]) -> bool:
+        """Call a Slack method that ends or deletes something; return whether that is gone."""
 
         def end() -> bool:
             try:
@@ -337,7 +360,7 @@ class LiveTrial:
                     raise
             return True
 
-        self.steps.run_step(step, method, end)
+        return self.steps.run_step(step, method, end) is not None
 
     def _clear_status(self) -> None:
         self.client.assistant_threads_setStatus(
