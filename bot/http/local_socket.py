@@ -90,7 +90,8 @@ def _open_private_socket(path: Path) -> socket.socket | None:
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         # what an earlier life left: the lock beside the database says that it is over
-        path.unlink(missing_ok=True)
+        if path.is_socket():  # nothing else is ours to remove
+            path.unlink(missing_ok=True)
         made.bind(str(path))
         path.chmod(0o600)  # before anybody is heard
         made.listen(BACKLOG)

@@ -163,6 +163,20 @@ def test_who_waits_outlives_a_restart_of_the_bot(harness: Harness, fakes: FakeTo
     assert fakes.did("note", "over a restart") == 0
 
 
+def test_a_file_in_the_place_of_the_socket_is_left(harness: Harness) -> None:
+    """The bot works without a socket then; once the file is gone, the next start makes one."""
+    place = socket_path(harness.app.core.store.path)
+    harness.app.stop()
+    place.write_text("somebody else's")
+    try:
+        harness.start()
+        assert place.read_text() == "somebody else's"
+    finally:
+        place.unlink()
+        harness.restart()
+    assert note(harness, "once it was gone").id
+
+
 @pytest.mark.parametrize(
     ("tool", "arguments", "requester", "says"),
     [
