@@ -49,7 +49,7 @@ class StatementsOfProduct(Trace):
         with store.read() as tx:
             return [
                 f"{step}: {sql}"
-                for sql, values in self.found.items()
+                for sql, values in list(self.found.items())  # others go on to ask
                 if sql.startswith(("SELECT", "UPDATE", "DELETE"))
                 for (*_, step) in tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}", values)
                 if _takes_longer_every_year(step)
