@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from bot.agent.outputs import now_forbidden_output
 from bot.approvals import call_gates, call_state
 from bot.approvals.grants import consume_grant
-from bot.approvals.permissions import may_approve_alone
+from bot.approvals.permissions import is_reason_in_own_words, may_approve_alone
 from bot.monitoring.spans import WorkKind
 from bot.policy.authority import Authority, LookupFailedError, Permission
 from bot.policy.condition_values import Facts
@@ -239,7 +239,9 @@ class CallExecutor:
             each
             for each in votes
             if call_state.measure_waiting_time(gate, call, each.created_at) < in_time
-            if not reasons or each.verb != CallVerb.APPROVE or each.reason.strip()
+            if not reasons
+            or each.verb != CallVerb.APPROVE
+            or is_reason_in_own_words(each.verb, each.reason)
         )
         if shown.counts_votes_like(gate):
             return call_state.tally_votes(shown, votes).outcome is VoteOutcome.APPROVED
