@@ -22,7 +22,6 @@ from countersign.cli.console import escape_control_characters, print_error, prin
 from countersign.client import LONGEST_LOOK, Countersign
 from countersign.gated_call import cancel_unwaited_request
 from countersign.request import CountersignError, Expired, Unreachable
-from countersign.schema import replace_unstorable_characters
 
 BEFORE, PERMISSION = "PreToolUse", "PermissionRequest"
 AFTER = ("PostToolUse", "PostToolUseFailure", "PermissionDenied")
@@ -83,8 +82,7 @@ def _report_tool_use(said: Mapping[str, Any]) -> int:
     kept = response if isinstance(response, dict) else {}
     short = {name: kept[name] for name in TOLD_OF_RESPONSE if name in kept}
     try:
-        told = replace_unstorable_characters({**said, "tool_response": short})
-        Countersign().send_hook_input(told)
+        Countersign().send_hook_input({**said, "tool_response": short})
     except CountersignError as error:
         problem = f"Countersign was not told how it went: {error}"
         return print_error(escape_control_characters(problem))
