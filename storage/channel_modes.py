@@ -67,17 +67,17 @@ def get_current_channel_mode(tx: Transaction, team: str, channel: str) -> Channe
 
 
 def list_channel_modes_limiting_run(
-    tx: Transaction, run: Run, until: datetime = _EVER
+    tx: Transaction, run: Run, until: datetime | None = None
 ) -> frozenset[ChannelMode]:
     """Return the modes that limit a run: of its channel, of where it was asked, and of everywhere.
 
     The first two differ if it was asked in a shared channel and goes on in private, or was asked
     with a form or by a program where it could not begin. Its sub-agents' runs, and later requests
     in its thread, obey the same modes. ASK is always among them, for channels that were never
-    switched. `until`: the modes as they were at that moment.
+    switched. `until`: the modes as they were at that moment; None: as they are.
     """
     place = {"team_": run.team, "channel_": run.channel, "run_": run.id, "thread_": run.thread_ts}
-    return frozenset((ChannelMode.ASK, *tx.scalars(_OF_RUN, {**place, "until_": until})))
+    return frozenset((ChannelMode.ASK, *tx.scalars(_OF_RUN, {**place, "until_": until or _EVER})))
 
 
 def switch_mode(

@@ -66,8 +66,7 @@ def get_strictest_channel_mode(
 
     `until`: as they were at that moment; None: as they are.
     """
-    when = (until,) if until else ()
-    modes = channel_modes.list_channel_modes_limiting_run(tx, run, *when)
+    modes = channel_modes.list_channel_modes_limiting_run(tx, run, until)
     return max(modes, key=STRICTNESS.__getitem__)
 
 

@@ -299,11 +299,6 @@ class SlackThreadReader:
             (author, self._get_display_name(author), extract_message_text(each, ""))
             for author, each in zip(authors, said, strict=True)
         ]
-        if problem is not None:  # the request goes on without them
-            log.warning("run %s: the thread could not be read: %s", run.id, problem)
-            lines.append(("", "Countersign", UNREAD))
-        if not lines:
-            return _EarlierMessages()
         posted = [
             MessageFiles(
                 transcripts.build_message_key(first.team, first.channel, each["ts"]),
@@ -311,8 +306,13 @@ class SlackThreadReader:
                 name,
                 each.get("files") or [],
             )
-            for each, (author, name, _) in zip(said, lines, strict=False)
+            for each, (author, name, _) in zip(said, lines, strict=True)
         ]
+        if problem is not None:  # the request goes on without them
+            log.warning("run %s: the thread could not be read: %s", run.id, problem)
+            lines.append(("", "Countersign", UNREAD))
+        if not lines:
+            return _EarlierMessages()
         # the newest matter most
         item = _build_bounded_item(lines, prompt.build_earlier_messages_item, left_out)
         return _EarlierMessages([item], posted[: -MOST_MESSAGES - 1 : -1])
