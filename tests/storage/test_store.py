@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta, timezone
 from multiprocessing.connection import Connection as Pipe
@@ -327,36 +328,34 @@ def test_a_record_of_another_account_is_told_with_what_to_do() -> None:
     assert done.stdout.endswith("; run this as the account that runs the bot\n")
 
 
-@pytest.mark.file
-def test_a_full_disk_is_called_a_full_disk(tmp_path: Path) -> None:
-    """SQLite calls it an I/O error, which sounds as if the disk were broken."""
-    disk = tmp_path / "disk"
-    if not can_mount(disk):
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A small disk of the test's own, with an empty record on it."""
+    place = tmp_path / "disk"
+    if not can_mount(place):
         pytest.skip("this user may not have a disk of its own")
-    mount(disk)
+    mount(place)
     try:
-        Store(f"sqlite:///{disk}/countersign.db").open().close()
-        with suppress(OSError), (disk / "fill").open("wb") as filler:
-            while True:
-                filler.write(b"x" * 4096)
-                filler.flush()
-        problem = ReadOnlyStore(f"sqlite:///{disk}/countersign.db").describe_read_problem()
+        Store(f"sqlite:///{place}/countersign.db").open().close()
+        yield place
     finally:
-        unmount(disk)
+        unmount(place)
+
+
+@pytest.mark.file
+def test_a_full_disk_is_called_a_full_disk(disk: Path) -> None:
+    """SQLite calls it an I/O error, which sounds as if the disk were broken."""
+    with suppress(OSError), (disk / "fill").open("wb") as filler:
+        while True:
+            filler.write(b"x" * 4096)
+            filler.flush()
+    problem = ReadOnlyStore(f"sqlite:///{disk}/countersign.db").describe_read_problem()
     assert problem.endswith("; its disk is full, so make room there")
 
 
 @pytest.mark.file
-def test_a_read_only_disk_is_called_one(tmp_path: Path) -> None:
+def test_a_read_only_disk_is_called_one(disk: Path) -> None:
     """An image of a disk, mounted to be looked at: SQLite needs to write beside the file."""
-    disk = tmp_path / "disk"
-    if not can_mount(disk):
-        pytest.skip("this user may not have a disk of its own")
-    mount(disk)
-    try:
-        Store(f"sqlite:///{disk}/countersign.db").open().close()
-        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
-        problem = ReadOnlyStore(f"sqlite:///{disk}/countersign.db").describe_read_problem()
-    finally:
-        unmount(disk)
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+    problem = ReadOnlyStore(f"sqlite:///{disk}/countersign.db").describe_read_problem()
     assert problem.endswith("; its disk is read-only, so copy its files elsewhere")

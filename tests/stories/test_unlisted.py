@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 import pytest
 from sqlmodel import col
 
-from bot.demo.model_server import Turn
 from storage.models import Message
 from storage.states import MessageStatus
 from tests.stories.harness import FINANCE, SUPPORT, Harness
@@ -16,6 +14,7 @@ from tests.stories.messages import having
 from tests.stories.steps import all_sent, ask, showing
 from tests.stories.test_looked_up import cards_in
 from tests.stories.test_outbox import with_card
+from tests.stories.test_read_threads import told
 
 
 @pytest.fixture(autouse=True)
@@ -24,14 +23,6 @@ def unlisted(harness: Harness) -> Iterator[None]:
     harness.slack.world.app.is_unlisted = True
     yield
     harness.slack.world.app.is_unlisted = False
-
-
-def told(harness: Harness, thread: str, answer: str) -> str:
-    """Ben asks in that thread; what the model is given, as JSON."""
-    harness.planner.script(Turn(text=answer))
-    harness.person("ben").say(SUPPORT, "@bot so what now?", thread)
-    harness.said(SUPPORT, thread, answer)
-    return json.dumps(harness.planner.requests[-1]["input"])
 
 
 def test_a_long_thread(harness: Harness) -> None:
