@@ -40,6 +40,7 @@ LASTING = 1800.0  # the same of a session at work, which does not stay so for ev
 PAUSE = 5.0  # seconds before Slack is tried again, where it does not say
 TRIES = 5  # to show one look
 REMEMBERED = 2_000  # threads
+ABSENT_SECONDS = 3600.0  # before a feature is tried again that Slack said it does not have
 PROMPTS = [
     {
         "title": "Refund part of an order",
@@ -111,7 +112,7 @@ class SlackStatusSender:
         self._client = client
         self._prompts = prompts
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="presence")
-        self._absent: set[str] = set()
+        self._absent_until: dict[str, float] = {}  # by feature
         self._lock = threading.Lock()
         self._threads: OrderedDict[tuple[str, str], _ThreadPresence] = OrderedDict()
         self._late: dict[tuple[str, str], _ThreadPresence] = {}  # what Slack did not take for now
@@ -228,15 +229,15 @@ class SlackStatusSender:
     def _call_slack(
         self, feature: str, method: Callable[..., Any], *args: Any, **kwargs: Any
     ) -> bool:
-        """Call Slack; return True on success, and if the feature is known not to exist."""
-        if feature in self._absent:
+        """Call Slack; return True on success, and while the feature is known not to exist."""
+        if time.monotonic() < self._absent_until.get(feature, 0.0):
             return True
         try:
             method(*args, **kwargs)
             return True
         except SlackApiError as error:
             if is_feature_missing(error):
-                self._absent.add(feature)
+                self._absent_until[feature] = time.monotonic() + ABSENT_SECONDS
             elif not is_permanent_refusal(error):
                 self._wait = max(self._wait, get_retry_after_seconds(error) or PAUSE)
             log.debug("%s: %s", feature, extract_error_code(error))

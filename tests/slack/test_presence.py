@@ -216,6 +216,18 @@ def test_a_server_that_does_not_know_the_method(stage: Stage) -> None:
     assert stage.sent() == [("status", "")]
 
 
+def test_an_absent_feature_is_tried_again_later(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One odd answer, as of a proxy, does not switch it off until the bot is started anew."""
+    monkeypatch.setattr(module, "ABSENT_SECONDS", 0.0)
+    stage.slack.faults.status(SESSION, 404)
+    stage.presence.show_working(stage.run)
+    assert stage.sent() == BEGUN
+    stage.presence.show_waiting(stage.run)
+    assert stage.sent() == [("status", ""), ("session", "suspended")]
+
+
 def test_a_step_that_takes_long_is_named(stage: Stage) -> None:
     """It is named until the bot goes on; that it began or ended changes nothing."""
     stage.presence.show_working(stage.run)
