@@ -115,41 +115,46 @@ def build_stream_arguments(
 
 # Channels where Slack refused to stream, so that it is not tried again with each answer.
 
-REFUSED = timedelta(hours=1)  # before a stream is tried again where Slack refused one
+REFUSED = timedelta(hours=1)  # before Slack is asked again for what it refused
+STREAMS, TASKS = "streams", "tasks"  # what Slack may refuse
 EVERYWHERE = ""  # in place of a channel
 
 
 class StreamRefusals:
-    """The channels in which Slack has refused streams or tasks; any thread."""
+    """The channels in which Slack has refused streams or tasks within the hour; any thread."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._until: dict[str, datetime] = {}  # by channel
-        self._undrawn: set[str] = set()  # where Slack draws no tasks, as long as this process lives
+        self._until: dict[tuple[str, str], datetime] = {}  # by what was refused, and channel
 
     def can_stream(self, channel: str) -> bool:
         """Return whether to stream answers in this channel: Slack has not refused that lately."""
-        now = self._clock.now()
-        with self._lock:
-            self._until = {each: until for each, until in self._until.items() if until > now}
-            return not self._until.keys() & {channel, EVERYWHERE}
+        return self._is_allowed(STREAMS, channel)
 
     def note_stream_refusal(self, channel: str, error: SlackApiError) -> None:
         """Remember for an hour that Slack refused a stream, unless the error is temporary."""
         if is_permanent_refusal(error) or is_feature_missing(error):
-            place = EVERYWHERE if is_feature_missing(error) else channel
-            with self._lock:
-                self._until[place] = self._clock.now() + REFUSED
+            self._note_refusal(STREAMS, EVERYWHERE if is_feature_missing(error) else channel)
 
     def can_show_tasks(self, channel: str) -> bool:
-        """Return whether to show steps as tasks in this channel: Slack has not refused that."""
-        return not self._undrawn & {channel, EVERYWHERE}
+        """Return whether to show steps as tasks in this channel: Slack has not refused lately."""
+        return self._is_allowed(TASKS, channel)
 
     def note_task_refusal(self, channel: str, error: SlackApiError) -> None:
-        """Remember that Slack refused tasks: for this channel or, for most errors, for all."""
+        """Remember for an hour that Slack refused tasks: for most errors in all channels."""
         is_here = extract_error_code(error) == "channel_type_not_supported"
-        self._undrawn.add(channel if is_here else EVERYWHERE)
+        self._note_refusal(TASKS, channel if is_here else EVERYWHERE)
+
+    def _is_allowed(self, what: str, channel: str) -> bool:
+        now = self._clock.now()
+        with self._lock:
+            self._until = {each: until for each, until in self._until.items() if until > now}
+            return not self._until.keys() & {(what, channel), (what, EVERYWHERE)}
+
+    def _note_refusal(self, what: str, channel: str) -> None:
+        with self._lock:
+            self._until[what, channel] = self._clock.now() + REFUSED
 
 
 # The words of one model turn, streamed to the thread while they arrive, where Slack allows it.

@@ -240,7 +240,7 @@ def test_a_step_notifies_nobody(harness: Harness, fakes: FakeTools, soon: None) 
     "error", ["invalid_chunks", pytest.param("feature_disabled", marks=pytest.mark.long)]
 )
 def test_where_slack_draws_no_tasks(own_harness: Callable[..., Harness], error: str) -> None:
-    """The words are streamed without them, and tasks are not tried again."""
+    """The words are streamed without them, and tasks are not tried again for an hour."""
     fakes = FakeTools()
     harness = own_harness(fakes.tools)
     harness.planner.chunk_delay = 0.012
@@ -252,6 +252,11 @@ def test_where_slack_draws_no_tasks(own_harness: Callable[..., Harness], error: 
         assert not tasks(stands_once(harness, thread, LONG))
     tried = [each for each in harness.slack.requests if each.method == "chat.startStream"]
     assert ["chunks" in each.args for each in tried] == [True, False, False]
+    harness.clock.advance(3601)
+    harness.planner.script(Turn(calls=[("peek", {"text": "later"})]), Turn(text=LONG))
+    thread = harness.person("ben").say(SUPPORT, "@bot please")
+    harness.said(SUPPORT, thread, "word119")
+    assert tasks(stands_once(harness, thread, LONG))
 
 
 @pytest.mark.parametrize("method", ["chat.startStream", "chat.appendStream", "chat.stopStream"])
