@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from bot.demo.model_server import Turn
 from storage.models import Message
-from storage.states import MESSAGE_OPEN, MessageKind
+from storage.states import MESSAGE_OPEN, MessageKind, RunStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import GENERAL, Harness
 from tests.stories.messages import action_ids
@@ -30,6 +30,8 @@ def test_a_crowd_of_requests_in_one_channel(own_harness: Callable[..., Harness])
         first = harness.card(GENERAL, threads[0])
         harness.planner.script(Turn(text="The first is done."))
         harness.person("ana").click(GENERAL, first["ts"], "approve")
+        # settling does not wait for the model, whose words have to be there before the clock moves
+        harness.slack.wait(lambda: harness.run_in(threads[0]).status is RunStatus.COMPLETED)
         for _ in range(60):
             harness.settle()
             if not harness.all(Message, Message.status.in_(MESSAGE_OPEN)):
