@@ -47,11 +47,12 @@ class Tally:
 def tally_ballots(gate: Ask, ballots: Sequence[Ballot]) -> Tally:
     """Count stored votes in their order; in a stage that asks for signatures, signed ones only.
 
-    A person counts once; rejecting takes back that person's own approval. Votes after the end are
-    ignored. Breaking glass stands for all approvals that are missing, where the gate lets somebody.
+    A person counts once; rejecting takes back that person's own approval. Where the stages have no
+    order, each person counts in one of those where they may approve, and is moved to another of
+    them if that makes room for somebody else. Votes after the end are ignored. Breaking glass
+    stands for all approvals that are missing, where the gate lets somebody.
     """
-    count = _tally_in_any_order if gate.any_order else _tally_in_order
-    found = count(gate, ballots)
+    found = _tally_votes(gate, ballots)
     signed = not gate.wants_signature
     broken = any(
         each.verb is CallVerb.BREAK_GLASS and (signed or each.is_signed) for each in ballots
@@ -61,69 +62,36 @@ def tally_ballots(gate: Ask, ballots: Sequence[Ballot]) -> Tally:
     return replace(found, outcome=VoteOutcome.APPROVED, needed=0, open_stages=())
 
 
-def _tally_in_order(gate: Ask, ballots: Sequence[Ballot]) -> Tally:
-    counted: list[list[str]] = [[] for _ in gate.stages]
-    rejected: list[str] = []
-    stage = 0
-    for ballot in ballots:
-        if ballot.person in rejected or stage == len(gate.stages) or len(rejected) >= gate.veto:
-            continue
-        has_approved = any(ballot.person in people for people in counted)
-        if ballot.verb == CallVerb.REJECT:
-            rejected.append(ballot.person)
-            counted = [[each for each in people if each != ballot.person] for people in counted]
-        elif ballot.verb == CallVerb.APPROVE and ballot.stage == stage and not has_approved:
-            counted[stage] += [ballot.person] * ballot.may_count_in(gate, stage)
-        stage = _find_open_stage(gate, counted)
-    approved = tuple(tuple(people) for people in counted)
-    if len(rejected) >= gate.veto:
-        last = min(stage, len(gate.stages) - 1)
-        return Tally(VoteOutcome.REJECTED, last, approved, tuple(rejected), 0)
-    if stage == len(gate.stages):
-        return Tally(VoteOutcome.APPROVED, stage - 1, approved, tuple(rejected), 0)
-    needed = gate.stages[stage].quorum - len(counted[stage])
-    return Tally(VoteOutcome.OPEN, stage, approved, tuple(rejected), needed, (stage,))
-
-
-def _find_open_stage(gate: Ask, counted: Sequence[Sequence[str]]) -> int:
-    """Return the first stage below its quorum; the number of stages if there is none."""
-    met = (len(people) >= each.quorum for people, each in zip(counted, gate.stages, strict=True))
-    return next((at for at, enough in enumerate(met) if not enough), len(gate.stages))
-
-
-def _tally_in_any_order(gate: Ask, ballots: Sequence[Ballot]) -> Tally:
-    """Count votes on a gate whose stages are all open at once.
-
-    Each person counts in one of the stages where they may approve, and is moved to another of them
-    if that makes room for somebody else.
-    """
-    may: dict[str, tuple[int, ...]] = {}  # who has approved, and where that may count
+def _tally_votes(gate: Ask, ballots: Sequence[Ballot]) -> Tally:
+    may: dict[str, list[int]] = {}  # who has approved, and where that may count
     rejected: list[str] = []
     seats = _assign_voters_to_stages(gate, may)
+    is_open = _list_open_stages(gate, seats, may)
     for ballot in ballots:
-        is_open = _list_open_stages(gate, seats, may)
         if ballot.person in rejected or not is_open or len(rejected) >= gate.veto:
             continue
-        stages = [at for at in (ballot.stage, *ballot.also) if ballot.may_count_in(gate, at)]
+        named = (ballot.stage, *ballot.also) if gate.any_order else (ballot.stage,)
+        stages = [at for at in named if ballot.may_count_in(gate, at)]
         if ballot.verb == CallVerb.REJECT:
             rejected.append(ballot.person)
             may.pop(ballot.person, None)
         elif (
             ballot.verb == CallVerb.APPROVE and ballot.person not in may and {*stages} & {*is_open}
         ):
-            may[ballot.person] = tuple(stages)
+            may[ballot.person] = stages
         seats = _assign_voters_to_stages(gate, may)
+        is_open = _list_open_stages(gate, seats, may)
     approved = tuple(tuple(each for each in may if each in people) for people in seats)
-    if len(rejected) >= gate.veto:
-        return Tally(VoteOutcome.REJECTED, 0, approved, tuple(rejected), 0)
-    is_open = _list_open_stages(gate, seats, may)
     if not is_open:
         return Tally(VoteOutcome.APPROVED, len(seats) - 1, approved, tuple(rejected), 0)
-    needed = gate.required_approvers - sum(map(len, seats))
-    return Tally(VoteOutcome.OPEN, 0, approved, tuple(rejected), needed, is_open)
+    stage = 0 if gate.any_order else is_open[0]
+    if len(rejected) >= gate.veto:
+        return Tally(VoteOutcome.REJECTED, stage, approved, tuple(rejected), 0)
+    needed = sum(gate.stages[at].quorum - len(seats[at]) for at in is_open)
+    return Tally(VoteOutcome.OPEN, stage, approved, tuple(rejected), needed, is_open)
 
 
-def _assign_voters_to_stages(gate: Ask, may: Mapping[str, tuple[int, ...]]) -> list[set[str]]:
+def _assign_voters_to_stages(gate: Ask, may: Mapping[str, Sequence[int]]) -> list[set[str]]:
     """Return the people who count in each stage, placing as many as possible (augmenting paths)."""
     seats: list[set[str]] = [set() for _ in gate.stages]
 
@@ -147,10 +115,15 @@ def _assign_voters_to_stages(gate: Ask, may: Mapping[str, tuple[int, ...]]) -> l
 
 
 def _list_open_stages(
-    gate: Ask, seats: Sequence[set[str]], may: Mapping[str, tuple[int, ...]]
+    gate: Ask, seats: Sequence[set[str]], may: Mapping[str, Sequence[int]]
 ) -> tuple[int, ...]:
-    """Return the stages below their quorum, or whose people could move to such a stage."""
+    """Return the stages below their quorum, or whose people could move to such a stage.
+
+    Of stages with an order, the first of them alone.
+    """
     found = {at for at, people in enumerate(seats) if len(people) < gate.stages[at].quorum}
+    if not gate.any_order:
+        return tuple(sorted(found)[:1])
     while more := {
         at
         for at, people in enumerate(seats)
