@@ -29,7 +29,7 @@ from bot.policy.condition_values import Facts, NeededLookups, SlackId, SpendingS
 from bot.policy.evaluation import CurrentPolicy
 from bot.policy.gates import ADD_PASSKEY, Allow, Ask, Deny, load_gate, shorten_deadline
 from bot.tools import Effect, Preview, Tool
-from bot.tools.arguments import dump_arguments, normalise_and_reveal_secrets
+from bot.tools.arguments import dump_arguments, dump_values
 from countersign.durations import format_duration
 from storage import call_history
 from storage.digest import MOST_DIGITS
@@ -61,9 +61,7 @@ def load_policy_facts(
 
     A fact is None where Slack cannot be asked.
     """
-    values = normalise_and_reveal_secrets(
-        args.model_dump(mode="python", exclude_computed_fields=True), exact=False
-    )
+    values = dump_values(args)
     plain = build_plain_facts(
         tool, run.requester, run.origin_channel, values, sources.clock.now(), run.client
     )

@@ -28,7 +28,7 @@ from bot.policy.gates import Allow, Ask, Gate, load_gate
 from bot.policy.rules import parse_cached_condition
 from bot.policy.tally import Ballot, tally_ballots
 from bot.tools import Effect, Tool
-from bot.tools.arguments import load_arguments, normalise_and_reveal_secrets
+from bot.tools.arguments import dump_values, load_arguments
 from storage.call_history import CallInReport
 from storage.states import CallStatus, VoteOutcome
 
@@ -146,8 +146,7 @@ class PolicySuggester:
             read = model.model_validate_json(call.newest_arguments, by_alias=True, by_name=True)
         except ValidationError:
             return None
-        dumped = read.model_dump(mode="python", exclude_computed_fields=True)
-        return normalise_and_reveal_secrets(dumped, exact=False), self.reader.read_amounts(call)
+        return dump_values(read), self.reader.read_amounts(call)
 
     def _allow(self, rule: str, decided: Sequence[JudgedCall]) -> list[SuggestedRule]:
         """Return rules that allow up to the largest amount that was always approved."""

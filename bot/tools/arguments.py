@@ -26,9 +26,8 @@ def dump_arguments(args: BaseModel) -> str:
 
     Secrets are written out. Raises NonCanonicalValueError.
     """
-    given = args.model_dump(mode="python", exclude_computed_fields=True)
     try:
-        values = to_jsonable_python(normalise_and_reveal_secrets(given))
+        values = to_jsonable_python(dump_values(args, exact=True))
     except UnicodeDecodeError as error:
         raise NonCanonicalValueError("bytes have to be text in UTF-8") from error
     return canonical_json(values)
@@ -66,11 +65,9 @@ def build_readable_arguments(
 
     With `names`, each id has its name beside it.
     """
-    args = load_arguments(tool, text).model_dump(mode="python", exclude_computed_fields=True)
-    values: dict[str, Any] = to_jsonable_python(
-        normalise_and_reveal_secrets(_add_names_to_ids(args, names or {}), exact=False)
-    )
-    return values
+    values = dump_values(load_arguments(tool, text))
+    found: dict[str, Any] = to_jsonable_python(_add_names_to_ids(values, names or {}))
+    return found
 
 
 def _add_names_to_ids(value: Any, names: Mapping[str, str]) -> Any:
@@ -78,29 +75,35 @@ def _add_names_to_ids(value: Any, names: Mapping[str, str]) -> Any:
         return f"{names[value]} ({value})"
     if isinstance(value, dict):
         return {key: _add_names_to_ids(each, names) for key, each in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, list):
         return [_add_names_to_ids(each, names) for each in value]
     return value
 
 
-def normalise_and_reveal_secrets(value: Any, *, exact: bool = True) -> Any:
-    """Return a dumped value with the content of Pydantic's secret types, and with sets sorted.
+def dump_values(args: BaseModel, *, exact: bool = False) -> dict[str, Any]:
+    """Return arguments by field, with the content of Pydantic's secret types, and with sets sorted.
 
     `exact`: equal decimals in one form.
     """
+    given = args.model_dump(mode="python", exclude_computed_fields=True)
+    values: dict[str, Any] = _normalise_and_reveal_secrets(given, exact)
+    return values
+
+
+def _normalise_and_reveal_secrets(value: Any, exact: bool) -> Any:
     if value is None or type(value) in (str, int, float, bool):  # most are
         return value
     if isinstance(value, SecretStr | SecretBytes | Secret):
-        return normalise_and_reveal_secrets(value.get_secret_value(), exact=exact)
+        return _normalise_and_reveal_secrets(value.get_secret_value(), exact)
     if isinstance(value, Decimal) and exact:  # 40.0 and 40.00 are one amount, and one text
         return json.loads(canonical_json(value))
     if isinstance(value, dict):
-        return {key: normalise_and_reveal_secrets(each, exact=exact) for key, each in value.items()}
+        return {key: _normalise_and_reveal_secrets(each, exact) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [normalise_and_reveal_secrets(each, exact=exact) for each in value]
+        return [_normalise_and_reveal_secrets(each, exact) for each in value]
     # a set has no order of its own, and the digest needs one
     if isinstance(value, set | frozenset):
-        members = (normalise_and_reveal_secrets(each, exact=exact) for each in value)
+        members = (_normalise_and_reveal_secrets(each, exact) for each in value)
         return sorted(members, key=lambda each: canonical_json(to_jsonable_python(each)))
     return value
 

@@ -27,7 +27,8 @@ from pydantic import (
 )
 
 from bot.tools import Effect, Tool, ToolContext
-from bot.tools.arguments import dump_arguments, load_arguments
+from bot.tools.arguments import build_readable_arguments, dump_arguments, load_arguments
+from bot.tools.names import PersonId
 from storage.digest import NonCanonicalValueError
 
 
@@ -150,7 +151,8 @@ def test_equal_arguments_have_one_text() -> None:
 
 SETS = """
 from tests.tools.test_arguments import TOOL
-from bot.tools.arguments import dump_arguments, load_arguments
+from bot.tools.arguments import build_readable_arguments, dump_arguments, load_arguments
+from bot.tools.names import PersonId
 print(dump_arguments(load_arguments(TOOL, '{"tags": ["a", "b", "c", "d", "e", "f"]}')))
 """
 
@@ -195,3 +197,17 @@ def test_odd_numbers_are_not_stored() -> None:
     for odd in (float("nan"), float("inf")):
         with pytest.raises(NonCanonicalValueError):
             dump_arguments(Everything(ratio=odd))
+
+
+def test_each_id_in_a_set_has_its_name() -> None:
+    """People in a set are called by their names, as those in a list are, in the record's order."""
+
+    class Invited(BaseModel):
+        listed: list[PersonId]
+        together: set[PersonId]
+
+    tool = tool_of(Invited)
+    both = ["UANA00001", "UDAN00001"]
+    text = dump_arguments(Invited(listed=both, together={*both}))
+    shown = build_readable_arguments(tool, text, {"UANA00001": "Zoe", "UDAN00001": "Ben"})
+    assert shown["together"] == ["Zoe (UANA00001)", "Ben (UDAN00001)"] == shown["listed"]
