@@ -130,14 +130,11 @@ class GateDescriber:
 
         `own`: also about their own request.
         """
-        run, gate = self.run, self.gate
-        gate = gate.model_copy(update={"self_approval": True}) if own else gate
+        gate = self.gate.model_copy(update={"self_approval": True}) if own else self.gate
         try:
-            if who.channel and not run.channel:
+            if who.channel and not self.run.channel:
                 raise LookupFailedError("no channel was named")
-            able = self.grounds.authority.list_able_approvers(
-                gate, who, requester=run.requester, channel=run.channel
-            )
+            able = self._list_able(gate, who)
         except LookupFailedError as error:
             return f" (who that is now is not known: {error})"
         return f" (now: {self._describe_people(able)})" if able else " (now: nobody)"
@@ -168,11 +165,13 @@ class GateDescriber:
         run, gate, authority = self.run, self.gate, self.grounds.authority
         if not run.channel and any(stage.approvers.channel for stage in gate.stages):
             return
-        known: dict[str, Any] = {"requester": run.requester, "channel": run.channel}
         try:
-            short = card_routing.describe_missing_approvers(authority, gate, **known)
-            first = gate.get_approvers_of_stages(gate.initial_stages, timedelta())
-            able = authority.list_able_approvers(gate, first, **known)
+            short = card_routing.describe_missing_approvers(
+                authority, gate, requester=run.requester, channel=run.channel
+            )
+            able = self._list_able(
+                gate, gate.get_approvers_of_stages(gate.initial_stages, timedelta())
+            )
         except LookupFailedError:
             return  # said above
         if short:
@@ -261,6 +260,41 @@ class GateDescriber:
         who = f"the approvers{others} may edit {', '.join(fields)}"
         return f"{who}; whoever edits {counts} approve the result."
 
+    def describe_grant_or_limit(self, args: BaseModel) -> Iterator[str]:
+        """Yield what happens instead of asking: a saved approval applies, or a limit is reached."""
+        grounds, words, run, gate = self.grounds, self.words, self.run, self.gate
+        with grounds.sources.store.read() as tx:
+            given = grants.list_candidate_grants(
+                tx, grounds.sources, run, self.tool, gate, dump_arguments(args)
+            )
+            reached = grounds.limits.find_reached_asking_limit(tx, run, 0)
+        if grant := grants.find_valid_grant(grounds.authority, run, gate, given):
+            by, until = words.format_person(grant.given_by), format_in_utc(grant.until)
+            uses = f"{grant.uses} more {'time' if grant.uses == 1 else 'times'}"
+            yield f"★ Yet it runs without asking: {by} had this remembered, until {until}, {uses}."
+        elif reached:
+            yield f"⚠ Just now nobody would be asked: {words.quote_text(reached.note)}."
+
+    def describe_signers(self) -> Iterator[str]:
+        """Yield a line on who can sign now with a valid passkey; nothing if nobody has to sign."""
+        signed = [at for at, stage in enumerate(self.gate.stages) if stage.signature]
+        sources, who = self.grounds.sources, self.gate.get_approvers_of_stages(signed, timedelta())
+        if not signed or (who.channel and not self.run.channel):
+            return
+        terms, now = sources.policy.policy.passkeys, sources.clock.now()
+        with sources.store.read() as tx:
+            signers = list_people_who_can_sign(tx, self.run.team, terms, now, sources.host)
+        with suppress(LookupFailedError):  # said above
+            able = self._list_able(self.gate, who)
+            names = [self.words.format_person(each) for each in sorted(able & signers)][:MOST_NAMES]
+            yield f"Can sign now: {', '.join(names) or 'nobody, as no passkey of theirs counts'}."
+
+    def _list_able(self, gate: Ask, who: Approvers) -> frozenset[str]:
+        """Return who of `who` could approve this request now; raises LookupFailedError."""
+        return self.grounds.authority.list_able_approvers(
+            gate, who, requester=self.run.requester, channel=self.run.channel
+        )
+
 
 def _describe_business_hours(hours: BusinessHours, now: datetime) -> str:
     opens, closes = (f"{each // 60:02}:{each % 60:02}" for each in (hours.opens, hours.closes))
@@ -329,9 +363,10 @@ def explain_call(
         *_describe_mode_change(judged.gate, gate, mode, words),
     ]
     if isinstance(gate, Ask):
-        lines += _describe_grant_or_limit(grounds, words, run, tool, args, gate) if sums else []
-        lines += ["", *GateDescriber(grounds, words, run, tool, gate).describe_gate()]
-        lines += _describe_signers(grounds, words, run, gate) if sums else []
+        asked = GateDescriber(grounds, words, run, tool, gate)
+        lines += asked.describe_grant_or_limit(args) if sums else []
+        lines += ["", *asked.describe_gate()]
+        lines += asked.describe_signers() if sums else []
     return lines + _describe_unknown_facts(facts, grounds, tool, words)
 
 
@@ -355,47 +390,6 @@ def _describe_mode_change(
             yield f"{yet}: nothing is remembered, and it is asked each time."
         case _:
             yield f"{yet}: people are asked all the same, those of [defaults]."
-
-
-def _describe_grant_or_limit(
-    grounds: ExplanationSources,
-    words: MentionStyle,
-    run: Run,
-    tool: Tool[Any],
-    args: BaseModel,
-    gate: Ask,
-) -> Iterator[str]:
-    """Yield what happens instead of asking: a saved approval applies, or a limit is reached."""
-    with grounds.sources.store.read() as tx:
-        given = grants.list_candidate_grants(
-            tx, grounds.sources, run, tool, gate, dump_arguments(args)
-        )
-        reached = grounds.limits.find_reached_asking_limit(tx, run, 0)
-    if grant := grants.find_valid_grant(grounds.authority, run, gate, given):
-        by, until = words.format_person(grant.given_by), format_in_utc(grant.until)
-        uses = f"{grant.uses} more {'time' if grant.uses == 1 else 'times'}"
-        yield f"★ Yet it runs without asking: {by} had this remembered, until {until}, {uses}."
-    elif reached:
-        yield f"⚠ Just now nobody would be asked: {words.quote_text(reached.note)}."
-
-
-def _describe_signers(
-    grounds: ExplanationSources, words: MentionStyle, run: Run, gate: Ask
-) -> Iterator[str]:
-    """Yield a line on who can sign now with a valid passkey; nothing if nobody has to sign."""
-    signed = [at for at, stage in enumerate(gate.stages) if stage.signature]
-    sources, who = grounds.sources, gate.get_approvers_of_stages(signed, timedelta())
-    if not signed or (who.channel and not run.channel):
-        return
-    terms, now = sources.policy.policy.passkeys, sources.clock.now()
-    with sources.store.read() as tx:
-        signers = list_people_who_can_sign(tx, run.team, terms, now, sources.host)
-    with suppress(LookupFailedError):  # said above
-        able = grounds.authority.list_able_approvers(
-            gate, who, requester=run.requester, channel=run.channel
-        )
-        names = [words.format_person(each) for each in sorted(able & signers)][:MOST_NAMES]
-        yield f"Can sign now: {', '.join(names) or 'nobody, as no passkey of theirs counts'}."
 
 
 def describe_judgement(judged: Judgement, words: MentionStyle) -> list[str]:
