@@ -238,7 +238,13 @@ class ConditionEvaluator:
 
 
 MOST_BYTES = 1_024
-SPACES = ("groups", "channels", "people", "freezes")  # of names
+# of names: what stands before one in the facts, how its value is read, and an example
+SPACES: dict[str, tuple[str, Callable[[Any], Any], str]] = {
+    "groups": ("", frozenset, 'groups.finance or groups["shop-leads"]'),
+    "channels": ("#", SlackId, 'channels.announcements or channels["shop-floor"]'),
+    "people": ("", SlackId, 'people.ana or people["ana.ruiz"]'),
+    "freezes": ("", convert_to_condition_value, "freezes.christmas"),
+}
 NAMES = frozenset(
     {
         *("args", "requester", "channel", "tool", "effect", "risk", "client", "now"),
@@ -246,14 +252,6 @@ NAMES = frozenset(
     }
 )
 FUNCTIONS = frozenset({"has", "size", "spent", "count"})
-_EXAMPLES = {
-    "groups": 'groups.finance or groups["shop-leads"]',
-    "channels": 'channels.announcements or channels["shop-floor"]',
-    "people": 'people.ana or people["ana.ruiz"]',
-    "freezes": "freezes.christmas",
-}
-
-
 _MEMBERS = ("member_dot", "member_index")
 
 
@@ -305,17 +303,12 @@ class Condition:
         if "args" in self.names:
             read = facts.args if self.reads_all_fields else facts.args.keys() & self.fields
             values["args"] = convert_to_condition_value({name: facts.args[name] for name in read})
-        frozen, groups = facts.freezes or {}, facts.groups or {}
-        channels, people = facts.channels or {}, facts.people or {}
-        values["freezes"] = {
-            name: _or_unusable(frozen.get(name), convert_to_condition_value)
-            for name in self.freezes
-        }
-        values["groups"] = {name: _or_unusable(groups.get(name), frozenset) for name in self.groups}
-        values["channels"] = {
-            name: _or_unusable(channels.get(f"#{name}"), SlackId) for name in self.channels
-        }
-        values["people"] = {name: _or_unusable(people.get(name), SlackId) for name in self.people}
+        for space, (mark, make, _) in SPACES.items():
+            known = getattr(facts, space) or {}
+            values[space] = {
+                name: _or_unusable(known.get(f"{mark}{name}"), make)
+                for name in getattr(self, space)
+            }
         return values
 
     def _check_node(self, node: Any, bound: frozenset[str], inside: bool) -> None:
@@ -355,7 +348,7 @@ class Condition:
                 f"names {name!r}, which is not there; there are {', '.join(sorted(NAMES))}"
             )
         if name in SPACES:
-            raise ConditionError(f"uses {name} as a whole; name one, as in {_EXAMPLES[name]}")
+            raise ConditionError(f"uses {name} as a whole; name one, as in {SPACES[name][2]}")
         self.names |= {name} - bound
         self.reads_all_fields |= name == "args"
 
@@ -417,7 +410,7 @@ def _find_namespace(node: Any) -> str:
 def _get_looked_up_name(space: str, node: Tree[Any]) -> str:
     if len(found := _list_named_members(node)) != 1:
         what = "person" if space == "people" else space.removesuffix("s")
-        raise ConditionError(f"needs a literal {what}, as in {_EXAMPLES[space]}")
+        raise ConditionError(f"needs a literal {what}, as in {SPACES[space][2]}")
     return found[0]
 
 
