@@ -264,7 +264,7 @@ _RECORD = f"""
 _OURS = "n.nspname NOT LIKE 'pg\\_%' AND n.nspname <> 'information_schema'"
 _COLUMNS = f"""
     SELECT c.oid::int8, a.attnum::int, n.nspname::text, c.relname::text, a.attname::text,
-        c.relkind::text, coalesce(c.reloptions::text ~ 'security_invoker=(true|on|yes|1)', false)
+        coalesce(c.reloptions::text ~ 'security_invoker=(true|on|yes|1)', false)
     FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
         JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND attnum > 0 AND NOT attisdropped
     WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND {_OURS} ORDER BY 3, 4, 2"""
@@ -328,7 +328,7 @@ class _Relation:
     columns: dict[int, str] = field(default_factory=dict)
 
 
-def check_role_rights(raw: psycopg.Connection[Any], database: Database) -> None:
+def check_role_rights(raw: RawConnection, database: Database) -> None:
     """Raise ExcessiveRoleRightsError if the role has too many rights or can read secret columns."""
     found = raw.execute(_TOO_MUCH).fetchone()
     if found and found[0]:
@@ -355,16 +355,16 @@ def check_role_rights(raw: psycopg.Connection[Any], database: Database) -> None:
     )
 
 
-def _load_relations(raw: psycopg.Connection[Any]) -> dict[int, _Relation]:
+def _load_relations(raw: RawConnection) -> dict[int, _Relation]:
     relations: dict[int, _Relation] = {}
-    for oid, number, schema, name, column, _, invoker in raw.execute(_COLUMNS).fetchall():
+    for oid, number, schema, name, column, invoker in raw.execute(_COLUMNS).fetchall():
         full = f"{quote_name(schema)}.{quote_name(name)}"
         relations.setdefault(oid, _Relation(name, full, invoker)).columns[number] = column
     return relations
 
 
 def _list_secret_columns(
-    raw: psycopg.Connection[Any], relations: dict[int, _Relation], database: Database
+    raw: RawConnection, relations: dict[int, _Relation], database: Database
 ) -> set[ColumnNumber]:
     """Return the secret columns and all that take values from them; of a view, all its columns."""
     secret = {
@@ -386,7 +386,7 @@ def _list_secret_columns(
 
 
 def _list_readable_secret_columns(
-    raw: psycopg.Connection[Any],
+    raw: RawConnection,
     relations: dict[int, _Relation],
     secret: Iterable[ColumnNumber],
     database: Database,
@@ -403,7 +403,7 @@ def _list_readable_secret_columns(
 
 
 def _build_revoke_statements(
-    raw: psycopg.Connection[Any],
+    raw: RawConnection,
     relations: dict[int, _Relation],
     secret: set[ColumnNumber],
     tables: set[int],

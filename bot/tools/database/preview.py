@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 from unicodedata import normalize
@@ -30,6 +30,8 @@ _VERBS = {"insert": "Adds", "update": "Changes", "delete": "Deletes"}
 
 
 Step = tuple[Statement, row_changes.Change]  # of a change, with the rows that it touches
+# takes the rows of a table and the folded names of the columns that the statement sets in it
+TableRenderer = Callable[[row_changes.TableRowChanges, frozenset[str]], list[str]]
 
 
 def render_changes(steps: Sequence[Step]) -> str:
@@ -37,11 +39,7 @@ def render_changes(steps: Sequence[Step]) -> str:
 
     Of each statement, the table that it names comes first.
     """
-    lines = []
-    for number, (statement, change) in enumerate(steps, 1):
-        lines += _render_statement_title(number, steps)
-        for each, heading, set_here in _list_headed_tables(statement, change):
-            lines += [heading, *_render_first_rows(each, set_here)]
+    lines = _render_steps(steps, _render_first_rows)
     rows = (row for _, change in steps for each in change.tables for row in each.rows)
     if any(isinstance(value, row_changes.ValueAtRun) for row in rows for value in row.after or ()):
         lines.append("What is set at run time will be another value then.")
@@ -50,31 +48,23 @@ def render_changes(steps: Sequence[Step]) -> str:
 
 def render_change_counts(steps: Sequence[Step]) -> str:
     """Return how many rows of which tables and which columns change, without any values."""
+    return "\n".join(_render_steps(steps, _render_changed_columns))
+
+
+def _render_steps(steps: Sequence[Step], render_table: TableRenderer) -> list[str]:
+    """Return what happens to each table that the statements touch, and what is told of its rows.
+
+    Of several statements each has a title.
+    """
     lines = []
-    for number, step in enumerate(steps, 1):
-        lines += _render_statement_title(number, steps)
-        for each, heading, set_here in _list_headed_tables(*step):
-            lines.append(heading)
-            if names := _list_changed_columns(each, set_here):
-                lines.append(clip_value_text(f"   columns: {', '.join(names)}", 4 * WIDTH))
-    return "\n".join(lines)
-
-
-def _list_headed_tables(
-    statement: Statement, change: row_changes.Change
-) -> Iterator[tuple[row_changes.TableRowChanges, str, frozenset[str]]]:
-    """Yield each table that a statement touches, what happens to its rows, and what it sets."""
-    for each in change.tables:
-        heading = touched_row_count_sentence(each, statement.verb)
-        is_first = each is change.target
-        if not is_first:
-            heading = f"Also {heading[0].lower()}{heading[1:]}"
-        yield each, heading, statement.assigned_columns if is_first else frozenset()
-
-
-def _render_statement_title(number: int, steps: Sequence[Step]) -> list[str]:
-    """Return a line with a statement's number if there are several; [] for a single one."""
-    return [f"Statement {number}:"] if len(steps) > 1 else []
+    for number, (statement, change) in enumerate(steps, 1):
+        lines += [f"Statement {number}:"] if len(steps) > 1 else []
+        for each in change.tables:
+            heading = touched_row_count_sentence(each, statement.verb)
+            is_first = each is change.target
+            lines.append(heading if is_first else f"Also {heading[0].lower()}{heading[1:]}")
+            lines += render_table(each, statement.assigned_columns if is_first else frozenset())
+    return lines
 
 
 def touched_row_count_sentence(table: row_changes.TableRowChanges, verb: str) -> str:
@@ -106,9 +96,10 @@ def no_touched_rows_sentence(steps: Sequence[Step]) -> str:
     return f"it would change nothing: {', '.join(dict.fromkeys(found))}"
 
 
-def _list_changed_columns(
+def _render_changed_columns(
     table: row_changes.TableRowChanges, set_here: frozenset[str]
 ) -> list[str]:
+    """Return a line that names the columns that change; [] if there are none."""
     found = [
         name
         for at, name in enumerate(table.columns)
@@ -119,7 +110,8 @@ def _list_changed_columns(
             for row in table.rows
         )
     ]
-    return found + [each for each in table.hidden if each.lower() in set_here]
+    found += [each for each in table.hidden if each.lower() in set_here]
+    return [clip_value_text(f"   columns: {', '.join(found)}", 4 * WIDTH)] if found else []
 
 
 def _render_first_rows(table: row_changes.TableRowChanges, set_here: frozenset[str]) -> list[str]:

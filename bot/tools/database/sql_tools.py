@@ -23,11 +23,7 @@ from bot.tools.database.preview import (
     preview_change,
     preview_mismatch_sentence,
 )
-from bot.tools.database.session import (
-    CONNECT_TIMEOUT,
-    PREVIEW_TIMEOUT,
-    Source,
-)
+from bot.tools.database.session import CONNECT_TIMEOUT, PREVIEW_TIMEOUT, Source
 from bot.tools.database.statement import (
     MAX_LENGTH,
     Statement,

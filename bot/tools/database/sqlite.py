@@ -63,8 +63,8 @@ class SqliteAuthorizer:
     def __init__(
         self,
         catalog: Catalog,
-        target: str = "",
-        verbs: frozenset[str] = frozenset(),
+        target: str,
+        verbs: Set[str],
         reached: Set[str] = frozenset(),
         others: Set[str] = frozenset(),
     ) -> None:
@@ -356,17 +356,14 @@ class SqliteSession(session.Session):
     @contextmanager
     def _guard_statement(self, statement: Statement) -> Iterator[SqliteAuthorizer]:
         """Set an authorizer inside the block: only reads, and the statement's change, may run."""
-        others = self._list_names_outside_catalog()
-        guard = SqliteAuthorizer(self.catalog, others=others)
         check_no_implicit_secret_joins(statement.tokens, self.catalog)
+        name, verbs, reached = "", set[str](), set[str]()
         if statement.target is not None and statement.verb != "select":
             name = statement.target.name.lower()
-            verbs = {statement.verb}
-            if statement.tree.args.get("conflict"):
-                verbs.add("update")
-            guard = SqliteAuthorizer(
-                self.catalog, name, frozenset(verbs), self._list_cascaded_tables(name), others
-            )
+            verbs = {statement.verb, *(["update"] if statement.tree.args.get("conflict") else [])}
+            reached = self._list_cascaded_tables(name)
+        others = self._list_names_outside_catalog()
+        guard = SqliteAuthorizer(self.catalog, name, verbs, reached, others)
         self._raw.set_authorizer(guard)
         try:
             yield guard

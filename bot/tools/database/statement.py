@@ -332,7 +332,7 @@ def _get_verb(tree: exp.Expr, tokens: tuple[Token, ...]) -> str:
     inner = tree.find(*WRITES)
     if inner is not None:
         return _get_verb(inner, tokens)
-    if isinstance(tree, (exp.Query, exp.Values, *WRITES)):
+    if isinstance(tree, (exp.Query, exp.Values)):
         return "select"
     raise StatementError(refused_verb_sentence(tokens[0].word or tokens[0].text, "SELECT"))
 
