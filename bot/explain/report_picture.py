@@ -25,7 +25,7 @@ SIZE, DPI = (13, 5.4), 140  # inches, and pixels of each
 MOST = 12  # tools that are drawn
 NAME = 28  # characters of one tool's name
 BY_DAY, YEAR = 92, 365  # days; a longer time is drawn week by week, and its axis tells years
-INK, FAINT = "#222222", "#8a8a8a"
+INK = "#222222"
 SHADES = (  # from dark to light, so that they differ without colours, too
     (CallFate.APPROVED, "#1b6e53"),
     (CallFate.REJECTED, "#dd8452"),

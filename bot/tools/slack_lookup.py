@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from slack_sdk import WebClient
     from slack_sdk.web import SlackResponse
 
-
 T = TypeVar("T")
+# what asking Slack raises where it gives no answer
+UNREACHED = SlackClientError, OSError, HTTPException, ValueError
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,9 +159,7 @@ def _ask_slack(what: str, read: Callable[[], T], missing: str | None = None) -> 
         if missing and code.endswith(("_not_found", "_not_visible")):
             raise ToolError(missing) from error
         raise ToolError(f"Slack would not say {what} ({code}); nothing was done.") from error
-    except (SlackClientError, LookupFailedError, LookupPendingError) as error:
-        raise ToolError(f"Slack could not be asked for {what}; nothing was done.") from error
-    except (OSError, HTTPException, ValueError) as error:
+    except (*UNREACHED, LookupFailedError, LookupPendingError) as error:
         raise ToolError(f"Slack could not be asked for {what}; nothing was done.") from error
 
 

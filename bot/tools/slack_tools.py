@@ -10,11 +10,9 @@ from __future__ import annotations
 import html
 import re
 from datetime import UTC, datetime, timedelta
-from http.client import HTTPException
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AwareDatetime, Field, field_validator
-from slack_sdk.errors import SlackClientError
 
 from bot.tools import Effect, Tool, ToolContext, ToolError, slack_lookup, tool
 from bot.tools.names import ChannelId, PersonId
@@ -334,7 +332,7 @@ def _build_create_channel_tool(client: WebClient) -> Tool[Any]:
         result = {"channel": f"#{made.get('name', args.name)}", "channel_id": made.get("id")}
         try:
             client.conversations_invite(channel=made.get("id", ""), users=[context.requester])
-        except (SlackClientError, OSError, HTTPException, ValueError):
+        except slack_lookup.UNREACHED:
             return {**result, "note": "The person who asked could not be invited."}
         return result
 
