@@ -289,6 +289,7 @@ _NAMES = {
     SETS: re.compile(r"[a-z][a-z0-9_-]{0,59}"),
     CONDITIONS: re.compile(r"[a-z][a-z0-9_]{0,59}"),
 }
+_STAND_INS = {SETS: ["channel"], CONDITIONS: "true"}  # for what is invalid
 _TAKEN = frozenset({"channel", "requester"})  # what these mean among approvers is settled
 # texts and comments stand as they are; a name stands outside them, and is no field of anything
 _TEXT = r"""\"{3}.*?\"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|//[^\n]*"""
@@ -309,23 +310,20 @@ class _PolicyNames:
     def __init__(self, written: dict[str, Any], problems: FileProblems) -> None:
         self._written = written
         self._problems = problems
-        self._sets = self._load_name_table(SETS, list)
-        self._conditions = self._load_name_table(CONDITIONS, str)
+        self._named = {
+            SETS: self._load_name_table(SETS, list),
+            CONDITIONS: self._load_name_table(CONDITIONS, str),
+        }
         self._used: set[KeyPath] = set()
-        self._found_sets: dict[str, list[str]] = {}
-        self._found_conditions: dict[str, str] = {}
+        self._found: dict[tuple[str, str], Any] = {}  # what each name stands for, by table and name
 
     def expand_file(self) -> dict[str, Any]:
-        for name in self._sets:
-            self._resolve_set(name, ())
-        for name in self._conditions:
-            self._resolve_condition(name, ())
-        rest = {key: each for key, each in self._written.items() if key not in (SETS, CONDITIONS)}
+        there = [(table, name) for table, names in self._named.items() for name in names]
+        for loc in there:
+            self._resolve_name(*loc, ())
+        rest = {key: each for key, each in self._written.items() if key not in self._named}
         found: dict[str, Any] = self._expand(rest, ())
-        there = {(SETS, each) for each in self._sets} | {
-            (CONDITIONS, each) for each in self._conditions
-        }
-        for loc in sorted(there - self._used):
+        for loc in sorted({*there} - self._used):
             self._problems.add(loc, "is used nowhere; use it, or remove it")
         return found
 
@@ -346,52 +344,46 @@ class _PolicyNames:
                 found[name] = value
         return found
 
-    def _resolve_set(self, name: str, path: tuple[str, ...]) -> list[str]:
-        """Return the approvers a name stands for; ["channel"] if invalid, which is reported."""
+    def _resolve_name(self, table: str, name: str, path: tuple[str, ...]) -> Any:
+        """Return what a name stands for: approvers, or a condition.
+
+        ["channel"] or "true" if that is invalid, which is reported.
+        """
+        loc = (table, name)
         if name in path:
-            self._problems.add((SETS, name), _circular_name_sentence([*path, name]))
-            return ["channel"]
-        if name not in self._found_sets:
-            found = self._resolve_people(self._sets[name], (*path, name))
+            self._problems.add(loc, _circular_name_sentence([*path, name]))
+            return _STAND_INS[table]
+        if loc not in self._found:
+            resolve = self._resolve_set if table == SETS else self._resolve_condition
             try:
-                if not all(isinstance(each, str) for each in found):
-                    raise ValueError("write each in quotes")
-                validate_approvers(found)
+                self._found[loc] = resolve(name, (*path, name))
             except ValueError as error:
-                self._problems.add((SETS, name), str(error))
-                found = ["channel"]
-            self._found_sets[name] = found
-        return self._found_sets[name]
+                self._problems.add(loc, str(error))
+                self._found[loc] = _STAND_INS[table]
+        return self._found[loc]
+
+    def _resolve_set(self, name: str, path: tuple[str, ...]) -> list[str]:
+        found = self._resolve_people(self._named[SETS][name], path)
+        if not all(isinstance(each, str) for each in found):
+            raise ValueError("write each in quotes")
+        return validate_approvers(found)
+
+    def _resolve_condition(self, name: str, path: tuple[str, ...]) -> str:
+        # only now: the library behind it takes a moment to load
+        from bot.policy.condition import Condition
+
+        written = self._named[CONDITIONS][name]
+        return Condition(self._insert_conditions(written, (CONDITIONS, name), path)).source
 
     def _resolve_people(self, written: list[Any], path: tuple[str, ...] = ()) -> list[Any]:
         """Return a list of approvers with the names in it replaced; unknown entries are kept."""
         found: list[Any] = []
         for each in written:
-            known = isinstance(each, str) and each in self._sets
-            found += self._resolve_set(each, path) if known else [each]
+            known = isinstance(each, str) and each in self._named[SETS]
+            found += self._resolve_name(SETS, each, path) if known else [each]
             if known:
                 self._used.add((SETS, each))
         return list(dict.fromkeys(found)) if all(isinstance(each, str) for each in found) else found
-
-    def _resolve_condition(self, name: str, path: tuple[str, ...]) -> str:
-        """Return the condition a name stands for; "true" if invalid, which is reported."""
-        # only now: the library behind it takes a moment to load
-        from bot.policy.condition import Condition
-
-        if name in path:
-            self._problems.add((CONDITIONS, name), _circular_name_sentence([*path, name]))
-            return "true"
-        if name not in self._found_conditions:
-            found = self._insert_conditions(
-                self._conditions[name], (CONDITIONS, name), (*path, name)
-            )
-            try:
-                Condition(found)
-            except ValueError as error:
-                self._problems.add((CONDITIONS, name), str(error))
-                found = "true"
-            self._found_conditions[name] = found
-        return self._found_conditions[name]
 
     def _insert_conditions(self, written: str, loc: KeyPath, path: tuple[str, ...] = ()) -> str:
         """Return a condition with the conditions it names inserted; "true" if it gets too long."""
@@ -400,12 +392,12 @@ class _PolicyNames:
             name = use["name"]
             if name is None:
                 return use[0]
-            if name not in self._conditions:
-                near = nearest_name_hint([name], self._conditions)
+            if name not in self._named[CONDITIONS]:
+                near = nearest_name_hint([name], self._named[CONDITIONS])
                 self._problems.add(loc, f"names conditions.{name}, which is not there{near}")
                 return "true"
             self._used.add((CONDITIONS, name))
-            found = self._resolve_condition(name, path)
+            found = self._resolve_name(CONDITIONS, name, path)
             return f"({found}\n)" if "//" in found else f"({found})"
 
         found = _USE.sub(one, written)
@@ -430,7 +422,7 @@ class _PolicyNames:
         for key in found if loc[:1] == ("owners",) else PEOPLE:
             if isinstance(found.get(key), list):
                 found[key] = self._resolve_people(found[key])
-        if isinstance(asks := found.get(ASKS), str) and asks in self._sets:
+        if isinstance(asks := found.get(ASKS), str) and asks in self._named[SETS]:
             found[ASKS] = self._resolve_people([asks])
         return found
 
