@@ -327,6 +327,8 @@ class Tool(Generic[A]):
 
 
 def _replace_ids_by_names(value: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(value, set | frozenset):
+        value = sorted(value, key=str)
     if value is None or value in ([], {}):
         return "none"
     if isinstance(value, bool):

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -211,3 +212,15 @@ def test_each_id_in_a_set_has_its_name() -> None:
     text = dump_arguments(Invited(listed=both, together={*both}))
     shown = build_readable_arguments(tool, text, {"UANA00001": "Zoe", "UDAN00001": "Ben"})
     assert shown["together"] == ["Zoe (UANA00001)", "Ben (UDAN00001)"] == shown["listed"]
+
+
+def test_a_set_reads_as_a_list_in_the_effect() -> None:
+    """What a call does names the members of a set, in one order in every process."""
+
+    class Invited(BaseModel):
+        people: frozenset[PersonId] = frozenset()
+
+    tool = replace(tool_of(Invited), effect="Invite {people}")
+    some = load_arguments(tool, '{"people": ["UDAN00001", "UANA00001"]}')
+    assert tool.effect_sentence(some, {"UANA00001": "Zoe"}) == "Invite Zoe, UDAN00001"
+    assert tool.effect_sentence(Invited()) == "Invite none"
