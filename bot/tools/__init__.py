@@ -326,15 +326,25 @@ class Tool(Generic[A]):
         }
 
 
+class _ListInSentence(list[Any]):
+    """A list that reads "a, b" in an effect; a template may also name one of its members."""
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self)) or "none"
+
+    def __format__(self, spec: str) -> str:
+        return format(str(self), spec)
+
+
 def _replace_ids_by_names(value: Any, names: Mapping[str, str]) -> Any:
-    if isinstance(value, set | frozenset):
-        value = sorted(value, key=str)
-    if value is None or value in ([], {}):
+    if value is None or value == {}:
         return "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, set | frozenset):
+        value = sorted(value, key=str)
     if isinstance(value, list):
-        return ", ".join(map(str, (_replace_ids_by_names(each, names) for each in value)))
+        return _ListInSentence(_replace_ids_by_names(each, names) for each in value)
     return names.get(value, value) if isinstance(value, SlackId) else value
 
 

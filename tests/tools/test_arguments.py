@@ -224,3 +224,19 @@ def test_a_set_reads_as_a_list_in_the_effect() -> None:
     some = load_arguments(tool, '{"people": ["UDAN00001", "UANA00001"]}')
     assert tool.effect_sentence(some, {"UANA00001": "Zoe"}) == "Invite Zoe, UDAN00001"
     assert tool.effect_sentence(Invited()) == "Invite none"
+
+
+def test_a_member_of_a_list_stands_in_the_effect() -> None:
+    """An effect may name one member of a list; without that member the title stands for it."""
+
+    class Tagged(BaseModel):
+        tags: list[str] = []
+        people: list[PersonId] = []
+
+    tool = replace(tool_of(Tagged), effect="Tag {people[1]} first as {tags[0]}, then {tags:.9}")
+    some = load_arguments(tool, '{"tags": ["urgent", "red"], "people": ["UDAN00001", "UANA00001"]}')
+    assert (
+        tool.effect_sentence(some, {"UANA00001": "Zoe"})
+        == "Tag Zoe first as urgent, then urgent, r"
+    )
+    assert tool.effect_sentence(Tagged()) == tool.title
