@@ -36,9 +36,8 @@ LEAST = 20  # decisions that a suggestion needs
 LEAST_SAME = 5  # approvals of the same call for the same person
 ONE_PERSON = timedelta(days=30)  # for so long one approver has to have agreed, else two have
 OFTEN = 0.3  # of the decisions are rejections or edits
-OFFER = {"where": "everywhere", "lasts": "7d", "uses": 10}
-LASTS = timedelta(days=7)  # as in the offer
-OFFER_USES = 10
+LASTS, OFFER_USES = timedelta(days=7), 10
+OFFER = {"where": "everywhere", "lasts": f"{LASTS.days}d", "uses": OFFER_USES}
 MOST_NAMED = 5  # calls that the evidence names
 TEXT = 90  # characters of one
 ASKING = ("ask", "once")

@@ -209,8 +209,7 @@ StatementRunner = Callable[[Statement, str], list[row_changes.Row]]
 class TrialRunResult:
     """The result of one trial run of a change: row keys it returned, the server's row counts."""
 
-    keys: list[row_changes.Row] = field(default_factory=list)
-    returned: int = 0
+    keys: list[row_changes.Row] | None  # of its table's rows; None where it does not return them
     counts: dict[int, WriteCounts] = field(default_factory=dict)
     # with their places
     after: dict[int, list[tuple[str, row_changes.Row]]] = field(default_factory=dict)
@@ -287,8 +286,7 @@ class ChangeTrialRunner:
 
     def _run_trial(self, run: StatementRunner, max_rows: int) -> TrialRunResult:
         earlier = self._tables.count_writes()
-        trial = TrialRunResult()
-        self._run_statement(run, trial)
+        trial = TrialRunResult(self._run_statement(run))
         self._raw.execute("SET CONSTRAINTS ALL IMMEDIATE")  # nothing is left for COMMIT
         counts = self._tables.count_writes().items()
         made = {oid: count - earlier.get(oid, Counter()) for oid, count in counts}
@@ -297,38 +295,39 @@ class ChangeTrialRunner:
         if touched > row_changes.compute_row_event_limit(max_rows):
             raise row_changes.TooManyRowsError(max_rows)
         for oid, found in self._tables.load_tables(list(trial.counts)).items():
-            if found and self._can_read_rows(found, trial):
-                trial.after[oid] = self._read_written_rows(found, trial, max_rows)
+            rows = self._read_written_rows(found, trial, max_rows) if found else None
+            if found and rows is not None:
+                trial.after[oid] = rows
                 trial.remaining_places[oid] = self._list_remaining_places(found)
         return trial
 
-    def _run_statement(self, run: StatementRunner, trial: TrialRunResult) -> None:
-        """Run the statement; note in `trial` the keys of its table's rows, if it returns them."""
+    def _run_statement(self, run: StatementRunner) -> list[row_changes.Row] | None:
+        """Run the statement; return the keys of its table's rows, None if it cannot return them."""
         tree, key = self._statement.tree, self._target.key
         plain = isinstance(tree, exp.Insert | exp.Update | exp.Delete)
         if not key or not plain or tree.args.get("returning"):
-            trial.returned = -1
             run(self._statement, "")
-            return
+            return None
         named = _quote_statement_table(self._statement)
-        trial.keys = run(self._statement, ", ".join(f"{named}.{quote_name(each)}" for each in key))
-        trial.returned = len(trial.keys)
+        return run(self._statement, ", ".join(f"{named}.{quote_name(each)}" for each in key))
 
-    def _has_key_of_every_row(self, trial: TrialRunResult) -> bool:
-        total = trial.counts.get(self._target.oid, Counter[str]()).total()
-        return trial.returned == total == len({*map(repr, trial.keys)})
-
-    def _can_read_rows(self, found: ReadableTable, trial: TrialRunResult) -> bool:
-        if found is self._target and self._has_key_of_every_row(trial):
-            return True
-        return found.all_readable and found.pages <= MAX_PAGES
+    def _list_keys_of_all_rows(self, trial: TrialRunResult) -> list[row_changes.Row] | None:
+        """Return the keys of the rows of the statement's table; None if some are not known."""
+        total, keys = trial.counts.get(self._target.oid, Counter[str]()).total(), trial.keys
+        return keys if keys is not None and len(keys) == total == len({*map(repr, keys)}) else None
 
     def _read_written_rows(
         self, found: ReadableTable, trial: TrialRunResult, max_rows: int
-    ) -> list[tuple[str, row_changes.Row]]:
-        """Return the rows of a table that the change has written, each with its place (ctid)."""
-        if found is self._target and self._has_key_of_every_row(trial):
-            return [("", row) for row in self._read_rows_by_key(found, trial.keys)]
+    ) -> list[tuple[str, row_changes.Row]] | None:
+        """Return the rows of a table that the change has written, each with its place (ctid).
+
+        None if they cannot be read.
+        """
+        keys = self._list_keys_of_all_rows(trial) if found is self._target else None
+        if keys is not None:
+            return [("", row) for row in self._read_rows_by_key(found, keys)]
+        if not found.all_readable or found.pages > MAX_PAGES:
+            return None
         # our snapshot is older than our number: what bears it or a later one is our own
         return self._read_rows_with_places(found, _OURS, max_rows)
 
@@ -370,8 +369,9 @@ class ChangeTrialRunner:
         for oid, found in self._tables.load_tables(list(once.counts)).items():
             if found is None or oid not in once.after:
                 continue
-            if found is self._target and self._has_key_of_every_row(once):
-                rows = self._read_rows_by_key(found, once.keys)
+            keys = self._list_keys_of_all_rows(once) if found is self._target else None
+            if keys is not None:
+                rows = self._read_rows_by_key(found, keys)
                 self._before[oid] = [("", row) for row in rows]
                 if len(rows) == once.counts[oid]["changed"] + once.counts[oid]["deleted"]:
                     continue  # else keys were changed, and what was before has others

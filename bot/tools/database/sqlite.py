@@ -340,11 +340,10 @@ class SqliteSession(session.Session):
 
     def _list_cascaded_tables(self, target: str) -> set[str]:
         """Return the tables whose rows change with those of `target`, by foreign keys."""
-        found, known = {target}, -1
+        found = {target}
         acting = [each for each in self._list_foreign_keys() if not {*each[4:]} <= _INERT]
-        while known != len(found):
-            known = len(found)
-            found |= {child.lower() for child, _, parent, *_ in acting if parent.lower() in found}
+        while more := {each[0].lower() for each in acting if each[2].lower() in found} - found:
+            found |= more
         return found - {target}
 
     def _list_names_outside_catalog(self) -> set[str]:
