@@ -12,7 +12,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from bot.agent import outputs
+from bot.agent import outputs, prompt
 from bot.approvals import call_state, person_questions
 from bot.cards import button_codec, notices
 from bot.clock import Clock
@@ -171,6 +171,7 @@ def _was_clicked_in_time(call: Call, clicked: Mapping[str, datetime]) -> bool:
 # Cards that Slack did not take: their calls are cancelled, and the requester is told.
 
 UNSEEN = "I could not show this to its approvers, so it will not happen."
+UNPOSTED = "I could not post there, so you get this here."
 
 NO_ROOT = "I could not send you a direct message, so your request did not start."
 NO_FILE = "I could not upload the file with all of it, so only the part above can be seen here."
@@ -194,23 +195,51 @@ def cancel_calls_of_failed_card(tx: Transaction, card: Message, code: str, *, at
         else []
     )
     shown = {call for copy in copies for call in outbox.parse_message_body(copy)["calls"]}
-    lost = [call for call in outbox.parse_message_body(card).get("calls", []) if call not in shown]
-    for call_id in lost:
-        call = calls.find_call(tx, call_id)
-        if call is not None and call.status is CallStatus.PENDING:
-            note = f"the card could not be shown to its approvers ({code})"
-            output = outputs.card_not_shown_output(note)
-            moves.change_call_status(
-                tx, call, CallStatus.CANCELLED, at=at, actor="system", output=output, note=note
-            )
-            moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor="system")
-    run = runs.find_run(tx, card.run_id) if lost else None
-    if run is not None and run.channel != card.channel:
+    hidden = [
+        calls.find_call(tx, call)
+        for call in outbox.parse_message_body(card).get("calls", [])
+        if call not in shown
+    ]
+    lost = [call for call in hidden if call and call.status is CallStatus.PENDING]
+    for call in lost:
+        note = f"the card could not be shown to its approvers ({code})"
+        output = outputs.card_not_shown_output(note)
+        moves.change_call_status(
+            tx, call, CallStatus.CANCELLED, at=at, actor="system", output=output, note=note
+        )
+        moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor="system")
+    if lost and (run := runs.find_run(tx, card.run_id)):
         told = [run.requester]
         outbox.queue_notice(tx, run, f"unseen:{card.key}", {"text": UNSEEN}, notified=told)
-    elif run is not None:  # what could not be posted there would not arrive there either
-        outbox.queue_private_message(tx, f"unseen:{card.key}", person=run.requester, text=UNSEEN)
     return bool(lost)
+
+
+def send_unposted_message_to_requester(tx: Transaction, row: Message, *, at: datetime) -> None:
+    """Send an answer or notice that its request's thread did not take to the requester instead.
+
+    Runs in the caller's transaction, after the message was marked as failed. Does nothing for
+    requests in direct messages, and for notices that are for other people.
+    """
+    run = runs.find_run(tx, row.run_id)
+    if run is None or (row.channel, row.thread_ts) != (run.channel, run.thread_ts):
+        return
+    body = outbox.parse_message_body(row)
+    to_others = body.get(outbox.NOTIFIED) and run.requester not in body[outbox.NOTIFIED]
+    if run.channel.startswith("D") or to_others or not body.get("text"):
+        return
+    said = (
+        prompt.extract_request_text(item)
+        for item in runs.list_user_messages_until(tx, run.root_id, at)
+    )
+    asked = notices.quoted_request_notice(run.channel, next(filter(str.strip, said), ""))
+    place = {"run_id": run.id, "channel": run.requester}
+    for key, kind, told in (
+        (f"unposted:{run.root_id}", MessageKind.NOTICE, {"text": f"{asked}\n{UNPOSTED}"}),
+        (f"private:{row.key}", row.kind, body),
+    ):
+        outbox.queue_message(
+            tx, Message(key=key, kind=kind, body=outbox.dump_message_body(told), **place)
+        )
 
 
 def redirect_first_message_to_requester(tx: Transaction, root: Message) -> bool:

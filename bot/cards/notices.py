@@ -198,8 +198,8 @@ def _format_without_mentions(text: str) -> str:
     return line.replace("<", "‹").replace(">", "›")
 
 
-def quoted_shared_channel_request_notice(channel: str, words: str) -> str:
-    """Return the private message to a requester that quotes what they asked in a shared channel."""
+def quoted_request_notice(channel: str, words: str) -> str:
+    """Return the private message to a requester that quotes what they asked in a channel."""
     asked = f": “{slack_text.sanitise_for_mrkdwn(words)}”" if words.strip() else ""
     return f"🔒 You asked in {slack_text.channel_mention(channel)}{asked}"
 
@@ -207,7 +207,7 @@ def quoted_shared_channel_request_notice(channel: str, words: str) -> str:
 def moved_from_shared_channel_notice(channel: str, words: str) -> str:
     """Return the message, quoting `words`, on why a shared channel's request goes on in private."""
     why = "People of another company read along there, so I go on here. Only you see this."
-    return f"{quoted_shared_channel_request_notice(channel, words)}\n{why}"
+    return f"{quoted_request_notice(channel, words)}\n{why}"
 
 
 def request_continues_in_private_notice(person: str) -> str:

@@ -265,6 +265,10 @@ class MessageIntake:
                 )
             case "team_access_revoked":
                 self._cancel_requests_out_of_reach()
+            case "member_joined_channel" if delivery.user == self.bot_user:
+                self.update_directory(event)
+                with self.store.write() as tx:  # of cards there, what was decided meanwhile
+                    moves.mark_failed_cards_for_redraw(tx)
             case "channel_id_changed" | "channel_shared":
                 self.channels.handle_event(delivery, event)
                 # afterwards: that may wait for a look-up, whose answer this would drop each time

@@ -51,9 +51,7 @@ def post_where_request_continues(tx: Transaction, run: Run, delivery: Delivery, 
         _post_in_channel(tx, delivery, f"shared:{run.id}", notices.SHARED_CHANNEL_NOTICE)
         return
     told = (
-        notices.quoted_shared_channel_request_notice
-        if run.thread_ts
-        else notices.moved_from_shared_channel_notice
+        notices.quoted_request_notice if run.thread_ts else notices.moved_from_shared_channel_notice
     )
     text = told(delivery.channel, words)
     blocks = [

@@ -440,6 +440,8 @@ class MessageSender:
             if row.kind in (MessageKind.FILE, MessageKind.TABLE):
                 deadlines.report_unsent_table_or_file(tx, row)
             at, is_card = self._clock.now(), row.kind is MessageKind.CARD
+            if row.kind in (MessageKind.ANSWER, MessageKind.NOTICE):
+                deadlines.send_unposted_message_to_requester(tx, row, at=at)
             lost = is_card and deadlines.cancel_calls_of_failed_card(tx, row, code, at=at)
         if lost:
             self._signals.work.notify()
