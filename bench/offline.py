@@ -143,7 +143,7 @@ class Bench:
         now = self.clock.now()
         with self.store.read() as tx:
             channels = outbox.list_channels_with_due_messages(tx, now)
-            outbox.find_next_message_retry_time(tx)
+            outbox.find_next_message_retry_time(tx, now)
         for channel in channels:
             with self.store.read() as tx:
                 due = outbox.list_due_messages(tx, now, channel)

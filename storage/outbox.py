@@ -6,9 +6,9 @@ A card is redrawn whenever its version `wanted` is higher than its version `show
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import bindparam, func, select
 from sqlmodel import col
@@ -20,14 +20,30 @@ from storage.states import MESSAGE_OPEN, IllegalStatusChangeError, MessageKind, 
 from storage.transaction import Transaction, fetch_first_row, fetch_readable_rows
 
 QUESTION = "question"  # in the body of a card: it shows a question to people
+_UNCOUNTED = (MessageKind.PRIVATE, MessageKind.MARK)  # Slack counts these by method
 NOTIFIED = "notified"  # in the body of a message: ids of whom a mention in it notifies
 _UNSENT = col(Message.status).in_(MESSAGE_OPEN)
 _DUE = select(Message).where(_UNSENT).order_by(col(Message.seq))
 _DUE_IN = _DUE.where(col(Message.channel) == bindparam("channel_"))
-_CHANNELS = _DUE.with_only_columns(
-    col(Message.channel), col(Message.due_at), col(Message.kind), col(Message.seq)
+
+
+class _Place(NamedTuple):
+    """What of a message says when it may be sent, and what it holds up meanwhile."""
+
+    channel: str
+    thread_ts: str
+    ts: str
+    kind: MessageKind
+    status: MessageStatus
+    due_at: datetime | None
+    seq: int | None
+
+
+_Row = TypeVar("_Row", Message, _Place)
+_PLACES = _DUE.with_only_columns(*(col(getattr(Message, name)) for name in _Place._fields))
+_NEXT_DUE = select(func.min(col(Message.due_at))).where(
+    _UNSENT, col(Message.due_at) > bindparam("now_")
 )
-_NEXT_DUE = select(func.min(col(Message.due_at))).where(_UNSENT)
 _NEWEST = select(func.max(col(Message.seq)))
 _UNPOSTED = select(col(Message.seq)).where(
     col(Message.run_id) == bindparam("run_"),
@@ -217,23 +233,20 @@ def record_revisions_shown_on_card(
     trail.record_event(tx, "card.shown", at=at, actor="system", run_id=row.run_id, data=where)
 
 
+def counts_against_channel_rate_limit(row: Message | _Place) -> bool:
+    """Return whether sending this message counts against Slack's rate limit of its channel."""
+    return not row.ts and row.status is not MessageStatus.CLOSING and row.kind not in _UNCOUNTED
+
+
 def list_channels_with_due_messages(
     tx: Transaction, now: datetime, aside: Collection[int | None] = ()
 ) -> set[str]:
-    """Return the channels whose earliest unsent message may be sent now.
-
-    `aside`: the `seq` of messages that do not hold up the later ones.
-    """
+    """Return the channels in which a message may be sent now; see `list_due_messages`."""
     try:
-        found = tx.execute(_CHANNELS)
+        found = [_Place(*each) for each in tx.execute(_PLACES)]
+        return {row.channel for row in _filter_due(found, now, aside)}
     except (ValueError, TypeError, LookupError):  # one of them holds nonsense; `due` leaves it out
         return {row.channel for row in list_due_messages(tx, now, aside=aside)}
-    earliest: dict[str, datetime | None] = {}
-    for channel, due_at, kind, seq in found:
-        waits = kind is not MessageKind.MARK and seq not in aside
-        if waits or due_at is None or due_at <= now:
-            earliest.setdefault(channel, due_at)
-    return {channel for channel, due_at in earliest.items() if due_at is None or due_at <= now}
 
 
 def list_due_messages(
@@ -241,24 +254,36 @@ def list_due_messages(
 ) -> list[Message]:
     """Return the messages to be sent or redrawn now (in that channel, if one is given), in order.
 
-    A message waits for the earlier ones of its channel, except for marks and those in `aside`.
+    A postponed post holds up the later posts of its channel. Any other message, such as a change to
+    a card, holds up only what is later in its thread, as Slack limits it by method; marks and those
+    in `aside` hold up nothing.
     """
     statement, only = (_DUE, {}) if channel is None else (_DUE_IN, {"channel_": channel})
     found = fetch_readable_rows(tx, Message, col(Message.seq), statement, **only)
-    blocked: set[str] = set()
-    ready = []
+    return list(_filter_due(found, now, aside))
+
+
+def _filter_due(
+    found: Iterable[_Row], now: datetime, aside: Collection[int | None]
+) -> Iterator[_Row]:
+    held: set[tuple[str, str | None]] = set()  # by channel: threads, and None for its posts
     for row in found:
+        places: set[tuple[str, str | None]] = {(row.channel, row.thread_ts or row.ts)}
+        if counts_against_channel_rate_limit(row):
+            places.add((row.channel, None))
         if row.due_at is not None and row.due_at > now:
-            waits = row.kind is not MessageKind.MARK and row.seq not in aside
-            blocked |= {row.channel} if waits else set()
-        elif row.channel not in blocked:
-            ready.append(row)
-    return ready
+            if row.kind is not MessageKind.MARK and row.seq not in aside:
+                held |= places
+        elif held.isdisjoint(places):
+            yield row
 
 
-def find_next_message_retry_time(tx: Transaction) -> datetime | None:
-    """Return when the earliest postponed message may be tried again; None if there is none."""
-    found: datetime | None = tx.scalar(_NEXT_DUE)
+def find_next_message_retry_time(tx: Transaction, now: datetime) -> datetime | None:
+    """Return when the earliest postponed message may be tried again; None if there is none.
+
+    What was due by `now` is sent already, or waits for one of these.
+    """
+    found: datetime | None = tx.scalar(_NEXT_DUE, {"now_": now})
     return found
 
 

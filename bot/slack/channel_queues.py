@@ -1,7 +1,7 @@
 """The outbox: sends each message to Slack once, and redraws it until it shows the present state.
 
-Each channel has its own queue, so that messages keep their order there and one channel does not
-delay others. Its client never retries by itself: a post repeated on a dropped connection would be a
+Each channel has its own queue, so that posts keep their order there and one channel does not delay
+others. Its client never retries by itself: a post repeated on a dropped connection would be a
 second card.
 """
 
@@ -118,7 +118,7 @@ class Outbox:
             due = outbox.list_channels_with_due_messages(
                 tx, now, self._memory.overtakable_message_seqs
             )
-            later = outbox.find_next_message_retry_time(tx)
+            later = outbox.find_next_message_retry_time(tx, now)
         due |= self._viewers.list_due_channels(now)
         awake = self._memory.filter_unpaused_channels(due, now)
         mine = self._channels.claim_channels(awake)
@@ -150,7 +150,7 @@ class Outbox:
                 due = outbox.list_due_messages(tx, self._clock.now(), channel, overtakable)
                 if (
                     self._pace.is_paced(channel)
-                    and sum(map(pace.counts_against_channel_rate_limit, due)) > pace.BURST
+                    and sum(map(outbox.counts_against_channel_rate_limit, due)) > pace.BURST
                 ):
                     carded = outbox.filter_run_ids_with_card(tx, {row.run_id for row in due})
                     due = pace.order_due_messages(due, carded)
@@ -180,7 +180,7 @@ class Outbox:
     def _send_in_order(self, rows: list[Message]) -> None:
         for row in rows:
             self._signals.wait_until_urgent_work_done()
-            if pace.counts_against_channel_rate_limit(row) and (
+            if outbox.counts_against_channel_rate_limit(row) and (
                 wait := self._pace.compute_wait_before_post(row.channel)
             ):
                 self._memory.pause_until(row.channel, self._clock.now() + wait)
@@ -188,4 +188,4 @@ class Outbox:
             is_mine = self._channels.is_channel_owned(row.channel)
             is_over = self._stopping.is_set() or self._access.is_refused()
             if is_over or not is_mine or not self._sender.send(row):
-                return  # the later ones of this channel wait, so that nothing overtakes
+                return  # what this one does not hold up is sent by the next look

@@ -14,8 +14,9 @@ from datetime import datetime, timedelta
 from urllib.parse import urlsplit
 
 from bot.clock import Clock
+from storage.outbox import counts_against_channel_rate_limit
 from storage.record import Message
-from storage.states import MessageKind, MessageStatus
+from storage.states import MessageKind
 
 # The channels that a process sends to: all, unless others work on the same database.
 
@@ -107,7 +108,6 @@ BURST = 5  # messages that a quiet channel takes at once
 SECOND = timedelta(seconds=1)  # between two messages afterwards
 WARY = timedelta(seconds=30)  # for which a channel is paced after a refusal, whatever the server
 SLACK = "slack.com"
-UNCOUNTED = (MessageKind.PRIVATE, MessageKind.MARK)  # Slack counts these by method
 
 
 @dataclass(slots=True)
@@ -164,11 +164,6 @@ class ChannelPacer:
         found.posts_left = min(float(BURST), found.posts_left + passed / SECOND)
         found.updated_at = now
         return found
-
-
-def counts_against_channel_rate_limit(row: Message) -> bool:
-    """Return whether sending this message counts against Slack's rate limit of its channel."""
-    return not row.ts and row.status is not MessageStatus.CLOSING and row.kind not in UNCOUNTED
 
 
 def order_due_messages(rows: Sequence[Message], runs_with_card: Collection[str]) -> list[Message]:

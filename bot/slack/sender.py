@@ -30,7 +30,6 @@ from bot.slack.pace import (
     ChannelOwnership,
     ChannelPacer,
     ChannelTakenError,
-    counts_against_channel_rate_limit,
 )
 from bot.slack.posting import (
     MessageRenderer,
@@ -249,7 +248,7 @@ class MessageSender:
         self._begun.add(row.seq)
         if not self._channels.is_channel_owned(row.channel):  # it may have taken long so far
             raise ChannelTakenError
-        if counts_against_channel_rate_limit(row):
+        if outbox.counts_against_channel_rate_limit(row):
             self._pace.count_channel_post(row.channel)
         try:
             return post()
@@ -398,7 +397,7 @@ class MessageSender:
             self._access.note_refusal(code)
             self._postpone(row, code)
             return False
-        if client.is_rate_limited(error) and counts_against_channel_rate_limit(row):
+        if client.is_rate_limited(error) and outbox.counts_against_channel_rate_limit(row):
             self._pace.note_refusal(row.channel)
         if found is not ErrorMeaning.FINAL:
             is_code = CODE.fullmatch(code) and client.get_http_status(error) < CERTAIN

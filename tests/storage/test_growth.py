@@ -74,7 +74,7 @@ def statements(harness: LoopHarness) -> dict[str, Any]:
         now = harness.clock.now()
         due = outbox.list_due_messages(tx, now, "C0SUPPORT")
         assert outbox.list_channels_with_due_messages(tx, now)
-        outbox.find_next_message_retry_time(tx)
+        outbox.find_next_message_retry_time(tx, now)
         outbox.list_cards_of_plan(tx, call.plan_id)
     with harness.store.write() as tx:
         moves.record_message_version_in_slack(tx, due[0], ts="9.9", version=1)

@@ -225,7 +225,8 @@ def test_the_newest_message(store: Store) -> None:
     put(store, "d", due_at=AT - SECOND, status=M.SENT)
     with store.write() as tx:
         assert outbox.get_newest_message_seq(tx) == (other.seq or 0) + 1
-        assert outbox.find_next_message_retry_time(tx) == AT
+        assert outbox.find_next_message_retry_time(tx, AT - SECOND) == AT
+        assert outbox.find_next_message_retry_time(tx, AT) is None  # it is due by then
         assert [outbox.is_stream_open(tx, each) for each in (last, other)] == [True, False]
         assert outbox.withdraw_open_streams(tx, "other") is False
         assert outbox.withdraw_open_streams(tx, "r") is True

@@ -163,7 +163,25 @@ def test_a_postponed_message_holds_up_its_channel(store: Store) -> None:
     assert due(store) == ["0", "2"]
     assert due(store, AT + SECOND) == ["0", "1", "2", "3"]
     with store.read() as tx:
-        assert outbox.find_next_message_retry_time(tx) == AT + SECOND
+        assert outbox.find_next_message_retry_time(tx, AT) == AT + SECOND
+
+
+def test_a_postponed_change_holds_up_its_thread(store: Store) -> None:
+    """A card that waits to be redrawn: its own thread waits, other threads of the channel go on."""
+    put(store, "card", "C1", status="stale", thread_ts="1", ts="2", due_at=AT + SECOND)
+    put(store, "root", "C1", status="stale", ts="3", due_at=AT + SECOND)
+    put(store, "private", "C1", kind="private", thread_ts="4", due_at=AT + SECOND)
+    put(store, "below the card", "C1", thread_ts="1")
+    put(store, "below the root", "C1", thread_ts="3")
+    put(store, "after it", "C1", thread_ts="4")
+    put(store, "another thread", "C1", thread_ts="5")
+    put(store, "another card", "C1", status="stale", thread_ts="5", ts="6")
+    put(store, "post", "C1", thread_ts="7", due_at=AT + SECOND)
+    put(store, "late post", "C1", thread_ts="5")
+    put(store, "late change", "C1", status="stale", thread_ts="5", ts="8")
+    put(store, "below the post", "C1", status="stale", thread_ts="7", ts="9")
+    assert due(store) == ["another thread", "another card", "late change"]
+    assert len(due(store, AT + SECOND)) == 12
 
 
 def test_nothing_is_next_without_work(store: Store) -> None:
@@ -171,7 +189,7 @@ def test_nothing_is_next_without_work(store: Store) -> None:
     put(store, "sent", status="sent", due_at=AT)
     put(store, "failed", status="failed", due_at=AT, wanted=3)
     with store.read() as tx:
-        assert outbox.find_next_message_retry_time(tx) is None
+        assert outbox.find_next_message_retry_time(tx, AT) is None
     assert due(store) == []
 
 

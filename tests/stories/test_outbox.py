@@ -21,7 +21,7 @@ from tests.storage.builders import set_message
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import FINANCE, GENERAL, SUPPORT, Harness
 from tests.stories.messages import action_ids, having, value_of, words
-from tests.stories.steps import all_sent, ask, chat, now_at, showing
+from tests.stories.steps import all_sent, ask, chat, now_at, showing, told
 
 C = CallStatus
 Match = Callable[[dict[str, Any]], bool]
@@ -133,6 +133,26 @@ def test_rate_limited_updates_keep_their_order(harness: Harness, counted: Counte
     harness.clock.advance(41)
     harness.said(SUPPORT, thread, "All noted down.")
     assert "approve" not in action_ids(now_at(harness, SUPPORT, card["ts"]))
+
+
+def test_a_limited_update_holds_up_its_own_thread(harness: Harness, counted: Counted) -> None:
+    """429 on a card's update: other threads of the channel are answered, and private replies."""
+    thread = ask(harness, ("note", {"text": "held up"}), answer="Told last.")
+    card = harness.card(SUPPORT, thread)
+    harness.settle()
+    harness.slack.faults.rate_limit("chat.update", retry_after=40)
+    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    harness.slack.wait(lambda: counted("chat.update", 429) == 1)
+    harness.slack.wait(lambda: harness.all(Message, col(Message.body).contains("Told last.")))
+    other = chat(harness, "Told meanwhile.", who="dan")
+    harness.said(SUPPORT, other, "Told meanwhile.")
+    harness.person("dan").say(SUPPORT, "@bot cancel", other)
+    told(harness, "dan", SUPPORT, other, "nothing to cancel")
+    assert not showing(harness, SUPPORT, thread, "Told last.")
+    harness.clock.advance(41)
+    harness.said(SUPPORT, thread, "Told last.")
+    assert "approve" not in action_ids(now_at(harness, SUPPORT, card["ts"]))
+    assert counted("chat.update", 429) == 1
 
 
 def test_a_limit_holds_for_the_method(harness: Harness, counted: Counted) -> None:
