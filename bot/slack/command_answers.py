@@ -48,8 +48,13 @@ class SlackMentionStyle:
         )
 
     def format_channel(self, channel: str) -> str:
-        """Return a mention of the channel, or its name if it cannot be looked up."""
+        """Return a mention of the channel, or its name if it cannot be looked up.
+
+        Slack has no mention of a direct message.
+        """
         is_id = slack_text.CHANNEL.fullmatch(channel)
+        if is_id and channel.startswith("D"):
+            return "a direct message"
         try:
             found = channel if is_id else self.directory.find_channel_id(channel)
         except LookupFailedError:

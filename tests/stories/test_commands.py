@@ -73,6 +73,15 @@ def test_explain_answers_for_who_asks(harness: Harness) -> None:
     assert harness.calls_in(thread)
 
 
+def test_explain_in_a_direct_message(harness: Harness) -> None:
+    """It is called one: Slack shows the id of a direct message as it is."""
+    text = asked(
+        harness, "/approvals explain note text=x", channel=harness.person("ben").dm_channel
+    )
+    assert "in a direct message." in text
+    assert harness.person("ben").dm_channel not in text
+
+
 def ask_note(harness: Harness) -> str:
     """A call of `note` that waits."""
     thread = ask(harness, ("note", {"text": "x"}))
