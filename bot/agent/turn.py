@@ -202,6 +202,8 @@ def build_turn_result(answer: GatheredAnswer) -> Reply | Proposal:
     """
     text = join_half_characters("".join(answer.text))
     items: list[dict[str, Any]] = join_half_characters(answer.items)
+    while items and items[-1].get("type") == "reasoning":  # a thought that nothing came of
+        items.pop()
     calls = []
     for index, item in enumerate(items):
         if item.get("type") == "function_call":

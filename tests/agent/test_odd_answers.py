@@ -141,6 +141,16 @@ def test_a_chat_of_other_types_is_read_as_far_as_it_can_be(value: Any) -> None:
     assert 0 <= result.tokens < MOST_TOKENS
 
 
+@pytest.mark.parametrize("kept", [[], [said("a")], [called()]], ids=["nothing", "words", "a call"])
+def test_a_thought_that_nothing_came_of_is_not_kept(kept: list[Json]) -> None:
+    """A server takes a thought back only together with what followed it."""
+    thought = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"}
+    why = {"incomplete_details": {"reason": "max_output_tokens"}}
+    end = {"type": "response.incomplete", "response": why}
+    result = Wire([*map(done, [*kept, thought]), end]).turn()
+    assert [each["type"] for each in result.items] == [each["type"] for each in kept]
+
+
 MESSAGES = {
     "nothing": (None, "no reason given"),
     "an object": ({"a": 1}, "{'a': 1}"),

@@ -139,6 +139,8 @@ def expected(found: Sequence[Any]) -> tuple[str, list[dict[str, Any]], int | Non
                 raise ModelRequestRefusedError(f"The model refused the request: {why}.")
             case "error":
                 raise CutStreamError(event.message)
+    while items and items[-1]["type"] == "reasoning":  # no server takes it back like that
+        items.pop()
     return text, items, tokens
 
 

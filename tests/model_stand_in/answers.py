@@ -70,13 +70,16 @@ def build_output_items(turn: Turn, *, reasoning: bool) -> list[Item]:
     calls = [each for each in items if each["type"] == "function_call"]
     for call, call_id in zip(calls, as_odd(turn).call_ids or (), strict=False):
         call["call_id"] = call_id
+    token = secrets.token_hex(20)
+    sealed = seal_reasoning(f"rs_{token}", [])
+    thought = {"id": f"rs_{token}", "type": "reasoning", "summary": []}
+    thought["encrypted_content"] = sealed
+    if reasoning and as_odd(turn).incomplete and not (turn.text or calls):
+        return [thought]  # the limit was reached before there was a word
     if calls and reasoning:
-        token = secrets.token_hex(20)
         for index, call in enumerate(calls):
             call["id"] = f"fc_{token}_{index}"
-        sealed = seal_reasoning(f"rs_{token}", [])
-        thought = {"id": f"rs_{token}", "type": "reasoning", "summary": []}
-        items.insert(items.index(calls[0]), {**thought, "encrypted_content": sealed})
+        items.insert(items.index(calls[0]), thought)
     return items
 
 

@@ -100,16 +100,20 @@ def test_an_answer_without_a_claim_has_no_record(harness: Harness) -> None:
     [
         (Turn(text=""), "The model gave no answer."),
         (OddTurn(text="", incomplete="content_filter"), "content filter stopped it"),
+        (OddTurn(text="", incomplete="max_output_tokens"), "no answer: it reached the model's"),
         (OddTurn(text="It will", incomplete="max_output_tokens"), "cut off here: it reached"),
     ],
-    ids=["empty", "filtered", "cut"],
+    ids=["empty", "filtered", "thought", "cut"],
 )
 def test_an_empty_or_cut_answer_says_so(harness: Harness, turn: Turn, says: str) -> None:
-    """Nothing stands as the answer that is none, or only its beginning."""
+    """Nothing stands as the answer that is none, or only its beginning; and the thread goes on."""
     harness.planner.script(turn)
     thread = harness.person("ben").say(SUPPORT, "@bot say something")
     said = words(harness.said(SUPPORT, thread, says))
     assert "Done" not in said
+    harness.planner.script(Turn(text="Now I can."))
+    harness.person("ben").say(SUPPORT, "@bot once more", thread)
+    harness.said(SUPPORT, thread, "Now I can.")
 
 
 def test_what_the_models_server_objects_to_is_told(
