@@ -235,14 +235,15 @@ MOST_REFUSED = 3  # turns in a row of which nothing was let through, before a re
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(hours=24)
 
 
-def _was_every_recent_plan_refused(proposed: Sequence[Call]) -> bool:
-    """Return whether every call of the last MOST_REFUSED plans was refused.
-
-    `proposed` is in the order of proposal.
-    """
-    plans = list(dict.fromkeys(each.plan_id for each in proposed))[-MOST_REFUSED:]
-    lately = [each for each in proposed if each.plan_id in plans]
-    return len(plans) == MOST_REFUSED and all(each.status is CallStatus.REFUSED for each in lately)
+def _was_every_recent_turn_refused(tx: Transaction, run: Run) -> bool:
+    """Return whether each of the last MOST_REFUSED turns proposed calls, and all were refused."""
+    proposed = calls.list_calls_of_run(tx, run.id)
+    ids = list(dict.fromkeys(each.plan_id for each in proposed))[-MOST_REFUSED:]
+    plans = [calls.find_plan(tx, each) for each in ids]
+    in_a_row = [*range(run.turns - MOST_REFUSED + 1, run.turns + 1)]
+    return [plan.turn for plan in plans if plan] == in_a_row and all(
+        each.status is CallStatus.REFUSED for each in proposed if each.plan_id in ids
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,9 +318,7 @@ class UsageLimits:
             taken += sub_agents.count_other_running_runs(tx, run)
         if taken >= settings.max_turns:
             return f"I stopped: this request has taken {taken} turns, which is its limit."
-        if run.turns >= MOST_REFUSED and _was_every_recent_plan_refused(
-            calls.list_calls_of_run(tx, run.id)
-        ):
+        if run.turns >= MOST_REFUSED and _was_every_recent_turn_refused(tx, run):
             return f"I stopped: what I proposed was refused {MOST_REFUSED} turns in a row."
         if request.tokens >= settings.max_tokens:
             used = f"this request has used {request.tokens} tokens"

@@ -206,3 +206,16 @@ def test_cancelled_beside_the_card(harness: Harness, fakes: FakeTools) -> None:
     harness.person("cleo").click(SUPPORT, card["ts"], "approve", seen=card)
     arrived(harness)
     assert (statuses(harness, thread), fakes.did("note", "aside ten")) == ([C.CANCELLED], 0)
+
+
+def test_refusals_between_answers_are_not_in_a_row(harness: Harness, fakes: FakeTools) -> None:
+    """The model tries once for each message, and answers each: that is no loop, and it goes on."""
+    thread, card = half_approved(harness, "aside many")
+    for n in range(4):
+        also = Turn(calls=[("note", {"text": f"also {n}"})])
+        says(harness, thread, f"also {n}", also, Turn(text=f"After that: {n}."))
+        harness.said(SUPPORT, thread, f"After that: {n}.")
+    harness.planner.script(Turn(text="Aside many is written."))
+    approve(harness, "cleo", card)
+    harness.said(SUPPORT, thread, "Aside many is written.")
+    assert "in a row" not in str(harness.thread(SUPPORT, thread))
