@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot.agent import turn
-from bot.agent.model_errors import CutStreamError, raise_stream_error
+from bot.agent import model_errors, turn
 from bot.agent.turn import AnswerSink, Dialect, GatheredAnswer, ModelRequest
 
 
@@ -59,9 +58,11 @@ class ResponseReader:
                 )
                 gathered.complete = True
             case {"type": "response.failed"}:
-                raise_stream_error(turn.get_object_or_empty(answer.get("error")))
+                model_errors.raise_stream_error(turn.get_object_or_empty(answer.get("error")))
+            case {"type": "error", "code": model_errors.TOO_LONG}:
+                model_errors.raise_stream_error(event)
             case {"type": "error"}:
-                raise CutStreamError(str(event.get("message")))
+                raise model_errors.CutStreamError(str(event.get("message")))
 
 
 RESPONSES = Dialect(

@@ -13,7 +13,13 @@ import openai
 import pytest
 
 from bot.agent.model_errors import CutStreamError
-from bot.agent.turn import MOST_TOKENS, PlannerError, Proposal, Reply
+from bot.agent.turn import (
+    MOST_TOKENS,
+    ModelRequestTooLongError,
+    PlannerError,
+    Proposal,
+    Reply,
+)
 from tests.agent.test_chat_stream import ChatWire, chunk, piece
 from tests.agent.test_planner import COMPLETED, Wire, Words
 from tests.model_stand_in.responses_checks import check_responses_request
@@ -175,6 +181,13 @@ def test_a_failure_is_told_in_a_sentence(fail: Callable[[Json], Wire], name: str
     assert str(ended.value) == f"The model refused the request: {told}."
     with pytest.raises(PlannerError, match="longer than the model can read"):
         fail({"code": "context_length_exceeded", "message": message}).turn()
+
+
+def test_an_event_says_that_the_request_is_too_long() -> None:
+    """It is no broken connection, after which the same would be asked again."""
+    told = {"message": "Too long.", "param": "input", "sequence_number": 2}
+    with pytest.raises(ModelRequestTooLongError, match="longer than the model can read"):
+        Wire([{"type": "error", "code": "context_length_exceeded", **told}]).turn()
 
 
 @pytest.mark.parametrize("response", [None, 5, {}, {"error": None}, {"error": "x"}])
