@@ -80,6 +80,10 @@ class ForbiddenEdit:
 
 
 UNREADABLE = "The tool cannot read these values again once they are stored."
+TOOL_CHANGED = (
+    "This cannot be edited: its tool has changed since it was asked, or is no longer there, so it "
+    "would not run. Reject it, and ask anew if it is still needed."
+)
 LOOK_FIRST = "Saved, but not approved yet: check the new preview on the card first."
 Submission = Edit | UnchangedEdit | FieldErrors | ForbiddenEdit
 EditedCallApproval = Callable[[Transaction, Call], None]
@@ -116,9 +120,10 @@ class EditHandler:
             is_open = isinstance(found, decisions.DecidableCall)
             shown = calls.find_call_with_revision(tx, call_id) if is_open else None
             run = runs.find_run(tx, shown.call.run_id) if shown else None
-        tool = self.tools.find_tool_of_call(shown.call) if shown else None
-        if shown is None or run is None or tool is None:
+        if shown is None or run is None:
             return ForbiddenEdit(self.permissions.too_late_sentence(found, person))
+        if (tool := self.tools.find_tool_as_shown(shown.call)) is None:
+            return ForbiddenEdit(TOOL_CHANGED)
         verdict = self.permissions.judge_action(CallVerb.EDIT, shown.call, run, person, at=at)
         if isinstance(verdict, Denial):
             told = self.permissions.refusal_sentence(verdict, shown.call, CallVerb.EDIT)

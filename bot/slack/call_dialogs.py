@@ -14,7 +14,13 @@ from bot.approvals.call_views import build_call_view_for_approvers
 from bot.approvals.card_views import describe_people_in_review, is_approvable_on_card
 from bot.approvals.delegation import HandOverHandler
 from bot.approvals.dialog_access import DialogAccessChecker, DialogAdmission, DialogRefusal
-from bot.approvals.edits import Edit, EditHandler, ForbiddenEdit, UnchangedEdit
+from bot.approvals.edits import (
+    TOOL_CHANGED,
+    Edit,
+    EditHandler,
+    ForbiddenEdit,
+    UnchangedEdit,
+)
 from bot.approvals.permissions import (
     PermissionChecker,
     is_reason_in_own_words,
@@ -112,11 +118,10 @@ class CallDialogFamily:
                     made = PreparedDialog(self._render_reject_all_form(tx, target, admitted.calls))
                 case button_codec.CallTarget():
                     shown = find_call_with_revision(tx, target.call)
-                    tool = self.tools.find_tool_of_call(shown.call) if shown else None
                     if shown is None or shown.revision.number != target.revision:
                         return DialogRefusal(OUTDATED_CARD_REPLY)
-                    if action is Action.EDIT and tool is None:
-                        return DialogRefusal(OUTDATED_CARD_REPLY)
+                    if action is Action.EDIT and not self.tools.find_tool_as_shown(shown.call):
+                        return DialogRefusal(TOOL_CHANGED)
                     made = self._build_call_opening(tx, action, target, shown, admitted)
         return replace(
             made, view=button_codec.add_thread_to_metadata(made.view, run.channel, run.thread_ts)

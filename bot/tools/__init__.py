@@ -471,6 +471,11 @@ class Registry:
             return self.find_action_tool(call.action)
         return self.get(call.tool) or self.internal_tools.get(call.tool)
 
+    def find_tool_as_shown(self, call: Call) -> Tool[Any] | None:
+        """Return a stored call's tool; None if it is gone, or is not what people were shown."""
+        tool = self.find_tool_of_call(call)
+        return tool if tool and tool.schema_digest() == call.schema_digest else None
+
     def get_call_tool_even_if_off(self, call: Call) -> Tool[Any]:
         """Return a stored call's tool even if it was just switched off; KeyError if unknown."""
         return self.find_tool_of_call(call) or self.tools[call.tool]

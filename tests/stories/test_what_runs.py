@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
+from bot.approvals.edits import TOOL_CHANGED
 from bot.demo.model_server import Turn
 from bot.tools import Effect, Tool, ToolContext, tool
 from storage.models import Audit
@@ -18,7 +19,17 @@ from tests.model_stand_in.answers import OddTurn
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, value_of, words
-from tests.stories.steps import arrived, ask, now_at
+from tests.stories.steps import (
+    arrived,
+    ask,
+    now_at,
+    on_top,
+    open_modal,
+    press,
+    told,
+    typed,
+    waiting,
+)
 
 DENIES = """
 [defaults]
@@ -158,6 +169,21 @@ def test_a_changed_tool_a_missing_tool_and_a_denial(deployed: tuple[Harness, Fak
     assert "policy now forbids it: notes are frozen until Monday" in harness.outputs()[-1]["output"]
     assert "notes are frozen" in words(now_at(harness, SUPPORT, card["ts"]))
     assert not sum(fakes.ran.values())
+
+
+def test_a_call_of_a_changed_tool_is_not_edited(deployed: tuple[Harness, FakeTools]) -> None:
+    """It would not run, so nobody is asked about it anew: the open dialog and the button say so."""
+    harness, fakes = deployed
+    thread = waiting(harness, ("note", {"text": "to be edited"}))
+    card = harness.card(SUPPORT, thread)
+    open_modal(harness, "ana", SUPPORT, card, "edit")
+    harness.tools = [changed_note(fakes), *(t for t in fakes.tools if t.name != "note")]
+    harness.restart()
+    assert harness.person("ana").submit(typed(text="edited"))["outcome"] == "updated"
+    assert TOOL_CHANGED in on_top(harness, "ana")
+    press(harness, "cleo", SUPPORT, card, "edit")
+    told(harness, "cleo", SUPPORT, thread, TOOL_CHANGED)
+    assert statuses(harness, thread) == ["pending"]
 
 
 def test_an_approval_under_an_older_policy_is_asked_again(
