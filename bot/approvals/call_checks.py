@@ -306,7 +306,10 @@ class UsageLimits:
         return max(1, -((now - HOUR - first) // MINUTE)) if first else 0
 
     def describe_reached_turn_limit(self, tx: Transaction, run: Run) -> str:
-        """Return why this run may take no further model turn, for its thread; "" if it may."""
+        """Return why this run may take no further model turn, in words for its thread.
+
+        They follow "I stopped:"; "" if it may.
+        """
         settings, request = (
             self.settings,
             sub_agents.get_root_run(tx, run),
@@ -317,16 +320,16 @@ class UsageLimits:
         if taken + request.calls >= settings.max_turns:
             taken += sub_agents.count_other_running_runs(tx, run)
         if taken >= settings.max_turns:
-            return f"I stopped: this request has taken {taken} turns, which is its limit."
+            return f"this request has taken {settings.max_turns} turns, which is its limit."
         if run.turns >= MOST_REFUSED and _was_every_recent_turn_refused(tx, run):
-            return f"I stopped: what I proposed was refused {MOST_REFUSED} turns in a row."
+            return f"what I proposed was refused {MOST_REFUSED} turns in a row."
         if request.tokens >= settings.max_tokens:
             used = f"this request has used {request.tokens} tokens"
-            return f"I stopped: {used}, which is more than its limit."
+            return f"{used}, which is more than its limit."
         tokens = runs.sum_requester_tokens_since(tx, run, self.clock.now() - DAY)
         if tokens >= settings.max_tokens_per_day:
             return (
-                f"I stopped: your requests of the last 24 hours have used {tokens:,} tokens, and "
+                f"your requests of the last 24 hours have used {tokens:,} tokens, and "
                 f"one person's limit is {settings.max_tokens_per_day:,}. Ask me again later."
             )
         return ""

@@ -96,7 +96,8 @@ class ModelTurnTaker:
             over = self._limits.describe_reached_turn_limit(tx, run)
             before = self._threads.read_transcript(tx, run)
         if over:
-            return self._store_own_reply(run, over, waits=bool(waiting))
+            told = message_unanswered_notice(over) if waiting else f"I stopped: {over}"
+            return self._store_own_reply(run, told, waits=bool(waiting))
         tools = [*role.build_function_schemas(), *([outputs.REPLACE] if waiting else [])]
         items = partial(pair_calls_with_outputs, meanwhile=build_outputs_of_waiting_calls(waiting))
         asked = ModelPrompt(items, tools, role.instructions)

@@ -12,7 +12,7 @@ from storage.states import CallStatus, RunStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import PARTNERS, SUPPORT, Harness
 from tests.stories.messages import action_ids, words
-from tests.stories.steps import arrived, ask_for, reject, showing, told
+from tests.stories.steps import arrived, ask_for, reject, showing, told, vote
 
 C = CallStatus
 
@@ -48,6 +48,20 @@ def test_turns_are_limited_per_run(
     assert len(harness.planner.requests) - asked == 2
     assert harness.run_in(thread).status is RunStatus.COMPLETED
     assert (fakes.did("peek", "turn 2"), fakes.did("peek", "turn 3")) == (1, 0)
+
+
+def test_turns_run_out_beside_a_card(harness: Harness, limits: Callable[..., None]) -> None:
+    """Who asks then is told that the card still waits, which is true; it is approved and runs."""
+    limits(max_turns=2)
+    thread, card = ask_for(harness, "the last turn but one")
+    harness.planner.script(peeks("the last turn"))
+    harness.person("ben").say(SUPPORT, "@bot what else?", thread)
+    limit = "this request has taken 2 turns, which is its limit."
+    still = "What waits for a decision still waits."
+    harness.said(SUPPORT, thread, f"I could not answer that: {limit} {still}")
+    vote(harness, "ana", card)
+    said = words(harness.said(SUPPORT, thread, f"I stopped: {limit}"))
+    assert "Done: Write “the last turn but one”" in said
 
 
 def test_tokens_are_limited_per_run(harness: Harness, limits: Callable[..., None]) -> None:
