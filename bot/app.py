@@ -423,7 +423,7 @@ def build_command_handler(
     forms = request_dialogs.RequestDialogFamily(
         core.store, core.copy_with_directory(people).forms()
     )
-    doors = request_dialogs.RequestDialogOpener(forms, posting, core.identity.team)
+    dialog_opener = request_dialogs.RequestDialogOpener(forms, posting, core.identity.team)
     modes = ChannelModeSwitcher(
         core.store, core.clock, core.policy, core.authority, core.signals.outbox
     )
@@ -431,7 +431,7 @@ def build_command_handler(
         grounds,
         core.build_grant_manager(),
         core.tools,
-        doors,
+        dialog_opener,
         modes,
         core.build_person_view_factory(),
     )
@@ -467,5 +467,5 @@ def build_listeners(
         client=client,
         dialogs=DialogHandler(store, signals.outbox, access, families, core.viewers, clock),
         commands=commands,
-        hears=asking.authority.may_act_from_workspace,
+        may_act=asking.authority.may_act_from_workspace,
     )

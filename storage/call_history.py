@@ -393,7 +393,7 @@ class VoteInReport:
     verb: CallVerb
     revision: int
     at: datetime
-    giver: str = ""  # whose right it was, where somebody else voted by it
+    delegator: str = ""  # whose right it was, where somebody else voted by it
     opened: bool = False  # its person had opened Review or Edit before
 
 
@@ -432,9 +432,9 @@ def list_calls_people_had_to_decide(
         drafts[each.call_id][each.number] = each
     opened = {(call, person): at for call, person, at in tx.execute(_OPENED, given)}
     votes: defaultdict[str, tuple[VoteInReport, ...]] = defaultdict(tuple)
-    for call, number, person, verb, at, giver in tx.execute(_VOTES_GIVEN, given):
+    for call, number, person, verb, at, delegator in tx.execute(_VOTES_GIVEN, given):
         looked = (call, person) in opened and opened[call, person] <= at
-        votes[call] += (VoteInReport(person, verb, number, at, giver, looked),)
+        votes[call] += (VoteInReport(person, verb, number, at, delegator, looked),)
     return [
         CallInReport(call, tool, status, decided_at, requester, drafts[call], votes[call], *more)
         for call, tool, status, decided_at, requester, *more in tx.execute(_CALLS, given)

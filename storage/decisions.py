@@ -158,7 +158,7 @@ def apply_vote(
     reason: str = "",
     counts_as: str = "",
     surface: Surface = Surface.SLACK,
-    giver: str = "",
+    delegator: str = "",
     starts_at: datetime | None = None,
     passkey_id: str = "",
 ) -> DecisionOutcome:
@@ -167,7 +167,7 @@ def apply_vote(
     `stage`: the one in which this person may vote, `also`: others where the vote may count; an
     approval meets StaleRevision if none of them is open by now. A person who has approved may still
     reject. `count_votes` says whether the votes have decided the call; `words` gives the model's
-    text. `giver`: the delegator whose right the person uses; the two count as one. `starts_at`:
+    text. `delegator`: the delegator whose right the person uses; the two count as one. `starts_at`:
     when it starts if this decides it, unless a rejection stops it until then; None: at once.
     `passkey_id`: of the passkey that has signed the vote; the caller stores the signature.
     """
@@ -177,11 +177,11 @@ def apply_vote(
     if not isinstance(found, DecidableCall):
         return found
     call, before = found.call, calls.list_votes_on_revision(tx, call_id, revision)
-    if said := _find_conflicting_vote(before, verb, person, giver):
+    if said := _find_conflicting_vote(before, verb, person, delegator):
         return RepeatedVote(call, said.verb, said.person)
     if verb == CallVerb.APPROVE and not {stage, *also} & set(count_votes(before).open_stages):
         return StaleRevision(call)
-    row = _build_vote(call, person, verb, giver, at, passkey_id)
+    row = _build_vote(call, person, verb, delegator, at, passkey_id)
     row.revision = revision  # as it was clicked, so that the record itself says what was meant
     row.stage, row.also, row.reason = stage, ",".join(map(str, also)), reason
     calls.insert_vote(tx, row)
@@ -193,16 +193,18 @@ def apply_vote(
 
 
 def _find_conflicting_vote(
-    before: Sequence[Vote], verb: CallVerb, person: str, giver: str
+    before: Sequence[Vote], verb: CallVerb, person: str, delegator: str
 ) -> Vote | None:
-    """Return the earlier vote (own, giver's or delegate's) that keeps this one from counting."""
+    """Return the earlier vote, also by delegator or delegate, that keeps this one from counting."""
     own = [
-        each for each in before if each.person == person or each.counted_person == (giver or person)
+        each
+        for each in before
+        if each.person == person or each.counted_person == (delegator or person)
     ]
     if verb not in (CallVerb.APPROVE, CallVerb.REJECT):  # their own approval was not enough
         own = own if verb == CallVerb.BREAK_GLASS else []
         return next((each for each in own if each.verb == CallVerb.REJECT), None)
-    another = bool(giver) and any(each.person != person for each in own)
+    another = bool(delegator) and any(each.person != person for each in own)
     over = verb == CallVerb.APPROVE or CallVerb.REJECT in {each.verb for each in own}
     return own[-1] if own and (another or over) else None
 
@@ -239,7 +241,7 @@ def _schedule_call(
 def _apply_tally(
     tx: Transaction,
     call: Call,
-    standing: VoteTally,
+    tally: VoteTally,
     votes: list[Vote],
     at: datetime,
     words: EndedCallOutputs,
@@ -248,21 +250,21 @@ def _apply_tally(
 ) -> Call:
     """Record what the newest of these votes does to the call; return the call as it is then."""
     last = votes[-1]
-    if starts_at and standing.outcome == VoteOutcome.APPROVED:
+    if starts_at and tally.outcome == VoteOutcome.APPROVED:
         return _schedule_call(tx, call, last, starts_at, why)
     details = _describe_vote(last, call, why)
     stopped = last.verb == CallVerb.REJECT and calls.is_scheduled(call)
-    if last.verb in states.LOOKS or (standing.outcome == VoteOutcome.OPEN and not stopped):
+    if last.verb in states.LOOKS or (tally.outcome == VoteOutcome.OPEN and not stopped):
         event = f"call.vote.{last.verb}"
         trail.record_event(tx, event, at=at, actor=last.person, call=call, data=details)
         if last.verb in states.LOOKS:  # nothing that ran changes, and nobody is asked any more
             tx.update_rows(Call, {"id": call.id}, look_due_at=None)
             moves.mark_cards_for_redraw(tx, call.plan_id)
-        elif standing.stage > call.told_stage:  # the people of the next stage have to be told
+        elif tally.stage > call.told_stage:  # the people of the next stage have to be told
             tx.update_rows(Call, {"id": call.id}, next_at=at)
         moves.mark_plan_changed(tx, call.plan_id, call.id)
         return call
-    approved = standing.outcome == VoteOutcome.APPROVED and not stopped
+    approved = tally.outcome == VoteOutcome.APPROVED and not stopped
     target = C.APPROVED if approved else C.REJECTED
     against = [(each.person, each.reason) for each in votes if each.verb == CallVerb.REJECT]
     output = words.rejected_output(against) if target is C.REJECTED else ""
@@ -402,14 +404,14 @@ def resolve_unknown_call(
     words: EndedCallOutputs,
     digest: str = "",
     counts_as: str = "",
-    giver: str = "",
+    delegator: str = "",
     passkey_id: str = "",
 ) -> DecisionOutcome:
     """Record what a person says became of an UNKNOWN call, or approve running it again.
 
     If the requester says that it was not done, or has it run again, it still counts as an attempt
     for spending limits. Running it again is a vote of its own, on a new revision of the same
-    arguments, with that `digest`. `giver` and `passkey_id`: see `apply_vote`.
+    arguments, with that `digest`. `delegator` and `passkey_id`: see `apply_vote`.
     """
     again = resolution == UnknownCallResolution.AGAIN
     found = check_revision_is_decidable(tx, call_id, revision, at, C.UNKNOWN)
@@ -419,9 +421,9 @@ def resolve_unknown_call(
     happened = resolution == UnknownCallResolution.DONE
     if not happened and runs.is_requester_of_run(tx, call.run_id, person):
         call_history.record_possible_effect(tx, call, at)
-    data: dict[str, Any] = {"said": resolution, "counts_as": counts_as, "for": giver}
+    data: dict[str, Any] = {"said": resolution, "counts_as": counts_as, "for": delegator}
     if again:
-        vote = _build_vote(call, person, CallVerb.APPROVE, giver, at, passkey_id)
+        vote = _build_vote(call, person, CallVerb.APPROVE, delegator, at, passkey_id)
         vote.revision, vote.digest = call.revision + 1, digest
         data |= {"vote": vote.verb, "revision": vote.revision, "stage": 0, "digest": digest}
         data |= {"passkey": passkey_id} if passkey_id else {}
@@ -442,7 +444,7 @@ def resolve_unknown_call(
 
 
 def _build_vote(
-    call: Call, person: str, verb: CallVerb, giver: str, at: datetime, passkey_id: str
+    call: Call, person: str, verb: CallVerb, delegator: str, at: datetime, passkey_id: str
 ) -> Vote:
     """Return a person's vote on the call's current revision, not stored yet."""
     return Vote(
@@ -451,7 +453,7 @@ def _build_vote(
         person=person,
         verb=verb,
         digest=call.digest,
-        for_person=giver,
+        for_person=delegator,
         created_at=at,
         passkey_id=passkey_id,
     )

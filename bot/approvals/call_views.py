@@ -111,12 +111,12 @@ def _build_unmasked_call_view(
 def _build_proposer_fields(tools: Registry, tx: Transaction, call: Call) -> dict[str, Any]:
     """Return who proposed the call: a sub-agent with its delegated tasks, or a program by name."""
     run = runs.find_run(tx, call.run_id)
-    errands = list_tasks_leading_to_run(tools, tx, run) if run else ()
+    tasks = list_tasks_leading_to_run(tools, tx, run) if run else ()
     agent: dict[str, Any] = {}
-    if errands:
+    if tasks:
         agent = {
-            "agent": errands[-1].agent,
-            "delegation_lines": tuple(list_delegated_task_lines(errands)),
+            "agent": tasks[-1].agent,
+            "delegation_lines": tuple(list_delegated_task_lines(tasks)),
         }
     if run and run.source not in MODELLED:
         asker = describe_asker(run.source, run.client) if run.source is RunSource.PROGRAM else ""

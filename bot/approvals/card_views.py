@@ -218,9 +218,13 @@ def build_question_view(
     given = json.loads(answer.given) if answer and not answer.declined else {}
     lines = list_readable_answer_values(found.asked, given) if given else ()
     hidden = mask_secrets(found.asked.question)
-    errands, server, amid = list_tasks_leading_to_run(tools, tx, found.run), "", ""
-    if found.run.source is RunSource.SERVER and errands:  # what it asks amid is no errand
-        server, amid, errands = get_asking_server_name(found.run), errands[-1].what, errands[:-1]
+    tasks, server, server_task = list_tasks_leading_to_run(tools, tx, found.run), "", ""
+    if found.run.source is RunSource.SERVER and tasks:  # its last task is what it asks for
+        server, server_task, tasks = (
+            get_asking_server_name(found.run),
+            tasks[-1].what,
+            tasks[:-1],
+        )
     return QuestionView(
         id=call.id,
         revision=call.revision,
@@ -239,11 +243,13 @@ def build_question_view(
             for label, text, before in lines
         ),
         declined=answer is not None and answer.declined,
-        delegated_tasks=errands,
+        delegated_tasks=tasks,
         asker=notices.describe_asker(
-            found.run.source, server or found.run.client, errands[-1].agent if errands else ""
+            found.run.source,
+            server or found.run.client,
+            tasks[-1].agent if tasks else "",
         ),
         server=server,
-        server_task=amid,
+        server_task=server_task,
         away_people=tuple(filter_people_still_away(body.get("away", {}), now)),
     )

@@ -1,9 +1,9 @@
 """Delegations, by which one person decides for another, and hand-overs of single decisions.
 
-A delegation lasts until a time, or until it is ended; both are up to the giver alone. In a
+A delegation lasts until a time, or until it is ended; both are up to the delegator alone. In a
 hand-over, an approver passes on one waiting decision.
 
-Whether a delegate's vote counts is checked at each click, by what the giver may do then:
+Whether a delegate's vote counts is checked at each click, by what the delegator may do then:
 `PermissionChecker`.
 """
 
@@ -86,7 +86,7 @@ class DelegationManager:
         return [
             delegation_dialog.DelegationView(
                 id=each.id,
-                giver=each.giver,
+                delegator=each.giver,
                 delegate=each.delegate,
                 until=each.until,
                 words=each.words,
@@ -96,13 +96,13 @@ class DelegationManager:
         ]
 
     def parse_submitted_delegation(
-        self, state: dict[str, Any], giver: str
+        self, state: dict[str, Any], delegator: str
     ) -> delegation_dialog.DelegationInput | dict[str, str]:
         """Return the delegation a submitted dialog asks for, or its errors by block id.
 
         Looks people up; raises LookupFailedError.
         """
-        found = delegation_dialog.parse_delegation_input(state, giver, self.clock.now())
+        found = delegation_dialog.parse_delegation_input(state, delegator, self.clock.now())
         if isinstance(
             found, delegation_dialog.DelegationInput
         ) and not self.authority.is_active_colleague(found.delegate):
@@ -112,12 +112,12 @@ class DelegationManager:
     def give_delegation(
         self, delivery: Delivery, _asked: Click | DialogSubject, payload: dict[str, Any]
     ) -> None:
-        """Store the delegation a dialog asks for, tell giver and delegate, and mark it handled."""
-        giver, at, team = delivery.user, delivery.received_at, self.authority.team
-        found = self.parse_submitted_delegation(payload["view"]["state"]["values"], giver)
+        """Store the delegation a dialog asks for, tell both people, and mark it handled."""
+        delegator, at, team = delivery.user, delivery.received_at, self.authority.team
+        found = self.parse_submitted_delegation(payload["view"]["state"]["values"], delegator)
         if isinstance(
             found, delegation_dialog.DelegationInput
-        ) and not self.authority.is_active_colleague(giver):
+        ) and not self.authority.is_active_colleague(delegator):
             found = {InputBlockId.DELEGATE: NO_COLLEAGUE}
         with self.store.write() as tx:
             if isinstance(found, dict):  # something has changed since the dialog was checked
@@ -126,7 +126,7 @@ class DelegationManager:
                 return
             row = delegations.Delegation(
                 team=team,
-                giver=giver,
+                giver=delegator,
                 delegate=found.delegate,
                 words=found.words,
                 given_at=at,
@@ -140,7 +140,7 @@ class DelegationManager:
                 tx,
                 f"delegated:{row.id}",
                 person=row.delegate,
-                text=delegation_dialog.delegate_appointed_notice(giver, row.until, row.words),
+                text=delegation_dialog.delegate_appointed_notice(delegator, row.until, row.words),
             )
             inbox.mark_delivery_done(tx, delivery, "delegated")
 
@@ -258,7 +258,7 @@ class DelegateNotifier:
             verdict = self._permissions.judge_action(
                 CallVerb.APPROVE, call, run, row.delegate, at=now
             )
-            if isinstance(verdict, Permission) and verdict.giver == row.giver:
+            if isinstance(verdict, Permission) and verdict.delegator == row.giver:
                 waiting.append((call, run, gate))
         return waiting
 

@@ -1,7 +1,7 @@
 """Grants (saved approvals): what may be saved, which calls a grant covers, and a person's list.
 
 A grant is for one requester and one tool, in the place and under the rule it was given for, and
-counts only while its giver could still approve such a call alone. One use is taken inside the
+counts only while who saved it could still approve such a call alone. One use is taken inside the
 transaction that starts the call.
 """
 
@@ -42,7 +42,7 @@ def list_candidate_grants(
     gate: Ask,
     arguments: str,
 ) -> list[grants.Grant]:
-    """Return the grants that cover this call, not checking that their givers may still decide.
+    """Return the grants that cover this call, not checking that who saved them may still decide.
 
     Empty if the gate offers no saved approvals: then no grant was given under its rule.
     """
@@ -56,7 +56,7 @@ def list_candidate_grants(
 def find_valid_grant(
     authority: Authority, run: Run, gate: Ask, among: Iterable[grants.Grant]
 ) -> grants.Grant | None:
-    """Return the first of these grants whose giver may still decide. Looks people up."""
+    """Return the first of these grants whose author may still decide. Looks people up."""
     return next(
         (each for each in among if may_approve_alone(authority, run, gate, each.given_by)), None
     )

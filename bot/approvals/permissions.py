@@ -124,16 +124,16 @@ class PermissionChecker:
         delegates cannot pass on the right. No("lookup") if somebody could not be looked up.
         """
         with self.store.read() as tx:
-            givers = delegations.list_delegators(tx, self.authority.team, person, at)
+            delegators = delegations.list_delegators(tx, self.authority.team, person, at)
         if person in {run.requester, *involved.editors}:
             return None
         spent = {vote.counted_person for vote in involved.votes}
         verdicts: list[Verdict] = []
         # by the right of who has said nothing yet, if there is one
-        for giver in sorted(givers, key=spent.__contains__):
-            found = self._judge_own_right(verb, call, run, giver, involved, at)
+        for delegator in sorted(delegators, key=spent.__contains__):
+            found = self._judge_own_right(verb, call, run, delegator, involved, at)
             if isinstance(found, Permission):
-                return replace(found, why=f"for {giver}: {found.why}", giver=giver)
+                return replace(found, why=f"for {delegator}: {found.why}", delegator=delegator)
             verdicts.append(found)
         return Denial("lookup") if Denial("lookup") in verdicts else None
 

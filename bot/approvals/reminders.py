@@ -296,9 +296,9 @@ class ReminderSender:
                 [call_state.describe_call_effect(self._tools, tx, call)],
                 call_state.count_missing_approvals(tx, call),
             )
-            giver = vote.for_person or ""
+            delegator = vote.for_person or ""
             text = notices.call_decision_line(
-                CallVerb.APPROVE, vote.person, effects, vote.reason, needed, giver=giver
+                CallVerb.APPROVE, vote.person, effects, vote.reason, needed, delegator=delegator
             )
             outbox.queue_notice(tx, run, f"step:{key}", {"text": text})
 

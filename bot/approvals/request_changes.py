@@ -147,14 +147,14 @@ class RequestActionHandler:
 
         "" for no reply.
         """
-        asking, giver, key = self._signatures, verdict.giver, self._signatures.links.key
+        asking, delegator, key = self._signatures, verdict.delegator, self._signatures.links.key
         again = resolution is UnknownCallResolution.AGAIN
         if again and signed is None and needs_signature(load_gate(call.gate), resolution):
             now = calls.find_call(tx, call.id)
             if now is None or (now.status, now.revision) != (CallStatus.UNKNOWN, target.revision):
                 return sentences.OUTDATED_CARD_REPLY
-            return asking.request_signatures(tx, delivery, [(now, giver)], resolution)
-        if signed and not signed.fits_call(tx, key, call, giver):
+            return asking.request_signatures(tx, delivery, [(now, delegator)], resolution)
+        if signed and not signed.fits_call(tx, key, call, delegator):
             return passkey_views.CHANGED_SINCE_REPLY
         outcome = decisions.resolve_unknown_call(
             tx,
@@ -166,7 +166,7 @@ class RequestActionHandler:
             words=outputs,
             digest=compute_next_revision_digest(tx, key, run, call, asking.tools),
             counts_as=verdict.why,
-            giver=giver,
+            delegator=delegator,
             passkey_id=signed.passkey.id if signed else "",
         )
         # it was approved long ago; what is over is the question

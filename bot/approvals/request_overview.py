@@ -74,7 +74,7 @@ class DecidableCallFinder:
         ]
         allowed.sort(key=lambda pair: pair[1].is_silent)  # what they are not notified of comes last
         mine = tuple(each for each, _ in allowed)
-        whose = {call.id: verdict.giver for (call, _), verdict in allowed}
+        whose = {call.id: verdict.delegator for (call, _), verdict in allowed}
         unknown_count = verdicts.count(Denial("lookup"))
         return DecidableCalls(mine, whose, unknown_count, len(found) > LOOKED_AT)
 
@@ -318,8 +318,8 @@ class RequestHistoryReader:
         run = runs.find_run(tx, call.run_id)
         if run and person_questions.get_asking_server_name(run):
             return f"the server {person_questions.get_asking_server_name(run)}"
-        errands = call_views.list_tasks_leading_to_run(self.lister.tools, tx, run) if run else ()
-        return errands[-1].agent if errands else "the agent"
+        tasks = call_views.list_tasks_leading_to_run(self.lister.tools, tx, run) if run else ()
+        return tasks[-1].agent if tasks else "the agent"
 
 
 def list_past_votes(tx: Transaction, call: Call) -> tuple[request_list.PastVote, ...]:
@@ -406,5 +406,5 @@ class RequestOverview:
 
         None where there is none that this person may read. Raises LookupFailedError.
         """
-        life = self.histories.find_history(person, reference)
-        return request_list.render_request_history(life) if life else None
+        history = self.histories.find_history(person, reference)
+        return request_list.render_request_history(history) if history else None

@@ -61,11 +61,11 @@ class PasskeyRefusal:
 
 
 def build_statement(
-    tx: Transaction, key: bytes, call: Call, link: SigningLink, giver: str, nonce: str
+    tx: Transaction, key: bytes, call: Call, link: SigningLink, delegator: str, nonce: str
 ) -> str:
     """Return the canonical JSON of what the link's person signs for the call as it is now.
 
-    `giver`: by whose right, "" for their own.
+    `delegator`: by whose right, "" for their own.
     """
     run, current = runs.find_run(tx, call.run_id), calls.find_revision(tx, call.id, call.revision)
     assert run is not None
@@ -84,7 +84,7 @@ def build_statement(
         "gate": compute_gate_digest(call),
         "verb": CallVerb.APPROVE if again else link.verb,
         "approver": link.person,
-        "right": giver,
+        "right": delegator,
         "nonce": nonce,
         "expires": link.expires_at.isoformat().replace("+00:00", "Z"),
     }
@@ -164,19 +164,19 @@ class SigningLinks:
         tx: Transaction,
         delivery: Delivery,
         call: Call,
-        giver: str,
+        delegator: str,
         verb: Decider,
         reason: str,
         effect: str,
     ) -> passkey_views.LinkButton:
         """Store a link by which the person who clicked may sign a decision, and return its button.
 
-        `giver`: by whose right, "" for their own.
+        `delegator`: by whose right, "" for their own.
         """
         nonce, at = secrets.token_urlsafe(16), delivery.received_at
         link = self._build_link(SigningLinkKind.SIGN, nonce, delivery.team, delivery.user, at)
         link.call_id, link.revision, link.verb, link.reason = call.id, call.revision, verb, reason
-        link.statement = build_statement(tx, self.key, call, link, giver, nonce)
+        link.statement = build_statement(tx, self.key, call, link, delegator, nonce)
         passkeys.store_signing_link(tx, link)
         return passkey_views.LinkButton(link.kind, nonce, "Open and sign", effect)
 

@@ -48,11 +48,11 @@ class SignedDecision:
     evidence: VoteSignature
     sign_count: int
 
-    def fits_call(self, tx: Transaction, key: bytes, call: Call, giver: str) -> bool:
+    def fits_call(self, tx: Transaction, key: bytes, call: Call, delegator: str) -> bool:
         """Return whether the call, and by whose right it is decided, are still what was signed."""
         nonce = json.loads(self.link.statement)["nonce"]
         return (
-            signatures.build_statement(tx, key, call, self.link, giver, nonce)
+            signatures.build_statement(tx, key, call, self.link, delegator, nonce)
             == self.link.statement
         )
 
@@ -82,13 +82,13 @@ class SignatureRequester:
         self,
         tx: Transaction,
         delivery: Delivery,
-        calls_with_givers: Sequence[tuple[Call, str]],
+        calls_with_delegators: Sequence[tuple[Call, str]],
         verb: Decider,
         reason: str = "",
     ) -> str:
         """Send the person who clicked a link to sign their decision on each of these calls.
 
-        Whoever has no passkey gets a link to add one. `calls_with_givers`: calls that they may
+        Whoever has no passkey gets a link to add one. `calls_with_delegators`: calls that they may
         decide, each with by whose right, "" for their own. Returns what prevents it; "" if nothing.
         """
         if delivery.surface is not Surface.SLACK:
@@ -100,9 +100,9 @@ class SignatureRequester:
         text, buttons = passkey_views.SIGN_REPLY, []
         if signatures.list_signing_passkeys(tx, team, person, terms, at, self.links.host):
             issue = self.links.issue_signing_link
-            for call, giver in calls_with_givers:
+            for call, delegator in calls_with_delegators:
                 effect = describe_call_effect(self.tools, tx, call)
-                buttons.append(issue(tx, delivery, call, giver, verb, reason, effect))
+                buttons.append(issue(tx, delivery, call, delegator, verb, reason, effect))
                 shown = calls.find_call_with_revision(tx, call.id)
                 whole = build_call_view_for_approvers(self.tools, tx, shown) if shown else None
                 more = bool(whole and whole.masked_pieces)

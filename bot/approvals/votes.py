@@ -125,7 +125,7 @@ class VoteHandler:
             outcome = self._apply_vote(tx, delivery, target, verb, reason, found, signed)
             if isinstance(outcome, decisions.DecidableCall):
                 assert isinstance(found, VoteAdmission)
-                unsigned.append((outcome.call, found.permission.giver))
+                unsigned.append((outcome.call, found.permission.delegator))
             elif isinstance(outcome, decisions.AppliedDecision):
                 assert isinstance(found, VoteAdmission)
                 done.append((outcome.call, found))
@@ -243,10 +243,11 @@ class VoteHandler:
         effects = [call_state.describe_call_effect(self.grants.tools, tx, call) for call, _ in done]
         over = all(call.status is CallStatus.REJECTED for call, _ in done)
         asker = run.requester if over and run.requester != delivery.user else ""
-        givers = {found.permission.giver for _, found in done}
-        giver = givers.pop() if len(givers) == 1 else ""  # for several, the cards say for whom
+        delegators = {found.permission.delegator for _, found in done}
+        # for several, the cards say for whom
+        delegator = delegators.pop() if len(delegators) == 1 else ""
         text = notices.call_decision_line(
-            CallVerb.REJECT, delivery.user, effects, reason, requester=asker, giver=giver
+            CallVerb.REJECT, delivery.user, effects, reason, requester=asker, delegator=delegator
         )
         key, to = f"decided:{delivery.seq}", filter(None, [asker])
         outbox.queue_notice(tx, run, key, {"text": text}, notified=to)
@@ -302,7 +303,7 @@ class VoteHandler:
             found = decisions.check_vote_is_possible(tx, target.call, target.revision, verb, at)
             if not isinstance(found, decisions.DecidableCall) or signed is None:
                 return found
-            if not signed.fits_call(tx, self.signatures.links.key, found.call, right.giver):
+            if not signed.fits_call(tx, self.signatures.links.key, found.call, right.delegator):
                 return decisions.StaleRevision(found.call)
             passkey_id = signed.passkey.id
         start = admission.gate.run_at if verb is CallVerb.APPROVE else None
@@ -318,7 +319,7 @@ class VoteHandler:
             also=right.also,
             counts_as=right.why,
             surface=delivery.surface,
-            giver=right.giver,
+            delegator=right.delegator,
             passkey_id=passkey_id,
             count_votes=call_state.build_vote_counter(admission.gate),
             words=outputs,

@@ -100,7 +100,7 @@ class BlockRole(StrEnum):
     ELSEWHERE = "l"  # where people decide about what who asked sees here
     REQUEST = "x"
     REWORDED = "y"
-    ERRANDS = "z"  # which sub-agents were asked on the way
+    DELEGATED_TASKS = "z"  # which sub-agents were asked on the way
     SERVER = "b"  # which server asks a question, amid what
     PROGRAM = "j"  # which program asks, and does it itself
     DIVIDER = "d"

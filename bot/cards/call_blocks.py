@@ -94,25 +94,25 @@ def render_request_edits(view: CardView) -> list[block_kit.Json]:
 
 
 def render_delegated_tasks(
-    target: str | CallTarget, errands: Sequence[DelegatedTask]
+    target: str | CallTarget, delegated_tasks: Sequence[DelegatedTask]
 ) -> list[block_kit.Json]:
     """Build small print that says who asked which sub-agent for what, one block for each task."""
     return [
         block_kit.context_block(
-            build_block_id(BlockRole.ERRANDS, target, number), [block_kit.plain_text(text)]
+            build_block_id(BlockRole.DELEGATED_TASKS, target, number), [block_kit.plain_text(text)]
         )
-        for number, text in enumerate(list_delegated_task_lines(errands))
+        for number, text in enumerate(list_delegated_task_lines(delegated_tasks))
     ]
 
 
-def list_delegated_task_lines(errands: Sequence[DelegatedTask]) -> list[str]:
+def list_delegated_task_lines(delegated_tasks: Sequence[DelegatedTask]) -> list[str]:
     """Return lines that say who asked which sub-agent for what.
 
     They are plain text, not mrkdwn, since others wrote the words.
     """
     return [
         slack_text.unescape_mrkdwn(delegated_task_line(each.agent, each.by, each.what))
-        for each in errands
+        for each in delegated_tasks
     ]
 
 

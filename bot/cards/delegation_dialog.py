@@ -24,11 +24,11 @@ def delegation_started_notice(delegate: str, until: datetime) -> str:
     )
 
 
-def delegate_appointed_notice(giver: str, until: datetime, words: str) -> str:
+def delegate_appointed_notice(delegator: str, until: datetime, words: str) -> str:
     """Return the message to a delegate that they decide for another person, and what that means."""
     why = f" They say: “{slack_text.sanitise_for_mrkdwn(words)}”." if words.strip() else ""
     return (
-        f"🤝 {slack_text.user_mention(giver)} asked you to decide for them until "
+        f"🤝 {slack_text.user_mention(delegator)} asked you to decide for them until "
         f"{slack_text.format_local_time(until)}.{why} What needs their decision now comes to you "
         "as well, including what already waits; my Home tab lists it. You cannot decide for them "
         "what you asked for or changed yourself."
@@ -36,14 +36,14 @@ def delegate_appointed_notice(giver: str, until: datetime, words: str) -> str:
 
 
 def waits_for_delegate_notice(
-    delegate: str, giver: str, effects: Sequence[str], deadline: datetime | None
+    delegate: str, delegator: str, effects: Sequence[str], deadline: datetime | None
 ) -> str:
     """Return the notice in a card's thread that its calls now wait for a delegate as well."""
     by = f" by {slack_text.format_time_with_countdown(deadline)}" if deadline else ""
     what = slack_text.join_effects(effects)
     return (
-        f"🤝 {slack_text.user_mention(delegate)}, for {slack_text.user_mention(giver)}: this waits "
-        f"for a decision{by}: {what}"
+        f"🤝 {slack_text.user_mention(delegate)}, for {slack_text.user_mention(delegator)}: "
+        f"this waits for a decision{by}: {what}"
     )
 
 
@@ -62,18 +62,18 @@ def hand_over_notice(by: str, to: str, effect: str, deadline: datetime | None) -
     )
 
 
-def delegation_line(giver: str, delegate: str, until: datetime, words: str) -> str:
+def delegation_line(delegator: str, delegate: str, until: datetime, words: str) -> str:
     """Return one line that says who decides for whom, and until when."""
     why = f": “{slack_text.sanitise_for_mrkdwn(words, 120)}”" if words.strip() else ""
     return (
-        f"🤝 {slack_text.user_mention(delegate)} decides for {slack_text.user_mention(giver)} "
+        f"🤝 {slack_text.user_mention(delegate)} decides for {slack_text.user_mention(delegator)} "
         f"until {slack_text.format_local_time(until)}{why}"
     )
 
 
-def delegation_ended_notice(giver: str) -> str:
+def delegation_ended_notice(delegator: str) -> str:
     """Return the message to a delegate that their delegation has ended."""
-    return f"🤝 You no longer decide for {slack_text.user_mention(giver)}."
+    return f"🤝 You no longer decide for {slack_text.user_mention(delegator)}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class DelegationView:
     """One delegation: who decides for whom, and until when."""
 
     id: str
-    giver: str  # Slack user id
+    delegator: str  # Slack user id
     delegate: str  # Slack user id
     until: datetime
     words: str
@@ -99,7 +99,7 @@ def render_delegations(found: Sequence[DelegationView]) -> SlashCommandAnswer:
 
 def render_delegation(each: DelegationView) -> block_kit.Json:
     """Draw one delegation, with a button that ends it if the reader has given it."""
-    text = delegation_line(each.giver, each.delegate, each.until, each.words)
+    text = delegation_line(each.delegator, each.delegate, each.until, each.words)
     block = block_kit.section_block(
         button_codec.build_block_id(BlockRole.DELEGATION, button_codec.DelegationTarget(each.id)),
         block_kit.mrkdwn(text),
@@ -179,7 +179,7 @@ def render_delegation_dialog(
 
 
 def parse_delegation_input(
-    state_values: Mapping[str, Any], giver: str, now: datetime
+    state_values: Mapping[str, Any], delegator: str, now: datetime
 ) -> DelegationInput | dict[str, str]:
     """Return what was entered in the delegation dialog, or the errors by block id."""
     seconds = block_kit.get_input_state(
@@ -187,7 +187,7 @@ def parse_delegation_input(
     ).get("selected_date_time")
     errors: dict[str, str] = {}
     delegate = block_kit.get_chosen_person(state_values, InputBlockId.DELEGATE)
-    if not delegate or delegate == giver:
+    if not delegate or delegate == delegator:
         errors[InputBlockId.DELEGATE] = CHOOSE_SOMEBODY_ELSE_REPLY
     until = datetime.fromtimestamp(seconds, UTC) if isinstance(seconds, int) else now
     if not now < until <= now + LONGEST:

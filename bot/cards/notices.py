@@ -293,20 +293,20 @@ def call_decision_line(
     reason: str = "",
     needed: int = 0,
     requester: str = "",
-    giver: str = "",
+    delegator: str = "",
 ) -> str:
     """Return the one-line notice of how a person decided on calls, and why.
 
     "🚫 @ana rejected: Refund 40.00 EUR of order 1042 — “paid twice”. Asked by @ben." `needed`: how
     many more people have to approve before anything happens. `requester`: whom to mention; "" for
-    nobody; `giver`: for whom the person decided, if not for themselves.
+    nobody; `delegator`: for whom the person decided, if not for themselves.
     """
     icon = {"approve": "✅", "reject": "🚫", "edit": "✏️", "cancel": "⏹️"}.get(verb, "•")
     why = f" — “{slack_text.sanitise_for_mrkdwn(reason)}”" if reason.strip() else ""
     more = f" ({needed} more {'approval' if needed == 1 else 'approvals'} needed)" if needed else ""
     who = (
-        slack_text.decider_mention(giver, {giver: person}) + ","
-        if giver
+        slack_text.decider_mention(delegator, {delegator: person}) + ","
+        if delegator
         else slack_text.user_mention(person)
     )
     done = f"{slack_text.format_past_tense(verb)}: {slack_text.join_effects(effects)}"

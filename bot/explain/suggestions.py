@@ -372,7 +372,7 @@ def _is_approved_by(each: JudgedCall, quorum: int) -> bool:
     stage = each.gate.stages[0].model_copy(update={"quorum": quorum})
     newest = max(each.call.revisions_by_number)
     ballots = [
-        Ballot(vote.giver or vote.person, vote.verb, 0, vote.at)
+        Ballot(vote.delegator or vote.person, vote.verb, 0, vote.at)
         for vote in each.call.votes
         if vote.revision == newest
     ]

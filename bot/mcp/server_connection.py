@@ -193,7 +193,7 @@ def _format_data_size(data: str) -> str:
 # the server answers so before it does anything
 _NOT_DONE = (INVALID_PARAMS, METHOD_NOT_FOUND, HEADER_MISMATCH)
 
-_AMID: ContextVar[RunningServerCall | None] = ContextVar("amid", default=None)
+_CURRENT_CALL: ContextVar[RunningServerCall | None] = ContextVar("amid", default=None)
 
 log = logging.getLogger("countersign.servers")
 
@@ -242,13 +242,13 @@ class AcceptedToolConnection:
         server.
         """
         server = self._server
-        with self._track_running_call(line) as amid:
+        with self._track_running_call(line) as running_call:
             outcome = await self._connection.call(
                 name,
                 arguments,
                 lambda found: self._require_unchanged(name, found),
-                amid.limit_server_time,
-                amid.show_progress,
+                running_call.limit_server_time,
+                running_call.show_progress,
             )
         match outcome:
             case sent_calls.ResultOutcome():
@@ -273,14 +273,14 @@ class AcceptedToolConnection:
     @contextmanager
     def _track_running_call(self, line: ElicitationPort) -> Iterator[RunningServerCall]:
         """Assign questions from the server to this call while the block runs."""
-        amid = RunningServerCall(self._server, line)
-        self._under_way.append(amid)
-        before = _AMID.set(amid)
+        running_call = RunningServerCall(self._server, line)
+        self._under_way.append(running_call)
+        before = _CURRENT_CALL.set(running_call)
         try:
-            yield amid
+            yield running_call
         finally:
-            _AMID.reset(before)
-            self._under_way.remove(amid)
+            _CURRENT_CALL.reset(before)
+            self._under_way.remove(running_call)
 
     async def _handle_elicitation(self, context: Any, params: ElicitRequestParams) -> ElicitResult:
         """Ask people the server's question, through the call that it belongs to.
@@ -288,14 +288,14 @@ class AcceptedToolConnection:
         Servers of the older protocol do not name the call over stdio: then it has to be the only
         one.
         """
-        amid = _AMID.get()
-        if amid is None and len(self._under_way) == 1:
-            [amid] = self._under_way
-        if amid is None or amid not in self._under_way:
+        running_call = _CURRENT_CALL.get()
+        if running_call is None and len(self._under_way) == 1:
+            [running_call] = self._under_way
+        if running_call is None or running_call not in self._under_way:
             said = "a question of the server %s is about none of its calls, or one of several"
             log.warning(said, self._server.name)
             return ElicitResult(action="cancel")
-        return await amid.answer_elicitation(params)
+        return await running_call.answer_elicitation(params)
 
     def _require_unchanged(self, name: str, found: list[Tool]) -> None:
         self._disable_changed_tools(build_tool_definitions(found))

@@ -142,7 +142,7 @@ class Permission:
     stage: int = 0
     why: str = ""  # for the record: named, requester, member of @group or of the channel
     also: tuple[int, ...] = ()  # further stages where it may count, where they have no order
-    giver: str = ""  # by whose right, where it is not their own
+    delegator: str = ""  # by whose right, where it is not their own
     is_silent: bool = False  # whether they may decide, but are not notified
 
 

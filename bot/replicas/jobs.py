@@ -38,7 +38,9 @@ GRACE = 5.0  # seconds that jobs have to end when the process stops
 class RunJobQueue:
     """The queue of jobs, one for each READY run. `run` is a thread's body."""
 
-    def __init__(self, address: dict[str, Any], hear: Callable[[str], None], at_once: int) -> None:
+    def __init__(
+        self, address: dict[str, Any], handle_job: Callable[[str], None], at_once: int
+    ) -> None:
         """`address`: psycopg's connection arguments.
 
         `hear(run id)` is called on some thread for each job, for `at_once` runs at the same time,
@@ -46,7 +48,7 @@ class RunJobQueue:
         """
         # it logs a line for each job, and the audit has one already
         logging.getLogger("procrastinate").setLevel(logging.WARNING)
-        self._address, self._hear, self._at_once = address, hear, at_once
+        self._address, self._handle_job, self._at_once = address, handle_job, at_once
         # never opened: it only words the statement that stores a job on a connection of ours, and
         # in an app that is open that would be done by the connections of that one
         self._words = procrastinate.App(connector=procrastinate.SyncPsycopgConnector())
@@ -105,7 +107,7 @@ class RunJobQueue:
 
         @app.task(name=ADVANCE, queue=ADVANCE)
         async def advance(run_id: str) -> None:
-            await asyncio.get_running_loop().run_in_executor(None, self._hear, run_id)
+            await asyncio.get_running_loop().run_in_executor(None, self._handle_job, run_id)
 
         # without any periodic task Procrastinate ends its supervision of the worker at the start
         @app.periodic(cron=EVERY_MINUTE)

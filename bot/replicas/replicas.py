@@ -91,7 +91,7 @@ class ReplicaMembership(OtherProcesses):
         self.id = new_id()
         address = build_psycopg_arguments(store)
         connect = partial(psycopg.connect, **address, autocommit=True)
-        self._ears = ReplicaNotificationExchange(
+        self._notifications = ReplicaNotificationExchange(
             connect, self._build_notification_handlers(), self.id
         )
         self._pulse = HeartbeatSender(
@@ -109,7 +109,7 @@ class ReplicaMembership(OtherProcesses):
             self._living,
             self.id,
             self._pulse.is_alive,
-            partial(self._ears.notify_other_replicas, ReplicaNotification.POST),
+            partial(self._notifications.notify_other_replicas, ReplicaNotification.POST),
         )
         self.jobs = RunJobQueue(address, self._hand_out_run, settings.workers)
         self._threads: list[threading.Thread] = []
@@ -122,7 +122,11 @@ class ReplicaMembership(OtherProcesses):
         self._store.set_ready_runs_handler(self.jobs.insert_jobs)
         self._clock.synchronize_with_database(self._store)
         self._pulse.store_heartbeat()
-        bodies = {"jobs": self.jobs.run, "pulse": self._pulse.run, "ears": self._ears.run}
+        bodies = {
+            "jobs": self.jobs.run,
+            "pulse": self._pulse.run,
+            "notifications": self._notifications.run,
+        }
         for name, body in bodies.items():
             thread = threading.Thread(target=body, name=name, daemon=True)
             thread.start()
@@ -144,7 +148,7 @@ class ReplicaMembership(OtherProcesses):
         self.jobs.stop()
         self._pulse.stop()
         for thread in self._threads:
-            if thread.name != "ears":
+            if thread.name != "notifications":
                 thread.join(timeout=10)
         try:
             with self._store.write() as tx:
@@ -152,9 +156,9 @@ class ReplicaMembership(OtherProcesses):
                 tx.ready += self.workers.list_waiting_run_ids()  # nobody here was free for them
         except Exception:
             log.exception("the other replicas were not told that this one ends")
-        self._ears.notify_other_replicas(ReplicaNotification.POST)
-        self._ears.notify_other_replicas(ReplicaNotification.WORK)
-        self._ears.stop()
+        self._notifications.notify_other_replicas(ReplicaNotification.POST)
+        self._notifications.notify_other_replicas(ReplicaNotification.WORK)
+        self._notifications.stop()
 
     def is_idle(self) -> bool:
         """Return whether no run is READY, that is, waits for a worker."""
@@ -183,7 +187,7 @@ class ReplicaMembership(OtherProcesses):
                 replicas.store_slack_pause(tx, method, channel, until)
         except Exception:
             log.exception("the other replicas were not told that Slack limits %s", method)
-        self._ears.notify_other_replicas(ReplicaNotification.PAUSE)
+        self._notifications.notify_other_replicas(ReplicaNotification.PAUSE)
 
     def _build_notification_handlers(self) -> dict[ReplicaNotification, Callable[[], None]]:
         give = {

@@ -89,7 +89,7 @@ class CallExecutor:
                 portal=self.portal,
                 executor=self.pool,
                 heartbeat=lambda: self._renew_lease_and_report(run, call, step),
-                beat=self.lease / 3,
+                max_heartbeat_interval=self.lease / 3,
             )
             span.end = classify_step_end(tool, outcome)
         try:
@@ -219,8 +219,8 @@ class CallExecutor:
         if not approved.call.grant_id:
             return self._has_enough_votes(run, approved, gate)
         with self.sources.store.read() as tx:
-            giver = call_state.find_grant_author_id(tx, approved.call)
-        return may_approve_alone(self.authority, run, gate, giver)
+            delegator = call_state.find_grant_author_id(tx, approved.call)
+        return may_approve_alone(self.authority, run, gate, delegator)
 
     def _has_enough_votes(self, run: Run, approved: calls.CallWithVotes, gate: Ask) -> bool:
         """Return whether the votes meet the gate that now applies.

@@ -36,9 +36,9 @@ class Outbox:
         posting: OutboxSlackCalls,
         search: UnconfirmedPostSearch,
         channels: pace.ChannelOwnership | None = None,
-        lanes: int = 4,
+        threads: int = 4,
     ) -> None:
-        """`lanes` is the number of threads that send; `channels` says which channels to send to."""
+        """`threads`: how many threads send. `channels` says which channels to send to."""
         self._store, self._clock = store, clock
         self._signals, self._wake = signals, signals.outbox
         self._memory = OutboxMemory(clock)
@@ -59,7 +59,7 @@ class Outbox:
             channels=self._channels,
         )
         self._stopping = threading.Event()
-        self._lanes = ThreadPoolExecutor(lanes, thread_name_prefix="outbox")
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="outbox")
         self._lock = threading.Lock()
         self._taken: set[str] = set()  # channels, and keys of messages, that a lane is at work on
         self._looking = False
@@ -93,7 +93,7 @@ class Outbox:
             self._looking = False
             self._signals.rest.notify_changed()
             self._wake.wait(wait)
-        self._lanes.shutdown(wait=True)
+        self._pool.shutdown(wait=True)
 
     def _schedule_failed_redraws(self) -> bool:
         """Schedule cards that an earlier process failed to draw; return whether that is stored."""
@@ -127,13 +127,13 @@ class Outbox:
         for key in self._memory.pop_due_duplicate_searches(now):
             with self._lock:
                 self._taken.add(key)
-            self._lanes.submit(self._remove_duplicates, key)
+            self._pool.submit(self._remove_duplicates, key)
         for channel in sorted(mine):  # in an order that a test can repeat
             with self._lock:
                 if channel in self._taken or self._stopping.is_set():
                     continue
                 self._taken.add(channel)
-            self._lanes.submit(self._send_channel_messages, channel)
+            self._pool.submit(self._send_channel_messages, channel)
         if mine != awake:  # whoever sends there may be no more
             return ELSEWHERE
         others = (self._memory.find_next_due_time(now), self._viewers.find_next_due_time(now))

@@ -193,7 +193,7 @@ class SlackListeners:
         client: WebClient,
         dialogs: DialogHandler,
         commands: SlashCommandHandler,
-        hears: Callable[[str, str], bool],
+        may_act: Callable[[str, str], bool],
     ) -> None:
         """`team`: the workspace whose deliveries are accepted; `client` opens dialogs.
 
@@ -204,7 +204,7 @@ class SlackListeners:
             store, clock.now, lambda each: signals.own_delivery_keys.add(each.key)
         )
         self._team = team
-        self._hears = hears
+        self._may_act = may_act
         self._signals = signals
         self._client = client
         self._dialogs = dialogs
@@ -281,7 +281,7 @@ class SlackListeners:
 
     def _is_accepted_person(self, person: str, team: str) -> bool:
         try:
-            return self._hears(person, team)
+            return self._may_act(person, team)
         except LookupFailedError as error:
             log.warning("%s, who acts from another workspace, is not heard: %s", person, error)
             return False

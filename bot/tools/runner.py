@@ -122,26 +122,27 @@ def run_tool(
     portal: Callable[[], BlockingPortal],
     executor: Executor,
     heartbeat: Callable[[], None] | None = None,
-    beat: float = 10.0,
+    max_heartbeat_interval: float = 10.0,
 ) -> ToolOutcome:
     """Call `tool` on a thread of `executor`; wait at most `tool.timeout` seconds for its outcome.
 
     `args` are validated. `portal` is called only when the tool is async. `heartbeat` is called
-    while waiting: first after at most a second, then at growing intervals up to `beat` seconds;
-    errors that it raises are logged, since the tool runs on regardless. Raises nothing of its own.
+    while waiting: first after at most a second, then at growing intervals up to
+    `max_heartbeat_interval` seconds; errors that it raises are logged, since the tool runs on
+    regardless. Raises nothing of its own.
     """
     try:
         # what it logs on its thread is about this call, too
         future = executor.submit(copy_context().run, _call_function, tool, args, context, portal)
     except RuntimeError:  # the executor was shut down
         return ToolFailure("The bot is stopping; the tool was not started.")
-    deadline, patience = time.monotonic() + tool.timeout, min(beat, FIRST_BEAT)
+    deadline, patience = time.monotonic() + tool.timeout, min(max_heartbeat_interval, FIRST_BEAT)
     while not future.done():
         left = deadline - time.monotonic()
         if left <= 0:
             return _handle_timeout(tool, future)
         done, _ = wait([future], timeout=min(left, patience))
-        patience = min(beat, 2 * patience)
+        patience = min(max_heartbeat_interval, 2 * patience)
         if not done and heartbeat is not None:
             _send_heartbeat(heartbeat, context)
     return build_tool_outcome(tool, args, future)

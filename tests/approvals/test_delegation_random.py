@@ -118,7 +118,7 @@ def test_it_never_widens(
     call, run = arranged(world, gate, requester, editors, standing)
     for person in PEOPLE:
         found = world.permissions.judge_action(verb, call, run, person, at=AT)
-        giver = found.giver if isinstance(found, Permission) else ""
+        giver = found.delegator if isinstance(found, Permission) else ""
         if not giver:
             assert found == alone[person]
             continue
@@ -140,7 +140,7 @@ def test_somebody_may_by_it(world: World) -> None:
     gate = Ask(rule="r", stages=(Stage(approvers=Approvers(users=(ANA,))),))
     call, run = arranged(world, gate, BEN, [], [given_])
     found = world.permissions.judge_action(CallVerb.APPROVE, call, run, DAN, at=AT)
-    assert found == Permission(0, f"for {ANA}: named", giver=ANA)
+    assert found == Permission(0, f"for {ANA}: named", delegator=ANA)
     call, run = arranged(world, gate, ANA, [], [given_])
     assert world.permissions.judge_action(CallVerb.APPROVE, call, run, DAN, at=AT) == Denial(
         "not_approver"

@@ -141,7 +141,7 @@ def test_what_a_stand_in_may(world: World, verb: CallVerb) -> None:
     if verb in (V.EDIT, V.BREAK_GLASS):
         assert found == Denial("not_approver" if verb is V.EDIT else "no_break_glass")
     else:
-        assert found == Permission(0, f"for {ANA}: named", giver=ANA)
+        assert found == Permission(0, f"for {ANA}: named", delegator=ANA)
 
 
 def test_ones_own_right_comes_first(world: World) -> None:
@@ -185,7 +185,7 @@ def test_a_stand_in_speaks_for_who_is_silent(world: World) -> None:
     world.delegates(CLEO, DAN)
     gate = Ask(rule="r", stages=(Stage(approvers=Approvers(users=(ANA, CLEO)), quorum=2),))
     found = verdict(world, world.asked(gate, votes=[voted(ANA)]), V.APPROVE, DAN)
-    assert found == Permission(0, f"for {CLEO}: named", giver=CLEO)
+    assert found == Permission(0, f"for {CLEO}: named", delegator=CLEO)
 
 
 def test_whose_approval_may_be_remembered(world: World) -> None:

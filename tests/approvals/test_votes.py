@@ -176,7 +176,7 @@ def test_by_whose_right_is_told(booth: Booth) -> None:
         booth.world.delegates(giver, DAN)
     made = booth.world.asked(both(ANA, BEN))
     booth.vote(made, V.REJECT, DAN)
-    told = {"requester": BEN, "giver": ANA}
+    told = {"requester": BEN, "delegator": ANA}
     assert booth.said() == notices.call_decision_line(V.REJECT, DAN, [FIRST], **told)
     made = booth.world.asked(gate_of([ANA]), C.PENDING, C.PENDING, C.PENDING)
     other = {"gate": dump_gate(gate_of([CLEO]))}

@@ -58,7 +58,7 @@ SAID = {
     "approval_saved_notice": (AT, 3, "Order 1042"),
     "withdraw_not_allowed_reply": ("UBEN00001",),
     "calls_withdrawn_line": ("UBEN00001", [EVIL]),
-    "quoted_shared_channel_request_notice": ("C0PARTNER", EVIL),
+    "quoted_request_notice": ("C0PARTNER", EVIL),
     "moved_from_shared_channel_notice": ("C0PARTNER", EVIL),
     "request_continues_in_private_notice": ("UBEN00001",),
     "delegated_task_line": (EVIL, EVIL, EVIL),

@@ -91,7 +91,7 @@ def test_nobody_counts_twice(store: Store) -> None:
 def test_a_stand_in_and_their_giver_are_one(store: Store) -> None:
     """Whoever of the two was first has said it for both, also where the other rejects."""
     made = asked(store, TWO)
-    assert isinstance(cast(made, TWO, "approve", DAN, giver=ANA), AppliedDecision)
+    assert isinstance(cast(made, TWO, "approve", DAN, delegator=ANA), AppliedDecision)
     assert said(made)["for"] == ANA
     assert cast(made, TWO, "approve", ANA) == RepeatedVote(made.call(), "approve", DAN)
     assert isinstance(cast(made, TWO, "approve", CLEO, counts_as="named"), AppliedDecision)
@@ -99,19 +99,23 @@ def test_a_stand_in_and_their_giver_are_one(store: Store) -> None:
     assert "for" not in said(made)
     other = asked(store, TWO)
     cast(other, TWO, "approve", ANA)
-    assert cast(other, TWO, "reject", DAN, giver=ANA) == RepeatedVote(other.call(), "approve", ANA)
+    assert cast(other, TWO, "reject", DAN, delegator=ANA) == RepeatedVote(
+        other.call(), "approve", ANA
+    )
     assert isinstance(cast(other, TWO, "reject", ANA), AppliedDecision)
-    assert isinstance(cast(other, TWO, "reject", DAN, giver=CLEO), AppliedDecision)
+    assert isinstance(cast(other, TWO, "reject", DAN, delegator=CLEO), AppliedDecision)
     assert other.call().status is C.REJECTED
 
 
 def test_who_stood_in_has_said_it(store: Store) -> None:
     """They cannot say it once more for themselves or for somebody else, but may reject."""
     made = asked(store, TWO)
-    cast(made, TWO, "approve", DAN, giver=ANA)
-    assert cast(made, TWO, "approve", DAN, giver=CLEO) == RepeatedVote(made.call(), "approve", DAN)
+    cast(made, TWO, "approve", DAN, delegator=ANA)
+    assert cast(made, TWO, "approve", DAN, delegator=CLEO) == RepeatedVote(
+        made.call(), "approve", DAN
+    )
     assert cast(made, TWO, "approve", DAN) == RepeatedVote(made.call(), "approve", DAN)
-    assert isinstance(cast(made, TWO, "reject", DAN, giver=ANA), AppliedDecision)
+    assert isinstance(cast(made, TWO, "reject", DAN, delegator=ANA), AppliedDecision)
 
 
 def test_a_step_that_is_closed_takes_no_approval(store: Store) -> None:
