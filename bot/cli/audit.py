@@ -220,7 +220,7 @@ def _open_record_for_signing() -> tuple[read_only_core.ReadOnlyCore, ReceiptWrit
     """Return the opened record and the writer of signed receipts; raises CommandError."""
     core = read_only_core.open_core()
     try:
-        key = get_signing_key(Settings.load(os.environ, console.DOTENV, reading=True))
+        key = get_signing_key(core.settings)
     except (KeyFileError, OSError) as error:
         raise console.CommandError(f"Without its key nothing can be signed: {error}.") from error
     return core, ReceiptWriter(key, core.tools)

@@ -45,9 +45,6 @@ def _run_approve(arguments: argparse.Namespace) -> int:
 APPROVE = CommandFunctions(_add_approve_arguments, _run_approve)
 
 
-# `countersign reject`: the operator rejects one call and says why, as if on its card.
-
-
 def _add_reject_arguments(parser: argparse.ArgumentParser) -> None:
     _add_id(parser)
     parser.add_argument(
@@ -63,9 +60,6 @@ def _run_reject(arguments: argparse.Namespace) -> int:
 
 
 REJECT = CommandFunctions(_add_reject_arguments, _run_reject)
-
-
-# `countersign edit`: the operator changes arguments of one call, as in its Edit dialog.
 
 
 def _add_edit_arguments(parser: argparse.ArgumentParser) -> None:
@@ -102,9 +96,6 @@ def _format_field_line(field: TerminalField) -> str:
 EDIT = CommandFunctions(_add_edit_arguments, _run_edit)
 
 
-# `countersign answer`: the operator answers a question that the agent asked them.
-
-
 def _add_answer_arguments(parser: argparse.ArgumentParser) -> None:
     _add_id(parser, "question")
     parser.add_argument("words", nargs="?", default="", help="the answer, where it asks for one")
@@ -130,8 +121,6 @@ def _run_answer(arguments: argparse.Namespace) -> int:
 ANSWER = CommandFunctions(_add_answer_arguments, _run_answer)
 
 
-# `countersign resolve`: the operator says what became of a call that nobody knows the end of.
-
 BECAME = {"done": CommandKind.DONE, "not-done": CommandKind.NOT_DONE, "again": CommandKind.AGAIN}
 
 
@@ -147,9 +136,6 @@ def _run_resolve(arguments: argparse.Namespace) -> int:
 
 
 RESOLVE = CommandFunctions(_add_resolve_arguments, _run_resolve)
-
-
-# `countersign cancel`: the operator stops a request of their own.
 
 
 def _add_cancel_arguments(parser: argparse.ArgumentParser) -> None:

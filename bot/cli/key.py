@@ -15,7 +15,7 @@ from bot.cards.passkey_views import PasskeyView
 from bot.cards.slack_text import format_in_utc
 from bot.cli.bot_connection import BotRefusedError, BotUnreachableError, post_to_bot
 from bot.cli.read_only_core import PlainMentionStyle, ReadOnlyCore
-from bot.cli.request_views import run_with_read_only_core
+from bot.cli.request_views import open_core_with_names
 from bot.config.settings import Settings
 from bot.policy.authority import LookupFailedError
 from countersign.cli import console
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.what != NEW and (any(options) or arguments.service):
         raise console.UsageError("only `key new` takes options")
     if arguments.what == LIST:
-        return run_with_read_only_core(_print_keys)
+        return _print_keys()
     if arguments.what == NEW and not (arguments.person and arguments.tools):
         raise console.UsageError("`key new` needs --for and --tools")
     console.print_lines(_change_keys(arguments))
@@ -122,7 +122,8 @@ def _build_key_request(arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _print_keys(found: ReadOnlyCore, words: PlainMentionStyle) -> int:
+def _print_keys() -> int:
+    found, words = open_core_with_names()
     with found.store.read() as tx:
         listed = programs.list_api_keys(tx)
     lines = [line for each in listed for line in _format_key_lines(each, words)]
@@ -157,14 +158,15 @@ def run_passkeys(arguments: argparse.Namespace) -> int:
     if bool(arguments.id) == (arguments.what == LIST):
         raise console.UsageError("`passkeys list` takes no id, `passkeys revoke` that of a passkey")
     if arguments.what == LIST:
-        return run_with_read_only_core(_print_passkeys)
+        return _print_passkeys()
     done = _have_bot_do("/v1/passkeys/revoke", {"id": arguments.id})
     said = f"The passkey “{done['name']}” of {done['person']} is revoked; they are told."
     console.print_line(console.escape_control_characters(said))
     return 0
 
 
-def _print_passkeys(found: ReadOnlyCore, words: PlainMentionStyle) -> int:
+def _print_passkeys() -> int:
+    found, words = open_core_with_names()
     terms, now, host = found.policy.policy.passkeys, found.clock.now(), found.sources.host
     views: dict[str, list[PasskeyView]] = {}
     with found.store.read() as tx:

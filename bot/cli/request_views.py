@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -57,13 +57,13 @@ def add_json_option(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--json", action="store_true", help="as JSON, for programs")
 
 
-def run_with_read_only_core(see: Callable[[ReadOnlyCore, PlainMentionStyle], int]) -> int:
-    """Open the record for reading and pass it to `see`; returns the exit code.
+def open_core_with_names() -> tuple[ReadOnlyCore, PlainMentionStyle]:
+    """Open the record for reading, and return with it how people and channels are named.
 
     Works beside the bot, and without Slack: people are shown by their ids then.
     """
     found = open_core()
-    return see(found, NamedChannelMentionStyle(found.directory))
+    return found, NamedChannelMentionStyle(found.directory)
 
 
 def format_json(value: Any) -> str:
@@ -90,25 +90,20 @@ def _encode_json_value(value: object) -> object:
 
 def run_pending(arguments: argparse.Namespace) -> int:
     """Print the calls and questions that wait for people; returns the exit code."""
-
-    def see(found: ReadOnlyCore, words: PlainMentionStyle) -> int:
-        if not found.authority.team:
-            return print_error("Without Slack it is not known which workspace is meant.")
-        now = found.clock.now()
-        with found.store.read() as tx:
-            listed = request_reports.list_waiting_call_reports(
-                tx, found.tools, found.authority.team, now
-            )
-        if arguments.json:
-            print_line(format_json(listed))
-            return 0
-        for each in listed:
-            print_lines(_format_waiting_call(each, words, now))
-        if not listed:
-            print_line("Nothing waits.")
+    found, words = open_core_with_names()
+    team, now = found.authority.team, found.clock.now()
+    if not team:
+        return print_error("Without Slack it is not known which workspace is meant.")
+    with found.store.read() as tx:
+        listed = request_reports.list_waiting_call_reports(tx, found.tools, team, now)
+    if arguments.json:
+        print_line(format_json(listed))
         return 0
-
-    return run_with_read_only_core(see)
+    for each in listed:
+        print_lines(_format_waiting_call(each, words, now))
+    if not listed:
+        print_line("Nothing waits.")
+    return 0
 
 
 def _format_waiting_call(
@@ -155,24 +150,20 @@ def add_show_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_show(arguments: argparse.Namespace) -> int:
     """Print the history of the request or call with this id; returns the exit code."""
-
-    def see(found: ReadOnlyCore, words: PlainMentionStyle) -> int:
-        with found.store.read() as tx:
-            told = request_reports.find_request_report(
-                tx, found.tools, arguments.id, found.clock.now()
-            )
-        if told is None:
-            return print_error(f"No request or call has the id {arguments.id}.")
-        if arguments.json:
-            print_line(format_json(told))
-            return 0
-        print_lines(_format_request(told, words))
-        for call in told.calls:
-            print_line("")
-            print_lines(_format_call(call, words, told))
+    found, words = open_core_with_names()
+    now = found.clock.now()
+    with found.store.read() as tx:
+        told = request_reports.find_request_report(tx, found.tools, arguments.id, now)
+    if told is None:
+        return print_error(f"No request or call has the id {arguments.id}.")
+    if arguments.json:
+        print_line(format_json(told))
         return 0
-
-    return run_with_read_only_core(see)
+    print_lines(_format_request(told, words))
+    for call in told.calls:
+        print_line("")
+        print_lines(_format_call(call, words, told))
+    return 0
 
 
 def _format_request(

@@ -11,9 +11,7 @@ import re
 import secrets
 import signal
 import time
-from collections.abc import Iterator, MutableMapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import MutableMapping
 from pathlib import Path
 from queue import Empty, Queue
 from typing import Any
@@ -180,33 +178,6 @@ def _render_dialog(key: str, words: str) -> dict[str, Any]:
     }
 
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-@dataclass(slots=True)
-class InterruptState:
-    """Whether the first signal still raises KeyboardInterrupt: it does while `is_open`."""
-
-    is_open: bool = True
-
-
-@contextmanager
-def interrupt_on_signal() -> Iterator[InterruptState]:
-    """Raise KeyboardInterrupt at the first of SIGNALS in this block, while its state `is_open`.
-
-    The earlier handlers are restored afterwards.
-    """
-    found = InterruptState()
-
-    def interrupt(_signal: int, _frame: object) -> None:
-        if found.is_open:
-            found.is_open = False
-            raise KeyboardInterrupt
-
-    with handle_signals(dict.fromkeys(SIGNALS, interrupt)):
-        yield found
-
-
 _APP_IN_TOKEN = re.compile(r"xapp-\d+-(A[A-Z0-9]+)-")  # as Slack makes them
 
 
@@ -251,6 +222,7 @@ def look_up_token_app(client: WebClient, token: str) -> str:
 
 MISUSED = 2  # exit code
 PATIENCE = 15  # seconds for one call
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 BESIDE = (
     "Another process is connected with this app: the bot itself? Slack gives each delivery to one"
     " of the two, so your click may go there, and people's clicks may fail while this is tried."
@@ -309,13 +281,22 @@ def _run_steps_and_clean_up(visit: LiveTrial, settings: Settings, bot: str) -> i
     if hello and hello.app_id and own_app and hello.app_id != own_app:
         steps.record_step("compare the apps of both tokens", "bots.info", "tokens of two apps", 0.0)
     why = "not connected" if token else "SLACK_APP_TOKEN is not set"
-    with interrupt_on_signal() as signals:
+    may_interrupt = True
+
+    def interrupt(_signal: int, _frame: object) -> None:
+        """Cut the steps short at the first signal; the clean-up is not interrupted."""
+        nonlocal may_interrupt
+        if may_interrupt:
+            may_interrupt = False
+            raise KeyboardInterrupt
+
+    with handle_signals(dict.fromkeys(SIGNALS, interrupt)):
         try:
             _run_steps(visit, line, why)
         except KeyboardInterrupt:
             cut_short = True
         finally:
-            signals.is_open = False
+            may_interrupt = False
             visit.remove_everything()
             if line is not None:
                 line.close()
