@@ -26,6 +26,7 @@ from bot.http import api_bodies, claude_code
 from bot.http.api_gate import ApiKeyChecker, ApiKeyMiddleware, ApiWithDescribedProblems, Key
 from bot.http.api_routes import ApiRoutes
 from bot.http.ask_route import ProgramRequestService, RequestWatcher
+from countersign import hook_formats
 from countersign.durations import parse_duration
 from countersign.request import RequestStatus
 from storage.database_errors import is_temporary_database_error
@@ -165,7 +166,7 @@ class _HookAnswer:
         except (ValueError, KeyError, TypeError):
             return BROKEN
 
-    async def deny(self, why: str, event: claude_code.HookEventKind) -> None:
+    async def deny(self, why: str, event: hook_formats.HookEventKind) -> None:
         """End an unfinished hook answer, with a denial if only blanks were sent so far.
 
         Messages that come later are ignored.
@@ -229,7 +230,7 @@ class HookRoutes:
         except ValueError as error:
             raise api_bodies.build_field_problem("body", str(error)) from None
         terms = parse_hook_options(request.query_params)
-        if use.event not in claude_code.ASKING:
+        if use.event not in hook_formats.ASKING:
             return JSONResponse(await self._report_outcome(key, use))
         if prefers_async_response(request.headers):
             return await self._answer_or_accept(key, use, terms, request)
@@ -266,17 +267,17 @@ class HookRoutes:
                 if await request.is_disconnected():
                     return
             if self._is_stopping():
-                answer = claude_code.build_hook_deny_answer(STOPPED, use.event)
+                answer = hook_formats.build_hook_deny_answer(STOPPED, use.event)
             else:
                 if found.status in ASKED:
                     found = await self._cancel_or_get_request(key, found.id, request)
                 answer = await self._build_decision_answer(key, use, found)
                 left_alone = ""
         except api_bodies.ProblemError as error:
-            answer = claude_code.build_hook_deny_answer(str(error), use.event)
+            answer = hook_formats.build_hook_deny_answer(str(error), use.event)
         except Exception:
             log.exception("a hook could not be answered")
-            answer = claude_code.build_hook_deny_answer(BROKEN, use.event)
+            answer = hook_formats.build_hook_deny_answer(BROKEN, use.event)
         finally:
             if left_alone:
                 with CancelScope(shield=True), suppress(api_bodies.ProblemError):
@@ -317,7 +318,9 @@ class HookRoutes:
     ) -> dict[str, Any]:
         """Return the answer for Claude Code; an approved use is claimed first."""
         if found.status not in MAY:
-            return claude_code.build_hook_deny_answer(claude_code.describe_denial(found), use.event)
+            return hook_formats.build_hook_deny_answer(
+                claude_code.describe_denial(found), use.event
+            )
         who = use.build_claimant_id(key.id)
         claimed = await self._routes.claim(
             key, found.id, api_bodies.ClaimSent(claimant=who, lease_seconds=QUIET)

@@ -1,7 +1,4 @@
-"""Reads what Claude Code sends to its hooks, and builds the answers. Pure.
-
-Its formats: https://code.claude.com/docs/en/hooks.
-"""
+"""Reads what Claude Code sends to its hooks, and builds the answers. Pure."""
 
 from __future__ import annotations
 
@@ -10,38 +7,26 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
-from uuid import uuid4
 
 from bot.cards.field_values import is_same_json
 from bot.http.api_bodies import ActionSent, RequestShown
-from countersign import request
+from countersign import hook_formats, request
+from countersign.hook_formats import (
+    ASKING,
+    HookEventKind,
+    build_hook_answer,
+    build_hook_deny_answer,
+)
 from countersign.schema import infer_schema_from_values, replace_unstorable_characters
 
 MOST_NAME, MOST_TITLE, MOST_WHY, MOST_SAID = 64, 80, 200, 300  # characters
 TELLING = ("command", "file_path", "notebook_path", "url", "query")  # what says most of a call
 TELL_WHY = ("Bash", "Task", "Agent")  # of others a `description` is part of what they do
-NO_WAY_ROUND = "Do not try to get it done in another way."
 _NAMED = re.compile(rb'"hook_event_name"\s{0,20}:\s{0,20}"([A-Za-z]{1,40})"')
 _LONGEST_NAMED = 100  # bytes
 NO_USE = "That is not what Claude Code says before or after a tool."
 GOES_ON = "It goes on in the background, and its end is not seen."
-
-
-class HookEventKind(StrEnum):
-    """The kinds of Claude Code hooks that are answered here."""
-
-    BEFORE = "PreToolUse"
-    PERMISSION = "PermissionRequest"  # where it would ask whoever sits before it
-    DONE = "PostToolUse"
-    FAILED = "PostToolUseFailure"
-    DENIED = "PermissionDenied"  # by its own auto mode, after the hook had let it through
-
-
-ASKING = (HookEventKind.BEFORE, HookEventKind.PERMISSION)
-TOLD_OF_RESPONSE = STATUS, IN_BACKGROUND = "status", "backgroundTaskId"
-OWN_ID = "countersign-"  # begins an id of ours, where Claude Code gives a use none
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +53,7 @@ class ToolUse:
     @property
     def gets_outcome_report_later(self) -> bool:
         """Return whether Claude Code will report the outcome of this tool use."""
-        return not self.id.startswith(OWN_ID)
+        return not self.id.startswith(hook_formats.OWN_ID)
 
     def _hash_ids(self, *more: str) -> str:
         return hashlib.sha256(json.dumps([self.session, self.id, *more]).encode()).hexdigest()
@@ -116,7 +101,8 @@ class ToolUse:
     def _is_in_background(self) -> bool:
         response = self.payload.get("tool_response")
         launched = isinstance(response, dict) and (
-            response.get(STATUS) == "async_launched" or IN_BACKGROUND in response
+            response.get(hook_formats.STATUS) == "async_launched"
+            or hook_formats.IN_BACKGROUND in response
         )
         return launched or self.tool_input.get("run_in_background") is True
 
@@ -129,7 +115,7 @@ def parse_tool_use(event: Any) -> ToolUse:
             event["tool_name"],
             dict(event["tool_input"]),
             event["session_id"],
-            _get_use_id(event),
+            hook_formats.get_use_id(event),
             event.get("cwd", ""),
             event,
         )
@@ -150,19 +136,10 @@ def drop_tool_output(body: bytes) -> bytes:
         said = json.loads(body)
         if said["hook_event_name"] in ASKING:
             return body
-        response = said.get("tool_response")
-        kept = response if isinstance(response, dict) else {}
-        said["tool_response"] = {name: kept[name] for name in TOLD_OF_RESPONSE if name in kept}
-        return json.dumps(replace_unstorable_characters(said)).encode()
+        short = hook_formats.drop_tool_output(said)
+        return json.dumps(replace_unstorable_characters(short)).encode()
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
         return body
-
-
-def _get_use_id(said: Mapping[str, Any]) -> Any:
-    """Return the id of a use; a new one for a request for permission that has none."""
-    found = said.get("tool_use_id")
-    has_none = not found and said["hook_event_name"] == HookEventKind.PERMISSION
-    return f"{OWN_ID}{uuid4().hex}" if has_none else found
 
 
 def build_hook_allow_answer(
@@ -173,18 +150,10 @@ def build_hook_allow_answer(
     # by ==, true would be 1; all of it, for it replaces what was given
     edited = {} if is_same_json(arguments, use.tool_input) else {"updatedInput": arguments}
     if use.event is HookEventKind.PERMISSION:
-        return _build_hook_answer({"decision": {"behavior": "allow", **edited}}, use.event)
+        return build_hook_answer(use.event, {"decision": {"behavior": "allow", **edited}})
     how = "Run without approval" if found.break_glass else "Approved"
     said = {"permissionDecision": "allow", "permissionDecisionReason": f"{how}{by}."}
-    return _build_hook_answer({**said, **edited})
-
-
-def build_hook_deny_answer(why: str, event: HookEventKind = HookEventKind.BEFORE) -> dict[str, Any]:
-    """Return the hook's answer that denies a tool use; Claude reads the sentence `why`."""
-    said = f"{why.rstrip('.')}. {NO_WAY_ROUND}"
-    if event is HookEventKind.PERMISSION:
-        return _build_hook_answer({"decision": {"behavior": "deny", "message": said}}, event)
-    return _build_hook_answer({"permissionDecision": "deny", "permissionDecisionReason": said})
+    return build_hook_answer(use.event, {**said, **edited})
 
 
 def describe_denial(found: RequestShown) -> str:
@@ -193,12 +162,6 @@ def describe_denial(found: RequestShown) -> str:
         return "Nobody approved it in time."
     trouble = request.find_request_error(request.parse_request(found.model_dump(mode="json")))
     return str(trouble) if trouble else "It was done before, and is not done again."
-
-
-def _build_hook_answer(
-    decided: dict[str, Any], event: HookEventKind = HookEventKind.BEFORE
-) -> dict[str, Any]:
-    return {"hookSpecificOutput": {"hookEventName": event.value, **decided}}
 
 
 class HookEventDetector:
@@ -247,5 +210,4 @@ def is_hook_request(method: str, path: str) -> bool:
 
 def build_hook_denial_body(why: str, event: HookEventKind = HookEventKind.BEFORE) -> bytes:
     """Return the JSON body of a hook answer that denies a tool use."""
-    said: dict[str, Any] = build_hook_deny_answer(why, event)
-    return json.dumps(said).encode()
+    return json.dumps(build_hook_deny_answer(why, event)).encode()

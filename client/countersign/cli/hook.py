@@ -15,24 +15,18 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NoReturn
-from uuid import uuid4
 
+from countersign import hook_formats
 from countersign.cli import approval_wait
 from countersign.cli.console import escape_control_characters, print_error, print_line
 from countersign.client import LONGEST_LOOK, Countersign
 from countersign.gated_call import cancel_unwaited_request
 from countersign.request import CountersignError, Expired, Unreachable
 
-BEFORE, PERMISSION = "PreToolUse", "PermissionRequest"
-AFTER = ("PostToolUse", "PostToolUseFailure", "PermissionDenied")
-OWN_ID = "countersign-"  # begins an id of ours, where Claude Code gives a use none
 BLOCKED = 2  # the exit code that Claude Code takes for a no
 LATE = 10.0  # seconds after a deadline in which the clock denies
 READ = 20.0  # seconds for what Claude Code says to come
 SLOW, AGAIN = 15.0, 10.0  # further seconds until it is given up, and until it is once more
-ANSWER = "hookSpecificOutput"
-# of what a tool returned: where it goes on; the rest does not travel
-TOLD_OF_RESPONSE = ("status", "backgroundTaskId")
 
 
 class HookTimeoutError(Exception):
@@ -52,37 +46,32 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         with _time_limit(READ):
             said = json.load(sys.stdin)
-        event = said["hook_event_name"]
+        event = hook_formats.HookEventKind(said["hook_event_name"])
     except Exception:  # noqa: BLE001 # nested without end, or no input at all: the same
-        said, event = {}, ""
-    if event in AFTER:
-        return _report_tool_use(said)
-    if event not in (BEFORE, PERMISSION):
-        print_error(f"What came in is not what Claude Code gives a {BEFORE} or {PERMISSION} hook.")
+        named = " or ".join(hook_formats.ASKING)
+        print_error(f"What came in is not what Claude Code gives a {named} hook.")
         return BLOCKED
-    if event == PERMISSION and not said.get("tool_use_id"):
-        said["tool_use_id"] = f"{OWN_ID}{uuid4().hex}"  # the same each time it is asked
+    if event not in hook_formats.ASKING:
+        return _report_tool_use(said)
+    said["tool_use_id"] = hook_formats.get_use_id(said)  # the same each time it is asked
     try:
         with _time_limit(wait + LATE + SLOW):
             answer: Mapping[str, Any] = _wait_for_decision(said, wait, arguments)
     except CountersignError as error:
-        why = f"{str(error).rstrip('.')}. Do not try to get it done in another way."
-        answer = _build_denial(event, why)
+        answer = hook_formats.build_hook_deny_answer(str(error), event)
     except KeyboardInterrupt:
         return BLOCKED
     except Exception as error:  # noqa: BLE001 # a hook that fails lets the tool be used
-        answer = _build_denial(event, f"Countersign could not ask ({type(error).__name__}).")
+        why = f"Countersign could not ask ({type(error).__name__})."
+        answer = hook_formats.build_hook_deny_answer(why, event)
     print_line(json.dumps(answer))
     return 0
 
 
 def _report_tool_use(said: Mapping[str, Any]) -> int:
     """Report how the use of a tool went, for the record only; returns the exit code."""
-    response = said.get("tool_response")
-    kept = response if isinstance(response, dict) else {}
-    short = {name: kept[name] for name in TOLD_OF_RESPONSE if name in kept}
     try:
-        Countersign().send_hook_input({**said, "tool_response": short})
+        Countersign().send_hook_input(hook_formats.drop_tool_output(said))
     except CountersignError as error:
         problem = f"Countersign was not told how it went: {error}"
         return print_error(escape_control_characters(problem))
@@ -102,7 +91,7 @@ def _wait_for_decision(
         while time.monotonic() < until:
             look = looks.pop() if looks else LONGEST_LOOK
             found = client.send_hook_input(said, look=look, wait=f"{wait}s", **around)
-            if ANSWER in found:
+            if hook_formats.ANSWER in found:
                 return _validate_answer(found, said["hook_event_name"])
             request_id = str(found["id"])
             if look == approval_wait.AT_ONCE:
@@ -118,9 +107,9 @@ def _wait_for_decision(
 
 def _validate_answer(found: dict[str, Any], event: str) -> dict[str, Any]:
     """Return `found` if it is a valid answer at this hook; raises Unreachable if it is not."""
-    said = found[ANSWER] if isinstance(found[ANSWER], dict) else {}
+    said = found[hook_formats.ANSWER] if isinstance(found[hook_formats.ANSWER], dict) else {}
     decision = said.get("decision")
-    if event == BEFORE:
+    if event == hook_formats.HookEventKind.BEFORE:
         decided = said.get("permissionDecision")
     else:
         decided = decision.get("behavior") if isinstance(decision, dict) else None
@@ -146,11 +135,3 @@ def _time_limit(limit: float) -> Iterator[None]:
 
 def _raise_out_of_time(_signal: int, _frame: object) -> NoReturn:
     raise HookTimeoutError("it took too long")
-
-
-def _build_denial(event: str, why: str) -> dict[str, Any]:
-    if event == PERMISSION:
-        said: dict[str, Any] = {"decision": {"behavior": "deny", "message": why}}
-    else:
-        said = {"permissionDecision": "deny", "permissionDecisionReason": why}
-    return {ANSWER: {"hookEventName": event, **said}}

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from bot.http.claude_code import HookEventDetector, HookEventKind
+from bot.http.claude_code import HookEventDetector
+from countersign.hook_formats import HookEventKind
 from storage.models import Call
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.steps import open_modal, reject, typed, vote
