@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 RenderPage = Callable[[], PlainTextResponse]
 
 
-# Refuses a request of which two readers could take different bytes for the end.
-
 TWICE = "A request has a Content-Length or a Transfer-Encoding, and not both."
 
 
@@ -71,8 +69,6 @@ class LengthHeaderMiddleware:
         else:
             await self._app(scope, receive, send)
 
-
-# Says in words that a page could not be made.
 
 log = logging.getLogger("countersign.http")
 NOT_NOW = "Countersign cannot answer at the moment. Try again in a minute."
@@ -158,8 +154,6 @@ def _build_page_endpoint(
     return answer
 
 
-# What Prometheus reads: the page of metrics.
-
 KIND = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -170,8 +164,6 @@ def render_metrics(text: str | None) -> PlainTextResponse:
         return PlainTextResponse(missing, HTTPStatus.NOT_IMPLEMENTED)
     return PlainTextResponse(text, media_type=KIND)
 
-
-# Health: whether the process lives, and whether work may be sent to it.
 
 GOOD_FOR = 2.0  # seconds for which the database is not asked again
 ASK_AGAIN = 60.0  # seconds between two questions to Slack

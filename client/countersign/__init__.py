@@ -50,13 +50,7 @@ __all__ = [
     "asking",
     "countersigned",
 ]
-_HOMES = {
-    "client": ("Countersign",),
-    "context": ("asking",),
-    "decorated": ("countersigned",),
-    "request": ("Does", "Handout", "OwnAction", "Request", "RequestStatus"),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_HOME_OF = {"Countersign": "client", "asking": "context", "countersigned": "decorated"}
 
 
 def __getattr__(name: str) -> Any:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 from countersign import context
@@ -44,6 +44,7 @@ GLANCE = 1.0  # seconds between two looks that were answered at once
 GONE = 120.0  # seconds without an answer after which who waits without an end gives up
 REQUESTS, QUESTIONS, HOOK = "/v1/requests", "/v1/questions", "/v1/hooks/claude-code"
 Seconds = float
+T = TypeVar("T")
 IS_DECIDED, HAS_ENDED = attrgetter("is_decided"), attrgetter("has_ended")
 
 
@@ -156,7 +157,7 @@ class Countersign:
         if while_open:
             body["while_open"] = True
         key = context.build_idempotency_key(around.run, named, asked)
-        return _parse_request_answer(self._wire.post(path, body, key=key))
+        return _parse_answer(parse_request, self._wire.post(path, body, key=key))
 
     def get_request(self, request_id: str, wait: Seconds = 0.0) -> Request:
         """Return a request's current state, after waiting up to `wait` seconds (60 at most).
@@ -199,9 +200,7 @@ class Countersign:
         """
         said = {"claimant": claimant or generate_claimant_id()}
         try:
-            answer = self._wire.post(
-                _build_action_path(request_id, "claim"), said, patience=patience
-            )
+            answer = self._post_act(request_id, "claim", said, patience)
         except NotAllowed as refusal:
             request = self.get_request(request_id)
             trouble = find_request_error(request) or AlreadyTaken(
@@ -209,10 +208,7 @@ class Countersign:
                 request,
             )
             raise trouble from refusal
-        try:
-            return parse_handout(answer)
-        except (KeyError, TypeError, ValueError):
-            raise _build_unknown_answer_error() from None
+        return _parse_answer(parse_handout, answer)
 
     def claim_verified(self, request_id: str, claimant: str, tool: str = "") -> Handout:
         """Claim a call as `claim` does, and check its receipt if this client verifies receipts.
@@ -247,15 +243,17 @@ class Countersign:
             "succeeded": succeeded,
             "result": replace_unstorable_characters(result),
         }
-        return _parse_request_answer(
-            self._wire.post(_build_action_path(request_id, "outcome"), said)
-        )
+        return _parse_answer(parse_request, self._post_act(request_id, "outcome", said))
 
     def cancel(self, request_id: str, *, patience: Seconds = PATIENCE) -> Request:
         """Cancel a request; raises NotAllowed if it has ended or was handed out."""
-        return _parse_request_answer(
-            self._wire.post(_build_action_path(request_id, "cancel"), {}, patience=patience)
-        )
+        return _parse_answer(parse_request, self._post_act(request_id, "cancel", {}, patience))
+
+    def _post_act(
+        self, request_id: str, act: str, body: Mapping[str, Any], patience: Seconds = PATIENCE
+    ) -> Any:
+        path = f"{REQUESTS}/{quote(request_id, safe='')}/{act}"
+        return self._wire.post(path, body, patience=patience)
 
     def cancel_if_possible(self, request_id: str) -> Request:
         """Cancel a request if that is still possible, and return its state."""
@@ -320,7 +318,8 @@ class Countersign:
     def _look(self, request_id: str, wait: Seconds, patience: Seconds | None = PATIENCE) -> Request:
         wait = min(max(wait, 0.0), LONGEST_LOOK)
         path = f"{REQUESTS}/{quote(request_id, safe='')}?wait={int(wait)}"
-        return _parse_request_answer(self._wire.get(path, waits=wait, patience=patience))
+        answer = self._wire.get(path, waits=wait, patience=patience)
+        return _parse_answer(parse_request, answer)
 
     def _wait_until(
         self,
@@ -363,13 +362,9 @@ def generate_claimant_id() -> str:
     return uuid.uuid4().hex
 
 
-def _build_action_path(request_id: str, act: str) -> str:
-    return f"{REQUESTS}/{quote(request_id, safe='')}/{act}"
-
-
-def _parse_request_answer(said: Any) -> Request:
+def _parse_answer(parse: Callable[[Mapping[str, Any]], T], answer: Any) -> T:
     try:
-        return parse_request(said)
+        return parse(answer)
     except (KeyError, TypeError, ValueError):
         raise _build_unknown_answer_error() from None
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-# Requests, actions and handouts as the API writes them. Pure.
-
 
 class RequestStatus(StrEnum):
     """The status of a request."""

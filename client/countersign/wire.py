@@ -13,9 +13,10 @@ import os
 import random
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
+from itertools import chain, repeat
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
@@ -171,8 +172,9 @@ class ApiTransport:
         request.add_header("Accept", "application/json, application/problem+json")
         request.add_header("User-Agent", f"countersign-client/{VERSION}")
         until = time.monotonic() + (0.0 if patience is None else waits + patience)
-        for pause in _generate_retry_pauses():
-            again = pause
+        pauses = chain(PAUSES, repeat(PAUSES[-1]))
+        while True:
+            again = next(pauses) * random.uniform(0.75, 1.25)  # noqa: S311 # no secret: it spreads
             error: CountersignError
             try:
                 with self._opener.open(request, timeout=waits + ANSWER) as answer:
@@ -183,7 +185,7 @@ class ApiTransport:
                 with refusal:
                     asked_to = _parse_retry_after(refusal)
                     error = _build_http_error(refusal)
-                again = max(asked_to or 0.0, pause)
+                again = max(asked_to or 0.0, again)
                 if not isinstance(error, NoAnswer | TooManyRequests) and asked_to is None:
                     self._log_reached_again()
                     raise error from None
@@ -195,7 +197,6 @@ class ApiTransport:
             if time.monotonic() + again >= until:
                 raise error from None
             time.sleep(again)
-        raise AssertionError("the pauses never end")
 
     def _log_lost_once(self, error: NoAnswer) -> None:
         """Log that Countersign does not answer, once until it answers again."""
@@ -237,12 +238,6 @@ def _build_opener(host: str, path: str) -> OpenerDirector:
     if path:
         return build_opener(_NoRedirects, ProxyHandler({}), UnixHandler(path))
     return build_opener(_NoRedirects, ProxyHandler({} if host in THIS_MACHINE else None))
-
-
-def _generate_retry_pauses() -> Iterator[float]:
-    yield from (each * random.uniform(0.75, 1.25) for each in PAUSES)  # noqa: S311 # no secret
-    while True:
-        yield PAUSES[-1] * random.uniform(0.75, 1.25)  # noqa: S311 # it spreads, it hides nothing
 
 
 def _parse_answer(answer: bytes) -> Any:

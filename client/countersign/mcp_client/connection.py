@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from countersign.mcp_client.login import ServerLogin
 
 
-# Where a server is: a command to be started, or an address; and how it is spoken to there.
-
 # How requests go out to a server over HTTP: a tool's call goes once, whatever the answer is.
 
 MOST_MOVES = 5  # from one address to the next, that are remembered
@@ -97,6 +95,9 @@ class SendCallsOnceAuth(httpx2.Auth):
             response.next_request = None
         elif response.next_request is not None:
             self._leading[response.next_request] = response.request.url
+
+
+# Where a server is: a command to be started, or an address; and how it is spoken to there.
 
 
 @dataclass(frozen=True, slots=True)
