@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from fnmatch import fnmatchcase
@@ -29,7 +30,6 @@ from bot.policy.condition_values import Facts, SlackId
 from bot.policy.evaluation import CurrentPolicy, Policy
 from bot.policy.gates import Allow, Ask, Deny, GateAddOn
 from bot.signals import Signals
-from bot.slack.client import SlackClient
 from bot.slack.lookups import build_read_only_slack_client
 from bot.toml_file import nearest_name_hint
 from bot.tools import Effect, Registry, Tool
@@ -458,36 +458,15 @@ class SetupInspector:
         return frozenset(lines)
 
     def _run_all_checks(self) -> Iterator[check.CheckResult]:
-        from bot.checks.people_checks import check_signing_setup
+        from bot.checks import people_checks, slack
 
-        policy = self._policy.policy
-        yield from self._run_slack_checks(self._client)
-        yield from check_policy_rules(self._tools, policy)
-        yield from check_signing_setup(self._settings, policy)
-        yield from check_freezes_and_business_hours(policy, self._clock.now())
-
-    def _run_slack_checks(self, client: SlackClient) -> Iterator[check.CheckResult]:
-        from bot.checks.people_checks import (
-            check_names_used_in_policy,
-            check_operator,
-            check_signers,
-            count_requests_by_rule,
-        )
-        from bot.checks.slack import check_card_channels, check_token_and_clock, sign_in_to_slack
-
-        settings, policy = self._settings, self._policy.policy
-        found = sign_in_to_slack(client, self._clock, self._settings.workspace)
+        settings, policy, now = self._settings, self._policy.policy, self._clock.now()
+        found = slack.sign_in_to_slack(self._client, self._clock, settings.workspace)
         if isinstance(found, check.CheckResult):
             yield found
-            return
-        try:
-            yield from check_token_and_clock(found, settings, policy)
-            yield from check_card_channels(policy, found.workspace)
-            usual = count_requests_by_rule(self._store, self._clock.now())
-            yield from check_names_used_in_policy(policy, found.workspace, usual)
-            yield from check_signers(
-                settings, policy, found.workspace, self._store, self._clock.now()
-            )
-            yield from check_operator(settings, policy, found.workspace)
-        finally:
-            found.workspace.directory.close()
+        else:
+            with closing(found.workspace.directory):
+                yield from people_checks.check_workspace(found, settings, policy, self._store, now)
+        yield from check_policy_rules(self._tools, policy)
+        yield from people_checks.check_signing_setup(settings, policy)
+        yield from check_freezes_and_business_hours(policy, now)

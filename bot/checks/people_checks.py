@@ -1,7 +1,8 @@
-"""The checks of the people and channels that the policy names, and of the operator."""
+"""The checks of a workspace: of the people and channels that the policy names, and the operator."""
 
 from __future__ import annotations
 
+import sqlite3
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime, timedelta
@@ -15,7 +16,12 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from bot.approvals.signatures import SigningLinks, list_people_who_can_sign
 from bot.checks import check
-from bot.checks.slack import Workspace
+from bot.checks.slack import (
+    SignInAnswer,
+    Workspace,
+    check_card_channels,
+    check_token_and_clock,
+)
 from bot.config.connection_settings import get_page_host
 from bot.config.settings import Settings
 from bot.policy.approver_lists import MANAGER
@@ -27,17 +33,24 @@ from bot.slack.directory import SlackDirectory
 from storage import call_history
 from storage.backend import LONGEST_SOCKET_PATH, socket_path
 from storage.passkeys import list_passkeys_of_team
-from storage.record import ReadOnlyStore, Store
+from storage.record import Store
 
 CROWD = 50  # more people than this are not written to one by one
 DAYS = 30  # how far back the record is read
+UNREADABLE = (SQLAlchemyError, sqlite3.Error)  # what reading a record raises that is not there
 RequestCounts = dict[str, Counter[str]]  # rule -> who asked how often
 
 
-def load_request_counts_by_rule(settings: Settings, now: datetime) -> RequestCounts:
-    """Read by rule how many calls each person asked for in 30 days; {} if that fails."""
-    store = ReadOnlyStore(settings.database_url)
-    return {} if store.describe_read_problem() else count_requests_by_rule(store, now)
+def check_workspace(
+    found: SignInAnswer, settings: Settings, policy: Policy, store: Store, now: datetime
+) -> Iterator[check.CheckResult]:
+    """Yield all checks that ask Slack: of token, clock, channels, people, operator and signers."""
+    workspace = found.workspace
+    yield from check_token_and_clock(found, settings, policy)
+    yield from check_card_channels(policy, workspace)
+    yield from check_names_used_in_policy(policy, workspace, count_requests_by_rule(store, now))
+    yield from check_operator(settings, policy, workspace)
+    yield from check_signers(settings, policy, workspace, store, now)
 
 
 def count_requests_by_rule(store: Store, now: datetime) -> RequestCounts:
@@ -49,7 +62,7 @@ def count_requests_by_rule(store: Store, now: datetime) -> RequestCounts:
                 tx, now - timedelta(days=DAYS)
             ):
                 found.setdefault(load_gate(gate).rule, Counter())[requester] += count
-    except (SQLAlchemyError, ValueError):
+    except (*UNREADABLE, ValueError):
         return {}
     return found
 
@@ -331,7 +344,9 @@ def check_operator(
     """Yield the checks of the operator whom the settings name; none if they name nobody."""
     if settings.operator is None:
         return
-    yield _check_operator_person(settings.operator, policy, workspace)
+    yield from _run_lookup_check(
+        ABOUT, _check_operator_person, settings.operator, policy, workspace
+    )
     path = socket_path(settings.database_path).absolute()
     if len(str(path).encode()) > LONGEST_SOCKET_PATH:
         text = f"{path} is too long for a socket, so no command reaches the bot"
@@ -339,23 +354,18 @@ def check_operator(
 
 
 def _check_operator_person(
-    operator: str, policy: Policy, workspace: Workspace
-) -> check.CheckResult:
+    subject: str, operator: str, policy: Policy, workspace: Workspace
+) -> Iterator[check.CheckResult]:
     directory, team = workspace.directory, workspace.team
-    try:
-        person = directory.find_person(operator)
-        if person is None or not is_colleague(person, team):
-            return check.build_failure_result(
-                ABOUT, describe_why_cannot_decide(person, team), REMEDY
-            )
-        may = _may_operator_decide(operator, policy, Authority(directory, team))
-    except LookupFailedError as error:
-        return check.build_failure_result(ABOUT, f"Slack cannot be asked ({error})", check.FIRST)
-    if not may:
-        return check.build_warning_result(
-            ABOUT, f"{person.name} is an approver under no rule", REMEDY
-        )
-    return check.build_ok_result(ABOUT, f"{person.name} decides at the terminal, too")
+    person = directory.find_person(operator)
+    if person is None or not is_colleague(person, team):
+        why = describe_why_cannot_decide(person, team)
+        yield check.build_failure_result(subject, why, REMEDY)
+    elif _may_operator_decide(operator, policy, Authority(directory, team)):
+        yield check.build_ok_result(subject, f"{person.name} decides at the terminal, too")
+    else:
+        text = f"{person.name} is an approver under no rule"
+        yield check.build_warning_result(subject, text, REMEDY)
 
 
 def _may_operator_decide(operator: str, policy: Policy, authority: Authority) -> bool:
@@ -427,7 +437,7 @@ def check_signers(
         with store.read() as tx:
             rows = list_passkeys_of_team(tx, authority.team)
             able = list_people_who_can_sign(tx, authority.team, terms, now, host)
-    except SQLAlchemyError:  # the check of the database says so
+    except UNREADABLE:  # the check of the database says so; before the first start there is none
         return
     odd = {e.person for e in rows if not terms.allows_model(e.aaguid, attested=e.attested)}
     if odd:

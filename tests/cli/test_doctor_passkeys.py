@@ -7,12 +7,15 @@ from pathlib import Path
 import pytest
 
 from bot.checks.people_checks import check_signing_setup
+from bot.cli.doctor.doctor import run_checks_beyond_configuration
+from bot.clock import SystemClock
+from bot.config.connection_settings import MISSING, ListeningAddress
 from bot.config.settings import Settings
 from bot.policy.evaluation import PolicyError, parse
 from countersign.cli.commands import main
 
 SIGNED = 'approvers = ["@shop-leads"]\nsignature = "passkey"\n'
-READY = {"url": "https://approve.example.com", "http": ("127.0.0.1", 8080)}
+READY = {"url": "https://approve.example.com", "http": ListeningAddress("127.0.0.1", 0)}
 MODEL = "2fc0579f-8113-47ea-b116-bb5a8db9202a"
 
 
@@ -50,6 +53,15 @@ def test_what_is_missing(
     [line] = [each for each in found if not each.startswith("ok")]
     assert line.startswith("fail  passkeys: ")
     assert part in line
+
+
+def test_there_is_no_record_yet(settings: Settings) -> None:
+    """Before the first start nobody can have a passkey, and all the other checks are made."""
+    made = settings.model_copy(update={**READY, "openai_api_key": MISSING})
+    policy = parse(f"[defaults]\n{SIGNED}")
+    found = [str(each) for each in run_checks_beyond_configuration(made, policy, SystemClock())]
+    assert "ok    passkeys: people sign at https://approve.example.com" in found
+    assert any("will be made at the first start" in each for each in found)
 
 
 def test_nobody_could_approve_a_passkey(settings: Settings) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bot.checks.check import CheckResult
-from bot.checks.people_checks import check_names_used_in_policy, load_request_counts_by_rule
+from bot.checks.people_checks import check_names_used_in_policy, count_requests_by_rule
 from bot.checks.slack import SignInAnswer, build_retrying_client, sign_in_to_slack
 from bot.cli.doctor.checks import check_rules_against_tools
 from bot.clock import SystemClock
@@ -24,7 +24,7 @@ from storage import moves
 from storage.calls import insert_plan
 from storage.models import Call, Plan, Run
 from storage.states import CallStatus
-from storage.store import Store
+from storage.store import ReadOnlyStore, Store
 
 DEFAULTS = '[defaults]\napprovers = ["@shop-leads", "UDAN00001"]\n'
 
@@ -38,7 +38,7 @@ def rules(settings: Settings, rule: str) -> list[str]:
 def people(settings: Settings, policy: str) -> dict[str, list[CheckResult]]:
     """What is said of a policy beside Slack and the record, by what it is about."""
     found: dict[str, list[CheckResult]] = {}
-    usual = load_request_counts_by_rule(settings, datetime.now(UTC))
+    usual = count_requests_by_rule(ReadOnlyStore(settings.database_url), datetime.now(UTC))
     signed_in = sign_in_to_slack(build_retrying_client(settings), SystemClock())
     assert isinstance(signed_in, SignInAnswer)
     for each in check_names_used_in_policy(parse(policy), signed_in.workspace, usual):

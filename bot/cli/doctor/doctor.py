@@ -360,13 +360,8 @@ def run_checks_beyond_configuration(
     if isinstance(found, check.CheckResult):
         yield found
     else:
-        yield from slack.check_token_and_clock(found, settings, policy)
-        yield from slack.check_card_channels(policy, found.workspace)
-        usual = people_checks.load_request_counts_by_rule(settings, clock.now())
-        yield from people_checks.check_names_used_in_policy(policy, found.workspace, usual)
-        yield from people_checks.check_operator(settings, policy, found.workspace)
-        store, now = ReadOnlyStore(settings.database_url), clock.now()
-        yield from people_checks.check_signers(settings, policy, found.workspace, store, now)
+        store = ReadOnlyStore(settings.database_url)
+        yield from people_checks.check_workspace(found, settings, policy, store, clock.now())
     if settings.slack_app_token.get_secret_value():
         own_app = (
             "" if isinstance(found, check.CheckResult) else find_app_id(client, found.workspace.bot)
