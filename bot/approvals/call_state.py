@@ -20,11 +20,11 @@ from bot.policy.gates import GOOD_FOR, Ask, Deny, dump_gate, load_gate
 from bot.policy.tally import Ballot, Tally, tally_ballots
 from bot.tools import Preview, Registry, Table, Tool, ToolContext, tables
 from bot.tools.arguments import load_arguments
-from countersign.receipts import encode_base64url
+from countersign.receipts import compute_subject_digest, encode_base64url
 from storage import calls, grants
 from storage.columns import copy_row_with_changes
 from storage.decisions import VoteCounter
-from storage.digest import compute_digest_of_call, get_key_by_id_or_current
+from storage.digest import compute_digest_of_call, get_key_by_id_or_current, load_canonical_json
 from storage.masking import mask_secrets
 from storage.models import PURGED, Call, Revision, Run, Vote
 from storage.states import CallStatus, CallVerb, VoteOutcome
@@ -140,14 +140,20 @@ def compute_next_revision_digest(
     )
 
 
-def compute_receipt_nonce(key: bytes, call: Call, revision: int) -> str:
-    """Return the nonce of a call's revision in receipts and in what is signed: 32 hex digits.
+def compute_receipt_subject(
+    key: bytes, call: Call, revision: Revision, number: int | None = None
+) -> tuple[str, str]:
+    """Return the nonce and the digest of what may run, for receipts and for what is signed.
 
-    It is made with the key that the call's digest is made with, so it outlives a change of keys.
+    `number`: the revision's, unless it is to be another one. The nonce is 32 hex digits, made with
+    the key that the call's digest is made with, so it outlives a change of keys.
     """
     own = bytes(get_key_by_id_or_current(key, call.key_id))
     seed = hmac.digest(own, b"countersign receipts nonce", "sha256")
-    return hmac.digest(seed, f"{call.id} {revision}".encode(), "sha256").hex()[:32]
+    about = f"{call.id} {number or revision.number}"
+    nonce = hmac.digest(seed, about.encode(), "sha256").hex()[:32]
+    arguments = load_canonical_json(revision.arguments)
+    return nonce, compute_subject_digest(call.tool, arguments, nonce)
 
 
 def compute_gate_digest(call: Call) -> str:

@@ -236,9 +236,8 @@ class PasskeyManager:
 
     def find_own_passkey(self, tx: Transaction, passkey: str, person: str) -> Passkey | None:
         """Return this person's passkey with that id, if it is not revoked."""
-        row = passkeys.find_passkey(tx, passkey)
-        is_own = row is not None and (row.team, row.person) == (self.authority.team, person)
-        return row if row is not None and is_own and row.revoked_at is None else None
+        found = passkeys.list_passkeys_of_person(tx, self.authority.team, person)
+        return next((each for each in found if each.id == passkey), None)
 
     def rename_passkey(
         self, delivery: Delivery, asked: Click | DialogSubject, payload: dict[str, Any]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hmac
 import json
-from base64 import b64decode, b64encode, urlsafe_b64decode
+from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
@@ -69,10 +69,7 @@ class ReceiptWriter:
         if call.status is C.PENDING:
             raise NoReceiptError("This is not decided yet.")
         self._check_digests(run, shown, tool)
-        nonce = call_state.compute_receipt_nonce(self._key, call, call.revision)
-        subject = receipts.compute_subject_digest(
-            call.tool, digest.load_canonical_json(shown.revision.arguments), nonce
-        )
+        nonce, subject = call_state.compute_receipt_subject(self._key, call, shown.revision)
         decided = self._describe_decision(tx, run, shown, tool, nonce)
         decision = self._sign(receipts.DECISION, subject, decided)
         if call.status not in ENDED:
@@ -215,7 +212,7 @@ def _describe_vote(vote: Vote, signatures: Mapping[tuple[str, CallVerb], VoteSig
 def _describe_signature(found: VoteSignature) -> Json:
     """Return what a check of a vote's signature needs beside the rest of the receipt."""
     statement = json.loads(found.statement)
-    client_data = urlsafe_b64decode(found.client_data + "==")
+    client_data = receipts.decode_base64url(found.client_data)
     origin = json.loads(client_data).get("origin")
     challenge = sha256(found.statement.encode()).digest()
     is_usual = (
@@ -224,7 +221,7 @@ def _describe_signature(found: VoteSignature) -> Json:
     )
     verbatim = {"clientDataJSON": found.client_data, "rpId": found.rp_id}
     # the first 32 bytes are the SHA-256 of the host name
-    rest = urlsafe_b64decode(found.authenticator_data + "==")[32:]
+    rest = receipts.decode_base64url(found.authenticator_data)[32:]
     return {
         "nonce": statement["nonce"],
         "expires": statement["expires"],

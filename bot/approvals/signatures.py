@@ -16,13 +16,13 @@ from hashlib import sha256
 from importlib.util import find_spec
 from typing import Any
 
-from bot.approvals.call_state import compute_gate_digest, compute_receipt_nonce
+from bot.approvals.call_state import compute_gate_digest, compute_receipt_subject
 from bot.cards import passkey_views
 from bot.config.connection_settings import PageAddress, parse_page_address
 from bot.policy.gates import Ask, Gate, PasskeyTerms
 from countersign import receipts
 from storage import calls, decisions, inbox, outbox, passkeys, runs, states
-from storage.digest import canonical_json, load_canonical_json
+from storage.digest import canonical_json
 from storage.passkeys import Passkey, SigningLink
 from storage.record import Call, Delivery, Transaction
 from storage.states import CallVerb, SigningLinkKind, Surface, UnknownCallResolution
@@ -72,15 +72,12 @@ def build_statement(
     assert current is not None
     again = link.verb == UnknownCallResolution.AGAIN  # approves the next revision, which is equal
     revision = call.revision + again
-    number = compute_receipt_nonce(key, call, revision)
+    _, subject = compute_receipt_subject(key, call, current, revision)
     said = {
         "workspace": run.team,
         "call": call.id,
         "revision": revision,
-        # of what may run: the subject of the receipt
-        "digest": receipts.compute_subject_digest(
-            call.tool, load_canonical_json(current.arguments), number
-        ),
+        "digest": subject,  # of what may run: the subject of the receipt
         "gate": compute_gate_digest(call),
         "verb": CallVerb.APPROVE if again else link.verb,
         "approver": link.person,

@@ -5,9 +5,7 @@ They prove nothing: who presses the page's button signs. The page says so.
 
 from __future__ import annotations
 
-import json
 import secrets
-from base64 import urlsafe_b64decode
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -16,6 +14,7 @@ import cbor2
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from countersign import receipts
 from countersign.receipts import encode_base64url as encode
 from storage import passkeys
 
@@ -75,18 +74,18 @@ class SoftwareKeys:
 
     def _register(self, key_id: str, challenge: str) -> dict[str, Any]:
         """Return what a browser posts once its authenticator has made this key."""
-        raw = urlsafe_b64decode(key_id + "==")
+        raw = receipts.decode_base64url(key_id)
         new = bytes(16) + len(raw).to_bytes(2, "big") + raw + _encode_public_key(self._keys[key_id])
         data = self._describe_authenticator(CHECKED | NEW) + new
         return _build_credential(
             key_id,
-            clientDataJSON=self._describe_client("webauthn.create", challenge),
+            clientDataJSON=self._describe_client("create", challenge),
             attestationObject=cbor2.dumps({"fmt": "none", "attStmt": {}, "authData": data}),
         )
 
     def _sign(self, key_id: str, challenge: str) -> dict[str, Any]:
         """Return what a browser posts once its authenticator has signed this challenge."""
-        client = self._describe_client("webauthn.get", challenge)
+        client = self._describe_client("get", challenge)
         data = self._describe_authenticator(CHECKED)
         signed, how = data + sha256(client).digest(), ec.ECDSA(hashes.SHA256())
         signature = self._keys[key_id].sign(signed, how)
@@ -94,9 +93,9 @@ class SoftwareKeys:
             key_id, clientDataJSON=client, authenticatorData=data, signature=signature
         )
 
-    def _describe_client(self, kind: str, challenge: str) -> bytes:
-        found = {"type": kind, "challenge": challenge, "origin": self._address.origin}
-        return json.dumps(found | {"crossOrigin": False}, separators=(",", ":")).encode()
+    def _describe_client(self, act: str, challenge: str) -> bytes:
+        raw = receipts.decode_base64url(challenge)
+        return receipts.build_client_data(raw, self._address.origin, act)
 
     def _describe_authenticator(self, flags: int) -> bytes:
         """Return WebAuthn's authenticator data: hash of the host, flags, and a counter of 0."""

@@ -77,7 +77,7 @@ def read_public_keys(text: str) -> dict[str, Ed25519PublicKey]:
     for each in listed:
         if not isinstance(each, dict) or (each.get("kty"), each.get("crv")) != ("OKP", "Ed25519"):
             raise ReceiptError("A key in the file is not an Ed25519 public key.")
-        raw = _decode_base64url(each.get("x"))
+        raw = decode_base64url(each.get("x"))
         if len(raw) != 32:
             raise ReceiptError("A key in the file is not an Ed25519 public key.")
         key_id = compute_public_key_id(raw)
@@ -161,9 +161,9 @@ def list_votes(receipt: Receipt, verb: str = "") -> list[Json]:
     return [each for each in found if not verb or each.get("verb") == verb]
 
 
-def build_client_data(challenge: bytes, origin: object) -> bytes:
+def build_client_data(challenge: bytes, origin: object, act: str = "get") -> bytes:
     """Return the `clientDataJSON` of a signature, as most browsers write it."""
-    said = {"type": "webauthn.get", "challenge": encode_base64url(challenge), "origin": origin}
+    said = {"type": f"webauthn.{act}", "challenge": encode_base64url(challenge), "origin": origin}
     return json.dumps(said | {"crossOrigin": False}, separators=(",", ":")).encode()
 
 
@@ -185,7 +185,7 @@ def check_vote_signature(receipt: Receipt, vote: Json) -> None:
         client_data = build_client_data(challenge, signed["origin"])
         site = get_host_of_origin(signed["origin"])
     else:
-        client_data = _decode_base64url(signed["clientDataJSON"])
+        client_data = decode_base64url(signed["clientDataJSON"])
         site = str(signed.get("rpId"))
     said = parse_object(client_data, "a vote's signature")
     if (
@@ -194,11 +194,11 @@ def check_vote_signature(receipt: Receipt, vote: Json) -> None:
         or said.get("crossOrigin") not in (None, False)
     ):
         raise ReceiptError("A vote's signature was made for something else, or elsewhere.")
-    data = hashlib.sha256(site.encode()).digest() + _decode_base64url(signed["authenticator"])
+    data = hashlib.sha256(site.encode()).digest() + decode_base64url(signed["authenticator"])
     if len(data) < 37 or data[32] & PRESENT_AND_VERIFIED != PRESENT_AND_VERIFIED:
         raise ReceiptError("A vote's authenticator did not check who used it.")
     whole = data + hashlib.sha256(client_data).digest()
-    _verify_with_jwk(signed["key"], _decode_base64url(signed["signature"]), whole)
+    _verify_with_jwk(signed["key"], decode_base64url(signed["signature"]), whole)
 
 
 def _build_signed_statement(receipt: Receipt, vote: Json, signed: Json) -> Json:
@@ -235,7 +235,7 @@ def _verify_with_jwk(key: object, signature: bytes, signed: bytes) -> None:
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 
     jwk = key if isinstance(key, dict) else {}
-    parts = {name: _decode_base64url(jwk.get(name)) for name in ("x", "y", "n", "e")}
+    parts = {name: decode_base64url(jwk.get(name)) for name in ("x", "y", "n", "e")}
     x, y, n, e = (int.from_bytes(each, "big") for each in parts.values())
     try:
         match jwk.get("kty"), jwk.get("crv"):
@@ -438,7 +438,8 @@ def encode_base64url(raw: bytes) -> str:
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
-def _decode_base64url(text: object) -> bytes:
+def decode_base64url(text: object) -> bytes:
+    """Decode base64url without padding; b"" for anything else, and for what is not canonical."""
     try:
         raw = base64.urlsafe_b64decode(f"{text}==")
     except ValueError:
