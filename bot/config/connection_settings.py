@@ -74,10 +74,7 @@ def get_page_host(url: str | None) -> str:
 
 
 class ConnectionSettings(BaseModel):
-    """The settings of Slack and HTTP; each field's `title` is its environment variable.
-
-    The description is the sentence for people.
-    """
+    """The settings of Slack and HTTP."""
 
     slack_bot_token: SecretStr = Field(
         title="SLACK_BOT_TOKEN",
@@ -195,10 +192,7 @@ class AttachedFilesMode(StrEnum):
 
 
 class ModelSettings(BaseModel):
-    """The settings of the model; each field's `title` is its environment variable.
-
-    The description is the sentence for people.
-    """
+    """The settings of the model."""
 
     openai_api_key: SecretStr = Field(
         MISSING,

@@ -46,10 +46,7 @@ LEAST = 90  # days that are kept: rules may count what was done that long ago
 
 
 class OperationSettings(BaseModel):
-    """The settings of files, monitoring, operator and retention.
-
-    Each field's `title` is its environment variable, the description the sentence for people.
-    """
+    """The settings of files, monitoring, operator and retention."""
 
     databases: tuple[Database, ...] = Field(
         (),
@@ -114,10 +111,7 @@ Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 class LimitSettings(BaseModel):
-    """The settings that limit runs and people; each field's `title` is its environment variable.
-
-    The description is the sentence for people.
-    """
+    """The settings that limit runs and people."""
 
     max_turns: Count = Field(
         20, title="COUNTERSIGN_MAX_TURNS", description="How often one run may ask the model."
@@ -172,7 +166,7 @@ class Settings(
     OperationSettings,
     workspace_settings.OrganisationSettings,
 ):
-    """All of the bot's settings.
+    """All of the bot's settings, here and in the classes above.
 
     Each field's `title` is its environment variable, its description the sentence for people.
     """

@@ -31,10 +31,7 @@ TWO_WAYS = (
 
 
 class OrganisationSettings(BaseModel):
-    """The settings of serving many workspaces; each field's `title` is its environment variable.
-
-    The description is the sentence for people.
-    """
+    """The settings of serving many workspaces."""
 
     client_id: str | None = Field(
         None,
