@@ -124,8 +124,7 @@ class RichPainter(chat_painter.Painter):
         """Stop redrawing an answer that grows, so that something else can be drawn below it."""
         if self._live is not None:
             self._live.transient = False
-            self._live.stop()
-            self._live, self._said = None, ""
+        self.discard_partial_answer()
 
     def _print_block(self, what: RenderableType) -> None:
         self.freeze_partial_answer()

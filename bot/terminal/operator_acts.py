@@ -239,13 +239,9 @@ class CommandDeliveryBuilder:
         made = operator_input.build_click_delivery(
             CLICKS[command.kind], RunTarget(run.id), run, self._operator
         )
-        is_cancelled = command.kind is CommandKind.CANCEL
-        return _prepare_delivery(
-            made,
-            terminal_messages.REQUEST_CANCELLED
-            if is_cancelled
-            else terminal_messages.REQUEST_RETRIED,
-        )
+        if command.kind is CommandKind.CANCEL:
+            return _prepare_delivery(made, terminal_messages.REQUEST_CANCELLED)
+        return _prepare_delivery(made, terminal_messages.REQUEST_RETRIED)
 
     def _find_call(self, name: str) -> tuple[CallTarget, Call, Run]:
         """Return the call that a command names, with its run; raises CommandRefusedError."""

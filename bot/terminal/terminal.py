@@ -252,12 +252,15 @@ class ChatFollower:
 
     def read_new_events(self) -> list[ChatEvent]:
         """Return the events since this was last called, at first the present state; may wait."""
-        first = None
+        heard: list[ChatEvent | None] = []
         with suppress(queue.Empty):
-            first = self._heard.get(timeout=GLANCE)
+            heard.append(self._heard.get(timeout=GLANCE))
         news = list(self._list_stored_events())
         # only now: all the words of an answer that is among the news have been heard
-        return [*self._drain_live_events(first), *news]
+        with suppress(queue.Empty):
+            while True:
+                heard.append(self._heard.get_nowait())
+        return [*filter(None, heard), *news]
 
     def _handle_live_event(self, event: Event) -> None:
         """Queue a live event of this chat; called on the thread that works on the request."""
@@ -277,15 +280,6 @@ class ChatFollower:
                 )
             case _:
                 self._heard.put(None)  # a reason to look
-
-    def _drain_live_events(self, first: ChatEvent | None) -> Iterator[ChatEvent]:
-        """Yield the live events that are queued by now, `first` before the rest."""
-        found = first
-        with suppress(queue.Empty):
-            while True:
-                if found is not None:
-                    yield found
-                found = self._heard.get_nowait()
 
     def _list_stored_events(self) -> Iterator[ChatEvent]:
         """Yield what is new in the rows: ended calls, messages, pending calls, the run's status."""
