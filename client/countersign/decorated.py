@@ -16,7 +16,7 @@ import inspect
 import re
 import threading
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cached_property, partial, wraps
 from string import Formatter
 from typing import Any, ParamSpec, TypeVar, cast
@@ -104,9 +104,9 @@ def countersigned(
         if not _NAME.fullmatch(name):
             takes = "letters, digits and underscores, 64 characters at most"
             raise TypeError(f"{name} is no name that people can be asked by: {takes}")
-        gated = _GatedFunction(
-            function, _describe_function(function, title, effect, does, without), terms
-        )
+        parameters = list_shown_parameters(function, without)
+        action = _describe_function(function, parameters, title, effect, does)
+        gated = _GatedFunction(function, parameters, action, terms)
         if inspect.iscoroutinefunction(function):
             return cast("Callable[P, R]", gated.build_async_wrapper())
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
@@ -129,27 +129,16 @@ def request_approval(function: Callable[..., Any], arguments: Mapping[str, Any])
     return gated.build_gated_call((), dict(arguments)).send_request()
 
 
-@dataclass(frozen=True, slots=True)
-class _FunctionDescription:
-    """Title, effect and parameters of a function as people see them; its types are not read yet."""
-
-    title: str
-    effect: str
-    does: Does | None
-    parameters: Mapping[str, inspect.Parameter]
-
-
 def _describe_function(
-    function: Callable[..., Any], title: str, effect: str, does: str, without: Collection[str]
-) -> _FunctionDescription:
-    parameters = list_shown_parameters(function, without)
-    title = title or humanize_identifier(function.__name__)
-    for _, name, form, conversion in Formatter().parse(effect):
-        if name is not None and (name not in parameters or form or conversion):
-            raise ValueError(f"the effect of {function.__name__} names {{{name}}}, no parameter")
-    return _FunctionDescription(
-        title, effect or escape_braces(title), Does(does) if does else None, parameters
-    )
+    function: Callable[..., Any], parameters: Collection[str], title: str, effect: str, does: str
+) -> OwnAction:
+    """Return a function as people see it, without its schema: its types are not read yet."""
+    name = function.__name__
+    title = title or humanize_identifier(name)
+    for _, place, form, conversion in Formatter().parse(effect):
+        if place is not None and (place not in parameters or form or conversion):
+            raise ValueError(f"the effect of {name} names {{{place}}}, no parameter")
+    return OwnAction(name, title, effect or escape_braces(title), Does(does) if does else None)
 
 
 def humanize_identifier(name: str) -> str:
@@ -162,16 +151,19 @@ class _GatedFunction:
     """A decorated function, its description for people, and the terms on which they are asked."""
 
     def __init__(
-        self, function: Callable[..., Any], said: _FunctionDescription, terms: GatedCallOptions
+        self,
+        function: Callable[..., Any],
+        parameters: Mapping[str, inspect.Parameter],
+        action: OwnAction,
+        terms: GatedCallOptions,
     ) -> None:
-        self._function = function
-        self._description = said
-        self._terms = terms
+        self._function, self._parameters = function, parameters
+        self._action, self._terms = action, terms
         self._signature = inspect.signature(function)
 
     @cached_property
     def _codec(self) -> FunctionJsonCodec:
-        return build_function_codec(self._function, self._description.parameters)
+        return build_function_codec(self._function, self._parameters)
 
     def build_gated_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> GatedCall:
         """Return the gated call for these arguments.
@@ -180,11 +172,9 @@ class _GatedFunction:
         """
         given = self._signature.bind(*args, **kwargs)
         given.apply_defaults()
-        values = {name: given.arguments[name] for name in self._description.parameters}
-        shape, said = self._codec, self._description
-        name = self._function.__name__
-        action = OwnAction(name, said.title, said.effect, said.does, shape.schema)
-        return GatedCall(action, shape.arguments_to_json(values), self._terms, given)
+        values = {name: given.arguments[name] for name in self._parameters}
+        action = replace(self._action, schema=self._codec.schema)
+        return GatedCall(action, self._codec.arguments_to_json(values), self._terms, given)
 
     def _call_function(self, attempt: GatedCall, taken: ClaimedGatedCall) -> Any:
         """Call the function with the approved arguments; for an async one, return the coroutine."""
