@@ -8,9 +8,9 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Container
 from contextlib import ExitStack, closing, suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from sqlalchemy import URL, Engine, event
 from sqlalchemy.exc import OperationalError
@@ -26,6 +26,7 @@ from storage.sqlite_connections import read_pragma
 from storage.trail import AuditHeadFile, audit_head_file_path
 from storage.transaction import Trace, Transaction, wrap_driver_error
 
+T = TypeVar("T")
 STEP = 400  # pages that are given back in one transaction
 SOON = 200  # milliseconds in which readers may end
 INCREMENTAL = 2  # what SQLite answers of a file that can
@@ -109,10 +110,11 @@ class _IdleConnections(list[sqlite_connections.SyncSwitchConnection]):
             connection.close()
 
 
-def _run_file_check(look: Callable[[], object]) -> None:
+def _wrap_file_errors(use: Callable[[], T]) -> T:
+    """Return what `use` returns; DBAPIError for an error of SQLite, or that the file is lost."""
     try:
-        look()
-    except sqlite_connections.LostFileError as error:
+        return use()
+    except sqlite3.Error as error:
         raise wrap_driver_error(error, sqlite_connections.DIALECT, "", ()) from error
 
 
@@ -127,7 +129,7 @@ class SqliteTransaction(Transaction):
     def run_begin_commit_or_rollback(self, sql: str) -> None:
         """Run BEGIN, COMMIT or ROLLBACK."""
         if sql == "COMMIT" and self.durable and self.file is not None:
-            _run_file_check(self.file.check_before_commit)
+            _wrap_file_errors(self.file.check_before_commit)
         super().run_begin_commit_or_rollback(sql)
 
 
@@ -298,10 +300,10 @@ class SqliteFile(Backend):
         return tx
 
     def _connect_to_open_file(self) -> sqlite_connections.SyncSwitchConnection:
-        """Return a new connection to the open file; raise an error if it is gone."""
+        """Return a new connection to the open file; DBAPIError if there can be none."""
         if self._open_database_file is not None:
-            _run_file_check(self._open_database_file.check_file_identities)
-        return self._connect(self._url)
+            _wrap_file_errors(self._open_database_file.check_file_identities)
+        return _wrap_file_errors(partial(self._connect, self._url))
 
     def release_free_pages(self, tx: Transaction, spare: float) -> bool:
         """Return up to STEP free pages to the disk; True if there are more."""
@@ -333,7 +335,7 @@ class SqliteFile(Backend):
     def sync_commits(self) -> None:
         """Return once the log is on the disk; DBAPIError if the open file was replaced."""
         if self._open_database_file is not None:
-            _run_file_check(self._open_database_file.check_before_commit)
+            _wrap_file_errors(self._open_database_file.check_before_commit)
         with suppress(FileNotFoundError):  # written back into the database, which SQLite waited for
             sync_to_disk(Path(f"{self._file}-wal"))  # SQLite's locks are on other files
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime, timedelta
@@ -37,7 +36,6 @@ from storage.record import Store
 
 CROWD = 50  # more people than this are not written to one by one
 DAYS = 30  # how far back the record is read
-UNREADABLE = (SQLAlchemyError, sqlite3.Error)  # what reading a record raises that is not there
 RequestCounts = dict[str, Counter[str]]  # rule -> who asked how often
 
 
@@ -62,7 +60,7 @@ def count_requests_by_rule(store: Store, now: datetime) -> RequestCounts:
                 tx, now - timedelta(days=DAYS)
             ):
                 found.setdefault(load_gate(gate).rule, Counter())[requester] += count
-    except (*UNREADABLE, ValueError):
+    except (SQLAlchemyError, ValueError):
         return {}
     return found
 
@@ -437,7 +435,7 @@ def check_signers(
         with store.read() as tx:
             rows = list_passkeys_of_team(tx, authority.team)
             able = list_people_who_can_sign(tx, authority.team, terms, now, host)
-    except UNREADABLE:  # the check of the database says so; before the first start there is none
+    except SQLAlchemyError:  # the check of the database says so; before a start there is none
         return
     odd = {e.person for e in rows if not terms.allows_model(e.aaguid, attested=e.attested)}
     if odd:

@@ -8,9 +8,10 @@ from contextlib import ExitStack
 import pytest
 from sqlalchemy.exc import DBAPIError
 
+from storage.database_errors import is_temporary_database_error
 from storage.sqlite import KEPT, SqliteFile
 from storage.sqlite_connections import SyncSwitchConnection
-from storage.store import Store
+from storage.store import ReadOnlyStore, Store
 
 pytestmark = pytest.mark.file
 
@@ -27,6 +28,14 @@ def test_one_that_cannot_be_prepared_is_not_kept_locked(
     again = Store(f"sqlite:///{store.path}").open()  # while the failure still holds what it saw
     assert failed.value.__traceback__ is not None
     again.close()
+
+
+def test_a_file_that_cannot_be_opened_may_be_there_another_time(store: Store) -> None:
+    """That a new connection cannot be made is a temporary fault, as all that the file causes."""
+    other = ReadOnlyStore(store.path.with_name("other.db"))
+    with pytest.raises(DBAPIError) as failed, other.read():
+        pass
+    assert is_temporary_database_error(failed.value)
 
 
 def test_what_is_taken_while_all_are_closed_is_not_kept(

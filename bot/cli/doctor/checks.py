@@ -343,7 +343,7 @@ def _check_signing_key(settings: Settings, path: Path) -> Iterator[CheckResult]:
     try:
         with closing(ReadOnlyStore(path)) as store, store.read() as tx:
             waiting = count_open_calls_by_signing_key(tx)
-    except (SQLAlchemyError, sqlite3.Error):  # none of ours, or another look has found it damaged
+    except SQLAlchemyError:  # none of ours, or another look has found it damaged
         return
     yield from _check_waiting_calls(settings, waiting, key, kept)
 
