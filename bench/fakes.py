@@ -10,7 +10,7 @@ from typing import Any
 from slack_sdk import WebClient
 
 from bot.agent.turn import AnswerSink, FunctionCall, Proposal, Reply
-from bot.cards.answers import NOTHING_BELOW, ModelAnswerFooter
+from bot.cards.answers import EMPTY_FOOTER, ModelAnswerFooter
 from bot.policy.authority import Group, Person, QuietHours
 from bot.slack.client import SlackClient
 from storage import outbox
@@ -176,7 +176,7 @@ class Quiet:
         """Nothing to withdraw."""
 
     def store_whole_text(
-        self, tx: Transaction, text: str, *, last: bool, record: ModelAnswerFooter = NOTHING_BELOW
+        self, tx: Transaction, text: str, *, last: bool, record: ModelAnswerFooter = EMPTY_FOOTER
     ) -> None:
         """The answer's row in the outbox, as for a short answer in Slack."""
         if text and self._run:

@@ -19,7 +19,7 @@ from bench.figures import Figure, Setup, of_rounds
 from bench.offline import Bench
 from bench.payloads import approval, mention
 from bench.resume import check, full, pending
-from bot.cards.button_codec import HOME
+from bot.cards.button_codec import DEFAULT_HOME_TARGET
 from bot.runs.loop import MainLoop
 from bot.runs.worker_pool import WorkerPool
 from bot.slack.posting import MessageRenderer
@@ -176,8 +176,8 @@ class Years:
 
     def home(self) -> None:
         """Open Home, as who decides and as who asks."""
-        assert self._desk.build_home_view_builder().build_home_view(APPROVER, HOME)
-        assert self._desk.build_home_view_builder().build_home_view(ASKER, HOME)
+        assert self._desk.build_home_view_builder().build_home_view(APPROVER, DEFAULT_HOME_TARGET)
+        assert self._desk.build_home_view_builder().build_home_view(ASKER, DEFAULT_HOME_TARGET)
 
 
 def _seconds(work: Callable[[], object]) -> float:

@@ -56,12 +56,17 @@ from bot.slack.client import SlackClient
 from bot.slack.command_answers import SlashCommandServices
 from bot.slack.dialogs import DialogHandler
 from bot.slack.directory import SlackDirectory, add_names_to_mentions, start_click_lookups
-from bot.slack.home import PATIENCE, HomeTabPublisher, PasskeyDialogFamily, ReportingHomeBuilder
-from bot.slack.listeners import LOOK_UP, SlackListeners, build_bolt_app
+from bot.slack.home import (
+    HOME_LOOKUP_TIMEOUT_SECONDS,
+    HomeTabPublisher,
+    PasskeyDialogFamily,
+    ReportingHomeBuilder,
+)
+from bot.slack.listeners import SUBMIT_TIMEOUT_SECONDS, SlackListeners, build_bolt_app
 from bot.slack.lookups import build_read_only_slack_client
 from bot.slack.pace import ChannelOwnership
 from bot.slack.posting import MessageRenderer, OutboxSlackCalls, UnconfirmedPostSearch
-from bot.slack.presence import PROMPTS, SlackStatusSender
+from bot.slack.presence import SUGGESTED_PROMPTS, SlackStatusSender
 from bot.slack.slash_commands import SlashCommandHandler
 from bot.slack.thread import SlackThreadReader
 from bot.slack_codes import list_granted_scopes
@@ -75,9 +80,9 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger("countersign")
-NAMING = 2.0  # seconds that a text waits for the names of the people it mentions
-HANGING = 256  # calls that may go on after their time without others finding no thread
-GRACE = 4.0  # seconds that runs, then loop and outbox, have to end their step at a stop
+NAME_LOOKUP_TIMEOUT_SECONDS = 2.0  # for a text that mentions people
+SPARE_TOOL_THREADS = 256  # calls that may go on after their time without others finding no thread
+STOP_GRACE_SECONDS = 4.0  # for runs, then for loop and outbox, to end their step
 
 
 @dataclass(slots=True)
@@ -167,11 +172,11 @@ class App:
         self.daily_purge.stop()
         self.core.signals.stopping.set()
         self.replicas.stop_taking_jobs()
-        self.loop.stop(GRACE)
+        self.loop.stop(STOP_GRACE_SECONDS)
         self.planner.close()
         self.outbox.stop()
         self.home.stop()
-        until = time.monotonic() + GRACE
+        until = time.monotonic() + STOP_GRACE_SECONDS
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
         self.listeners.close()
@@ -291,10 +296,11 @@ def _assemble_app(
 ) -> App:
     """Build the parts that talk to Slack and the model around the core, and return the app."""
     settings, signals, portal = core.settings, core.signals, core.previews.portal
-    naming, people = directory.with_timeout(NAMING), directory.with_timeout(LOOK_UP)
+    naming = directory.with_timeout(NAME_LOOKUP_TIMEOUT_SECONDS)
+    people = directory.with_timeout(SUBMIT_TIMEOUT_SECONDS)
     store, clock = core.store, core.clock
-    tool_pool = ThreadPoolExecutor(settings.workers + HANGING, thread_name_prefix="tool")
-    presence = SlackStatusSender(posting, PROMPTS if settings.shop_path else [], signals)
+    tool_pool = ThreadPoolExecutor(settings.workers + SPARE_TOOL_THREADS, thread_name_prefix="tool")
+    presence = SlackStatusSender(posting, SUGGESTED_PROMPTS if settings.shop_path else [], signals)
     home = _build_home_publisher(core, directory, posting)
     planner = LazyPlanner(lambda: create_planner(settings, signals))
     worker = core.build_worker(
@@ -337,7 +343,9 @@ def _build_home_publisher(
     core: Core, directory: SlackDirectory, posting: SlackClient
 ) -> HomeTabPublisher:
     """Return the object that draws people's Home tabs; it waits for look-ups in Slack."""
-    views = core.copy_with_directory(directory.with_timeout(PATIENCE)).build_person_view_factory()
+    views = core.copy_with_directory(
+        directory.with_timeout(HOME_LOOKUP_TIMEOUT_SECONDS)
+    ).build_person_view_factory()
     build_home_view = ReportingHomeBuilder(views, directory).build_home_view
     return HomeTabPublisher(posting, build_home_view, core.signals, core.identity.team)
 

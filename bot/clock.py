@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 log = logging.getLogger("countersign.clock")
-STEP = timedelta(seconds=0.5)  # by which a clock is off once it was set, and not only inexact
-_BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)  # Linux has it
+CLOCK_SET_THRESHOLD = timedelta(seconds=0.5)  # a clock that is off by less is only inexact
+_BOOT_CLOCK_ID: int | None = getattr(time, "CLOCK_BOOTTIME", None)  # Linux has it
 
 
 def monotonic_seconds() -> float:
@@ -20,7 +20,7 @@ def monotonic_seconds() -> float:
     Setting the machine's clock does not change it. Time asleep counts where the system has
     CLOCK_BOOTTIME (Linux).
     """
-    return time.monotonic() if _BOOTTIME is None else time.clock_gettime(_BOOTTIME)  # noqa: TID251  # not of day
+    return time.monotonic() if _BOOT_CLOCK_ID is None else time.clock_gettime(_BOOT_CLOCK_ID)  # noqa: TID251  # not of day
 
 
 class Clock(Protocol):
@@ -79,7 +79,7 @@ class ForwardOnlyClock:
             if behind > timedelta():
                 self._ahead += behind
                 self._last = moment, self._get_elapsed_time()
-        if behind > STEP:
+        if behind > CLOCK_SET_THRESHOLD:
             log.warning(
                 "the clock is %.1f s behind the newest time on record; time goes on from there",
                 behind.total_seconds(),
@@ -95,7 +95,7 @@ class ForwardOnlyClock:
         now = said + self._ahead
         if self._last is not None:
             expected = self._last[0] + max(at - self._last[1], timedelta())
-            if abs(now - expected) > STEP:  # it was set
+            if abs(now - expected) > CLOCK_SET_THRESHOLD:  # it was set
                 if now < expected:
                     log.warning("the clock was set back; the record's time goes on as it passes")
                 now = max(said, expected)

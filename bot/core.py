@@ -63,7 +63,7 @@ from bot.signals import Signals
 from bot.tools import Registry
 from bot.tools.preview import PreviewRunner
 from storage.record import Delivery, Run, Store
-from storage.states import MODELLED, DeliveryKind, RunSource
+from storage.states import MODEL_DRIVEN_SOURCES, DeliveryKind, RunSource
 from storage.transcripts import TranscriptCache
 
 
@@ -270,7 +270,7 @@ class Core:
             self.settings.lease,
             self.signals,
             turns=dict.fromkeys(RunSource, direct.take_turn)
-            | dict.fromkeys(MODELLED, turns.take_turn),
+            | dict.fromkeys(MODEL_DRIVEN_SOURCES, turns.take_turn),
             executor=executor,
             tools=tools,
             cards=MissingCardPoster(sources, self.authority),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from slack_bolt import App as BoltApp
 
-from bot.config.connection_settings import USUAL, Transport
+from bot.config.connection_settings import DEFAULT_ADDRESS, Transport
 from bot.config.startup import StartupError
 from bot.core import Core
 from bot.identity import HostedApp
@@ -15,7 +15,7 @@ from bot.policy.authority import Directory
 from bot.slack.client import SlackClient, find_app_id
 from bot.slack.listeners import SlackListeners
 from bot.slack.socket import SocketModeConnection, open_sole_slack_connection
-from bot.slack.socket_client import ACKNOWLEDGED
+from bot.slack.socket_client import ACKNOWLEDGE_TIMEOUT_SECONDS
 from storage import webhooks
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from bot.http.http_side import HttpServices
 
-NOT_INSTALLED = (
+NOT_INSTALLED_ERROR = (
     "COUNTERSIGN_HTTP, passkeys, many workspaces and `countersign serve` need {0}: "
     "pip install 'countersign-bot[serve]'"
 )
@@ -105,9 +105,9 @@ class InboundConnections:
         try:
             from bot.http.http_side import HttpServices
         except ModuleNotFoundError as error:
-            raise StartupError([NOT_INSTALLED.format(error.name)], ()) from None
+            raise StartupError([NOT_INSTALLED_ERROR.format(error.name)], ()) from None
         core, hosted_at = self._core, self._hosted.url if self._hosted else ""
-        address = None if self._hosted else core.settings.http or USUAL
+        address = None if self._hosted else core.settings.http or DEFAULT_ADDRESS
         keep = self._listeners.store_delivery
         return HttpServices(core, self._slack, address, keep, self._names, hosted_at)
 
@@ -115,7 +115,7 @@ class InboundConnections:
         """Refuse new input, and wait for a limited time until deliveries are acknowledged."""
         if self.web is not None:
             self.web.refuse_requests()
-            self._core.signals.arrivals.wait_until_acknowledged(ACKNOWLEDGED)
+            self._core.signals.arrivals.wait_until_acknowledged(ACKNOWLEDGE_TIMEOUT_SECONDS)
         if self.socket is not None:
             self.socket.close()
 

@@ -23,8 +23,8 @@ from bot.clock import SystemClock
 from bot.monitoring.live_events import LiveEventBroadcaster
 from bot.monitoring.spans import Tracer, WorkKind
 
-TAKEN = 1.0  # seconds after which the main thread notices a signal that another thread was given
-FIRST = 2.5  # seconds that what has arrived goes first: after three, Slack delivers it again
+SIGNAL_CHECK_SECONDS = 1.0  # for a signal that the system gave to another thread
+ACKNOWLEDGE_FIRST_SECONDS = 2.5  # after three, Slack delivers it again
 
 
 def wait_for_end(ended: threading.Event) -> None:
@@ -32,7 +32,7 @@ def wait_for_end(ended: threading.Event) -> None:
 
     The system may give a signal to any thread; that alone does not wake this one.
     """
-    while not ended.wait(TAKEN):
+    while not ended.wait(SIGNAL_CHECK_SECONDS):
         pass
 
 
@@ -130,7 +130,7 @@ class UnacknowledgedDeliveries:
                 self._open -= 1
                 self._condition.notify_all()
 
-    def wait_until_acknowledged(self, seconds: float = FIRST) -> None:
+    def wait_until_acknowledged(self, seconds: float = ACKNOWLEDGE_FIRST_SECONDS) -> None:
         """Return once all deliveries are acknowledged, or after `seconds`."""
         with self._condition:
             self._condition.wait_for(lambda: not self._open, seconds)
@@ -184,7 +184,7 @@ class Signals:
 
 # The alarm, which wakes a thread when time has passed: at an interval and at requested moments.
 
-LONGEST = timedelta(days=1)
+MAX_WAKE_DELAY = timedelta(days=1)
 
 
 class Alarm:
@@ -208,7 +208,7 @@ class Alarm:
 
     def schedule_wake(self, wait: timedelta, name: str) -> None:
         """Call `wake` once after `wait`, a day at most; replaces an earlier call of that `name`."""
-        at = SystemClock().now() + min(wait, LONGEST)
+        at = SystemClock().now() + min(wait, MAX_WAKE_DELAY)
         with self._lock:
             if self._scheduler.state == STATE_RUNNING:
                 self._scheduler.add_job(self._wake, DateTrigger(at), id=name, replace_existing=True)

@@ -21,8 +21,8 @@ from storage.record import Store
 from storage.states import CallStatus
 
 log = logging.getLogger("countersign.keys")
-SHORT = 16  # digits of a policy's digest; all of them stand where it was read, before
-LOST = "it was shown under a key that is lost"
+POLICY_DIGEST_DIGITS = 16  # all of them stand where it was read, before
+KEY_LOST_NOTE = "it was shown under a key that is lost"
 
 
 def get_signing_key(settings: Settings) -> bytes:
@@ -53,7 +53,11 @@ def open_store(
     key = settings.signing_key
 
     def under() -> dict[str, str]:
-        return {"policy": policy()[:SHORT], "model": settings.openai_model, "version": __version__}
+        return {
+            "policy": policy()[:POLICY_DIGEST_DIGITS],
+            "model": settings.openai_model,
+            "version": __version__,
+        }
 
     try:
         store = Store(settings.database_url, key=key, under=under, audit_listener=audit_listener)
@@ -111,11 +115,17 @@ def _close_calls_of_lost_key(store: Store, lost: str, now: datetime) -> None:
 
     The model gets an output for each, and their runs go on.
     """
-    output = outputs.invalidated_output(LOST)
+    output = outputs.invalidated_output(KEY_LOST_NOTE)
     with store.write() as tx:
         for call in calls.list_open_calls_of_signing_key(tx, lost):
             moves.change_call_status(
-                tx, call, CallStatus.INVALIDATED, at=now, actor="system", output=output, note=LOST
+                tx,
+                call,
+                CallStatus.INVALIDATED,
+                at=now,
+                actor="system",
+                output=output,
+                note=KEY_LOST_NOTE,
             )
             moves.resume_run_if_unblocked(tx, call.run_id, at=now, actor="system")
-            log.warning("run %s call %s: closed undone: %s", call.run_id, call.id, LOST)
+            log.warning("run %s call %s: closed undone: %s", call.run_id, call.id, KEY_LOST_NOTE)

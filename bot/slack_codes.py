@@ -28,11 +28,11 @@ class ErrorMeaning(StrEnum):
     UNKNOWN = "unknown"  # nobody knows whether it was done
 
 
-CODE = re.compile(r"[a-z][a-z0-9_]*")  # anything else is no code of Slack's
-TOO_MANY = 429
-CERTAIN = 500  # an answer below this status that has a code comes from Slack itself
-LIMITED = frozenset({"ratelimited", "rate_limited"})
-PASSING = LIMITED | frozenset(
+ERROR_CODE_PATTERN = re.compile(r"[a-z][a-z0-9_]*")  # anything else is no code of Slack's
+HTTP_TOO_MANY_REQUESTS = 429
+HTTP_SERVER_ERROR = 500  # below it, an answer that has a code comes from Slack itself
+RATE_LIMITED_CODES = frozenset({"ratelimited", "rate_limited"})
+TEMPORARY_ERROR_CODES = RATE_LIMITED_CODES | frozenset(
     [
         "accesslimited",
         "external_channel_migrating",
@@ -41,7 +41,7 @@ PASSING = LIMITED | frozenset(
         "team_added_to_org",
     ]
 )
-TOKEN = frozenset(
+TOKEN_ERROR_CODES = frozenset(
     [
         "account_inactive",
         "app_access_restricted",
@@ -56,7 +56,7 @@ TOKEN = frozenset(
     ]
 )
 # Slack failed while it was at work.
-UNKNOWN = frozenset(
+UNKNOWN_OUTCOME_CODES = frozenset(
     [
         "fatal_error",
         "fetch_members_failed",
@@ -71,8 +71,10 @@ UNKNOWN = frozenset(
 )
 MISSING_SCOPE = "missing_scope"
 # Without these methods the bot can post nothing, so they wait until the app has the scope.
-SAYING = frozenset({"chat.postEphemeral", "chat.postMessage", "chat.stopStream", "chat.update"})
-_FINAL = """
+MESSAGE_METHODS = frozenset(
+    {"chat.postEphemeral", "chat.postMessage", "chat.stopStream", "chat.update"}
+)
+_PERMANENT_ERROR_CODES_TEXT = """
     access_denied already_in_channel already_reacted alt_txt_too_large app_cannot_join_channel
     as_user_not_supported attachment_payload_limit_exceeded bad_timestamp block_mismatch
     blocked_file_type bot_not_found bots_not_found cannot_create_channel cannot_dm_bot
@@ -121,7 +123,7 @@ _FINAL = """
     user_is_bot user_is_restricted user_not_found user_not_in_channel user_not_visible
     users_list_not_supplied users_not_found view_too_large
 """
-FINAL = frozenset(_FINAL.split())
+PERMANENT_ERROR_CODES = frozenset(_PERMANENT_ERROR_CODES_TEXT.split())
 
 
 def classify_error_code(code: str, *, status: int = 200, method: str = "") -> ErrorMeaning:
@@ -129,16 +131,16 @@ def classify_error_code(code: str, *, status: int = 200, method: str = "") -> Er
 
     An unlisted code, or none of Slack's, leaves it unknown whether Slack did what was asked.
     """
-    if status == TOO_MANY:
+    if status == HTTP_TOO_MANY_REQUESTS:
         return ErrorMeaning.PASSING
-    if status >= CERTAIN or not CODE.fullmatch(code):
+    if status >= HTTP_SERVER_ERROR or not ERROR_CODE_PATTERN.fullmatch(code):
         return ErrorMeaning.UNKNOWN
     if code == MISSING_SCOPE:
-        return ErrorMeaning.PASSING if method in SAYING else ErrorMeaning.FINAL
+        return ErrorMeaning.PASSING if method in MESSAGE_METHODS else ErrorMeaning.FINAL
     listed = (
-        (TOKEN, ErrorMeaning.TOKEN),
-        (PASSING, ErrorMeaning.PASSING),
-        (FINAL, ErrorMeaning.FINAL),
+        (TOKEN_ERROR_CODES, ErrorMeaning.TOKEN),
+        (TEMPORARY_ERROR_CODES, ErrorMeaning.PASSING),
+        (PERMANENT_ERROR_CODES, ErrorMeaning.FINAL),
     )
     return next((meaning for codes, meaning in listed if code in codes), ErrorMeaning.UNKNOWN)
 

@@ -18,28 +18,29 @@ from pydantic_core import ErrorDetails
 
 M = TypeVar("M", bound=BaseModel)
 KeyPath = tuple[int | str, ...]
-_WHOLE, _NUMBER = "write a whole number", "write a number"
-_COMPLAINTS = {  # Pydantic's kinds of complaint, in the words of the file's author
+_WHOLE_NUMBER_TEXT = "write a whole number"
+_NUMBER_TEXT = "write a number"
+_TEXT_BY_ERROR_TYPE = {  # Pydantic's kinds of complaint, in the words of the file's author
     "missing": "is missing",
     "string_type": "write it in quotes",
     "bool_type": "write true or false",
     "bool_parsing": "write true or false",
     "list_type": "write a list, [ … ]",
     "model_type": "write a table",
-    "int_type": _WHOLE,
-    "int_parsing": _WHOLE,
-    "int_from_float": _WHOLE,
-    "float_type": _NUMBER,
-    "float_parsing": _NUMBER,
+    "int_type": _WHOLE_NUMBER_TEXT,
+    "int_parsing": _WHOLE_NUMBER_TEXT,
+    "int_from_float": _WHOLE_NUMBER_TEXT,
+    "float_type": _NUMBER_TEXT,
+    "float_parsing": _NUMBER_TEXT,
     "literal_error": "write {expected}",
     "enum": "write {expected}",
     "greater_than_equal": "write {ge} or more",
     "less_than_equal": "write {le} or less",
     "value_error": "{error}",
 }
-_HEADER = re.compile(r"\s*(\[\[?)\s*([^\]\s]+)\s*\]")
-_KEY = re.compile(r"""\s*["']?([^\s"'=.\[\]#]+)["']?\s*[=.]""")
-_AT_LINE = re.compile(r"\(at line (\d+)")
+_TABLE_HEADER_PATTERN = re.compile(r"\s*(\[\[?)\s*([^\]\s]+)\s*\]")
+_KEY_PATTERN = re.compile(r"""\s*["']?([^\s"'=.\[\]#]+)["']?\s*[=.]""")
+_LINE_NUMBER_PATTERN = re.compile(r"\(at line (\d+)")
 
 
 def unreadable_file_sentence(source: str, error: OSError | UnicodeDecodeError) -> str:
@@ -93,7 +94,7 @@ class FileProblems:
 
     def add_syntax_error(self, error: tomllib.TOMLDecodeError, sentence: str) -> None:
         """Add that the text is not TOML, at the line that `error` names, else at the last."""
-        found = _AT_LINE.search(str(error))
+        found = _LINE_NUMBER_PATTERN.search(str(error))
         self.add_at_line(int(found[1]) if found else self._text.rstrip().count("\n") + 1, sentence)
 
     def list_sentences(self) -> list[str]:
@@ -152,7 +153,7 @@ def describe_invalid_value(error: ErrorDetails, own: Mapping[str, str]) -> str:
 
     `own`: the file's own sentences, by the type of the error.
     """
-    sentence = own.get(error["type"]) or _COMPLAINTS.get(error["type"])
+    sentence = own.get(error["type"]) or _TEXT_BY_ERROR_TYPE.get(error["type"])
     return sentence.format(**error.get("ctx", {})) if sentence else error["msg"]
 
 
@@ -172,12 +173,12 @@ class TomlLineIndex:
             here = table
             if quote:  # inside a string of several lines nothing is a key
                 quote = "" if quote in line else quote
-            elif header := _HEADER.match(line):
+            elif header := _TABLE_HEADER_PATTERN.match(line):
                 name = header[2]
                 nested = tuple(name.split("."))
                 table = here = (name, seen[name]) if header[1] == "[[" else nested
                 seen[name] += 1
-            elif key := _KEY.match(line):
+            elif key := _KEY_PATTERN.match(line):
                 here = (*table, key[1])
                 quote = next((each for each in ('"""', "'''") if line.count(each) % 2), "")
             self._lines.append(here)

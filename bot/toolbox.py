@@ -37,10 +37,13 @@ class ToolDependencies:
 
 
 # its entry points: functions from ToolDependencies to tools, each called once, when the bot starts
-GROUP = "countersign.tools"
-LAST = ("slack", "people")  # their tools come behind all others
-_FIRST = ("shop", "databases", "modules", "servers")
-OWN = tuple((name, f"bot.toolbox:build_tools_for_{name}") for name in (*_FIRST, *LAST))
+ENTRY_POINT_GROUP = "countersign.tools"
+LAST_ENTRY_POINTS = ("slack", "people")  # their tools come behind all others
+_FIRST_ENTRY_POINTS = ("shop", "databases", "modules", "servers")
+BUILT_IN_ENTRY_POINTS = tuple(
+    (name, f"bot.toolbox:build_tools_for_{name}")
+    for name in (*_FIRST_ENTRY_POINTS, *LAST_ENTRY_POINTS)
+)
 
 
 class _RefusingClient:
@@ -86,11 +89,11 @@ def _add_tools(
     deps = ToolDependencies(settings, posting or cast(WebClient, _RefusingClient()), directory)
     found = load_tool_families()
     for each in found:
-        if each.name not in LAST:
+        if each.name not in LAST_ENTRY_POINTS:
             registry.add(*_create_family_tools(each, deps))
     registry.add(*extra)
     for each in found:
-        if each.name in LAST:
+        if each.name in LAST_ENTRY_POINTS:
             registry.add(*_create_family_tools(each, deps))
     _remove_left_out_tools(registry, settings.without_tools)
     registry.check_sub_agent_tools()
@@ -109,7 +112,7 @@ def load_tool_families() -> list[LoadedEntryPoint]:
 
     Raises EntryPointError for one that cannot be loaded.
     """
-    return load_entry_points(GROUP, OWN)
+    return load_entry_points(ENTRY_POINT_GROUP, BUILT_IN_ENTRY_POINTS)
 
 
 def _create_family_tools(family: LoadedEntryPoint, deps: ToolDependencies) -> list[Tool[Any]]:

@@ -13,11 +13,11 @@ from bot.signals import Alarm
 from countersign.durations import DAY
 from storage import inbox, purge
 from storage.record import Store
-from storage.store import BREATH
+from storage.store import STEP_PAUSE_SECONDS
 
 log = logging.getLogger("countersign.purge")
-SOON = timedelta(minutes=1)  # after the start, which has other things to do
-SPARE = 0.1  # the part of a file that may lie free: the next requests fill it
+FIRST_UPKEEP_DELAY = timedelta(minutes=1)  # after the start, which has other things to do
+MAX_FREE_FILE_SHARE = 0.1  # the part of a file that may lie free: the next requests fill it
 
 
 class DailyPurge:
@@ -29,7 +29,7 @@ class DailyPurge:
         clock: Clock,
         keep_days: int | None,
         *,
-        soon: timedelta = SOON,
+        soon: timedelta = FIRST_UPKEEP_DELAY,
         done: Callable[[], None] = lambda: None,
     ) -> None:
         """`keep_days`: the age in days after which requests are purged; None purges nothing.
@@ -63,7 +63,7 @@ class DailyPurge:
         done = purge_old_requests(self._store, self._clock, older_than, self._stopping.is_set)
         if done:
             log.info("purged what was said in %s requests", done)
-        self._store.release_all_free_pages(SPARE, self._stopping.is_set)
+        self._store.release_all_free_pages(MAX_FREE_FILE_SHARE, self._stopping.is_set)
         self._done()
         return done
 
@@ -95,7 +95,7 @@ def purge_old_requests(
         with store.write() as tx:
             done += len(purge.purge_requests(tx, due, before, at=now, actor="clock"))
         after = due[-1]
-        time.sleep(BREATH)
+        time.sleep(STEP_PAUSE_SECONDS)
     return done
 
 
@@ -107,9 +107,9 @@ def _purge_delegations_and_clicks(
         last = inbox.get_newest_delivery_seq(tx)
     with store.write() as tx:
         purge.erase_old_delegation_notes_and_links(tx, before)
-    for after in range(0, last, purge.MANY):
+    for after in range(0, last, purge.DELIVERIES_PER_TRANSACTION):
         if should_stop():
             return
         with store.write() as tx:
             purge.purge_old_deliveries(tx, before, after)
-        time.sleep(BREATH)
+        time.sleep(STEP_PAUSE_SECONDS)

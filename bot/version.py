@@ -12,9 +12,9 @@ from pathlib import Path
 
 UNKNOWN = "unknown"
 FILE = "commit.txt"  # beside this file, in a wheel only
-SHORT = 12  # digits of a commit that people read
-_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-_REFERENCE = "ref: "
+SHORT_DIGITS = 12  # that people read
+_COMMIT_ID_PATTERN = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_REFERENCE_PREFIX = "ref: "
 
 
 @cache
@@ -33,7 +33,7 @@ def describe_version() -> str:
     from bot import __version__
 
     found = commit_id()
-    return f"{__version__} (commit {found if found == UNKNOWN else found[:SHORT]})"
+    return f"{__version__} (commit {found if found == UNKNOWN else found[:SHORT_DIGITS]})"
 
 
 def find_checked_out_commit(folder: Path) -> str:
@@ -42,9 +42,9 @@ def find_checked_out_commit(folder: Path) -> str:
     if said := _read_small_file(git):  # of a worktree: a file that names the folder
         git = folder / said.removeprefix("gitdir: ")
     head = _read_small_file(git / "HEAD")
-    if not head.startswith(_REFERENCE):
+    if not head.startswith(_REFERENCE_PREFIX):
         return _validate_commit_id(head)
-    name = head.removeprefix(_REFERENCE)
+    name = head.removeprefix(_REFERENCE_PREFIX)
     common = _read_small_file(git / "commondir")
     homes = [git, git / common] if common else [git]
     loose = (_validate_commit_id(_read_small_file(each / name)) for each in homes)
@@ -67,4 +67,4 @@ def _read_small_file(path: Path) -> str:
 
 
 def _validate_commit_id(text: str) -> str:
-    return text if _COMMIT.fullmatch(text) else ""
+    return text if _COMMIT_ID_PATTERN.fullmatch(text) else ""

@@ -14,12 +14,12 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 log = logging.getLogger("countersign.audit")
-_TOLD = (  # what of a row's data is told
+_LOGGED_DATA_KEYS = (  # what of a row's data is told
     *("tool", "revision", "verb", "said", "dialog", "what", "outcome", "why", "refused", "surface"),
     *("approved_by", "counts_as", "same_as", "grant", "channel", "thread_ts", "calls"),
 )
-WORD = re.compile(r"[\w.:@#/-]+")  # what needs no quotes
-WHY = ("why", "refused")  # reasons, which may be more than a word of ours
+UNQUOTED_VALUE_PATTERN = re.compile(r"[\w.:@#/-]+")
+REASON_KEYS = ("why", "refused")  # free text, or a single word of ours
 
 
 class AuditLine(NamedTuple):
@@ -35,18 +35,18 @@ class AuditLine(NamedTuple):
     since: datetime | None = None  # when what it ends had begun: a wait for people, a request
 
 
-IN_WORDS = frozenset({"bot.started"})  # rows that have a line of their own in the log
+EVENTS_WITH_OWN_LOG_LINE = frozenset({"bot.started"})
 
 
 def log_audit_lines(appended: Iterable[AuditLine]) -> None:
     """Log one line for each appended audit row, with its fields attached for a log in JSON.
 
-    Rows whose event is in IN_WORDS are left out.
+    Rows whose event is in EVENTS_WITH_OWN_LOG_LINE are left out.
     """
     if not log.isEnabledFor(logging.INFO):
         return
     for row in appended:
-        if row.event in IN_WORDS:
+        if row.event in EVENTS_WITH_OWN_LOG_LINE:
             continue
         told = _select_logged_data(row)
         fact = {"audit": row.seq, "actor": row.actor, "details": told or None}
@@ -57,7 +57,7 @@ def log_audit_lines(appended: Iterable[AuditLine]) -> None:
 def _select_logged_data(row: AuditLine) -> dict[str, Any]:
     return {
         name: row.data[name]
-        for name in _TOLD
+        for name in _LOGGED_DATA_KEYS
         if name in row.data and not (row.call_id and is_free_text_reason(name, row.data[name]))
     }
 
@@ -78,11 +78,11 @@ def _format_line(row: AuditLine, data: Mapping[str, Any]) -> str:
 
 def _quote_if_needed(value: Any) -> str:
     """Return a value for a log line: unchanged if it is one word, else as JSON."""
-    if isinstance(value, str) and WORD.fullmatch(value):
+    if isinstance(value, str) and UNQUOTED_VALUE_PATTERN.fullmatch(value):
         return str(value)
     return json.dumps(value)
 
 
 def is_free_text_reason(name: str, value: Any) -> bool:
     """Return whether this is a reason in free text, which could hold a tool's arguments."""
-    return name in WHY and not WORD.fullmatch(str(value))
+    return name in REASON_KEYS and not UNQUOTED_VALUE_PATTERN.fullmatch(str(value))

@@ -14,7 +14,7 @@ from sqlalchemy import Engine, make_url
 from sqlalchemy.exc import ArgumentError
 
 from storage.digest import AuditChainSealer
-from storage.models import APPEND_ONLY
+from storage.models import APPEND_ONLY_TABLES
 from storage.trail import AuditHeadFile
 from storage.transaction import Trace, Transaction
 
@@ -71,7 +71,9 @@ class Backend(ABC):
         """Copy the database file before a migration, if this backend keeps such copies."""
 
     @abstractmethod
-    def list_create_trigger_statements(self, among: Container[str] = APPEND_ONLY) -> list[str]:
+    def list_create_trigger_statements(
+        self, among: Container[str] = APPEND_ONLY_TABLES
+    ) -> list[str]:
         """Return DDL that makes the append-only tables in `among` refuse update and delete.
 
         Only a purge is let through.
@@ -126,7 +128,7 @@ class Backend(ABC):
         self.close_idle_connections()
 
 
-SUPPORTED = (
+UNSUPPORTED_URL_ERROR = (
     "DATABASE_URL must name an SQLite file, e.g. sqlite:///countersign.db, or a database of"
     " PostgreSQL, e.g. postgresql://countersign@db.internal/countersign"
 )
@@ -151,7 +153,7 @@ def build_local_path(url: str) -> Path:
     return Path(url.removeprefix("sqlite:///"))
 
 
-LONGEST_SOCKET_PATH = 100  # bytes, below what systems allow
+MAX_SOCKET_PATH_BYTES = 100  # below what systems allow
 
 
 def socket_path(record: Path) -> Path:
@@ -178,13 +180,13 @@ def build_backend(url: str) -> Backend:
     try:
         parsed = make_url(url)
     except ArgumentError:
-        raise ValueError(SUPPORTED) from None
+        raise ValueError(UNSUPPORTED_URL_ERROR) from None
     if is_postgres_url(url):
         path = build_local_path(url)
         made: Backend = import_module("storage.postgres").PostgresDatabase(parsed, path)
         return made
     if not url.startswith("sqlite") or not parsed.database or parsed.database == ":memory:":
-        raise ValueError(SUPPORTED)
+        raise ValueError(UNSUPPORTED_URL_ERROR)
     file: Backend = import_module("storage.sqlite").SqliteFile(parsed)
     return file
 

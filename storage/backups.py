@@ -22,9 +22,9 @@ from storage import schema as schema_upgrade
 from storage.columns import copy_row_with_changes
 from storage.digest import AuditChainSealer, AuditHead, format_signing_key, parse_signing_key
 from storage.examination import ExaminationResult, examine_audit_and_rows
-from storage.installations import SCHEMA as INSTALLATIONS
+from storage.installations import TABLES_SCHEMA as INSTALLATIONS
 from storage.sqlite import sync_to_disk
-from storage.sqlite_connections import WAIT, foreign_file_sentence, is_foreign_file
+from storage.sqlite_connections import LOCK_TIMEOUT_SECONDS, foreign_file_sentence, is_foreign_file
 from storage.store import ReadOnlyStore, Store, describe_unusable_schema, find_schema_revision
 from storage.transaction import Transaction
 
@@ -86,7 +86,7 @@ def link_or_copy_file(path: Path, aside: Path) -> None:
         sync_to_disk(aside)
 
 
-NAME = "record.db"  # in its workshop
+DATABASE_FILE_NAME = "record.db"  # in a temporary folder
 
 
 class BackupError(Exception):
@@ -105,8 +105,8 @@ class Backup:
 
 def build_store_in_folder(folder: Path, key: bytes) -> Store:
     """Return the store of the database file in this folder; BackupError if no URL can name it."""
-    url = f"sqlite:///{folder / NAME}"
-    if make_url(url).database != str(folder / NAME):
+    url = f"sqlite:///{folder / DATABASE_FILE_NAME}"
+    if make_url(url).database != str(folder / DATABASE_FILE_NAME):
         raise BackupError(f"{folder.parent} holds a ? or a %: choose another folder")
     return Store(url, key=key)
 
@@ -127,7 +127,7 @@ def make_backup(
     try:
         with temporary_folder_beside(path) as folder:
             made = _write_checked_copy(source, folder, key, row)
-            move_file_without_overwriting(folder / NAME, path)
+            move_file_without_overwriting(folder / DATABASE_FILE_NAME, path)
     except record_copies.UnreadableRowsError as error:
         raise BackupError(f"the record cannot be read ({error}); keep older backups") from error
     except FileExistsError:
@@ -155,7 +155,7 @@ def _write_checked_copy(
                 problems=json.dumps(found.problems),
             )
             record_copies.replace_copy_note(into, record_copies.seal_copy_note(row, chain))
-    if wrong := merge_wal_and_check_integrity(folder / NAME):
+    if wrong := merge_wal_and_check_integrity(folder / DATABASE_FILE_NAME):
         raise record_copies.UnreadableRowsError(wrong)
     return counts, found
 
@@ -171,8 +171,8 @@ def error_sentence(error: Exception) -> str:
     return str(error)
 
 
-LOGS = ("-wal", "-shm")  # what SQLite lays beside a database
-UNDATED = "it is a copy of a database"
+SQLITE_LOG_SUFFIXES = ("-wal", "-shm")  # what SQLite lays beside a database
+COPY_WITHOUT_NOTE_TEXT = "it is a copy of a database"
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ class BackupWorkingCopy:
     @property
     def database_path(self) -> Path:
         """Return the path of the working copy."""
-        return self.folder / NAME
+        return self.folder / DATABASE_FILE_NAME
 
     def check_and_upgrade(self, key: bytes, now: datetime, *, lost: bool = False) -> Backup:
         """Check and upgrade the working copy so that the bot can start on it with this key.
@@ -209,7 +209,8 @@ class BackupWorkingCopy:
                 record_copies.replace_copy_note(
                     into,
                     copy_row_with_changes(
-                        row or record_copies.CopyNote(at=now, why=UNDATED), signing_key=""
+                        row or record_copies.CopyNote(at=now, why=COPY_WITHOUT_NOTE_TEXT),
+                        signing_key="",
                     ),
                 )
         if wrong := merge_wal_and_check_integrity(self.database_path):
@@ -223,7 +224,9 @@ class BackupWorkingCopy:
         """Check the copy's rows, also against the backup's note on itself; return the result."""
         if row is None or not row.seal:
             found = examine_audit_and_rows(tx, chain, trail.get_audit_head(tx))
-            found.remarks.append(f"{UNDATED}, so rows that are missing at its end cannot be told")
+            found.remarks.append(
+                f"{COPY_WITHOUT_NOTE_TEXT}, so rows that are missing at its end cannot be told"
+            )
             return found
         found = examine_audit_and_rows(tx, chain, row.audit_head)
         if not row.has_valid_seal(chain):
@@ -243,12 +246,12 @@ def open_working_copy_of_backup(file: Path, next_to: Path) -> Iterator[BackupWor
     if not file.is_file():
         raise BackupError(f"there is no file {file}")
     with temporary_folder_beside(next_to) as folder:
-        copy = folder / NAME
+        copy = folder / DATABASE_FILE_NAME
         sqlite.create_private_file(copy)
         shutil.copyfile(file, copy)
-        log = file.with_name(f"{file.name}{LOGS[0]}")
+        log = file.with_name(f"{file.name}{SQLITE_LOG_SUFFIXES[0]}")
         if log.is_file():  # the copy was made by hand
-            shutil.copyfile(log, folder / f"{NAME}{LOGS[0]}")
+            shutil.copyfile(log, folder / f"{DATABASE_FILE_NAME}{SQLITE_LOG_SUFFIXES[0]}")
         try:
             sealed_by, key = _check_copy_and_read_key(copy, file)
         except sqlite3.Error as error:
@@ -300,7 +303,8 @@ def replace_database_with_backup(copy: BackupWorkingCopy, path: Path, now: datet
     if there := path.exists():
         _merge_log_into_file(path)
         link_or_copy_file(path, aside)
-    for end in LOGS:  # of a damaged one, or of one that is not there: nothing else may read them
+    # of a damaged one, or of one that is not there: nothing else may read them
+    for end in SQLITE_LOG_SUFFIXES:
         with suppress(FileNotFoundError):
             Path(f"{path}{end}").rename(f"{aside}{end}")
     copy.database_path.replace(path)
@@ -318,7 +322,9 @@ def _enable_wal_mode(path: Path) -> None:
 def _merge_log_into_file(path: Path) -> None:
     """Move a database's log into its file; a damaged database is left with its log beside it."""
     try:
-        with closing(sqlite3.connect(path, timeout=WAIT, isolation_level=None)) as raw:
+        with closing(
+            sqlite3.connect(path, timeout=LOCK_TIMEOUT_SECONDS, isolation_level=None)
+        ) as raw:
             raw.execute("PRAGMA journal_mode=DELETE")
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
@@ -327,16 +333,16 @@ def _merge_log_into_file(path: Path) -> None:
         return
 
 
-MOVED = "record.moved"
-PATIENCE = 5.0  # seconds for sessions to end that have just been given up
-_OTHERS = (
+RECORD_MOVED_EVENT = "record.moved"
+SESSION_END_TIMEOUT_SECONDS = 5.0  # for sessions that have just been given up
+_COUNT_OTHER_SESSIONS = (
     "SELECT count(*) FROM pg_stat_activity"
     " WHERE application_name = current_setting('application_name')"  # which says the schema
     " AND datname = current_database() AND pid <> pg_backend_pid()"
 )
 
-_INSTALLATIONS = f"SELECT to_regclass('{INSTALLATIONS}.installation')"
-_OWNERS = (  # of the workspace whose record this is, among several processes
+_SELECT_INSTALLATION_TABLE = f"SELECT to_regclass('{INSTALLATIONS}.installation')"
+_COUNT_WORKSPACE_OWNERS = (  # of the workspace whose record this is, among several processes
     f"SELECT count(*) FROM {INSTALLATIONS}.installation"  # noqa: S608 # our own name
     " WHERE 'countersign_' || lower(workspace) = current_schema() AND owner <> ''"
     " AND owner_until > extract(epoch FROM clock_timestamp()) * 1000000"
@@ -405,12 +411,12 @@ def replace_database_contents(
 
 def require_no_other_process(target: Store) -> None:
     """Wait some seconds for other Countersign processes to leave `target`; else BackupError."""
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + SESSION_END_TIMEOUT_SECONDS
     while True:
         with target.read() as tx:
-            others = int(tx.exec_driver_sql(_OTHERS).scalar())
-            if tx.exec_driver_sql(_INSTALLATIONS).scalar() is not None:
-                others += int(tx.exec_driver_sql(_OWNERS).scalar())
+            others = int(tx.exec_driver_sql(_COUNT_OTHER_SESSIONS).scalar())
+            if tx.exec_driver_sql(_SELECT_INSTALLATION_TABLE).scalar() is not None:
+                others += int(tx.exec_driver_sql(_COUNT_WORKSPACE_OWNERS).scalar())
         if not others:
             return
         if time.monotonic() > until:
@@ -447,7 +453,9 @@ def _copy_and_check_record(
     found = _check_copied_rows(into, head, known)
     if before is not None:  # what is asked again at a start here is asked again there
         record_copies.replace_copy_note(into, copy_row_with_changes(before, seq=None))
-    trail.record_event(into, MOVED, at=at, actor="system", data={"rows": sum(poured.values())})
+    trail.record_event(
+        into, RECORD_MOVED_EVENT, at=at, actor="system", data={"rows": sum(poured.values())}
+    )
     return RecordCopyResult(poured, found)
 
 

@@ -12,22 +12,24 @@ from sqlalchemy import and_, bindparam, case, func, or_, select
 from sqlmodel import col
 
 from storage import calls, models
-from storage.calls import IN_REQUEST
+from storage.calls import CALL_OF_REQUEST_CONDITION
 from storage.columns import hide_from_indexes
 from storage.models import Attempt, Call, Item, Message, Plan, Revision, Run, Vote
-from storage.states import LOOKS, CallStatus, CallVerb, MessageKind, MessageStatus
+from storage.states import LOOK_VERBS, CallStatus, CallVerb, MessageKind, MessageStatus
 from storage.transaction import Transaction, fetch_first_row, fetch_rows, insert_row
 
 # Sums and counts of a tool's calls over a time window, on which policies set limits.
 
 C = CallStatus
-EVER = datetime.min.replace(tzinfo=UTC)
-OPEN = (C.PENDING, C.APPROVED)
-AT_WORK = (C.RUNNING, C.ENTRUSTED)
-_IN_TEAM = hide_from_indexes(Run.team) == bindparam("team_")
-_OF_TOOL = hide_from_indexes(Call.tool) == bindparam("tool_")
-_NEWEST = (col(Revision.call_id) == col(Call.id)) & (col(Revision.number) == col(Call.revision))
-_COUNTED = (
+MIN_DATETIME = datetime.min.replace(tzinfo=UTC)
+UNSTARTED_STATUSES = (C.PENDING, C.APPROVED)
+RUNNING_STATUSES = (C.RUNNING, C.ENTRUSTED)
+_TEAM_CONDITION = hide_from_indexes(Run.team) == bindparam("team_")
+_TOOL_CONDITION = hide_from_indexes(Call.tool) == bindparam("tool_")
+_CURRENT_REVISION_CONDITION = (col(Revision.call_id) == col(Call.id)) & (
+    col(Revision.number) == col(Call.revision)
+)
+_SELECT_COUNTED_CALLS = (
     select(
         col(Call.id),
         col(Call.status),
@@ -37,7 +39,7 @@ _COUNTED = (
         col(Revision.arguments),
     )
     .join(Run, col(Run.id) == col(Call.run_id))
-    .join(Revision, _NEWEST)
+    .join(Revision, _CURRENT_REVISION_CONDITION)
     .where(
         col(Run.team) == bindparam("team_"),
         or_(
@@ -47,14 +49,14 @@ _COUNTED = (
                 col(Call.status).in_((C.SUCCEEDED, C.UNKNOWN)),
             ),
             and_(
-                _OF_TOOL,
-                col(Call.status).in_((*OPEN, *AT_WORK, C.UNKNOWN)),
+                _TOOL_CONDITION,
+                col(Call.status).in_((*UNSTARTED_STATUSES, *RUNNING_STATUSES, C.UNKNOWN)),
                 (col(Call.status) != C.UNKNOWN) | col(Call.finished_at).is_(None),
             ),
         ),
     )
 )
-_ATTEMPTS = (
+_SELECT_ATTEMPTS = (
     select(col(Call.id), col(Attempt.at), col(Revision.arguments))
     .join(Attempt, col(Attempt.call_id) == col(Call.id))
     .join(Run, col(Run.id) == col(Call.run_id))
@@ -62,12 +64,16 @@ _ATTEMPTS = (
         Revision,
         (col(Revision.call_id) == col(Call.id)) & (col(Revision.number) == col(Attempt.revision)),
     )
-    .where(_IN_TEAM, _OF_TOOL)
+    .where(_TEAM_CONDITION, _TOOL_CONDITION)
     .where(col(Attempt.at) > bindparam("since_"))
     .order_by(col(Attempt.seq))
 )
-_COUNTED_OF_ONE = _COUNTED.where(col(Run.requester) == bindparam("requester_"))
-_ATTEMPTS_OF_ONE = _ATTEMPTS.where(hide_from_indexes(Run.requester) == bindparam("requester_"))
+_SELECT_COUNTED_OF_REQUESTER = _SELECT_COUNTED_CALLS.where(
+    col(Run.requester) == bindparam("requester_")
+)
+_SELECT_ATTEMPTS_OF_REQUESTER = _SELECT_ATTEMPTS.where(
+    hide_from_indexes(Run.requester) == bindparam("requester_")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +90,7 @@ def iterate_calls_counted_towards_limit(
     requester: str | None,
     tool: str,
     *,
-    since: datetime = EVER,
+    since: datetime = MIN_DATETIME,
     call_about_to_run: Call | None = None,
 ) -> Iterator[CallCountedTowardsLimit]:
     """Yield the tool's calls that count towards a limit: open, or perhaps run after `since`.
@@ -96,25 +102,33 @@ def iterate_calls_counted_towards_limit(
     for _, counts in iterate_starts_with_possible_effect(tx, team, requester, tool, since):
         yield counts
     about = {"team_": team, "requester_": requester, "tool_": tool, "since_": since}
-    found = tx.execute(_COUNTED if requester is None else _COUNTED_OF_ONE, about)
+    found = tx.execute(
+        _SELECT_COUNTED_CALLS if requester is None else _SELECT_COUNTED_OF_REQUESTER, about
+    )
     for call_id, status, created_at, finished_at, decided_at, arguments in found:
         if call_about_to_run is not None:
             later = (created_at, call_id) > (call_about_to_run.created_at, call_about_to_run.id)
-            if call_id == call_about_to_run.id or (later and status in OPEN):
+            if call_id == call_about_to_run.id or (later and status in UNSTARTED_STATUSES):
                 continue
-        ended = None if status in (*OPEN, *AT_WORK) else finished_at or decided_at or created_at
+        ended = (
+            None
+            if status in (*UNSTARTED_STATUSES, *RUNNING_STATUSES)
+            else finished_at or decided_at or created_at
+        )
         yield CallCountedTowardsLimit(ended, arguments)
 
 
 def iterate_starts_with_possible_effect(
-    tx: Transaction, team: str, requester: str | None, tool: str, since: datetime = EVER
+    tx: Transaction, team: str, requester: str | None, tool: str, since: datetime = MIN_DATETIME
 ) -> Iterator[tuple[str, CallCountedTowardsLimit]]:
     """Yield (call id, time and arguments) of each start of a call that may have had an effect.
 
     Of those that ended after `since`, in order. `requester`: whose calls; None: everybody's.
     """
     about = {"team_": team, "requester_": requester, "tool_": tool, "since_": since}
-    found = tx.execute(_ATTEMPTS if requester is None else _ATTEMPTS_OF_ONE, about)
+    found = tx.execute(
+        _SELECT_ATTEMPTS if requester is None else _SELECT_ATTEMPTS_OF_REQUESTER, about
+    )
     for call_id, at, arguments in found:
         yield call_id, CallCountedTowardsLimit(at, arguments)
 
@@ -126,7 +140,7 @@ def record_possible_effect(tx: Transaction, call: Call, at: datetime) -> None:
 
 # All revisions and votes of a call, and the messages in its request's thread. Reads only.
 
-_SAID = (
+_SELECT_ANSWERS_AND_NOTICES = (
     select(Message)
     .where(
         col(Message.run_id).in_(select(col(Run.id)).where(col(Run.root_id) == bindparam("root_"))),
@@ -144,7 +158,7 @@ def list_votes_on_all_revisions(tx: Transaction, call_id: str) -> list[Vote]:
 
 def list_request_answers_and_notices(tx: Transaction, root_id: str) -> list[Message]:
     """Return the answers and notices posted in a request's thread, in order."""
-    return fetch_rows(tx, Message, _SAID, root_=root_id)
+    return fetch_rows(tx, Message, _SELECT_ANSWERS_AND_NOTICES, root_=root_id)
 
 
 def was_question_declined(tx: Transaction, call: Call) -> bool:
@@ -153,16 +167,23 @@ def was_question_declined(tx: Transaction, call: Call) -> bool:
     return call.status is CallStatus.ANSWERED and answer is not None and answer.declined
 
 
-_SINCE = (
+_SELECT_CALLS_SINCE = (
     select(Call)
     .where(col(Call.created_at) >= bindparam("since_"))
     .order_by(col(Call.created_at), col(Call.id))
 )
-_ITEMS = select(col(Item.body)).where(col(Item.run_id) == bindparam("run_")).order_by(col(Item.seq))
-_ONE = (Call.id, Call.plan_id, Call.position, Call.status, Call.created_at)
-_ENDED_AT = func.coalesce(col(Call.finished_at), col(Call.decided_at))
-_OF_ANYONE = (
-    select(*map(col, _ONE), _ENDED_AT, col(Revision.created_at), col(Revision.arguments))
+_SELECT_TRANSCRIPT_ITEMS = (
+    select(col(Item.body)).where(col(Item.run_id) == bindparam("run_")).order_by(col(Item.seq))
+)
+_PAST_CALL_COLUMNS = (Call.id, Call.plan_id, Call.position, Call.status, Call.created_at)
+_ENDED_AT_COLUMN = func.coalesce(col(Call.finished_at), col(Call.decided_at))
+_SELECT_PAST_CALLS = (
+    select(
+        *map(col, _PAST_CALL_COLUMNS),
+        _ENDED_AT_COLUMN,
+        col(Revision.created_at),
+        col(Revision.arguments),
+    )
     .join(Run, col(Run.id) == col(Call.run_id))
     .join(Revision, col(Revision.call_id) == col(Call.id))
     .where(
@@ -172,10 +193,12 @@ _OF_ANYONE = (
     )
     .order_by(col(Call.created_at), col(Call.id), col(Revision.number))
 )
-_OF_ONE = _OF_ANYONE.where(col(Run.requester) == bindparam("requester_"))
+_SELECT_PAST_CALLS_OF_REQUESTER = _SELECT_PAST_CALLS.where(
+    col(Run.requester) == bindparam("requester_")
+)
 
 
-_ASKED = (
+_COUNT_CALLS_BY_GATE = (
     select(col(Call.gate), col(Run.requester), func.count())
     .join(Run, col(Run.id) == col(Call.run_id))
     .where(col(Call.created_at) >= bindparam("since_"), col(Call.status) != CallStatus.REFUSED)
@@ -199,7 +222,7 @@ class PastCall:
 
 def list_calls_proposed_since(tx: Transaction, moment: datetime) -> list[Call]:
     """Return the calls proposed since `moment`, in order."""
-    return fetch_rows(tx, Call, _SINCE, since_=moment)
+    return fetch_rows(tx, Call, _SELECT_CALLS_SINCE, since_=moment)
 
 
 def count_calls_by_gate_since(tx: Transaction, moment: datetime) -> list[tuple[str, str, int]]:
@@ -209,13 +232,13 @@ def count_calls_by_gate_since(tx: Transaction, moment: datetime) -> list[tuple[s
     """
     return [
         (gate, requester, count)
-        for gate, requester, count in tx.execute(_ASKED, {"since_": moment})
+        for gate, requester, count in tx.execute(_COUNT_CALLS_BY_GATE, {"since_": moment})
     ]
 
 
 def find_proposed_arguments(tx: Transaction, call: Call) -> str | None:
     """Return the arguments as the model wrote them, from the transcript; None if there are none."""
-    for text in tx.scalars(_ITEMS, {"run_": call.run_id}):
+    for text in tx.scalars(_SELECT_TRANSCRIPT_ITEMS, {"run_": call.run_id}):
         item = json.loads(text)
         if item.get("type") == "function_call" and item.get("call_id") == call.provider_id:
             return str(item.get("arguments"))
@@ -234,7 +257,9 @@ def list_past_calls_of_tool(
     for call_id, counts in iterate_starts_with_possible_effect(tx, team, requester, tool):
         tried[call_id] += (counts,)
     about = {"team_": team, "requester_": requester, "tool_": tool}
-    for row in tx.execute(_OF_ANYONE if requester is None else _OF_ONE, about):
+    for row in tx.execute(
+        _SELECT_PAST_CALLS if requester is None else _SELECT_PAST_CALLS_OF_REQUESTER, about
+    ):
         call_id, plan_id, position, status, created_at, ended_at, revised_at, arguments = row
         had = found[call_id].argument_versions if call_id in found else ()
         versions = (*had, (revised_at, arguments))
@@ -257,30 +282,34 @@ def iterate_calls_counted_at_proposal(
         had = [text for since, text in each.argument_versions if since <= now] or [
             each.argument_versions[0][1]
         ]
-        over = each.ended_at is not None and each.ended_at <= now and each.status not in OPEN
-        if not over and (each.ended_at is not None or each.status in OPEN):
+        over = (
+            each.ended_at is not None
+            and each.ended_at <= now
+            and each.status not in UNSTARTED_STATUSES
+        )
+        if not over and (each.ended_at is not None or each.status in UNSTARTED_STATUSES):
             yield CallCountedTowardsLimit(None, had[-1])
-        elif each.status in (CallStatus.SUCCEEDED, CallStatus.UNKNOWN, *AT_WORK):
+        elif each.status in (CallStatus.SUCCEEDED, CallStatus.UNKNOWN, *RUNNING_STATUSES):
             yield CallCountedTowardsLimit(each.ended_at or each.created_at, had[-1])
 
 
 # Earlier calls with which a new call is compared: of its request, of its program.
 
-_GATE_OF_REJECTED = (
+_SELECT_LAST_REJECTED_GATE = (
     select(col(Call.gate))
-    .where(IN_REQUEST, hide_from_indexes(Call.status) == C.REJECTED.value)
+    .where(CALL_OF_REQUEST_CONDITION, hide_from_indexes(Call.status) == C.REJECTED.value)
     .order_by(col(Call.decided_at).desc())
     .limit(1)
 )
-_SAME_BEFORE = (
+_SELECT_SAME_CALLS = (
     select(Call)
     .join(Plan, col(Plan.id) == col(Call.plan_id))
-    .join(Revision, _NEWEST)
-    .where(IN_REQUEST, _OF_TOOL, col(Call.status) != CallStatus.REFUSED)
+    .join(Revision, _CURRENT_REVISION_CONDITION)
+    .where(CALL_OF_REQUEST_CONDITION, _TOOL_CONDITION, col(Call.status) != CallStatus.REFUSED)
     .where(col(Revision.arguments) == bindparam("arguments_"))
     .order_by(col(Call.created_at), col(Plan.turn), col(Call.position))
 )
-_LATELY = (
+_SELECT_NEWEST_PROGRAM_CALL = (
     select(Call)
     .join(Run, col(Run.id) == col(Call.run_id))
     .join(
@@ -289,7 +318,7 @@ _LATELY = (
         & (col(Revision.number).in_((1, col(Call.revision)))),
     )
     .where(col(Run.client) == bindparam("client_"), col(Run.created_at) > bindparam("since_"))
-    .where(_OF_TOOL, col(Revision.arguments) == bindparam("arguments_"))
+    .where(_TOOL_CONDITION, col(Revision.arguments) == bindparam("arguments_"))
     .where(col(Call.status).in_((CallStatus.RUNNING, CallStatus.SUCCEEDED, CallStatus.UNKNOWN)))
     .order_by(col(Call.created_at).desc())
     .limit(1)
@@ -303,7 +332,7 @@ def list_same_calls_in_request(
 
     Sub-agents' calls are included, refused ones are not.
     """
-    return fetch_rows(tx, Call, _SAME_BEFORE, id_=root_id, tool_=tool, arguments_=arguments)
+    return fetch_rows(tx, Call, _SELECT_SAME_CALLS, id_=root_id, tool_=tool, arguments_=arguments)
 
 
 def find_newest_matching_program_call(
@@ -315,18 +344,18 @@ def find_newest_matching_program_call(
     `since` count.
     """
     values = {"client_": client, "tool_": tool, "arguments_": arguments, "since_": since}
-    return fetch_first_row(tx, Call, _LATELY, **values)
+    return fetch_first_row(tx, Call, _SELECT_NEWEST_PROGRAM_CALL, **values)
 
 
 def find_gate_of_last_rejected_call(tx: Transaction, root_id: str) -> str | None:
     """Return the gate (JSON) of the call rejected last in this request; None if there is none."""
-    found: str | None = tx.scalar(_GATE_OF_REJECTED, {"id_": root_id})
+    found: str | None = tx.scalar(_SELECT_LAST_REJECTED_GATE, {"id_": root_id})
     return found
 
 
 # The calls that people had to decide in a period, and their votes: for reports. Reads only.
 
-_IN_TIME = (
+_ASKED_IN_PERIOD_CONDITIONS = (
     col(Call.asked_at).is_not(None),
     # questions are asked too, and decide nothing: no policy put them to approvers
     col(Call.gate).contains('"verdict":"ask"'),
@@ -334,7 +363,7 @@ _IN_TIME = (
     col(Call.created_at) < bindparam("until_"),
     col(Run.team) == bindparam("team_"),
 )
-_CALLS = (
+_SELECT_CALLS_IN_PERIOD = (
     select(
         *(col(Call.id), col(Call.tool), col(Call.status), col(Call.decided_at), col(Run.requester)),
         *(col(Call.gate), col(Call.does), col(Call.action), col(Call.created_at), col(Run.client)),
@@ -342,17 +371,17 @@ _CALLS = (
         col(Run.purged_at).is_not(None),
     )
     .join(Run, col(Run.id) == col(Call.run_id))
-    .where(*_IN_TIME)
+    .where(*_ASKED_IN_PERIOD_CONDITIONS)
     .order_by(col(Call.created_at), col(Call.id))
 )
-_DRAFTS = (
+_SELECT_REVISIONS_IN_PERIOD = (
     select(Revision)
     .join(Call, col(Call.id) == col(Revision.call_id))
     .join(Run, col(Run.id) == col(Call.run_id))
-    .where(*_IN_TIME)
+    .where(*_ASKED_IN_PERIOD_CONDITIONS)
     .order_by(col(Revision.seq))
 )
-_VOTES_GIVEN = (
+_SELECT_VOTES_IN_PERIOD = (
     select(
         col(Vote.call_id),
         col(Vote.revision),
@@ -363,19 +392,23 @@ _VOTES_GIVEN = (
     )
     .join(Call, col(Call.id) == col(Vote.call_id))
     .join(Run, col(Run.id) == col(Call.run_id))
-    .where(*_IN_TIME, col(Vote.verb).not_in(LOOKS))
+    .where(*_ASKED_IN_PERIOD_CONDITIONS, col(Vote.verb).not_in(LOOK_VERBS))
     .order_by(col(Vote.seq))
 )
-_OPENED = (  # Review or Edit
+_SELECT_DIALOG_OPENINGS = (  # Review or Edit
     select(col(models.Audit.call_id), col(models.Audit.actor), func.min(col(models.Audit.at)))
     .join(Run, col(Run.id) == col(models.Audit.run_id))
     .join(Call, (col(Call.run_id) == col(Run.id)) & (col(Call.id) == col(models.Audit.call_id)))
-    .where(col(models.Audit.event).in_(("call.shown", "call.revealed")), *_IN_TIME)
+    .where(
+        col(models.Audit.event).in_(("call.shown", "call.revealed")), *_ASKED_IN_PERIOD_CONDITIONS
+    )
     .group_by(col(models.Audit.call_id), col(models.Audit.actor))
 )
-_REFUSED_BY_POLICY = case((col(Call.status) == CallStatus.REFUSED, col(Call.note)), else_="")
-_GATES = (
-    select(col(Call.gate), _REFUSED_BY_POLICY)
+_POLICY_REFUSAL_NOTE_COLUMN = case(
+    (col(Call.status) == CallStatus.REFUSED, col(Call.note)), else_=""
+)
+_SELECT_GATES_IN_PERIOD = (
+    select(col(Call.gate), _POLICY_REFUSAL_NOTE_COLUMN)
     .join(Run, col(Run.id) == col(Call.run_id))
     .where(col(Call.created_at) >= bindparam("since_"), col(Call.created_at) < bindparam("until_"))
     .where(col(Run.team) == bindparam("team_"))
@@ -411,7 +444,7 @@ class CallInReport:
     gate: str = models.PURGED  # JSON of the gate that was shown
     does: str = ""
     action: str = ""  # as a program describes what it executes itself
-    created_at: datetime = EVER
+    created_at: datetime = MIN_DATETIME
     client: str = ""
     channel: str = ""  # where it was asked
     is_purged: bool = False
@@ -428,16 +461,18 @@ def list_calls_people_had_to_decide(
     """Return a workspace's calls proposed in [since, until) that people had to decide, in order."""
     given = {"team_": team, "since_": since, "until_": until}
     drafts: defaultdict[str, dict[int, Revision]] = defaultdict(dict)
-    for each in fetch_rows(tx, Revision, _DRAFTS, **given):
+    for each in fetch_rows(tx, Revision, _SELECT_REVISIONS_IN_PERIOD, **given):
         drafts[each.call_id][each.number] = each
-    opened = {(call, person): at for call, person, at in tx.execute(_OPENED, given)}
+    opened = {(call, person): at for call, person, at in tx.execute(_SELECT_DIALOG_OPENINGS, given)}
     votes: defaultdict[str, tuple[VoteInReport, ...]] = defaultdict(tuple)
-    for call, number, person, verb, at, delegator in tx.execute(_VOTES_GIVEN, given):
+    for call, number, person, verb, at, delegator in tx.execute(_SELECT_VOTES_IN_PERIOD, given):
         looked = (call, person) in opened and opened[call, person] <= at
         votes[call] += (VoteInReport(person, verb, number, at, delegator, looked),)
     return [
         CallInReport(call, tool, status, decided_at, requester, drafts[call], votes[call], *more)
-        for call, tool, status, decided_at, requester, *more in tx.execute(_CALLS, given)
+        for call, tool, status, decided_at, requester, *more in tx.execute(
+            _SELECT_CALLS_IN_PERIOD, given
+        )
     ]
 
 
@@ -449,4 +484,4 @@ def list_gates_given(
     A call that policy refused has no gate; its note begins with "policy: ".
     """
     given = {"team_": team, "since_": since, "until_": until}
-    return [(gate, note) for gate, note in tx.execute(_GATES, given)]
+    return [(gate, note) for gate, note in tx.execute(_SELECT_GATES_IN_PERIOD, given)]

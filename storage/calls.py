@@ -17,7 +17,13 @@ from sqlmodel import col
 
 from storage.columns import hide_from_indexes
 from storage.models import Call, Message, PersonAnswer, Plan, Revision, Run, Vote
-from storage.states import CALL_FINAL, RUN_OPEN, CallStatus, MessageStatus, RunStatus
+from storage.states import (
+    CALL_FINAL_STATUSES,
+    RUN_OPEN_STATUSES,
+    CallStatus,
+    MessageStatus,
+    RunStatus,
+)
 from storage.transaction import (
     Transaction,
     fetch_first_row,
@@ -27,52 +33,75 @@ from storage.transaction import (
 )
 
 # Statements are built once: building one costs several times what SQLite takes to run it.
-_ID: BindParameter[Any] = bindparam("id_")
-UNFINISHED = (*RUN_OPEN, RunStatus.FAILED)  # runs that may have pending calls
-WAITS = or_(  # as in `is_waiting_for_people`
+_ID_PARAMETER: BindParameter[Any] = bindparam("id_")
+UNFINISHED_RUN_STATUSES = (*RUN_OPEN_STATUSES, RunStatus.FAILED)  # that may have pending calls
+WAITING_FOR_PEOPLE_CONDITION = or_(  # as in `is_waiting_for_people`
     col(Call.status) == CallStatus.PENDING,
     (col(Call.status) == CallStatus.UNKNOWN) & col(Call.deadline).is_not(None),
 )
-_ELSEWHERE = (col(Call.action) != "") & or_(  # as in `is_awaiting_program_claim_or_report`
+_HELD_BY_PROGRAM_CONDITION = (
+    col(Call.action) != ""
+) & or_(  # as in `is_awaiting_program_claim_or_report`
     col(Call.status) == CallStatus.RUNNING,
     (col(Call.status) == CallStatus.APPROVED) & (col(Call.claimant) == ""),
 )
-GOES_AHEAD = and_(  # as in `is_people_approved_and_unstarted`
+APPROVED_BY_PEOPLE_CONDITION = and_(  # as in `is_people_approved_and_unstarted`
     col(Call.status) == CallStatus.APPROVED,
     or_(col(Call.decided_at).is_not(None), col(Call.grant_id) != ""),
 )
-HOLDS_UP = or_(WAITS, col(Call.status) == CallStatus.ENTRUSTED, _ELSEWHERE)  # `is_blocking_run`
-_IN_OPEN_PLAN = (col(Plan.run_id) == _ID, col(Plan.answered).is_(False))
-HELD_UP = (  # a run, by a call of an open plan
+# as in `is_blocking_run`
+BLOCKING_RUN_CONDITION = or_(
+    WAITING_FOR_PEOPLE_CONDITION,
+    col(Call.status) == CallStatus.ENTRUSTED,
+    _HELD_BY_PROGRAM_CONDITION,
+)
+_OPEN_PLAN_CONDITIONS = (col(Plan.run_id) == _ID_PARAMETER, col(Plan.answered).is_(False))
+RUN_IS_BLOCKED_CONDITION = (  # a run, by a call of an open plan
     select(col(Call.id))
     .join(Plan, col(Plan.id) == col(Call.plan_id))
-    .where(*_IN_OPEN_PLAN, HOLDS_UP)
+    .where(*_OPEN_PLAN_CONDITIONS, BLOCKING_RUN_CONDITION)
     .exists()
 )
-IN_REQUEST = col(Call.run_id).in_(select(col(Run.id)).where(col(Run.root_id) == _ID))
-_OPEN_PLANS = select(Plan).where(*_IN_OPEN_PLAN).order_by(col(Plan.turn).desc())
-_OPEN_PLAN = _OPEN_PLANS.limit(1)
-_OPEN_CALLS = (
+CALL_OF_REQUEST_CONDITION = col(Call.run_id).in_(
+    select(col(Run.id)).where(col(Run.root_id) == _ID_PARAMETER)
+)
+_SELECT_OPEN_PLANS = select(Plan).where(*_OPEN_PLAN_CONDITIONS).order_by(col(Plan.turn).desc())
+_SELECT_NEWEST_OPEN_PLAN = _SELECT_OPEN_PLANS.limit(1)
+_SELECT_CALLS_OF_OPEN_PLAN = (
     select(Call)
-    .where(col(Call.plan_id) == _OPEN_PLAN.with_only_columns(col(Plan.id)).scalar_subquery())
+    .where(
+        col(Call.plan_id)
+        == _SELECT_NEWEST_OPEN_PLAN.with_only_columns(col(Plan.id)).scalar_subquery()
+    )
     .order_by(col(Call.position))
 )
-_AUTHORS = select(col(Revision.author)).where(col(Revision.call_id) == _ID)
-_ALL = select(Call).join(Plan, col(Plan.id) == col(Call.plan_id))
-_IN_ORDER = _ALL.where(col(Call.run_id) == _ID).order_by(col(Plan.turn), col(Call.position))
-_OF_REQUEST = _ALL.where(IN_REQUEST).order_by(
+_SELECT_REVISION_AUTHORS = select(col(Revision.author)).where(
+    col(Revision.call_id) == _ID_PARAMETER
+)
+_SELECT_CALLS_WITH_PLANS = select(Call).join(Plan, col(Plan.id) == col(Call.plan_id))
+_SELECT_CALLS_OF_RUN = _SELECT_CALLS_WITH_PLANS.where(col(Call.run_id) == _ID_PARAMETER).order_by(
+    col(Plan.turn), col(Call.position)
+)
+_SELECT_CALLS_OF_REQUEST = _SELECT_CALLS_WITH_PLANS.where(CALL_OF_REQUEST_CONDITION).order_by(
     col(Call.created_at), col(Plan.turn), col(Call.position)
 )
-_OPEN = col(Call.status).in_((CallStatus.PENDING, CallStatus.APPROVED))
-_OPEN_BY_KEY = select(col(Call.key_id), func.count()).where(_OPEN).group_by(col(Call.key_id))
-_OPEN_UNDER = select(Call).where(_OPEN, col(Call.key_id) == _ID)
+_UNSTARTED_CALL_CONDITION = col(Call.status).in_((CallStatus.PENDING, CallStatus.APPROVED))
+_COUNT_UNSTARTED_BY_KEY = (
+    select(col(Call.key_id), func.count())
+    .where(_UNSTARTED_CALL_CONDITION)
+    .group_by(col(Call.key_id))
+)
+_SELECT_UNSTARTED_OF_KEY = select(Call).where(
+    _UNSTARTED_CALL_CONDITION, col(Call.key_id) == _ID_PARAMETER
+)
 
 
-NOT_RUN = frozenset(  # asked again, or over before it began
+NOT_RUN_STATUSES = frozenset(  # asked again, or over before it began
     {CallStatus.PENDING, CallStatus.CANCELLED, CallStatus.SUPERSEDED, CallStatus.INVALIDATED}
 )
-AGENT, FORM = "agent", "form"  # authors of revisions that are no edits
-WRITERS = frozenset({AGENT, FORM})
+AGENT_AUTHOR = "agent"  # of a revision that is no edit
+FORM_AUTHOR = "form"  # the same
+NON_PERSON_AUTHORS = frozenset({AGENT_AUTHOR, FORM_AUTHOR})
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +170,12 @@ def list_calls_of_plan(tx: Transaction, plan_id: str) -> list[Call]:
 
 def find_open_plan(tx: Transaction, run_id: str) -> Plan | None:
     """Return the run's newest plan whose outputs the model has not received yet; None if none."""
-    return fetch_first_row(tx, Plan, _OPEN_PLAN, id_=run_id)
+    return fetch_first_row(tx, Plan, _SELECT_NEWEST_OPEN_PLAN, id_=run_id)
 
 
 def list_calls_of_open_plan(tx: Transaction, run_id: str) -> list[Call]:
     """Return all calls of the run's newest open plan, also ended ones; [] if it has none."""
-    return fetch_rows(tx, Call, _OPEN_CALLS, id_=run_id)
+    return fetch_rows(tx, Call, _SELECT_CALLS_OF_OPEN_PLAN, id_=run_id)
 
 
 def list_open_plans(tx: Transaction, run_id: str) -> list[Plan]:
@@ -154,7 +183,7 @@ def list_open_plans(tx: Transaction, run_id: str) -> list[Plan]:
 
     There are two while the model looks something up during a side turn.
     """
-    return fetch_rows(tx, Plan, _OPEN_PLANS, id_=run_id)
+    return fetch_rows(tx, Plan, _SELECT_OPEN_PLANS, id_=run_id)
 
 
 def list_calls_of_all_open_plans(tx: Transaction, run_id: str) -> list[Call]:
@@ -186,7 +215,7 @@ def find_call_with_votes(tx: Transaction, call: Call) -> CallWithVotes | None:
     current = next((each for each in revisions if each.number == call.revision), None)
     if current is None:
         return None
-    edited_by = frozenset(each.author for each in revisions) - WRITERS
+    edited_by = frozenset(each.author for each in revisions) - NON_PERSON_AUTHORS
     return CallWithVotes(
         call, current, tuple(list_votes_on_revision(tx, call.id, call.revision)), edited_by
     )
@@ -194,7 +223,7 @@ def find_call_with_votes(tx: Transaction, call: Call) -> CallWithVotes | None:
 
 def list_editors(tx: Transaction, call_id: str) -> frozenset[str]:
     """Return the people who edited this call."""
-    return frozenset(tx.scalars(_AUTHORS, {"id_": call_id})) - WRITERS
+    return frozenset(tx.scalars(_SELECT_REVISION_AUTHORS, {"id_": call_id})) - NON_PERSON_AUTHORS
 
 
 def get_call_editors_and_votes(tx: Transaction, call: Call) -> CallEditorsAndVotes:
@@ -260,7 +289,7 @@ def get_shown_status(call: Call) -> CallStatus:
 
 def is_to_be_looked_at(call: Call) -> bool:
     """Return whether the call goes ahead, or ran, without approval, and nobody has looked at it."""
-    return call.look_due_at is not None and call.status not in NOT_RUN
+    return call.look_due_at is not None and call.status not in NOT_RUN_STATUSES
 
 
 def is_awaiting_program_claim_or_report(call: Call) -> bool:
@@ -308,7 +337,7 @@ def is_run_blocked(tx: Transaction, run_id: str) -> bool:
 
 def has_final_outcome(call: Call) -> bool:
     """Return whether the call has a final outcome that the model can be given."""
-    return call.status in CALL_FINAL or (
+    return call.status in CALL_FINAL_STATUSES or (
         call.status is CallStatus.UNKNOWN and call.deadline is None
     )
 
@@ -321,32 +350,32 @@ def list_later_calls_of_run(tx: Transaction, call: Call) -> list[Call]:
 
 def list_calls_of_run(tx: Transaction, run_id: str) -> list[Call]:
     """Return all calls of a run, in the order in which they were proposed."""
-    return fetch_rows(tx, Call, _IN_ORDER, id_=run_id)
+    return fetch_rows(tx, Call, _SELECT_CALLS_OF_RUN, id_=run_id)
 
 
 def list_calls_of_request(tx: Transaction, root_id: str) -> list[Call]:
     """Return all calls of a request, including its sub-agents' calls, in the order of proposal."""
-    return fetch_rows(tx, Call, _OF_REQUEST, id_=root_id)
+    return fetch_rows(tx, Call, _SELECT_CALLS_OF_REQUEST, id_=root_id)
 
 
 def count_open_calls_by_signing_key(tx: Transaction) -> dict[str, int]:
     """Return the number of pending and approved calls for each signing key id."""
-    return {str(row[0]): int(row[1]) for row in tx.execute(_OPEN_BY_KEY)}
+    return {str(row[0]): int(row[1]) for row in tx.execute(_COUNT_UNSTARTED_BY_KEY)}
 
 
 def list_open_calls_of_signing_key(tx: Transaction, key: str) -> list[Call]:
     """Return the pending and approved calls whose digest was made with this key id."""
-    return fetch_rows(tx, Call, _OPEN_UNDER, id_=key)
+    return fetch_rows(tx, Call, _SELECT_UNSTARTED_OF_KEY, id_=key)
 
 
-_QUESTIONS = (
+_SELECT_PENDING_QUESTIONS = (
     select(Call)
     .join(Run, col(Run.id) == col(Call.run_id))
     .where(col(Call.status) == CallStatus.PENDING, col(Call.tool) == bindparam("tool_"))
     .where(col(Run.team) == bindparam("team_"), col(Call.deadline) > bindparam("at_"))
     .order_by(col(Call.deadline))
 )
-_BEING_POSTED = (
+_SELECT_QUESTION_BEING_POSTED = (
     select(Message)
     .join(Call, col(Call.plan_id) == col(Message.plan_id))
     .where(col(Message.channel) == bindparam("channel_"))
@@ -363,7 +392,9 @@ def find_person_answer(tx: Transaction, call_id: str) -> PersonAnswer | None:
 
 def list_waiting_questions(tx: Transaction, tool: str, team: str, at: datetime) -> list[Call]:
     """Return a workspace's questions (calls of `tool`) open at `at`, earliest deadline first."""
-    return fetch_readable_rows(tx, Call, col(Call.id), _QUESTIONS, tool_=tool, team_=team, at_=at)
+    return fetch_readable_rows(
+        tx, Call, col(Call.id), _SELECT_PENDING_QUESTIONS, tool_=tool, team_=team, at_=at
+    )
 
 
 def schedule_question_reminder(tx: Transaction, call: Call, next_at: datetime | None) -> bool:
@@ -377,4 +408,7 @@ def is_question_being_posted(tx: Transaction, tool: str, channel: str) -> bool:
 
     `tool`: the tool that asks people.
     """
-    return fetch_first_row(tx, Message, _BEING_POSTED, tool_=tool, channel_=channel) is not None
+    return (
+        fetch_first_row(tx, Message, _SELECT_QUESTION_BEING_POSTED, tool_=tool, channel_=channel)
+        is not None
+    )

@@ -17,18 +17,20 @@ from storage.models import Delivery, Message, ModeSwitch, Run
 from storage.states import CallStatus, ChannelMode, RunStatus
 from storage.transaction import Transaction, fetch_first_row, insert_row
 
-_EVER = datetime.max.replace(tzinfo=UTC)
+_MAX_DATETIME = datetime.max.replace(tzinfo=UTC)
 EVERYWHERE = ""  # in the place of a channel: of all conversations with the bot
-_NEWEST = (
+_SELECT_NEWEST_SWITCH = (
     select(ModeSwitch)
     .where(col(ModeSwitch.team) == bindparam("team_"))
     .where(col(ModeSwitch.channel) == bindparam("channel_"))
     .order_by(col(ModeSwitch.seq).desc())
     .limit(1)
 )
-_ASKED_IN = select(col(Delivery.channel)).where(col(Delivery.run_id) == bindparam("run_"))
+_SELECT_DELIVERY_CHANNELS = select(col(Delivery.channel)).where(
+    col(Delivery.run_id) == bindparam("run_")
+)
 # of the run, and of what was asked in its thread before it: that is in what the model reads
-_FROM = select(col(Run.asked_in)).where(
+_SELECT_ASKED_IN_CHANNELS = select(col(Run.asked_in)).where(
     or_(
         col(Run.id) == bindparam("run_"),
         (col(Run.team) == bindparam("team_"))
@@ -38,7 +40,7 @@ _FROM = select(col(Run.asked_in)).where(
     )
 )
 _channel = col(ModeSwitch.channel)
-_OF_RUN = select(col(ModeSwitch.mode)).where(
+_SELECT_MODES_OF_RUN = select(col(ModeSwitch.mode)).where(
     col(ModeSwitch.seq).in_(
         select(func.max(col(ModeSwitch.seq)))
         .where(col(ModeSwitch.team) == bindparam("team_"))
@@ -46,8 +48,8 @@ _OF_RUN = select(col(ModeSwitch.mode)).where(
         .where(
             or_(
                 _channel.in_([bindparam("channel_"), EVERYWHERE]),
-                _channel.in_(_ASKED_IN),
-                _channel.in_(_FROM),
+                _channel.in_(_SELECT_DELIVERY_CHANNELS),
+                _channel.in_(_SELECT_ASKED_IN_CHANNELS),
             )
         )
         .group_by(_channel)
@@ -57,7 +59,7 @@ _OF_RUN = select(col(ModeSwitch.mode)).where(
 
 def find_newest_mode_switch(tx: Transaction, team: str, channel: str) -> ModeSwitch | None:
     """Return the newest switch of the mode that limits a channel's calls; None if there is none."""
-    return fetch_first_row(tx, ModeSwitch, _NEWEST, team_=team, channel_=channel)
+    return fetch_first_row(tx, ModeSwitch, _SELECT_NEWEST_SWITCH, team_=team, channel_=channel)
 
 
 def get_current_channel_mode(tx: Transaction, team: str, channel: str) -> ChannelMode:
@@ -77,7 +79,12 @@ def list_channel_modes_limiting_run(
     switched. `until`: the modes as they were at that moment; None: as they are.
     """
     place = {"team_": run.team, "channel_": run.channel, "run_": run.id, "thread_": run.thread_ts}
-    return frozenset((ChannelMode.ASK, *tx.scalars(_OF_RUN, {**place, "until_": until or _EVER})))
+    return frozenset(
+        (
+            ChannelMode.ASK,
+            *tx.scalars(_SELECT_MODES_OF_RUN, {**place, "until_": until or _MAX_DATETIME}),
+        )
+    )
 
 
 def switch_mode(
@@ -141,7 +148,7 @@ def move_request_out_of_channel(tx: Transaction, run: Run, *, at: datetime) -> b
         for card in outbox.list_cards_of_plan(tx, plan.id):
             body = outbox.parse_message_body(card)
             # a question is answered where it stands
-            if card.channel == run.channel and outbox.QUESTION not in body:
+            if card.channel == run.channel and outbox.QUESTION_KEY not in body:
                 emptied = outbox.dump_message_body({**body, "calls": []})
                 outbox.update_message(tx, card, body=emptied)
         outbox.mark_cards_for_redraw(tx, plan.id)

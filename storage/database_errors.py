@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy.exc import DBAPIError
 
 # what SQLite says where it is not the statement that is wrong, and it may go well another time
-PASSING = frozenset(
+TRANSIENT_SQLITE_CODES = frozenset(
     {
         sqlite3.SQLITE_BUSY,
         sqlite3.SQLITE_LOCKED,
@@ -21,7 +21,7 @@ PASSING = frozenset(
 )
 # the classes of what PostgreSQL says then: the connection, a rollback, resources, an operator, the
 # system; and that it waits for a lock, was idle too long, or may only be read (a stand-by server)
-PASSING_STATES = ("08", "40", "53", "57", "58", "55P03", "25P03", "25006")
+TRANSIENT_SQLSTATE_PREFIXES = ("08", "40", "53", "57", "58", "55P03", "25P03", "25006")
 
 
 def is_temporary_database_error(error: BaseException) -> bool:
@@ -32,14 +32,14 @@ def is_temporary_database_error(error: BaseException) -> bool:
     if not isinstance(orig, sqlite3.Error):
         return _is_temporary_postgres_error(orig)
     code: int = getattr(orig, "sqlite_errorcode", sqlite3.SQLITE_OK)
-    return code & 0xFF in PASSING  # the rest of the code says where
+    return code & 0xFF in TRANSIENT_SQLITE_CODES  # the rest of the code says where
 
 
 def _is_temporary_postgres_error(error: Any) -> bool:
     state = getattr(error, "sqlstate", None)
     if state is None:
         return type(error).__name__ in ("OperationalError", "ConnectionTimeout")
-    return str(state).startswith(PASSING_STATES)
+    return str(state).startswith(TRANSIENT_SQLSTATE_PREFIXES)
 
 
 def error_text(error: BaseException) -> str:

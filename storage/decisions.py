@@ -122,7 +122,7 @@ def check_revision_is_decidable(
 
 
 C = CallStatus
-VOTES = (CallVerb.APPROVE, CallVerb.REJECT, CallVerb.BREAK_GLASS, *states.LOOKS)
+VOTE_VERBS = (CallVerb.APPROVE, CallVerb.REJECT, CallVerb.BREAK_GLASS, *states.LOOK_VERBS)
 
 
 def check_vote_is_possible(
@@ -132,7 +132,7 @@ def check_vote_is_possible(
 
     What ran without approval is to be looked at until somebody has, without a deadline.
     """
-    if verb not in states.LOOKS:
+    if verb not in states.LOOK_VERBS:
         found = check_revision_is_decidable(tx, call_id, revision, at)
         if isinstance(found, DecidableCall) and calls.is_scheduled(found.call):
             return EarlierDecision(found.call) if verb == CallVerb.APPROVE else found
@@ -171,7 +171,7 @@ def apply_vote(
     when it starts if this decides it, unless a rejection stops it until then; None: at once.
     `passkey_id`: of the passkey that has signed the vote; the caller stores the signature.
     """
-    if verb not in VOTES:
+    if verb not in VOTE_VERBS:
         raise ValueError(f"unknown verb {verb!r}")
     found = check_vote_is_possible(tx, call_id, revision, verb, at)
     if not isinstance(found, DecidableCall):
@@ -254,10 +254,10 @@ def _apply_tally(
         return _schedule_call(tx, call, last, starts_at, why)
     details = _describe_vote(last, call, why)
     stopped = last.verb == CallVerb.REJECT and calls.is_scheduled(call)
-    if last.verb in states.LOOKS or (tally.outcome == VoteOutcome.OPEN and not stopped):
+    if last.verb in states.LOOK_VERBS or (tally.outcome == VoteOutcome.OPEN and not stopped):
         event = f"call.vote.{last.verb}"
         trail.record_event(tx, event, at=at, actor=last.person, call=call, data=details)
-        if last.verb in states.LOOKS:  # nothing that ran changes, and nobody is asked any more
+        if last.verb in states.LOOK_VERBS:  # nothing that ran changes, and nobody is asked any more
             tx.update_rows(Call, {"id": call.id}, look_due_at=None)
             moves.mark_cards_for_redraw(tx, call.plan_id)
         elif tally.stage > call.told_stage:  # the people of the next stage have to be told
@@ -333,7 +333,7 @@ def return_call_to_pending(
     current = calls.find_revision(tx, call.id, call.revision)
     if current is None:
         return False
-    row = _build_revision(call, current.arguments, digest, calls.AGENT, at)
+    row = _build_revision(call, current.arguments, digest, calls.AGENT_AUTHOR, at)
     said = {"why": why, "tool": call.tool, "revision": row.number, "digest": digest}
     columns: dict[str, Any] = {"deadline": deadline, "note": why}
     if calls.is_waiting_for_people(call):
@@ -386,7 +386,7 @@ def list_pending_calls_on_card(
 
 # Resolving calls whose outcome is UNKNOWN, in the caller's transaction.
 
-_RESOLVED = {
+_STATUS_BY_RESOLUTION = {
     UnknownCallResolution.DONE: C.SUCCEEDED,
     UnknownCallResolution.NOT_DONE: C.FAILED,
     UnknownCallResolution.AGAIN: C.APPROVED,
@@ -431,13 +431,15 @@ def resolve_unknown_call(
     else:
         output = words.person_reported_outcome_output(person, happened)
         ended = {"output": output, "finished_at": at}
+    target = _STATUS_BY_RESOLUTION[resolution]
     moves.change_call_status(
-        tx, call, _RESOLVED[resolution], at=at, actor=person, data=data, deadline=None, **ended
+        tx, call, target, at=at, actor=person, data=data, deadline=None, **ended
     )
     if again:
         current = calls.find_revision(tx, call.id, call.revision)
         arguments = current.arguments if current else "{}"
-        calls.revise_call(tx, call, _build_revision(call, arguments, digest, calls.AGENT, at))
+        row = _build_revision(call, arguments, digest, calls.AGENT_AUTHOR, at)
+        calls.revise_call(tx, call, row)
         calls.insert_vote(tx, vote)
     moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor=person)
     return AppliedDecision(calls.find_call(tx, call_id) or call)

@@ -36,25 +36,25 @@ class Delegation(columns.Row, table=True):
     shown_at: datetime | None = columns.time_column(nullable=True)  # what waited then
 
 
-_HOLDS = (
+_ACTIVE_CONDITIONS = (
     col(Delegation.team) == bindparam("team_"),
     col(Delegation.given_at) <= bindparam("at_"),
     col(Delegation.until) > bindparam("at_"),
     or_(col(Delegation.revoked_at).is_(None), col(Delegation.revoked_at) > bindparam("at_")),
 )
-_GIVERS = (
+_SELECT_GIVERS = (
     select(col(Delegation.giver))
-    .where(*_HOLDS, col(Delegation.delegate) == bindparam("person_"))
+    .where(*_ACTIVE_CONDITIONS, col(Delegation.delegate) == bindparam("person_"))
     .order_by(col(Delegation.given_at))
 )
-_ALL = select(Delegation).where(*_HOLDS).order_by(col(Delegation.until))
-_ABOUT = _ALL.where(
+_SELECT_ACTIVE = select(Delegation).where(*_ACTIVE_CONDITIONS).order_by(col(Delegation.until))
+_SELECT_ACTIVE_OF_PERSON = _SELECT_ACTIVE.where(
     or_(
         col(Delegation.giver) == bindparam("person_"),
         col(Delegation.delegate) == bindparam("person_"),
     )
 )
-_UNSHOWN = _ALL.where(col(Delegation.shown_at).is_(None))
+_SELECT_ACTIVE_UNSHOWN = _SELECT_ACTIVE.where(col(Delegation.shown_at).is_(None))
 
 
 def give_delegation(tx: Transaction, row: Delegation) -> None:
@@ -68,14 +68,14 @@ def give_delegation(tx: Transaction, row: Delegation) -> None:
 
 def list_delegators(tx: Transaction, team: str, delegate: str, at: datetime) -> list[str]:
     """Return the people for whom this person may decide at that moment, oldest delegation first."""
-    return list(tx.scalars(_GIVERS, {"team_": team, "person_": delegate, "at_": at}))
+    return list(tx.scalars(_SELECT_GIVERS, {"team_": team, "person_": delegate, "at_": at}))
 
 
 def list_delegations_given_by(
     tx: Transaction, team: str, people: Collection[str], at: datetime
 ) -> list[Delegation]:
     """Return the delegations given by these people that are valid at that moment."""
-    found = fetch_rows(tx, Delegation, _ALL, team_=team, at_=at) if people else []
+    found = fetch_rows(tx, Delegation, _SELECT_ACTIVE, team_=team, at_=at) if people else []
     return [each for each in found if each.giver in people]
 
 
@@ -83,14 +83,14 @@ def list_delegations_involving_person(
     tx: Transaction, team: str, person: str, at: datetime
 ) -> list[Delegation]:
     """Return the valid delegations that this person gave or received, soonest end first."""
-    return fetch_rows(tx, Delegation, _ABOUT, team_=team, person_=person, at_=at)
+    return fetch_rows(tx, Delegation, _SELECT_ACTIVE_OF_PERSON, team_=team, person_=person, at_=at)
 
 
 def list_delegations_awaiting_call_list(
     tx: Transaction, team: str, at: datetime
 ) -> list[Delegation]:
     """Return the valid delegations whose delegates have not yet been shown the waiting calls."""
-    return fetch_rows(tx, Delegation, _UNSHOWN, team_=team, at_=at)
+    return fetch_rows(tx, Delegation, _SELECT_ACTIVE_UNSHOWN, team_=team, at_=at)
 
 
 def mark_delegate_shown_waiting_calls(tx: Transaction, delegation_id: str, at: datetime) -> bool:

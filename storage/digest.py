@@ -22,9 +22,9 @@ from typing import Any
 import rfc8785
 
 encode_json = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
-MOST_DIGITS = 4000  # of a Decimal before or after its point; "1e999999999" would fill the memory
-SHORTEST = 32  # characters of a key
-SAFE_INTEGER = 2**53 - 1  # beyond it RFC 8785 has no exact number, so it is written as a string
+MAX_DECIMAL_DIGITS = 4000  # before or after the point; "1e999999999" would fill the memory
+KEY_MIN_CHARS = 32
+MAX_SAFE_INTEGER = 2**53 - 1  # beyond it RFC 8785 has no exact number, so it is written as a string
 
 
 class KeyFileError(ValueError):
@@ -63,7 +63,7 @@ def _to_json_types(value: Any, rare: list[Any]) -> Any:
     if isinstance(value, str):
         return str(value)
     if isinstance(value, int):
-        return value if abs(value) <= SAFE_INTEGER else str(value)
+        return value if abs(value) <= MAX_SAFE_INTEGER else str(value)
     if isinstance(value, float):
         if not math.isfinite(value):
             raise NonCanonicalValueError("NaN and infinities are not values")
@@ -90,7 +90,7 @@ def _format_decimal(value: Decimal) -> str:
     """
     if not value.is_finite():
         raise NonCanonicalValueError("NaN and infinities are not values")
-    if abs(value.adjusted()) > MOST_DIGITS:
+    if abs(value.adjusted()) > MAX_DECIMAL_DIGITS:
         raise NonCanonicalValueError("a number is too long")
     text = format(value, "f") if value else "0"
     return text.rstrip("0").rstrip(".") if "." in text else text
@@ -106,7 +106,7 @@ def load_canonical_json(text: str) -> Any:
 
 def _parse_whole_number(digits: str) -> int | float:
     number = int(digits)
-    return number if abs(number) <= SAFE_INTEGER else float(digits)
+    return number if abs(number) <= MAX_SAFE_INTEGER else float(digits)
 
 
 def parse_json_object(text: str) -> dict[str, Any]:
@@ -202,8 +202,8 @@ def parse_signing_key(text: str) -> SigningKey:
     Raises ValueError if one is shorter than 32 characters, or there is none.
     """
     keys = [each.strip() for each in text.strip().replace(",", "\n").splitlines()]
-    if any(len(each) < SHORTEST for each in keys) or not keys:
-        raise ValueError(f"a key is shorter than {SHORTEST} characters")
+    if any(len(each) < KEY_MIN_CHARS for each in keys) or not keys:
+        raise ValueError(f"a key is shorter than {KEY_MIN_CHARS} characters")
     return SigningKey(*(each.encode() for each in keys))
 
 
@@ -217,7 +217,7 @@ def format_signing_key(key: bytes) -> str:
 # with the head file (`storage.trail`).
 
 PolicyContextReader = Callable[[], Mapping[str, str]]
-FIRST = "0" * 64  # what comes before the first row
+FIRST_PREVIOUS_HASH = "0" * 64  # stands where the first row has no row before it
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,7 @@ class AuditHead:
     """The newest row of the audit chain: its number and its keyed hash."""
 
     seq: int = 0
-    hash: str = FIRST
+    hash: str = FIRST_PREVIOUS_HASH
 
 
 def compute_key_id(key: bytes) -> str:

@@ -15,10 +15,10 @@ from storage import trail
 from storage.digest import AuditChainSealer, AuditHead
 from storage.models import PURGED, Audit, Call, Revision, Run, Vote
 from storage.passkeys import VoteSignature
-from storage.personal_data import FORGOTTEN
+from storage.personal_data import PERSON_FORGOTTEN_EVENT
 from storage.transaction import Transaction, iterate_rows
 
-MOST = 20  # problems that are told; one is enough
+MAX_PROBLEMS = 20  # that are reported; one is enough
 
 
 @dataclass(slots=True)
@@ -30,8 +30,8 @@ class ExaminationResult:
     remarks: list[str] = field(default_factory=list)
 
     def add_problem(self, text: str) -> None:
-        """Add a problem, unless there are MOST (20) already."""
-        if len(self.problems) < MOST:
+        """Add a problem, unless there are MAX_PROBLEMS (20) already."""
+        if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(text)
 
 
@@ -96,9 +96,9 @@ def _verify_chain(
 def _collect_claims(row: Audit, data: dict[str, Any], said: _AuditClaims) -> None:
     about = row.call_id or row.run_id
     said.purged |= dict.fromkeys(trail.list_purged_request_ids(row, data), row.at)
-    if row.event == FORGOTTEN:
+    if row.event == PERSON_FORGOTTEN_EVENT:
         said.forgotten[data["person"]] = row.at
-    if trail.SEAL in data and not row.payload:
+    if trail.SEAL_KEY in data and not row.payload:
         said.emptied[row.seq or 0] = row.run_id
     if about and "from" in data and "to" in data:  # else a channel's mode or id has changed
         said.status[about] = data["to"]

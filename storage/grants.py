@@ -47,7 +47,7 @@ def _build_usable_conditions(at: Any) -> tuple[ColumnElement[bool], ...]:
     return col(Grant.uses) > 0, col(Grant.until) > at, col(Grant.revoked_at).is_(None)
 
 
-_USABLE = (
+_SELECT_USABLE_GRANTS = (
     select(Grant)
     .where(
         col(Grant.team) == bindparam("team_"),
@@ -60,17 +60,17 @@ _USABLE = (
     )
     .order_by(col(Grant.until))
 )
-_PERSON: BindParameter[str] = bindparam("person_")
-_USABLE_OF_PERSON = (
+_PERSON_PARAMETER: BindParameter[str] = bindparam("person_")
+_SELECT_USABLE_OF_PERSON = (
     select(Grant)
     .where(
         col(Grant.team) == bindparam("team_"),
-        or_(col(Grant.requester) == _PERSON, col(Grant.given_by) == _PERSON),
+        or_(col(Grant.requester) == _PERSON_PARAMETER, col(Grant.given_by) == _PERSON_PARAMETER),
         *_build_usable_conditions(bindparam("at_")),
     )
     .order_by(col(Grant.until))
 )
-_USE = (
+_UPDATE_USES_LEFT = (
     update(Grant)
     .where(col(Grant.id) == bindparam("id_"), *_build_usable_conditions(bindparam("at_")))
     .values(uses=col(Grant.uses) - 1)
@@ -106,7 +106,9 @@ def list_usable_grants(
     """
     names = ("team", "requester", "channel", "thread_ts")
     given = {f"{name}_": getattr(run, name) for name in names}
-    found = fetch_rows(tx, Grant, _USABLE, **given, tool_=tool, schema_=schema_digest, at_=at)
+    found = fetch_rows(
+        tx, Grant, _SELECT_USABLE_GRANTS, **given, tool_=tool, schema_=schema_digest, at_=at
+    )
     wanted = json.loads(arguments)
     return [grant for grant in found if _has_pinned_arguments(json.loads(grant.pinned), wanted)]
 
@@ -127,7 +129,7 @@ def find_grant(tx: Transaction, grant_id: str) -> Grant | None:
 
 def use_grant(tx: Transaction, grant_id: str, at: datetime, call: Call) -> bool:
     """Use a grant once, for this call; False if it is used up, expired or revoked."""
-    if tx.execute(_USE, {"id_": grant_id, "at_": at}).rowcount != 1:
+    if tx.execute(_UPDATE_USES_LEFT, {"id_": grant_id, "at_": at}).rowcount != 1:
         return False
     data = {"grant": grant_id, "tool": call.tool, "revision": call.revision, "digest": call.digest}
     trail.record_event(tx, "grant.used", at=at, actor="worker", call=call, data=data)
@@ -153,7 +155,7 @@ def list_usable_grants_involving_person(
     tx: Transaction, team: str, person: str, at: datetime
 ) -> list[Grant]:
     """Return the usable grants that this person requested or gave, soonest end first."""
-    return fetch_rows(tx, Grant, _USABLE_OF_PERSON, team_=team, person_=person, at_=at)
+    return fetch_rows(tx, Grant, _SELECT_USABLE_OF_PERSON, team_=team, person_=person, at_=at)
 
 
 def dump_grant(grant: Grant) -> str:

@@ -22,24 +22,28 @@ from storage.store import Store
 from storage.transaction import Transaction, fetch_readable_rows, insert_row_if_absent
 
 insert_delivery = moves.insert_delivery
-CLICKS = (  # what people do to calls, in Slack and on the page
+CLICK_KINDS = (  # what people do to calls, in Slack and on the page
     DeliveryKind.ACTION,
     DeliveryKind.SUBMISSION,
     DeliveryKind.SIGNATURE,
     DeliveryKind.ENROLMENT,
 )
-_UNREAD = (DeliveryStatus.NEW, DeliveryStatus.HELD)
-_NEW = (
+_UNSETTLED_STATUSES = (DeliveryStatus.NEW, DeliveryStatus.HELD)
+_SELECT_NEW = (
     select(Delivery).where(col(Delivery.status) == DeliveryStatus.NEW).order_by(col(Delivery.seq))
 )
-_UNSETTLED = select(Delivery).where(col(Delivery.status).in_(_UNREAD)).order_by(col(Delivery.seq))
-_REWORDED = (
+_SELECT_UNSETTLED = (
+    select(Delivery)
+    .where(col(Delivery.status).in_(_UNSETTLED_STATUSES))
+    .order_by(col(Delivery.seq))
+)
+_UPDATE_UNSETTLED_BODY = (
     update(Delivery)
-    .where(col(Delivery.seq) == bindparam("seq_"), col(Delivery.status).in_(_UNREAD))
+    .where(col(Delivery.seq) == bindparam("seq_"), col(Delivery.status).in_(_UNSETTLED_STATUSES))
     .values(body=bindparam("body_"))
 )
-NEWEST = select(func.max(col(Delivery.seq)))
-_NEWEST_TAKEN = (
+SELECT_NEWEST_SEQ = select(func.max(col(Delivery.seq)))
+_SELECT_NEWEST_TAKEN_KEY = (
     select(col(Delivery.key))
     .join(Run, col(Run.id) == col(Delivery.run_id))
     .where(
@@ -59,7 +63,7 @@ class DeliveryAlreadyHandledError(Exception):
 
 def list_new_deliveries(tx: Transaction) -> list[Delivery]:
     """Return the deliveries with status NEW, in the order they were stored."""
-    return fetch_readable_rows(tx, Delivery, col(Delivery.seq), _NEW)
+    return fetch_readable_rows(tx, Delivery, col(Delivery.seq), _SELECT_NEW)
 
 
 def is_delivery_still_new(tx: Transaction, delivery: Delivery) -> bool:
@@ -69,7 +73,7 @@ def is_delivery_still_new(tx: Transaction, delivery: Delivery) -> bool:
 
 def list_new_and_held_deliveries(tx: Transaction) -> list[Delivery]:
     """Return the deliveries that are NEW or HELD, in the order they were stored."""
-    return fetch_readable_rows(tx, Delivery, col(Delivery.seq), _UNSETTLED)
+    return fetch_readable_rows(tx, Delivery, col(Delivery.seq), _SELECT_UNSETTLED)
 
 
 def list_messages_held_for_run(tx: Transaction, run_id: str) -> list[Delivery]:
@@ -110,7 +114,7 @@ def finish_delivery_and_erase_body(tx: Transaction, delivery: Delivery, note: st
 
 def replace_body_of_unread_message(tx: Transaction, delivery: Delivery, body: str) -> None:
     """Replace the body of a message that was edited in Slack, if it is still NEW or HELD."""
-    tx.execute(_REWORDED, {"seq_": delivery.seq, "body_": body})
+    tx.execute(_UPDATE_UNSETTLED_BODY, {"seq_": delivery.seq, "body_": body})
 
 
 def hold_message_until_next_turn(
@@ -154,7 +158,7 @@ def get_newest_transcript_message_ts(tx: Transaction, run: Run, delivery: Delive
     """
     at = {"team_": delivery.team, "channel_": delivery.channel, "thread_ts_": delivery.thread_ts}
     run_at = {"run_channel_": run.channel, "run_thread_": run.thread_ts}
-    key: str | None = tx.scalar(_NEWEST_TAKEN, {**at, **run_at})
+    key: str | None = tx.scalar(_SELECT_NEWEST_TAKEN_KEY, {**at, **run_at})
     return key.rsplit(":", 1)[1] if key else ""
 
 
@@ -181,7 +185,7 @@ def is_first_delivery_of_run(tx: Transaction, delivery: Delivery) -> bool:
 
 def get_newest_delivery_seq(tx: Transaction) -> int:
     """Return the `seq` of the newest delivery; 0 if there is none."""
-    return int(tx.scalar(NEWEST) or 0)
+    return int(tx.scalar(SELECT_NEWEST_SEQ) or 0)
 
 
 def has_delivery(tx: Transaction, key: str) -> bool:

@@ -33,18 +33,18 @@ from storage.backend import is_postgres_url
 from storage.migrations import SchemaError
 from storage.sqlite import create_private_file, restrict_file_permissions
 from storage.states import (
-    INSTALLATION_MOVES,
+    INSTALLATION_TRANSITIONS,
     IllegalStatusChangeError,
     InstallationState,
     require_allowed_status_change,
 )
 
-SCHEMA = "countersign_installations"  # where the tables are on PostgreSQL
-VERSION = 1  # of these tables; a later one comes with the statements that lead to it
+TABLES_SCHEMA = "countersign_installations"  # where the tables are on PostgreSQL
+TABLES_VERSION = 1  # a later one comes with the statements that lead to it
 # of a workspace, which purges and reads its policy anew each day; what is due later than that was
 # written by a clock that was ahead, and is due at once
-LONGEST_SLEEP = timedelta(days=1)
-_LOCK = 3  # the second half of this record's advisory lock; see `storage.postgres_session`
+MAX_SLEEP = timedelta(days=1)
+_LOCK_ID = 3  # the second half of this record's advisory lock; see `storage.postgres_session`
 _REGISTRY = registry()
 
 
@@ -117,8 +117,10 @@ _state: Any = OAuthState
 _version: Any = _SchemaVersion
 _REMOVED = InstallationState.REMOVED
 # what a new installation never overwrites
-_KEPT = frozenset({"workspace", "state", "paused_at", "token_revision", "owner", "owner_url"})
-_KEPT |= frozenset({"owner_until", "due_at"})
+_COLUMNS_KEPT_ON_REINSTALL = frozenset(
+    {"workspace", "state", "paused_at", "token_revision", "owner", "owner_url"}
+)
+_COLUMNS_KEPT_ON_REINSTALL |= frozenset({"owner_until", "due_at"})
 
 
 class InstallationRecord:
@@ -139,7 +141,7 @@ class InstallationRecord:
                 hide_parameters=True,  # errors are logged
                 pool_pre_ping=True,  # a server that was restarted has ended them all
                 max_overflow=5,  # beside five that are kept
-                connect_args=postgres_session.ON_THE_LINE,
+                connect_args=postgres_session.CONNECTION_PARAMETERS,
             )
             event.listen(self._engine, "connect", _prepare_postgres_connection)
         else:
@@ -169,8 +171,8 @@ class InstallationRecord:
             _REGISTRY.metadata.create_all(connection)
             found = connection.execute(select(_version.version)).scalar_one_or_none()
             if found is None:
-                connection.execute(insert(_version).values(version=VERSION))
-            elif found > VERSION:
+                connection.execute(insert(_version).values(version=TABLES_VERSION))
+            elif found > TABLES_VERSION:
                 raise SchemaError(
                     f"{self._display_name} was written by a newer Countersign (installations"
                     f" {found}); upgrade this one"
@@ -184,7 +186,7 @@ class InstallationRecord:
     @property
     def _display_name(self) -> str:
         shown = self._engine.url.set(drivername="postgresql", query={})
-        return str(self.path or f"{shown.render_as_string(hide_password=True)} ({SCHEMA})")
+        return str(self.path or f"{shown.render_as_string(hide_password=True)} ({TABLES_SCHEMA})")
 
     def read(self) -> AbstractContextManager[Connection]:
         """Begin a transaction that only reads."""
@@ -220,10 +222,14 @@ class InstallationRecord:
             if old is None:
                 connection.execute(insert(_row).values(**values))
             else:
-                new = {name: value for name, value in values.items() if name not in _KEPT}
+                new = {
+                    name: value
+                    for name, value in values.items()
+                    if name not in _COLUMNS_KEPT_ON_REINSTALL
+                }
                 if old.state is _REMOVED:
                     back = InstallationState.PAUSED if old.paused_at else InstallationState.ACTIVE
-                    require_allowed_status_change(INSTALLATION_MOVES, old.state, back)
+                    require_allowed_status_change(INSTALLATION_TRANSITIONS, old.state, back)
                     new["state"] = back
                 new |= {"token_revision": old.token_revision + 1, "removed_at": None}
                 new |= {"renewal_until": None, "renewal_failures": 0}
@@ -255,7 +261,7 @@ class InstallationRecord:
                 return False
             if old.state is _REMOVED:
                 raise IllegalStatusChangeError(f"{workspace} was removed, and has no token")
-            require_allowed_status_change(INSTALLATION_MOVES, old.state, state)
+            require_allowed_status_change(INSTALLATION_TRANSITIONS, old.state, state)
             values: dict[str, Any] = {"state": state}
             if state is _REMOVED:
                 values |= {"removed_at": at, "sealed_tokens": b"", "token_key": ""}
@@ -442,18 +448,19 @@ def _begin_on_sqlite(connection: Connection) -> None:
 
 
 def _prepare_postgres_connection(connection: Any, _record: object) -> None:
-    for each in (f"SET search_path TO {SCHEMA}", *postgres_session.SETTINGS):
+    for each in (f"SET search_path TO {TABLES_SCHEMA}", *postgres_session.SESSION_SETTINGS):
         connection.execute(each)
     connection.commit()
 
 
 def _lock_postgres(connection: Connection) -> None:
     """Let no other process create the tables or insert an installation during the transaction."""
-    lock = f"SELECT pg_advisory_xact_lock({postgres_session.LOCKS}, {_LOCK})"
+    lock = f"SELECT pg_advisory_xact_lock({postgres_session.ADVISORY_LOCK_CLASS}, {_LOCK_ID})"
     connection.execute(text(lock))
 
 
 def _create_postgres_schema(connection: Connection) -> None:
     there = text("SELECT 1 FROM pg_namespace WHERE nspname = :name")
-    if connection.execute(there, {"name": SCHEMA}).first() is None:  # IF NOT EXISTS needs the right
-        connection.execute(text(f"CREATE SCHEMA {SCHEMA}"))
+    # IF NOT EXISTS needs the right
+    if connection.execute(there, {"name": TABLES_SCHEMA}).first() is None:
+        connection.execute(text(f"CREATE SCHEMA {TABLES_SCHEMA}"))

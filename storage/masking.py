@@ -14,32 +14,36 @@ from typing import Any
 ValuePath = tuple[str | int, ...]  # the keys and places in lists that lead to a part of JSON data
 MASK = "••••••••"  # one length for all, so that it tells nothing
 
-_ALONE = r"(?<![A-Za-z0-9])"  # no letter or digit before it
-_NAMES = (
+_WORD_START = r"(?<![A-Za-z0-9])"  # no letter or digit before it
+_CREDENTIAL_NAMES = (
     r"pass(?:word|wd|phrase)|pwd|secret(?:[_-]?(?:access[_-]?)?key)?|(?:access|api|private)[_-]?key"
 )
-_NAMES += r"|(?:access|api|auth|bot|refresh|session)[_-]token"
+_CREDENTIAL_NAMES += r"|(?:access|api|auth|bot|refresh|session)[_-]token"
 # Up to the value; its group is still open, for a quote that belongs to it.
-_GIVEN = rf"{_ALONE}((?:{_NAMES})[ \t]{{0,3}}=[ \t]{{0,3}}"
+_ASSIGNMENT_PATTERN = rf"{_WORD_START}((?:{_CREDENTIAL_NAMES})[ \t]{{0,3}}=[ \t]{{0,3}}"
 # A word that everything the pattern matches has in it (in lower case), and the pattern. Of a match
 # the first group stays, so that readers know what it was; the last one stays behind the mask.
-_PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = tuple(
+_PATTERNS_WITH_KEYWORDS: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = tuple(
     (words, re.compile(pattern))
     for words, pattern in (
         (
             ("private key",),
             r"(-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----)[\s\S]+?(?=-----END|\Z)()",
         ),
-        (("xox", "xapp-"), _ALONE + r"((?:xoxe\.)?xox[abcdeprs]-|xapp-)[A-Za-z0-9%-]{8,}()"),
+        (("xox", "xapp-"), _WORD_START + r"((?:xoxe\.)?xox[abcdeprs]-|xapp-)[A-Za-z0-9%-]{8,}()"),
         (("hooks.slack",), r"(hooks\.slack(?:-gov)?\.com/[a-z]{1,20}/)[A-Za-z0-9/_-]{8,}()"),
-        (("csk_",), _ALONE + r"(csk_)[0-9a-f]{16}_[A-Za-z0-9_-]{20,}()"),  # of our own programs
-        (("whsec_",), _ALONE + r"(whsec_)[A-Za-z0-9+/=]{16,}()"),
-        (("sk-",), _ALONE + r"(sk-)(?=[A-Za-z_-]{0,64}[0-9])[A-Za-z0-9_-]{20,}()"),
-        (("k_live_", "k_test_"), _ALONE + r"([rs]k_(?:live|test)_)[A-Za-z0-9]{16,}()"),
-        (("akia", "asia"), _ALONE + r"(AKIA|ASIA)[A-Z0-9]{16}()(?![A-Za-z0-9])"),
-        (("aiza",), _ALONE + r"(AIza)[A-Za-z0-9_-]{35}()(?![A-Za-z0-9_-])"),
-        (("github_pat_", "glpat-"), _ALONE + r"(github_pat_|glpat-)[A-Za-z0-9_-]{20,}()"),
-        (tuple(f"gh{kind}_" for kind in "pousr"), _ALONE + r"(gh[pousr]_)[A-Za-z0-9]{20,}()"),
+        # of our own programs
+        (
+            ("csk_",),
+            _WORD_START + r"(csk_)[0-9a-f]{16}_[A-Za-z0-9_-]{20,}()",
+        ),
+        (("whsec_",), _WORD_START + r"(whsec_)[A-Za-z0-9+/=]{16,}()"),
+        (("sk-",), _WORD_START + r"(sk-)(?=[A-Za-z_-]{0,64}[0-9])[A-Za-z0-9_-]{20,}()"),
+        (("k_live_", "k_test_"), _WORD_START + r"([rs]k_(?:live|test)_)[A-Za-z0-9]{16,}()"),
+        (("akia", "asia"), _WORD_START + r"(AKIA|ASIA)[A-Z0-9]{16}()(?![A-Za-z0-9])"),
+        (("aiza",), _WORD_START + r"(AIza)[A-Za-z0-9_-]{35}()(?![A-Za-z0-9_-])"),
+        (("github_pat_", "glpat-"), _WORD_START + r"(github_pat_|glpat-)[A-Za-z0-9_-]{20,}()"),
+        (tuple(f"gh{kind}_" for kind in "pousr"), _WORD_START + r"(gh[pousr]_)[A-Za-z0-9]{20,}()"),
         (
             ("eyj",),
             r"(?<![A-Za-z0-9_-])(eyJ)[A-Za-z0-9_-]{8,}+\.eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]*()",
@@ -55,28 +59,30 @@ _PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = tuple(
             r"(?i)\b(bearer[ \t]{1,3})(?=[A-Za-z._~+/=-]{0,99}[0-9])[A-Za-z0-9._~+/=-]{16,}()",
         ),
         (("://",), r"(://[^\s/:@?#\"'<>]{0,100}:)[^\s/?#\"'<>]{1,200}(@)"),
-        (("=",), rf"(?i){_GIVEN}\")[^\"\n]*+(\")"),
-        (("=",), rf"(?i){_GIVEN}')[^'\n]*+(')"),
-        (("=",), rf"(?i){_GIVEN})[^\s=&;,\"'“”][^\s&;,\"'“”]*+()"),
+        (("=",), rf"(?i){_ASSIGNMENT_PATTERN}\")[^\"\n]*+(\")"),
+        (("=",), rf"(?i){_ASSIGNMENT_PATTERN}')[^'\n]*+(')"),
+        (("=",), rf"(?i){_ASSIGNMENT_PATTERN})[^\s=&;,\"'“”][^\s&;,\"'“”]*+()"),
         (
             ('":', '" :'),
-            rf"(?i)(\"[a-z0-9_-]{{0,40}}?(?:{_NAMES})\"[ \t]{{0,3}}:[ \t]{{0,3}}\")"
+            rf"(?i)(\"[a-z0-9_-]{{0,40}}?(?:{_CREDENTIAL_NAMES})\"[ \t]{{0,3}}:[ \t]{{0,3}}\")"
             r"(?:[^\"\\\n]|\\.)++(\")",
         ),
     )
 )
 
 # A pattern that several words announce is tried for each of them; a mask is never masked again.
-_BY_WORD = tuple((word, pattern) for words, pattern in _PATTERNS for word in words)
-_MASKED = rf"\1{MASK}\2"
+_KEYWORD_PATTERN_PAIRS = tuple(
+    (word, pattern) for words, pattern in _PATTERNS_WITH_KEYWORDS for word in words
+)
+_MASKED_REPLACEMENT = rf"\1{MASK}\2"
 
 
 def mask_secrets(text: str) -> str:
     """Return the text with each secret of a known form masked after its prefix: "xoxb-••••••••"."""
     low = text.lower()
-    for word, pattern in _BY_WORD:
+    for word, pattern in _KEYWORD_PATTERN_PAIRS:
         if word in low:
-            text = pattern.sub(_MASKED, text)
+            text = pattern.sub(_MASKED_REPLACEMENT, text)
     return text
 
 

@@ -323,21 +323,31 @@ class Message(columns.Row, table=True):
 
 # The append-only tables, and the changes that a purge may make in them.
 
-APPEND_ONLY = ("audit", "revision", "vote", "signature", "answer", "attempt", "item", "mode")
-_OF_RUN = "OLD.run_id"
-_OF_CALL = 'SELECT run_id FROM "call" WHERE id = OLD.call_id'
+APPEND_ONLY_TABLES = ("audit", "revision", "vote", "signature", "answer", "attempt", "item", "mode")
+_RUN_ID_EXPRESSION = "OLD.run_id"
+_SELECT_RUN_ID_OF_CALL = 'SELECT run_id FROM "call" WHERE id = OLD.call_id'
 # In rows of a request that is marked as purged this column is emptied, and these others stay as
 # they are; and which request a row is part of.
-EMPTIED = {
+EMPTIED_COLUMN_BY_TABLE = {
     "audit": (
         "payload",
         "",
         "seq at run_id call_id actor event data key_id previous hash",
-        _OF_RUN,
+        _RUN_ID_EXPRESSION,
     ),
-    "revision": ("arguments", "{}", "seq call_id number digest author created_at", _OF_CALL),
-    "answer": ("given", "{}", "seq call_id revision person declined created_at", _OF_CALL),
-    "item": ("body", "{}", "seq run_id turn created_at", _OF_RUN),
+    "revision": (
+        "arguments",
+        "{}",
+        "seq call_id number digest author created_at",
+        _SELECT_RUN_ID_OF_CALL,
+    ),
+    "answer": (
+        "given",
+        "{}",
+        "seq call_id revision person declined created_at",
+        _SELECT_RUN_ID_OF_CALL,
+    ),
+    "item": ("body", "{}", "seq run_id turn created_at", _RUN_ID_EXPRESSION),
 }
 # Their rows may go as a whole with a request that is marked so: what the model was told and said.
-DELETED = ("item",)
+DELETABLE_TABLES = ("item",)

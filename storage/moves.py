@@ -15,7 +15,7 @@ from sqlalchemy import bindparam, case, or_, select, update
 from sqlmodel import col
 
 from storage import states, trail
-from storage.calls import HELD_UP
+from storage.calls import RUN_IS_BLOCKED_CONDITION
 from storage.columns import build_thread_conditions, hide_from_indexes
 from storage.models import Call, Delivery, Message, Plan, Run
 from storage.transaction import (
@@ -27,17 +27,17 @@ from storage.transaction import (
     insert_row_if_absent,
 )
 
-_ORPHANS = select(Run).where(
+_SELECT_ORPHANED_RUNS = select(Run).where(
     col(Run.status) == states.RunStatus.RUNNING, col(Run.lease_until) <= bindparam("now_")
 )
-_CUT_SHORT = select(Run).where(
+_SELECT_INTERRUPTED_RUNS = select(Run).where(
     hide_from_indexes(Run.status) == states.RunStatus.CANCELLED.value,
     col(Run.id).in_(select(col(Call.run_id)).where(col(Call.status) == states.CallStatus.RUNNING)),
 )
-_LAPSED = _CUT_SHORT.where(
+_SELECT_INTERRUPTED_LAPSED = _SELECT_INTERRUPTED_RUNS.where(
     or_(col(Run.lease_until).is_(None), col(Run.lease_until) <= bindparam("now_"))
 )
-_KEEP = (
+_UPDATE_LEASE = (
     update(Run)
     .where(
         col(Run.id) == bindparam("id_"),
@@ -56,12 +56,12 @@ def renew_lease(tx: Transaction, run_id: str, fence: int, lease_until: datetime)
 
 def extend_lease_even_if_cancelled(tx: Transaction, run_id: str, until: datetime) -> None:
     """Extend the lease of a run that this process works on, even if it was cancelled meanwhile."""
-    tx.execute(_KEEP, {"id_": run_id, "lease_until": until})
+    tx.execute(_UPDATE_LEASE, {"id_": run_id, "lease_until": until})
 
 
 def list_runs_with_expired_lease(tx: Transaction, now: datetime) -> list[Run]:
     """Return the RUNNING runs whose lease has expired."""
-    return fetch_readable_rows(tx, Run, col(Run.id), _ORPHANS, now_=now)
+    return fetch_readable_rows(tx, Run, col(Run.id), _SELECT_ORPHANED_RUNS, now_=now)
 
 
 def list_cancelled_runs_with_running_calls(
@@ -69,17 +69,17 @@ def list_cancelled_runs_with_running_calls(
 ) -> list[Run]:
     """Return cancelled runs with a RUNNING call; with `now`, only those without a valid lease."""
     if now is None:
-        return fetch_rows(tx, Run, _CUT_SHORT)
-    return fetch_rows(tx, Run, _LAPSED, now_=now)
+        return fetch_rows(tx, Run, _SELECT_INTERRUPTED_RUNS)
+    return fetch_rows(tx, Run, _SELECT_INTERRUPTED_LAPSED, now_=now)
 
 
-_TOUCH = (
+_INCREMENT_PLAN_REVISION = (
     update(Plan).where(col(Plan.id) == bindparam("id_")).values(revision=col(Plan.revision) + 1)
 )
-_STANDS = (col(Message.status) == states.MessageStatus.SENT) | (
+_IS_POSTED_CONDITION = (col(Message.status) == states.MessageStatus.SENT) | (
     (col(Message.status) == states.MessageStatus.FAILED) & (col(Message.ts) != "")
 )
-_REDRAW = (
+_REDRAW_PLAN_MESSAGES = (
     update(Message)
     .where(col(Message.plan_id) == bindparam("plan_id_"))
     .where(
@@ -89,24 +89,24 @@ _REDRAW = (
     )
     .values(
         wanted=col(Message.wanted) + 1,
-        status=case((_STANDS, states.MessageStatus.STALE), else_=col(Message.status)),
+        status=case((_IS_POSTED_CONDITION, states.MessageStatus.STALE), else_=col(Message.status)),
     )
 )
-_REDRAW_FAILED = (
+_REDRAW_FAILED_MESSAGES = (
     update(Message)
     .where(col(Message.status) == states.MessageStatus.FAILED, col(Message.ts) != "")
-    .where(col(Message.kind).in_(states.DRAWN))
+    .where(col(Message.kind).in_(states.DRAWN_MESSAGE_KINDS))
     .values(
         wanted=col(Message.wanted) + 1, status=states.MessageStatus.STALE, attempts=0, due_at=None
     )
 )
 # the cards of a long plan show five calls each: only those that show this one, and what is behind
-_REDRAW_CALL = _REDRAW.where(
+_REDRAW_CALL_MESSAGES = _REDRAW_PLAN_MESSAGES.where(
     (col(Message.kind) == states.MessageKind.MARK)
     | col(Message.body).contains(bindparam("call_"))
     | (col(Message.wanted) > col(Message.shown))
 )
-_MORE_TO_RUN = (
+_HAS_CALL_TO_RUN_CONDITION = (
     select(col(Call.id))
     .where(
         col(Call.plan_id) == bindparam("plan_id_"),
@@ -116,14 +116,14 @@ _MORE_TO_RUN = (
     .exists()
 )
 # what was done of a plan that goes on at once is drawn with what comes next
-_REDRAW_DONE = _REDRAW_CALL.values(
+_REDRAW_UNLESS_CALLS_TO_RUN = _REDRAW_CALL_MESSAGES.values(
     status=case(
-        (_MORE_TO_RUN, col(Message.status)),
-        (_STANDS, states.MessageStatus.STALE),
+        (_HAS_CALL_TO_RUN_CONDITION, col(Message.status)),
+        (_IS_POSTED_CONDITION, states.MessageStatus.STALE),
         else_=col(Message.status),
     )
 )
-_SHOWN = (
+_UPDATE_SHOWN = (
     update(Message)
     .where(col(Message.seq) == bindparam("seq_"), col(Message.status) == bindparam("status_"))
     .values(
@@ -140,7 +140,7 @@ _CLOSE_STREAMS = (
     .where(col(Message.status) == states.MessageStatus.STREAMING)
     .values(status=states.MessageStatus.CLOSING, body=bindparam("body"))
 )
-_CLAIM = (
+_CLAIM_RUN = (
     update(Run)
     .where(col(Run.id) == bindparam("id_"), col(Run.status) == states.RunStatus.READY)
     .values(
@@ -150,13 +150,17 @@ _CLAIM = (
     )
     .returning(Run.__table__)  # type: ignore[attr-defined]  # SQLModel does not tell
 )
-_FREE = (
+_UPDATE_WAITING_TO_READY = (
     update(Run)
-    .where(col(Run.id) == bindparam("id_"), col(Run.status) == states.RunStatus.WAITING, ~HELD_UP)
+    .where(
+        col(Run.id) == bindparam("id_"),
+        col(Run.status) == states.RunStatus.WAITING,
+        ~RUN_IS_BLOCKED_CONDITION,
+    )
     .values(status=states.RunStatus.READY, lease_until=None, updated_at=bindparam("updated_at"))
 )
-_ASKED_IN = select(col(Run.asked_in)).where(col(Run.id) == bindparam("id_"))
-_ASKED_IN_THREAD = (
+_SELECT_ASKED_IN_OF_RUN = select(col(Run.asked_in)).where(col(Run.id) == bindparam("id_"))
+_SELECT_ASKED_IN_OF_THREAD = (
     select(col(Run.asked_in))
     .where(*build_thread_conditions(Run))
     .order_by(col(Run.created_at).desc())
@@ -185,7 +189,7 @@ def change_call_status(
     Its cards are marked to be redrawn, unless `draws` is False because the next change follows at
     once.
     """
-    states.require_allowed_status_change(states.CALL_MOVES, row.status, target)
+    states.require_allowed_status_change(states.CALL_TRANSITIONS, row.status, target)
     held = {"id": row.id, "status": row.status, "revision": row.revision}
     if row.action and target in (states.CallStatus.PENDING, states.CallStatus.APPROVED):
         columns |= {"claimant": "", "held_until": None}  # it is to be claimed anew
@@ -221,7 +225,7 @@ def insert_call(
     tx: Transaction, row: Call, *, at: datetime, actor: str, data: Mapping[str, Any] | None = None
 ) -> None:
     """Insert a new call, with its audit row."""
-    if row.status not in states.CALL_BIRTHS:
+    if row.status not in states.CALL_INITIAL_STATUSES:
         raise states.IllegalStatusChangeError(f"a call is not born {row.status}")
     insert_row(tx, row)
     details = {"tool": row.tool, "digest": row.digest, "revision": row.revision, **(data or {})}
@@ -243,7 +247,7 @@ def change_run_status(
 
     With `fence`, only if the run still has that fence.
     """
-    states.require_allowed_status_change(states.RUN_MOVES, row.status, target)
+    states.require_allowed_status_change(states.RUN_TRANSITIONS, row.status, target)
     held = {"id": row.id, "status": row.status} | ({} if fence is None else {"fence": fence})
     columns |= {"status": target, "updated_at": at}
     # a call of a cancelled one may still run
@@ -260,7 +264,7 @@ def change_run_status(
 
 def insert_run(tx: Transaction, row: Run, *, at: datetime) -> None:
     """Insert a new run, with its audit row."""
-    if row.status not in states.RUN_BIRTHS:
+    if row.status not in states.RUN_INITIAL_STATUSES:
         raise states.IllegalStatusChangeError(f"a run is not born {row.status}")
     row.root_id = row.root_id or row.id
     row.asked_in = row.asked_in or _find_asked_in_channel(tx, row)
@@ -277,16 +281,16 @@ def _find_asked_in_channel(tx: Transaction, row: Run) -> str:
     """Return the channel a new run was asked in, from its request or its thread's newest run."""
     place = {"team_": row.team, "channel_": row.channel, "thread_ts_": row.thread_ts}
     if row.parent_call:
-        found = tx.scalar(_ASKED_IN, {"id_": row.root_id})
+        found = tx.scalar(_SELECT_ASKED_IN_OF_RUN, {"id_": row.root_id})
     else:
-        found = tx.scalar(_ASKED_IN_THREAD, place) if row.thread_ts else ""
+        found = tx.scalar(_SELECT_ASKED_IN_OF_THREAD, place) if row.thread_ts else ""
     return str(found or row.channel)
 
 
 def claim_run(tx: Transaction, run_id: str, *, at: datetime, lease_until: datetime) -> Run | None:
     """Change a run from READY to RUNNING with the next fence; return the row, None if not READY."""
     given = {"id_": run_id, "lease_until": lease_until, "updated_at": at}
-    row = fetch_first_row(tx, Run, _CLAIM, **given)
+    row = fetch_first_row(tx, Run, _CLAIM_RUN, **given)
     if row is not None:
         data = {"from": states.RunStatus.READY, "to": states.RunStatus.RUNNING}
         trail.record_event(tx, "run.running", at=at, actor="worker", run_id=run_id, data=data)
@@ -296,9 +300,9 @@ def claim_run(tx: Transaction, run_id: str, *, at: datetime, lease_until: dateti
 def resume_run_if_unblocked(tx: Transaction, run_id: str, *, at: datetime, actor: str) -> bool:
     """Change a run from WAITING to READY if no call of its open plans holds it up any more."""
     states.require_allowed_status_change(
-        states.RUN_MOVES, states.RunStatus.WAITING, states.RunStatus.READY
+        states.RUN_TRANSITIONS, states.RunStatus.WAITING, states.RunStatus.READY
     )
-    if tx.execute(_FREE, {"id_": run_id, "updated_at": at}).rowcount != 1:
+    if tx.execute(_UPDATE_WAITING_TO_READY, {"id_": run_id, "updated_at": at}).rowcount != 1:
         return False
     data = {"from": states.RunStatus.WAITING, "to": states.RunStatus.READY}
     trail.record_event(tx, "run.ready", at=at, actor=actor, run_id=run_id, data=data)
@@ -314,28 +318,28 @@ def mark_plan_changed(
     `call_id`: "" if nothing is to be redrawn. `goes_on`: if more of the plan runs at once, it is
     redrawn with the next change.
     """
-    tx.execute(_TOUCH, {"id_": plan_id})
+    tx.execute(_INCREMENT_PLAN_REVISION, {"id_": plan_id})
     if call_id:
-        redraw_call = _REDRAW_DONE if goes_on else _REDRAW_CALL
+        redraw_call = _REDRAW_UNLESS_CALLS_TO_RUN if goes_on else _REDRAW_CALL_MESSAGES
         tx.execute(redraw_call, {"plan_id_": plan_id, "call_": f'"{call_id}"'})
 
 
 def mark_cards_for_redraw(tx: Transaction, plan_id: str) -> None:
     """Mark all cards of this plan, and its request's reaction, to be redrawn, even failed ones."""
-    tx.execute(_REDRAW, {"plan_id_": plan_id})
+    tx.execute(_REDRAW_PLAN_MESSAGES, {"plan_id_": plan_id})
 
 
 def mark_failed_cards_for_redraw(tx: Transaction) -> None:
     """Mark for another redraw every card in Slack whose last redraw failed."""
     states.require_allowed_status_change(
-        states.MESSAGE_MOVES, states.MessageStatus.FAILED, states.MessageStatus.STALE
+        states.MESSAGE_TRANSITIONS, states.MessageStatus.FAILED, states.MessageStatus.STALE
     )
-    tx.execute(_REDRAW_FAILED)
+    tx.execute(_REDRAW_FAILED_MESSAGES)
 
 
 def insert_message(tx: Transaction, row: Message) -> bool:
     """Insert a new message; False, and no change, if one with the same key exists."""
-    if row.status not in states.MESSAGE_BIRTHS:
+    if row.status not in states.MESSAGE_INITIAL_STATUSES:
         raise states.IllegalStatusChangeError(f"a message is not born {row.status}")
     return insert_row_if_absent(tx, row)
 
@@ -357,10 +361,13 @@ def record_message_version_in_slack(
 ) -> bool:
     """Record that Slack has this `version` of a message: SENT, or STALE if it is outdated."""
     states.require_allowed_status_change(
-        states.MESSAGE_MOVES, row.status, states.MessageStatus.SENT
+        states.MESSAGE_TRANSITIONS, row.status, states.MessageStatus.SENT
     )
     given = {"seq_": row.seq, "status_": row.status, "ts": ts, "shown": version}
-    return tx.execute(_SHOWN, {**given, "attempts": 0, "due_at": None, "error": ""}).rowcount == 1
+    return (
+        tx.execute(_UPDATE_SHOWN, {**given, "attempts": 0, "due_at": None, "error": ""}).rowcount
+        == 1
+    )
 
 
 def close_open_streams(tx: Transaction, run_id: str, body: str) -> bool:
@@ -370,7 +377,7 @@ def close_open_streams(tx: Transaction, run_id: str, body: str) -> bool:
 
 def insert_delivery(tx: Transaction, row: Delivery) -> bool:
     """Insert a delivery; False if its key exists already (a redelivery)."""
-    if row.status not in states.DELIVERY_BIRTHS:
+    if row.status not in states.DELIVERY_INITIAL_STATUSES:
         raise states.IllegalStatusChangeError(f"a delivery is not born {row.status}")
     return insert_row_if_absent(tx, row)
 
@@ -401,7 +408,7 @@ def _update_status_if_unchanged(
     Raises IllegalStatusChangeError for a move that its machine does not have.
     """
     moves: dict[Any, Any] = (
-        states.MESSAGE_MOVES if isinstance(row, Message) else states.DELIVERY_MOVES
+        states.MESSAGE_TRANSITIONS if isinstance(row, Message) else states.DELIVERY_TRANSITIONS
     )
     states.require_allowed_status_change(moves, row.status, target)
     held = {"seq": row.seq, "status": row.status, **also}

@@ -16,15 +16,23 @@ from sqlmodel import col
 from storage import moves, trail
 from storage.columns import build_thread_conditions
 from storage.models import Delivery, Message, Run
-from storage.states import MESSAGE_OPEN, IllegalStatusChangeError, MessageKind, MessageStatus
+from storage.states import (
+    MESSAGE_OPEN_STATUSES,
+    IllegalStatusChangeError,
+    MessageKind,
+    MessageStatus,
+)
 from storage.transaction import Transaction, fetch_first_row, fetch_readable_rows
 
-QUESTION = "question"  # in the body of a card: it shows a question to people
-_UNCOUNTED = (MessageKind.PRIVATE, MessageKind.MARK)  # Slack counts these by method
-NOTIFIED = "notified"  # in the body of a message: ids of whom a mention in it notifies
-_UNSENT = col(Message.status).in_(MESSAGE_OPEN)
-_DUE = select(Message).where(_UNSENT).order_by(col(Message.seq))
-_DUE_IN = _DUE.where(col(Message.channel) == bindparam("channel_"))
+QUESTION_KEY = "question"  # in the body of a card: it shows a question to people
+_KINDS_WITHOUT_CHANNEL_LIMIT = (
+    MessageKind.PRIVATE,
+    MessageKind.MARK,
+)  # Slack counts these by method
+NOTIFIED_KEY = "notified"  # in the body of a message: ids of whom a mention in it notifies
+_UNSENT_CONDITION = col(Message.status).in_(MESSAGE_OPEN_STATUSES)
+_SELECT_UNSENT = select(Message).where(_UNSENT_CONDITION).order_by(col(Message.seq))
+_SELECT_UNSENT_IN_CHANNEL = _SELECT_UNSENT.where(col(Message.channel) == bindparam("channel_"))
 
 
 class _Place(NamedTuple):
@@ -40,18 +48,20 @@ class _Place(NamedTuple):
 
 
 _Row = TypeVar("_Row", Message, _Place)
-_PLACES = _DUE.with_only_columns(*(col(getattr(Message, name)) for name in _Place._fields))
-_NEXT_DUE = select(func.min(col(Message.due_at))).where(
-    _UNSENT, col(Message.due_at) > bindparam("now_")
+_SELECT_UNSENT_PLACES = _SELECT_UNSENT.with_only_columns(
+    *(col(getattr(Message, name)) for name in _Place._fields)
 )
-_NEWEST = select(func.max(col(Message.seq)))
-_UNPOSTED = select(col(Message.seq)).where(
+_SELECT_NEXT_DUE_AT = select(func.min(col(Message.due_at))).where(
+    _UNSENT_CONDITION, col(Message.due_at) > bindparam("now_")
+)
+_SELECT_NEWEST_SEQ = select(func.max(col(Message.seq)))
+_SELECT_UNPOSTED_SEQ = select(col(Message.seq)).where(
     col(Message.run_id) == bindparam("run_"),
     col(Message.channel) == bindparam("channel_"),
     col(Message.status).in_((MessageStatus.PENDING, MessageStatus.SENDING)),
     col(Message.kind) != MessageKind.MARK,
 )
-_ASKED_THERE = (  # or what one of its messages begins
+_POSTED_FOR_THREAD_CONDITIONS = (  # or what one of its messages begins
     col(Message.run_id).in_(
         select(col(Run.id))
         .where(*build_thread_conditions(Run))
@@ -61,15 +71,15 @@ _ASKED_THERE = (  # or what one of its messages begins
     col(Message.run_id) != "",
     col(Message.ts) != "",
 )
-_POSTED_IN = (
+_SELECT_POSTED_IN_THREAD = (
     select(col(Message.seq))
-    .where(*_ASKED_THERE, col(Message.thread_ts) == bindparam("thread_ts_"))
+    .where(*_POSTED_FOR_THREAD_CONDITIONS, col(Message.thread_ts) == bindparam("thread_ts_"))
     .where(col(Message.kind) != MessageKind.MARK)
     .limit(1)
 )
-_CARD_IN = (
+_SELECT_NEWEST_CARD_OF_THREAD = (
     select(Message)
-    .where(*_ASKED_THERE, col(Message.kind) == MessageKind.CARD)
+    .where(*_POSTED_FOR_THREAD_CONDITIONS, col(Message.kind) == MessageKind.CARD)
     .order_by(col(Message.seq).desc())
     .limit(1)
 )
@@ -86,7 +96,7 @@ def queue_notice(
     `notified`: the ids of the people and user groups for whom Slack is to notify; others whom the
     text mentions are shown by name.
     """
-    sent = {**body, NOTIFIED: list(notified)}
+    sent = {**body, NOTIFIED_KEY: list(notified)}
     queue_thread_message(tx, run, key, sent, kind=MessageKind.NOTICE)
 
 
@@ -158,7 +168,7 @@ def queue_line_in_all_threads(
 
     `notified`: see `queue_notice`.
     """
-    body = dump_message_body({"text": text, "mrkdwn": True, NOTIFIED: list(notified)})
+    body = dump_message_body({"text": text, "mrkdwn": True, NOTIFIED_KEY: list(notified)})
     shown = [card for plan_id in plans for card in list_cards_of_plan(tx, plan_id)]
     found = {(card.channel, card.thread_ts or card.ts) for card in shown}
     for channel, thread_ts in sorted({(run.channel, run.thread_ts), *found}):
@@ -235,7 +245,11 @@ def record_revisions_shown_on_card(
 
 def counts_against_channel_rate_limit(row: Message | _Place) -> bool:
     """Return whether sending this message counts against Slack's rate limit of its channel."""
-    return not row.ts and row.status is not MessageStatus.CLOSING and row.kind not in _UNCOUNTED
+    return (
+        not row.ts
+        and row.status is not MessageStatus.CLOSING
+        and row.kind not in _KINDS_WITHOUT_CHANNEL_LIMIT
+    )
 
 
 def list_channels_with_due_messages(
@@ -243,7 +257,7 @@ def list_channels_with_due_messages(
 ) -> set[str]:
     """Return the channels in which a message may be sent now; see `list_due_messages`."""
     try:
-        found = [_Place(*each) for each in tx.execute(_PLACES)]
+        found = [_Place(*each) for each in tx.execute(_SELECT_UNSENT_PLACES)]
         return {row.channel for row in _filter_due(found, now, aside)}
     except (ValueError, TypeError, LookupError):  # one of them holds nonsense; `due` leaves it out
         return {row.channel for row in list_due_messages(tx, now, aside=aside)}
@@ -258,7 +272,11 @@ def list_due_messages(
     a card, holds up only what is later in its thread, as Slack limits it by method; marks and those
     in `aside` hold up nothing.
     """
-    statement, only = (_DUE, {}) if channel is None else (_DUE_IN, {"channel_": channel})
+    statement, only = (
+        (_SELECT_UNSENT, {})
+        if channel is None
+        else (_SELECT_UNSENT_IN_CHANNEL, {"channel_": channel})
+    )
     found = fetch_readable_rows(tx, Message, col(Message.seq), statement, **only)
     return list(_filter_due(found, now, aside))
 
@@ -283,7 +301,7 @@ def find_next_message_retry_time(tx: Transaction, now: datetime) -> datetime | N
 
     What was due by `now` is sent already, or waits for one of these.
     """
-    found: datetime | None = tx.scalar(_NEXT_DUE, {"now_": now})
+    found: datetime | None = tx.scalar(_SELECT_NEXT_DUE_AT, {"now_": now})
     return found
 
 
@@ -341,7 +359,7 @@ def has_request_message_in_thread(tx: Transaction, team: str, channel: str, thre
     Also true for a request whose own message begins the thread.
     """
     given = {"team_": team, "channel_": channel, "thread_ts_": thread_ts}
-    return bool(thread_ts) and tx.scalar(_POSTED_IN, given) is not None
+    return bool(thread_ts) and tx.scalar(_SELECT_POSTED_IN_THREAD, given) is not None
 
 
 def find_newest_card_of_thread(
@@ -354,7 +372,7 @@ def find_newest_card_of_thread(
     if not thread_ts:
         return None
     given = {"team_": team, "channel_": channel, "thread_ts_": thread_ts}
-    return fetch_first_row(tx, Message, _CARD_IN, **given)
+    return fetch_first_row(tx, Message, _SELECT_NEWEST_CARD_OF_THREAD, **given)
 
 
 def filter_run_ids_with_card(tx: Transaction, run_ids: Collection[str]) -> set[str]:
@@ -390,9 +408,9 @@ def close_given_up_stream(tx: Transaction, row: Message) -> bool:
 
 def has_unposted_messages(tx: Transaction, run: Run) -> bool:
     """Return whether a message of this request still has to be posted in the request's channel."""
-    return tx.scalar(_UNPOSTED, {"run_": run.id, "channel_": run.channel}) is not None
+    return tx.scalar(_SELECT_UNPOSTED_SEQ, {"run_": run.id, "channel_": run.channel}) is not None
 
 
 def get_newest_message_seq(tx: Transaction) -> int:
     """Return the `seq` of the newest message; 0 if there is none."""
-    return int(tx.scalar(_NEWEST) or 0)
+    return int(tx.scalar(_SELECT_NEWEST_SEQ) or 0)

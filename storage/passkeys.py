@@ -94,9 +94,16 @@ class VoteSignature(columns.Row, table=True):
     created_at: datetime = columns.time_column()
 
 
-_OF_TEAM = (col(Passkey.team) == bindparam("team_"), col(Passkey.revoked_at).is_(None))
-_USABLE = select(Passkey).where(*_OF_TEAM).order_by(col(Passkey.created_at), col(Passkey.id))
-_OF_PERSON = _USABLE.where(col(Passkey.person) == bindparam("person_"))
+_VALID_IN_TEAM_CONDITIONS = (
+    col(Passkey.team) == bindparam("team_"),
+    col(Passkey.revoked_at).is_(None),
+)
+_SELECT_VALID_PASSKEYS = (
+    select(Passkey)
+    .where(*_VALID_IN_TEAM_CONDITIONS)
+    .order_by(col(Passkey.created_at), col(Passkey.id))
+)
+_SELECT_VALID_OF_PERSON = _SELECT_VALID_PASSKEYS.where(col(Passkey.person) == bindparam("person_"))
 
 
 def add_passkey(tx: Transaction, row: Passkey) -> bool:
@@ -128,7 +135,7 @@ def find_request(tx: Transaction, row: Passkey) -> Run | None:
 def is_waiting(tx: Transaction, row: Passkey) -> bool:
     """Return whether others have yet to approve this passkey, and are asked."""
     request = None if row.counts_from or row.revoked_at else find_request(tx, row)
-    return request is not None and request.status in states.RUN_OPEN
+    return request is not None and request.status in states.RUN_OPEN_STATUSES
 
 
 def find_passkey_by_credential(tx: Transaction, credential_id: str) -> Passkey | None:
@@ -141,12 +148,12 @@ def list_passkeys_of_person(tx: Transaction, team: str, person: str) -> list[Pas
 
     One does not count before others have approved it, for example.
     """
-    return fetch_rows(tx, Passkey, _OF_PERSON, team_=team, person_=person)
+    return fetch_rows(tx, Passkey, _SELECT_VALID_OF_PERSON, team_=team, person_=person)
 
 
 def list_passkeys_of_team(tx: Transaction, team: str) -> list[Passkey]:
     """Return a workspace's unrevoked passkeys, oldest first, whether they count or not."""
-    return fetch_rows(tx, Passkey, _USABLE, team_=team)
+    return fetch_rows(tx, Passkey, _SELECT_VALID_PASSKEYS, team_=team)
 
 
 def update_passkey(

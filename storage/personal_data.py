@@ -42,106 +42,128 @@ from storage.models import (
 )
 from storage.passkeys import Passkey, SigningLink, VoteSignature
 from storage.programs import ProgramApiKey
-from storage.states import RUN_OPEN, DeliveryKind, DeliveryStatus
-from storage.store import BREATH, Store
+from storage.states import RUN_OPEN_STATUSES, DeliveryKind, DeliveryStatus
+from storage.store import STEP_PAUSE_SECONDS, Store
 from storage.transaction import Transaction, fetch_rows
 from storage.transcripts import AttachedFile
 from storage.webhooks import Webhook
 
-FORGOTTEN = "person.forgotten"  # the audit's event, written at the end of each time
-_PERSON: Any = bindparam("person_")
-_RUNS = purge.RUNS
-_WROTE = (
-    select(col(Run.id)).where(col(Run.requester) == _PERSON),
+PERSON_FORGOTTEN_EVENT = "person.forgotten"  # written to the audit at the end of each time
+_PERSON_PARAMETER: Any = bindparam("person_")
+_RUN_ID_PARAMETERS = purge.RUN_ID_PARAMETERS
+_SELECTS_OF_RUNS_OF_PERSON = (
+    select(col(Run.id)).where(col(Run.requester) == _PERSON_PARAMETER),
     select(col(Delivery.run_id)).where(
-        col(Delivery.user) == _PERSON, col(Delivery.run_id).is_not(None)
+        col(Delivery.user) == _PERSON_PARAMETER, col(Delivery.run_id).is_not(None)
     ),
-    select(col(AttachedFile.run_id)).where(col(AttachedFile.person) == _PERSON),
+    select(col(AttachedFile.run_id)).where(col(AttachedFile.person) == _PERSON_PARAMETER),
     # as a transcript says who wrote what it quotes: "Ben (<@UBEN00001>)"
-    select(col(Item.run_id)).where(col(Item.body).contains(literal("(<@").concat(_PERSON))),
+    select(col(Item.run_id)).where(
+        col(Item.body).contains(literal("(<@").concat(_PERSON_PARAMETER))
+    ),
     *(
         select(col(Call.run_id)).where(col(Call.id).in_(select(of).where(*whose)))
         for of, *whose in (
-            (col(Vote.call_id), col(Vote.person) == _PERSON, col(Vote.reason) != ""),
-            (col(PersonAnswer.call_id), col(PersonAnswer.person) == _PERSON),
-            (col(Revision.call_id), col(Revision.author) == _PERSON),
+            (col(Vote.call_id), col(Vote.person) == _PERSON_PARAMETER, col(Vote.reason) != ""),
+            (col(PersonAnswer.call_id), col(PersonAnswer.person) == _PERSON_PARAMETER),
+            (col(Revision.call_id), col(Revision.author) == _PERSON_PARAMETER),
         )
     ),
 )
-_ROOT = func.coalesce(col(Run.root_id), "")
-_PLACE = select(col(Run.team), col(Run.channel), col(Run.thread_ts), _ROOT).where(
-    col(Run.id) == bindparam("id_")
-)
-_BESIDE = select(col(Run.id)).where(
+_ROOT_ID_COLUMN = func.coalesce(col(Run.root_id), "")
+_SELECT_THREAD_OF_RUN = select(
+    col(Run.team), col(Run.channel), col(Run.thread_ts), _ROOT_ID_COLUMN
+).where(col(Run.id) == bindparam("id_"))
+_SELECT_RUNS_OF_SAME_THREAD = select(col(Run.id)).where(
     or_(
         and_(*build_thread_conditions(Run), col(Run.thread_ts) != ""),
         col(Run.root_id) == bindparam("root_"),
     )
 )
-_SETTLED = (DeliveryStatus.DONE, DeliveryStatus.BROKEN)
-_OPEN = (
-    select(col(Run.id)).where(col(Run.id).in_(_RUNS), col(Run.status).in_(RUN_OPEN)),
-    select(col(Call.run_id)).where(col(Call.run_id).in_(_RUNS), purge.OPEN_CALL),
+_SETTLED_STATUSES = (DeliveryStatus.DONE, DeliveryStatus.BROKEN)
+_SELECTS_OF_OPEN_RUNS = (
+    select(col(Run.id)).where(
+        col(Run.id).in_(_RUN_ID_PARAMETERS), col(Run.status).in_(RUN_OPEN_STATUSES)
+    ),
+    select(col(Call.run_id)).where(
+        col(Call.run_id).in_(_RUN_ID_PARAMETERS), purge.OPEN_CALL_CONDITION
+    ),
     select(col(Message.run_id)).where(
-        col(Message.run_id).in_(_RUNS), col(Message.status).not_in(purge.DONE)
+        col(Message.run_id).in_(_RUN_ID_PARAMETERS),
+        col(Message.status).not_in(purge.FINISHED_MESSAGE_STATUSES),
     ),
 )
-_UNPURGED = select(col(Run.id)).where(col(Run.id).in_(_RUNS), col(Run.purged_at).is_(None))
-_REMEMBERED = select(grants.Grant).where(
-    or_(col(grants.Grant.call_id).in_(purge.CALLS_OF_RUNS), col(grants.Grant.requester) == _PERSON),
+_SELECT_UNPURGED_RUNS = select(col(Run.id)).where(
+    col(Run.id).in_(_RUN_ID_PARAMETERS), col(Run.purged_at).is_(None)
+)
+_SELECT_PINNED_GRANTS = select(grants.Grant).where(
+    or_(
+        col(grants.Grant.call_id).in_(purge.SELECT_CALL_IDS_OF_RUNS),
+        col(grants.Grant.requester) == _PERSON_PARAMETER,
+    ),
     col(grants.Grant.pinned) != "{}",
 )
-_UNPINNED = update(grants.Grant).where(col(grants.Grant.id) == bindparam("id_")).values(pinned="{}")
+_UPDATE_GRANT_UNPINNED = (
+    update(grants.Grant).where(col(grants.Grant.id) == bindparam("id_")).values(pinned="{}")
+)
 # what a purge leaves in the requests of others, and a program's own key of a request
-_BESIDES = (
+_EXTRA_ERASING_UPDATES = (
     update(Delivery)
-    .where(col(Delivery.run_id).in_(_RUNS), col(Delivery.note) != "")
+    .where(col(Delivery.run_id).in_(_RUN_ID_PARAMETERS), col(Delivery.note) != "")
     .values(note=""),
     update(Delivery)
-    .where(col(Delivery.run_id).in_(_RUNS), col(Delivery.kind) == DeliveryKind.PROGRAM)
+    .where(col(Delivery.run_id).in_(_RUN_ID_PARAMETERS), col(Delivery.kind) == DeliveryKind.PROGRAM)
     .values(key=literal("forgotten:").concat(cast(col(Delivery.seq), String))),
     update(Webhook)
-    .where(col(Webhook.run_id).in_(_RUNS), col(Webhook.error) != "")
+    .where(col(Webhook.run_id).in_(_RUN_ID_PARAMETERS), col(Webhook.error) != "")
     .values(error=""),
 )
 # clicks and dialogs, which know no request: what they are about stands in their payload
-_CLICKS = select(col(Delivery.seq), col(Delivery.user), col(Delivery.body)).where(
+_SELECT_SETTLED_CLICKS = select(col(Delivery.seq), col(Delivery.user), col(Delivery.body)).where(
     col(Delivery.seq) > bindparam("after_"),
     col(Delivery.seq) <= bindparam("until_"),
-    col(Delivery.status).in_(_SETTLED),
+    col(Delivery.status).in_(_SETTLED_STATUSES),
     col(Delivery.run_id).is_(None),
     or_(col(Delivery.body) != "{}", col(Delivery.answer) != "", col(Delivery.note) != ""),
 )
-_CLICK = (
+_UPDATE_CLICK_EMPTIED = (
     update(Delivery)
     .where(col(Delivery.seq) == bindparam("seq_"))
     .values(body="{}", answer="", note="")
 )
 # what is said to one person or about no request, and is not told of one by its id
-_OF_LINE = (Message.seq, Message.key, Message.recipient, Message.channel, Message.body)
-_LINES = select(*map(col, _OF_LINE)).where(
-    col(Message.run_id) == "", col(Message.status).in_(purge.DONE)
+_PRIVATE_MESSAGE_COLUMNS = (
+    Message.seq,
+    Message.key,
+    Message.recipient,
+    Message.channel,
+    Message.body,
 )
-_LINE = delete(Message).where(col(Message.seq) == bindparam("seq_"))
-_PRIVATE = delete(Message).where(
-    col(Message.key) == bindparam("key_"), col(Message.status).in_(purge.DONE)
+_SELECT_PRIVATE_MESSAGES = select(*map(col, _PRIVATE_MESSAGE_COLUMNS)).where(
+    col(Message.run_id) == "", col(Message.status).in_(purge.FINISHED_MESSAGE_STATUSES)
 )
-_PLANS = select(col(Plan.id)).where(col(Plan.run_id).in_(_RUNS))
-_AN_ID = re.compile(r"[\w-]{22}", re.ASCII)
-_GAVE = select(col(Delegation.id)).where(col(Delegation.giver) == _PERSON)
-_GIVEN = (
+_DELETE_MESSAGE_BY_SEQ = delete(Message).where(col(Message.seq) == bindparam("seq_"))
+_DELETE_MESSAGE_BY_KEY = delete(Message).where(
+    col(Message.key) == bindparam("key_"), col(Message.status).in_(purge.FINISHED_MESSAGE_STATUSES)
+)
+_SELECT_PLANS = select(col(Plan.id)).where(col(Plan.run_id).in_(_RUN_ID_PARAMETERS))
+_ID_PATTERN = re.compile(r"[\w-]{22}", re.ASCII)
+_SELECT_DELEGATIONS_GIVEN = select(col(Delegation.id)).where(
+    col(Delegation.giver) == _PERSON_PARAMETER
+)
+_UPDATE_DELEGATION_NOTES = (
     update(Delegation)
-    .where(col(Delegation.giver) == _PERSON, col(Delegation.words) != "")
+    .where(col(Delegation.giver) == _PERSON_PARAMETER, col(Delegation.words) != "")
     .values(words="")
 )
-_NAMES_AND_LINKS = (  # a passkey itself stays, for what it has signed
-    update(Passkey).where(col(Passkey.person) == _PERSON).values(name=""),
-    delete(SigningLink).where(col(SigningLink.person) == _PERSON),
+_ERASE_PASSKEY_NAMES_AND_LINKS = (  # a passkey itself stays, for what it has signed
+    update(Passkey).where(col(Passkey.person) == _PERSON_PARAMETER).values(name=""),
+    delete(SigningLink).where(col(SigningLink.person) == _PERSON_PARAMETER),
 )
-_REASONS = (
+_UPDATE_VOTE_REASONS = (
     update(Vote)
     .where(
-        col(Vote.person) == _PERSON,
+        col(Vote.person) == _PERSON_PARAMETER,
         col(Vote.reason) != "",
         col(Vote.call_id).in_(
             select(col(Call.id))
@@ -151,12 +173,14 @@ _REASONS = (
     )
     .values(reason="")
 )
-_VOTE_TRIGGER = re.compile(r"\bvote_no_update\b")  # which keeps votes as they are
-_HAS_REASONS = select(func.count()).where(col(Vote.person) == _PERSON, col(Vote.reason) != "")
+_VOTE_TRIGGER_PATTERN = re.compile(r"\bvote_no_update\b")  # which keeps votes as they are
+_COUNT_VOTE_REASONS = select(func.count()).where(
+    col(Vote.person) == _PERSON_PARAMETER, col(Vote.reason) != ""
+)
 # builds before 0.1.0 sealed the reason of a vote with the rest of its row
-_SEALED = (
+_COUNT_SEALED_REASONS = (
     select(func.count())
-    .where(col(Audit.actor) == _PERSON, col(Audit.data).contains('"reason": "'))
+    .where(col(Audit.actor) == _PERSON_PARAMETER, col(Audit.data).contains('"reason": "'))
     .where(~col(Audit.data).contains('"reason": ""'))
 )
 
@@ -188,13 +212,17 @@ class ErasureResult:
 
 def find_requests_of_person(tx: Transaction, person: str) -> RequestsOfPerson:
     """Return the requests in which this person (a Slack user id) asked or wrote."""
-    wrote = {each for found in _WROTE for each in tx.scalars(found, {"person_": person})}
-    asked = tx.scalars(_WROTE[0], {"person_": person})
+    wrote = {
+        each
+        for found in _SELECTS_OF_RUNS_OF_PERSON
+        for each in tx.scalars(found, {"person_": person})
+    }
+    asked = tx.scalars(_SELECTS_OF_RUNS_OF_PERSON[0], {"person_": person})
     threads = list(_group_by_thread(tx, sorted(wrote)))
     opened = [each for each in threads if has_open_request(tx, each)]
     closed = [each for each in threads if each not in opened]
     return RequestsOfPerson(
-        closed, opened, len(asked), int(tx.scalar(_SEALED, {"person_": person}))
+        closed, opened, len(asked), int(tx.scalar(_COUNT_SEALED_REASONS, {"person_": person}))
     )
 
 
@@ -203,7 +231,7 @@ def has_open_request(tx: Transaction, run_ids: Sequence[str]) -> bool:
     return any(
         tx.execute(each, purge.build_run_id_parameters(some))
         for some in _split_into_chunks(run_ids)
-        for each in _OPEN
+        for each in _SELECTS_OF_OPEN_RUNS
     )
 
 
@@ -235,34 +263,38 @@ def erase_personal_data(
             break
         with store.write() as tx:
             emptied += _empty_closed_threads(tx, pack, person, at, actor)
-        time.sleep(BREATH)
-    for after in range(0, last, purge.MANY):
+        time.sleep(STEP_PAUSE_SECONDS)
+    for after in range(0, last, purge.DELIVERIES_PER_TRANSACTION):
         with store.write() as tx:
             _erase_clicks(tx, person, about, after)
-        time.sleep(BREATH)
+        time.sleep(STEP_PAUSE_SECONDS)
     with store.write() as tx:
         votes = _erase_notes_and_messages(store, tx, person, about)
         with_open = tuple(each[0] for each in found.open_threads)
         said = {"person": person, "requests": emptied, "votes": votes, "open": len(with_open)}
-        trail.record_event(tx, FORGOTTEN, at=at, actor=actor, data=said)
+        trail.record_event(tx, PERSON_FORGOTTEN_EVENT, at=at, actor=actor, data=said)
     store.release_all_free_pages(should_stop=should_stop)
     return ErasureResult(emptied, votes, with_open, found.sealed_row_count)
 
 
 def _list_request_plan_and_call_ids(tx: Transaction, run_ids: Sequence[str]) -> set[str]:
     named = purge.build_run_id_parameters(run_ids)
-    return {*run_ids, *tx.scalars(_PLANS, named), *tx.scalars(purge.CALLS_OF_RUNS, named)}
+    return {
+        *run_ids,
+        *tx.scalars(_SELECT_PLANS, named),
+        *tx.scalars(purge.SELECT_CALL_IDS_OF_RUNS, named),
+    }
 
 
 def _erase_clicks(tx: Transaction, person: str, ids: set[str], after: int) -> None:
     """Erase this person's clicks and dialogs, and others' that concern these requests."""
     tx.overwrite_erased_data()
-    among = {"after_": after, "until_": after + purge.MANY}
-    for seq, user, body in tx.execute(_CLICKS, among):
-        if user == person or not ids.isdisjoint(_AN_ID.findall(body)):
-            tx.execute(_CLICK, {"seq_": seq})
-            for each in purge.PRIVATE_KEYS:
-                tx.execute(_PRIVATE, {"key_": f"{each}{seq}"})
+    among = {"after_": after, "until_": after + purge.DELIVERIES_PER_TRANSACTION}
+    for seq, user, body in tx.execute(_SELECT_SETTLED_CLICKS, among):
+        if user == person or not ids.isdisjoint(_ID_PATTERN.findall(body)):
+            tx.execute(_UPDATE_CLICK_EMPTIED, {"seq_": seq})
+            for each in purge.PRIVATE_KEY_PREFIXES:
+                tx.execute(_DELETE_MESSAGE_BY_KEY, {"key_": f"{each}{seq}"})
 
 
 def _erase_notes_and_messages(store: Store, tx: Transaction, person: str, ids: set[str]) -> int:
@@ -272,13 +304,13 @@ def _erase_notes_and_messages(store: Store, tx: Transaction, person: str, ids: s
     votes.
     """
     tx.overwrite_erased_data()
-    gave = set(tx.scalars(_GAVE, {"person_": person}))
-    for statement in (_GIVEN, *_NAMES_AND_LINKS):
+    gave = set(tx.scalars(_SELECT_DELEGATIONS_GIVEN, {"person_": person}))
+    for statement in (_UPDATE_DELEGATION_NOTES, *_ERASE_PASSKEY_NAMES_AND_LINKS):
         tx.execute(statement, {"person_": person})
-    for seq, key, recipient, channel, body in tx.execute(_LINES):
+    for seq, key, recipient, channel, body in tx.execute(_SELECT_PRIVATE_MESSAGES):
         is_theirs = person in (recipient, channel) or not gave.isdisjoint(key.split(":"))
-        if is_theirs or not ids.isdisjoint(_AN_ID.findall(body)):
-            tx.execute(_LINE, {"seq_": seq})
+        if is_theirs or not ids.isdisjoint(_ID_PATTERN.findall(body)):
+            tx.execute(_DELETE_MESSAGE_BY_SEQ, {"seq_": seq})
     return _erase_vote_reasons(store, tx, person)
 
 
@@ -290,16 +322,16 @@ def _empty_closed_threads(
     emptied = 0
     for some in _split_into_chunks(run_ids):
         named = purge.build_run_id_parameters(some)
-        fresh = tx.scalars(_UNPURGED, named)
+        fresh = tx.scalars(_SELECT_UNPURGED_RUNS, named)
         purge.empty_request_contents(tx, some, at=at)
-        for grant in fetch_rows(tx, grants.Grant, _REMEMBERED, person_=person, **named):
+        for grant in fetch_rows(tx, grants.Grant, _SELECT_PINNED_GRANTS, person_=person, **named):
             grants.revoke_grant(tx, grant.id, actor, at)
-            tx.execute(_UNPINNED, {"id_": grant.id})
-        for statement in _BESIDES:
+            tx.execute(_UPDATE_GRANT_UNPINNED, {"id_": grant.id})
+        for statement in _EXTRA_ERASING_UPDATES:
             tx.execute(statement, named)
         if fresh:
-            data = {"person": person, trail.PURGED_RUNS: fresh}
-            trail.record_event(tx, trail.PURGE, at=at, actor=actor, data=data)
+            data = {"person": person, trail.PURGED_RUNS_KEY: fresh}
+            trail.record_event(tx, trail.PURGE_EVENT, at=at, actor=actor, data=data)
         emptied += len(fresh)
     return emptied
 
@@ -309,13 +341,15 @@ def _erase_vote_reasons(store: Store, tx: Transaction, person: str) -> int:
 
     Who voted, and how, stays.
     """
-    if not tx.scalar(_HAS_REASONS, {"person_": person}):
+    if not tx.scalar(_COUNT_VOTE_REASONS, {"person_": person}):
         return 0
     database = store.database
-    for statement in filter(_VOTE_TRIGGER.search, database.list_drop_trigger_statements()):
+    for statement in filter(_VOTE_TRIGGER_PATTERN.search, database.list_drop_trigger_statements()):
         tx.exec_driver_sql(statement)
-    many = tx.execute(_REASONS, {"person_": person}).rowcount
-    for statement in filter(_VOTE_TRIGGER.search, database.list_create_trigger_statements()):
+    many = tx.execute(_UPDATE_VOTE_REASONS, {"person_": person}).rowcount
+    for statement in filter(
+        _VOTE_TRIGGER_PATTERN.search, database.list_create_trigger_statements()
+    ):
         tx.exec_driver_sql(statement)
     return many
 
@@ -329,12 +363,12 @@ def _group_by_thread(tx: Transaction, run_ids: Iterable[str]) -> Iterator[list[s
         found, todo, places = [run_id], [run_id], set()
         seen.add(run_id)
         while todo:
-            [place] = tx.execute(_PLACE, {"id_": todo.pop()})
+            [place] = tx.execute(_SELECT_THREAD_OF_RUN, {"id_": todo.pop()})
             if place in places:
                 continue
             places.add(place)
             names = ("team_", "channel_", "thread_ts_", "root_")
-            beside = tx.scalars(_BESIDE, dict(zip(names, place, strict=True)))
+            beside = tx.scalars(_SELECT_RUNS_OF_SAME_THREAD, dict(zip(names, place, strict=True)))
             new = [each for each in beside if each not in seen]
             seen.update(new)
             found += new
@@ -346,7 +380,7 @@ def _group_into_batches(threads: Iterable[Sequence[str]]) -> Iterator[list[Seque
     """Yield the threads in groups of at most a hundred requests; a longer thread is one group."""
     pack: list[Sequence[str]] = []
     for thread in threads:
-        if pack and sum(map(len, pack)) + len(thread) > purge.SOME:
+        if pack and sum(map(len, pack)) + len(thread) > purge.MAX_RUNS_PER_TRANSACTION:
             yield pack
             pack = []
         pack.append(thread)
@@ -355,12 +389,15 @@ def _group_into_batches(threads: Iterable[Sequence[str]]) -> Iterator[list[Seque
 
 
 def _split_into_chunks(run_ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (run_ids[start : start + purge.SOME] for start in range(0, len(run_ids), purge.SOME))
+    return (
+        run_ids[start : start + purge.MAX_RUNS_PER_TRANSACTION]
+        for start in range(0, len(run_ids), purge.MAX_RUNS_PER_TRANSACTION)
+    )
 
 
-_SECRET = {"client_key": {"hash"}, "signing_link": {"hash"}}  # columns that are nobody's to have
-_OF_RUN: tuple[Any, ...] = (Plan, Call, Item, Message, Delivery, AttachedFile, Audit)
-_OF_CALL: tuple[Any, ...] = (Revision, Vote, VoteSignature, PersonAnswer, Attempt)
+_SECRET_COLUMNS_BY_TABLE = {"client_key": {"hash"}, "signing_link": {"hash"}}  # nobody gets these
+_MODELS_WITH_RUN_ID: tuple[Any, ...] = (Plan, Call, Item, Message, Delivery, AttachedFile, Audit)
+_MODELS_WITH_CALL_ID: tuple[Any, ...] = (Revision, Vote, VoteSignature, PersonAnswer, Attempt)
 
 
 def export_personal_data(tx: Transaction, person: str) -> dict[str, Any]:
@@ -375,9 +412,9 @@ def export_personal_data(tx: Transaction, person: str) -> dict[str, Any]:
     asked: dict[str, list[dict[str, Any]]] = {
         "run": _fetch_rows_as_dicts(tx, Run, col(Run.requester) == person)
     }
-    for model in _OF_RUN:
+    for model in _MODELS_WITH_RUN_ID:
         asked[_table_name(model)] = _fetch_rows_as_dicts(tx, model, col(model.run_id).in_(mine))
-    for model in _OF_CALL:
+    for model in _MODELS_WITH_CALL_ID:
         asked[_table_name(model)] = _fetch_rows_as_dicts(tx, model, col(model.call_id).in_(calls))
     elsewhere = {
         _table_name(model): _fetch_rows_as_dicts(tx, model, *where)
@@ -429,7 +466,7 @@ def _fetch_rows_as_dicts(
     Times are in the form 2026-11-24T22:00:00+00:00.
     """
     table: Any = model.__dict__["__table__"]
-    hidden = _SECRET.get(table.name, set())
+    hidden = _SECRET_COLUMNS_BY_TABLE.get(table.name, set())
     statement = select(model).where(*where).order_by(*table.primary_key.columns)
     found = tx.execute(statement)
     return [_to_json_row(dict(zip(found.columns, row, strict=True)), hidden) for row in found]

@@ -25,7 +25,7 @@ from storage import postgres_session, workspace_owners
 from storage.backend import Backend
 from storage.digest import AuditChainSealer, KeyFileError
 from storage.migrations import SchemaError
-from storage.models import APPEND_ONLY, DELETED, EMPTIED
+from storage.models import APPEND_ONLY_TABLES, DELETABLE_TABLES, EMPTIED_COLUMN_BY_TABLE
 from storage.transaction import (
     Row,
     StoreClosedError,
@@ -102,11 +102,13 @@ class PostgresTransaction(Transaction):
                 self._trace.after_commit(self)
 
 
-CHANGES = ("update", "delete", "truncate")
+GUARDED_CHANGES = ("update", "delete", "truncate")
 
 
 def _build_table_drop_triggers(table: str) -> list[str]:
-    return [f'DROP TRIGGER IF EXISTS {table}_no_{change} ON "{table}"' for change in CHANGES]
+    return [
+        f'DROP TRIGGER IF EXISTS {table}_no_{change} ON "{table}"' for change in GUARDED_CHANGES
+    ]
 
 
 def _build_table_create_triggers(table: str, schema: str) -> list[str]:
@@ -121,16 +123,16 @@ def _build_table_create_triggers(table: str, schema: str) -> list[str]:
             f"CREATE TRIGGER {table}_no_{change} BEFORE {change.upper()}"
             f' ON "{table}" FOR EACH {"STATEMENT" if change == "truncate" else "ROW"}'
             f" EXECUTE FUNCTION {function}()"
-            for change in CHANGES
+            for change in GUARDED_CHANGES
         ),
     ]
 
 
 def _build_purge_exception(table: str) -> str:
     """Return the trigger code that lets a purge change or delete rows of this table."""
-    if table not in EMPTIED:
+    if table not in EMPTIED_COLUMN_BY_TABLE:
         return ""
-    column, empty, others, run = EMPTIED[table]
+    column, empty, others, run = EMPTIED_COLUMN_BY_TABLE[table]
     same = " AND ".join(
         f'NEW."{each}" IS NOT DISTINCT FROM OLD."{each}"' for each in others.split()
     )
@@ -138,15 +140,15 @@ def _build_purge_exception(table: str) -> str:
     gone = f" IF TG_OP = 'DELETE' THEN IF {purged} THEN RETURN OLD; END IF; END IF;"
     return (
         f"IF TG_OP = 'UPDATE' THEN IF NEW.{column} = '{empty}' AND {same} AND {purged} THEN "
-        f"RETURN NEW; END IF; END IF;{gone if table in DELETED else ''}"
+        f"RETURN NEW; END IF; END IF;{gone if table in DELETABLE_TABLES else ''}"
     )
 
 
-SCHEMA_NAME = re.compile("[a-z_][a-z0-9_]{0,62}")
-OLDEST = 13  # the version of PostgreSQL that is needed
-DOUBT = 10.0  # seconds in which the fate of a commit is asked for
-MOST_SHARED = 12  # sessions for the transactions of all the workspaces of one process
-PATIENCE = 2.0  # seconds after which one more is opened: what has one may itself wait for another
+SCHEMA_NAME_PATTERN = re.compile("[a-z_][a-z0-9_]{0,62}")
+MIN_SERVER_VERSION = 13
+COMMIT_CHECK_TIMEOUT_SECONDS = 10.0  # for asking whether a commit went through
+MAX_SHARED_SESSIONS = 12  # for the transactions of all the workspaces of one process
+SHARED_SESSION_WAIT_SECONDS = 2.0  # before one more is opened: each may wait for another
 
 
 class SharedSessions:
@@ -160,7 +162,9 @@ class SharedSessions:
     def wait_for_turn(self) -> None:
         """Wait until a session may be used, at most two seconds; `end_turn` must follow."""
         with self._free:
-            self._free.wait_for(lambda: self._used < MOST_SHARED, PATIENCE)
+            self._free.wait_for(
+                lambda: self._used < MAX_SHARED_SESSIONS, SHARED_SESSION_WAIT_SECONDS
+            )
             self._used += 1
 
     def end_turn(self) -> None:
@@ -170,7 +174,7 @@ class SharedSessions:
             self._free.notify()
 
 
-_SHARED: dict[URL, SharedSessions] = {}
+_SHARED_SESSIONS_BY_URL: dict[URL, SharedSessions] = {}
 
 
 class PostgresDatabase(Backend):
@@ -186,13 +190,13 @@ class PostgresDatabase(Backend):
         address names the schema of the tables; ValueError where that is no plain name. With
         `workspace=…&process=…` this process writes only while it holds that workspace.
         """
-        self._schema = str(url.query.get("schema", postgres_session.SCHEMA))
-        if not SCHEMA_NAME.fullmatch(self._schema):
+        self._schema = str(url.query.get("schema", postgres_session.DEFAULT_SCHEMA))
+        if not SCHEMA_NAME_PATTERN.fullmatch(self._schema):
             raise ValueError(f"{self._schema!r} cannot be the name of a schema")
         workspace, process = (str(url.query.get(each, "")) for each in ("workspace", "process"))
         fence = workspace_owners.build_fence(workspace, process) if process else ""
         # who has a workspace among several processes is told by its fence, and not by its sessions
-        is_usual = fence or self._schema == postgres_session.SCHEMA
+        is_usual = fence or self._schema == postgres_session.DEFAULT_SCHEMA
         self._name = "countersign" if is_usual else f"countersign:{self._schema}"[:63]
         url = url.difference_update_query(["schema", "workspace", "process"]).set(
             drivername="postgresql+psycopg"
@@ -202,9 +206,9 @@ class PostgresDatabase(Backend):
         event.listen(self._engine, "connect", self._set_search_path)
         # where one process works for many workspaces, their records share their sessions; each
         # transaction says which schema it is on
-        self._shared = _SHARED.setdefault(url, SharedSessions()) if fence else None
+        self._shared = _SHARED_SESSIONS_BY_URL.setdefault(url, SharedSessions()) if fence else None
         self._begin = postgres_session.build_write_statement(self._schema, fence)
-        self._begin_to_read = postgres_session.READ
+        self._begin_to_read = postgres_session.BEGIN_READ_ONLY
         if self._shared:
             self._begin_to_read += f"; SET LOCAL search_path TO {self._schema}"
         self._idle = self._shared.idle if self._shared else []
@@ -231,8 +235,10 @@ class PostgresDatabase(Backend):
             )
             version, encoding = int(found[0][0]) // 10_000, found[0][1]
             name, needs = self.display_name, "Countersign needs"
-            if version < OLDEST:
-                raise SchemaError(f"{name} is PostgreSQL {version}; {needs} {OLDEST} or newer")
+            if version < MIN_SERVER_VERSION:
+                raise SchemaError(
+                    f"{name} is PostgreSQL {version}; {needs} {MIN_SERVER_VERSION} or newer"
+                )
             if encoding != "UTF8":
                 raise SchemaError(f"{name} holds {encoding}; {needs} UTF8")
 
@@ -258,7 +264,7 @@ class PostgresDatabase(Backend):
             session.run_long_statements("SET lock_timeout TO 0; SET statement_timeout TO 0")
             _, migrating = postgres_session.compute_lock_numbers(self._schema)
             session.run_long_statements(
-                f"SELECT pg_advisory_lock({postgres_session.LOCKS}, {migrating})"
+                f"SELECT pg_advisory_lock({postgres_session.ADVISORY_LOCK_CLASS}, {migrating})"
             )
             try:
                 yield
@@ -269,16 +275,18 @@ class PostgresDatabase(Backend):
         """Return whether PostgreSQL's error is that a table does not exist."""
         return isinstance(getattr(error, "orig", None), psycopg.errors.UndefinedTable)
 
-    def list_create_trigger_statements(self, among: Container[str] = APPEND_ONLY) -> list[str]:
+    def list_create_trigger_statements(
+        self, among: Container[str] = APPEND_ONLY_TABLES
+    ) -> list[str]:
         """Return DDL for triggers (and their functions) of the append-only tables in `among`."""
-        tables = [table for table in APPEND_ONLY if table in among]
+        tables = [table for table in APPEND_ONLY_TABLES if table in among]
         return [
             each for table in tables for each in _build_table_create_triggers(table, self._schema)
         ]
 
     def list_drop_trigger_statements(self) -> list[str]:
         """Return the DDL that drops the append-only triggers."""
-        return [each for table in APPEND_ONLY for each in _build_table_drop_triggers(table)]
+        return [each for table in APPEND_ONLY_TABLES for each in _build_table_drop_triggers(table)]
 
     def begin_transaction(
         self, trace: Trace | None, chain: AuditChainSealer, *, writes: bool, durable: bool
@@ -343,7 +351,7 @@ class PostgresDatabase(Backend):
 
     def _return_session(self, session: postgres_session.PostgresServerSession) -> None:
         """Keep the session for the next transaction; close it if it is unusable or one too many."""
-        if session.is_free and not (self._shared and len(self._idle) >= MOST_SHARED):
+        if session.is_free and not (self._shared and len(self._idle) >= MAX_SHARED_SESSIONS):
             self._idle.append(session)
         else:
             session.close()
@@ -359,7 +367,7 @@ class PostgresDatabase(Backend):
         False also if the server cannot be asked for too long: then the commit counts as failed, and
         a retry begins from the rows.
         """
-        until = time.monotonic() + DOUBT
+        until = time.monotonic() + COMMIT_CHECK_TIMEOUT_SECONDS
         while True:
             with suppress(DBAPIError), self._temporary_session() as session:
                 [[found]], _ = session.run_psycopg_statement(

@@ -14,31 +14,31 @@ from psycopg.pq.abc import PGresult
 
 from storage.transaction import Row
 
-SCHEMA = "countersign"  # where our tables are, beside those of others, unless another is named
-LOCKS = 0x436F756E  # the first half of our advisory locks' names; the second: what is locked
-IDLE = 10  # seconds after which the server ends a session that stopped amid a transaction
-WAIT = 20  # seconds for a lock
-LONGEST = 60  # seconds for a statement
-REACHING = 5  # seconds for a connection
-PREPARED = 256  # statements that the server keeps ready for one session
-MET = 2000  # of which one remembers that they ran
-_AS_TEXT = [PyFormat.TEXT]
-ON_THE_LINE = {  # libpq's names; a line that was cut is noticed in fifteen seconds
+DEFAULT_SCHEMA = "countersign"  # where our tables are, beside those of others
+ADVISORY_LOCK_CLASS = 0x436F756E  # first half of each lock's name; the second: what is locked
+IDLE_TIMEOUT_SECONDS = 10  # until the server ends a session that stopped amid a transaction
+LOCK_TIMEOUT_SECONDS = 20
+STATEMENT_TIMEOUT_SECONDS = 60
+CONNECT_TIMEOUT_SECONDS = 5
+MAX_PREPARED_STATEMENTS = 256  # that the server keeps ready for one session
+MAX_REMEMBERED_STATEMENTS = 2000  # of which one remembers that they ran
+_TEXT_FORMAT = [PyFormat.TEXT]
+CONNECTION_PARAMETERS = {  # libpq's names; a line that was cut is noticed in fifteen seconds
     "application_name": "countersign",
-    "connect_timeout": REACHING,
+    "connect_timeout": CONNECT_TIMEOUT_SECONDS,
     "tcp_user_timeout": 15_000,
     "keepalives_idle": 5,
     "keepalives_interval": 5,
     "keepalives_count": 2,
 }
-SETTINGS = (
-    f"SET idle_in_transaction_session_timeout TO '{IDLE}s'",
-    f"SET lock_timeout TO '{WAIT}s'",
-    f"SET statement_timeout TO '{LONGEST}s'",
+SESSION_SETTINGS = (
+    f"SET idle_in_transaction_session_timeout TO '{IDLE_TIMEOUT_SECONDS}s'",
+    f"SET lock_timeout TO '{LOCK_TIMEOUT_SECONDS}s'",
+    f"SET statement_timeout TO '{STATEMENT_TIMEOUT_SECONDS}s'",
     "SET synchronous_commit TO on",
     "SET client_min_messages TO warning",
 )
-READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+BEGIN_READ_ONLY = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
 class PostgresServerSession:
@@ -90,15 +90,17 @@ class PostgresServerSession:
 
     def run_statement(self, sql: str, values: list[Any]) -> tuple[list[Row], int]:
         """Run one statement with placeholders ($1); return its rows and how many it changed."""
-        given: Any = self._adapter.dump_sequence(values, _AS_TEXT * len(values)) if values else ()
+        given: Any = (
+            self._adapter.dump_sequence(values, _TEXT_FORMAT * len(values)) if values else ()
+        )
         name = self._prepared.get(sql)
-        if name is None and sql in self._met and len(self._prepared) < PREPARED:
+        if name is None and sql in self._met and len(self._prepared) < MAX_PREPARED_STATEMENTS:
             name = f"own{len(self._prepared)}".encode()
             self._read_result(self._libpq.prepare(name, sql.encode()))
             self._prepared[sql] = name
         if name is not None:
             return self._read_result(self._libpq.exec_prepared(name, given))
-        if len(self._met) < MET:
+        if len(self._met) < MAX_REMEMBERED_STATEMENTS:
             self._met.add(sql)
         return self._read_result(self._libpq.exec_params(sql.encode(), given))
 
@@ -139,7 +141,7 @@ class PostgresServerSession:
 
 def compute_lock_numbers(schema: str) -> tuple[int, int]:
     """Return the numbers of a schema's two advisory locks: for writing, and for migrating."""
-    if schema == SCHEMA:
+    if schema == DEFAULT_SCHEMA:
         return 1, 2
     first = zlib.crc32(schema.encode()) & 0x3FFF_FFFF | 0x4000_0000
     return first & ~1, first | 1
@@ -154,14 +156,17 @@ def build_write_statement(schema: str, fence: str = "") -> str:
     writing, _ = compute_lock_numbers(schema)
     begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; "
     begin += f"SET LOCAL search_path TO {schema}; SELECT " if fence else "SELECT "
-    lock, number = f"pg_advisory_xact_lock({LOCKS}, {writing})", "pg_current_xact_id()::text"
+    lock, number = (
+        f"pg_advisory_xact_lock({ADVISORY_LOCK_CLASS}, {writing})",
+        "pg_current_xact_id()::text",
+    )
     check = f"; SELECT '', {number} FROM {fence}" if fence else ""  # noqa: S608 # our own names
     return f"{begin}{lock}, {number}{check}"
 
 
-def connect_session(schema: str = SCHEMA, **given: Any) -> PostgresServerSession:
+def connect_session(schema: str = DEFAULT_SCHEMA, **given: Any) -> PostgresServerSession:
     """Return a new session with the settings applied; psycopg.Error if that fails."""
-    given = {**ON_THE_LINE, **given}
+    given = {**CONNECTION_PARAMETERS, **given}
     session = PostgresServerSession(psycopg.connect(**given, autocommit=True))
-    session.run_long_statements("; ".join((f"SET search_path TO {schema}", *SETTINGS)))
+    session.run_long_statements("; ".join((f"SET search_path TO {schema}", *SESSION_SETTINGS)))
     return session

@@ -13,7 +13,7 @@ from sqlmodel import Field, col
 
 from storage import calls, columns, inbox, moves, runs, trail
 from storage.models import Call, Delivery, Run
-from storage.states import CALL_FINAL, CallStatus, DeliveryKind, RunSource, RunStatus
+from storage.states import CALL_FINAL_STATUSES, CallStatus, DeliveryKind, RunSource, RunStatus
 from storage.transaction import (
     Transaction,
     fetch_first_row,
@@ -87,14 +87,16 @@ def build_bot_account_key(team: str) -> ProgramApiKey:
     )
 
 
-_EVERY = select(ProgramApiKey).order_by(col(ProgramApiKey.made_at), col(ProgramApiKey.id))
-_OF_NAME = (
+_SELECT_KEYS = select(ProgramApiKey).order_by(col(ProgramApiKey.made_at), col(ProgramApiKey.id))
+_SELECT_KEYS_OF_NAME = (
     select(ProgramApiKey)
     .where(*columns.build_conditions(ProgramApiKey, ("team", "name")))
     .order_by(col(ProgramApiKey.made_at).desc())
 )
-_OF_THAT_TIME = _OF_NAME.where(col(ProgramApiKey.made_at) <= bindparam("at_")).limit(1)
-_VALID = _OF_NAME.where(col(ProgramApiKey.revoked_at).is_(None))
+_SELECT_KEY_AT_TIME = _SELECT_KEYS_OF_NAME.where(
+    col(ProgramApiKey.made_at) <= bindparam("at_")
+).limit(1)
+_SELECT_VALID_KEYS_OF_NAME = _SELECT_KEYS_OF_NAME.where(col(ProgramApiKey.revoked_at).is_(None))
 
 
 def store_api_key(
@@ -130,24 +132,26 @@ def find_api_key(tx: Transaction, key_id: str) -> ProgramApiKey | None:
 
 def find_current_api_key(tx: Transaction, team: str, name: str) -> ProgramApiKey | None:
     """Return the newest valid key of that name; None if there is none."""
-    return fetch_first_row(tx, ProgramApiKey, _VALID, team_=team, name_=name)
+    return fetch_first_row(tx, ProgramApiKey, _SELECT_VALID_KEYS_OF_NAME, team_=team, name_=name)
 
 
 def find_api_key_at(tx: Transaction, team: str, name: str, at: datetime) -> ProgramApiKey | None:
     """Return the newest key of that name made at or before `at`; None if there is none."""
-    return fetch_first_row(tx, ProgramApiKey, _OF_THAT_TIME, team_=team, name_=name, at_=at)
+    return fetch_first_row(tx, ProgramApiKey, _SELECT_KEY_AT_TIME, team_=team, name_=name, at_=at)
 
 
 def list_api_keys(tx: Transaction) -> list[ProgramApiKey]:
     """Return all keys, oldest first, including revoked ones."""
-    return fetch_rows(tx, ProgramApiKey, _EVERY)
+    return fetch_rows(tx, ProgramApiKey, _SELECT_KEYS)
 
 
 def revoke_api_keys(tx: Transaction, team: str, name: str, by: str, *, at: datetime) -> bool:
     """Revoke the key with that id, or all valid keys of that name; False if there is none."""
     one = find_api_key(tx, name.removeprefix("csk_").removesuffix("_…"))
     found = [one] if one is not None and one.team == team and one.revoked_at is None else []
-    found = found or fetch_rows(tx, ProgramApiKey, _VALID, team_=team, name_=name)
+    found = found or fetch_rows(
+        tx, ProgramApiKey, _SELECT_VALID_KEYS_OF_NAME, team_=team, name_=name
+    )
     for each in found:
         tx.update_rows(ProgramApiKey, {"id": each.id, "revoked_at": None}, revoked_at=at)
         trail.record_event(
@@ -158,8 +162,8 @@ def revoke_api_keys(tx: Transaction, team: str, name: str, by: str, *, at: datet
 
 # Calls that a program runs itself: claimed once, held by a lease, reported by the claimant.
 
-LEASE = timedelta(minutes=5)  # that a claim holds without a sign of life, unless it says longer
-_CLAIM = (
+CLAIM_LEASE_DURATION = timedelta(minutes=5)  # without a sign of life, unless the claim says longer
+_CLAIM_CALL = (
     update(Call)
     .where(
         col(Call.id) == bindparam("id_"),
@@ -170,9 +174,11 @@ _CLAIM = (
     )
     .values(claimant=bindparam("claimant"))
 )
-_HELD = (col(Call.status) == CallStatus.RUNNING, col(Call.held_until).is_not(None))
-_LAPSED = select(Call).where(*_HELD, col(Call.held_until) <= bindparam("now_"))
-_NEXT = select(func.min(col(Call.held_until))).where(*_HELD)
+_HELD_CALL_CONDITIONS = (col(Call.status) == CallStatus.RUNNING, col(Call.held_until).is_not(None))
+_SELECT_LAPSED_CALLS = select(Call).where(
+    *_HELD_CALL_CONDITIONS, col(Call.held_until) <= bindparam("now_")
+)
+_SELECT_NEXT_LEASE_END = select(func.min(col(Call.held_until))).where(*_HELD_CALL_CONDITIONS)
 
 
 def claim_call(tx: Transaction, call: Call, claimant: str, *, at: datetime, actor: str) -> bool:
@@ -181,7 +187,7 @@ def claim_call(tx: Transaction, call: Call, claimant: str, *, at: datetime, acto
     False if the call cannot be claimed any more.
     """
     given = {"id_": call.id, "revision_": call.revision, "claimant": claimant}
-    if tx.execute(_CLAIM, given).rowcount != 1:
+    if tx.execute(_CLAIM_CALL, given).rowcount != 1:
         return False
     data = {"revision": call.revision, "digest": call.digest, "claimant": claimant}
     trail.record_event(tx, "call.claimed", at=at, actor=actor, call=call, data=data)
@@ -197,27 +203,27 @@ def renew_claim(tx: Transaction, call: Call, lease: timedelta, *, at: datetime) 
 
 def list_calls_with_lapsed_claim(tx: Transaction, now: datetime) -> list[Call]:
     """Return the claimed calls whose program has not reported before the lease expired."""
-    return fetch_readable_rows(tx, Call, col(Call.id), _LAPSED, now_=now)
+    return fetch_readable_rows(tx, Call, col(Call.id), _SELECT_LAPSED_CALLS, now_=now)
 
 
 def find_next_claim_lapse(tx: Transaction) -> datetime | None:
     """Return when the next claim's lease expires; None if no call is claimed and running."""
-    found: datetime | None = tx.scalar(_NEXT)
+    found: datetime | None = tx.scalar(_SELECT_NEXT_LEASE_END)
     return found
 
 
-HOUR = timedelta(hours=1)  # in which the requests of one key are counted
-ASKED_BY = "key"  # in what is stored of a request: the id of the key
-OVER = (RunStatus.COMPLETED, RunStatus.CANCELLED)
+RATE_LIMIT_PERIOD = timedelta(hours=1)  # in which the requests of one key are counted
+KEY_ID_FIELD = "key"  # in what is stored of a request: the id of the key that asked
+FINISHED_RUN_STATUSES = (RunStatus.COMPLETED, RunStatus.CANCELLED)
 StatusFingerprint = tuple[Any, ...]  # is another whenever the request stands otherwise
-_ASKED = (
+_SELECT_REQUEST_TIME = (
     select(col(Run.created_at))
     .where(col(Run.client) == bindparam("client_"), col(Run.created_at) > bindparam("since_"))
     .order_by(col(Run.created_at).desc())
     .limit(1)
     .offset(bindparam("earlier_"))
 )
-_OF_CLIENT = (
+_SELECT_REQUESTS_OF_CLIENT = (
     select(Run)
     .where(
         col(Run.client) == bindparam("client_"),
@@ -231,7 +237,7 @@ _OF_CLIENT = (
     .order_by(col(Run.created_at).desc(), col(Run.id).desc())
     .limit(bindparam("most_"))
 )
-_MARK = (
+_SELECT_STATUS_FINGERPRINT = (
     select(col(Run.status), col(Call.status), col(Call.revision))
     .select_from(Run)
     .join(Call, col(Call.run_id) == col(Run.id), isouter=True)
@@ -269,9 +275,12 @@ def _is_request_over(tx: Transaction, run_id: str | None) -> bool:
     """Return whether a request has ended, apart from people resolving an UNKNOWN call."""
     found = calls.list_calls_of_run(tx, run_id or "")
     if found:
-        return all(each.status in CALL_FINAL or each.status is CallStatus.UNKNOWN for each in found)
+        return all(
+            each.status in CALL_FINAL_STATUSES or each.status is CallStatus.UNKNOWN
+            for each in found
+        )
     run = runs.find_run(tx, run_id or "")
-    return run is None or run.status in OVER
+    return run is None or run.status in FINISHED_RUN_STATUSES
 
 
 def find_request_by_idempotency_key(
@@ -299,7 +308,7 @@ def is_request_of_key(tx: Transaction, run: Run, key: ProgramApiKey) -> bool:
     if key.is_bot_account:
         return True
     delivery = find_first_program_delivery(tx, run.id)
-    key_id = json.loads(delivery.body).get(ASKED_BY) if delivery else None
+    key_id = json.loads(delivery.body).get(KEY_ID_FIELD) if delivery else None
     if key_id:
         asker = find_api_key(tx, key_id)
     else:
@@ -317,7 +326,8 @@ def list_requests_under_key_name(
     at, run_id = before
     values = {"client_": key.name, "team_": key.team, "at_": at, "id_": run_id, "most_": limit}
     return [
-        (run, is_request_of_key(tx, run, key)) for run in fetch_rows(tx, Run, _OF_CLIENT, **values)
+        (run, is_request_of_key(tx, run, key))
+        for run in fetch_rows(tx, Run, _SELECT_REQUESTS_OF_CLIENT, **values)
     ]
 
 
@@ -326,7 +336,7 @@ def find_time_of_nth_newest_request(
 ) -> datetime | None:
     """Return when this client made the `number`-th newest request; None if not after `since`."""
     values = {"client_": client, "since_": since, "earlier_": number - 1}
-    found: datetime | None = tx.scalar(_ASKED, values)
+    found: datetime | None = tx.scalar(_SELECT_REQUEST_TIME, values)
     return found
 
 
@@ -334,4 +344,4 @@ def get_status_fingerprints(
     tx: Transaction, run_ids: Iterable[str]
 ) -> Mapping[str, StatusFingerprint]:
     """Return for each run id a tuple that changes whenever the request's status changes."""
-    return {each: tuple(tx.execute(_MARK, {"run_": each})) for each in run_ids}
+    return {each: tuple(tx.execute(_SELECT_STATUS_FINGERPRINT, {"run_": each})) for each in run_ids}

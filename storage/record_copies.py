@@ -99,10 +99,10 @@ def _compute_seal(row: CopyNote, chain: AuditChainSealer) -> str:
     return chain.sign("copied", *said, row.head_seq, row.head_hash)
 
 
-SOME = 5000  # rows that are read at once
-PATIENCE = "10min"  # until a server ends a transaction in which nothing happens
+ROWS_PER_FETCH = 5000
+IDLE_TRANSACTION_TIMEOUT = "10min"  # until a server ends a transaction in which nothing happens
 # what a record says of itself, and what processes tell one another
-_APART = {str(each.__tablename__) for each in (CopyNote, ChannelSender, Pause, Replica)}
+_TABLES_NOT_COPIED = {str(each.__tablename__) for each in (CopyNote, ChannelSender, Pause, Replica)}
 
 
 class UnreadableRowsError(Exception):
@@ -111,7 +111,7 @@ class UnreadableRowsError(Exception):
 
 def list_record_tables() -> list[Table]:
     """Return the tables that make up the record, each after those that it refers to."""
-    return [each for each in SQLModel.metadata.sorted_tables if each.name not in _APART]
+    return [each for each in SQLModel.metadata.sorted_tables if each.name not in _TABLES_NOT_COPIED]
 
 
 def count_rows_by_table(tx: Transaction) -> dict[str, int]:
@@ -144,7 +144,9 @@ def _lift_time_limits(tx: Transaction) -> None:
     if tx.dialect.name != "sqlite":
         for limit in ("statement_timeout", "lock_timeout"):
             tx.exec_driver_sql(f"SET LOCAL {limit} TO 0")
-        tx.exec_driver_sql(f"SET LOCAL idle_in_transaction_session_timeout TO '{PATIENCE}'")
+        tx.exec_driver_sql(
+            f"SET LOCAL idle_in_transaction_session_timeout TO '{IDLE_TRANSACTION_TIMEOUT}'"
+        )
 
 
 def _count_rows(tx: Transaction, table: Table) -> int:
@@ -172,7 +174,7 @@ def _read_all_rows(tx: Transaction, table: Table) -> Generator[Sequence[Any]]:
             yield from tx.raw.execute(sql)
         else:
             with tx.raw.cursor(name="poured") as cursor:
-                cursor.itersize = SOME
+                cursor.itersize = ROWS_PER_FETCH
                 cursor.execute(sql)
                 yield from cursor
     except base as error:

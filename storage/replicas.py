@@ -20,16 +20,18 @@ from storage.transaction import Transaction, fetch_readable_rows, insert_row
 
 # The newest time in the database: time continues from there even if a clock is set back.
 
-LOOKED_AT = 1000  # rows of a kind, newest first: a clock that was set back left some out of order
+MAX_ROWS_EXAMINED = 1000  # newest first: a clock that was set back left some out of order
 
 
 def _build_newest_time_query(seq: Any, at: Any) -> Select[Any]:
-    last = select(at.label("at")).order_by(seq.desc()).limit(LOOKED_AT).subquery()
+    last = select(at.label("at")).order_by(seq.desc()).limit(MAX_ROWS_EXAMINED).subquery()
     return select(func.max(last.c.at))
 
 
-_AUDITED = _build_newest_time_query(col(Audit.seq), col(Audit.at))
-_DELIVERED = _build_newest_time_query(col(Delivery.seq), col(Delivery.received_at))
+_SELECT_NEWEST_AUDIT_TIME = _build_newest_time_query(col(Audit.seq), col(Audit.at))
+_SELECT_NEWEST_DELIVERY_TIME = _build_newest_time_query(
+    col(Delivery.seq), col(Delivery.received_at)
+)
 
 
 def find_time_of_newest_activity(tx: Transaction) -> datetime | None:
@@ -37,7 +39,7 @@ def find_time_of_newest_activity(tx: Transaction) -> datetime | None:
 
     Every action is in the audit, and everything that arrived is in the inbox.
     """
-    found = [tx.scalar(_AUDITED), tx.scalar(_DELIVERED)]
+    found = [tx.scalar(_SELECT_NEWEST_AUDIT_TIME), tx.scalar(_SELECT_NEWEST_DELIVERY_TIME)]
     return max((each for each in found if each is not None), default=None)
 
 
@@ -69,14 +71,18 @@ class Pause(columns.Row, table=True):
     until: datetime = columns.time_column()
 
 
-_MINE = delete(ChannelSender).where(col(ChannelSender.replica) == bindparam("replica_"))
-_GONE = delete(Replica).where(col(Replica.id) == bindparam("replica_"))
-_PAUSES = select(col(Pause.method), col(Pause.channel), col(Pause.until)).where(
+_DELETE_CHANNELS_OF_REPLICA = delete(ChannelSender).where(
+    col(ChannelSender.replica) == bindparam("replica_")
+)
+_DELETE_REPLICA = delete(Replica).where(col(Replica.id) == bindparam("replica_"))
+_SELECT_PAUSES = select(col(Pause.method), col(Pause.channel), col(Pause.until)).where(
     col(Pause.until) > bindparam("now_")
 )
-_PAUSED_BEFORE = delete(Pause).where(col(Pause.until) <= bindparam("now_"))
-_GIVEN_UP = _MINE.where(col(ChannelSender.channel) == bindparam("channel_"))
-_EVENTS = (
+_DELETE_ENDED_PAUSES = delete(Pause).where(col(Pause.until) <= bindparam("now_"))
+_DELETE_CHANNEL_OF_REPLICA = _DELETE_CHANNELS_OF_REPLICA.where(
+    col(ChannelSender.channel) == bindparam("channel_")
+)
+_SELECT_EVENTS_AFTER = (
     select(Delivery)
     .where(col(Delivery.seq) > bindparam("after_"), col(Delivery.kind) == DeliveryKind.EVENT)
     .order_by(col(Delivery.seq))
@@ -94,15 +100,15 @@ def store_heartbeat(tx: Transaction, replica: str, until: datetime) -> None:
 
 def remove_replica(tx: Transaction, replica: str) -> None:
     """Remove this replica (process of the bot), so that others may send to its channels."""
-    tx.execute(_MINE, {"replica_": replica})
-    tx.execute(_GONE, {"replica_": replica})
+    tx.execute(_DELETE_CHANNELS_OF_REPLICA, {"replica_": replica})
+    tx.execute(_DELETE_REPLICA, {"replica_": replica})
 
 
 def delete_dead_replicas_and_pauses(tx: Transaction, now: datetime, dead: Collection[str]) -> None:
     """Delete the replicas in `dead`, and the pauses of Slack methods that are over."""
     for replica in dead:
-        tx.execute(_GONE, {"replica_": replica})
-    tx.execute(_PAUSED_BEFORE, {"now_": now})
+        tx.execute(_DELETE_REPLICA, {"replica_": replica})
+    tx.execute(_DELETE_ENDED_PAUSES, {"now_": now})
 
 
 def get_heartbeat_expiry_by_replica(tx: Transaction) -> dict[str, datetime]:
@@ -136,7 +142,7 @@ def claim_channel_sending(
 
 def give_up_channel_sending(tx: Transaction, channel: str, replica: str) -> None:
     """Stop this replica from being the sender to the channel."""
-    tx.execute(_GIVEN_UP, {"channel_": channel, "replica_": replica})
+    tx.execute(_DELETE_CHANNEL_OF_REPLICA, {"channel_": channel, "replica_": replica})
 
 
 def store_slack_pause(tx: Transaction, method: str, channel: str, until: datetime) -> None:
@@ -150,10 +156,10 @@ def store_slack_pause(tx: Transaction, method: str, channel: str, until: datetim
 
 def get_slack_pause_ends(tx: Transaction, now: datetime) -> PauseEnds:
     """Return, by method and channel, until when each paused Slack method must not be called."""
-    found = tx.execute(_PAUSES, {"now_": now})
+    found = tx.execute(_SELECT_PAUSES, {"now_": now})
     return {(method, channel): until for method, channel, until in found}
 
 
 def list_slack_directory_events_after(tx: Transaction, seq: int) -> list[Delivery]:
     """Return Slack's events about people, groups and channels stored after that delivery."""
-    return fetch_readable_rows(tx, Delivery, col(Delivery.seq), _EVENTS, after_=seq)
+    return fetch_readable_rows(tx, Delivery, col(Delivery.seq), _SELECT_EVENTS_AFTER, after_=seq)

@@ -16,7 +16,7 @@ from storage.models import Call, Message, Run, Vote
 from storage.states import CallStatus
 from storage.transaction import Transaction, fetch_readable_rows, fetch_rows
 
-_WAITING = (
+_SELECT_WAITING_CALLS = (
     select(Call)
     .join(Run, col(Run.id) == col(Call.run_id))
     .where(col(Call.status) == bindparam("status_"), col(Call.deadline) > bindparam("at_"))
@@ -24,9 +24,12 @@ _WAITING = (
     .order_by(col(Call.deadline))
     .limit(bindparam("most_"))
 )
-_MINE = (col(Run.team) == bindparam("team_"), col(Run.requester) == bindparam("person_"))
-_HOME_MINE = (*_MINE, col(Run.parent_call) == "")
-_IN_CHANNEL = hide_from_indexes(Run.channel) == bindparam("channel_")
+_OWN_REQUEST_CONDITIONS = (
+    col(Run.team) == bindparam("team_"),
+    col(Run.requester) == bindparam("person_"),
+)
+_OWN_ROOT_REQUEST_CONDITIONS = (*_OWN_REQUEST_CONDITIONS, col(Run.parent_call) == "")
+_CHANNEL_CONDITION = hide_from_indexes(Run.channel) == bindparam("channel_")
 
 
 def _build_recent_requests_query(*where: ColumnElement[bool]) -> Select[Any]:
@@ -43,8 +46,10 @@ def _build_recent_requests_query(*where: ColumnElement[bool]) -> Select[Any]:
     return found.order_by(col(Run.created_at).desc()).limit(bindparam("most_"))
 
 
-_OF_LATE = _build_recent_requests_query(*_HOME_MINE)
-_OF_LATE_IN = _build_recent_requests_query(*_HOME_MINE, _IN_CHANNEL)
+_SELECT_RECENT_REQUESTS = _build_recent_requests_query(*_OWN_ROOT_REQUEST_CONDITIONS)
+_SELECT_RECENT_IN_CHANNEL = _build_recent_requests_query(
+    *_OWN_ROOT_REQUEST_CONDITIONS, _CHANNEL_CONDITION
+)
 
 
 def list_waiting_calls(
@@ -56,7 +61,7 @@ def list_waiting_calls(
     person has to report.
     """
     given = {"team_": team, "at_": at, "most_": limit, "status_": status}
-    return fetch_readable_rows(tx, Call, col(Call.id), _WAITING, **given)
+    return fetch_readable_rows(tx, Call, col(Call.id), _SELECT_WAITING_CALLS, **given)
 
 
 def list_recent_requests(
@@ -68,12 +73,14 @@ def list_recent_requests(
     """
     given = {"team_": team, "person_": person, "most_": limit}
     if channel:
-        return fetch_readable_rows(tx, Run, col(Run.id), _OF_LATE_IN, **given, channel_=channel)
-    return fetch_readable_rows(tx, Run, col(Run.id), _OF_LATE, **given)
+        return fetch_readable_rows(
+            tx, Run, col(Run.id), _SELECT_RECENT_IN_CHANNEL, **given, channel_=channel
+        )
+    return fetch_readable_rows(tx, Run, col(Run.id), _SELECT_RECENT_REQUESTS, **given)
 
 
-LOOKED_AT = 100  # of a person's newest votes, and of the requests of theirs that moved last
-_DECIDED = (
+MAX_ROWS_EXAMINED = 100  # of a person's newest votes, and of their requests that moved last
+_SELECT_DECIDED_CALLS = (
     select(Call)
     .join(Run, col(Run.id) == col(Call.run_id))
     .where(
@@ -86,51 +93,62 @@ _DECIDED = (
     .limit(bindparam("most_"))
 )
 # once a request is over, nothing of it is decided after its last move; until then there may be
-_MINE_OPEN = and_(*_MINE, col(Run.status).in_(calls.UNFINISHED))
-_MOVED = (
-    select(col(Run.id))
-    .where(*_MINE, col(Run.updated_at) >= bindparam("since_"))
-    .order_by(col(Run.updated_at).desc())
-    .limit(LOOKED_AT)
+_OWN_OPEN_REQUEST_CONDITION = and_(
+    *_OWN_REQUEST_CONDITIONS, col(Run.status).in_(calls.UNFINISHED_RUN_STATUSES)
 )
-_VOTED = (
+_SELECT_RECENTLY_MOVED_RUNS = (
+    select(col(Run.id))
+    .where(*_OWN_REQUEST_CONDITIONS, col(Run.updated_at) >= bindparam("since_"))
+    .order_by(col(Run.updated_at).desc())
+    .limit(MAX_ROWS_EXAMINED)
+)
+_SELECT_CALLS_VOTED_ON = (
     select(col(Vote.call_id))
     .where(col(Vote.person) == bindparam("person_"), col(Vote.created_at) >= bindparam("since_"))
     .order_by(col(Vote.created_at).desc())
-    .limit(LOOKED_AT)
+    .limit(MAX_ROWS_EXAMINED)
 )
-_HAS_VOTED = exists().where(
+_HAS_VOTED_CONDITION = exists().where(
     col(Vote.call_id) == col(Call.id),
     hide_from_indexes(Vote.person) == bindparam("person_"),
     col(Vote.created_at) >= bindparam("since_"),
 )
-_LATER = col(Call.decided_at) >= bindparam("at_least_")
-_SAME_TEAM = hide_from_indexes(Run.team) == bindparam("team_")
+_DECIDED_LATER_CONDITION = col(Call.decided_at) >= bindparam("at_least_")
+_TEAM_CONDITION = hide_from_indexes(Run.team) == bindparam("team_")
 
 
 # For each kind of a person's decisions: a query that finds them among the newest rows, one that
 # tells whether there are more, and one that finds all since the earliest time that the last wanted
 # one can have.
-_SEARCHES = (
+_DECIDED_CALL_SEARCHES = (
     (
-        _DECIDED.where(or_(col(Run.id).in_(_MOVED), _MINE_OPEN)),
-        _MOVED.offset(LOOKED_AT).limit(1),
-        _DECIDED.where(
-            _LATER, or_(and_(*_MINE, col(Run.updated_at) >= bindparam("at_least_")), _MINE_OPEN)
+        _SELECT_DECIDED_CALLS.where(
+            or_(col(Run.id).in_(_SELECT_RECENTLY_MOVED_RUNS), _OWN_OPEN_REQUEST_CONDITION)
+        ),
+        _SELECT_RECENTLY_MOVED_RUNS.offset(MAX_ROWS_EXAMINED).limit(1),
+        _SELECT_DECIDED_CALLS.where(
+            _DECIDED_LATER_CONDITION,
+            or_(
+                and_(*_OWN_REQUEST_CONDITIONS, col(Run.updated_at) >= bindparam("at_least_")),
+                _OWN_OPEN_REQUEST_CONDITION,
+            ),
         ),
     ),
     (
-        _DECIDED.where(_SAME_TEAM, col(Call.id).in_(_VOTED)),
-        _VOTED.offset(LOOKED_AT).limit(1),
+        _SELECT_DECIDED_CALLS.where(_TEAM_CONDITION, col(Call.id).in_(_SELECT_CALLS_VOTED_ON)),
+        _SELECT_CALLS_VOTED_ON.offset(MAX_ROWS_EXAMINED).limit(1),
         # everybody's, the newest first, until there are enough
-        _DECIDED.where(_LATER, _SAME_TEAM, _HAS_VOTED),
+        _SELECT_DECIDED_CALLS.where(
+            _DECIDED_LATER_CONDITION, _TEAM_CONDITION, _HAS_VOTED_CONDITION
+        ),
     ),
 )
-_SEARCHES_IN = tuple(
-    (newest.where(_IN_CHANNEL), more, every.where(_IN_CHANNEL)) for newest, more, every in _SEARCHES
+_SEARCHES_IN_CHANNEL = tuple(
+    (newest.where(_CHANNEL_CONDITION), more, every.where(_CHANNEL_CONDITION))
+    for newest, more, every in _DECIDED_CALL_SEARCHES
 )
-PAGE = 500  # calls read at a time
-_DECIDED_BETWEEN = (
+CALLS_PER_PAGE = 500
+_SELECT_DECIDED_BETWEEN = (
     select(Call)
     .where(
         or_(col(Call.decided_at) > bindparam("after_"), col(Call.id) > bindparam("id_")),
@@ -139,12 +157,12 @@ _DECIDED_BETWEEN = (
         col(Call.status).not_in((CallStatus.PENDING, CallStatus.ANSWERED)),
     )
     .order_by(col(Call.decided_at), col(Call.id))
-    .limit(PAGE)
+    .limit(CALLS_PER_PAGE)
 )
-_BY_DIGEST = (
+_SELECT_CALLS_BY_DIGEST = (
     select(Call)
     .join(Run, col(Run.id) == col(Call.run_id))
-    .where(_SAME_TEAM)
+    .where(_TEAM_CONDITION)
     .where(col(Call.digest) >= bindparam("low_"), col(Call.digest) < bindparam("high_"))
     .limit(2)
 )
@@ -160,7 +178,7 @@ def list_decided_calls_involving_person(
     given: dict[str, Any] = {"team_": team, "person_": person, "since_": since, "most_": limit}
     given |= {"channel_": channel} if channel else {}
     found: dict[str, Call] = {}
-    for newest, has_more, every in _SEARCHES_IN if channel else _SEARCHES:
+    for newest, has_more, every in _SEARCHES_IN_CHANNEL if channel else _DECIDED_CALL_SEARCHES:
         decided = fetch_readable_rows(tx, Call, col(Call.id), newest, **given)
         if tx.execute(has_more, given):
             last = decided[-1].decided_at if len(decided) == limit else since
@@ -174,7 +192,9 @@ def iterate_calls_decided_between(
 ) -> Iterator[Call]:
     """Yield the calls that were decided in the time [since, until) in order, a page at a time."""
     after, last = since, ""
-    while found := fetch_rows(tx, Call, _DECIDED_BETWEEN, after_=after, id_=last, until_=until):
+    while found := fetch_rows(
+        tx, Call, _SELECT_DECIDED_BETWEEN, after_=after, id_=last, until_=until
+    ):
         yield from found
         after, last = found[-1].decided_at or since, found[-1].id
 
@@ -193,7 +213,9 @@ def _find_call_by_digest(tx: Transaction, team: str, digest: str) -> Call | None
     if not re.fullmatch(r"[0-9a-f]{8,64}", digest):
         return None
     # "g" comes after every digit of a fingerprint
-    found = fetch_rows(tx, Call, _BY_DIGEST, team_=team, low_=digest, high_=f"{digest}g")
+    found = fetch_rows(
+        tx, Call, _SELECT_CALLS_BY_DIGEST, team_=team, low_=digest, high_=f"{digest}g"
+    )
     return found[0] if len(found) == 1 else None
 
 

@@ -26,10 +26,10 @@ from sqlalchemy.orm import aliased
 from sqlmodel import col
 
 from storage import calls, moves, transcripts
-from storage.calls import UNFINISHED
+from storage.calls import UNFINISHED_RUN_STATUSES
 from storage.columns import build_thread_conditions
 from storage.models import Call, Delivery, Item, Plan, Run
-from storage.states import MODELLED, RUN_OPEN, CallStatus, RunSource, RunStatus
+from storage.states import MODEL_DRIVEN_SOURCES, RUN_OPEN_STATUSES, CallStatus, RunSource, RunStatus
 from storage.transaction import (
     Transaction,
     fetch_first_row,
@@ -59,41 +59,46 @@ def _open_call_condition(which: ColumnElement[bool]) -> ColumnElement[bool]:
     ).exists()
 
 
-_ROOT: Any = aliased(Run)
+_ROOT_RUN: Any = aliased(Run)
 # a sub-agent works for whoever asked its request; what a server asks amid a call is the server's
-_CLIENT = case((col(Run.source) == RunSource.RUN, col(_ROOT.client)), else_=col(Run.client))
-# what is asked amid a call has a worker wait for it, who runs what was approved
-_DECIDED = or_(
-    col(Run.source) == RunSource.SERVER,
-    and_(_open_call_condition(calls.GOES_AHEAD), ~_open_call_condition(calls.HOLDS_UP)),
+_CLIENT_COLUMN = case(
+    (col(Run.source) == RunSource.RUN, col(_ROOT_RUN.client)), else_=col(Run.client)
 )
-_READY_RUNS = (
+# what is asked amid a call has a worker wait for it, who runs what was approved
+_HAS_APPROVED_CALL_CONDITION = or_(
+    col(Run.source) == RunSource.SERVER,
+    and_(
+        _open_call_condition(calls.APPROVED_BY_PEOPLE_CONDITION),
+        ~_open_call_condition(calls.BLOCKING_RUN_CONDITION),
+    ),
+)
+_SELECT_READY_RUNS = (
     select(
         col(Run.id),
         col(Run.team),
         col(Run.requester),
-        _CLIENT,
-        case((_DECIDED, literal(1)), else_=literal(0)),
+        _CLIENT_COLUMN,
+        case((_HAS_APPROVED_CALL_CONDITION, literal(1)), else_=literal(0)),
         col(Run.fence),
     )
-    .join(_ROOT, col(_ROOT.id) == col(Run.root_id), isouter=True)
+    .join(_ROOT_RUN, col(_ROOT_RUN.id) == col(Run.root_id), isouter=True)
     .where(col(Run.status) == RunStatus.READY, col(Run.thread_ts) != "")
     .order_by(col(Run.updated_at))
 )
-_LONG_READY = _READY_RUNS.where(col(Run.updated_at) <= bindparam("before_"))
-_ONE_READY = _READY_RUNS.where(col(Run.id) == bindparam("id_"))
+_SELECT_RUNS_READY_BEFORE = _SELECT_READY_RUNS.where(col(Run.updated_at) <= bindparam("before_"))
+_SELECT_READY_RUN_BY_ID = _SELECT_READY_RUNS.where(col(Run.id) == bindparam("id_"))
 
 
 def list_ready_runs(tx: Transaction, before: datetime | None = None) -> list[ReadyRun]:
     """Return the runs a worker may take, oldest first; `before`: only those ready by that time."""
     if before is None:
-        return _fetch_ready_runs(tx, _READY_RUNS, {})
-    return _fetch_ready_runs(tx, _LONG_READY, {"before_": before})
+        return _fetch_ready_runs(tx, _SELECT_READY_RUNS, {})
+    return _fetch_ready_runs(tx, _SELECT_RUNS_READY_BEFORE, {"before_": before})
 
 
 def list_run_if_ready(tx: Transaction, run_id: str) -> list[ReadyRun]:
     """Return the run in a list if a worker may take it, else an empty list."""
-    return _fetch_ready_runs(tx, _ONE_READY, {"id_": run_id})
+    return _fetch_ready_runs(tx, _SELECT_READY_RUN_BY_ID, {"id_": run_id})
 
 
 def _fetch_ready_runs(tx: Transaction, statement: Any, given: dict[str, Any]) -> list[ReadyRun]:
@@ -113,22 +118,22 @@ def build_recent_runs_condition(also: ColumnElement[bool]) -> ColumnElement[bool
 
 
 # what a key has asked is held by the key's own limit, and is no part of its person's
-_BY_KEY = (col(Run.source) == RunSource.PROGRAM) & (col(Run.client) != "")
+_ASKED_BY_KEY_CONDITION = (col(Run.source) == RunSource.PROGRAM) & (col(Run.client) != "")
 # A filter: for a condition SQLite would look through every pending call of everybody
-_PENDING_OF = (
+_COUNT_PENDING_OF_REQUESTER = (
     select(func.count().filter(col(Call.status) == CallStatus.PENDING))
     .select_from(Run)
     .join(Call, col(Run.id) == col(Call.run_id))
     .where(col(Run.team) == bindparam("team_"), col(Run.requester) == bindparam("requester_"))
-    .where(col(Run.status).in_(UNFINISHED), ~_BY_KEY)
+    .where(col(Run.status).in_(UNFINISHED_RUN_STATUSES), ~_ASKED_BY_KEY_CONDITION)
 )
 # Runs that have not moved since then hold nothing that was asked since.
-_ASKED_SINCE = (
+_SELECT_ASKED_TIMES_SINCE = (
     select(col(Call.asked_at))
     .select_from(Run)
     .join(Call, col(Run.id) == col(Call.run_id))
-    .where(build_recent_runs_condition(col(Run.status).in_(UNFINISHED)))
-    .where(col(Call.asked_at) > bindparam("since_"), ~_BY_KEY)
+    .where(build_recent_runs_condition(col(Run.status).in_(UNFINISHED_RUN_STATUSES)))
+    .where(col(Call.asked_at) > bindparam("since_"), ~_ASKED_BY_KEY_CONDITION)
     .order_by(col(Call.asked_at).desc())
     .limit(1)
     .offset(bindparam("earlier_"))
@@ -137,7 +142,7 @@ _ASKED_SINCE = (
 
 def count_pending_calls_of_requester(tx: Transaction, team: str, requester: str) -> int:
     """Return how many of this requester's calls are pending, without those asked with API keys."""
-    return tx.scalar(_PENDING_OF, {"team_": team, "requester_": requester}) or 0
+    return tx.scalar(_COUNT_PENDING_OF_REQUESTER, {"team_": team, "requester_": requester}) or 0
 
 
 def find_earlier_approval_ask_time(
@@ -148,17 +153,17 @@ def find_earlier_approval_ask_time(
     Calls asked with API keys do not count. None if there is none after `since`.
     """
     values_ = {"team_": team, "requester_": requester, "since_": since, "earlier_": number}
-    found: datetime | None = tx.scalar(_ASKED_SINCE, values_)
+    found: datetime | None = tx.scalar(_SELECT_ASKED_TIMES_SINCE, values_)
     return found
 
 
-_ROOTED = (
+_UPDATE_REQUEST_THREAD = (
     update(Run)
     .where(col(Run.root_id) == bindparam("id_"), col(Run.thread_ts) == "")
     .values(channel=bindparam("channel"), thread_ts=bindparam("thread_ts"))
     .returning(col(Run.id))
 )
-_IN_THREAD = (
+_SELECT_NEWEST_RUN_IN_THREAD = (
     select(Run)
     .where(
         *build_thread_conditions(Run),
@@ -167,7 +172,7 @@ _IN_THREAD = (
     .order_by(col(Run.created_at).desc(), col(Run.id))
     .limit(1)
 )
-_BEGUN_IN = (
+_SELECT_RUN_BEGUN_IN_THREAD = (
     select(Run)
     .join(Delivery, col(Delivery.run_id) == col(Run.id))
     .where(
@@ -177,24 +182,24 @@ _BEGUN_IN = (
     .order_by(col(Delivery.seq).desc())
     .limit(1)
 )
-_TOKENS_SINCE = select(func.sum(col(Run.tokens))).where(
+_SUM_TOKENS_SINCE = select(func.sum(col(Run.tokens))).where(
     col(Run.parent_call) == "",  # what a sub-agent uses is counted with its request
     build_recent_runs_condition(col(Run.status) == RunStatus.RUNNING),
 )
-_SAID = ~col(Item.body).startswith(transcripts.BEGINS)  # no stand-in for what was said
-_HEARD = (
+_NOT_COMPACTION_CONDITION = ~col(Item.body).startswith(transcripts.COMPACTION_PREFIX)
+_SELECT_USER_MESSAGES_UNTIL = (
     select(col(Item.body))
     .where(col(Item.run_id) == bindparam("id_"), col(Item.created_at) <= bindparam("until_"))
     .where(col(Item.body).startswith('{"role": "user"'))
     .order_by(col(Item.seq))
 )
-_NEWEST = (
+_SELECT_NEWEST_ITEM = (
     select(col(Item.body))
-    .where(col(Item.run_id) == bindparam("id_"), _SAID)
+    .where(col(Item.run_id) == bindparam("id_"), _NOT_COMPACTION_CONDITION)
     .order_by(col(Item.seq).desc())
     .limit(1)
 )
-_COUNT_IN_ROOT = (
+_INCREMENT_RUN_COUNTS = (
     update(Run)
     .where(col(Run.id) == bindparam("id_"))
     .values(
@@ -205,13 +210,13 @@ _COUNT_IN_ROOT = (
         },
     )
 )
-_SPEND = (
+_INCREMENT_TOKENS = (
     update(Run)
     .where(col(Run.id).in_((bindparam("id_"), bindparam("root_"))))
     .values(tokens=col(Run.tokens) + bindparam("tokens_"))
 )
-_COUNT_TURN = (
-    _COUNT_IN_ROOT.where(col(Run.fence) == bindparam("fence_"))
+_INCREMENT_COUNTS_IF_FENCED = (
+    _INCREMENT_RUN_COUNTS.where(col(Run.fence) == bindparam("fence_"))
     .where(col(Run.status) == RunStatus.RUNNING)
     .returning(Run.__table__)  # type: ignore[attr-defined]  # SQLModel does not tell
 )
@@ -234,7 +239,7 @@ def set_request_thread(tx: Transaction, run_id: str, channel: str, ts: str) -> b
     From now on a worker may take the runs.
     """
     given = {"id_": run_id, "channel": channel, "thread_ts": ts}
-    found = tx.scalars(_ROOTED, given)
+    found = tx.scalars(_UPDATE_REQUEST_THREAD, given)
     tx.ready += found
     return bool(found)
 
@@ -243,7 +248,9 @@ def find_newest_run_in_thread(
     tx: Transaction, team: str, channel: str, thread_ts: str
 ) -> Run | None:
     """Return the newest run of a thread, of any status, ignoring sub-agents' runs; or None."""
-    return fetch_first_row(tx, Run, _IN_THREAD, team_=team, channel_=channel, thread_ts_=thread_ts)
+    return fetch_first_row(
+        tx, Run, _SELECT_NEWEST_RUN_IN_THREAD, team_=team, channel_=channel, thread_ts_=thread_ts
+    )
 
 
 def find_newest_run_of_person_in_thread(
@@ -254,17 +261,17 @@ def find_newest_run_of_person_in_thread(
     The run itself may go on in another place.
     """
     given = {"team_": team, "channel_": channel, "thread_ts_": thread_ts}
-    return fetch_first_row(tx, Run, _BEGUN_IN, **given, requester_=requester)
+    return fetch_first_row(tx, Run, _SELECT_RUN_BEGUN_IN_THREAD, **given, requester_=requester)
 
 
 def is_run_open(run: Run | None) -> bool:
     """Return whether the run exists and is READY, RUNNING or WAITING."""
-    return run is not None and run.status in RUN_OPEN
+    return run is not None and run.status in RUN_OPEN_STATUSES
 
 
 def is_run_without_model(run: Run | None) -> bool:
     """Return whether no model proposes the run's calls: a form, program or server asked."""
-    return run is not None and run.source not in MODELLED
+    return run is not None and run.source not in MODEL_DRIVEN_SOURCES
 
 
 def get_run_with_fence(tx: Transaction, run_id: str, fence: int) -> Run:
@@ -277,20 +284,20 @@ def get_run_with_fence(tx: Transaction, run_id: str, fence: int) -> Run:
 
 def list_open_and_failed_runs(tx: Transaction) -> list[Run]:
     """Return the runs that are open or FAILED."""
-    where = col(Run.status).in_(calls.UNFINISHED)
+    where = col(Run.status).in_(calls.UNFINISHED_RUN_STATUSES)
     return fetch_readable_rows(tx, Run, col(Run.id), select(Run).where(where))
 
 
-_OPEN_IN_REQUEST = (
+_SELECT_OPEN_RUNS_OF_REQUEST = (
     select(Run)
-    .where(col(Run.root_id) == bindparam("root_"), col(Run.status).in_(RUN_OPEN))
+    .where(col(Run.root_id) == bindparam("root_"), col(Run.status).in_(RUN_OPEN_STATUSES))
     .order_by(col(Run.created_at), col(Run.id))
 )
 
 
 def list_open_runs_of_request(tx: Transaction, root_id: str) -> list[Run]:
     """Return the open runs of a request, oldest first: its first run and its sub-agents'."""
-    return fetch_rows(tx, Run, _OPEN_IN_REQUEST, root_=root_id)
+    return fetch_rows(tx, Run, _SELECT_OPEN_RUNS_OF_REQUEST, root_=root_id)
 
 
 def store_edited_message_text(tx: Transaction, run: Run, ts: str, text: str | None) -> None:
@@ -306,17 +313,19 @@ def add_turn_to_counters(tx: Transaction, run: Run, *, tokens: int, calls: int, 
     A sub-agent's turn also counts for its request. `cards`: people are asked.
     """
     used = {"tokens_": tokens, "calls_": calls, "cards_": int(cards)}
-    counted = fetch_first_row(tx, Run, _COUNT_TURN, id_=run.id, fence_=run.fence, **used)
+    counted = fetch_first_row(
+        tx, Run, _INCREMENT_COUNTS_IF_FENCED, id_=run.id, fence_=run.fence, **used
+    )
     if counted is None:
         raise moves.StaleFenceError(run.id)
     if counted.parent_call:  # one budget for all of its request
-        tx.execute(_COUNT_IN_ROOT, {"id_": counted.root_id, **used})
+        tx.execute(_INCREMENT_RUN_COUNTS, {"id_": counted.root_id, **used})
     return counted
 
 
 def add_tokens_to_run(tx: Transaction, run: Run, tokens: int) -> None:
     """Add tokens used outside a turn to the run; a sub-agent's also to its request."""
-    tx.execute(_SPEND, {"id_": run.id, "root_": run.root_id, "tokens_": tokens})
+    tx.execute(_INCREMENT_TOKENS, {"id_": run.id, "root_": run.root_id, "tokens_": tokens})
 
 
 def sum_requester_tokens_since(tx: Transaction, run: Run, since: datetime) -> int:
@@ -325,7 +334,9 @@ def sum_requester_tokens_since(tx: Transaction, run: Run, since: datetime) -> in
     Each such run counts with all its tokens; RUNNING ones always count.
     """
     return int(
-        tx.scalar(_TOKENS_SINCE, {"team_": run.team, "requester_": run.requester, "since_": since})
+        tx.scalar(
+            _SUM_TOKENS_SINCE, {"team_": run.team, "requester_": run.requester, "since_": since}
+        )
         or 0
     )
 
@@ -341,12 +352,15 @@ def append_transcript_item(
 
 def list_user_messages_until(tx: Transaction, run_id: str, until: datetime) -> list[dict[str, Any]]:
     """Return the user messages among the run's items that were stored by `until`, in order."""
-    return [json.loads(body) for body in tx.scalars(_HEARD, {"id_": run_id, "until_": until})]
+    return [
+        json.loads(body)
+        for body in tx.scalars(_SELECT_USER_MESSAGES_UNTIL, {"id_": run_id, "until_": until})
+    ]
 
 
 def needs_model_answer(tx: Transaction, run_id: str) -> bool:
     """Return whether the newest item of the run is a person's message or a tool's output."""
-    newest = tx.scalar(_NEWEST, {"id_": run_id})
+    newest = tx.scalar(_SELECT_NEWEST_ITEM, {"id_": run_id})
     item = json.loads(newest) if newest else {}
     return item.get("role") == "user" or item.get("type") == "function_call_output"
 

@@ -10,21 +10,27 @@ from sqlalchemy import bindparam, func, select
 from sqlmodel import col
 
 from storage.models import Call, Delivery, Message, Run
-from storage.states import MESSAGE_OPEN, RUN_OPEN, CallStatus, DeliveryStatus, RunStatus
+from storage.states import (
+    MESSAGE_OPEN_STATUSES,
+    RUN_OPEN_STATUSES,
+    CallStatus,
+    DeliveryStatus,
+    RunStatus,
+)
 from storage.transaction import Transaction, fetch_readable_rows
 
-_PENDING = select(func.count(), func.min(col(Call.asked_at))).where(
+_COUNT_PENDING_CALLS = select(func.count(), func.min(col(Call.asked_at))).where(
     col(Call.status) == CallStatus.PENDING, col(Call.starts_at).is_(None)
 )
-_RUNS = (
+_COUNT_OPEN_RUNS_BY_STATUS = (
     select(col(Run.status), func.count())
-    .where(col(Run.status).in_(sorted(RUN_OPEN)))
+    .where(col(Run.status).in_(sorted(RUN_OPEN_STATUSES)))
     .group_by(col(Run.status))
 )
-_UNSENT = select(func.count(), func.min(col(Message.seq))).where(
-    col(Message.status).in_(MESSAGE_OPEN)
+_COUNT_UNSENT_MESSAGES = select(func.count(), func.min(col(Message.seq))).where(
+    col(Message.status).in_(MESSAGE_OPEN_STATUSES)
 )
-_UNREAD = select(func.count(), func.min(col(Delivery.received_at))).where(
+_COUNT_NEW_DELIVERIES = select(func.count(), func.min(col(Delivery.received_at))).where(
     col(Delivery.status) == DeliveryStatus.NEW
 )
 
@@ -44,44 +50,46 @@ class Backlog:
 
 def count_backlog(tx: Transaction) -> Backlog:
     """Return the numbers and ages of pending calls, open runs, unsent messages, new deliveries."""
-    pending, asked = tx.execute(_PENDING)[0]
-    unsent, first = tx.execute(_UNSENT)[0]
-    unread, received = tx.execute(_UNREAD)[0]
-    runs = {RunStatus(status): number for status, number in tx.execute(_RUNS)}
+    pending, asked = tx.execute(_COUNT_PENDING_CALLS)[0]
+    unsent, first = tx.execute(_COUNT_UNSENT_MESSAGES)[0]
+    unread, received = tx.execute(_COUNT_NEW_DELIVERIES)[0]
+    runs = {RunStatus(status): number for status, number in tx.execute(_COUNT_OPEN_RUNS_BY_STATUS)}
     return Backlog(pending, asked, runs, unsent, first, unread, received)
 
 
-_STATUSES = (CallStatus.PENDING, CallStatus.UNKNOWN)
-_WAITING = col(Call.status).in_(_STATUSES)
-_DUE = (
+_STATUSES_WITH_DEADLINE = (CallStatus.PENDING, CallStatus.UNKNOWN)
+_HAS_DEADLINE_CONDITION = col(Call.status).in_(_STATUSES_WITH_DEADLINE)
+_SELECT_DUE_CALLS = (
     select(col(Call.id), col(Call.plan_id))
     .where(
-        _WAITING,
+        _HAS_DEADLINE_CONDITION,
         # without it PostgreSQL takes the deadlines of what was decided for many that have fallen
         col(Call.deadline) >= bindparam("nearest"),
         col(Call.deadline) <= bindparam("horizon"),
     )
     .order_by(col(Call.deadline), col(Call.position))
 )
-_TO_TELL = (
+_SELECT_CALLS_TO_REMIND_OF = (
     select(Call)
     .where(col(Call.status) == CallStatus.PENDING, col(Call.next_at) <= bindparam("now_"))
     .order_by(col(Call.next_at))
     .limit(100)
 )
-_TO_LOOK = (
+_SELECT_CALLS_TO_LOOK_AT = (
     select(Call)
     .where(col(Call.look_due_at) <= bindparam("now_"))
     .order_by(col(Call.look_due_at))
     .limit(100)
 )
-_NEXT_LOOK = select(func.min(col(Call.look_due_at))).where(col(Call.look_due_at).is_not(None))
-_NEXT_TELLING = select(func.min(col(Call.next_at))).where(
+_SELECT_NEXT_LOOK_AT = select(func.min(col(Call.look_due_at))).where(
+    col(Call.look_due_at).is_not(None)
+)
+_SELECT_NEXT_REMINDER_AT = select(func.min(col(Call.next_at))).where(
     col(Call.status) == CallStatus.PENDING,
     col(Call.next_at).is_not(None),  # as its index has it
 )
 # of one status: of both at once PostgreSQL would read every call that waits
-_NEXT_DEADLINE = select(func.min(col(Call.deadline))).where(
+_SELECT_NEXT_DEADLINE = select(func.min(col(Call.deadline))).where(
     col(Call.status) == bindparam("status_")
 )
 
@@ -94,30 +102,32 @@ def list_call_and_plan_ids_due_by(tx: Transaction, horizon: datetime) -> list[tu
     nearest = find_next_deadline(tx)
     if nearest is None or nearest > horizon:
         return []
-    found = tx.execute(_DUE, {"nearest": nearest, "horizon": horizon})
+    found = tx.execute(_SELECT_DUE_CALLS, {"nearest": nearest, "horizon": horizon})
     return [(call_id, plan_id) for call_id, plan_id in found]
 
 
 def find_next_deadline(tx: Transaction) -> datetime | None:
     """Return the nearest deadline of a call that waits for people; None if there is none."""
-    moments = [tx.scalar(_NEXT_DEADLINE, {"status_": each}) for each in _STATUSES]
+    moments = [
+        tx.scalar(_SELECT_NEXT_DEADLINE, {"status_": each}) for each in _STATUSES_WITH_DEADLINE
+    ]
     return min((each for each in moments if each is not None), default=None)
 
 
 def list_calls_to_notify_about(tx: Transaction, now: datetime) -> list[Call]:
     """Return up to 100 pending calls about which people must be notified, longest due first."""
-    return fetch_readable_rows(tx, Call, col(Call.id), _TO_TELL, now_=now)
+    return fetch_readable_rows(tx, Call, col(Call.id), _SELECT_CALLS_TO_REMIND_OF, now_=now)
 
 
 def find_next_notification_time(tx: Transaction) -> datetime | None:
     """Return when people next have to be told of a call to decide or look at; None if never."""
-    moments = [tx.scalar(_NEXT_TELLING), tx.scalar(_NEXT_LOOK)]
+    moments = [tx.scalar(_SELECT_NEXT_REMINDER_AT), tx.scalar(_SELECT_NEXT_LOOK_AT)]
     return min((each for each in moments if each is not None), default=None)
 
 
 def list_calls_to_look_at(tx: Transaction, due_by: datetime) -> list[Call]:
     """Return up to 100 calls run without approval for people to look at, due by `due_by`."""
-    return fetch_readable_rows(tx, Call, col(Call.id), _TO_LOOK, now_=due_by)
+    return fetch_readable_rows(tx, Call, col(Call.id), _SELECT_CALLS_TO_LOOK_AT, now_=due_by)
 
 
 def mark_people_asked_to_look(

@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from storage.backend import Backend
-from storage.migrations import SCRIPTS, newest
+from storage.migrations import SCRIPTS_FOLDER, newest
 
 SchemaShape = dict[str, str]  # "column run.team" and the like: its table, and what it is like
 SqlReader = Callable[[str], Iterable[Sequence[Any]]]  # runs a query, and returns its rows
-TOLD = 3  # differences that are named
+MAX_DIFFERENCES_NAMED = 3
 # Alembic keeps whose migration is under way in its modules: there is one at a time in a process
-_UPGRADING = threading.Lock()
+_UPGRADE_LOCK = threading.Lock()
 
 
 # each row: what it is called, its table, and what it is like
-_SQLITE = (
+_SQLITE_SCHEMA_QUERIES = (
     "SELECT 'table ' || name, name, '' FROM sqlite_master"
     " WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!'",
     "SELECT 'column ' || m.name || '.' || c.name, m.name, lower(c.type)"
@@ -45,7 +45,7 @@ _OURS = (
     "pg_class t JOIN pg_namespace n ON n.oid = t.relnamespace AND n.nspname = current_schema()"
     " AND t.relkind IN ('r', 'p')"
 )
-_POSTGRESQL = (
+_POSTGRESQL_SCHEMA_QUERIES = (
     f"SELECT 'table ' || t.relname, t.relname, t.relpersistence::text FROM {_OURS}",  # noqa: S608 # our own words
     "SELECT 'column ' || t.relname || '.' || a.attname, t.relname,"  # noqa: S608 # our own words
     " format_type(a.atttypid, a.atttypmod) || CASE WHEN a.attnotnull THEN ' not null' ELSE '' END"
@@ -62,22 +62,27 @@ _POSTGRESQL = (
     f" || g.tgenabled::text || ': ' || p.prosrc FROM {_OURS} JOIN pg_trigger g ON g.tgrelid = t.oid"
     " AND NOT g.tgisinternal JOIN pg_proc p ON p.oid = g.tgfoid",
 )
-_SCHEMA = "SELECT current_schema()"
-_QUERIES = {"sqlite": _SQLITE, "postgresql": _POSTGRESQL}
+_SELECT_CURRENT_SCHEMA = "SELECT current_schema()"
+_SCHEMA_QUERIES_BY_DIALECT = {
+    "sqlite": _SQLITE_SCHEMA_QUERIES,
+    "postgresql": _POSTGRESQL_SCHEMA_QUERIES,
+}
 
 
 def read_schema_shape(ask: SqlReader, dialect: str) -> SchemaShape:
     """Return the shape of a database: each table's columns, indexes and triggers by name."""
     found: SchemaShape = {}
     # each workspace has a schema of its own name
-    schema = f"{next(iter(ask(_SCHEMA)))[0]}." if dialect == "postgresql" else "main."
-    for query in _QUERIES[dialect]:
+    schema = (
+        f"{next(iter(ask(_SELECT_CURRENT_SCHEMA)))[0]}." if dialect == "postgresql" else "main."
+    )
+    for query in _SCHEMA_QUERIES_BY_DIALECT[dialect]:
         for name, table, like in ask(query):
             found[name] = f"{table}: {' '.join(like.replace(schema, '').split())}"
     return found
 
 
-def load_schema_ddl(revision: str, scripts: Path = SCRIPTS) -> list[str]:
+def load_schema_ddl(revision: str, scripts: Path = SCRIPTS_FOLDER) -> list[str]:
     """Return the DDL that creates an empty SQLite database of that revision; [] if not stored."""
     path = scripts / "shapes" / f"{revision}.sqlite.sql"
     if not path.exists():
@@ -85,7 +90,9 @@ def load_schema_ddl(revision: str, scripts: Path = SCRIPTS) -> list[str]:
     return [each.strip() for each in path.read_text("utf-8").split("\n;\n") if each.strip()]
 
 
-def load_expected_shape(revision: str, dialect: str, scripts: Path = SCRIPTS) -> SchemaShape | None:
+def load_expected_shape(
+    revision: str, dialect: str, scripts: Path = SCRIPTS_FOLDER
+) -> SchemaShape | None:
     """Return the tables, columns and so on that a revision should have; None if not stored."""
     if dialect == "sqlite":
         made = load_schema_ddl(revision, scripts)
@@ -127,7 +134,7 @@ def describe_schema_mismatch(
     revision: str | None,
     ask: SqlReader,
     dialect: str,
-    scripts: Path = SCRIPTS,
+    scripts: Path = SCRIPTS_FOLDER,
     *,
     reading: bool = False,
 ) -> str:
@@ -177,8 +184,10 @@ def _is_identical_to_ddl(ask: SqlReader, revision: str, scripts: Path) -> bool:
 
 
 def _format_differences(odd: list[str]) -> str:
-    more = len(odd) - TOLD
-    return ", ".join(odd[:TOLD]) + (f", and {more} more like that" if more > 0 else "")
+    more = len(odd) - MAX_DIFFERENCES_NAMED
+    return ", ".join(odd[:MAX_DIFFERENCES_NAMED]) + (
+        f", and {more} more like that" if more > 0 else ""
+    )
 
 
 def _select_tables_and_columns(shape: SchemaShape) -> SchemaShape:
@@ -209,5 +218,5 @@ def upgrade_schema(database: Backend, current: str | None, scripts: Path, newest
     config.attributes["beforehand"] = database.list_drop_trigger_statements()
     # a table that was made anew has lost its triggers
     config.attributes["afterwards"] = database.list_create_trigger_statements
-    with _UPGRADING:
+    with _UPGRADE_LOCK:
         command.upgrade(config, newest)

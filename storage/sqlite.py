@@ -21,15 +21,15 @@ from storage import sqlite_connections
 from storage.backend import Backend
 from storage.digest import AuditChainSealer, key_file_path, load_or_create_signing_key
 from storage.migrations import SchemaError
-from storage.models import APPEND_ONLY, DELETED, EMPTIED
+from storage.models import APPEND_ONLY_TABLES, DELETABLE_TABLES, EMPTIED_COLUMN_BY_TABLE
 from storage.sqlite_connections import read_pragma
 from storage.trail import AuditHeadFile, audit_head_file_path
 from storage.transaction import Trace, Transaction, wrap_driver_error
 
 T = TypeVar("T")
-STEP = 400  # pages that are given back in one transaction
-SOON = 200  # milliseconds in which readers may end
-INCREMENTAL = 2  # what SQLite answers of a file that can
+MAX_PAGES_PER_VACUUM_STEP = 400  # given back in one transaction
+CHECKPOINT_BUSY_MILLISECONDS = 200  # in which readers may end
+INCREMENTAL_VACUUM_MODE = 2  # what SQLite answers of a file that can
 
 
 def enable_incremental_vacuum(raw: sqlite3.Connection) -> None:
@@ -38,23 +38,24 @@ def enable_incremental_vacuum(raw: sqlite3.Connection) -> None:
 
 
 def vacuum_some_pages(raw: sqlite3.Connection, spare: float) -> bool:
-    """Return at most STEP free pages to the disk in this transaction; True if there are more.
+    """Return MAX_PAGES_PER_VACUUM_STEP free pages at most to the disk; True if there are more.
 
     `spare`: the share of the file's pages that may stay free.
     """
-    if read_pragma(raw, "auto_vacuum") != INCREMENTAL:
+    if read_pragma(raw, "auto_vacuum") != INCREMENTAL_VACUUM_MODE:
         return False
     too_many = read_pragma(raw, "freelist_count") - int(spare * read_pragma(raw, "page_count"))
     if too_many > 0:
-        for _ in range(min(too_many, STEP)):  # the driver steps a statement without columns once
+        # the driver steps a statement without columns once
+        for _ in range(min(too_many, MAX_PAGES_PER_VACUUM_STEP)):
             raw.execute("PRAGMA incremental_vacuum(1)")
-    return too_many > STEP
+    return too_many > MAX_PAGES_PER_VACUUM_STEP
 
 
 def run_checkpoint(raw: sqlite3.Connection) -> None:
     """Move the write-ahead log into the file and empty it, unless a reader needs it for longer."""
     waits = read_pragma(raw, "busy_timeout")
-    raw.execute(f"PRAGMA busy_timeout={SOON}")
+    raw.execute(f"PRAGMA busy_timeout={CHECKPOINT_BUSY_MILLISECONDS}")
     raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     raw.execute(f"PRAGMA busy_timeout={waits}")
 
@@ -92,7 +93,7 @@ def _vacuum_in_steps(raw: sqlite3.Connection) -> None:
 
 
 ConnectionMaker = Callable[[URL], sqlite_connections.SyncSwitchConnection]
-KEPT = 8  # connections between transactions: a burst takes more, each of which has caches
+MAX_IDLE_CONNECTIONS = 8  # a burst takes more, each of which has caches
 
 
 class AlreadyRunningError(Exception):
@@ -104,7 +105,7 @@ class _IdleConnections(list[sqlite_connections.SyncSwitchConnection]):
 
     def add_or_close(self, connection: sqlite_connections.SyncSwitchConnection) -> None:
         """Take back a connection, or close it if there are enough."""
-        if len(self) < KEPT:
+        if len(self) < MAX_IDLE_CONNECTIONS:
             self.append(connection)
         else:
             connection.close()
@@ -240,13 +241,15 @@ class SqliteFile(Backend):
         """Copy the file to one beside it that is named after the revision."""
         copy_database(self.engine, self.path.with_name(f"{self.path.name}.before-{revision}"))
 
-    def list_create_trigger_statements(self, among: Container[str] = APPEND_ONLY) -> list[str]:
+    def list_create_trigger_statements(
+        self, among: Container[str] = APPEND_ONLY_TABLES
+    ) -> list[str]:
         """Return DDL that makes the append-only tables in `among` refuse update and delete."""
         return [
             f"CREATE TRIGGER IF NOT EXISTS {table}_no_{change} BEFORE {change.upper()} ON {table} "
             f"{_build_purge_exception(table, change)}"
             f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
-            for table in APPEND_ONLY
+            for table in APPEND_ONLY_TABLES
             if table in among
             for change in ("update", "delete")
         ]
@@ -255,7 +258,7 @@ class SqliteFile(Backend):
         """Return DDL that drops the append-only triggers, as they prevent recreating tables."""
         return [
             f"DROP TRIGGER IF EXISTS {table}_no_{change}"
-            for table in APPEND_ONLY
+            for table in APPEND_ONLY_TABLES
             for change in ("update", "delete")
         ]
 
@@ -306,7 +309,7 @@ class SqliteFile(Backend):
         return _wrap_file_errors(partial(self._connect, self._url))
 
     def release_free_pages(self, tx: Transaction, spare: float) -> bool:
-        """Return up to STEP free pages to the disk; True if there are more."""
+        """Return up to MAX_PAGES_PER_VACUUM_STEP free pages to the disk; True if there are more."""
         return vacuum_some_pages(tx.raw, spare)
 
     def checkpoint_write_ahead_log(self) -> None:
@@ -365,9 +368,9 @@ def restrict_file_permissions(path: Path) -> None:
 
 
 def _build_purge_exception(table: str, change: str) -> str:
-    if table not in (EMPTIED if change == "update" else DELETED):
+    if table not in (EMPTIED_COLUMN_BY_TABLE if change == "update" else DELETABLE_TABLES):
         return ""
-    column, empty, others, run = EMPTIED[table]
+    column, empty, others, run = EMPTIED_COLUMN_BY_TABLE[table]
     purged = f"(SELECT purged_at FROM run WHERE id = ({run})) IS NOT NULL"  # noqa: S608 # our names
     if change == "delete":
         return f"WHEN NOT ({purged}) "

@@ -17,8 +17,8 @@ from pathlib import Path
 from sqlalchemy import URL, Connection, Engine, event
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
-OURS = {"run", "call", "vote", "audit"}  # every record has these tables, of whichever build
-WAIT = 10  # seconds for a lock, also on a database that is only looked at
+REQUIRED_TABLES = {"run", "call", "vote", "audit"}  # every record has these, of whichever build
+LOCK_TIMEOUT_SECONDS = 10  # also for a database that is only looked at
 PRAGMAS = (
     "PRAGMA journal_mode=WAL",
     "PRAGMA synchronous=FULL",
@@ -49,7 +49,7 @@ class SyncSwitchConnection(sqlite3.Connection):
 def open_plain_connection(url: URL) -> SyncSwitchConnection:
     """Return a new connection without pragmas set."""
     (name,), options = DIALECT.create_connect_args(url)
-    options = {"timeout": WAIT, **options, "check_same_thread": False}
+    options = {"timeout": LOCK_TIMEOUT_SECONDS, **options, "check_same_thread": False}
     return sqlite3.connect(name, **options, factory=SyncSwitchConnection)
 
 
@@ -76,7 +76,7 @@ def open_read_only_connection(url: URL) -> SyncSwitchConnection:
     return sqlite3.connect(
         uri,
         uri=True,
-        timeout=WAIT,
+        timeout=LOCK_TIMEOUT_SECONDS,
         isolation_level=None,
         check_same_thread=False,
         factory=SyncSwitchConnection,
@@ -101,7 +101,7 @@ def is_foreign_file(path: Path) -> bool:
     if Path(f"{path}-journal").exists():
         how += "&immutable=1"  # else SQLite would want to write what the journal holds
     uri = f"{path.absolute().as_uri()}?{how}"
-    with closing(sqlite3.connect(uri, uri=True, timeout=WAIT)) as database:
+    with closing(sqlite3.connect(uri, uri=True, timeout=LOCK_TIMEOUT_SECONDS)) as database:
         return has_foreign_content(database)
 
 
@@ -116,7 +116,7 @@ def has_foreign_content(database: sqlite3.Connection) -> bool:
     except UnicodeDecodeError:  # SQLite's own complaint names what is not a name
         raise sqlite3.DatabaseError("its schema is damaged") from None
     marks = [read_pragma(database, each) for each in ("application_id", "user_version")]
-    return any(marks) or (bool(tables) and not tables >= OURS)
+    return any(marks) or (bool(tables) and not tables >= REQUIRED_TABLES)
 
 
 def prepare_connection(connection: sqlite3.Connection) -> None:
@@ -139,15 +139,15 @@ def prepare_engine_connections(engine: Engine) -> None:
 
 
 log = logging.getLogger("countersign.store")
-LAST = "SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1"
-PAUSES = (0.01, 0.05, 0.2)  # seconds between looks at a file that seems to be another one
-AT = "SELECT hash FROM audit WHERE seq = ?"
-STOPPED = "nothing is stored and nothing runs until"
-PUT_BACK = (
-    f"{STOPPED} it is put back; else stop Countersign, restore a copy (countersign restore) and "
+SELECT_LAST_AUDIT_ROW = "SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1"
+RETRY_SECONDS = (0.01, 0.05, 0.2)  # between looks at a file that seems to be another one
+SELECT_AUDIT_HASH = "SELECT hash FROM audit WHERE seq = ?"
+STOP_TEXT = "nothing is stored and nothing runs until"
+PUT_BACK_REMEDY_TEXT = (
+    f"{STOP_TEXT} it is put back; else stop Countersign, restore a copy (countersign restore) and "
     "start it again"
 )
-START = f"{STOPPED} Countersign is stopped in an orderly way and started again"
+RESTART_REMEDY_TEXT = f"{STOP_TEXT} Countersign is stopped in an orderly way and started again"
 
 
 class LostFileError(sqlite3.OperationalError):
@@ -156,7 +156,7 @@ class LostFileError(sqlite3.OperationalError):
     It carries SQLite's own error code for that, so callers treat it as a temporary fault.
     """
 
-    def __init__(self, what: str, remedy: str = PUT_BACK) -> None:
+    def __init__(self, what: str, remedy: str = PUT_BACK_REMEDY_TEXT) -> None:
         super().__init__(f"{what}; {remedy}")
         self.sqlite_errorcode = sqlite3.SQLITE_READONLY_DBMOVED
         self.sqlite_errorname = "SQLITE_READONLY_DBMOVED"
@@ -223,7 +223,7 @@ class OpenFileGuard:
             return LostFileError(what)
         # what was stored is in the log that is still open: it goes into the database now
         saved = self._save_log_and_describe()
-        return LostFileError(f"{what}, and {saved}", START)
+        return LostFileError(f"{what}, and {saved}", RESTART_REMEDY_TEXT)
 
     def _save_log_and_describe(self) -> str:
         try:
@@ -250,7 +250,7 @@ class OpenFileGuard:
         commit tries again. Another thread may commit meanwhile, so only a fault that persists
         counts.
         """
-        for pause in (*PAUSES, None):
+        for pause in (*RETRY_SECONDS, None):
             try:
                 if not self._try_to_write_back_log():
                     return
@@ -279,13 +279,17 @@ class OpenFileGuard:
         try:
             # such a connection looks at neither the log nor locks
             uri = f"{self.path.absolute().as_uri()}?mode=ro&immutable=1"
-            with closing(sqlite3.connect(uri, uri=True, timeout=WAIT)) as alone:
+            with closing(sqlite3.connect(uri, uri=True, timeout=LOCK_TIMEOUT_SECONDS)) as alone:
                 if has_foreign_content(alone):
                     raise LostFileError(f"{changed} by the database of another application")
                 pages = read_pragma(alone, "page_count")
                 pages *= read_pragma(alone, "page_size")
-                head = alone.execute(LAST).fetchone() if _has_audit_table(alone) else None
-            there = self._kept.execute(AT, head[:1]).fetchone() if head else None
+                head = (
+                    alone.execute(SELECT_LAST_AUDIT_ROW).fetchone()
+                    if _has_audit_table(alone)
+                    else None
+                )
+            there = self._kept.execute(SELECT_AUDIT_HASH, head[:1]).fetchone() if head else None
         except LostFileError:
             raise
         except sqlite3.Error as error:

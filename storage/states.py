@@ -49,7 +49,7 @@ class CallVerb(StrEnum):
     OBJECT = "object"  # look at it, and say that something is wrong
 
 
-LOOKS = (CallVerb.LOOK, CallVerb.OBJECT)
+LOOK_VERBS = (CallVerb.LOOK, CallVerb.OBJECT)
 
 
 class UnknownCallResolution(StrEnum):
@@ -124,8 +124,8 @@ class InstallationState(StrEnum):
     REMOVED = "removed"  # somebody there uninstalled it; the workspace's data is kept for a while
 
 
-MODELLED = (RunSource.MESSAGE, RunSource.RUN)  # a model says which calls are to be made
-DRAWN = (MessageKind.CARD, MessageKind.COPY)  # from the rows of calls, again and again
+MODEL_DRIVEN_SOURCES = (RunSource.MESSAGE, RunSource.RUN)  # a model says which calls are to be made
+DRAWN_MESSAGE_KINDS = (MessageKind.CARD, MessageKind.COPY)  # from the rows of calls, repeatedly
 
 
 class DeliveryStatus(StrEnum):
@@ -176,8 +176,8 @@ class SigningLinkKind(StrEnum):
 
 C, R = CallStatus, RunStatus
 
-CALL_BIRTHS: frozenset[CallStatus] = frozenset({C.PENDING, C.APPROVED, C.REFUSED})
-CALL_MOVES: dict[CallStatus, frozenset[CallStatus]] = {
+CALL_INITIAL_STATUSES: frozenset[CallStatus] = frozenset({C.PENDING, C.APPROVED, C.REFUSED})
+CALL_TRANSITIONS: dict[CallStatus, frozenset[CallStatus]] = {
     C.PENDING: frozenset(
         {C.APPROVED, C.REJECTED, C.ANSWERED, C.EXPIRED, C.CANCELLED, C.SUPERSEDED, C.INVALIDATED}
     ),
@@ -195,12 +195,14 @@ CALL_MOVES: dict[CallStatus, frozenset[CallStatus]] = {
     C.SUCCEEDED: frozenset(),
     C.FAILED: frozenset(),
 }
-CALL_FINAL: frozenset[CallStatus] = frozenset(s for s, to in CALL_MOVES.items() if not to)
+CALL_FINAL_STATUSES: frozenset[CallStatus] = frozenset(
+    s for s, to in CALL_TRANSITIONS.items() if not to
+)
 # of what may run or has run, whatever came of it
-CALL_GO_AHEAD = (C.APPROVED, C.RUNNING, C.ENTRUSTED, C.SUCCEEDED, C.FAILED, C.UNKNOWN)
+CALL_APPROVED_STATUSES = (C.APPROVED, C.RUNNING, C.ENTRUSTED, C.SUCCEEDED, C.FAILED, C.UNKNOWN)
 
-RUN_BIRTHS: frozenset[RunStatus] = frozenset({R.READY})
-RUN_MOVES: dict[RunStatus, frozenset[RunStatus]] = {
+RUN_INITIAL_STATUSES: frozenset[RunStatus] = frozenset({R.READY})
+RUN_TRANSITIONS: dict[RunStatus, frozenset[RunStatus]] = {
     R.READY: frozenset({R.RUNNING, R.CANCELLED}),
     R.RUNNING: frozenset({R.WAITING, R.READY, R.COMPLETED, R.FAILED, R.CANCELLED}),
     R.WAITING: frozenset({R.READY, R.CANCELLED}),
@@ -208,13 +210,13 @@ RUN_MOVES: dict[RunStatus, frozenset[RunStatus]] = {
     R.COMPLETED: frozenset(),
     R.CANCELLED: frozenset(),
 }
-RUN_OPEN: frozenset[RunStatus] = frozenset({R.READY, R.RUNNING, R.WAITING})
+RUN_OPEN_STATUSES: frozenset[RunStatus] = frozenset({R.READY, R.RUNNING, R.WAITING})
 
 
 M, D = MessageStatus, DeliveryStatus
 
-MESSAGE_BIRTHS: frozenset[MessageStatus] = frozenset({M.PENDING, M.STREAMING})
-MESSAGE_MOVES: dict[MessageStatus, frozenset[MessageStatus]] = {
+MESSAGE_INITIAL_STATUSES: frozenset[MessageStatus] = frozenset({M.PENDING, M.STREAMING})
+MESSAGE_TRANSITIONS: dict[MessageStatus, frozenset[MessageStatus]] = {
     # SENT at once: what is never looked up again, a private line or a file
     M.PENDING: frozenset({M.SENDING, M.SENT, M.STALE, M.FAILED}),
     M.SENDING: frozenset({M.PENDING, M.SENT, M.STALE, M.FAILED}),
@@ -225,10 +227,10 @@ MESSAGE_MOVES: dict[MessageStatus, frozenset[MessageStatus]] = {
     # what still stands in Slack is drawn again; a stream that has begun after all is closed
     M.FAILED: frozenset({M.STALE, M.CLOSING}),
 }
-MESSAGE_OPEN = (M.PENDING, M.SENDING, M.CLOSING, M.STALE)  # the outbox has work with it
+MESSAGE_OPEN_STATUSES = (M.PENDING, M.SENDING, M.CLOSING, M.STALE)  # the outbox has work with it
 
-DELIVERY_BIRTHS: frozenset[DeliveryStatus] = frozenset({D.NEW})
-DELIVERY_MOVES: dict[DeliveryStatus, frozenset[DeliveryStatus]] = {
+DELIVERY_INITIAL_STATUSES: frozenset[DeliveryStatus] = frozenset({D.NEW})
+DELIVERY_TRANSITIONS: dict[DeliveryStatus, frozenset[DeliveryStatus]] = {
     D.NEW: frozenset({D.HELD, D.DONE, D.BROKEN}),
     D.HELD: frozenset({D.DONE}),
     D.DONE: frozenset(),
@@ -236,7 +238,7 @@ DELIVERY_MOVES: dict[DeliveryStatus, frozenset[DeliveryStatus]] = {
 }
 
 
-INSTALLATION_MOVES: dict[InstallationState, frozenset[InstallationState]] = {
+INSTALLATION_TRANSITIONS: dict[InstallationState, frozenset[InstallationState]] = {
     InstallationState.ACTIVE: frozenset({InstallationState.PAUSED, InstallationState.REMOVED}),
     InstallationState.PAUSED: frozenset({InstallationState.ACTIVE, InstallationState.REMOVED}),
     InstallationState.REMOVED: frozenset({InstallationState.ACTIVE, InstallationState.PAUSED}),

@@ -30,7 +30,7 @@ from storage.database_errors import (
     one_line_driver_error_text,
 )
 from storage.digest import AuditChainSealer, AuditHead, PolicyContextReader
-from storage.migrations import SCRIPTS, newest, stranger
+from storage.migrations import SCRIPTS_FOLDER, newest, stranger
 from storage.migrations import SchemaError as SchemaError
 from storage.models import Run
 from storage.sqlite import SqliteFile
@@ -44,12 +44,13 @@ from storage.transaction import Trace, Transaction
 
 log = logging.getLogger("countersign.store")
 T = TypeVar("T")
-FIRST, LONGEST = 0.1, 10.0  # seconds between two tries; doubled each time
+MIN_RETRY_SECONDS = 0.1  # doubled each time
+MAX_RETRY_SECONDS = 10.0
 
 
 def compute_retry_delay(failures: int) -> float:
     """Return the seconds to wait after this number (1, 2, …) of failed tries in a row."""
-    return min(LONGEST, FIRST * float(2 ** min(failures - 1, 20)))
+    return min(MAX_RETRY_SECONDS, MIN_RETRY_SECONDS * float(2 ** min(failures - 1, 20)))
 
 
 def retry_until_stored(write: Callable[[], T], ended: threading.Event, what: str) -> T:
@@ -71,7 +72,7 @@ def retry_until_stored(write: Callable[[], T], ended: threading.Event, what: str
         ended.wait(compute_retry_delay(failures))
 
 
-BREATH = 0.005  # seconds between two steps of long work, in which others write
+STEP_PAUSE_SECONDS = 0.005  # between two steps of long work, in which others write
 ReadyRunsHandler = Callable[[Transaction, Sequence[str]], None]
 
 
@@ -266,7 +267,7 @@ class Store:
     ) -> None:
         """Return all free pages to the disk, step by step, until `should_stop`; empty the log."""
         while not should_stop() and self.release_free_pages(spare):
-            time.sleep(BREATH)
+            time.sleep(STEP_PAUSE_SECONDS)
         self.checkpoint_write_ahead_log()
 
     def checkpoint_write_ahead_log(self) -> None:
@@ -289,7 +290,7 @@ def _find_copy_reason(tx: Transaction) -> str:
     return str(found or "")
 
 
-def migrate_schema(store: Store, scripts: Path | str = SCRIPTS) -> None:
+def migrate_schema(store: Store, scripts: Path | str = SCRIPTS_FOLDER) -> None:
     """Bring the schema to the newest revision in `scripts`, with a copy made first.
 
     Only a file that has a schema is copied. Raises SchemaError for a database that a newer
@@ -324,7 +325,7 @@ def _require_usable_revision(store: Store, scripts: Path) -> str | None:
 
 
 def describe_unusable_schema(
-    store: Store, current: str | None, scripts: Path = SCRIPTS, *, reading: bool = False
+    store: Store, current: str | None, scripts: Path = SCRIPTS_FOLDER, *, reading: bool = False
 ) -> str:
     """Return why this build cannot use a database at this schema revision; "" if it can.
 
@@ -406,7 +407,7 @@ class ReadOnlyStore(Store):
                     return f"{why}; its disk is read-only, so copy its files elsewhere"
                 if not os.access(self.path, os.R_OK | os.W_OK):
                     return f"{why}; run this as the account that runs the bot"
-                if disk_usage(self.path.parent).free < ROOM:
+                if disk_usage(self.path.parent).free < MIN_FREE_DISK_BYTES:
                     return f"{why}; its disk is full, so make room there"
             return why
         if current is None:
@@ -424,14 +425,16 @@ def list_recorded_teams(tx: Transaction) -> list[str]:
 
 
 # each changes a page and no row's meaning: a commit that changes nothing asks nothing of the disk
-SAME_AGAIN = {
+NO_OP_WRITE_BY_DIALECT = {
     "sqlite": "PRAGMA user_version = 0",
     "postgresql": "UPDATE alembic_version SET version_num = version_num",
 }
-ROOM = 256 * 1024  # bytes that there has to be on the disk, which a full one's last page has not
+MIN_FREE_DISK_BYTES = 256 * 1024  # a full disk's last page has less
 # as much, sorted where it does not fit into memory: the server writes it to the database's own disk
-SORTED = "SELECT max(n) FROM (SELECT repeat('x', 100) || n AS n FROM generate_series(1, 3000) AS n "
-SORTED += "ORDER BY n OFFSET 0) AS sorted"
+LARGE_SORT_SQL = (
+    "SELECT max(n) FROM (SELECT repeat('x', 100) || n AS n FROM generate_series(1, 3000) AS n "
+)
+LARGE_SORT_SQL += "ORDER BY n OFFSET 0) AS sorted"
 
 
 def check_database_writable(store: Store) -> None:
@@ -443,18 +446,18 @@ def check_database_writable(store: Store) -> None:
     with store.write(counted=False) as tx:
         if store.is_multi_process:
             _force_sort_on_disk(tx)
-        tx.exec_driver_sql(SAME_AGAIN[tx.dialect.name])
+        tx.exec_driver_sql(NO_OP_WRITE_BY_DIALECT[tx.dialect.name])
     if not store.is_multi_process:
         _write_scratch_file(store.path)
 
 
 def _force_sort_on_disk(tx: Transaction) -> None:
     tx.exec_driver_sql("SET LOCAL work_mem = '64kB'")
-    tx.exec_driver_sql(SORTED)
+    tx.exec_driver_sql(LARGE_SORT_SQL)
 
 
 def _write_scratch_file(path: Path) -> None:
     with TemporaryFile(dir=path.parent, buffering=0) as file:  # unbuffered: closing writes nothing
-        rest = os.urandom(ROOM)
+        rest = os.urandom(MIN_FREE_DISK_BYTES)
         while rest:
             rest = rest[os.write(file.fileno(), rest) :]

@@ -10,7 +10,7 @@ from sqlmodel import col
 
 from storage import calls, moves, runs
 from storage.models import Call, Run
-from storage.states import RUN_OPEN, CallStatus, RunSource, RunStatus
+from storage.states import RUN_OPEN_STATUSES, CallStatus, RunSource, RunStatus
 from storage.transaction import Transaction
 
 # A call is ENTRUSTED to a sub-agent's run, and that run's end decides the call's outcome.
@@ -65,14 +65,23 @@ def end_call_of_sub_agent(
 
 
 C = CallStatus
-_RUNNING_BESIDE = (
+_COUNT_OTHER_RUNNING_RUNS = (
     select(func.count())
     .select_from(Run)
     .where(col(Run.root_id) == bindparam("root_"), col(Run.status) == RunStatus.RUNNING)
     .where(col(Run.id) != bindparam("id_"))
 )
 # what may have changed something, or has
-TOLD = (C.PENDING, C.APPROVED, C.RUNNING, C.SUCCEEDED, C.FAILED, C.UNKNOWN, C.REJECTED, C.EXPIRED)
+REPORTED_STATUSES = (
+    C.PENDING,
+    C.APPROVED,
+    C.RUNNING,
+    C.SUCCEEDED,
+    C.FAILED,
+    C.UNKNOWN,
+    C.REJECTED,
+    C.EXPIRED,
+)
 
 
 class NonReadingSubAgentCall(NamedTuple):
@@ -97,12 +106,12 @@ def find_sub_agent_run(tx: Transaction, root_id: str, call_id: str) -> Run | Non
 def list_open_elicitation_runs(tx: Transaction, root_id: str, call_id: str) -> list[Run]:
     """Return the open runs with which an MCP server asks people questions during this call."""
     held = {"root_id": root_id, "parent_call": call_id, "source": RunSource.SERVER}
-    return [run for run in tx.list_rows(Run, **held) if run.status in RUN_OPEN]
+    return [run for run in tx.list_rows(Run, **held) if run.status in RUN_OPEN_STATUSES]
 
 
 def count_other_running_runs(tx: Transaction, run: Run) -> int:
     """Return how many other runs of the same request are RUNNING."""
-    return int(tx.scalar(_RUNNING_BESIDE, {"root_": run.root_id, "id_": run.id}) or 0)
+    return int(tx.scalar(_COUNT_OTHER_RUNNING_RUNS, {"root_": run.root_id, "id_": run.id}) or 0)
 
 
 def list_calls_leading_to_run(tx: Transaction, run: Run) -> list[Call]:
@@ -126,14 +135,14 @@ def count_nesting_levels(tx: Transaction, run: Run) -> int:
 def list_non_reading_sub_agent_calls(tx: Transaction, run: Run) -> list[NonReadingSubAgentCall]:
     """Return the calls of this sub-agent, and of those it started, that do more than read.
 
-    In the order of proposal, and only those with a status in TOLD.
+    In the order of proposal, and only those with a status in REPORTED_STATUSES.
     """
     found: list[NonReadingSubAgentCall] = []
     for call in calls.list_calls_of_run(tx, run.id):
         below = find_sub_agent_run(tx, run.root_id, call.id)
         if below is not None:
             found += list_non_reading_sub_agent_calls(tx, below)
-        elif call.does != "read" and call.status in TOLD:
+        elif call.does != "read" and call.status in REPORTED_STATUSES:
             current = calls.find_revision(tx, call.id, call.revision)
             found.append(
                 NonReadingSubAgentCall(

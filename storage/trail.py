@@ -20,12 +20,12 @@ from sqlalchemy import BindParameter, bindparam, func, select
 from sqlmodel import col
 
 from storage import digest
-from storage.audit_log import WHY, AuditLine, is_free_text_reason
+from storage.audit_log import REASON_KEYS, AuditLine, is_free_text_reason
 from storage.masking import ValuePath, mask_secrets_in_json, replace_values_at_paths
 from storage.models import Audit, Call, Revision, Run
 from storage.transaction import Transaction, build_insert, fetch_rows, iterate_rows
 
-MOST_EVIDENCE = 4000  # characters of arguments that cannot be read
+MAX_UNREADABLE_ARGUMENT_CHARS = 4000
 
 
 def build_revision_evidence(
@@ -57,7 +57,7 @@ def build_refusal_evidence(
             "arguments": _replace_secret_values(tx, call_id, digest.parse_json_object(text), secret)
         }
     except digest.NonCanonicalValueError:  # where a secret would stand is not known
-        kept = f"{len(text)} characters" if secret else text[:MOST_EVIDENCE]
+        kept = f"{len(text)} characters" if secret else text[:MAX_UNREADABLE_ARGUMENT_CHARS]
         return {"arguments": kept, "sealed": tx.chain.sign("refused", call_id, text)}
 
 
@@ -79,25 +79,29 @@ def _replace_secret_values(
 
 
 # what of a row's data is kept apart, for a purge may empty it: arguments, and people's words
-PAYLOAD = ("arguments", "content")
-REASON = "reason"  # the same, where there is one
-SEAL = "payload"  # what the seal over it is called in the data
-PURGE = "run.purged"  # the event of a row about requests that were emptied
-PURGED_RUNS = "runs"  # which, in its data; one of an earlier build is about its own request
-_LAST = select(col(Audit.seq), col(Audit.hash)).order_by(col(Audit.seq).desc()).limit(1)
-_SEAL = select(col(Audit.hash)).where(col(Audit.seq) == bindparam("seq_"))
-_WANTED: BindParameter[Any] = bindparam("wanted_")
-_OWN = select(col(Call.run_id)).where(col(Call.id) == _WANTED).scalar_subquery()
-# with an OR in its place PostgreSQL would look through all of the audit
-_ABOUT = (
-    select(Audit).where(col(Audit.run_id) == func.coalesce(_OWN, _WANTED)).order_by(col(Audit.seq))
+PAYLOAD_KEYS = ("arguments", "content")
+REASON_KEY = "reason"  # the same, where there is one
+SEAL_KEY = "payload"  # what the seal over the payload is called in the data
+PURGE_EVENT = "run.purged"  # of a row about requests that were emptied
+PURGED_RUNS_KEY = "runs"  # which, in its data; one of an earlier build is about its own request
+_SELECT_LAST_ROW = select(col(Audit.seq), col(Audit.hash)).order_by(col(Audit.seq).desc()).limit(1)
+_SELECT_HASH_BY_SEQ = select(col(Audit.hash)).where(col(Audit.seq) == bindparam("seq_"))
+_WANTED_PARAMETER: BindParameter[Any] = bindparam("wanted_")
+_SELECT_RUN_ID_OF_CALL = (
+    select(col(Call.run_id)).where(col(Call.id) == _WANTED_PARAMETER).scalar_subquery()
 )
-_PURGED_AT = select(col(Run.purged_at)).where(col(Run.id) == _WANTED)
-_PURGED = select(Audit).where(
+# with an OR in its place PostgreSQL would look through all of the audit
+_SELECT_ROWS_OF_REQUEST = (
+    select(Audit)
+    .where(col(Audit.run_id) == func.coalesce(_SELECT_RUN_ID_OF_CALL, _WANTED_PARAMETER))
+    .order_by(col(Audit.seq))
+)
+_SELECT_PURGED_AT = select(col(Run.purged_at)).where(col(Run.id) == _WANTED_PARAMETER)
+_SELECT_PURGE_ROWS = select(Audit).where(
     col(Audit.run_id) == "",  # one of an earlier build is about its own request
-    col(Audit.event) == PURGE,
+    col(Audit.event) == PURGE_EVENT,
     col(Audit.at) == bindparam("at_"),
-    col(Audit.data).contains(_WANTED),
+    col(Audit.data).contains(_WANTED_PARAMETER),
 )
 
 
@@ -129,7 +133,7 @@ def record_event(
     apart = {name: told.pop(name) for name in [*told] if _is_payload_value(name, told[name])}
     payload = _encode_storable_json(apart) if apart else ""
     if payload:
-        told[SEAL] = _compute_payload_seal(tx.chain, run_id, call_id, event, payload)
+        told[SEAL_KEY] = _compute_payload_seal(tx.chain, run_id, call_id, event, payload)
     text = _encode_storable_json(told)
     before = get_audit_head(tx)
     tx.head = tx.chain.compute_next_audit_head(before, at, run_id, call_id, actor, event, text)
@@ -147,7 +151,7 @@ def record_event(
         "hash": tx.head.hash,
     }
     tx.execute(build_insert(Audit), row)
-    watched = told | {each: apart[each] for each in WHY if each in apart}
+    watched = told | {each: apart[each] for each in REASON_KEYS if each in apart}
     tx.appended.append(AuditLine(tx.head.seq, event, actor, run_id, call_id, watched, at, since))
 
 
@@ -159,14 +163,14 @@ def _encode_storable_json(value: Any) -> str:
 def get_audit_head(tx: Transaction) -> digest.AuditHead:
     """Return the audit chain's newest row, also one that this transaction has appended."""
     if tx.head is None:
-        last = tx.execute(_LAST)
+        last = tx.execute(_SELECT_LAST_ROW)
         tx.head = digest.AuditHead(*last[0]) if last else digest.AuditHead()
     return tx.head
 
 
 def find_audit_head_at(tx: Transaction, seq: int) -> digest.AuditHead | None:
     """Return the number and keyed hash of the audit row `seq`; None if it does not exist."""
-    seal = digest.FIRST if seq == 0 else tx.scalar(_SEAL, {"seq_": seq})
+    seal = digest.FIRST_PREVIOUS_HASH if seq == 0 else tx.scalar(_SELECT_HASH_BY_SEQ, {"seq_": seq})
     return digest.AuditHead(seq, seal) if seal else None
 
 
@@ -179,18 +183,18 @@ def iterate_audit_rows_between(
 
 def list_audit_rows_of_request(tx: Transaction, request_or_call_id: str) -> list[Audit]:
     """Return the audit rows of a request, given its id or the id of one of its calls."""
-    found = fetch_rows(tx, Audit, _ABOUT, wanted_=request_or_call_id)
+    found = fetch_rows(tx, Audit, _SELECT_ROWS_OF_REQUEST, wanted_=request_or_call_id)
     run_id = next((row.run_id for row in found if row.run_id), "")
-    if purged_at := tx.scalar(_PURGED_AT, {"wanted_": run_id}):
-        found += fetch_rows(tx, Audit, _PURGED, wanted_=run_id, at_=purged_at)
+    if purged_at := tx.scalar(_SELECT_PURGED_AT, {"wanted_": run_id}):
+        found += fetch_rows(tx, Audit, _SELECT_PURGE_ROWS, wanted_=run_id, at_=purged_at)
     return found
 
 
 def list_purged_request_ids(row: Audit, data: Mapping[str, Any]) -> list[str]:
     """Return the ids of the requests that this row reports as purged, if any."""
-    if row.event != PURGE:
+    if row.event != PURGE_EVENT:
         return []
-    return [row.run_id] if row.run_id else list(data[PURGED_RUNS])
+    return [row.run_id] if row.run_id else list(data[PURGED_RUNS_KEY])
 
 
 def _is_payload_value(name: str, value: Any) -> bool:
@@ -198,7 +202,11 @@ def _is_payload_value(name: str, value: Any) -> bool:
 
     These are arguments, and free text of people.
     """
-    return name in PAYLOAD or (name == REASON and bool(value)) or is_free_text_reason(name, value)
+    return (
+        name in PAYLOAD_KEYS
+        or (name == REASON_KEY and bool(value))
+        or is_free_text_reason(name, value)
+    )
 
 
 def _compute_payload_seal(
@@ -212,7 +220,7 @@ def get_audit_row_data(row: Audit) -> dict[str, Any]:
     data: dict[str, Any] = json.loads(row.data)
     if row.payload:
         data |= json.loads(row.payload)
-        data.pop(SEAL, None)
+        data.pop(SEAL_KEY, None)
     return data
 
 
@@ -221,7 +229,7 @@ def is_payload_intact(chain: digest.AuditChainSealer, row: Audit) -> bool:
     if not row.payload:
         return True
     seal = _compute_payload_seal(chain, row.run_id, row.call_id, row.event, row.payload)
-    return bool(json.loads(row.data).get(SEAL) == seal)
+    return bool(json.loads(row.data).get(SEAL_KEY) == seal)
 
 
 def is_valid_next_row(chain: digest.AuditChainSealer, before: digest.AuditHead, row: Audit) -> bool:
@@ -234,8 +242,8 @@ def is_valid_next_row(chain: digest.AuditChainSealer, before: digest.AuditHead, 
 
 
 log = logging.getLogger("countersign.audit")
-_LINE = 256  # bytes; of the two lines one is written at a time, so a torn write spoils only that
-_MARK = "countersign-head"
+_LINE_BYTES = 256  # only one of the two is written at a time, so a torn write spoils only that
+_HEAD_FILE_MARK = "countersign-head"
 
 
 def audit_head_file_path(database: Path) -> Path:
@@ -261,16 +269,18 @@ class AuditHeadFile:
             text = self.path.read_bytes().decode("ascii", "replace")
         except FileNotFoundError:
             return None
-        lines = (text[start : start + _LINE].split() for start in range(0, len(text), _LINE))
+        lines = (
+            text[start : start + _LINE_BYTES].split() for start in range(0, len(text), _LINE_BYTES)
+        )
         found = [head for head in map(self._parse_line, lines) if head]
         return max(found, key=lambda head: head.seq, default=None)
 
     def _parse_line(self, line: list[str]) -> digest.AuditHead | None:
-        if len(line) != 5 or line[0] != _MARK or not line[1].isdecimal():
+        if len(line) != 5 or line[0] != _HEAD_FILE_MARK or not line[1].isdecimal():
             return None
         _, seq, seal, key, signature = line
         signer = self._chain.find_sealer_by_key_id(key)
-        if signer and not hmac.compare_digest(signature, signer.sign(_MARK, seq, seal)):
+        if signer and not hmac.compare_digest(signature, signer.sign(_HEAD_FILE_MARK, seq, seal)):
             return None
         return digest.AuditHead(int(seq), seal)
 
@@ -294,7 +304,7 @@ class AuditHeadFile:
         try:
             if self._file is None:
                 self._file = self._open_file()
-            os.pwrite(self._file, self._format_line(head), head.seq % 2 * _LINE)
+            os.pwrite(self._file, self._format_line(head), head.seq % 2 * _LINE_BYTES)
         except OSError as error:
             log.error("%s cannot be written: %s", self.path, error)
         else:
@@ -302,14 +312,22 @@ class AuditHeadFile:
 
     def _format_line(self, head: digest.AuditHead) -> bytes:
         seq, key = str(head.seq), self._chain.key_id
-        line = " ".join((_MARK, seq, head.hash, key, self._chain.sign(_MARK, seq, head.hash)))
-        return f"{line:<{_LINE - 1}}\n".encode()
+        line = " ".join(
+            (
+                _HEAD_FILE_MARK,
+                seq,
+                head.hash,
+                key,
+                self._chain.sign(_HEAD_FILE_MARK, seq, head.hash),
+            )
+        )
+        return f"{line:<{_LINE_BYTES - 1}}\n".encode()
 
     def _open_file(self) -> int:
         new = not self.path.exists()
         file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
         if new:  # a power failure must not take the file itself
-            os.pwrite(file, b" " * 2 * _LINE, 0)
+            os.pwrite(file, b" " * 2 * _LINE_BYTES, 0)
             os.fsync(file)
         return file
 

@@ -32,14 +32,14 @@ ValueConverter = Callable[[Any], Any]
 Parameters = Mapping[str, Any]
 Row = tuple[Any, ...]
 ValueReader = Callable[[Parameters], Sequence[Any]]
-SOME = 5000  # rows that are read at once
-KEPT = 1000  # compiled statements; those built on the spot push out others built so
+ROWS_PER_FETCH = 5000
+MAX_COMPILED_STATEMENTS = 1000  # those built on the spot push out others built so
 
 # by statement, database and columns
 known: dict[tuple[Executable, str, tuple[str, ...]], CompiledStatement] = {}
 REQUIRED: Any = object()
 # a place with a name, and a percent sign, as drivers have it
-_NAMED = re.compile(r"%\((\w+)\)s|%%")
+_NAMED_PARAMETER_PATTERN = re.compile(r"%\((\w+)\)s|%%")
 
 
 class StoreClosedError(Exception):
@@ -105,7 +105,7 @@ def compile_statement(
     key = (statement, dialect.name, keys)
     found = known.get(key)
     if found is None:
-        if len(known) >= KEPT:
+        if len(known) >= MAX_COMPILED_STATEMENTS:
             known.clear()
         found = known[key] = _compile_uncached(statement, dialect, keys)
     return found
@@ -167,7 +167,7 @@ def _expand_in_list(sql: str, name: str, each: list[StatementPlaceholder], diale
 def _number_placeholders(sql: str, names: list[str]) -> str:
     """Return `sql` with numbered placeholders ($1), as PostgreSQL's own protocol takes it."""
     numbers = {name: f"${number}" for number, name in enumerate(names, 1)}
-    return _NAMED.sub(lambda found: numbers[found[1]] if found[1] else "%", sql)
+    return _NAMED_PARAMETER_PATTERN.sub(lambda found: numbers[found[1]] if found[1] else "%", sql)
 
 
 def _find_output_converter(kind: TypeEngine[Any], dialect: Dialect) -> ValueConverter | None:
@@ -184,7 +184,7 @@ def wrap_driver_error(error: Exception, dialect: Dialect, sql: str, parameters: 
 log = logging.getLogger("countersign.store")
 M = TypeVar("M", bound=SQLModel)
 Names = tuple[str, ...]  # of columns
-NONSENSE = (ValueError, TypeError, LookupError)  # what reading a broken row raises
+BROKEN_ROW_ERRORS = (ValueError, TypeError, LookupError)  # raised by reading a broken row
 
 
 class Trace:
@@ -391,7 +391,9 @@ def fetch_rows(
 def iterate_rows(tx: Transaction, model: type[M], *where: Any) -> Iterator[M]:
     """Yield the rows of a table that numbers them, in order, read a few thousand at a time."""
     seq, after = getattr(model, "seq"), 0  # noqa: B009 # not every table numbers its rows
-    statement = select(model).where(seq > bindparam("after_"), *where).order_by(seq).limit(SOME)
+    statement = (
+        select(model).where(seq > bindparam("after_"), *where).order_by(seq).limit(ROWS_PER_FETCH)
+    )
     while found := fetch_rows(tx, model, statement, after_=after):
         yield from found
         after = found[-1].__dict__["seq"]
@@ -403,12 +405,12 @@ def fetch_readable_rows(
     """Return rows like `fetch_rows`, but log and leave out each row that cannot be read."""
     try:
         return fetch_rows(tx, model, statement, **parameters)
-    except NONSENSE:
+    except BROKEN_ROW_ERRORS:
         found: list[M] = []
         for value in tx.scalars(statement.with_only_columns(key), parameters):
             try:
                 found += fetch_rows(tx, model, select(model).where(key == value))
-            except NONSENSE:
+            except BROKEN_ROW_ERRORS:
                 log.exception("%s %s cannot be read", model.__name__, value)
         return found
 

@@ -25,7 +25,7 @@ from storage.transaction import Transaction, fetch_rows, insert_row
 # Files that people attached to messages for the model: kept once, and sent with every later
 # turn.
 
-TEXT = "text/plain"  # of which only a part is kept, and never much
+TEXT_MEDIA_TYPE = "text/plain"  # of which only a part is kept, and never much
 
 
 class WithheldReason(StrEnum):
@@ -55,19 +55,19 @@ class AttachedFile(columns.Row, table=True):
     created_at: datetime = columns.time_column()
 
 
-_IS_GIVEN = col(AttachedFile.withheld) == WithheldReason.NO
-_OF_MESSAGE = (
+_NOT_WITHHELD_CONDITION = col(AttachedFile.withheld) == WithheldReason.NO
+_SELECT_FILES_OF_MESSAGE = (
     select(AttachedFile)
-    .where(col(AttachedFile.message) == bindparam("message_"), _IS_GIVEN)
+    .where(col(AttachedFile.message) == bindparam("message_"), _NOT_WITHHELD_CONDITION)
     .order_by(col(AttachedFile.created_at), col(AttachedFile.id))
 )
-_SIZE = (
+_SUM_FILE_SIZES_OF_THREAD = (
     select(func.coalesce(func.sum(col(AttachedFile.size)), 0))
     .join(Run, col(Run.id) == col(AttachedFile.run_id))
     .where(
         *columns.build_thread_conditions(Run),
-        _IS_GIVEN,
-        col(AttachedFile.media) != TEXT,
+        _NOT_WITHHELD_CONDITION,
+        col(AttachedFile.media) != TEXT_MEDIA_TYPE,
     )
 )
 
@@ -86,7 +86,7 @@ def insert_attached_file(tx: Transaction, file: AttachedFile, *, at: datetime) -
 def sum_attached_file_bytes(tx: Transaction, run: Run) -> int:
     """Return the total bytes of pictures and PDFs that the run's thread sends to the model."""
     place = {"team_": run.team, "channel_": run.channel, "thread_ts_": run.thread_ts}
-    return int(tx.scalar(_SIZE, place))
+    return int(tx.scalar(_SUM_FILE_SIZES_OF_THREAD, place))
 
 
 def list_files_by_id(tx: Transaction, ids: Iterable[str]) -> list[AttachedFile]:
@@ -97,7 +97,7 @@ def list_files_by_id(tx: Transaction, ids: Iterable[str]) -> list[AttachedFile]:
 
 def list_files_of_message(tx: Transaction, message: str) -> list[AttachedFile]:
     """Return the files of a message that are given to the model."""
-    return fetch_rows(tx, AttachedFile, _OF_MESSAGE, message_=message)
+    return fetch_rows(tx, AttachedFile, _SELECT_FILES_OF_MESSAGE, message_=message)
 
 
 def withhold_file(
@@ -133,10 +133,10 @@ def _record_file_event(
     trail.record_event(tx, event, at=at, actor=actor, run_id=file.run_id, data=data)
 
 
-KIND = "compacted"
-BEGINS = f'{{"type": "{KIND}"'  # the stored body of each
-READ = "read"  # what a call does that changes nothing
-_ON_RECORD = (
+COMPACTION_TYPE = "compacted"
+COMPACTION_PREFIX = f'{{"type": "{COMPACTION_TYPE}"'  # the stored body of each begins with it
+READ_EFFECT = "read"  # of a call that changes nothing
+_SELECT_CALL_IDS_TO_KEEP = (
     select(col(Call.provider_id))
     .join(Run, col(Run.id) == col(Call.run_id))
     .where(
@@ -144,7 +144,7 @@ _ON_RECORD = (
         or_(
             col(Call.asked_at).is_not(None),
             col(Call.grant_id) != "",
-            (col(Call.does) != READ) & (col(Call.status) != CallStatus.REFUSED),
+            (col(Call.does) != READ_EFFECT) & (col(Call.status) != CallStatus.REFUSED),
         ),
     )
 )
@@ -170,7 +170,7 @@ class Compaction:
     def build_item(self) -> dict[str, Any]:
         """Return the compaction as an item for the thread's transcript."""
         return {
-            "type": KIND,
+            "type": COMPACTION_TYPE,
             "until": self.until_seq,
             "kept": sorted(self.kept_seqs),
             "items": list(self.items),
@@ -192,21 +192,26 @@ def list_call_ids_kept_for_model(tx: Transaction, run: Run) -> frozenset[str]:
     something.
     """
     given = {"team_": run.team, "channel_": run.channel, "thread_ts_": run.thread_ts}
-    return frozenset(tx.scalars(_ON_RECORD, {**given, "parent_call_": run.parent_call}))
+    return frozenset(
+        tx.scalars(_SELECT_CALL_IDS_TO_KEEP, {**given, "parent_call_": run.parent_call})
+    )
 
 
 ThreadKey = tuple[str, str, str, str]  # team, channel, thread, and a sub-agent's call
 # what is kept in memory of the threads read last: so much JSON, in characters, and so many items,
 # each of which takes some four hundred bytes beside its text; three and a half megabytes in all
-KEPT, ITEMS = 1_000_000, 6000
-_SINCE = (
+CACHE_MAX_CHARS = 1_000_000
+CACHE_MAX_ITEMS = 6000
+_SELECT_ITEMS_AFTER = (
     select(col(Item.seq), col(Item.body))
     .join(Run, col(Run.id) == col(Item.run_id))
     .where(*columns.build_thread_conditions(Run, "parent_call"))
     .where(col(Item.seq) > bindparam("after_"), col(Item.body) != PURGED)
 )  # in any order: that of each run is the right one already, which Python sorts faster than SQLite
 
-_STANDS = select(col(Item.seq)).where(col(Item.seq) == bindparam("seq_"), col(Item.body) != PURGED)
+_SELECT_UNPURGED_ITEM = select(col(Item.seq)).where(
+    col(Item.seq) == bindparam("seq_"), col(Item.body) != PURGED
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,11 +261,11 @@ class TranscriptCache:
         thread = (run.team, run.channel, run.thread_ts, run.parent_call)
         with self._lock:
             had = self._known.get(thread, Transcript())
-        if had.seqs and tx.scalar(_STANDS, {"seq_": had.seqs[0]}) is None:
+        if had.seqs and tx.scalar(_SELECT_UNPURGED_ITEM, {"seq_": had.seqs[0]}) is None:
             had = Transcript()
         names = ("team_", "channel_", "thread_ts_", "parent_call_")
         given = dict(zip(names, thread, strict=True))
-        rows = tx.execute(_SINCE, {**given, "after_": had.last_seq})
+        rows = tx.execute(_SELECT_ITEMS_AFTER, {**given, "after_": had.last_seq})
         now = _extend_transcript(had, rows) if rows else had
         self._cache_transcript(thread, now)
         return now
@@ -272,7 +277,7 @@ class TranscriptCache:
                 self._known[thread] = transcript
             self._size += transcript.size - before.size
             self._items += len(transcript.items) - len(before.items)
-            while self._size > KEPT or self._items > ITEMS:
+            while self._size > CACHE_MAX_CHARS or self._items > CACHE_MAX_ITEMS:
                 gone = self._known.popitem(last=False)[1]
                 self._size, self._items = self._size - gone.size, self._items - len(gone.items)
 
@@ -291,13 +296,13 @@ def _extend_transcript(had: Transcript, rows: list[tuple[Any, ...]]) -> Transcri
             case "function_call_output":
                 answered.add(each["call_id"])
                 waits = len(proposed) > len(answered)
-            case kind if kind == KIND:
+            case kind if kind == COMPACTION_TYPE:
                 made.append(each)
             case _ if waits and each.get("role") == "user":
                 late = True
     last, size = seqs[-1], sum(sizes)
     if made:
-        kept = [each.get("type") != KIND for each in items]
+        kept = [each.get("type") != COMPACTION_TYPE for each in items]
         items = list(compress(items, kept))
         seqs, sizes = tuple(compress(seqs, kept)), tuple(compress(sizes, kept))
     return Transcript(

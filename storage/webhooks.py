@@ -27,7 +27,7 @@ from sqlmodel import Field, col
 from storage import columns
 from storage.models import Call, Run, new_id
 from storage.programs import ProgramApiKey
-from storage.states import CALL_FINAL, CallStatus, RunStatus
+from storage.states import CALL_FINAL_STATUSES, CallStatus, RunStatus
 from storage.transaction import Transaction, fetch_rows, insert_row_if_absent
 
 
@@ -46,7 +46,7 @@ class Webhook(columns.Row, table=True):
     id: str = Field(default_factory=new_id, primary_key=True)  # by it a repetition is known
     run_id: str
     kind: WebhookKind = columns.enum_column(WebhookKind, index=False)
-    about: str  # which of several: a call's revision, UNSURE or AFTER_ALL
+    about: str  # which of several: a call's revision, ABOUT_UNKNOWN or ABOUT_END
     key_id: str  # of the key that asked
     made_at: datetime = columns.time_column()  # when it happened; before that, when it was asked
     waits: bool = Field(default=False, index=True)  # it has not happened yet
@@ -67,38 +67,43 @@ class UnstoredWebhook(NamedTuple):
 
 
 # that it has ended; that nobody knows what came of it
-AFTER_ALL, UNSURE = "end", "unknown"
+ABOUT_END = "end"
+ABOUT_UNKNOWN = "unknown"
 # tried again after these; a day in all
-PAUSES = tuple(
+RETRY_INTERVALS = tuple(
     timedelta(seconds=each) for each in (5, 30, 120, 600, 1800, 3600, 7200, 14_400, 28_800, 28_800)
 )
-_SAME = ("run_id", "kind", "about")
-_OTHER: Any = aliased(Webhook)
-_REVISION = cast(func.coalesce(col(Call.revision), 0), String)
-_OF_OTHERS = (
-    select(col(Webhook.run_id), col(Webhook.key_id), _REVISION)
+_IDENTITY_COLUMNS = ("run_id", "kind", "about")
+_STORED_WEBHOOK: Any = aliased(Webhook)
+_REVISION_COLUMN = cast(func.coalesce(col(Call.revision), 0), String)
+_SELECT_UNSTORED = (
+    select(col(Webhook.run_id), col(Webhook.key_id), _REVISION_COLUMN)
     .join(Run, col(Run.id) == col(Webhook.run_id))
     .join(Call, col(Call.run_id) == col(Run.id), isouter=True)
     .where(col(Webhook.waits).is_(True))
 )
-_TAKEN_BACK = (col(Call.id).is_(None)) & (col(Run.status) == RunStatus.CANCELLED)
+_CANCELLED_CONDITION = (col(Call.id).is_(None)) & (col(Run.status) == RunStatus.CANCELLED)
 
 
 def _not_stored_condition(kind: WebhookKind, about: Any) -> ColumnElement[bool]:
     return ~exists().where(
-        _OTHER.run_id == col(Webhook.run_id), _OTHER.kind == kind, _OTHER.about == about
+        _STORED_WEBHOOK.run_id == col(Webhook.run_id),
+        _STORED_WEBHOOK.kind == kind,
+        _STORED_WEBHOOK.about == about,
     )
 
 
-_DECIDED = _OF_OTHERS.where(
-    or_(col(Call.status) != CallStatus.PENDING, _TAKEN_BACK),
-    _not_stored_condition(WebhookKind.DECIDED, _REVISION),
+_SELECT_UNSTORED_DECIDED = _SELECT_UNSTORED.where(
+    or_(col(Call.status) != CallStatus.PENDING, _CANCELLED_CONDITION),
+    _not_stored_condition(WebhookKind.DECIDED, _REVISION_COLUMN),
 )
-_UNSURE = _OF_OTHERS.where(
-    col(Call.status) == CallStatus.UNKNOWN, _not_stored_condition(WebhookKind.ENDED, UNSURE)
+_SELECT_UNSTORED_UNKNOWN = _SELECT_UNSTORED.where(
+    col(Call.status) == CallStatus.UNKNOWN, _not_stored_condition(WebhookKind.ENDED, ABOUT_UNKNOWN)
 )
-_ENDED = _OF_OTHERS.where(or_(col(Call.status).in_(CALL_FINAL), _TAKEN_BACK))
-_FORGOTTEN = (
+_SELECT_UNSTORED_ENDED = _SELECT_UNSTORED.where(
+    or_(col(Call.status).in_(CALL_FINAL_STATUSES), _CANCELLED_CONDITION)
+)
+_SELECT_RUNS_WITHOUT_WEBHOOK = (
     select(col(ProgramApiKey.id), col(Run.id))
     .join(
         Run,
@@ -111,24 +116,26 @@ _FORGOTTEN = (
         ~exists().where(col(Webhook.run_id) == col(Run.id)),
     )
 )
-_WAITING = select(func.count()).select_from(Webhook).where(col(Webhook.waits).is_(True))
-_IN_TURN = (col(Webhook.due_at), col(Webhook.kind))
-_PLACES = (
+_COUNT_WAITING = select(func.count()).select_from(Webhook).where(col(Webhook.waits).is_(True))
+_DUE_ORDER = (col(Webhook.due_at), col(Webhook.kind))
+_SELECT_QUEUE_PLACES = (
     select(
         col(Webhook.id),
-        func.row_number().over(partition_by=col(Webhook.key_id), order_by=_IN_TURN).label("place"),
+        func.row_number()
+        .over(partition_by=col(Webhook.key_id), order_by=_DUE_ORDER)
+        .label("place"),
     )
     .where(col(Webhook.due_at) <= bindparam("now_"))
     .subquery()
 )
-_DUE = (
+_SELECT_DUE = (
     select(Webhook)
-    .join(_PLACES, _PLACES.c.id == col(Webhook.id))
-    .order_by(_PLACES.c.place, *_IN_TURN)
+    .join(_SELECT_QUEUE_PLACES, _SELECT_QUEUE_PLACES.c.id == col(Webhook.id))
+    .order_by(_SELECT_QUEUE_PLACES.c.place, *_DUE_ORDER)
     .limit(bindparam("most_"))
 )
-_NEXT = select(func.min(col(Webhook.due_at)))
-_BEGUN = (
+_SELECT_NEXT_DUE_AT = select(func.min(col(Webhook.due_at)))
+_UPDATE_ATTEMPT = (
     update(Webhook)
     .where(
         col(Webhook.id) == bindparam("id_"),
@@ -146,17 +153,17 @@ def register_request_for_webhooks(
     row = Webhook(
         run_id=run_id,
         kind=WebhookKind.ENDED,
-        about=AFTER_ALL,
+        about=ABOUT_END,
         key_id=key_id,
         made_at=at,
         waits=True,
     )
-    insert_row_if_absent(tx, row, _SAME)
+    insert_row_if_absent(tx, row, _IDENTITY_COLUMNS)
 
 
 def register_missed_requests(tx: Transaction, *, at: datetime) -> int:
     """Register for webhooks requests whose process died before doing so; return how many."""
-    found = tx.execute(_FORGOTTEN)
+    found = tx.execute(_SELECT_RUNS_WITHOUT_WEBHOOK)
     for key_id, run_id in found:
         register_request_for_webhooks(tx, key_id, run_id, at=at)
     return len(found)
@@ -164,15 +171,15 @@ def register_missed_requests(tx: Transaction, *, at: datetime) -> int:
 
 def count_requests_awaiting_webhooks(tx: Transaction) -> int:
     """Return the number of requests that still have an event to come."""
-    return tx.scalar(_WAITING) or 0
+    return tx.scalar(_COUNT_WAITING) or 0
 
 
 def list_unstored_webhooks(tx: Transaction) -> list[UnstoredWebhook]:
     """Return the events that have happened and are not stored yet; decisions first."""
     kinds = (
-        (_DECIDED, WebhookKind.DECIDED, ""),
-        (_UNSURE, WebhookKind.ENDED, UNSURE),
-        (_ENDED, WebhookKind.ENDED, AFTER_ALL),
+        (_SELECT_UNSTORED_DECIDED, WebhookKind.DECIDED, ""),
+        (_SELECT_UNSTORED_UNKNOWN, WebhookKind.ENDED, ABOUT_UNKNOWN),
+        (_SELECT_UNSTORED_ENDED, WebhookKind.ENDED, ABOUT_END),
     )
     return [
         UnstoredWebhook(run_id, key_id, kind, about or revision)
@@ -186,12 +193,12 @@ def make_webhook_due(tx: Transaction, found: UnstoredWebhook, *, at: datetime) -
 
     Repeating it changes nothing.
     """
-    if found.about == AFTER_ALL:
+    if found.about == ABOUT_END:
         held = {"run_id": found.run_id, "waits": True}
         tx.update_rows(Webhook, held, waits=False, made_at=at, due_at=at)
         return
     row = Webhook(**found._asdict(), made_at=at, due_at=at)
-    insert_row_if_absent(tx, row, _SAME)
+    insert_row_if_absent(tx, row, _IDENTITY_COLUMNS)
 
 
 def list_due_webhooks(tx: Transaction, now: datetime, limit: int) -> list[Webhook]:
@@ -199,12 +206,12 @@ def list_due_webhooks(tx: Transaction, now: datetime, limit: int) -> list[Webhoo
 
     So a program whose address takes nothing does not hold up others.
     """
-    return fetch_rows(tx, Webhook, _DUE, now_=now, most_=limit)
+    return fetch_rows(tx, Webhook, _SELECT_DUE, now_=now, most_=limit)
 
 
 def find_next_webhook_time(tx: Transaction) -> datetime | None:
     """Return when the next webhook is to be tried; None if there is none."""
-    found: datetime | None = tx.scalar(_NEXT)
+    found: datetime | None = tx.scalar(_SELECT_NEXT_DUE_AT)
     return found
 
 
@@ -213,10 +220,13 @@ def begin_webhook_attempt(tx: Transaction, row: Webhook, *, at: datetime) -> boo
 
     After the last pause there is no next one.
     """
-    pause = PAUSES[row.attempts] if row.attempts < len(PAUSES) else None
+    pause = RETRY_INTERVALS[row.attempts] if row.attempts < len(RETRY_INTERVALS) else None
     due_at = at + pause if pause is not None else None
     attempt = {"attempts": row.attempts + 1, "due_at": due_at}
-    return tx.execute(_BEGUN, {"id_": row.id, "before_": row.attempts, **attempt}).rowcount == 1
+    return (
+        tx.execute(_UPDATE_ATTEMPT, {"id_": row.id, "before_": row.attempts, **attempt}).rowcount
+        == 1
+    )
 
 
 def mark_webhook_delivered(tx: Transaction, row: Webhook, *, at: datetime) -> None:

@@ -14,18 +14,20 @@ from typing import Any
 from sqlalchemy import BigInteger, func, literal_column, or_, select, update
 from sqlmodel import col
 
-from storage.installations import LONGEST_SLEEP, SCHEMA, Installation, InstallationRecord
+from storage.installations import MAX_SLEEP, TABLES_SCHEMA, Installation, InstallationRecord
 from storage.states import InstallationState
 
-LEASE = timedelta(seconds=5)  # how long a workspace is held without a heartbeat
-_WORKSPACE: Any = col(Installation.workspace)
-_OWNER: Any = col(Installation.owner)
-_UNTIL: Any = col(Installation.owner_until)
+LEASE_DURATION = timedelta(seconds=5)  # a workspace is held so long without a heartbeat
+_WORKSPACE_COLUMN: Any = col(Installation.workspace)
+_OWNER_COLUMN: Any = col(Installation.owner)
+_OWNER_UNTIL_COLUMN: Any = col(Installation.owner_until)
 # the server's time, in microseconds as the columns have it
-_NOW: Any = literal_column("(extract(epoch FROM clock_timestamp()) * 1000000)::bigint", BigInteger)
-_LEASE_END = _NOW + LEASE // timedelta(microseconds=1)
-_LEFT = or_(_OWNER == "", _UNTIL.is_(None))
-_LAPSED = or_(_LEFT, _NOW > _UNTIL)
+_SERVER_TIME_MICROSECONDS: Any = literal_column(
+    "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint", BigInteger
+)
+_LEASE_END = _SERVER_TIME_MICROSECONDS + LEASE_DURATION // timedelta(microseconds=1)
+_GIVEN_UP_CONDITION = or_(_OWNER_COLUMN == "", _OWNER_UNTIL_COLUMN.is_(None))
+_FREE_CONDITION = or_(_GIVEN_UP_CONDITION, _SERVER_TIME_MICROSECONDS > _OWNER_UNTIL_COLUMN)
 
 
 class WorkspaceOwners:
@@ -46,18 +48,20 @@ class WorkspaceOwners:
         What has lapsed it takes only once it has itself given signs of life for as long: after an
         outage of the database all others may be about to give theirs.
         """
-        held = LEASE.total_seconds()
+        held = LEASE_DURATION.total_seconds()
         lives = time.monotonic() - self._extended < held <= self._extended - self._begun
-        return _LAPSED if lives else _LEFT
+        return _FREE_CONDITION if lives else _GIVEN_UP_CONDITION
 
     def claim(self, workspace: str) -> str:
         """Take a workspace for this process; return "", or the address of its present holder.
 
         An unknown workspace also gives "".
         """
-        row = select(_OWNER, col(Installation.owner_url)).where(workspace == _WORKSPACE)
-        free = or_(self._process == _OWNER, self._free)
-        mine = update(Installation).where(workspace == _WORKSPACE, free)
+        row = select(_OWNER_COLUMN, col(Installation.owner_url)).where(
+            workspace == _WORKSPACE_COLUMN
+        )
+        free = or_(self._process == _OWNER_COLUMN, self._free)
+        mine = update(Installation).where(workspace == _WORKSPACE_COLUMN, free)
         held = {"owner": self._process, "owner_url": self._url, "owner_until": _LEASE_END}
         with self._record.write() as connection:
             found = connection.execute(row).one_or_none()
@@ -76,20 +80,24 @@ class WorkspaceOwners:
 
     def extend(self) -> set[str]:
         """Extend this process's hold on its workspaces; return those that it still holds."""
-        mine = update(Installation).where(self._process == _OWNER)
-        kept = mine.values(owner_until=_LEASE_END).returning(_WORKSPACE)
+        mine = update(Installation).where(self._process == _OWNER_COLUMN)
+        kept = mine.values(owner_until=_LEASE_END).returning(_WORKSPACE_COLUMN)
         with self._record.write() as connection:
             held = set(connection.execute(kept).scalars())
         now = time.monotonic()
-        if now - self._extended >= LEASE.total_seconds():
+        if now - self._extended >= LEASE_DURATION.total_seconds():
             self._begun = now
         self._extended = now
         return held
 
     def release(self, workspace: str, sleep: timedelta | None) -> None:
         """Let others take a workspace of this process; after `sleep` they must, None: at once."""
-        held = (workspace == _WORKSPACE, self._process == _OWNER)
-        due_at = None if sleep is None else _NOW + sleep // timedelta(microseconds=1)
+        held = (workspace == _WORKSPACE_COLUMN, self._process == _OWNER_COLUMN)
+        due_at = (
+            None
+            if sleep is None
+            else _SERVER_TIME_MICROSECONDS + sleep // timedelta(microseconds=1)
+        )
         free = update(Installation).where(*held).values(owner="", owner_url="", due_at=due_at)
         with self._record.write() as connection:
             connection.execute(free)
@@ -99,11 +107,13 @@ class WorkspaceOwners:
 
         One without a due time was awake when its last process ended, or is new.
         """
-        at, latest = col(Installation.due_at), LONGEST_SLEEP // timedelta(microseconds=1)
-        due = or_(at.is_(None), at <= _NOW, at > _NOW + latest)
+        at, latest = col(Installation.due_at), MAX_SLEEP // timedelta(microseconds=1)
+        due = or_(
+            at.is_(None), at <= _SERVER_TIME_MICROSECONDS, at > _SERVER_TIME_MICROSECONDS + latest
+        )
         active = col(Installation.state) == InstallationState.ACTIVE
-        mine = or_(self._process == _OWNER, self._free)
-        query = select(_WORKSPACE).where(active, mine, due)
+        mine = or_(self._process == _OWNER_COLUMN, self._free)
+        query = select(_WORKSPACE_COLUMN).where(active, mine, due)
         with self._record.read() as connection:
             return list(connection.execute(query.order_by(func.random())).scalars())
 
@@ -111,6 +121,6 @@ class WorkspaceOwners:
 def build_fence(workspace: str, process: str) -> str:
     """Return SQL, to stand after FROM, that yields a row only while a process holds a workspace."""
     return (
-        f"{SCHEMA}.installation WHERE workspace = '{workspace}' AND owner = '{process}'"
+        f"{TABLES_SCHEMA}.installation WHERE workspace = '{workspace}' AND owner = '{process}'"
         " FOR KEY SHARE"
     )

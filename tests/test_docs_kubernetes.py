@@ -13,17 +13,22 @@ import pytest
 import yaml
 
 from bot import __version__
-from bot.app import GRACE as STEP
+from bot.app import STOP_GRACE_SECONDS as STEP
 from bot.config.connection_settings import Transport
 from bot.config.settings import Settings
-from bot.config.workspace_settings import OWN_POLICY, OWN_SETTINGS, SHARED, WORKSPACE_ID
-from bot.http.http_side import SLACK as EVENTS
-from bot.http.server import UNDER_WAY
-from bot.monitoring.traces import GRACE as TRACES
+from bot.config.workspace_settings import (
+    SHARED_VARIABLES_PATTERN,
+    WORKSPACE_ID_PATTERN,
+    WORKSPACE_POLICY_FILE,
+    WORKSPACE_SETTINGS_FILE,
+)
+from bot.http.http_side import SLACK_EVENTS_PATH as EVENTS
+from bot.http.server import SHUTDOWN_GRACE_SECONDS
+from bot.monitoring.traces import FLUSH_TIMEOUT_SECONDS as TRACES
 from bot.policy.evaluation import parse
-from bot.slack.socket_client import ACKNOWLEDGED
+from bot.slack.socket_client import ACKNOWLEDGE_TIMEOUT_SECONDS
 from bot.workspaces import host, web
-from bot.workspaces.install_pages import INSTALL, REDIRECT
+from bot.workspaces.install_pages import INSTALL_PATH, REDIRECT_PATH
 from countersign.cli.commands import list_installed_commands
 from tests.pages import ROOT, blocks_in, section
 from tests.test_docs_deploying import in_image, settings, steps
@@ -125,7 +130,7 @@ def test_every_variable_is_a_setting(tmp_path: Path) -> None:
     names = set(re.findall(r"^(\w+)=", own["data"]["T0123ABCD.settings.env"], re.M))
     assert names
     assert names <= settings()
-    assert not any(SHARED.fullmatch(name) for name in names)
+    assert not any(SHARED_VARIABLES_PATTERN.fullmatch(name) for name in names)
     given |= {"COUNTERSIGN_HTTP": "10.0.0.7:8080", "COUNTERSIGN_POLICY": str(tmp_path / "p.toml")}
     (tmp_path / "p.toml").touch()
     loaded = Settings.load(
@@ -177,8 +182,8 @@ def test_only_what_is_for_others_is_let_in() -> None:
     [ingress] = objects("Ingress")
     [rule] = ingress["spec"]["rules"]
     paths = {each["path"]: each["pathType"] for each in rule["http"]["paths"]}
-    assert paths == {EVENTS: "Exact", INSTALL: "Exact", REDIRECT: "Exact", "/w": "Prefix"}
-    assert web._PATH.fullmatch("/w/T0123ABCD/sign/abc")
+    assert paths == {EVENTS: "Exact", INSTALL_PATH: "Exact", REDIRECT_PATH: "Exact", "/w": "Prefix"}
+    assert web._WORKSPACE_PATH_PATTERN.fullmatch("/w/T0123ABCD/sign/abc")
     assert variables()["COUNTERSIGN_URL"] == f"https://{rule['host']}"
     assert ingress["spec"]["tls"][0]["hosts"] == [rule["host"]]
 
@@ -187,7 +192,9 @@ def test_it_gets_the_time_that_it_takes_to_stop() -> None:
     """The pause before, and all that is waited for one after the other."""
     pod = pods()[0]
     pause = pod["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
-    stopping = ACKNOWLEDGED + RENEWS + USES + 2 * STEP + TRACES + UNDER_WAY
+    stopping = (
+        ACKNOWLEDGE_TIMEOUT_SECONDS + RENEWS + USES + 2 * STEP + TRACES + SHUTDOWN_GRACE_SECONDS
+    )
     assert pod["terminationGracePeriodSeconds"] > pause + stopping
 
 
@@ -225,8 +232,10 @@ def test_the_settings_are_where_they_are_read() -> None:
         [volume] = [each for each in pod["volumes"] if each["name"] == "workspaces"]
         [source] = volume["projected"]["sources"]
         paths = {each["path"] for each in source["configMap"]["items"]}
-        assert paths == {f"T0123ABCD/{name}" for name in (OWN_POLICY, OWN_SETTINGS)}
-    assert WORKSPACE_ID.fullmatch("T0123ABCD")
+        assert paths == {
+            f"T0123ABCD/{name}" for name in (WORKSPACE_POLICY_FILE, WORKSPACE_SETTINGS_FILE)
+        }
+    assert WORKSPACE_ID_PATTERN.fullmatch("T0123ABCD")
     for each in objects("ConfigMap"):
         for name, text in each["data"].items():
             if name.endswith("policy.toml"):

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import re
 
-from bot.approvals.card_routing import END_EMOJIS, MIXED_EMOJI, TO_BE_LOOKED_AT_EMOJI, WAITING_EMOJI
-from bot.cards.delegation_dialog import LONGEST
-from bot.slack.command_answers import COMMAND, QUESTIONS
+from bot.approvals.card_routing import (
+    EMOJI_BY_END_STATUS,
+    MIXED_EMOJI,
+    RAN_UNAPPROVED_EMOJI,
+    WAITING_EMOJI,
+)
+from bot.cards.delegation_dialog import MAX_DELEGATION_DURATION
+from bot.slack.command_answers import SLASH_COMMAND, SUBCOMMANDS
 from tests.pages import ROOT
 
 PAGE = ROOT / "docs" / "using.md"
@@ -18,7 +23,7 @@ DRAWN = {
     "no_entry_sign": "🚫",
     "alarm_clock": "⏰",
     "white_check_mark": "✅",
-    TO_BE_LOOKED_AT_EMOJI: "🚨",
+    RAN_UNAPPROVED_EMOJI: "🚨",
 }
 
 
@@ -26,8 +31,8 @@ def test_every_question_is_told() -> None:
     """Whatever can be asked behind the command stands in the table, as it is typed."""
     rows = re.findall(r"^\| (`[^|]+`) \|", PAGE.read_text("utf-8"), re.M)
     told = {typed.split()[0] for row in rows for typed in re.findall(r"`([^`]+)`", row)}
-    assert told == set(QUESTIONS) - {"help"}
-    assert f"**`{COMMAND}`**" in PAGE.read_text("utf-8")
+    assert told == set(SUBCOMMANDS) - {"help"}
+    assert f"**`{SLASH_COMMAND}`**" in PAGE.read_text("utf-8")
 
 
 def test_every_mark_is_told() -> None:
@@ -35,8 +40,8 @@ def test_every_mark_is_told() -> None:
     assert set(DRAWN) == {
         WAITING_EMOJI,
         MIXED_EMOJI,
-        TO_BE_LOOKED_AT_EMOJI,
-        *END_EMOJIS.values(),
+        RAN_UNAPPROVED_EMOJI,
+        *EMOJI_BY_END_STATUS.values(),
     }
     [line] = re.findall(r"\*\*Marks on the request\.\*\*(.+?)\n\n", PAGE.read_text("utf-8"), re.S)
     assert {each for each in line if ord(each) > 0x2300 and each not in "…\ufe0f"} == {
@@ -46,4 +51,4 @@ def test_every_mark_is_told() -> None:
 
 def test_how_long_a_delegation_lasts_is_told() -> None:
     """The longest time is the one that the dialog takes."""
-    assert f"for {LONGEST.days} days at most" in PAGE.read_text("utf-8")
+    assert f"for {MAX_DELEGATION_DURATION.days} days at most" in PAGE.read_text("utf-8")

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from prometheus_client import Histogram
 
-from bot.monitoring.metrics import MEASURES, OF_INSTALLATION, MetricDefinition
+from bot.monitoring.metrics import ALL_METRICS, INSTALLATION_METRICS, MetricDefinition
 from storage.states import CallStatus
 from tests.pages import ROOT, blocks, section, table
 
@@ -37,13 +37,13 @@ def told(measure: MetricDefinition) -> list[str]:
     labels = ", ".join(f"`{each}`" for each in measure.labels)
     if measure.values:
         labels += ": " + ", ".join(f"`{each}`" for each in measure.values)
-    scope = "installation" if measure in OF_INSTALLATION else "process"
+    scope = "installation" if measure in INSTALLATION_METRICS else "process"
     return [measure.metric_type.__name__.lower(), labels, scope, measure.help_text]
 
 
 def test_every_metric_is_in_the_table() -> None:
     """With its kind, its labels and their values, and of what it tells; and no other is."""
-    assert table(section(PAGE, "Metrics")) == {each.name: told(each) for each in MEASURES}
+    assert table(section(PAGE, "Metrics")) == {each.name: told(each) for each in ALL_METRICS}
 
 
 def series(measure: MetricDefinition) -> set[str]:
@@ -55,7 +55,7 @@ def series(measure: MetricDefinition) -> set[str]:
 
 def test_alerts_name_metrics_and_labels_that_exist() -> None:
     """Every metric, label and value in an alert's expression is one that is exported."""
-    known = {name: each for each in MEASURES for name in series(each)}
+    known = {name: each for each in ALL_METRICS for name in series(each)}
     for alert in ALERTS:
         expression = alert["expr"]
         found = re.findall(r"\b(countersign_\w+|up)(?:\{([^}]*)\})?", expression)

@@ -112,20 +112,22 @@ def test_its_shortcuts_are_answered() -> None:
 
 def test_its_command_is_answered() -> None:
     """It registers just the command that the code answers, with a hint what to ask first."""
-    from bot.slack.command_answers import COMMAND, QUESTIONS
+    from bot.slack.command_answers import SLASH_COMMAND, SUBCOMMANDS
 
     [command] = manifest()["features"]["slash_commands"]
-    assert command["command"] == COMMAND
+    assert command["command"] == SLASH_COMMAND
     assert command["should_escape"] is False  # names and quotation marks arrive as they were typed
-    assert {each.strip().split()[0] for each in command["usage_hint"].split("|")} <= set(QUESTIONS)
+    assert {each.strip().split()[0] for each in command["usage_hint"].split("|")} <= set(
+        SUBCOMMANDS
+    )
 
 
 def test_its_events_are_heard() -> None:
     """It subscribes to exactly the events that the listeners name."""
-    from bot.slack.listeners import EVENTS
+    from bot.slack.listeners import SUBSCRIBED_EVENTS
 
     events = manifest()["settings"]["event_subscriptions"]["bot_events"]
-    assert sorted(events) == sorted(EVENTS)
+    assert sorted(events) == sorted(SUBSCRIBED_EVENTS)
 
 
 def test_its_scopes_are_needed() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from bot.signals import FIRST, Signals
+from bot.signals import ACKNOWLEDGE_FIRST_SECONDS, Signals
 
 
 def test_others_wait_for_acknowledgements() -> None:
@@ -15,7 +15,7 @@ def test_others_wait_for_acknowledgements() -> None:
         worker.start()
         worker.join(0.2)
         assert worker.is_alive()
-    worker.join(FIRST / 2)
+    worker.join(ACKNOWLEDGE_FIRST_SECONDS / 2)
     assert not worker.is_alive()
 
 
@@ -25,6 +25,6 @@ def test_what_never_ends_holds_up_nobody() -> None:
     worker = threading.Thread(target=signals.wait_until_urgent_work_done)
     with signals.arrivals.track_unacknowledged_delivery():
         worker.start()
-        worker.join(FIRST + 5)
+        worker.join(ACKNOWLEDGE_FIRST_SECONDS + 5)
         assert not worker.is_alive()
-    assert FIRST < 3
+    assert ACKNOWLEDGE_FIRST_SECONDS < 3

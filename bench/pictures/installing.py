@@ -15,11 +15,11 @@ from selenium.webdriver.common.keys import Keys
 from bench.pictures.camera import MAIN, THREAD, Camera, browser
 from bot.app import build
 from bot.config.settings import Settings
-from bot.demo.demo import MANIFEST, POLICY
+from bot.demo.demo import DEMO_POLICY_PATH, MANIFEST_PATH
 from bot.demo.model_server import StandInPlanner
 from bot.tools.web_shop import Shop
 from bot.workspaces.host import WorkspaceHost
-from bot.workspaces.install_pages import INSTALL, REDIRECT
+from bot.workspaces.install_pages import INSTALL_PATH, REDIRECT_PATH
 from slack_sandbox.server import Sandbox
 from slack_sandbox.setup.manifests import read_manifest
 
@@ -58,8 +58,8 @@ def two_workspaces(folder: Path) -> Iterator[Places]:
     """Start both, with the demo's policy, shop and planner; the bot is installed nowhere yet."""
     port = choose_free_port()  # the address has to be known ahead of the start
     url = f"http://localhost:{port}"
-    manifest = copy.deepcopy(read_manifest(MANIFEST))
-    manifest["oauth_config"]["redirect_urls"] = [url + REDIRECT]
+    manifest = copy.deepcopy(read_manifest(MANIFEST_PATH))
+    manifest["oauth_config"]["redirect_urls"] = [url + REDIRECT_PATH]
     for team in SUPPORT:
         own = folder / "workspaces" / team
         own.mkdir(parents=True)
@@ -78,7 +78,7 @@ def two_workspaces(folder: Path) -> Iterator[Places]:
             "COUNTERSIGN_CLIENT_SECRET": app.client_secret,
             "COUNTERSIGN_URL": url,
             "COUNTERSIGN_HTTP": f"127.0.0.1:{port}",
-            "COUNTERSIGN_POLICY": str(POLICY),
+            "COUNTERSIGN_POLICY": str(DEMO_POLICY_PATH),
             "COUNTERSIGN_WORKSPACES": str(folder / "workspaces"),
         }
         host = WorkspaceHost(Settings.load(environ), sandbox.clock, build, environ)
@@ -97,7 +97,7 @@ def take(theme: str) -> None:
     ):
         camera = Camera(driver, places.sandbox.url, theme)
         for team in (FIRST, SECOND):
-            camera.visit(places.url + INSTALL)
+            camera.visit(places.url + INSTALL_PATH)
             if team == FIRST:
                 with camera.whole_page(470):
                     camera.shoot("body", "install", "Continue to Slack")

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from selenium.webdriver.common.keys import Keys
 
 from bench.pictures.camera import MAIN, MODAL, PATIENCE, ROOT, THREAD, Camera, at_a_demo
-from bot.demo.demo import POLICY
+from bot.demo.demo import DEMO_POLICY_PATH
 from countersign import Countersign, Does, OwnAction
 
 CARD = f"{THREAD} [data-testid=message]:has([data-action-id=approve])"
@@ -103,7 +103,7 @@ def take_server(theme: str) -> None:
     with TemporaryDirectory() as kept:
         file = Path(kept, "servers.toml")
         file.write_text(SERVERS, "utf-8")
-        settings = {"COUNTERSIGN_SERVERS": str(file), "COUNTERSIGN_POLICY": str(POLICY)}
+        settings = {"COUNTERSIGN_SERVERS": str(file), "COUNTERSIGN_POLICY": str(DEMO_POLICY_PATH)}
         run(Path(kept), "mcp", "accept", "--yes", **settings)
         with at_a_demo(theme, COUNTERSIGN_SERVERS=str(file)) as (camera, _):
             ask_the_agent(camera)

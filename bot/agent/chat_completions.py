@@ -19,7 +19,7 @@ from bot.agent.model_errors import raise_stream_error
 from bot.agent.turn import AnswerSink, Dialect, GatheredAnswer, ModelRequest
 
 # why an answer is not whole, as a chat names it and as the Responses API does
-CUT = {"length": "max_output_tokens", "content_filter": "content_filter"}
+CUT_REASON_BY_FINISH_REASON = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ class ChatAnswerReader:
             self._add_call_piece(piece, whole=bool(whole))
         if reason := choice.get("finish_reason"):
             self._gathered.complete = True
-            self._gathered.cut_reason = CUT.get(str(reason), "")
+            self._gathered.cut_reason = CUT_REASON_BY_FINISH_REASON.get(str(reason), "")
 
     def _add_call_piece(self, piece: dict[str, Any], *, whole: bool) -> None:
         index = piece.get("index")
@@ -123,10 +123,10 @@ def _is_start_of_new_call(piece: dict[str, Any], before: _PartialCall) -> bool:
 
 
 # the first line of what Countersign itself says between two turns: a chat has no role for it
-OURS = "(From Countersign itself, not from a person:)"
-GAP = "\n\n"
+COUNTERSIGN_NOTE_HEADER = "(From Countersign itself, not from a person:)"
+PARAGRAPH_SEPARATOR = "\n\n"
 MessageContent = str | list[dict[str, Any]]  # the content of a message
-LONGEST_ID = 40  # characters
+MAX_CALL_ID_CHARS = 40
 
 
 def build_request_body(asked: ModelRequest, *, at_openai: bool = False) -> dict[str, Any]:
@@ -184,7 +184,7 @@ def _add_message_item(chat: _ChatBuilder, item: Mapping[str, Any]) -> None:
     if role in ("assistant", "user"):
         chat.add_content(role, said)
     else:  # a developer's: some models take such words at the beginning alone
-        chat.add_content("user", f"{OURS}\n{_extract_text(item.get('content'))}")
+        chat.add_content("user", f"{COUNTERSIGN_NOTE_HEADER}\n{_extract_text(item.get('content'))}")
 
 
 class _ChatBuilder:
@@ -245,7 +245,7 @@ class _ChatBuilder:
 
 def _shorten_call_id(call_id: str) -> str:
     """Return the id of a call, or a hash of it if it is longer than the API accepts."""
-    if len(call_id) <= LONGEST_ID:
+    if len(call_id) <= MAX_CALL_ID_CHARS:
         return call_id
     return f"call_{hashlib.sha256(call_id.encode()).hexdigest()[:24]}"
 
@@ -265,11 +265,13 @@ def _ensure_object_arguments(text: str) -> str:
 def _convert_content(content: Any) -> MessageContent:
     """Return an item's content as a chat has it: a text, or parts if it has pictures or files."""
     parts = content if isinstance(content, list) else []
-    if not any(each.get("type") in _SHOWN for each in parts if isinstance(each, dict)):
+    if not any(
+        each.get("type") in _MEDIA_PART_CONVERTERS for each in parts if isinstance(each, dict)
+    ):
         return _extract_text(content)
     found: MessageContent = []
     for each in parts:
-        show = _SHOWN.get(each.get("type"))
+        show = _MEDIA_PART_CONVERTERS.get(each.get("type"))
         found = _join_contents(found, [show(each)] if show else str(each.get("text") or ""))
     return found
 
@@ -277,10 +279,10 @@ def _convert_content(content: Any) -> MessageContent:
 def _join_contents(before: MessageContent, more: MessageContent) -> MessageContent:
     """Return two contents as one; a text that follows a text is joined with it."""
     if isinstance(before, str) and isinstance(more, str):
-        return f"{before}{GAP}{more}"
+        return f"{before}{PARAGRAPH_SEPARATOR}{more}"
     first, second = _convert_to_parts(before), _convert_to_parts(more)
     if first and second and first[-1]["type"] == second[0]["type"] == "text":
-        text = f"{first[-1]['text']}{GAP}{second[0]['text']}"
+        text = f"{first[-1]['text']}{PARAGRAPH_SEPARATOR}{second[0]['text']}"
         return [*first[:-1], {"type": "text", "text": text}, *second[1:]]
     return [*first, *second]
 
@@ -298,17 +300,19 @@ def _convert_file(part: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "file", "file": {"filename": part["filename"], "file_data": part["file_data"]}}
 
 
-_SHOWN = {"input_image": _convert_image, "input_file": _convert_file}  # parts that are no words
+_MEDIA_PART_CONVERTERS = {"input_image": _convert_image, "input_file": _convert_file}
 
 
 def _extract_text(content: Any) -> str:
     if isinstance(content, str):
         return content
     parts = [each for each in content or () if isinstance(each, dict)]
-    return GAP.join(str(each.get("text") or each.get("refusal") or "") for each in parts)
+    return PARAGRAPH_SEPARATOR.join(
+        str(each.get("text") or each.get("refusal") or "") for each in parts
+    )
 
 
-CHAT = Dialect(
+CHAT_DIALECT = Dialect(
     name="the Chat Completions API",
     path="/chat/completions",
     build_request_body=build_request_body,
@@ -316,4 +320,6 @@ CHAT = Dialect(
     streaming_parameters={"stream": True, "stream_options": {"include_usage": True}},
     accepts_unstreamed=True,
 )
-CHAT_AT_OPENAI = replace(CHAT, build_request_body=partial(build_request_body, at_openai=True))
+OPENAI_CHAT_DIALECT = replace(
+    CHAT_DIALECT, build_request_body=partial(build_request_body, at_openai=True)
+)

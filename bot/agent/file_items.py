@@ -16,20 +16,20 @@ from bot.agent.prompt import clean_name
 # Recognising the type of a file by its bytes: a picture, a PDF, a text, or unreadable. Pure.
 
 PDF, TEXT = "application/pdf", "text/plain"
-_BEGINS = (
+_FILE_SIGNATURES = (
     ("image/png", re.compile(rb"\x89PNG\r\n\x1a\n")),
     ("image/jpeg", re.compile(rb"\xff\xd8\xff")),
     ("image/gif", re.compile(rb"GIF8[79]a")),
     ("image/webp", re.compile(rb"RIFF....WEBP", re.DOTALL)),
     (PDF, re.compile(rb"%PDF-\d")),
 )
-_MARKED = (
+_BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_USUAL = "cp1252"  # what spreadsheets write that say nothing
-_NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+_FALLBACK_ENCODING = "cp1252"  # of spreadsheets that name none
+_CONTROL_CHARACTER_PATTERN = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,53 +56,58 @@ def recognise_content(data: bytes, *, said_to_be_text: bool) -> FileContent | No
 
     `said_to_be_text`: whether Slack says it is a text; then an unknown encoding is guessed.
     """
-    for media, begins in _BEGINS:
+    for media, begins in _FILE_SIGNATURES:
         if begins.match(data):
             return FileContent(media)
     text, guessed = _decode_text(data, guess=said_to_be_text)
-    if not text or _NO_TEXT.search(text):
+    if not text or _CONTROL_CHARACTER_PATTERN.search(text):
         return None
     return FileContent(TEXT, text.replace("\r\n", "\n"), guessed)
 
 
 def _decode_text(data: bytes, *, guess: bool) -> tuple[str, bool]:
     """Return the bytes as text, and whether its encoding was guessed; "" if they are no text."""
-    encoding = next((name for mark, name in _MARKED if data.startswith(mark)), "utf-8")
+    encoding = next((name for mark, name in _BYTE_ORDER_MARKS if data.startswith(mark)), "utf-8")
     try:
         return data.decode(encoding), False
     except UnicodeDecodeError:
-        return (data.decode(_USUAL, "replace"), True) if guess else ("", False)
+        return (data.decode(_FALLBACK_ENCODING, "replace"), True) if guess else ("", False)
 
 
-MOST_TEXT, MOST_TEXT_AT_ONCE = 20_000, 60_000  # characters of one, and of all heard at once
-MOST_FILES = 10  # with the words that are heard at once
-MOST_BYTES = 10_000_000  # of one file
-MOST_IN_THREAD = 20_000_000  # bytes of pictures and PDFs
-LONGEST_NAME = 120  # characters
-UNNAMED = "unnamed"
+MAX_FILE_TEXT = 20_000  # characters
+MAX_TEXT_CHARS_AT_ONCE = 60_000  # of all files that are read at once
+MAX_FILES_AT_ONCE = 10  # of the messages that are read at once
+MAX_FILE_BYTES = 10_000_000
+MAX_FILE_BYTES_PER_THREAD = 20_000_000  # of pictures and PDFs
+MAX_FILE_NAME_CHARS = 120
+UNNAMED_FILE_LABEL = "unnamed"
 
-OFF = "whoever runs Countersign here gives no files to a model"
-TEXTS_ONLY = "the model here is given texts only"
-TOO_MANY = f"at most {MOST_FILES} files are read at once"
-NO_ROOM = "this thread has as many bytes of pictures and PDFs as are read; a new thread has room"
-TOO_MUCH_TEXT = "the texts before it are as long as is read at once"
-ELSEWHERE = "it is kept outside of Slack"
-OWN_DOCUMENT = "it is a document of Slack's own"
-HIDDEN = "Slack shows it no more"
-EMPTY = "it is empty"
-NOT_ALLOWED = (
+FILES_DISABLED_REASON = "whoever runs Countersign here gives no files to a model"
+TEXT_ONLY_MODEL_REASON = "the model here is given texts only"
+TOO_MANY_FILES_REASON = f"at most {MAX_FILES_AT_ONCE} files are read at once"
+THREAD_FULL_REASON = (
+    "this thread has as many bytes of pictures and PDFs as are read; a new thread has room"
+)
+TOO_MUCH_TEXT_REASON = "the texts before it are as long as is read at once"
+EXTERNAL_FILE_REASON = "it is kept outside of Slack"
+SLACK_DOCUMENT_REASON = "it is a document of Slack's own"
+HIDDEN_FILE_REASON = "Slack shows it no more"
+EMPTY_FILE_REASON = "it is empty"
+MISSING_SCOPE_REASON = (
     "Slack does not let Countersign read it: whoever runs Countersign has to give its app the "
     "scope files:read"
 )
-NOT_FETCHED = "Slack did not give it; attaching it again may work"
-UNREADABLE = "only PNG, JPEG, GIF and WebP pictures, PDFs and plain texts can be read"
-DELETED = "(This file was deleted by whoever posted it, and is shown to you no more.)"
-REFUSED = "(You cannot read this file: your server did not take it. Say so where it matters.)"
+DOWNLOAD_FAILED_REASON = "Slack did not give it; attaching it again may work"
+UNSUPPORTED_TYPE_REASON = "only PNG, JPEG, GIF and WebP pictures, PDFs and plain texts can be read"
+DELETED_FILE_TEXT = "(This file was deleted by whoever posted it, and is shown to you no more.)"
+REFUSED_FILE_TEXT = (
+    "(You cannot read this file: your server did not take it. Say so where it matters.)"
+)
 
 
 def too_large_note(size: int) -> str:
     """Return the reason why a file of `size` bytes is not read."""
-    return f"it is {format_size(size)} large, and at most {format_size(MOST_BYTES)} are read"
+    return f"it is {format_size(size)} large, and at most {format_size(MAX_FILE_BYTES)} are read"
 
 
 def files_heading(author: str, name: str, *, before: bool) -> str:
@@ -135,9 +140,9 @@ def unread_file_line(name: str, why: str) -> str:
 
 def cut_file_text(text: str) -> str:
     """Return the text cut to the maximum length, with a note of how much is left out."""
-    if len(text) <= MOST_TEXT:
+    if len(text) <= MAX_FILE_TEXT:
         return text
-    return f"{text[:MOST_TEXT]}\n[… {len(text) - MOST_TEXT} more characters were left out]"
+    return f"{text[:MAX_FILE_TEXT]}\n[… {len(text) - MAX_FILE_TEXT} more characters were left out]"
 
 
 def quote_lines(text: str) -> str:
@@ -153,8 +158,8 @@ def format_size(size: int) -> str:
     return f"{size} bytes"
 
 
-_REFERENCE = "attached:"
-_PLACES = {"input_image": "image_url", "input_file": "file_data"}  # where a part has its bytes
+_FILE_REFERENCE_PREFIX = "attached:"
+_DATA_KEY_BY_PART_TYPE = {"input_image": "image_url", "input_file": "file_data"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +184,16 @@ def build_text_part(text: str) -> dict[str, Any]:
 def build_file_reference(file_id: str, name: str, content: FileContent) -> dict[str, Any]:
     """Return the part that refers to a file, by the id under which the file is stored."""
     if content.is_picture:
-        return {"type": "input_image", "image_url": f"{_REFERENCE}{file_id}", "detail": "auto"}
-    return {"type": "input_file", "filename": name, "file_data": f"{_REFERENCE}{file_id}"}
+        return {
+            "type": "input_image",
+            "image_url": f"{_FILE_REFERENCE_PREFIX}{file_id}",
+            "detail": "auto",
+        }
+    return {
+        "type": "input_file",
+        "filename": name,
+        "file_data": f"{_FILE_REFERENCE_PREFIX}{file_id}",
+    }
 
 
 def list_referenced_file_ids(transcript: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -207,12 +220,15 @@ def _fill_in_item(item: dict[str, Any], files: Mapping[str, EncodedFile]) -> dic
 
 def _fill_in_part(part: Mapping[str, Any], file: EncodedFile | None) -> dict[str, Any]:
     if file is None:  # nobody knows it any more
-        return build_text_part(DELETED)
+        return build_text_part(DELETED_FILE_TEXT)
     if file.replacement_text:
         return build_text_part(file.replacement_text)
     if file.media_type == TEXT:
         return build_text_part(quote_lines(file.data))
-    return {**part, _PLACES[part["type"]]: f"data:{file.media_type};base64,{file.data}"}
+    return {
+        **part,
+        _DATA_KEY_BY_PART_TYPE[part["type"]]: f"data:{file.media_type};base64,{file.data}",
+    }
 
 
 def _iterate_parts(item: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -223,6 +239,10 @@ def _iterate_parts(item: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 def _extract_file_id(part: Mapping[str, Any]) -> str:
     """Return the id of the file that a part refers to; "" if it refers to none."""
-    place = _PLACES.get(part.get("type", ""))
+    place = _DATA_KEY_BY_PART_TYPE.get(part.get("type", ""))
     found = str(part.get(place) or "") if place else ""
-    return found.removeprefix(_REFERENCE) if found.startswith(_REFERENCE) else ""
+    return (
+        found.removeprefix(_FILE_REFERENCE_PREFIX)
+        if found.startswith(_FILE_REFERENCE_PREFIX)
+        else ""
+    )

@@ -92,7 +92,7 @@ class LazyPlanner:
             return self._made
 
 
-OPENAI = "https://api.openai.com/v1"  # where the model is unless a setting says otherwise
+OPENAI_BASE_URL = "https://api.openai.com/v1"  # the model's server unless a setting names another
 
 
 def create_planner(settings: Settings, signals: Signals) -> ModelPlanner:
@@ -135,15 +135,19 @@ def _get_tls_context() -> ssl.SSLContext:
 
 def list_api_dialects(settings: Settings) -> tuple[Dialect, ...]:
     """Return the dialects that the model's server may speak, in the order of trying them."""
-    from bot.agent.chat_completions import CHAT, CHAT_AT_OPENAI
-    from bot.agent.responses import RESPONSES
+    from bot.agent.chat_completions import CHAT_DIALECT, OPENAI_CHAT_DIALECT
+    from bot.agent.responses import RESPONSES_DIALECT
 
-    host = split_url(settings.openai_base_url or OPENAI).hostname or ""
-    chat = CHAT_AT_OPENAI if host.endswith(split_url(OPENAI).hostname or "") else CHAT
+    host = split_url(settings.openai_base_url or OPENAI_BASE_URL).hostname or ""
+    chat = (
+        OPENAI_CHAT_DIALECT
+        if host.endswith(split_url(OPENAI_BASE_URL).hostname or "")
+        else CHAT_DIALECT
+    )
     match settings.openai_api:
         case ModelApi.RESPONSES:
-            return (RESPONSES,)
+            return (RESPONSES_DIALECT,)
         case ModelApi.CHAT:
             return (chat,)
         case ModelApi.AUTO:
-            return (RESPONSES, chat)
+            return (RESPONSES_DIALECT, chat)

@@ -12,12 +12,16 @@ import openai
 
 from bot.agent.turn import ModelRequestRefusedError, ModelRequestTooLongError, PlannerError
 
-SERVER_ERROR = 500  # the least status of an error that is the server's own
-MOST_REASON = 300  # characters of what the model's service gives as its reason
-NO_SUCH_API = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED)
-TOO_LARGE = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+MIN_SERVER_ERROR_STATUS = 500
+MAX_ERROR_REASON_CHARS = 300
+API_MISSING_STATUSES = (
+    HTTPStatus.NOT_FOUND,
+    HTTPStatus.METHOD_NOT_ALLOWED,
+    HTTPStatus.NOT_IMPLEMENTED,
+)
+REQUEST_TOO_LARGE_STATUSES = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 # how servers say that a model, or they themselves, can do nothing with tools
-_NO_TOOLS = re.compile(
+_TOOLS_UNSUPPORTED_PATTERN = re.compile(
     r"\b(?:tools?|functions?)\b\W*(?:us(?:e|age)|call(?:s|ing)|choice|param)?\W*(?:is|are)? ?"
     r"(?:not (?:supported|available)|unsupported|requires? --)"
     r"|(?:not|n't) support(?:ed)? (?:\w+ )?(?:tools?|functions?)\b"
@@ -25,7 +29,7 @@ _NO_TOOLS = re.compile(
     re.IGNORECASE,
 )
 # how servers say that they do not stream an answer, or not one that may hold calls
-_NO_STREAM = re.compile(
+_STREAMING_UNSUPPORTED_PATTERN = re.compile(
     r"\bstream(?:ing|ed)?\b[^.]*\bnot (?:supported|available)"
     r"|(?:cannot|can't|not support(?:ed)?)\b[^.]*\bstream(?:ing|ed)?\b"
     r"|to stream this model",
@@ -33,30 +37,32 @@ _NO_STREAM = re.compile(
 )
 # how servers say that a model sees no pictures, or fail over a message with parts: some of them
 # with an error that looks as if it passed
-_NO_SIGHT = re.compile(
+_IMAGES_UNSUPPORTED_PATTERN = re.compile(
     r"\b(?:images?|vision|multi-?modal|image_url)\b.{0,60}\b(?:not|n't|only|unsupported|cannot)\b"
     r"|\b(?:not|n't|at most 0|unsupported|cannot)\b.{0,60}"
     r"\b(?:images?|vision|multi-?modal|image_url)\b"
     r"|\bvalidation errors?\b|\bcan only concatenate str\b|\bexpected string\b",
     re.IGNORECASE,
 )
-NOT_TAKEN = (
+CONTENT_REFUSED_STATUSES = (
     HTTPStatus.BAD_REQUEST,
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
     HTTPStatus.UNPROCESSABLE_ENTITY,
 )
 # how servers say that a request does not fit into the model's context
-_TOO_LONG = re.compile(
+_CONTEXT_EXCEEDED_PATTERN = re.compile(
     r"(?:maximum|available|model'?s) context|context (?:length|window|size)|prompt is too long",
     re.IGNORECASE,
 )
 # and how they say how much does
-_WINDOW = re.compile(
+_CONTEXT_WINDOW_PATTERN = re.compile(
     r"(?:context (?:length|window|size)|\bn_ctx)\D{0,20}(\d{3,9})|> (\d{3,9}) maximum", re.I
 )
-TOO_LONG = "context_length_exceeded"
-THREAD_TOO_LONG = "This thread has become longer than the model can read. Ask anew in a new one."
+CONTEXT_EXCEEDED_CODE = "context_length_exceeded"
+THREAD_TOO_LONG_ERROR = (
+    "This thread has become longer than the model can read. Ask anew in a new one."
+)
 
 
 class CutStreamError(Exception):
@@ -67,7 +73,7 @@ class StreamWithoutAnswerError(CutStreamError):
     """Raised if a stream gave no complete answer, but the server may answer without streaming."""
 
 
-TRANSIENT = (
+TRANSIENT_ERRORS = (
     openai.RateLimitError,
     openai.InternalServerError,
     openai.APIConnectionError,  # includes APITimeoutError
@@ -87,7 +93,7 @@ class ModelErrorKind(StrEnum):
     REQUEST = "request"  # what was asked was refused, or any other error
 
 
-SENTENCES = {
+ERROR_TEXT_BY_KIND = {
     ModelErrorKind.KEY: "The model refused our key.",
     ModelErrorKind.CREDIT: "The model's account has no credit left.",
     ModelErrorKind.LIMIT: "The model is receiving too many requests.",
@@ -125,7 +131,7 @@ def is_api_missing(error: BaseException) -> bool:
     """Return whether the server says that it has no such API, rather than no such model."""
     if not isinstance(error, openai.APIStatusError) or is_tool_use_unsupported(error):
         return False
-    return error.status_code in NO_SUCH_API and error.code != "model_not_found"
+    return error.status_code in API_MISSING_STATUSES and error.code != "model_not_found"
 
 
 def is_tool_use_unsupported(error: BaseException) -> bool:
@@ -134,25 +140,29 @@ def is_tool_use_unsupported(error: BaseException) -> bool:
         return False
     about = re.split(r"[.\[]", str(error.param or ""))[0] in ("tools", "tool_choice")
     refused = error.code in ("unsupported_parameter", "unsupported_value")
-    return (about and refused) or bool(_NO_TOOLS.search(extract_error_reason(error) or str(error)))
+    return (about and refused) or bool(
+        _TOOLS_UNSUPPORTED_PATTERN.search(extract_error_reason(error) or str(error))
+    )
 
 
 def is_streaming_unsupported(error: openai.APIStatusError) -> bool:
     """Return whether the server says that it cannot stream this answer."""
-    return error.param == "stream" or bool(_NO_STREAM.search(extract_error_reason(error)))
+    return error.param == "stream" or bool(
+        _STREAMING_UNSUPPORTED_PATTERN.search(extract_error_reason(error))
+    )
 
 
 def is_model_request_refused(error: BaseException) -> bool:
     """Return whether the server refuses the request's content, such as a file it cannot read."""
     if not isinstance(error, openai.APIStatusError):
         return False
-    return error.status_code in NOT_TAKEN or _is_image_input_unsupported(error)
+    return error.status_code in CONTENT_REFUSED_STATUSES or _is_image_input_unsupported(error)
 
 
 def _is_image_input_unsupported(error: BaseException) -> bool:
     if not isinstance(error, openai.APIStatusError):
         return False
-    return bool(_NO_SIGHT.search(extract_error_reason(error) or str(error)))
+    return bool(_IMAGES_UNSUPPORTED_PATTERN.search(extract_error_reason(error) or str(error)))
 
 
 def tools_unsupported_sentence(model: str) -> str:
@@ -167,9 +177,11 @@ def raise_stream_error(error: Mapping[str, Any]) -> NoReturn:
     ModelRequestRefusedError.
     """
     code, why = error.get("code"), _format_reason(error) or "no reason given"
-    if code == TOO_LONG:
-        raise ModelRequestTooLongError(THREAD_TOO_LONG, parse_context_window(why))
-    busy = isinstance(code, int) and (code == HTTPStatus.TOO_MANY_REQUESTS or code >= SERVER_ERROR)
+    if code == CONTEXT_EXCEEDED_CODE:
+        raise ModelRequestTooLongError(THREAD_TOO_LONG_ERROR, parse_context_window(why))
+    busy = isinstance(code, int) and (
+        code == HTTPStatus.TOO_MANY_REQUESTS or code >= MIN_SERVER_ERROR_STATUS
+    )
     if busy or code in ("server_error", "rate_limit_exceeded"):
         raise CutStreamError(why)
     raise ModelRequestRefusedError(f"The model refused the request: {why}.")
@@ -181,28 +193,31 @@ def extract_error_reason(error: openai.APIStatusError) -> str:
 
 
 def _format_reason(error: Mapping[str, Any]) -> str:
-    return " ".join(str(error.get("message") or "").split())[:MOST_REASON].rstrip(". ")
+    return " ".join(str(error.get("message") or "").split())[:MAX_ERROR_REASON_CHARS].rstrip(". ")
 
 
 def is_model_request_too_long(error: BaseException) -> bool:
     """Return whether the server says that the request is longer than the model can read."""
-    if getattr(error, "code", None) == TOO_LONG:
+    if getattr(error, "code", None) == CONTEXT_EXCEEDED_CODE:
         return True
-    if not isinstance(error, openai.APIStatusError) or error.status_code not in TOO_LARGE:
+    if (
+        not isinstance(error, openai.APIStatusError)
+        or error.status_code not in REQUEST_TOO_LARGE_STATUSES
+    ):
         return False
-    return bool(_TOO_LONG.search(extract_error_reason(error)))
+    return bool(_CONTEXT_EXCEEDED_PATTERN.search(extract_error_reason(error)))
 
 
 def parse_context_window(why: str) -> int:
     """Return how many tokens the model can read, as the server's error text says, else 0."""
-    found = _WINDOW.search(why.replace(",", ""))
+    found = _CONTEXT_WINDOW_PATTERN.search(why.replace(",", ""))
     return int(found[1] or found[2]) if found else 0
 
 
 def build_planner_error(error: Exception, model: str) -> PlannerError:
     """Return the PlannerError to raise for an error, with a sentence for people."""
     if is_model_request_too_long(error):
-        return ModelRequestTooLongError(THREAD_TOO_LONG, parse_context_window(str(error)))
+        return ModelRequestTooLongError(THREAD_TOO_LONG_ERROR, parse_context_window(str(error)))
     if is_tool_use_unsupported(error):
         return PlannerError(tools_unsupported_sentence(model))
     return (ModelRequestRefusedError if is_model_request_refused(error) else PlannerError)(
@@ -213,10 +228,10 @@ def build_planner_error(error: Exception, model: str) -> PlannerError:
 def model_error_sentence(error: Exception) -> str:
     """Return the sentence for people about an error of a request to the model."""
     if is_model_request_too_long(error):
-        return THREAD_TOO_LONG
+        return THREAD_TOO_LONG_ERROR
     kind = classify_error(error)
-    if kind in SENTENCES:
-        return SENTENCES[kind]
+    if kind in ERROR_TEXT_BY_KIND:
+        return ERROR_TEXT_BY_KIND[kind]
     if not isinstance(error, openai.APIStatusError):
         return "The model could not be reached."
     code, why = error.status_code, extract_error_reason(error)

@@ -22,7 +22,7 @@ from openai._models import FinalRequestOptions
 from pydantic_core import PydanticSerializationError, to_json
 
 from bot.agent import model_errors, turn
-from bot.agent.responses import RESPONSES
+from bot.agent.responses import RESPONSES_DIALECT
 from bot.monitoring.spans import Tracer, WorkKind
 
 log = logging.getLogger("countersign.planner")
@@ -39,7 +39,7 @@ class Planner:
         client: openai.OpenAI,
         *,
         model: str,
-        dialects: Sequence[turn.Dialect] = (RESPONSES,),
+        dialects: Sequence[turn.Dialect] = (RESPONSES_DIALECT,),
         reasoning_effort: str | None = None,
         retries: int = 4,
         backoff: float = 1.0,
@@ -86,7 +86,7 @@ class Planner:
             sink.discard_text()
 
         retrying = tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(model_errors.TRANSIENT)
+            retry=tenacity.retry_if_exception_type(model_errors.TRANSIENT_ERRORS)
             & tenacity.retry_if_exception(model_errors.can_retry),
             stop=tenacity.stop_after_attempt(self._retries + 1)
             | tenacity.stop_when_event_set(self._stopping),
@@ -261,7 +261,7 @@ def _iterate_events(answer: object, dialect: turn.Dialect) -> Generator[dict[str
     began = False
     with answer as stream:
         try:
-            while (event := _read_next_event(stream)) is not _END:
+            while (event := _read_next_event(stream)) is not _STREAM_END:
                 if isinstance(event, dict):
                     began = True
                     yield event
@@ -274,17 +274,17 @@ def _iterate_events(answer: object, dialect: turn.Dialect) -> Generator[dict[str
         raise model_errors.StreamWithoutAnswerError("the stream was empty")
 
 
-_END = object()
+_STREAM_END = object()
 
 
 def _read_next_event(stream: openai.Stream[Any]) -> object:
-    """Return the stream's next event, or _END; errors that are not OpenAI's become CutStreamError.
+    """Return the stream's next event, or _STREAM_END; errors not of OpenAI become CutStreamError.
 
     A failure reported in the stream is CutStreamError if a retry may help, else PlannerError.
     Errors of the client pass through.
     """
     try:
-        return next(stream, _END)
+        return next(stream, _STREAM_END)
     except openai.APIError as error:
         if type(error) is openai.APIError:  # told in the stream, not by a status
             model_errors.raise_stream_error(
@@ -297,9 +297,9 @@ def _read_next_event(stream: openai.Stream[Any]) -> object:
         raise model_errors.CutStreamError(f"{type(error).__name__}: {error}") from error
 
 
-MOST = 200_000  # characters of one answer, with its calls and what it thinks aloud
-TIMES = 5.0  # the time without a sign of it that one answer may take in all
-ENDLESS = (
+MAX_ANSWER_CHARS = 200_000  # with its calls and what it thinks aloud
+ANSWER_TIMEOUT_FACTOR = 5.0  # of the time-out between two signs of life, for one answer in all
+ENDLESS_ANSWER_ERROR = (
     "The model's answer came to no end, as where it repeats itself, and was broken off. Ask in "
     "other words, or for less at once."
 )
@@ -312,8 +312,8 @@ class AnswerLimits:
         """Start the clock; the time limit is a multiple of the time-out of `client`."""
         timeout = client.timeout
         quiet = timeout if isinstance(timeout, int | float) or timeout is None else timeout.read
-        self._until = None if quiet is None else time.monotonic() + TIMES * quiet
-        self._left = MOST
+        self._until = None if quiet is None else time.monotonic() + ANSWER_TIMEOUT_FACTOR * quiet
+        self._left = MAX_ANSWER_CHARS
 
     def check_event(self, event: dict[str, Any]) -> None:
         """Count one event; raises PlannerError if the answer is too long, or took too long."""
@@ -322,7 +322,7 @@ class AnswerLimits:
         )
         is_late = self._until is not None and time.monotonic() > self._until
         if self._left < 0 or is_late:
-            raise turn.PlannerError(ENDLESS)
+            raise turn.PlannerError(ENDLESS_ANSWER_ERROR)
 
 
 def _count_characters(part: Any) -> int:

@@ -59,13 +59,13 @@ class ResponseReader:
                 gathered.complete = True
             case {"type": "response.failed"}:
                 model_errors.raise_stream_error(turn.get_object_or_empty(answer.get("error")))
-            case {"type": "error", "code": model_errors.TOO_LONG}:
+            case {"type": "error", "code": model_errors.CONTEXT_EXCEEDED_CODE}:
                 model_errors.raise_stream_error(event)
             case {"type": "error"}:
                 raise model_errors.CutStreamError(str(event.get("message")))
 
 
-RESPONSES = Dialect(
+RESPONSES_DIALECT = Dialect(
     name="the Responses API",
     path="/responses",
     build_request_body=build_request_body,

@@ -122,8 +122,8 @@ class ModelPlanner(Protocol):
         """Close the planner's connections; a turn under way fails."""
 
 
-CHARACTERS_OF_A_TOKEN = 4  # or thereabouts
-MOST_TOKENS = 10**8  # that a server may count; more is no count
+CHARS_PER_TOKEN = 4  # or thereabouts
+MAX_PLAUSIBLE_TOKENS = 10**8  # a server that counts more has not counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,13 +186,14 @@ def set_estimated_token_counts(request: ModelRequest, answer: GatheredAnswer) ->
     The limits need them.
     """
     read, said = (
-        len(json.dumps(each, ensure_ascii=False)) // CHARACTERS_OF_A_TOKEN
+        len(json.dumps(each, ensure_ascii=False)) // CHARS_PER_TOKEN
         for each in ([request.instructions, request.tools, request.transcript], answer.items)
     )
     answer.tokens, answer.output_tokens = read + said, said
 
 
-LONGEST_ID, LONGEST_NAME = 64, 64  # characters of a call's id and of a tool's name
+MAX_CALL_ID_CHARS = 64
+MAX_TOOL_NAME_CHARS = 64
 
 
 def build_turn_result(answer: GatheredAnswer) -> Reply | Proposal:
@@ -210,7 +211,7 @@ def build_turn_result(answer: GatheredAnswer) -> Reply | Proposal:
             call_id, name = (str(item.get(each) or "") for each in ("call_id", "name"))
             given = item.get("arguments")
             arguments = given if isinstance(given, str) else json.dumps(given) if given else ""
-            ours = len(call_id) > LONGEST_ID
+            ours = len(call_id) > MAX_CALL_ID_CHARS
             calls.append(FunctionCall("" if ours else call_id, name, arguments, index))
             item |= {"name": clean_tool_name(name), "arguments": arguments}
     read = answer.tokens - answer.output_tokens
@@ -223,7 +224,7 @@ def build_turn_result(answer: GatheredAnswer) -> Reply | Proposal:
 
 def clean_tool_name(name: str) -> str:
     """Return a tool's name with the characters and length that the model's server accepts."""
-    return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:LONGEST_NAME] or "unnamed"
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:MAX_TOOL_NAME_CHARS] or "unnamed"
 
 
 def join_half_characters(value: Any) -> Any:
@@ -232,12 +233,12 @@ def join_half_characters(value: Any) -> Any:
     Some servers cut an emoji into the two halves that JSON has it in, each in an event of its own.
     """
     text = json.dumps(value, ensure_ascii=False)
-    if not _HALF.search(text):
+    if not _SURROGATE_PATTERN.search(text):
         return value
     return json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
 
-_HALF = re.compile("[\ud800-\udfff]")
+_SURROGATE_PATTERN = re.compile("[\ud800-\udfff]")
 
 
 class WholeCharacterSink:
@@ -276,7 +277,7 @@ def count_tokens(usage: Any, written: str) -> tuple[int, int]:
     """
     said = get_object_or_empty(usage)
     total, own = (
-        each if isinstance(each, int) and 0 < each < MOST_TOKENS else 0
+        each if isinstance(each, int) and 0 < each < MAX_PLAUSIBLE_TOKENS else 0
         for each in (said.get("total_tokens"), said.get(written))
     )
     return total, min(total, own)

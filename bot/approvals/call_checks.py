@@ -57,7 +57,7 @@ def parse_arguments_and_reason(
         ) from error
     except LookupFailedError as error:
         raise CallRefusedError(
-            outputs.NAMES_UNKNOWN, "Slack could not be asked for names"
+            outputs.NAME_LOOKUP_FAILED, "Slack could not be asked for names"
         ) from error
     except ValidationError as error:
         lines = [
@@ -72,7 +72,7 @@ def parse_arguments_and_reason(
 
 # The one check, for proposed and for edited calls, that people are shown all of what would run.
 
-TOO_MUCH = (
+TOO_LONG_TO_SHOW_ERROR = (
     "It is too long to show its approvers in full, and nothing runs that they cannot see. Make it "
     "smaller, or divide it."
 )
@@ -115,20 +115,20 @@ def explain_incomplete_display(
         preview=preview,
         agent_reason=reason,
     )
-    return "" if can_review_show_whole_call(view) else TOO_MUCH
+    return "" if can_review_show_whole_call(view) else TOO_LONG_TO_SHOW_ERROR
 
 
 # The same call again: the same tool with the same arguments, in one request or by one program.
 
 C = CallStatus
-LATELY = timedelta(minutes=10)  # in which a program that asks anew may not know how it ended
-STARTED = (
+RECENT_CALL_PERIOD = timedelta(minutes=10)  # a program that asks anew may not know how it ended
+STARTED_STATUSES = (
     C.RUNNING,
     C.SUCCEEDED,
     C.FAILED,
     C.UNKNOWN,
 )  # also what failed may have changed something
-SAME_CALL = "same as an earlier call, so it got that result"
+REPEATED_CALL_NOTE = "same as an earlier call, so it got that result"
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ def _find_recent_program_call(
     if not run.client or run.parent_call or tool.does is Effect.READ:
         return None
     done = call_history.find_newest_matching_program_call(
-        tx, run.client, tool.name, arguments, now - LATELY
+        tx, run.client, tool.name, arguments, now - RECENT_CALL_PERIOD
     )
     if done is None:
         return None
@@ -201,13 +201,17 @@ def _is_result_reusable(
     """Return whether running `done` again would still give the result that is stored."""
     if not tool.idempotent or tool.does is Effect.READ or done.status is not C.SUCCEEDED:
         return False
-    ran = [call for call in calls.list_later_calls_of_run(tx, done) if call.status in STARTED]
+    ran = [
+        call for call in calls.list_later_calls_of_run(tx, done) if call.status in STARTED_STATUSES
+    ]
     # those of its own plan run before it, if people let them
     between = [*ran, *(call for call, _ in siblings)]
     # what other agents of the request did may have come before it or after
     run = runs.find_run(tx, done.run_id)
     found = calls.list_calls_of_request(tx, run.root_id) if run else []
-    between += [call for call in found if call.run_id != done.run_id and call.status in STARTED]
+    between += [
+        call for call in found if call.run_id != done.run_id and call.status in STARTED_STATUSES
+    ]
     return done.schema_digest == tool.schema_digest() and all(
         call.does == Effect.READ for call in between
     )
@@ -231,16 +235,16 @@ def _describe_earlier_outcome(call: Call) -> str:
 
 # How much one request and one person may use: turns, tokens, cards, calls asked about.
 
-MOST_REFUSED = 3  # turns in a row of which nothing was let through, before a request ends
+MAX_REFUSED_TURNS = 3  # turns in a row of which nothing was let through, before a request ends
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(hours=24)
 
 
 def _was_every_recent_turn_refused(tx: Transaction, run: Run) -> bool:
-    """Return whether each of the last MOST_REFUSED turns proposed calls, and all were refused."""
+    """Return whether the last MAX_REFUSED_TURNS turns all proposed calls, and all were refused."""
     proposed = calls.list_calls_of_run(tx, run.id)
-    ids = list(dict.fromkeys(each.plan_id for each in proposed))[-MOST_REFUSED:]
+    ids = list(dict.fromkeys(each.plan_id for each in proposed))[-MAX_REFUSED_TURNS:]
     plans = [calls.find_plan(tx, each) for each in ids]
-    in_a_row = [*range(run.turns - MOST_REFUSED + 1, run.turns + 1)]
+    in_a_row = [*range(run.turns - MAX_REFUSED_TURNS + 1, run.turns + 1)]
     return [plan.turn for plan in plans if plan] == in_a_row and all(
         each.status is CallStatus.REFUSED for each in proposed if each.plan_id in ids
     )
@@ -321,8 +325,8 @@ class UsageLimits:
             taken += sub_agents.count_other_running_runs(tx, run)
         if taken >= settings.max_turns:
             return f"this request has taken {settings.max_turns} turns, which is its limit."
-        if run.turns >= MOST_REFUSED and _was_every_recent_turn_refused(tx, run):
-            return f"what I proposed was refused {MOST_REFUSED} turns in a row."
+        if run.turns >= MAX_REFUSED_TURNS and _was_every_recent_turn_refused(tx, run):
+            return f"what I proposed was refused {MAX_REFUSED_TURNS} turns in a row."
         if request.tokens >= settings.max_tokens:
             used = f"this request has used {request.tokens} tokens"
             return f"{used}, which is more than its limit."

@@ -23,7 +23,7 @@ from bot.approvals.call_state import get_approval_lifetime, load_preview
 from bot.approvals.channel_mode import get_strictest_channel_mode, restrict_gate_by_channel_mode
 from bot.approvals.signatures import list_people_who_can_sign
 from bot.clock import Clock
-from bot.policy.approver_lists import MANAGER, read_owned_value
+from bot.policy.approver_lists import MANAGER_OF_REQUESTER, read_owned_value
 from bot.policy.authority import Authority, Directory, LookupFailedError
 from bot.policy.condition_values import Facts, NeededLookups, SlackId, SpendingSum
 from bot.policy.evaluation import CurrentPolicy
@@ -32,7 +32,7 @@ from bot.tools import Effect, Preview, Tool
 from bot.tools.arguments import dump_arguments, dump_values
 from countersign.durations import format_duration
 from storage import call_history
-from storage.digest import MOST_DIGITS
+from storage.digest import MAX_DECIMAL_DIGITS
 from storage.record import Call, Run, Store, Transaction
 from storage.states import ChannelMode
 
@@ -97,7 +97,7 @@ def build_plain_facts(
 def look_up_policy_facts(sources: PolicyFactSources, facts: Facts) -> Facts:
     """Return the facts with what the rules look up: groups, channels, people and owners."""
     needs = sources.policy.get_needed_lookups(facts.tool, facts.effect, facts.risk)
-    directory, about = sources.directory, {**facts.args, MANAGER: facts.requester}
+    directory, about = sources.directory, {**facts.args, MANAGER_OF_REQUESTER: facts.requester}
     functions = sources.policy.policy.owner_functions
     groups = {
         each: _look_up_or_none(partial(_find_group_members, directory, each))
@@ -210,7 +210,7 @@ def sum_field_or_count_calls(
     if not spending_sum.field:
         return Decimal(len(counted))
     total = Decimal(0)
-    with localcontext(Context(prec=MOST_DIGITS, traps=[Inexact, InvalidOperation])):
+    with localcontext(Context(prec=MAX_DECIMAL_DIGITS, traps=[Inexact, InvalidOperation])):
         for call in counted:
             value = json.loads(call.arguments, parse_float=Decimal).get(spending_sum.field)
             if isinstance(value, bool) or not isinstance(value, int | Decimal | str):
@@ -270,7 +270,7 @@ def _look_up_or_none(look_up: Callable[[], T]) -> T | None:
 
 # The gate of one call, with people and groups looked up live; nothing is written.
 
-AFTER_REJECTION = (
+AFTER_REJECTION_TEXT = (
     "something in this request was rejected, so even what policy allows needs approval"
 )
 
@@ -384,7 +384,7 @@ def build_policy_change_reapproval(call: Call, gate: Ask) -> ReapprovalRequest:
         gate = shorten_deadline(gate, shown)
     why = "policy changed after this was approved, so it is asked again"
     if gate.would_allow and isinstance(shown, Allow):
-        why = AFTER_REJECTION
+        why = AFTER_REJECTION_TEXT
     return ReapprovalRequest(gate, load_preview(call), why, "policy")
 
 

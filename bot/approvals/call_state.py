@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from bot.policy.gates import GOOD_FOR, Ask, Deny, dump_gate, load_gate
+from bot.policy.gates import DEFAULT_GOOD_FOR_SECONDS, Ask, Deny, dump_gate, load_gate
 from bot.policy.tally import Ballot, Tally, tally_ballots
 from bot.tools import Preview, Registry, Table, Tool, ToolContext, tables
 from bot.tools.arguments import load_arguments
@@ -330,7 +330,7 @@ def find_approval_expiry(call: Call) -> datetime | None:
 def get_approval_lifetime(call: Call) -> timedelta:
     """Return how long people's approval of a call is valid."""
     gate = load_gate(call.gate)
-    return timedelta(seconds=gate.good_for if isinstance(gate, Ask) else GOOD_FOR)
+    return timedelta(seconds=gate.good_for if isinstance(gate, Ask) else DEFAULT_GOOD_FOR_SECONDS)
 
 
 def is_approval_expired(call: Call, now: datetime) -> bool:

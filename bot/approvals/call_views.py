@@ -24,9 +24,16 @@ from bot.tools.arguments import build_readable_arguments, load_arguments, restri
 from storage import calls, runs, sub_agents
 from storage.masking import mask_secrets
 from storage.record import Call, Revision, Run, Transaction, Vote
-from storage.states import CALL_GO_AHEAD, LOOKS, MODELLED, CallStatus, CallVerb, RunSource
+from storage.states import (
+    CALL_APPROVED_STATUSES,
+    LOOK_VERBS,
+    MODEL_DRIVEN_SOURCES,
+    CallStatus,
+    CallVerb,
+    RunSource,
+)
 
-_ENDED_BY_TOOL = (CallStatus.SUCCEEDED, CallStatus.FAILED)
+_ENDED_BY_TOOL_STATUSES = (CallStatus.SUCCEEDED, CallStatus.FAILED)
 
 
 def build_call_view(tools: Registry, tx: Transaction, call_id: str) -> views.CallView | None:
@@ -88,7 +95,7 @@ def _build_unmasked_call_view(
         edits=tuple(
             (each.author, each.created_at)
             for each in revisions[1:]
-            if each.author not in calls.WRITERS
+            if each.author not in calls.NON_PERSON_AUTHORS
         ),
         decided_by=_list_deciders(call, votes),
         stand_ins=call_state.map_delegators_to_delegates(votes),
@@ -98,7 +105,8 @@ def _build_unmasked_call_view(
         approval_expires_at=_find_expiry_if_approved(call),
         was_handed_over=calls.was_left_unreported_by_program(call),
         failed_midway=call.status is CallStatus.FAILED and outputs.is_failed_midway(call.output),
-        needs_quotation=call.status in _ENDED_BY_TOOL and (tool is None or tool.outcome is None),
+        needs_quotation=call.status in _ENDED_BY_TOOL_STATUSES
+        and (tool is None or tool.outcome is None),
         **_build_outcome_fields(tool, call, votes),
         without_approval=_build_run_without_approval(call, votes),
         is_to_be_looked_at=calls.is_to_be_looked_at(call),
@@ -118,7 +126,7 @@ def _build_proposer_fields(tools: Registry, tx: Transaction, call: Call) -> dict
             "agent": tasks[-1].agent,
             "delegation_lines": tuple(list_delegated_task_lines(tasks)),
         }
-    if run and run.source not in MODELLED:
+    if run and run.source not in MODEL_DRIVEN_SOURCES:
         asker = describe_asker(run.source, run.client) if run.source is RunSource.PROGRAM else ""
         agent = {"by_agent": False, "agent": unescape_mrkdwn(asker[:1].upper() + asker[1:])}
     program = unescape_mrkdwn(asking_program_line(run.client)) if run and call.action else ""
@@ -145,9 +153,9 @@ def _build_run_without_approval(
     call: Call, votes: Sequence[Vote]
 ) -> views.RunWithoutApproval | None:
     alone = call_state.find_break_glass_vote(votes)
-    if alone is None or call.status in calls.NOT_RUN:
+    if alone is None or call.status in calls.NOT_RUN_STATUSES:
         return None
-    looked = next((each for each in votes if each.verb in LOOKS), None)
+    looked = next((each for each in votes if each.verb in LOOK_VERBS), None)
     return views.RunWithoutApproval(
         alone.person,
         mask_secrets(alone.reason),
@@ -194,7 +202,9 @@ def _is_editable(tool: Tool[Any], call: Call) -> bool:
 
 def _list_deciders(call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:
     """Return the people whose votes decided the call; empty if it is not decided by votes."""
-    if call.status not in (*CALL_GO_AHEAD, CallStatus.REJECTED) and not calls.is_scheduled(call):
+    if call.status not in (*CALL_APPROVED_STATUSES, CallStatus.REJECTED) and not calls.is_scheduled(
+        call
+    ):
         return ()
     if call.status is CallStatus.REJECTED:
         return tuple(vote.counted_person for vote in votes if vote.verb is CallVerb.REJECT)

@@ -17,7 +17,7 @@ from typing import Any
 from bot.agent import outputs
 from bot.approvals.call_checks import CallRefusedError
 from bot.cards import notices
-from bot.policy.authority import AWAY, Authority, LookupFailedError, LookupPendingError
+from bot.policy.authority import AWAY_STATUS_EMOJI, Authority, LookupFailedError, LookupPendingError
 from bot.policy.gates import Ask, Gate, load_gate
 from storage import calls, inbox, outbox, sub_agents
 from storage.record import Call, Message, Run, Transaction
@@ -25,7 +25,7 @@ from storage.states import CallStatus, MessageKind, RunSource
 
 # Who of the people that decide or answer is away by their status in Slack. Looks people up.
 
-FEW = 6  # people whose statuses are looked at; who of a crowd is away helps nobody
+MAX_PEOPLE_CHECKED_FOR_ABSENCE = 6  # who of a crowd is away helps nobody
 AwayPeople = tuple[
     tuple[str, str], ...
 ]  # user ids, and until when: ISO 8601, "" where it does not say
@@ -34,10 +34,10 @@ AwayPeople = tuple[
 def list_away_people(authority: Authority, people: Collection[str]) -> AwayPeople:
     """Return who of a few people has an "away" status, with its end; sorted by id.
 
-    Statuses that have ended are included: see `filter_people_still_away`. Empty for more than FEW
+    Statuses that have ended are included: see `filter_people_still_away`. Empty for more than a few
     people, or if Slack cannot be asked.
     """
-    if len(people) > FEW:
+    if len(people) > MAX_PEOPLE_CHECKED_FOR_ABSENCE:
         return ()
     try:
         found = authority.directory.find_people(people)
@@ -46,7 +46,7 @@ def list_away_people(authority: Authority, people: Collection[str]) -> AwayPeopl
     return tuple(
         (user, each.status_until.isoformat() if each.status_until else "")
         for user, each in sorted(found.items())
-        if each.status in AWAY
+        if each.status in AWAY_STATUS_EMOJI
     )
 
 
@@ -81,8 +81,8 @@ def find_sleepers(
 
 log = logging.getLogger("countersign.placement")
 # direct messages one card is copied to at most; more approvers than that need a channel
-MOST_MESSAGES = 50
-MOST_NAMES = 20  # people named in one line
+MAX_PEOPLE_MESSAGED = 50
+MAX_NAMES_PER_LINE = 20
 
 
 class CardPlaceKind(StrEnum):
@@ -132,7 +132,7 @@ def resolve_card_place(
     except LookupFailedError as error:
         log.warning("run %s: look-up of approvers failed: %s", run.id, error)
         raise CallRefusedError(
-            outputs.SLACK_SILENT,
+            outputs.APPROVER_LOOKUP_FAILED,
             "Slack could not be asked who may approve this",
             tell=True,
         ) from error
@@ -201,10 +201,11 @@ def resolve_card_place_for_people(
         authority.directory.list_channel_members(channel) & set(named), 1
     ):
         return CardPlace(kind, (channel,))
-    asked = authority.list_first_colleagues(named, MOST_MESSAGES)
+    asked = authority.list_first_colleagues(named, MAX_PEOPLE_MESSAGED)
     besides = authority.list_delegates(asked) - {run.requester, *asked}
     return CardPlace(
-        CardPlaceKind.PEOPLE, (*asked, *authority.list_first_colleagues(besides, MOST_MESSAGES))
+        CardPlaceKind.PEOPLE,
+        (*asked, *authority.list_first_colleagues(besides, MAX_PEOPLE_MESSAGED)),
     )
 
 
@@ -319,7 +320,7 @@ def queue_line_under_cards(
         if card is None:
             outbox.queue_message(tx, build_card_message(run, call.plan_id, [asked], target))
         elif target not in asked.place.asleep and (thread := card.thread_ts or card.ts):
-            body = {"text": text, "mrkdwn": True, outbox.NOTIFIED: list(notified)}
+            body = {"text": text, "mrkdwn": True, outbox.NOTIFIED_KEY: list(notified)}
             line = Message(
                 key=f"{key}:{target}",
                 kind=MessageKind.NOTICE,
@@ -387,11 +388,11 @@ def update_away_people_on_cards(tx: Transaction, call: Call, away: AwayPeople) -
 # The mark on the request's own message: one emoji that shows the state of its approvals.
 
 WAITING_EMOJI = "hourglass_flowing_sand"
-TO_BE_LOOKED_AT_EMOJI = "rotating_light"  # it ran without approval
+RAN_UNAPPROVED_EMOJI = "rotating_light"
 HANDED_ON_EMOJI = "outbox_tray"
 MIXED_EMOJI = "ballot_box_with_check"  # something was done, and something was not wanted
-NOT_WANTED = {CallStatus.REJECTED, CallStatus.EXPIRED}
-END_EMOJIS = {  # the first of these that a call ended with is the request's
+UNWANTED_STATUSES = {CallStatus.REJECTED, CallStatus.EXPIRED}
+EMOJI_BY_END_STATUS = {  # the first of these that a call ended with is the request's
     CallStatus.UNKNOWN: "question",
     CallStatus.FAILED: "x",
     CallStatus.REJECTED: "no_entry_sign",
@@ -408,13 +409,13 @@ def choose_emoji_for_calls(found: Iterable[Call]) -> str:
     if CallStatus.UNKNOWN not in status and not all(map(calls.has_final_outcome, found)):
         return WAITING_EMOJI  # also for an answer
     if any(map(calls.is_to_be_looked_at, asked)):
-        return TO_BE_LOOKED_AT_EMOJI
+        return RAN_UNAPPROVED_EMOJI
     if asked and all(map(calls.was_left_unreported_by_program, asked)):
         return HANDED_ON_EMOJI
     bad = {CallStatus.UNKNOWN, CallStatus.FAILED} & status
-    if not bad and CallStatus.SUCCEEDED in status and NOT_WANTED & status:
+    if not bad and CallStatus.SUCCEEDED in status and UNWANTED_STATUSES & status:
         return MIXED_EMOJI
-    return next((name for ended, name in END_EMOJIS.items() if ended in status), "")
+    return next((name for ended, name in EMOJI_BY_END_STATUS.items() if ended in status), "")
 
 
 def find_first_message_ts(tx: Transaction, run: Run) -> str:

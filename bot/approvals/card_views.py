@@ -16,7 +16,7 @@ from bot.approvals.person_questions import find_question, get_asking_server_name
 from bot.cards import notices
 from bot.cards.card import list_directly_approvable_call_ids
 from bot.cards.question_message import QuestionView, list_readable_answer_values
-from bot.cards.sentences import WAITS_FOR_ANSWER, request_mode_note
+from bot.cards.sentences import WAITS_FOR_ANSWER_TEXT, request_mode_note
 from bot.cards.views import (
     CallView,
     CardView,
@@ -170,7 +170,7 @@ def list_card_notes(
     notes = [request_mode_note(mode)] if mode is not ChannelMode.ASK else []
     if gone := filter_people_still_away(away, now):
         notes.append(notices.away_approvers_note(gone))
-    return (*notes, WAITS_FOR_ANSWER) if count_waiting_questions(tx, plan_id) else tuple(notes)
+    return (*notes, WAITS_FOR_ANSWER_TEXT) if count_waiting_questions(tx, plan_id) else tuple(notes)
 
 
 def count_waiting_questions(tx: Transaction, plan_id: str) -> int:

@@ -26,14 +26,14 @@ from storage.states import ChannelMode, MessageKind
 
 # How a channel's mode changes a gate: it never allows more than the policy. PURE.
 
-STRICTNESS: Mapping[ChannelMode, int] = {
+STRICTNESS_BY_MODE: Mapping[ChannelMode, int] = {
     ChannelMode.ASK: 0,
     ChannelMode.STRICT: 1,
     ChannelMode.OBSERVE: 2,
 }
-OBSERVED = "this place is in observe mode, so only look-ups run"
-NOBODY = "this place is in strict mode, and the policy's defaults name no approvers"
-BY_MODE = "strict mode"  # the rule that asks where the policy would not
+OBSERVE_MODE_REASON = "this place is in observe mode, so only look-ups run"
+NO_APPROVERS_REASON = "this place is in strict mode, and the policy's defaults name no approvers"
+STRICT_MODE_RULE = "strict mode"  # it asks where the policy would not
 
 
 def restrict_gate_by_channel_mode(
@@ -49,14 +49,14 @@ def restrict_gate_by_channel_mode(
         case ChannelMode.ASK:
             return gate
         case ChannelMode.OBSERVE:
-            return Deny(rule="observe mode", reason=OBSERVED)
+            return Deny(rule="observe mode", reason=OBSERVE_MODE_REASON)
         case ChannelMode.STRICT if isinstance(gate, Ask):
             return gate.copy_without_offers()
         case ChannelMode.STRICT if default is None:
-            return Deny(rule=BY_MODE, reason=NOBODY)
+            return Deny(rule=STRICT_MODE_RULE, reason=NO_APPROVERS_REASON)
         case _:
             assert default is not None
-            return default.copy_without_offers().model_copy(update={"rule": BY_MODE})
+            return default.copy_without_offers().model_copy(update={"rule": STRICT_MODE_RULE})
 
 
 def get_strictest_channel_mode(
@@ -67,12 +67,12 @@ def get_strictest_channel_mode(
     `until`: as they were at that moment; None: as they are.
     """
     modes = channel_modes.list_channel_modes_limiting_run(tx, run, until)
-    return max(modes, key=STRICTNESS.__getitem__)
+    return max(modes, key=STRICTNESS_BY_MODE.__getitem__)
 
 
 def is_stricter_mode(now: ChannelMode, before: ChannelMode) -> bool:
     """Return whether mode `now` allows less than mode `before`."""
-    return STRICTNESS[now] > STRICTNESS[before]
+    return STRICTNESS_BY_MODE[now] > STRICTNESS_BY_MODE[before]
 
 
 @dataclass(frozen=True, slots=True)

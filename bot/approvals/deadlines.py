@@ -126,14 +126,14 @@ def _start_if_its_time_has_come(tx: Transaction, call: Call, now: datetime) -> b
 
 def _unanswered_question_text(call: Call) -> str:
     """Return what the model gets for an unanswered question; "" for any other call."""
-    return outputs.UNANSWERED if person_questions.is_question_to_person(call) else ""
+    return outputs.QUESTION_EXPIRED if person_questions.is_question_to_person(call) else ""
 
 
 def _find_first_click_times(deliveries: Iterable[Delivery]) -> dict[str, datetime]:
     """Return when the first of these clicks about each call, plan or run was stored, by its id."""
     found: dict[str, datetime] = {}
     for each in deliveries:
-        if each.kind in inbox.CLICKS:
+        if each.kind in inbox.CLICK_KINDS:
             found.setdefault(_get_click_target_id(each), each.received_at)
     return found
 
@@ -170,13 +170,15 @@ def _was_clicked_in_time(call: Call, clicked: Mapping[str, datetime]) -> bool:
 
 # Cards that Slack did not take: their calls are cancelled, and the requester is told.
 
-UNSEEN = "I could not show this to its approvers, so it will not happen."
-UNPOSTED = "I could not post there, so you get this here."
+NOT_SHOWN_NOTICE = "I could not show this to its approvers, so it will not happen."
+NOT_POSTED_NOTICE = "I could not post there, so you get this here."
 
-NO_ROOT = "I could not send you a direct message, so your request did not start."
-NO_FILE = "I could not upload the file with all of it, so only the part above can be seen here."
-NO_ROWS = "I could not send you the file with all rows."
-NO_TABLE = "I could not show the rows: Slack did not accept the table."
+NO_DIRECT_MESSAGE_NOTICE = "I could not send you a direct message, so your request did not start."
+NO_FILE_NOTICE = (
+    "I could not upload the file with all of it, so only the part above can be seen here."
+)
+NO_ROWS_NOTICE = "I could not send you the file with all rows."
+NO_TABLE_NOTICE = "I could not show the rows: Slack did not accept the table."
 
 
 def cancel_calls_of_failed_card(tx: Transaction, card: Message, code: str, *, at: datetime) -> bool:
@@ -210,7 +212,9 @@ def cancel_calls_of_failed_card(tx: Transaction, card: Message, code: str, *, at
         moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor="system")
     if lost and (run := runs.find_run(tx, card.run_id)):
         told = [run.requester]
-        outbox.queue_notice(tx, run, f"unseen:{card.key}", {"text": UNSEEN}, notified=told)
+        outbox.queue_notice(
+            tx, run, f"unseen:{card.key}", {"text": NOT_SHOWN_NOTICE}, notified=told
+        )
     return bool(lost)
 
 
@@ -224,7 +228,7 @@ def send_unposted_message_to_requester(tx: Transaction, row: Message, *, at: dat
     if run is None or (row.channel, row.thread_ts) != (run.channel, run.thread_ts):
         return
     body = outbox.parse_message_body(row)
-    to_others = body.get(outbox.NOTIFIED) and run.requester not in body[outbox.NOTIFIED]
+    to_others = body.get(outbox.NOTIFIED_KEY) and run.requester not in body[outbox.NOTIFIED_KEY]
     if run.channel.startswith("D") or to_others or not body.get("text"):
         return
     said = (
@@ -234,7 +238,7 @@ def send_unposted_message_to_requester(tx: Transaction, row: Message, *, at: dat
     asked = notices.quoted_request_notice(run.channel, next(filter(str.strip, said), ""))
     place = {"run_id": run.id, "channel": run.requester}
     for key, kind, told in (
-        (f"unposted:{run.root_id}", MessageKind.NOTICE, {"text": f"{asked}\n{UNPOSTED}"}),
+        (f"unposted:{run.root_id}", MessageKind.NOTICE, {"text": f"{asked}\n{NOT_POSTED_NOTICE}"}),
         (f"private:{row.key}", row.kind, body),
     ):
         outbox.queue_message(
@@ -273,7 +277,7 @@ def cancel_unpostable_request(tx: Transaction, root: Message, *, at: datetime) -
             channel=channel,
             thread_ts=thread,
             person=run.requester,
-            text=NO_ROOT,
+            text=NO_DIRECT_MESSAGE_NOTICE,
         )
 
 
@@ -284,8 +288,11 @@ def report_unsent_table_or_file(tx: Transaction, row: Message) -> None:
     """
     if to := row.recipient:
         key = f"unsent:{row.key}"
-        outbox.queue_private_message(tx, key, person=to, text=NO_ROWS)
+        outbox.queue_private_message(tx, key, person=to, text=NO_ROWS_NOTICE)
         return
-    run, text = runs.find_run(tx, row.run_id), NO_FILE if row.kind is MessageKind.FILE else NO_TABLE
+    run, text = (
+        runs.find_run(tx, row.run_id),
+        NO_FILE_NOTICE if row.kind is MessageKind.FILE else NO_TABLE_NOTICE,
+    )
     if run is not None:
         outbox.queue_notice(tx, run, f"unsent:{row.key}", {"text": text})

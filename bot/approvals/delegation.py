@@ -47,7 +47,7 @@ from storage import (
 from storage.record import Call, Delivery, Message, Run, Store, Transaction
 from storage.states import CallStatus, CallVerb, MessageKind
 
-NO_COLLEAGUE = "Only full members of this workspace can decide."
+ONLY_MEMBERS_DECIDE_ERROR = "Only full members of this workspace can decide."
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class DelegationManager:
         if isinstance(
             found, delegation_dialog.DelegationInput
         ) and not self.authority.is_active_colleague(found.delegate):
-            return {InputBlockId.DELEGATE: NO_COLLEAGUE}
+            return {InputBlockId.DELEGATE: ONLY_MEMBERS_DECIDE_ERROR}
         return found
 
     def give_delegation(
@@ -118,7 +118,7 @@ class DelegationManager:
         if isinstance(
             found, delegation_dialog.DelegationInput
         ) and not self.authority.is_active_colleague(delegator):
-            found = {InputBlockId.DELEGATE: NO_COLLEAGUE}
+            found = {InputBlockId.DELEGATE: ONLY_MEMBERS_DECIDE_ERROR}
         with self.store.write() as tx:
             if isinstance(found, dict):  # something has changed since the dialog was checked
                 reply_privately(tx, delivery, next(iter(found.values())))
@@ -173,7 +173,7 @@ class DelegationManager:
 # Shows the calls that already wait to a new delegate, once. Runs on the loop.
 
 log = logging.getLogger("countersign.delegations")
-LOOKED_AT = 50  # calls of which it is judged whether they are to be shown; Home has the others
+MAX_CALLS_EXAMINED = 50  # for whether they are to be shown; Home has the others
 
 
 class DelegateNotifier:
@@ -243,7 +243,7 @@ class DelegateNotifier:
     ) -> list[tuple[Call, Run, Ask]]:
         """Return the calls the delegate may approve by this delegation only. Looks people up."""
         with self._store.read() as tx:
-            pending = request_lists.list_waiting_calls(tx, row.team, now, LOOKED_AT)
+            pending = request_lists.list_waiting_calls(tx, row.team, now, MAX_CALLS_EXAMINED)
             found = [(call, runs.find_run(tx, call.run_id)) for call in pending]
             voted = {
                 call.id: calls.list_votes_on_revision(tx, call.id, call.revision)
@@ -325,7 +325,7 @@ class DelegateNotifier:
             channel=place[0],
             thread_ts=place[1],
             body=outbox.dump_message_body(
-                {"text": text, "mrkdwn": True, outbox.NOTIFIED: [row.delegate]}
+                {"text": text, "mrkdwn": True, outbox.NOTIFIED_KEY: [row.delegate]}
             ),
         )
 

@@ -17,7 +17,7 @@ from bot.approvals.permissions import PermissionChecker, reply_privately
 from bot.cards import sentences
 from bot.cards.action_names import Action, DialogId
 from bot.cards.button_codec import CallTarget, CardTarget, Click, DialogSubject
-from bot.cards.call_pieces import ROWS_SENT
+from bot.cards.call_pieces import ALL_ROWS_SENT_REPLY
 from bot.clock import Clock
 from bot.policy.authority import Denial, Permission
 from bot.tools import Table
@@ -27,7 +27,7 @@ from storage.record import Call, Delivery, Message, Run, Store, Transaction
 from storage.states import CallVerb, MessageKind
 
 # who cannot approve for one of these may reject, and so may look
-LOOKS_ON = frozenset({"own_request", "own_edit", "not_yet"})
+VIEW_ONLY_REASONS = frozenset({"own_request", "own_edit", "not_yet"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class DialogAccessChecker:
                 return DialogAdmission(run, tuple(waiting))
         assert isinstance(verdict, Denial)
         sentence = self._permissions.refusal_sentence(verdict, waiting[0], verb)
-        if verb is CallVerb.APPROVE and verdict.why in LOOKS_ON:
+        if verb is CallVerb.APPROVE and verdict.why in VIEW_ONLY_REASONS:
             return DialogAdmission(run, tuple(waiting), sentence)
         return DialogRefusal(sentence, waiting[0], verdict.why)
 
@@ -162,7 +162,7 @@ class PreviewRowsSender:
             return
         self._access.record_call_shown(tx, call, delivery.user, Action.ROWS, more=True)
         outbox.queue_message(tx, _build_rows_message(delivery, call, rows))
-        reply_privately(tx, delivery, ROWS_SENT)
+        reply_privately(tx, delivery, ALL_ROWS_SENT_REPLY)
         inbox.mark_delivery_done(tx, delivery, "rows sent")
 
 
@@ -183,8 +183,8 @@ def _build_rows_message(delivery: Delivery, call: Call, rows: Table) -> Message:
 # Who has a waiting call open in a dialog now: its card says so, and others need not read it too.
 # A comfort, in memory only: known to this process alone. An opening costs two updates of one card.
 
-LOOKING = timedelta(minutes=2)  # for which the card says that somebody looks
-SOON = timedelta(seconds=1)  # until it is updated: by then a decision has redrawn it anyway
+VIEWING_SHOWN_DURATION = timedelta(minutes=2)  # for which the card says that somebody looks
+CARD_UPDATE_DELAY = timedelta(seconds=1)  # by then a decision has redrawn it anyway
 ViewedCard = tuple[str, str]  # the channel that a card is in, and its message's key
 
 
@@ -201,14 +201,16 @@ class CardViewers:
         """Note that a person has opened a dialog about a call on this card."""
         with self._lock:
             self._views[person] = card, now
-            self._due[card] = min(now + SOON, self._due.get(card, now + SOON))
+            self._due[card] = min(
+                now + CARD_UPDATE_DELAY, self._due.get(card, now + CARD_UPDATE_DELAY)
+            )
 
     def end_viewing(self, person: str, now: datetime) -> bool:
         """Note that a person has decided or closed their dialog; return whether one was open."""
         with self._lock:
             card, _ = self._views.pop(person, (None, now))
             if card:
-                self._due[card] = now + SOON
+                self._due[card] = now + CARD_UPDATE_DELAY
             return card is not None
 
     def list_viewers(self, card: ViewedCard, now: datetime) -> dict[str, datetime]:
@@ -218,9 +220,11 @@ class CardViewers:
         """
         with self._lock:
             of_card = {who: since for who, (each, since) in self._views.items() if each == card}
-            found = {who: since for who, since in of_card.items() if now < since + LOOKING}
+            found = {
+                who: since for who, since in of_card.items() if now < since + VIEWING_SHOWN_DURATION
+            }
             if found:
-                self._due[card] = min(found.values()) + LOOKING
+                self._due[card] = min(found.values()) + VIEWING_SHOWN_DURATION
             else:
                 self.forget_card(card)
             return found

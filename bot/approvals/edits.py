@@ -79,12 +79,12 @@ class ForbiddenEdit:
     sentence: str
 
 
-UNREADABLE = "The tool cannot read these values again once they are stored."
-TOOL_CHANGED = (
+UNREADABLE_VALUES_ERROR = "The tool cannot read these values again once they are stored."
+TOOL_CHANGED_ERROR = (
     "This cannot be edited: its tool has changed since it was asked, or is no longer there, so it "
     "would not run. Reject it, and ask anew if it is still needed."
 )
-LOOK_FIRST = "Saved, but not approved yet: check the new preview on the card first."
+CHECK_PREVIEW_FIRST_NOTICE = "Saved, but not approved yet: check the new preview on the card first."
 Submission = Edit | UnchangedEdit | FieldErrors | ForbiddenEdit
 EditedCallApproval = Callable[[Transaction, Call], None]
 
@@ -123,7 +123,7 @@ class EditHandler:
         if shown is None or run is None:
             return ForbiddenEdit(self.permissions.too_late_sentence(found, person))
         if (tool := self.tools.find_tool_as_shown(shown.call)) is None:
-            return ForbiddenEdit(TOOL_CHANGED)
+            return ForbiddenEdit(TOOL_CHANGED_ERROR)
         verdict = self.permissions.judge_action(CallVerb.EDIT, shown.call, run, person, at=at)
         if isinstance(verdict, Denial):
             told = self.permissions.refusal_sentence(verdict, shown.call, CallVerb.EDIT)
@@ -252,7 +252,7 @@ class EditHandler:
             if approve is not None:
                 approve(tx, outcome.call)
             else:
-                reply_privately(tx, delivery, LOOK_FIRST if edit.approve else "")
+                reply_privately(tx, delivery, CHECK_PREVIEW_FIRST_NOTICE if edit.approve else "")
                 inbox.mark_delivery_done(tx, delivery, "edited")
 
     def _find_new_place(self, edit: Edit) -> card_routing.CardPlace | None:
@@ -306,7 +306,7 @@ def _parse_form(
     except LookupFailedError:
         return ForbiddenEdit(sentences.LOOKUP_FAILED_REPLY)
     except ValueError:  # the model does not read what it has written
-        return place_form_error(tool, before, UNREADABLE)
+        return place_form_error(tool, before, UNREADABLE_VALUES_ERROR)
     return parsed
 
 

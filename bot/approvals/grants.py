@@ -31,7 +31,7 @@ from storage.digest import canonical_json, load_canonical_json
 from storage.masking import MASK
 from storage.record import Call, Delivery, Run, Store, Transaction
 
-NOTHING_LEFT = "That was revoked already, or has expired."
+ALREADY_ENDED_NOTICE = "That was revoked already, or has expired."
 
 
 def list_candidate_grants(
@@ -219,7 +219,7 @@ class GrantManager:
         person, at = delivery.user, delivery.received_at
         with self.store.write() as tx:
             ended = self.revoke_grants_given_with_call(tx, asked.target.call, person, at)
-            reply_privately(tx, delivery, "" if ended else NOTHING_LEFT)
+            reply_privately(tx, delivery, "" if ended else ALREADY_ENDED_NOTICE)
             inbox.mark_delivery_done(tx, delivery, "revoked" if ended else "nothing to revoke")
 
     def revoke_grant(self, grant_id: str, person: str) -> str:

@@ -26,8 +26,8 @@ from storage import (
 from storage.record import Delivery, Run, Store, Transaction
 from storage.states import DeliveryStatus
 
-CHANGES = ("message_changed", "message_deleted")
-UNASKED = "no request's message changed"
+MESSAGE_CHANGE_SUBTYPES = ("message_changed", "message_deleted")
+NO_REQUEST_CHANGED_NOTE = "no request's message changed"
 
 
 def cancel_requests_of_person(store: Store, team: str, person: str, at: datetime) -> list[Run]:
@@ -40,7 +40,7 @@ def cancel_requests_of_person(store: Store, team: str, person: str, at: datetime
         return (run.team, run.requester) == (team, person)
 
     text = notices.requester_left_notice(person)
-    return cancel_requests(store, is_theirs, at, notices.WHO_ASKED_HAS_LEFT, text)
+    return cancel_requests(store, is_theirs, at, notices.REQUESTER_LEFT_REASON, text)
 
 
 def cancel_requests(
@@ -88,7 +88,9 @@ def apply_message_change_to_request(
     if asked is None:
         is_for_us = gone and _may_be_for_bot(tx, delivery, event, before, bot_user)
         return MessageChangeOutcome(
-            _store_deleted_message(tx, delivery, key, before) if is_for_us else UNASKED
+            _store_deleted_message(tx, delivery, key, before)
+            if is_for_us
+            else NO_REQUEST_CHANGED_NOTE
         )
     if asked.status is DeliveryStatus.NEW:
         return MessageChangeOutcome(_change_unread_message(tx, asked, None if gone else after))
@@ -102,9 +104,8 @@ def apply_message_change_to_request(
     if asked.status is DeliveryStatus.HELD:
         return MessageChangeOutcome(_change_unread_message(tx, asked, after))
     if (words := json.loads(asked.body).get("event")) is None:
-        return MessageChangeOutcome(
-            "the message was deleted before it was read"
-        )  # Slack told of that first
+        # Slack told of that first
+        return MessageChangeOutcome("the message was deleted before it was read")
     read = extract_message_text(words, bot_user)
     old = extract_message_text(before, bot_user) if before else read
     text = extract_message_text(after, bot_user)

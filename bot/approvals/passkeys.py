@@ -33,9 +33,11 @@ from storage.passkeys import Passkey, SigningLink
 from storage.record import Delivery, Message, Run, Store, Transaction
 from storage.states import DeliveryKind, MessageKind, RunSource, SigningLinkKind
 
-APP = "Countersign"  # as a browser's dialog names who asks for a passkey
-WAIT = 300_000  # milliseconds that a browser waits for the authenticator
-_CERTIFICATE = re.compile("-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
+RELYING_PARTY_NAME = "Countersign"  # as a browser's dialog names who asks for a passkey
+CEREMONY_TIMEOUT_MILLISECONDS = 300_000  # that a browser waits for the authenticator
+_CERTIFICATE_PATTERN = re.compile(
+    "-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL
+)
 
 
 # The page: what a browser is asked to make, and whether what it made is that.
@@ -55,11 +57,11 @@ def build_creation_options(
     attestation = structs.AttestationConveyancePreference
     options = webauthn.generate_registration_options(
         rp_id=address.rp_id,
-        rp_name=APP,
+        rp_name=RELYING_PARTY_NAME,
         user_id=sha256(f"{link.team}:{link.person}".encode()).digest(),
         user_name=name or link.person,
         challenge=signatures.compute_challenge(link),
-        timeout=WAIT,
+        timeout=CEREMONY_TIMEOUT_MILLISECONDS,
         attestation=attestation.DIRECT if terms.models else attestation.NONE,
         authenticator_selection=structs.AuthenticatorSelectionCriteria(
             resident_key=structs.ResidentKeyRequirement.PREFERRED,
@@ -89,12 +91,12 @@ def verify_new_passkey(
     from webauthn import helpers, verify_registration_response
     from webauthn.helpers.structs import AttestationFormat
 
-    roots = [each.encode() for each in _CERTIFICATE.findall(terms.roots)]
+    roots = [each.encode() for each in _CERTIFICATE_PATTERN.findall(terms.roots)]
     try:
         made = helpers.parse_registration_credential_json(dict(credential))
         client = helpers.parse_client_data_json(made.response.client_data_json)
         if client.origin != address.origin or client.cross_origin:
-            return PasskeyRefusal("address", passkey_views.OTHER_ADDRESS_REPLY)
+            return PasskeyRefusal("address", passkey_views.WRONG_ORIGIN_REPLY)
         seen = verify_registration_response(
             credential=made,
             expected_challenge=signatures.compute_challenge(link),
@@ -106,7 +108,7 @@ def verify_new_passkey(
         public_key = helpers.bytes_to_base64url(seen.credential_public_key)
         build_jwk(public_key)  # receipts have to be able to show it
     except Exception:  # noqa: BLE001 - what the library cannot read or believe is no passkey
-        return PasskeyRefusal("attestation", passkey_views.NOT_UNDERSTOOD_REPLY)
+        return PasskeyRefusal("attestation", passkey_views.INVALID_ATTESTATION_REPLY)
     if not seen.user_verified:
         return PasskeyRefusal("unverified", passkey_views.UNVERIFIED_PERSON_REPLY)
     attested = bool(roots and statement.x5c)  # else it says so itself, or whoever plays one
@@ -180,7 +182,7 @@ class PasskeyManager:
                 reply_privately(tx, delivery, refusal)
             else:
                 link = self.links.issue_enrolment_link(tx, self.authority.team, person, at)
-                signatures.queue_links(tx, delivery, passkey_views.ADD_REPLY, [link])
+                signatures.queue_links(tx, delivery, passkey_views.ADD_PASSKEY_REPLY, [link])
             inbox.mark_delivery_done(tx, delivery, "no link" if refusal else "link sent")
 
     def handle_enrolment(self, delivery: Delivery) -> None:
@@ -197,12 +199,12 @@ class PasskeyManager:
             if link and told and isinstance(found, Passkey) and passkeys.add_passkey(tx, found):
                 passkeys.use_signing_link(tx, link, at)
                 _queue_new_passkey_notice(tx, found, told[0])
-                answer, note = passkey_views.ADDED_REPLY, "passkey added"
+                answer, note = passkey_views.PASSKEY_ADDED_REPLY, "passkey added"
                 if found.counts_from is None:
                     _ask_others(tx, found, *told)
-                    answer = passkey_views.WAITS_REPLY
+                    answer = passkey_views.PASSKEY_PENDING_REPLY
             else:
-                known = PasskeyRefusal("known", passkey_views.KNOWN_REPLY)
+                known = PasskeyRefusal("known", passkey_views.ALREADY_ADDED_REPLY)
                 refusal = known if isinstance(found, Passkey) else found
                 answer, data = refusal.sentence, {"why": refusal.why}
                 note = f"refused: {refusal.why}"
@@ -249,7 +251,7 @@ class PasskeyManager:
         with self.store.write() as tx:
             row = self.find_own_passkey(tx, asked.target.passkey, person)
             if row is None:
-                reply_privately(tx, delivery, passkey_views.ENDED_REPLY)
+                reply_privately(tx, delivery, passkey_views.ALREADY_REVOKED_REPLY)
             elif name:
                 changed = {"name": name}
                 passkeys.update_passkey(
@@ -272,10 +274,14 @@ class PasskeyManager:
         with self.store.write() as tx:
             row = self.find_own_passkey(tx, asked.target.passkey, person)
             if row is None:
-                reply_privately(tx, delivery, passkey_views.ENDED_REPLY)
+                reply_privately(tx, delivery, passkey_views.ALREADY_REVOKED_REPLY)
             else:
                 _revoke(tx, row, person, at, "disowned" if is_alarm else "")
-                done = passkey_views.DISOWNED_REPLY if is_alarm else passkey_views.REVOKED_REPLY
+                done = (
+                    passkey_views.PASSKEY_DISOWNED_REPLY
+                    if is_alarm
+                    else passkey_views.PASSKEY_REVOKED_REPLY
+                )
                 reply_privately(tx, delivery, done)
             if row is not None and is_alarm:
                 signed = passkeys.count_signatures(tx, row.id)
@@ -364,7 +370,7 @@ def build_passkey_view(
 ) -> passkey_views.PasskeyView:
     """Return a passkey for display, with whether it can be used to sign, or why not."""
     problem = signatures.find_passkey_problem(row, terms, now, host)
-    state = passkey_views.PASSKEY_PROBLEMS[problem] if problem else "counts"
+    state = passkey_views.TEXT_BY_PASSKEY_PROBLEM[problem] if problem else "counts"
     if problem == "not_counted_yet" and not passkeys.is_waiting(tx, row):
         state = "does not count: nobody approved it"
     return passkey_views.PasskeyView(

@@ -14,39 +14,39 @@ from typing import Any
 from bot.approvals.call_state import find_break_glass_vote, measure_waiting_time, tally_votes
 from bot.cards import notices, sentences
 from bot.cards.action_names import Action, DialogId
-from bot.cards.answers import ID_GONE_REPLY
+from bot.cards.answers import ACCOUNT_REPLACED_REPLY
 from bot.cards.button_codec import CallTarget, CardTarget, ModelAnswerRating, RunTarget, Target
-from bot.cards.review_dialog import REASONS
+from bot.cards.review_dialog import REJECTION_REASONS
 from bot.cards.slack_text import channel_mention, user_mention
 from bot.clock import Clock
 from bot.policy.authority import Authority, Denial, LookupFailedError, Permission, Verdict
 from bot.policy.gates import Approvers, Ask, load_gate
 from storage import calls, decisions, delegations, inbox, outbox, runs, trail
 from storage.record import Call, Delivery, Run, Store, Transaction
-from storage.states import LOOKS, CallStatus, CallVerb, Surface, UnknownCallResolution
+from storage.states import LOOK_VERBS, CallStatus, CallVerb, Surface, UnknownCallResolution
 
 # what one may have somebody else do: to decide, and to say what became of it; not to edit
-DELEGATED = frozenset(
-    {CallVerb.APPROVE, CallVerb.REJECT, CallVerb.SEND_BACK, CallVerb.RESOLVE, *LOOKS}
+DELEGABLE_VERBS = frozenset(
+    {CallVerb.APPROVE, CallVerb.REJECT, CallVerb.SEND_BACK, CallVerb.RESOLVE, *LOOK_VERBS}
 )
-RUNS = (CallVerb.APPROVE, CallVerb.BREAK_GLASS)
-LEAST_WORDS = 10  # characters of the reason of who runs a call without approval
-NAMED = 10  # people named to who may not decide
-_REFUSALS = {  # by why
+VERBS_THAT_RUN = (CallVerb.APPROVE, CallVerb.BREAK_GLASS)
+MIN_REASON_CHARS = 10  # of who runs a call without approval
+MAX_PEOPLE_NAMED = 10  # to who may not decide
+_REPLY_BY_REASON = {  # by why
     "own_request": sentences.OWN_REQUEST_REPLY,
     "own_edit": sentences.OWN_EDIT_REPLY,
     "lookup": sentences.LOOKUP_FAILED_REPLY,
     "stranger": "You cannot decide this one: only full members of this workspace can.",
     "requester_gone": sentences.REQUESTER_GONE_REPLY,
-    "id_gone": ID_GONE_REPLY,
+    "id_gone": ACCOUNT_REPLACED_REPLY,
     "no_break_glass": notices.BREAK_GLASS_NOT_ALLOWED_REPLY,
     "own_run": notices.OWN_RUN_REPLY,
 }
-_REFUSALS_WITH_APPROVERS = {  # with who could approve it now
+_REPLY_WITH_APPROVERS_BY_REASON = {  # with who could approve it now
     "not_yet": sentences.not_your_stage_reply,
     "enough": sentences.stage_already_approved_reply,
 }
-PAST = {
+VERB_BY_CLOSED_STATUS = {
     CallStatus.REJECTED: CallVerb.REJECT,
     CallStatus.EXPIRED: "expired",
     CallStatus.CANCELLED: "cancel",
@@ -87,9 +87,9 @@ class PermissionChecker:
             involved = calls.CallEditorsAndVotes(involved.editors | {person}, ())
         found = self._judge_own_right(verb, call, run, person, involved, at)
         barred = isinstance(found, Denial) and found.why in ("not_approver", "not_yet", "enough")
-        if barred and verb in DELEGATED and not fresh_editor:
+        if barred and verb in DELEGABLE_VERBS and not fresh_editor:
             found = self._judge_as_delegate(verb, call, run, person, involved, at) or found
-        if verb in RUNS and isinstance(found, Permission):
+        if verb in VERBS_THAT_RUN and isinstance(found, Permission):
             others = involved.editors | {vote.person for vote in involved.votes}
             return self._refuse_if_somebody_left(run, others - {person}) or found
         return found
@@ -153,9 +153,9 @@ class PermissionChecker:
         authority, waited = self.authority, measure_waiting_time(gate, call, at)
         asked: dict[str, Any] = {"requester": run.requester, "channel": run.channel}
         known = asked | {"editors": involved.editors, "waited": waited}
-        if verb in (CallVerb.RESOLVE, *LOOKS):  # whoever could have approved it
+        if verb in (CallVerb.RESOLVE, *LOOK_VERBS):  # whoever could have approved it
             alone = find_break_glass_vote(involved.votes)
-            if verb in LOOKS and alone and alone.person == person:
+            if verb in LOOK_VERBS and alone and alone.person == person:
                 return Denial("own_run")
             stages = range(len(gate.stages))
             verdicts = [authority.may_approve(gate, person, stage=each, **known) for each in stages]
@@ -181,17 +181,19 @@ class PermissionChecker:
         Raises LookupFailedError.
         """
         named = self.authority.list_named_people(who, requester="", channel="")
-        return self.authority.list_first_colleagues(named, NAMED)
+        return self.authority.list_first_colleagues(named, MAX_PEOPLE_NAMED)
 
     def refusal_sentence(self, verdict: Denial, call: Call, verb: CallVerb) -> str:
         """Return the sentence that tells a person privately why they may not do this (`verb`)."""
-        if reply := _REFUSALS.get(verdict.why):
+        if reply := _REPLY_BY_REASON.get(verdict.why):
             return reply
-        if verdict.why == "not_approver" and verb in LOOKS:
+        if verdict.why == "not_approver" and verb in LOOK_VERBS:
             return notices.LOOK_NOT_ALLOWED_REPLY
         if verb is CallVerb.EDIT and verdict.why not in ("not_yet", "enough"):
             return sentences.NOT_AN_EDITOR_REPLY
-        reply_with = _REFUSALS_WITH_APPROVERS.get(verdict.why, sentences.not_an_approver_reply)
+        reply_with = _REPLY_WITH_APPROVERS_BY_REASON.get(
+            verdict.why, sentences.not_an_approver_reply
+        )
         return reply_with(self.describe_approvers(call))
 
     def describe_approvers(self, call: Call) -> str:
@@ -215,11 +217,11 @@ class PermissionChecker:
             able = self.authority.list_approver_candidates(
                 gate, who, requester=run.requester, channel=run.channel
             ) - {vote.person for vote in votes}
-            people = self.authority.list_first_colleagues(able, NAMED + 1)
+            people = self.authority.list_first_colleagues(able, MAX_PEOPLE_NAMED + 1)
         except LookupFailedError:
             return ", ".join([*(user_mention(user) for user in who.users), *who.groups])
-        others = " and others" if len(people) > NAMED else ""
-        return ", ".join(user_mention(user) for user in people[:NAMED]) + others
+        others = " and others" if len(people) > MAX_PEOPLE_NAMED else ""
+        return ", ".join(user_mention(user) for user in people[:MAX_PEOPLE_NAMED]) + others
 
     def too_late_sentence(
         self, outcome: decisions.DecisionOutcome | decisions.DecidableCall, person: str
@@ -231,10 +233,10 @@ class PermissionChecker:
             case decisions.EarlierDecision(call=call):
                 with self.store.read() as tx:
                     votes = calls.list_votes_on_revision(tx, call.id, call.revision)
-                looked = [each for each in votes if each.verb in LOOKS]
+                looked = [each for each in votes if each.verb in LOOK_VERBS]
                 first = next(iter([*looked, *votes]), None)
                 by = first.person if first else ""
-                verb = first.verb if first else PAST.get(call.status, "decided")
+                verb = first.verb if first else VERB_BY_CLOSED_STATUS.get(call.status, "decided")
                 if by == person:
                     return sentences.repeated_click_reply(verb)
                 return sentences.already_decided_reply(by, verb, call.decided_at)
@@ -265,8 +267,10 @@ def is_reason_in_own_words(verb: CallVerb, reason: str) -> bool:
     Who runs a call without approval has to write some more of them.
     """
     if verb is CallVerb.BREAK_GLASS:
-        return len(" ".join(reason.split())) >= LEAST_WORDS
-    return bool(reason.strip()) and not (verb is CallVerb.REJECT and reason in REASONS.values())
+        return len(" ".join(reason.split())) >= MIN_REASON_CHARS
+    return bool(reason.strip()) and not (
+        verb is CallVerb.REJECT and reason in REJECTION_REASONS.values()
+    )
 
 
 def reason_required_reply(verb: CallVerb) -> str:
@@ -285,7 +289,7 @@ def needs_reason(call: Call, verb: CallVerb) -> bool:
 
 # Private replies to people who clicked, and the audit record of clicks that do not count.
 
-OUTSIDER = "Only full members of this workspace can use these buttons."
+ONLY_MEMBERS_USE_BUTTONS_ERROR = "Only full members of this workspace can use these buttons."
 RequestedAction = CallVerb | UnknownCallResolution | Action | DialogId
 
 
@@ -314,7 +318,7 @@ class DeliverySettler:
         with self.store.write() as tx:
             if about := _find_target_row(tx, target):
                 record_refused_action(tx, delivery, about, action, Denial("stranger"))
-            reply_privately(tx, delivery, OUTSIDER)
+            reply_privately(tx, delivery, ONLY_MEMBERS_USE_BUTTONS_ERROR)
             inbox.mark_delivery_done(tx, delivery, "of another workspace")
 
 

@@ -22,11 +22,11 @@ from bot.tools import person_question
 from bot.tools.arguments import load_arguments
 from storage import calls, outbox, runs, trail
 from storage.record import Call, Delivery, Message, Run, Store, Transaction
-from storage.states import MODELLED, CallStatus, DeliveryKind, MessageKind, RunSource
+from storage.states import MODEL_DRIVEN_SOURCES, CallStatus, DeliveryKind, MessageKind, RunSource
 
 # A question as it is stored: what is asked, of whom, in which messages. Only reads.
 
-_SERVER = "mcp:"
+_SERVER_PREFIX = "mcp:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +78,12 @@ def find_question(tx: Transaction, call_id: str) -> AskedQuestion | None:
 
 def build_asking_server_client_name(server: str) -> str:
     """Return the client name of an MCP server that asks people; no API key can have this name."""
-    return f"{_SERVER}{server}"
+    return f"{_SERVER_PREFIX}{server}"
 
 
 def get_asking_server_name(run: Run) -> str:
     """Return the name of the MCP server that asks in this run; "" for any other run."""
-    return run.client.removeprefix(_SERVER) if run.client.startswith(_SERVER) else ""
+    return run.client.removeprefix(_SERVER_PREFIX) if run.client.startswith(_SERVER_PREFIX) else ""
 
 
 def list_question_messages(tx: Transaction, call: Call) -> list[Message]:
@@ -101,7 +101,7 @@ def describe_asked_people(found: AskedQuestion, row: Message | None) -> str:
     return sentences.join_mentions(found.possible_answerers.users, groups)
 
 
-LOOKED_AT = 50  # questions of a workspace, for one person
+MAX_QUESTIONS_EXAMINED = 50  # of a workspace, for one person
 
 
 def may_answer_question(authority: Authority, asked: AskedQuestion, person: str) -> bool:
@@ -124,7 +124,7 @@ def list_questions_for_person(
         waiting = calls.list_waiting_questions(
             tx, person_question.ASK_PERSON.name, authority.team, at
         )
-        found = [find_question(tx, call.id) for call in waiting[:LOOKED_AT]]
+        found = [find_question(tx, call.id) for call in waiting[:MAX_QUESTIONS_EXAMINED]]
     mine: list[AskedQuestion] = []
     for each in found:
         with suppress(LookupFailedError):
@@ -135,7 +135,7 @@ def list_questions_for_person(
 # Asking: which questions are allowed, who can answer them, and where they are posted.
 
 log = logging.getLogger("countersign.questions")
-DEADLINE = timedelta(hours=4)  # where the policy's defaults name none
+DEFAULT_DEADLINE = timedelta(hours=4)  # where the policy's defaults name none
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ def prepare_question(
     default = sources.policy.policy.default
     at = call.created_at
     call.status, call.asked_at = CallStatus.PENDING, at
-    call.deadline, call.next_at = at + DEADLINE, at + DEADLINE / 2
+    call.deadline, call.next_at = at + DEFAULT_DEADLINE, at + DEFAULT_DEADLINE / 2
     if default:
         call.deadline = default.compute_due_time(at, default.deadline)
         call.next_at = default.compute_due_time(at, default.deadline // 2)
@@ -194,7 +194,7 @@ def _resolve_place(authority: Authority, run: Run, who: Approvers) -> card_routi
     """
     try:
         named = authority.list_named_people(who, requester=run.requester, channel=run.channel)
-        able = authority.list_first_colleagues(named, card_routing.MOST_MESSAGES)
+        able = authority.list_first_colleagues(named, card_routing.MAX_PEOPLE_MESSAGED)
         if not able:
             note = "none of those it is for is a full member of this workspace"
             raise CallRefusedError(outputs.nobody_to_ask_output(note), note, tell=True)
@@ -206,7 +206,7 @@ def _resolve_place(authority: Authority, run: Run, who: Approvers) -> card_routi
     except LookupFailedError as error:
         log.warning("run %s: look-up of who is asked failed: %s", run.id, error)
         raise CallRefusedError(
-            outputs.NAMES_UNKNOWN, "Slack could not be asked for names"
+            outputs.NAME_LOOKUP_FAILED, "Slack could not be asked for names"
         ) from error
     away = _list_away_answerers(authority, named)
     if here:
@@ -230,7 +230,7 @@ def queue_question_messages(
     """Queue the messages that ask a question; one asked in private is announced in the thread."""
     asked, place = question.asked, question.place
     here = place.kind is card_routing.CardPlaceKind.THREAD
-    body = {"calls": [call.id], "groups": dict(place.groups), outbox.QUESTION: True}
+    body = {"calls": [call.id], "groups": dict(place.groups), outbox.QUESTION_KEY: True}
     body |= {"away": dict(place.away)}
     body |= {"elsewhere": not here, "part": 1, "parts": 1}
     for target in place.targets:
@@ -247,7 +247,7 @@ def queue_question_messages(
     who = {"kind": asked.kind, "of": asked.to or run.requester}
     data = {**who, "where": place.kind, "targets": list(place.targets)}
     server = run.client if run.source is RunSource.SERVER else ""
-    actor = "agent" if run.source in MODELLED else server or run.requester
+    actor = "agent" if run.source in MODEL_DRIVEN_SOURCES else server or run.requester
     trail.record_event(tx, "question.asked", at=call.created_at, actor=actor, call=call, data=data)
     if not here:
         users = person_question.build_allowed_answerers(asked.to, run.requester).users
@@ -284,7 +284,7 @@ def find_reminder_recipients(
     asked = frozenset() if urgent else there
     asleep, morning = card_routing.find_sleepers(authority, asked, now, found.call.deadline)
     awake = there - asleep
-    members = () if awake == named else tuple(sorted(awake)[: card_routing.MOST_NAMES])
+    members = () if awake == named else tuple(sorted(awake)[: card_routing.MAX_NAMES_PER_LINE])
     return ReminderRecipients(members, away, asleep, morning)
 
 
@@ -319,7 +319,7 @@ def queue_question_reminder(
             channel=row.channel,
             thread_ts=thread,
             body=outbox.dump_message_body(
-                {"text": text, "mrkdwn": True, outbox.NOTIFIED: slack_text.list_mentions(names)}
+                {"text": text, "mrkdwn": True, outbox.NOTIFIED_KEY: slack_text.list_mentions(names)}
             ),
         )
         outbox.queue_message(tx, line)

@@ -29,7 +29,7 @@ from storage.states import CallStatus, RunStatus
 # The Home tab of one person: calls they may decide now, their requests, past decisions,
 # delegations, saved approvals.
 
-OF_LATE = timedelta(days=30)  # that decisions are shown of
+RECENT_DECISIONS_PERIOD = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +54,16 @@ class HomeViewBuilder:
         match shows.part:
             case HomeTabPart.WAITING:
                 return self._add_waiting_calls(
-                    home_tab.HomeView(self.bot, shows), person, home_tab.WAITING_PAGE
+                    home_tab.HomeView(self.bot, shows), person, home_tab.WAITING_CALLS_PER_PAGE
                 )
             case HomeTabPart.MINE:
                 return self._add_requests(
-                    home_tab.HomeView(self.bot, shows), person, home_tab.REQUESTS_PAGE
+                    home_tab.HomeView(self.bot, shows), person, home_tab.REQUESTS_PER_PAGE
                 )
             case HomeTabPart.ALL:
                 first = home_tab.HomeView(self.bot, replace(shows, page=0))
-                view = self._add_waiting_calls(first, person, home_tab.WAITING)
-                view = self._add_requests(view, person, home_tab.REQUESTS)
+                view = self._add_waiting_calls(first, person, home_tab.MAX_WAITING_CALLS)
+                view = self._add_requests(view, person, home_tab.MAX_REQUESTS)
                 view = self._add_decisions_and_grants(replace(view, pages=1), person)
                 return replace(view, signs=self.passkeys.may_enrol(person))
             case HomeTabPart.PASSKEYS:
@@ -106,7 +106,9 @@ class HomeViewBuilder:
         self, person: str, now: datetime, channel: str
     ) -> tuple[home_tab.HomeWaitingQuestion, ...]:
         asked = list_questions_for_person(self.grants.store, self.authority, person, now)
-        mine = [each for each in asked if channel in ("", each.run.channel)][: home_tab.QUESTIONS]
+        mine = [each for each in asked if channel in ("", each.run.channel)][
+            : home_tab.MAX_QUESTIONS
+        ]
         with self.grants.store.read() as tx:
             return tuple(
                 home_tab.HomeWaitingQuestion(
@@ -163,17 +165,20 @@ class HomeViewBuilder:
 
         The last two belong to no channel, and are left out if only one channel is shown.
         """
-        team, since = self.authority.team, self.grants.clock.now() - OF_LATE
+        team, since = self.authority.team, self.grants.clock.now() - RECENT_DECISIONS_PERIOD
         channel = view.shows.channel
         with self.grants.store.read() as tx:
             found = request_lists.list_decided_calls_involving_person(
-                tx, team, person, since, home_tab.DECIDED + 1, channel
+                tx, team, person, since, home_tab.MAX_DECIDED_CALLS + 1, channel
             )
-            pairs = [(call, runs.find_run(tx, call.run_id)) for call in found[: home_tab.DECIDED]]
+            pairs = [
+                (call, runs.find_run(tx, call.run_id))
+                for call in found[: home_tab.MAX_DECIDED_CALLS]
+            ]
             decided = tuple(
                 self.lister.build_call_entry(tx, call, run, person) for call, run in pairs if run
             )
-        view = replace(view, decided=decided, more_decided=len(found) > home_tab.DECIDED)
+        view = replace(view, decided=decided, more_decided=len(found) > home_tab.MAX_DECIDED_CALLS)
         if channel:
             return view
         remembered = self.grants.list_revocable_grants(person)
@@ -182,9 +187,9 @@ class HomeViewBuilder:
             delegations=tuple(self.delegations.list_delegations(person)),
             remembered=tuple(
                 home_tab.SavedApprovalView(grant.call_id, text)
-                for grant, text in remembered[: home_tab.REMEMBERED]
+                for grant, text in remembered[: home_tab.MAX_SAVED_APPROVALS]
             ),
-            more_remembered=max(0, len(remembered) - home_tab.REMEMBERED),
+            more_remembered=max(0, len(remembered) - home_tab.MAX_SAVED_APPROVALS),
         )
 
 

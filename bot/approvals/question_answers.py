@@ -19,7 +19,7 @@ from bot.cards import question_message, sentences
 from bot.cards.action_names import Action, DialogId
 from bot.cards.button_codec import CallTarget, Click, DialogSubject
 from bot.cards.field_layout import WHOLE_FORM, FieldErrors
-from bot.cards.views import WRITTEN, extract_message_text, is_only_cancellation
+from bot.cards.views import HUMAN_MESSAGE_SUBTYPES, extract_message_text, is_only_cancellation
 from bot.policy.authority import Authority, Denial, LookupFailedError, LookupPendingError
 from bot.tools import person_question
 from bot.tools.names import SlackIdResolver
@@ -30,7 +30,7 @@ from storage.states import CallStatus, DeliveryKind
 
 # Answers: who may give one; an answer changes its own call, and nothing else.
 
-STRANGER = "Only full members of this workspace can answer."
+ONLY_MEMBERS_ANSWER_ERROR = "Only full members of this workspace can answer."
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class AnswerHandler:
             names = person_questions.describe_asked_people(asked, rows[0] if rows else None)
         try:
             if not self.authority.is_active_colleague(person):
-                return DialogRefusal(STRANGER, asked.call, "stranger")
+                return DialogRefusal(ONLY_MEMBERS_ANSWER_ERROR, asked.call, "stranger")
             if not self.is_allowed_to_answer(asked, person):
                 return DialogRefusal(
                     sentences.not_asked_of_you_reply(names), asked.call, "not_asked"
@@ -86,7 +86,7 @@ class AnswerHandler:
         given = self._read_given_values(found, asked, payload)
         if given is None:
             with self.store.write() as tx:
-                reply_privately(tx, delivery, sentences.UNREADABLE)
+                reply_privately(tx, delivery, sentences.UNREADABLE_ANSWER_REPLY)
                 inbox.mark_delivery_done(tx, delivery, "no answer to this question")
             return
         declined = isinstance(asked, Click) and asked.action is Action.DECLINE
@@ -169,7 +169,7 @@ class AnswerHandler:
     def get_action_handlers(self) -> Mapping[Action | DialogId, Any]:
         """Return the handlers of each button and form of a question."""
         return dict.fromkeys(
-            (*question_message.CHOOSING, Action.DECLINE, DialogId.ANSWER), self.handle_answer
+            (*question_message.CHOICE_ACTIONS, Action.DECLINE, DialogId.ANSWER), self.handle_answer
         )
 
 
@@ -212,7 +212,7 @@ class ReplyAnswerHandler:
             return False
         event = json.loads(delivery.body)["event"]
         said = event.get("text") or ""
-        if event.get("subtype") not in WRITTEN or event.get("bot_id"):
+        if event.get("subtype") not in HUMAN_MESSAGE_SUBTYPES or event.get("bot_id"):
             return False
         text = extract_message_text(event, self.bot_user)
         if not text or f"<@{self.bot_user}" in said or is_only_cancellation(text):
@@ -230,8 +230,10 @@ class ReplyAnswerHandler:
             self.answers.store_answer(delivery, found[0], given)
             return True
         with self.answers.store.write() as tx:
-            too_long = sentences.answer_too_long_reply(person_question.MOST_TEXT)
-            reply_privately(tx, delivery, sentences.SEVERAL if len(found) > 1 else too_long)
+            too_long = sentences.answer_too_long_reply(person_question.MAX_ANSWER_CHARS)
+            reply_privately(
+                tx, delivery, sentences.SEVERAL_QUESTIONS_REPLY if len(found) > 1 else too_long
+            )
             inbox.mark_delivery_done(tx, delivery, "no single question that it answers")
         return True
 

@@ -24,15 +24,15 @@ from storage import calls, digest, runs
 from storage.masking import MASK, mask_secrets, replace_values_at_paths
 from storage.passkeys import VoteSignature, map_signatures_by_vote
 from storage.record import Call, Run, Transaction, Vote
-from storage.states import CALL_GO_AHEAD, CallStatus, CallVerb
+from storage.states import CALL_APPROVED_STATUSES, CallStatus, CallVerb
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 C = CallStatus
-ENDED = (C.SUCCEEDED, C.FAILED, C.UNKNOWN)
-PURPOSE = b"countersign receipts"  # for nothing but these are the keys derived that sign them
-NOT_SHOWN = "Nobody was shown this, so there is nothing to sign."
+ENDED_STATUSES = (C.SUCCEEDED, C.FAILED, C.UNKNOWN)
+SIGNING_KEY_PURPOSE = b"countersign receipts"  # the keys derived with it sign nothing but receipts
+NOT_SHOWN_ERROR = "Nobody was shown this, so there is nothing to sign."
 Json = dict[str, Any]
 
 
@@ -63,7 +63,7 @@ class ReceiptWriter:
         if run is None or run.purged_at is not None:
             raise NoReceiptError("What was asked is no longer in the record.")
         if shown is None:
-            raise NoReceiptError(NOT_SHOWN)
+            raise NoReceiptError(NOT_SHOWN_ERROR)
         if tool is None:
             raise NoReceiptError("The tool that this was for is no longer there.")
         if call.status is C.PENDING:
@@ -71,8 +71,8 @@ class ReceiptWriter:
         self._check_digests(run, shown, tool)
         nonce, subject = call_state.compute_receipt_subject(self._key, call, shown.revision)
         decided = self._describe_decision(tx, run, shown, tool, nonce)
-        decision = self._sign(receipts.DECISION, subject, decided)
-        if call.status not in ENDED:
+        decision = self._sign(receipts.DECISION_KIND, subject, decided)
+        if call.status not in ENDED_STATUSES:
             return {"decision": decision, "end": None}
         named = {"sha256": sha256(b64decode(decision["payload"])).hexdigest()}
         ended = {
@@ -81,13 +81,13 @@ class ReceiptWriter:
             "endedAt": _format_time(call.finished_at),
             "note": mask_secrets(call.note),
         }
-        return {"decision": decision, "end": self._sign(receipts.END, subject, ended)}
+        return {"decision": decision, "end": self._sign(receipts.END_KIND, subject, ended)}
 
     def _check_digests(self, run: Run, shown: calls.CallWithVotes, tool: Tool[Any]) -> None:
         """Raise NoReceiptError if the stored call is not, by its digest, what people were shown."""
         call = shown.call
         if not call.digest:
-            raise NoReceiptError(NOT_SHOWN)
+            raise NoReceiptError(NOT_SHOWN_ERROR)
         if call.schema_digest != tool.schema_digest():
             raise NoReceiptError("The tool that this was for has changed since.")
         found = call_state.compute_digest_of_shown_call(self._key, run, tool, shown)
@@ -124,7 +124,7 @@ class ReceiptWriter:
             "gate": call_state.compute_gate_digest(call),
             "decision": _describe_status(call, shown.votes, asked=isinstance(gate, Ask)),
             "decidedAt": _format_time(call.decided_at),
-            "goodUntil": _format_time(until if call.status in CALL_GO_AHEAD else None),
+            "goodUntil": _format_time(until if call.status in CALL_APPROVED_STATUSES else None),
             "votes": [_describe_vote(vote, signed) for vote in _list_counted_votes(shown.votes)],
         }
         return decided | _leave_out_empty(
@@ -162,7 +162,9 @@ class ReceiptWriter:
 def _derive_private_key(key: bytes) -> Ed25519PrivateKey:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    return Ed25519PrivateKey.from_private_bytes(hmac.digest(bytes(key), PURPOSE, "sha256"))
+    return Ed25519PrivateKey.from_private_bytes(
+        hmac.digest(bytes(key), SIGNING_KEY_PURPOSE, "sha256")
+    )
 
 
 def _get_public_bytes(key: bytes) -> bytes:
@@ -175,7 +177,7 @@ def _describe_status(call: Call, votes: Sequence[Vote], *, asked: bool) -> str:
     approved (by people), granted (under an approval that somebody saved), allowed (by policy),
     break_glass (run by one person without approval), or the call's status, such as rejected.
     """
-    if call.status not in CALL_GO_AHEAD:
+    if call.status not in CALL_APPROVED_STATUSES:
         return str(call.status)
     if not asked:
         return "allowed"
@@ -238,7 +240,7 @@ def check_evidence(found: VoteSignature) -> None:
     said = json.loads(found.statement)
     vote = {"verb": said["verb"], "person": said["approver"], "for": said["right"]}
     vote |= {"at": _format_time(found.created_at), "passkey": _describe_signature(found)}
-    about = receipts.Receipt(receipts.DECISION, "", said["digest"], said, "")
+    about = receipts.Receipt(receipts.DECISION_KIND, "", said["digest"], said, "")
     receipts.check_vote_signature(about, vote)
 
 

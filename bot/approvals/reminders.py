@@ -250,7 +250,7 @@ class ReminderSender:
             names.append(f"members of {channel_mention(run.channel)}")
         place = card_routing.resolve_card_place_for_people(authority, run, gate, everybody - voted)
         place = replace(place, asleep=out.asleep - set(people))
-        return ", ".join(names[: card_routing.MOST_NAMES]) or "Somebody", place
+        return ", ".join(names[: card_routing.MAX_NAMES_PER_LINE]) or "Somebody", place
 
     def _find_sleepers(
         self,

@@ -43,7 +43,7 @@ from storage import (
 from storage.record import Call, Delivery, Run, Transaction
 from storage.states import CallStatus, CallVerb, RunStatus, UnknownCallResolution
 
-RESOLVE = {
+RESOLUTION_BY_ACTION = {
     Action.RESOLVE_DONE: UnknownCallResolution.DONE,
     Action.RESOLVE_NOT_DONE: UnknownCallResolution.NOT_DONE,
     Action.RUN_AGAIN: UnknownCallResolution.AGAIN,
@@ -73,7 +73,7 @@ class RequestActionHandler:
 
     def get_action_handlers(self) -> Mapping[Action | DialogId, Any]:
         """Return the handler of each button about a request."""
-        acts = (Action.CANCEL_RUN, Action.RETRY, Action.FEEDBACK, *RESOLVE)
+        acts = (Action.CANCEL_RUN, Action.RETRY, Action.FEEDBACK, *RESOLUTION_BY_ACTION)
         return dict.fromkeys(acts, self.handle_click)
 
     def handle_click(
@@ -88,7 +88,7 @@ class RequestActionHandler:
             case Click(Action.FEEDBACK, ModelAnswerRating() as rating):
                 self.record_answer_rating(delivery, rating)
             case Click(action, CallTarget() as target):
-                self.resolve_unknown_call(delivery, target, RESOLVE[action])
+                self.resolve_unknown_call(delivery, target, RESOLUTION_BY_ACTION[action])
 
     def resolve_unknown_call(
         self,

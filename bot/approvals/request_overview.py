@@ -18,13 +18,13 @@ from bot.tools import Registry
 from storage import call_history, calls, outbox, request_lists, runs, schedule, trail
 from storage.masking import mask_secrets
 from storage.record import Call, Run, Store, Transaction, Vote
-from storage.states import CALL_GO_AHEAD, CallStatus, CallVerb
+from storage.states import CALL_APPROVED_STATUSES, CallStatus, CallVerb
 
 # The calls a person may decide or resolve now. Looks people up: for a thread that may wait.
 
 FOREVER = timedelta(days=36_500)
-LOOKED_AT = 50  # calls of which it is judged whether the person may decide
-_VERBS = {CallStatus.PENDING: CallVerb.APPROVE, CallStatus.UNKNOWN: CallVerb.RESOLVE}
+MAX_CALLS_EXAMINED = 50  # for whether the person may decide
+_VERB_BY_STATUS = {CallStatus.PENDING: CallVerb.APPROVE, CallStatus.UNKNOWN: CallVerb.RESOLVE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +51,14 @@ class DecidableCallFinder:
         out; of unknown ones they may say what became of them.
         """
         with self.store.read() as tx:
-            team, most = self.permissions.authority.team, LOOKED_AT + 1
+            team, most = self.permissions.authority.team, MAX_CALLS_EXAMINED + 1
             unknown = request_lists.list_waiting_calls(tx, team, now, most, CallStatus.UNKNOWN)
             # everybody's, whenever they are asked next
             ran = schedule.list_calls_to_look_at(tx, now + FOREVER)
             found = [each for each in ran if calls.is_to_be_looked_at(each)]
             found += [*unknown, *request_lists.list_waiting_calls(tx, team, now, most)]
             judged: list[tuple[Call, Run]] = []
-            for call in found[:LOOKED_AT]:
+            for call in found[:MAX_CALLS_EXAMINED]:
                 run = runs.find_run(tx, call.run_id)
                 done = _has_voted(tx, call, person) or calls.is_scheduled(call)
                 if run is not None and run.team == team and not done:
@@ -76,11 +76,11 @@ class DecidableCallFinder:
         mine = tuple(each for each, _ in allowed)
         whose = {call.id: verdict.delegator for (call, _), verdict in allowed}
         unknown_count = verdicts.count(Denial("lookup"))
-        return DecidableCalls(mine, whose, unknown_count, len(found) > LOOKED_AT)
+        return DecidableCalls(mine, whose, unknown_count, len(found) > MAX_CALLS_EXAMINED)
 
 
 def _get_wanted_verb(call: Call) -> CallVerb:
-    return CallVerb.LOOK if calls.is_to_be_looked_at(call) else _VERBS[call.status]
+    return CallVerb.LOOK if calls.is_to_be_looked_at(call) else _VERB_BY_STATUS[call.status]
 
 
 def _has_voted(tx: Transaction, call: Call, person: str) -> bool:
@@ -92,7 +92,7 @@ def _has_voted(tx: Transaction, call: Call, person: str) -> bool:
 
 # Entries of lists: a request by its first words, a call with the people who decided it.
 
-CALLS = 4  # calls shown of one request
+MAX_CALLS_SHOWN = 4  # of one request
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class ListEntryBuilder:
             for call in calls.list_calls_of_request(tx, run.id)
             if call.status is not CallStatus.REFUSED and (call.asked_at or call.does != "read")
         ]
-        last = told[-CALLS:]
+        last = told[-MAX_CALLS_SHOWN:]
         return request_list.ListedRun(
             run=run.id,
             words=get_first_message_text(tx, run, now),
@@ -192,7 +192,7 @@ def _list_decider_mentions(call: Call, votes: Sequence[Vote]) -> tuple[str, ...]
     """Return the people whose votes decided the call, as mentions; empty if no votes did."""
     if call.status is CallStatus.REJECTED:
         counted = [vote for vote in votes if vote.verb is CallVerb.REJECT]
-    elif call.status in CALL_GO_AHEAD:
+    elif call.status in CALL_APPROVED_STATUSES:
         counted = call_state.list_deciding_votes(votes)
     else:
         return ()
@@ -340,7 +340,7 @@ def list_past_votes(tx: Transaction, call: Call) -> tuple[request_list.PastVote,
 
 def resolve_revision_author_id(run: Run, author: str) -> str:
     """Return who wrote a revision: an editor, the requester of a form, or "" for the agent."""
-    return {calls.AGENT: "", calls.FORM: run.requester}.get(author, author)
+    return {calls.AGENT_AUTHOR: "", calls.FORM_AUTHOR: run.requester}.get(author, author)
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,7 +369,7 @@ class RequestOverview:
                     self.lister.build_call_entry(tx, call, run, person),
                     represented_person=say.represented_people[call.id],
                 )
-                for call, run in say.calls[: request_list.MOST]
+                for call, run in say.calls[: request_list.MAX_ENTRIES]
             ]
         more = len(say.calls) - len(found)
         return request_list.render_waiting_call_list(
@@ -379,25 +379,34 @@ class RequestOverview:
     def render_own_requests(self, person: str) -> request_list.SlashCommandAnswer:
         """Return this person's own requests, the newest first."""
         with self.store.read() as tx:
-            late = request_lists.list_recent_requests(tx, self.team, person, request_list.MOST + 1)
+            late = request_lists.list_recent_requests(
+                tx, self.team, person, request_list.MAX_ENTRIES + 1
+            )
             now = self.clock.now()
-            found = [self.lister.build_run_entry(tx, run, now) for run in late[: request_list.MOST]]
-        return request_list.render_request_list(found, more=len(late) > request_list.MOST)
+            found = [
+                self.lister.build_run_entry(tx, run, now)
+                for run in late[: request_list.MAX_ENTRIES]
+            ]
+        return request_list.render_request_list(found, more=len(late) > request_list.MAX_ENTRIES)
 
     def render_decisions(self, person: str, days: int) -> request_list.SlashCommandAnswer:
         """Return the decisions this person made in so many days, and those on their requests."""
         since = self.clock.now() - timedelta(days=days)
         with self.store.read() as tx:
             late = request_lists.list_decided_calls_involving_person(
-                tx, self.team, person, since, request_list.MOST + 1
+                tx, self.team, person, since, request_list.MAX_ENTRIES + 1
             )
-            pairs = [(call, runs.find_run(tx, call.run_id)) for call in late[: request_list.MOST]]
+            pairs = [
+                (call, runs.find_run(tx, call.run_id)) for call in late[: request_list.MAX_ENTRIES]
+            ]
             found = [
                 self.lister.build_call_entry(tx, call, run, person)
                 for call, run in pairs
                 if run is not None
             ]
-        return request_list.render_decision_list(found, days, more=len(late) > request_list.MOST)
+        return request_list.render_decision_list(
+            found, days, more=len(late) > request_list.MAX_ENTRIES
+        )
 
     def render_request_history(
         self, person: str, reference: str

@@ -27,11 +27,11 @@ from storage.passkeys import Passkey, SigningLink
 from storage.record import Call, Delivery, Transaction
 from storage.states import CallVerb, SigningLinkKind, Surface, UnknownCallResolution
 
-LIFETIMES = {
-    SigningLinkKind.SIGN: receipts.SIGNING_TIME,
+LIFETIME_BY_LINK_KIND = {
+    SigningLinkKind.SIGN: receipts.SIGNING_LINK_DURATION,
     SigningLinkKind.ENROL: timedelta(minutes=30),
 }
-PATHS = {SigningLinkKind.SIGN: "sign", SigningLinkKind.ENROL: "passkeys"}
+PATH_BY_LINK_KIND = {SigningLinkKind.SIGN: "sign", SigningLinkKind.ENROL: "passkeys"}
 Decider = CallVerb | UnknownCallResolution  # what is signed: a vote, or that a call runs again
 Json = dict[str, Any]
 
@@ -134,7 +134,7 @@ class SigningLinks:
     def build_url(self, kind: SigningLinkKind, nonce: str) -> str:
         """Return the address of a link to the signing page; "" if the page has no address."""
         token = self._build_token(kind, nonce)
-        return f"{self.address.url}/{PATHS[kind]}/{token}" if self.address else ""
+        return f"{self.address.url}/{PATH_BY_LINK_KIND[kind]}/{token}" if self.address else ""
 
     def _build_token(self, kind: SigningLinkKind, nonce: str) -> str:
         made = hmac.digest(self._own, f"{kind} {nonce}".encode(), "sha256")
@@ -186,7 +186,7 @@ class SigningLinks:
             team=team,
             person=person,
             issued_at=at,
-            expires_at=at + LIFETIMES[kind],
+            expires_at=at + LIFETIME_BY_LINK_KIND[kind],
         )
 
 
@@ -202,7 +202,7 @@ def queue_links(
 
 # What the page posts, and what becomes of it.
 
-_PARTS = {
+_RESPONSE_FIELDS_BY_KIND = {
     SigningLinkKind.SIGN: ("clientDataJSON", "authenticatorData", "signature"),
     SigningLinkKind.ENROL: ("clientDataJSON", "attestationObject"),
 }
@@ -217,7 +217,7 @@ def parse_credential(kind: SigningLinkKind, body: bytes) -> Json | None:
         given = json.loads(body)
         response = given["response"]
         found = {name: given[name] for name in ("id", "rawId", "type")}
-        kept = {name: response[name] for name in _PARTS[kind]}
+        kept = {name: response[name] for name in _RESPONSE_FIELDS_BY_KIND[kind]}
     except (ValueError, RecursionError, LookupError, TypeError):
         return None
     if not all(isinstance(each, str) and each for each in (*found.values(), *kept.values())):
@@ -262,7 +262,7 @@ def describe_link_problem(tx: Transaction, link: SigningLink, at: datetime) -> s
     if isinstance(found, decisions.DecidableCall):
         return ""
     is_over = isinstance(found, decisions.EarlierDecision)
-    return passkey_views.DECIDED_SINCE_REPLY if is_over else passkey_views.CHANGED_SINCE_REPLY
+    return passkey_views.ALREADY_DECIDED_REPLY if is_over else passkey_views.CHANGED_SINCE_REPLY
 
 
 def find_outcome(tx: Transaction, link: SigningLink) -> str | None:
@@ -273,7 +273,7 @@ def find_outcome(tx: Transaction, link: SigningLink) -> str | None:
     found = inbox.find_delivery(tx, f"sign:{link.hash}")
     if found is None or found.status is states.DeliveryStatus.NEW:
         return None if found is None else ""
-    return found.answer or passkey_views.FAILED_PAGE_REPLY
+    return found.answer or passkey_views.PAGE_FAILED_REPLY
 
 
 def find_passkey_problem(row: Passkey, terms: PasskeyTerms, at: datetime, host: str) -> str:

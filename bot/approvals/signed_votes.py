@@ -36,7 +36,7 @@ from storage.states import CallVerb, Surface, UnknownCallResolution
 if TYPE_CHECKING:
     from webauthn.helpers.structs import AuthenticationCredential
 
-AGAIN = UnknownCallResolution.AGAIN
+RUN_AGAIN = UnknownCallResolution.AGAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class SignatureRequester:
             return passkey_views.not_set_up_reply(why)
         at, person, team = delivery.received_at, delivery.user, delivery.team
         terms = self.policy.policy.passkeys
-        text, buttons = passkey_views.SIGN_REPLY, []
+        text, buttons = passkey_views.SIGNING_LINK_REPLY, []
         if signatures.list_signing_passkeys(tx, team, person, terms, at, self.links.host):
             issue = self.links.issue_signing_link
             for call, delegator in calls_with_delegators:
@@ -148,8 +148,8 @@ class SignatureHandler:
             return
         link, verb = found.link, _read_verb(found.link)
         target = CallTarget(link.call_id, link.revision)
-        if verb is AGAIN:
-            self.run_again(delivery, target, AGAIN, signed=found)
+        if verb is RUN_AGAIN:
+            self.run_again(delivery, target, RUN_AGAIN, signed=found)
         else:
             self.cast(delivery, [target], CallVerb(verb), link.reason, signed=found)
 
@@ -186,11 +186,11 @@ class SignatureHandler:
 
         address = self.requester.links.address
         if address is None:
-            return PasskeyRefusal("address", passkey_views.OTHER_ADDRESS_REPLY)
+            return PasskeyRefusal("address", passkey_views.WRONG_ORIGIN_REPLY)
         try:
             said = helpers.parse_authentication_credential_json(dict(credential))
             if not _is_signed_at(said, address.origin, passkey.rp_id):
-                return PasskeyRefusal("address", passkey_views.OTHER_ADDRESS_REPLY)
+                return PasskeyRefusal("address", passkey_views.WRONG_ORIGIN_REPLY)
             seen = verify_authentication_response(
                 credential=said,
                 expected_challenge=signatures.compute_challenge(link),
@@ -236,7 +236,7 @@ class SignatureHandler:
 
 
 def _read_verb(link: SigningLink) -> Decider:
-    return AGAIN if link.verb == AGAIN else CallVerb(link.verb)
+    return RUN_AGAIN if link.verb == RUN_AGAIN else CallVerb(link.verb)
 
 
 def _is_signed_at(said: AuthenticationCredential, origin: str, rp_id: str) -> bool:
@@ -284,7 +284,7 @@ def build_jwk(public_key: str) -> dict[str, str]:
             return {"crv": "P-256", "kty": "EC", "x": encode(key.x), "y": encode(key.y)}
         case -8, 6:
             return {"crv": "Ed25519", "kty": "OKP", "x": encode(key.x)}
-        case -257, None if int.from_bytes(key.n, "big").bit_length() >= receipts.RSA_BITS:
+        case -257, None if int.from_bytes(key.n, "big").bit_length() >= receipts.MIN_RSA_BITS:
             return {"e": encode(key.e), "kty": "RSA", "n": encode(key.n)}
     raise ValueError("the passkey's key is none of ES256, RS256 and Ed25519, or too short")
 

@@ -66,7 +66,7 @@ class Action(StrEnum):
     OPEN_PAGE = "open_page"  # a link: the browser has opened it, and nothing is to be done
 
 
-MENU = "more"  # the action id of the card's menu; which action was chosen stands in the value
+OVERFLOW_MENU_ACTION_ID = "more"  # which action was chosen stands in the value
 
 
 class DialogId(StrEnum):
@@ -150,7 +150,7 @@ class InputBlockId(StrEnum):
     UNTIL = "until"
 
 
-ARGUMENT = "f:"  # what the block id of an argument's input begins with
+ARGUMENT_BLOCK_ID_PREFIX = "f:"
 
 
 class InputElementId(StrEnum):

@@ -13,12 +13,13 @@ from bot.cards.button_codec import ModelAnswerRating, RunTarget, build_block_id,
 from bot.cards.views import strip_invisible_characters
 from storage.states import CallStatus
 
-MOST_EFFECTS, MOST_OF_EFFECT = 3, 160  # effects told for each word; characters of one
-CELL = 80  # characters of a table's cell
-TABLE = 9_500  # characters of all cells of a table together; Slack takes 10,000
+MAX_EFFECTS_PER_STATUS = 3  # told by their sentences; more are counted
+MAX_EFFECT_CHARS = 160
+MAX_CELL_CHARS = 80
+MAX_TABLE_CHARS = 9_500  # of all cells together; Slack takes 10,000
 
 
-OTHERWISE = "⚠️ The words above say something else than the record."
+RECORD_CONTRADICTION_NOTICE = "⚠️ The words above say something else than the record."
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class ModelAnswerFooter:
             )
         to = [slack_text.user_mention(self.requester)] if self.requester else []
         if self.record:
-            says = [block_kit.text_leaf(f"{OTHERWISE} {self.record}", bold=True)]
+            says = [block_kit.text_leaf(f"{RECORD_CONTRADICTION_NOTICE} {self.record}", bold=True)]
             mention = [*_build_leaves(f"{to[0]} ")] if to else []
             found.append(
                 block_kit.rich_text_block(
@@ -62,11 +63,11 @@ class ModelAnswerFooter:
         return [*found, render_feedback_buttons(run_id)] if last else found
 
 
-NOTHING_BELOW = ModelAnswerFooter()
+EMPTY_FOOTER = ModelAnswerFooter()
 
 
 def render_model_answer_part(
-    text: str, run_id: str, last: bool, below: ModelAnswerFooter = NOTHING_BELOW
+    text: str, run_id: str, last: bool, below: ModelAnswerFooter = EMPTY_FOOTER
 ) -> list[block_kit.Json]:
     """Build the blocks of one part of a model's answer: framed text, then footer.
 
@@ -78,8 +79,8 @@ def render_model_answer_part(
     return [*above, *below.render_blocks(run_id, last=last)]
 
 
-_MIDWAY = "failed after it had begun, so part of it may have happened"
-_ENDED = {
+_FAILED_MIDWAY_TEXT = "failed after it had begun, so part of it may have happened"
+_TEXT_BY_STATUS = {
     CallStatus.SUCCEEDED: "done",
     CallStatus.FAILED: "failed",
     CallStatus.UNKNOWN: "not known whether it happened",
@@ -95,23 +96,23 @@ _ENDED = {
     CallStatus.ENTRUSTED: "a sub-agent still works on it",
     CallStatus.SUPERSEDED: "replaced",
 }
-_ORDER = (  # in which they are told
-    _ENDED[CallStatus.SUCCEEDED],
-    _ENDED[CallStatus.FAILED],
-    _MIDWAY,
+_ORDERED_STATUS_TEXTS = (  # in which they are told
+    _TEXT_BY_STATUS[CallStatus.SUCCEEDED],
+    _TEXT_BY_STATUS[CallStatus.FAILED],
+    _FAILED_MIDWAY_TEXT,
     *(
         word
-        for status, word in _ENDED.items()
+        for status, word in _TEXT_BY_STATUS.items()
         if status not in (CallStatus.SUCCEEDED, CallStatus.FAILED)
     ),
 )
-_SHORT = {
-    _ENDED[CallStatus.UNKNOWN]: "unknown",
-    _ENDED[CallStatus.EXPIRED]: "expired",
-    _MIDWAY: "failed midway",
+_SHORT_STATUS_TEXTS = {
+    _TEXT_BY_STATUS[CallStatus.UNKNOWN]: "unknown",
+    _TEXT_BY_STATUS[CallStatus.EXPIRED]: "expired",
+    _FAILED_MIDWAY_TEXT: "failed midway",
 }
 # what was not begun, or is known to have changed nothing
-NOT_DONE = frozenset(
+CERTAINLY_NOT_DONE_STATUSES = frozenset(
     {
         CallStatus.PENDING,
         CallStatus.APPROVED,
@@ -139,7 +140,7 @@ class CallOutcome:
     @property
     def is_certainly_not_done(self) -> bool:
         """Whether it is certain that nothing of the call happened."""
-        return self.status in NOT_DONE and not self.failed_midway
+        return self.status in CERTAINLY_NOT_DONE_STATUSES and not self.failed_midway
 
     @property
     def is_done(self) -> bool:
@@ -149,7 +150,7 @@ class CallOutcome:
     @property
     def status_words(self) -> str:
         """The words for the state of the call, such as "done" or "not run"."""
-        return _MIDWAY if self.failed_midway else _ENDED[self.status]
+        return _FAILED_MIDWAY_TEXT if self.failed_midway else _TEXT_BY_STATUS[self.status]
 
 
 def build_call_outcomes_line(ended: Sequence[CallOutcome]) -> str:
@@ -160,7 +161,7 @@ def build_call_outcomes_line(ended: Sequence[CallOutcome]) -> str:
     """
     if not ended:
         return "On record: nothing was changed."
-    by_word: dict[str, list[CallOutcome]] = {word: [] for word in _ORDER}
+    by_word: dict[str, list[CallOutcome]] = {word: [] for word in _ORDERED_STATUS_TEXTS}
     for each in ended:
         by_word[each.status_words].append(each)
     nothing = ["nothing was done"] if all(each.is_certainly_not_done for each in ended) else []
@@ -169,23 +170,23 @@ def build_call_outcomes_line(ended: Sequence[CallOutcome]) -> str:
     told, anew = [], []
     for word, found in by_word.items():
         effects = [
-            slack_text.sanitise_as_plain_text(each.effect, MOST_OF_EFFECT)
+            slack_text.sanitise_as_plain_text(each.effect, MAX_EFFECT_CHARS)
             for each in found
             if not each.was_reported
         ]
         if count := len(found) - len(effects):
-            told.append(f"{slack_text.spell_number(count)} {_SHORT.get(word, word)}")
+            told.append(f"{slack_text.spell_number(count)} {_SHORT_STATUS_TEXTS.get(word, word)}")
         if effects:
             anew.append(f"{word}: {_join_first_effects(effects)}")
     return f"On record: {'; '.join([*nothing, *filter(None, [', '.join(told)]), *anew])}."
 
 
 def _join_first_effects(effects: Sequence[str]) -> str:
-    more = len(effects) - MOST_EFFECTS
-    return ", ".join(effects[:MOST_EFFECTS]) + (f" and {more} more" if more > 0 else "")
+    more = len(effects) - MAX_EFFECTS_PER_STATUS
+    return ", ".join(effects[:MAX_EFFECTS_PER_STATUS]) + (f" and {more} more" if more > 0 else "")
 
 
-_CUT = {
+_CUT_OFF_TEXT_BY_REASON = {
     "max_output_tokens": "it reached the model's length limit",
     "content_filter": "the model's content filter stopped it",
 }
@@ -201,7 +202,7 @@ def incomplete_answer_sentence(text: str, cut: str = "") -> str:
 
     `cut`: see `bot.agent.turn.Reply`.
     """
-    why = _CUT.get(cut, "the model stopped early") if cut else ""
+    why = _CUT_OFF_TEXT_BY_REASON.get(cut, "the model stopped early") if cut else ""
     if not has_visible_text(text):
         return f"The model gave no answer{f': {why}' if why else ''}."
     return f"The answer is cut off here: {why}." if why else ""
@@ -226,11 +227,11 @@ def render_feedback_buttons(run_id: str) -> block_kit.Json:
     }
 
 
-_TOKEN = re.compile(
+_MRKDWN_TOKEN_PATTERN = re.compile(
     r"<@(?P<user_id>[UW][A-Z0-9]+)>|<!subteam\^(?P<usergroup_id>S[A-Z0-9]+)>|<#(?P<channel_id>[CG][A-Z0-9]+)>"
     r"|<!date\^(?P<timestamp>\d+)\^(?P<format>[^|>]+)\|(?P<fallback>[^>]*)>|<(?P<url>https://[^|>]+)\|(?P<text>[^>]+)>"
 )
-_LEAVES = {
+_LEAF_TYPE_BY_GROUP = {
     "user_id": "user",
     "usergroup_id": "usergroup",
     "channel_id": "channel",
@@ -252,13 +253,13 @@ def _build_leaves(sentence: str) -> list[block_kit.Json]:
     """Return the rich-text elements of a mrkdwn sentence: its mentions, times, links and text."""
     leaves: list[block_kit.Json] = []
     end = 0
-    for match in _TOKEN.finditer(sentence):
+    for match in _MRKDWN_TOKEN_PATTERN.finditer(sentence):
         if before := sentence[end : match.start()]:
             leaves.append(block_kit.text_leaf(slack_text.unescape_mrkdwn(before)))
         found: block_kit.Json = {
             name: value for name, value in match.groupdict().items() if value is not None
         }
-        kind = _LEAVES[next(name for name in _LEAVES if name in found)]
+        kind = _LEAF_TYPE_BY_GROUP[next(name for name in _LEAF_TYPE_BY_GROUP if name in found)]
         if kind == "date":
             found["timestamp"] = int(found["timestamp"])
         leaves.append(
@@ -315,19 +316,19 @@ def count_rows_fitting_table(columns: Sequence[str], rows: Sequence[Sequence[str
     used = 0
     for number, row in enumerate((columns, *rows)):
         used += sum(slack_text.count_slack_characters(_shorten_cell_text(text)) for text in row)
-        if used > TABLE:
+        if used > MAX_TABLE_CHARS:
             return max(number - 1, 0)
     return len(rows)
 
 
 def is_short_enough_for_cell(text: str) -> bool:
     """Return whether one cell of a table shows this text in full."""
-    return len(slack_text.show_hidden_characters(text)) <= CELL
+    return len(slack_text.show_hidden_characters(text)) <= MAX_CELL_CHARS
 
 
 def _shorten_cell_text(text: str) -> str:
     whole = slack_text.show_hidden_characters(text) or "(empty)"
-    return whole if is_short_enough_for_cell(text) else whole[: CELL - 1] + "…"
+    return whole if is_short_enough_for_cell(text) else whole[: MAX_CELL_CHARS - 1] + "…"
 
 
 def render_prose_sections(text: str) -> list[block_kit.Json]:
@@ -366,7 +367,7 @@ REQUEST_DELETED_NOTICE = (
 )
 
 
-_EFFECTS = {
+_HEADING_BY_EFFECT = {
     "read": "🔎 *These look something up*",
     "write": "✋ *These change something*",
     "destructive": "⚠️ *These cannot be undone*",
@@ -375,7 +376,7 @@ _EFFECTS = {
 
 
 FORM = "`/approvals request`"
-DECIDED = (
+HOW_APPROVAL_WORKS_TEXT = (
     "I look things up right away. Anything that changes something goes to its approvers first, "
     "and runs only once they approve it."
 )
@@ -391,12 +392,12 @@ def greeting_text(
     if not has_model:
         return (
             f"👋 Hello, I am <@{bot_user}>. Ask for what you need with a form: {FORM}, in any "
-            f"channel. {DECIDED}"
+            f"channel. {HOW_APPROVAL_WORKS_TEXT}"
         )
     lines = [
         f"👋 Hello, I am <@{bot_user}>, an AI assistant. Tell me what you need, here or by "
         "mentioning me in a channel.",
-        DECIDED,
+        HOW_APPROVAL_WORKS_TEXT,
     ]
     if tools:
         lines.append(
@@ -426,7 +427,7 @@ def help_text(tools: Sequence[tuple[str, str]], *, has_model: bool = True) -> st
         if has_model
         else f"Ask with a form: {FORM}."
     ]
-    for effect, heading in _EFFECTS.items():
+    for effect, heading in _HEADING_BY_EFFECT.items():
         if titles := [_escape_title(title) for title, does in tools if does == effect]:
             lines += ["", heading, *(f"• {title}" for title in titles)]
     end = (
@@ -439,12 +440,12 @@ def help_text(tools: Sequence[tuple[str, str]], *, has_model: bool = True) -> st
 
 # What somebody reads whose organisation, or whose account in it, has changed.
 
-WORKSPACE_HAS_LEFT = "Countersign was removed from the workspace where this was asked"
+WORKSPACE_LEFT_REASON = "Countersign was removed from the workspace where this was asked"
 WORKSPACE_LEFT_NOTICE = (
     "⏹️ Countersign was removed from the workspace where this was asked, so the request is "
     "cancelled. Nothing more of it will run."
 )
-ID_GONE_REPLY = (
+ACCOUNT_REPLACED_REPLY = (
     "Somebody who approved or edited this has another Slack account by now, so it cannot be "
     "approved. Reject it, and ask for it again."
 )

@@ -15,30 +15,40 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from bot.cards import button_codec, slack_text
-from bot.cards.action_names import MENU, Action, DialogId, InputBlockId, InputElementId
+from bot.cards.action_names import (
+    OVERFLOW_MENU_ACTION_ID,
+    Action,
+    DialogId,
+    InputBlockId,
+    InputElementId,
+)
 
-PART = 11_000  # characters of one message's frame; it holds 12,000 of Markdown
-LEAST = 200  # characters into which a part is divided that has hardly any but line ends
-HELD_BACK = 400  # characters of a link that is not at its end yet
-_LABEL = r"(?:[^\[\]\n\\]|\\.|\[[^\[\]\n]{0,200}\]){0,300}"
+MAX_PART_CHARS = 11_000  # of one message's frame; it holds 12,000 of Markdown
+MIN_PART_CHARS = 200  # into which a part is divided that has hardly any but line ends
+MAX_UNFINISHED_LINK_CHARS = 400
+_LINK_LABEL = r"(?:[^\[\]\n\\]|\\.|\[[^\[\]\n]{0,200}\]){0,300}"
 _URL = r"(?:[^\s()<>]|\([^\s()<>]{0,500}\)){1,2000}"
-_TITLE = r"(?:\s{1,3}(?:\"[^\"\n]{0,300}\"|'[^'\n]{0,300}'|\([^()\n]{0,300}\)))?"
-_AT = r"[^\s/?#<>()\[\]|]"  # of an address: the part that says where it leads, and as whom
-_LINK = re.compile(
-    rf"\[(?P<label>{_LABEL})\]\([ \t]{{0,3}}<?(?P<url>{_URL})>?{_TITLE}[ \t]{{0,3}}\)"
+_LINK_TITLE = r"(?:\s{1,3}(?:\"[^\"\n]{0,300}\"|'[^'\n]{0,300}'|\([^()\n]{0,300}\)))?"
+_AUTHORITY_CHAR = r"[^\s/?#<>()\[\]|]"  # of a URL's host, and of the user before it
+_LINK_PATTERN = re.compile(
+    rf"\[(?P<label>{_LINK_LABEL})\]\([ \t]{{0,3}}<?(?P<url>{_URL})>?{_LINK_TITLE}[ \t]{{0,3}}\)"
     r"|<(?P<slack>[a-z][a-z0-9+.-]{1,30}:[^|<>\s]{1,2000})\|(?P<named>[^<>\n]{0,300})>"
     # what is left may be a link that is written otherwise, or the address of one that is named
-    rf"|\](?=[(\[:])|(?<!\w)(?P<bare>https?:)//(?P<at>{_AT}*)",
+    rf"|\](?=[(\[:])|(?<!\w)(?P<bare>https?:)//(?P<at>{_AUTHORITY_CHAR}*)",
     re.IGNORECASE,
 )
-_SCHEME_END = re.compile(r"://")
-_SCHEME = re.compile(r"^(?:https?://|mailto:)", re.IGNORECASE)
-_LONGEST_HOST = 300  # characters; no network knows a longer one
-_GROWING = re.compile(rf"(?<!\w)https?:(?P<rest>/(?:/{_AT}*)?)\Z", re.IGNORECASE)
+_SCHEME_END_PATTERN = re.compile(r"://")
+_SCHEME_PATTERN = re.compile(r"^(?:https?://|mailto:)", re.IGNORECASE)
+_MAX_HOST_CHARS = 300  # no network knows a longer one
+_UNFINISHED_URL_PATTERN = re.compile(
+    rf"(?<!\w)https?:(?P<rest>/(?:/{_AUTHORITY_CHAR}*)?)\Z", re.IGNORECASE
+)
 # what turns the order of letters round
-_TURNING = {ord(each): f"⟨U+{ord(each):04X}⟩" for each in "\u061c\u200e\u200f"}
-_TURNING |= {at: f"⟨U+{at:04X}⟩" for at in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
-_OPEN = re.compile(r"[\[<][^\n]*\Z")
+_BIDI_CONTROL_ESCAPES = {ord(each): f"⟨U+{ord(each):04X}⟩" for each in "\u061c\u200e\u200f"}
+_BIDI_CONTROL_ESCAPES |= {
+    at: f"⟨U+{at:04X}⟩" for at in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
+}
+_OPEN_BRACKET_PATTERN = re.compile(r"[\[<][^\n]*\Z")
 
 
 def format_as_blockquote(text: str) -> str:
@@ -64,13 +74,13 @@ def show_link_hosts(text: str) -> str:
     A link without a web or mail host, and a bare address whose host is disguised, become plain
     text.
     """
-    return _LINK.sub(_replace_link, text.translate(_TURNING))
+    return _LINK_PATTERN.sub(_replace_link, text.translate(_BIDI_CONTROL_ESCAPES))
 
 
 def _replace_link(match: re.Match[str]) -> str:
     if match["bare"] is not None:
         at = match["at"]
-        honest = at.isascii() and len(at) <= _LONGEST_HOST and not re.search(r"[@\\%]", at)
+        honest = at.isascii() and len(at) <= _MAX_HOST_CHARS and not re.search(r"[@\\%]", at)
         return match[0] if honest else f"{match['bare']} //{at}"
     label = match["label"] if match["label"] is not None else match["named"]
     url = match["url"] or match["slack"]
@@ -78,8 +88,11 @@ def _replace_link(match: re.Match[str]) -> str:
         return "] "  # a bracket, and then a space: so it is no link
     label, host = show_link_hosts(label), _find_link_host(url)
     if not host:
-        return f"[{label}] ({_SCHEME_END.sub(': //', url, count=1)})"
-    bare, seen = _SCHEME.sub("", url).rstrip("/"), _SCHEME.sub("", label.strip()).rstrip("/")
+        return f"[{label}] ({_SCHEME_END_PATTERN.sub(': //', url, count=1)})"
+    bare, seen = (
+        _SCHEME_PATTERN.sub("", url).rstrip("/"),
+        _SCHEME_PATTERN.sub("", label.strip()).rstrip("/"),
+    )
     says_so = seen.isascii() and seen.casefold() in (bare.casefold(), host.casefold())
     link = f"[{seen if says_so else host}]({url})"
     gap = " " if match.string[: match.start()].endswith("!") else ""  # so it is no picture
@@ -105,12 +118,13 @@ def _find_link_host(url: str) -> str:
     return plain if re.fullmatch(r"[\w.@+:-]{1,255}", plain) else ""
 
 
-def split_into_message_parts(text: str, limit: int = PART) -> list[str]:
+def split_into_message_parts(text: str, limit: int = MAX_PART_CHARS) -> list[str]:
     """Split a model's Markdown into parts that each fit into one Slack message once framed."""
     found: list[str] = []
     for part in slack_text.split_markdown(text, limit):
         whole = (
-            limit <= LEAST or slack_text.count_slack_characters(format_as_blockquote(part)) <= PART
+            limit <= MIN_PART_CHARS
+            or slack_text.count_slack_characters(format_as_blockquote(part)) <= MAX_PART_CHARS
         )
         found += [part] if whole else split_into_message_parts(part, limit // 2)
     return found
@@ -118,25 +132,29 @@ def split_into_message_parts(text: str, limit: int = PART) -> list[str]:
 
 def cut_before_unfinished_link(text: str) -> str:
     """Return the part of a growing text that can be framed: all before an unfinished link."""
-    found = _OPEN.search(text)
+    found = _OPEN_BRACKET_PATTERN.search(text)
     while found:
         rest = text[found.start() :]
-        if len(rest) <= HELD_BACK and not _is_settled_link(rest):
+        if len(rest) <= MAX_UNFINISHED_LINK_CHARS and not _is_settled_link(rest):
             return text[: found.start()]
-        found = _OPEN.search(text, found.start() + 1)
-    growing = _GROWING.search(text)
-    return text[: growing.start("rest")] if growing and len(growing[0]) <= HELD_BACK else text
+        found = _OPEN_BRACKET_PATTERN.search(text, found.start() + 1)
+    growing = _UNFINISHED_URL_PATTERN.search(text)
+    return (
+        text[: growing.start("rest")]
+        if growing and len(growing[0]) <= MAX_UNFINISHED_LINK_CHARS
+        else text
+    )
 
 
 def _is_settled_link(rest: str) -> bool:
     """Return whether text that begins with a bracket stays a link, or no link, whatever follows."""
     if rest.startswith("<"):
         return ">" in rest
-    match = _LINK.match(rest)
+    match = _LINK_PATTERN.match(rest)
     if match is not None and match["label"] is not None:
         return True
     # "[x] y": whatever follows the bracket is no address
-    return re.match(rf"\[{_LABEL}\](?![(\[:]|\Z)", rest) is not None
+    return re.match(rf"\[{_LINK_LABEL}\](?![(\[:]|\Z)", rest) is not None
 
 
 def quote_on_one_line(text: str) -> str:
@@ -146,7 +164,7 @@ def quote_on_one_line(text: str) -> str:
 
 
 Json = dict[str, Any]
-MAX_WORDS = 500  # characters of what a person says in a dialog
+MAX_DIALOG_TEXT_CHARS = 500  # of what a person says in a dialog
 
 
 def plain_text(text: str) -> Json:
@@ -238,7 +256,7 @@ def overflow_menu(choices: Sequence[tuple[str, button_codec.Click]]) -> Json:
         {"text": plain_text(label), "value": button_codec.encode_button_value(click)}
         for label, click in choices
     ]
-    return {"type": "overflow", "action_id": MENU, "options": options}
+    return {"type": "overflow", "action_id": OVERFLOW_MENU_ACTION_ID, "options": options}
 
 
 def confirmation_dialog(title: str, text: str, yes: str) -> Json:
@@ -299,7 +317,7 @@ def build_text_input(placeholder: str = "") -> Json:
         "type": "plain_text_input",
         "action_id": InputElementId.TEXT,
         "multiline": True,
-        "max_length": MAX_WORDS,
+        "max_length": MAX_DIALOG_TEXT_CHARS,
     }
     return {**element, "placeholder": plain_text(placeholder)} if placeholder else element
 
@@ -308,7 +326,9 @@ def get_chosen_person(state_values: Mapping[str, Any], block: InputBlockId) -> s
     """Return who was chosen in that input of a submitted dialog; "" for nobody."""
     found = get_input_state(state_values, block, InputElementId.PERSON)
     person = found.get("selected_user")
-    return person if isinstance(person, str) and slack_text.PERSON.fullmatch(person) else ""
+    return (
+        person if isinstance(person, str) and slack_text.USER_ID_PATTERN.fullmatch(person) else ""
+    )
 
 
 def get_entered_text(state_values: Mapping[str, Any], field: InputBlockId) -> str:
@@ -345,7 +365,7 @@ def user_mention_leaf(user: str) -> Json:
     """Return a rich-text leaf that mentions a person; "someone" if `user` is no user id."""
     return (
         {"type": "user", "user_id": user}
-        if slack_text.PERSON.fullmatch(user)
+        if slack_text.USER_ID_PATTERN.fullmatch(user)
         else text_leaf("someone")
     )
 

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from typing import Any
 
-from bot.cards.action_names import MENU, Action, BlockRole, DialogId
+from bot.cards.action_names import OVERFLOW_MENU_ACTION_ID, Action, BlockRole, DialogId
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class HomeTabTarget:
     channel: str = ""  # only what was asked there; "": anywhere
 
 
-HOME = HomeTabTarget()  # what is shown to who opens it
+DEFAULT_HOME_TARGET = HomeTabTarget()  # what is shown to who opens it
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class MalformedValue:
     name: Action | DialogId | None = None  # what it claims to be; None for none of ours
 
 
-OPENS_DIALOG = frozenset(
+DIALOG_ACTIONS = frozenset(
     {
         Action.REVIEW,
         Action.EDIT,
@@ -173,7 +173,7 @@ OPENS_DIALOG = frozenset(
     }
 )
 # what only shows something to who clicks: answered at once, and not stored
-LOOKS = frozenset(
+LOOK_ACTIONS = frozenset(
     {
         Action.LOOK_WAITING,
         Action.LOOK_REQUESTS,
@@ -183,7 +183,7 @@ LOOKS = frozenset(
         Action.LOOK_SHOW,
     }
 )
-TURNS_HOME = frozenset(  # what only has the Home tab show something else; not stored either
+HOME_PAGE_ACTIONS = frozenset(  # what only has the Home tab show something else; not stored either
     {
         Action.HOME_ALL,
         Action.HOME_WAITING,
@@ -195,8 +195,8 @@ TURNS_HOME = frozenset(  # what only has the Home tab show something else; not s
         Action.HOME_ANYWHERE,
     }
 )
-_OF_PASSKEY = (Action.RENAME_PASSKEY, Action.REVOKE_PASSKEY, Action.DISOWN_PASSKEY)
-_ABOUT: Mapping[Action, type[Target]] = {
+_PASSKEY_ACTIONS = (Action.RENAME_PASSKEY, Action.REVOKE_PASSKEY, Action.DISOWN_PASSKEY)
+_TARGET_TYPE_BY_ACTION: Mapping[Action, type[Target]] = {
     **dict.fromkeys(Action, CallTarget),  # but for these
     Action.APPROVE_ALL: CardTarget,
     Action.REJECT_ALL: CardTarget,
@@ -205,47 +205,56 @@ _ABOUT: Mapping[Action, type[Target]] = {
     Action.FEEDBACK: ModelAnswerRating,
     Action.REQUEST: FormContext,
     Action.PICK: FormTarget,
-    **dict.fromkeys(LOOKS - {Action.LOOK_SHOW}, NoTarget),
+    **dict.fromkeys(LOOK_ACTIONS - {Action.LOOK_SHOW}, NoTarget),
     Action.LOOK_SHOW: RunTarget,
-    **dict.fromkeys(TURNS_HOME, HomeTabTarget),
+    **dict.fromkeys(HOME_PAGE_ACTIONS, HomeTabTarget),
     Action.DELEGATE: NoTarget,
     Action.ADD_PASSKEY: NoTarget,
-    **dict.fromkeys(_OF_PASSKEY, PasskeyTarget),
+    **dict.fromkeys(_PASSKEY_ACTIONS, PasskeyTarget),
     Action.OPEN_PAGE: NoTarget,
     Action.END_DELEGATION: DelegationTarget,
 }
-_EITHER = frozenset({Action.REVIEW, Action.REJECT, Action.HAND_OVER, Action.CANCEL_RUN})
-_CHOICES = _EITHER | {Action.ROWS, Action.SEND_BACK, Action.WITHDRAW, Action.ASK_AGAIN}
-_CHOICES |= {Action.BREAK_GLASS}
-_BUTTONS = frozenset(Action) - _CHOICES | _EITHER
-_GOOD, _BAD = "good", "bad"
-_NOTHING = "-"
-_CALL, _PLAN = "call", "plan"  # what a rejection is about
-_ID = "([A-Za-z0-9_-]{1,64})"
-_REVISION = "(0|[1-9][0-9]{0,8})"
-_LONG = "(0|[1-9][0-9]{0,17})"
-_FORMS: Mapping[type[Target], tuple[str, Callable[..., Target]]] = {
-    CallTarget: (f"{_ID}:{_REVISION}", lambda call, at: CallTarget(call, int(at))),
+_BUTTON_AND_MENU_ACTIONS = frozenset(
+    {Action.REVIEW, Action.REJECT, Action.HAND_OVER, Action.CANCEL_RUN}
+)
+_MENU_ACTIONS = _BUTTON_AND_MENU_ACTIONS | {
+    Action.ROWS,
+    Action.SEND_BACK,
+    Action.WITHDRAW,
+    Action.ASK_AGAIN,
+}
+_MENU_ACTIONS |= {Action.BREAK_GLASS}
+_BUTTON_ACTIONS = frozenset(Action) - _MENU_ACTIONS | _BUTTON_AND_MENU_ACTIONS
+_GOOD_RATING = "good"
+_BAD_RATING = "bad"
+_NO_TARGET_VALUE = "-"
+_CALL_PREFIX = "call"  # of what a rejection is about
+_PLAN_PREFIX = "plan"
+_ID_REGEX = "([A-Za-z0-9_-]{1,64})"
+_REVISION_REGEX = "(0|[1-9][0-9]{0,8})"
+_LONG_NUMBER_REGEX = "(0|[1-9][0-9]{0,17})"
+_FORMAT_BY_TARGET_TYPE: Mapping[type[Target], tuple[str, Callable[..., Target]]] = {
+    CallTarget: (f"{_ID_REGEX}:{_REVISION_REGEX}", lambda call, at: CallTarget(call, int(at))),
     CardTarget: (
-        f"{_ID}:{_LONG}:{_LONG}",
+        f"{_ID_REGEX}:{_LONG_NUMBER_REGEX}:{_LONG_NUMBER_REGEX}",
         lambda plan, at, card: CardTarget(plan, int(at), int(card)),
     ),
-    RunTarget: (_ID, RunTarget),
+    RunTarget: (_ID_REGEX, RunTarget),
     FormContext: ("in:([A-Z0-9]{0,40})", FormContext),
     FormTarget: (
         f"({'|'.join(FormSource)}):([^\n]{{1,120}})",
         lambda kind, name: FormTarget(FormSource(kind), name),
     ),
-    DelegationTarget: (_ID, DelegationTarget),
-    PasskeyTarget: (_ID, PasskeyTarget),
+    DelegationTarget: (_ID_REGEX, DelegationTarget),
+    PasskeyTarget: (_ID_REGEX, PasskeyTarget),
     HomeTabTarget: (
         f"({'|'.join(HomeTabPart)}):(0|[1-9][0-9]{{0,2}})(?::([A-Z0-9]{{1,40}}))?",
         lambda part, page, channel: HomeTabTarget(HomeTabPart(part), int(page), channel or ""),
     ),
-    NoTarget: (_NOTHING, NoTarget),
+    NoTarget: (_NO_TARGET_VALUE, NoTarget),
     ModelAnswerRating: (
-        f"({_GOOD}|{_BAD}):{_ID}",
-        lambda word, run: ModelAnswerRating(run, good=word == _GOOD),
+        f"({_GOOD_RATING}|{_BAD_RATING}):{_ID_REGEX}",
+        lambda word, run: ModelAnswerRating(run, good=word == _GOOD_RATING),
     ),
 }
 
@@ -266,25 +275,25 @@ def encode_button_value(target: Target | Click) -> str:
         case FormTarget(kind, name):
             return f"{kind}:{name}"
         case ModelAnswerRating(run, good):
-            return f"{_GOOD if good else _BAD}:{run}"
+            return f"{_GOOD_RATING if good else _BAD_RATING}:{run}"
         case DelegationTarget(name) | PasskeyTarget(name):
             return name
         case HomeTabTarget(part, page, channel):
             return f"{part}:{page}:{channel}" if channel else f"{part}:{page}"
         case NoTarget():
-            return _NOTHING
+            return _NO_TARGET_VALUE
 
 
 def decode_click(action_id: str, value: str) -> Click | MalformedValue:
     """Return the action and target of a clicked button or chosen option, or MalformedValue."""
-    name, rest, allowed = action_id, value, _BUTTONS
-    if action_id == MENU:
+    name, rest, allowed = action_id, value, _BUTTON_ACTIONS
+    if action_id == OVERFLOW_MENU_ACTION_ID:
         name, _, rest = value.partition(":")
-        allowed = _CHOICES
+        allowed = _MENU_ACTIONS
     if name not in allowed:
         return MalformedValue(f"unknown action {name[:80]!r}")
     action = Action(name)
-    target = _decode_target(_ABOUT[action], rest)
+    target = _decode_target(_TARGET_TYPE_BY_ACTION[action], rest)
     if target is None:
         return MalformedValue(f"{action} with the odd value {rest[:80]!r}", action)
     return Click(action, target)
@@ -310,7 +319,7 @@ def get_clicked_element_value(action: Mapping[str, Any]) -> str:
 
 
 def _decode_target(kind: type[Target], value: str) -> Target | None:
-    form, make = _FORMS[kind]
+    form, make = _FORMAT_BY_TARGET_TYPE[kind]
     found = re.fullmatch(form, value)
     return make(*found.groups()) if found else None
 
@@ -323,9 +332,9 @@ def encode_dialog_metadata(subject: DialogSubject) -> str:
         ):
             return json.dumps({"call": call, "revision": revision})
         case DialogSubject(DialogId.REJECT, CallTarget() as target):
-            return json.dumps({"target": f"{_CALL}:{encode_button_value(target)}"})
+            return json.dumps({"target": f"{_CALL_PREFIX}:{encode_button_value(target)}"})
         case DialogSubject(DialogId.REJECT, CardTarget() as target):
-            return json.dumps({"target": f"{_PLAN}:{encode_button_value(target)}"})
+            return json.dumps({"target": f"{_PLAN_PREFIX}:{encode_button_value(target)}"})
         case DialogSubject(
             DialogId.SEND_BACK | DialogId.BREAK_GLASS | DialogId.OBJECT | DialogId.HAND_OVER,
             CallTarget() as target,
@@ -370,7 +379,7 @@ def decode_dialog_subject(view: Mapping[str, Any]) -> DialogSubject | MalformedV
             target = _decode_target(PasskeyTarget, value)
         case DialogId.REJECT if isinstance(value, str):
             kind, _, rest = value.partition(":")
-            kinds: dict[str, type[Target]] = {_CALL: CallTarget, _PLAN: CardTarget}
+            kinds: dict[str, type[Target]] = {_CALL_PREFIX: CallTarget, _PLAN_PREFIX: CardTarget}
             target = _decode_target(kinds[kind], rest) if kind in kinds else None
         case DialogId.PICK:
             target = _decode_form_context(about)

@@ -15,8 +15,8 @@ from bot.cards.button_codec import CallTarget, Click, RunTarget, build_block_id
 from bot.cards.notices import delegated_task_line, requester_line
 from bot.cards.views import CallView, CardView, DelegatedTask, VoteProgress
 
-QUOTED = 200  # characters of each message quoted
-EDITED_SINCE = " edited the request after the agent had read it. It says now:"
+MAX_QUOTE_CHARS = 200  # of each message quoted
+REQUEST_EDITED_TEXT = " edited the request after the agent had read it. It says now:"
 
 
 def describe_requester(view: CardView) -> str:
@@ -52,7 +52,7 @@ def render_request_origin(view: CardView) -> list[block_kit.Json]:
     blocks: list[block_kit.Json] = []
     if view.requester_messages:
         quoted = [
-            block_kit.plain_text(f"“{slack_text.shorten_text(each, QUOTED)}”")
+            block_kit.plain_text(f"“{slack_text.shorten_text(each, MAX_QUOTE_CHARS)}”")
             for each in map(
                 slack_text.isolate_right_to_left_text,
                 map(slack_text.show_hidden_characters, view.requester_messages),
@@ -80,11 +80,12 @@ def render_request_edits(view: CardView) -> list[block_kit.Json]:
     says = block_kit.rich_text_line(
         block_kit.text_leaf("✏️ "),
         block_kit.user_mention_leaf(view.requester),
-        block_kit.text_leaf(EDITED_SINCE, bold=True),
+        block_kit.text_leaf(REQUEST_EDITED_TEXT, bold=True),
     )
     now = [
         block_kit.rich_text_quote(
-            slack_text.shorten_text(slack_text.show_hidden_characters(text), QUOTED) or "(nothing)"
+            slack_text.shorten_text(slack_text.show_hidden_characters(text), MAX_QUOTE_CHARS)
+            or "(nothing)"
         )
         for text in view.edited_messages
     ]
@@ -116,12 +117,12 @@ def list_delegated_task_lines(delegated_tasks: Sequence[DelegatedTask]) -> list[
     ]
 
 
-CANCEL = "Cancel the request (only whoever asked)"
-BREAK_GLASS = "🚨 Run now without approval…"
-MOST_CHOICES = 5  # of a menu
-RICH_LIMIT = 3_000  # characters of one rich_text block
-ROW_LIMIT = 10  # cells of one section in two columns
-NAMED = 10  # people and groups named of whom a step lacks
+CANCEL_REQUEST_LABEL = "Cancel the request (only whoever asked)"
+BREAK_GLASS_LABEL = "🚨 Run now without approval…"
+MAX_MENU_OPTIONS = 5
+MAX_RICH_TEXT_CHARS = 3_000  # of one rich_text block
+MAX_FIELDS = 10  # of one section, in two columns
+MAX_NAMED_APPROVERS = 10  # people and groups, of whom a step lacks
 
 
 def render_waiting_call(
@@ -141,25 +142,25 @@ def render_waiting_call(
     blocks = [block_kit.header_block(build_block_id(BlockRole.HEADLINE, about), headline)]
     blocks += block_kit.pack_into_rich_text_blocks(
         [*_render_warnings(call), *filled.sentence],
-        RICH_LIMIT,
+        MAX_RICH_TEXT_CHARS,
         partial(build_block_id, BlockRole.WARNING, about),
     )
     blocks += render_request_edits(card) if card else []
-    for start in range(0, len(filled.cells), ROW_LIMIT):
-        cells = [block_kit.plain_text(text) for text in filled.cells[start : start + ROW_LIMIT]]
+    for start in range(0, len(filled.cells), MAX_FIELDS):
+        cells = [block_kit.plain_text(text) for text in filled.cells[start : start + MAX_FIELDS]]
         blocks.append(
             block_kit.two_column_section(
                 build_block_id(BlockRole.SHORT_VALUES, about, start), cells
             )
         )
     blocks += block_kit.pack_into_rich_text_blocks(
-        filled.body, RICH_LIMIT, partial(build_block_id, BlockRole.VALUES, about)
+        filled.body, MAX_RICH_TEXT_CHARS, partial(build_block_id, BlockRole.VALUES, about)
     )
     if filled.missing:
         missing = block_kit.plain_text(f"🔎 {filled.missing}")
         blocks.append(block_kit.context_block(build_block_id(BlockRole.MISSING, about), [missing]))
     blocks += block_kit.pack_into_rich_text_blocks(
-        filled.reason, RICH_LIMIT, partial(build_block_id, BlockRole.AGENT_WORDS, about)
+        filled.reason, MAX_RICH_TEXT_CHARS, partial(build_block_id, BlockRole.AGENT_WORDS, about)
     )
     blocks += render_request_origin(card) if card else []
     if below := [*small, *call_pieces.list_edit_parts(call)]:
@@ -241,7 +242,9 @@ def _describe_missing_votes(progress: VoteProgress) -> str:
         names = [slack_text.group_mention(group) for group in each.groups]
         names += [slack_text.user_mention(user) for user in each.users]
         names += [f"members of {slack_text.channel_mention(each.channel)}"] if each.channel else []
-        names[NAMED:] = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
+        names[MAX_NAMED_APPROVERS:] = (
+            [f"{len(names) - MAX_NAMED_APPROVERS} more"] if len(names) > MAX_NAMED_APPROVERS else []
+        )
         found.append(f"{each.count} of {' or '.join(names) or 'others'}")
     return f": {', '.join(found)}" if found else ""
 
@@ -311,19 +314,19 @@ def _render_more_menu(
         verb = "Stop it" if call.starts_at else "Reject"
         choices.append((f"{verb} with a reason…", Click(Action.REJECT, about)))
     if call.has_more_rows:
-        choices.append((call_pieces.ALL_ROWS, Click(Action.ROWS, about)))
+        choices.append((call_pieces.ALL_ROWS_LABEL, Click(Action.ROWS, about)))
     if call.by_agent:
         choices.append(build_send_back_choice(about))
     if call.may_break_glass:
-        choices.append((BREAK_GLASS, Click(Action.BREAK_GLASS, about)))
+        choices.append((BREAK_GLASS_LABEL, Click(Action.BREAK_GLASS, about)))
     after_decisions = len(choices)
     if not alone:
         choices.append(("Withdraw (only whoever asked)", Click(Action.WITHDRAW, about)))
     if whole:
-        choices.append((CANCEL, Click(Action.CANCEL_RUN, whole)))
-    if len(choices) < MOST_CHOICES and not call.starts_at:  # Home has it always
+        choices.append((CANCEL_REQUEST_LABEL, Click(Action.CANCEL_RUN, whole)))
+    if len(choices) < MAX_MENU_OPTIONS and not call.starts_at:  # Home has it always
         choices.insert(after_decisions, ("Hand over…", Click(Action.HAND_OVER, about)))
-    return block_kit.overflow_menu(choices[:MOST_CHOICES])
+    return block_kit.overflow_menu(choices[:MAX_MENU_OPTIONS])
 
 
 def build_send_back_choice(target: CallTarget) -> tuple[str, Click]:

@@ -18,37 +18,42 @@ from bot.cards.value_changes import shorten_change
 from bot.cards.views import ArgumentValue, CallView
 from bot.tools import EffectSource
 
-HEADER_LIMIT = 150  # Slack's, for a header
-PIECE_LIMIT = 2_900  # characters of one piece on a card; more belongs into Review
-LINE_LIMIT = 40  # line ends of one piece on a card
-BEGINNING = 300  # characters of a piece that does not fit a card
-BEGINNING_SENTENCE = 200  # of the sentence: it mostly repeats an argument
-BEGINNING_LINES = 12
-SHORT = 32  # characters of an argument that stands beside another one, with its label
-LEAST = 60  # characters of a beginning; with less room there is none
-COMPACT_LIMIT = 100  # characters of one argument on a decided card
-COMPACT_MENTIONS = 5  # people or channels of one argument on a decided card
-COMPACT_TOTAL = 450  # after so many, further arguments are only counted
-AGENT = 80  # characters of the name of whoever proposed a call
-NAMED = 3  # arguments named among what is not shown in full; more are counted
-FINAL = "This cannot be undone."
-UNSAID = "Its author did not say whether this can be undone."
-UNTRUSTED = "It is not known whether this can be undone: its server is not trusted to say."
-_BY = {
-    EffectSource.BY_AUTHOR: FINAL,
-    EffectSource.BY_NOBODY: UNSAID,
-    EffectSource.BY_STRANGER: UNTRUSTED,
+MAX_HEADER_CHARS = 150  # Slack's limit
+MAX_PIECE_CHARS = 2_900  # on a card; more belongs into Review
+MAX_PIECE_NEWLINES = 40  # on a card
+MAX_BEGINNING_CHARS = 300  # of a piece that does not fit a card
+MAX_SENTENCE_BEGINNING_CHARS = 200  # it mostly repeats an argument
+MAX_BEGINNING_LINES = 12
+MAX_CELL_CHARS = 32  # of an argument that stands beside another one, with its label
+MIN_BEGINNING_CHARS = 60  # with less room there is none
+MAX_COMPACT_ARGUMENT_CHARS = 100  # on a decided card
+MAX_COMPACT_MENTIONS = 5  # people or channels of one argument on a decided card
+MAX_COMPACT_CHARS = 450  # after so many, further arguments are only counted
+MAX_AGENT_NAME_CHARS = 80
+MAX_NAMED_ARGUMENTS = 3  # among what is not shown in full; more are counted
+IRREVERSIBLE_TEXT = "This cannot be undone."
+REVERSIBILITY_UNSTATED_TEXT = "Its author did not say whether this can be undone."
+REVERSIBILITY_UNTRUSTED_TEXT = (
+    "It is not known whether this can be undone: its server is not trusted to say."
+)
+_TEXT_BY_EFFECT_SOURCE = {
+    EffectSource.BY_AUTHOR: IRREVERSIBLE_TEXT,
+    EffectSource.BY_NOBODY: REVERSIBILITY_UNSTATED_TEXT,
+    EffectSource.BY_STRANGER: REVERSIBILITY_UNTRUSTED_TEXT,
 }
-_WORD = re.compile(r"\w+(?:[.@:/+-]\w+)*")  # a value that stands apart in a sentence
+# a value that stands apart in a sentence
+_STANDALONE_WORD_PATTERN = re.compile(r"\w+(?:[.@:/+-]\w+)*")
 # nothing in it ends a quotation, is lost in a sentence, or is a mask
-_QUOTABLE = re.compile(r'[^“”"•\s]+(?: [^“”"•\s]+)*')
-UNSURE = "It is not known whether these can be undone"
-SURE_LIMIT = 240  # characters of what that is about, where it is asked a second time
-SHOWN_TO_NOBODY = " (declared secret, shown to nobody)"
-PARTLY_SHOWN = " (what is masked was declared secret, shown to nobody)"
-ALL_ROWS = "All rows as a file (approvers)"
-WHERE_ALL_ROWS = f"Not all rows are shown here. The menu of the card (⋯) has “{ALL_ROWS}”."
-ROWS_SENT = "I’ll send you all rows as a file in a direct message. This access is logged."
+_QUOTABLE_PATTERN = re.compile(r'[^“”"•\s]+(?: [^“”"•\s]+)*')
+REVERSIBILITY_UNKNOWN_TEXT = "It is not known whether these can be undone"
+MAX_CONFIRMATION_CHARS = 240  # of the effects that a confirmation names
+MASKED_SUFFIX = " (declared secret, shown to nobody)"
+PARTLY_MASKED_SUFFIX = " (what is masked was declared secret, shown to nobody)"
+ALL_ROWS_LABEL = "All rows as a file (approvers)"
+ALL_ROWS_HINT_TEXT = (
+    f"Not all rows are shown here. The menu of the card (⋯) has “{ALL_ROWS_LABEL}”."
+)
+ALL_ROWS_SENT_REPLY = "I’ll send you all rows as a file in a direct message. This access is logged."
 
 
 class PieceKind(StrEnum):
@@ -84,8 +89,8 @@ class CallPiece:
     def is_short_enough_for_card(self) -> bool:
         """Whether the piece is short enough for a card to show all of it."""
         return (
-            self.character_count <= PIECE_LIMIT
-            and sum(t.count("\n") for t in self.texts) <= LINE_LIMIT
+            self.character_count <= MAX_PIECE_CHARS
+            and sum(t.count("\n") for t in self.texts) <= MAX_PIECE_NEWLINES
         )
 
     def render_beginning(self, limit: int) -> tuple[block_kit.Json, ...]:
@@ -94,12 +99,14 @@ class CallPiece:
         Nothing if that would be too little to be of use.
         """
         around = block_kit.count_text_characters(list(self.render(["" for _ in self.texts])))
-        most = BEGINNING_SENTENCE if self.kind is PieceKind.SENTENCE else BEGINNING
+        most = (
+            MAX_SENTENCE_BEGINNING_CHARS if self.kind is PieceKind.SENTENCE else MAX_BEGINNING_CHARS
+        )
         each = (min(limit, most) - around) // len(self.texts)
-        if each < LEAST:
+        if each < MIN_BEGINNING_CHARS:
             return ()
         return self.render(
-            [slack_text.shorten_text(text, each, BEGINNING_LINES) for text in self.texts]
+            [slack_text.shorten_text(text, each, MAX_BEGINNING_LINES) for text in self.texts]
         )
 
 
@@ -114,13 +121,17 @@ class ApprovalConfirmation:
 
 def irreversibility_warning(does: str, stated: EffectSource) -> str:
     """Return the warning that a destructive call cannot, or may not, be undone; "" for others."""
-    return _BY[stated] if does == "destructive" else ""
+    return _TEXT_BY_EFFECT_SOURCE[stated] if does == "destructive" else ""
 
 
-def build_approval_confirmation(effect: str, final: str = FINAL) -> ApprovalConfirmation:
+def build_approval_confirmation(
+    effect: str, final: str = IRREVERSIBLE_TEXT
+) -> ApprovalConfirmation:
     """Return the question before approving one call; `final`: see `irreversibility_warning`."""
     return ApprovalConfirmation(
-        "Approve this?", f"{slack_text.shorten_text(effect, SURE_LIMIT)}\n\n{final}", "Approve"
+        "Approve this?",
+        f"{slack_text.shorten_text(effect, MAX_CONFIRMATION_CHARS)}\n\n{final}",
+        "Approve",
     )
 
 
@@ -132,9 +143,9 @@ def build_joint_approval_confirmation(
     `final`: the effects that cannot be undone; `unsure`: those of which that is not known;
     `scope`: "all", or what stands for it on the button.
     """
-    parts = [(FINAL.removesuffix("."), final), (UNSURE, unsure)]
+    parts = [(IRREVERSIBLE_TEXT.removesuffix("."), final), (REVERSIBILITY_UNKNOWN_TEXT, unsure)]
     parts = [(head, each) for head, each in parts if each]
-    room = SURE_LIMIT // max(len(parts), 1) - (20 if len(parts) > 1 else 0)
+    room = MAX_CONFIRMATION_CHARS // max(len(parts), 1) - (20 if len(parts) > 1 else 0)
     texts = [
         (head, slack_text.shorten_text("\n".join(f"• {one}" for one in each), room))
         for head, each in parts
@@ -156,7 +167,7 @@ def get_effect_sentence(call: CallView) -> str:
     return slack_text.isolate_right_to_left_runs(effect)
 
 
-def get_tool_title(call: CallView, limit: int = HEADER_LIMIT) -> str:
+def get_tool_title(call: CallView, limit: int = MAX_HEADER_CHARS) -> str:
     """Return the tool's title on one line of at most `limit` characters; it says if it was cut."""
     title = show_hidden_characters_or_default(" ".join(call.title.split()), "Action")
     return slack_text.shorten_text(slack_text.isolate_right_to_left_runs(title), limit)
@@ -164,7 +175,7 @@ def get_tool_title(call: CallView, limit: int = HEADER_LIMIT) -> str:
 
 def is_short_enough_for_header(text: str) -> bool:
     """Return whether the text fits into a header block."""
-    return slack_text.count_slack_characters(text) <= HEADER_LIMIT and "\n" not in text
+    return slack_text.count_slack_characters(text) <= MAX_HEADER_CHARS and "\n" not in text
 
 
 def get_call_headline(call: CallView) -> str:
@@ -187,7 +198,9 @@ def list_edit_parts(call: CallView) -> list[str]:
 
 def argument_secrecy_note(value: ArgumentValue) -> str:
     """Return the remark shown after a secret or partly secret argument; "" for other arguments."""
-    return SHOWN_TO_NOBODY if value.is_secret else PARTLY_SHOWN if value.is_partly_secret else ""
+    return (
+        MASKED_SUFFIX if value.is_secret else PARTLY_MASKED_SUFFIX if value.is_partly_secret else ""
+    )
 
 
 def get_argument_label(value: ArgumentValue) -> str:
@@ -241,20 +254,23 @@ def is_value_said(value: ArgumentValue, sentence: str) -> bool:
     Of an effect counts only what the template of the tool's author puts there.
     """
     edited = value.previous_text is not None
-    if edited or not value.is_in_effect or not _QUOTABLE.fullmatch(value.text):
+    if edited or not value.is_in_effect or not _QUOTABLE_PATTERN.fullmatch(value.text):
         return False
     said = re.escape(value.text)
-    apart = rf"|(?<![^\s(#€$£]){said}(?=[.,;:!?)]?(?:\s|$))" if _WORD.fullmatch(value.text) else ""
+    apart = (
+        rf"|(?<![^\s(#€$£]){said}(?=[.,;:!?)]?(?:\s|$))"
+        if _STANDALONE_WORD_PATTERN.fullmatch(value.text)
+        else ""
+    )
     return re.search(f'“{said}”|"{said}"{apart}', sentence) is not None
 
 
 def call_reason_label(call: CallView) -> str:
     """Return the words before a call's reason: "The agent says:", or "Why:" if a person gave it."""
-    return (
-        f"{slack_text.shorten_text(slack_text.show_hidden_characters(call.agent), AGENT)} says:"
-        if call.agent
-        else "Why:"
-    )
+    if not call.agent:
+        return "Why:"
+    name = slack_text.show_hidden_characters(call.agent)
+    return f"{slack_text.shorten_text(name, MAX_AGENT_NAME_CHARS)} says:"
 
 
 def _build_single_text_piece(
@@ -303,12 +319,12 @@ def _build_argument_piece(value: ArgumentValue) -> CallPiece:
     texts = (now,) if was is None else (was, now)
     cell = f"{slack_text.isolate_right_to_left_text(name)}: {now}"
     # what belongs together, as an address does, stays together
-    is_short = was is None and not note and flat and slack_text.WITHIN not in name
+    is_short = was is None and not note and flat and slack_text.LABEL_SEPARATOR not in name
     is_short = is_short and not value.mentions
     # nothing in it may look like a label, or like the gap between two of them
     is_short = (
         is_short
-        and slack_text.count_slack_characters(cell) <= SHORT
+        and slack_text.count_slack_characters(cell) <= MAX_CELL_CHARS
         and not re.search(r":\s|\s\s|\t", now)
     )
     return CallPiece(PieceKind.ARGUMENT, name, texts, draw, cell if is_short else "")
@@ -368,14 +384,14 @@ def count_piece_characters_on_card(piece: CallPiece) -> int:
     return (
         piece.character_count
         if piece.is_short_enough_for_card
-        else block_kit.count_text_characters(list(piece.render_beginning(BEGINNING)))
+        else block_kit.count_text_characters(list(piece.render_beginning(MAX_BEGINNING_CHARS)))
     )
 
 
 def join_piece_names(names: Sequence[str]) -> str:
     """Join the names of pieces: "“Text”, 2 more arguments and the preview"; long names are cut."""
     arguments = [name for name in names if name not in frozenset(PieceKind)]
-    kept = [slack_text.shorten_text(f"“{name}”", 60) for name in arguments[:NAMED]]
+    kept = [slack_text.shorten_text(f"“{name}”", 60) for name in arguments[:MAX_NAMED_ARGUMENTS]]
     if more := len(arguments) - len(kept):
         kept.append(f"{more} more argument{'s' if more > 1 else ''}")
     found = [*kept, *(kind for kind in PieceKind if kind in names)]
@@ -391,7 +407,7 @@ def render_arguments_on_one_line(values: Sequence[ArgumentValue]) -> list[block_
     for index, value in enumerate(values):
         if leaves:
             leaves.append(block_kit.text_leaf("  ·  "))
-        if block_kit.count_text_characters(leaves) > COMPACT_TOTAL:
+        if block_kit.count_text_characters(leaves) > MAX_COMPACT_CHARS:
             leaves.append(block_kit.text_leaf(f"and {len(values) - index} more", italic=True))
             break
         label = slack_text.shorten_text(get_argument_label(value), 60)
@@ -399,7 +415,7 @@ def render_arguments_on_one_line(values: Sequence[ArgumentValue]) -> list[block_
         leaves.append(block_kit.text_leaf(f"{isolated}: ", bold=True))
         text, was = value.text, value.previous_text
         if was is not None:
-            was, text = shorten_change(was, text, COMPACT_LIMIT)
+            was, text = shorten_change(was, text, MAX_COMPACT_ARGUMENT_CHARS)
             before = _render_compact_value(was, value.previous_mentions, strike=True)
             leaves += [*before, block_kit.text_leaf(" → ")]
         leaves += _render_compact_value(text, value.mentions)
@@ -409,8 +425,10 @@ def render_arguments_on_one_line(values: Sequence[ArgumentValue]) -> list[block_
 def _render_compact_value(
     text: str, mentions: Sequence[str], **style: bool
 ) -> list[block_kit.Json]:
-    if ids := slack_text.join_mentions(mentions, COMPACT_MENTIONS):
+    if ids := slack_text.join_mentions(mentions, MAX_COMPACT_MENTIONS):
         return block_kit.text_leaves_with_mentions(ids)
     visible = show_hidden_characters_or_default(" ".join(text.split()), "(blank)")
-    short = slack_text.isolate_right_to_left_text(slack_text.shorten_text(visible, COMPACT_LIMIT))
+    short = slack_text.isolate_right_to_left_text(
+        slack_text.shorten_text(visible, MAX_COMPACT_ARGUMENT_CHARS)
+    )
     return [block_kit.text_leaf(short, **style)]

@@ -20,15 +20,16 @@ from bot.tools import EffectSource
 from countersign.durations import format_rough_duration
 from storage.states import CallStatus
 
-TOTAL = 12_500  # characters of one message
-MISSING = 400  # characters of what is said where not all is shown
-PER_BLOCK = 100  # what each block counts besides its text: Slack limits the two together
-NOTIFICATION = 300  # characters of the notification sentence
+MAX_MESSAGE_CHARS = 12_500
+NOT_ALL_SHOWN_CHARS = 400  # of what is said where not all is shown
+CHARS_PER_BLOCK = 100  # besides its text: Slack limits the two together
+MAX_NOTIFICATION_CHARS = 300
 MINUTE = timedelta(minutes=1)
-MOST = 5  # calls of one message
-IN_COLUMNS, CELLS = 3, 20  # calls whose short arguments stand in columns, and how many of each
-MOST_BLOCKS = 50  # of one message
-MENTIONS = 80  # people and groups named as approvers
+MAX_CALLS_PER_MESSAGE = 5
+MAX_CALLS_WITH_COLUMNS = 3  # calls whose short arguments stand in columns
+MAX_CELLS_PER_CALL = 20
+MAX_MESSAGE_BLOCKS = 50
+MAX_NAMED_APPROVERS = 80  # people and groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +47,11 @@ def render_card(view: CardView, now: datetime) -> RenderedMessage:
 
     ValueError for no calls or more than five.
     """
-    if not 1 <= len(view.calls) <= MOST:
+    if not 1 <= len(view.calls) <= MAX_CALLS_PER_MESSAGE:
         raise ValueError("a card shows one to five calls; the caller splits longer plans")
     waiting = [call for call in view.calls if can_still_be_decided(call, now)]
     blocks = _render_card_blocks(view, now, _fit_waiting_calls(view, now, waiting))
-    if waiting and view.viewers and len(blocks) < MOST_BLOCKS:
+    if waiting and view.viewers and len(blocks) < MAX_MESSAGE_BLOCKS:
         # below the buttons, so that none moves under anybody's pointer
         said = [block_kit.mrkdwn(viewers_note(view.viewers))]
         blocks.append(block_kit.context_block(build_block_id(BlockRole.VIEWERS, view.target), said))
@@ -78,9 +79,11 @@ def _fit_waiting_calls(
     bare = _render_card_blocks(
         view, now, {call.id: call_pieces.fit_pieces_into_limit([], 0) for call in view.calls}
     )
-    fixed = block_kit.count_text_characters(bare) + PER_BLOCK * len(bare)
-    cells = CELLS if len(view.calls) <= IN_COLUMNS else 0
-    return _divide_room_among_calls({call.id: call for call in waiting}, TOTAL - fixed, cells)
+    fixed = block_kit.count_text_characters(bare) + CHARS_PER_BLOCK * len(bare)
+    cells = MAX_CELLS_PER_CALL if len(view.calls) <= MAX_CALLS_WITH_COLUMNS else 0
+    return _divide_room_among_calls(
+        {call.id: call for call in waiting}, MAX_MESSAGE_CHARS - fixed, cells
+    )
 
 
 def can_still_be_decided(call: CallView, now: datetime) -> bool:
@@ -99,10 +102,10 @@ def _divide_room_among_calls(
     }
     # Blocks that come with the pieces: per call a long effect, the arguments, those in columns, the
     # agent's words and what is said if some is missing.
-    own = 4 + -(-cells // call_blocks.ROW_LIMIT)
-    room -= (own * PER_BLOCK + MISSING) * len(calls) + PER_BLOCK * max(
+    own = 4 + -(-cells // call_blocks.MAX_FIELDS)
+    room -= (own * CHARS_PER_BLOCK + NOT_ALL_SHOWN_CHARS) * len(calls) + CHARS_PER_BLOCK * max(
         room, 0
-    ) // call_blocks.RICH_LIMIT
+    ) // call_blocks.MAX_RICH_TEXT_CHARS
     fills: dict[str, call_pieces.FittedPieces] = {}
     for left, key in zip(
         range(len(sizes), 0, -1), sorted(sizes, key=sizes.__getitem__), strict=True
@@ -133,7 +136,7 @@ def _render_card_blocks(
         blocks += call_blocks.render_request_edits(view)
     for index, call in enumerate(view.calls):
         # below the head, too; as many calls as there can be leave no blocks for lines
-        if not alone and len(view.calls) < MOST and (index or waiting):
+        if not alone and len(view.calls) < MAX_CALLS_PER_MESSAGE and (index or waiting):
             blocks.append(block_kit.divider_block(build_block_id(BlockRole.DIVIDER, call.target)))
         if call in waiting:
             small = _list_request_small_print(view) if alone else []
@@ -151,7 +154,7 @@ def _render_card_blocks(
         asked = call_blocks.describe_requester(view)
         blocks.append(decided_call.render_asked_by_line(view.calls, asked, view.target))
     elif not alone:
-        if len(view.calls) < MOST:
+        if len(view.calls) < MAX_CALLS_PER_MESSAGE:
             blocks.append(block_kit.divider_block(build_block_id(BlockRole.DIVIDER, view.target)))
         blocks += call_blocks.render_request_origin(view)
         blocks += _render_multi_call_foot(view, waiting, fills, shared)
@@ -174,8 +177,8 @@ def _list_request_small_print(view: CardView) -> list[str]:
     names = [slack_text.group_mention(each) for each in view.approver_groups] + [
         slack_text.user_mention(each) for each in view.approver_users
     ]
-    more = len(names) - MENTIONS
-    who = names[:MENTIONS] + (
+    more = len(names) - MAX_NAMED_APPROVERS
+    who = names[:MAX_NAMED_APPROVERS] + (
         [f"members of {slack_text.channel_mention(view.approver_channel)}"]
         if view.approver_channel
         else []
@@ -220,7 +223,7 @@ def _render_multi_call_foot(
         row.append(_render_approve_all_button(undecided, about, which))
     style = call_blocks.choose_reject_button_style(*waiting)
     row.append(block_kit.button(Action.REJECT_ALL, f"Reject {which}", about, style=style))
-    cancel = (call_blocks.CANCEL, Click(Action.CANCEL_RUN, RunTarget(view.run_id)))
+    cancel = (call_blocks.CANCEL_REQUEST_LABEL, Click(Action.CANCEL_RUN, RunTarget(view.run_id)))
     row.append(
         block_kit.overflow_menu([call_blocks.build_send_back_choice(waiting[0].target), cancel])
     )
@@ -287,7 +290,7 @@ def _build_notification(view: CardView, waiting: Sequence[CallView], now: dateti
     who = f"{slack_text.user_mention(view.requester)}{through_program_suffix(view.client)}"
     start = f"{who} asks for {count}" if count else f"{who} asks to "
     room = (
-        NOTIFICATION
+        MAX_NOTIFICATION_CHARS
         - slack_text.count_slack_characters(start)
         - slack_text.count_slack_characters(end)
     )
@@ -308,7 +311,7 @@ def _join_sentences_that_fit(sentences: Sequence[str]) -> str:
     while True:
         left = len(sentences) - len(kept)
         text = " ".join(kept) + (f" And {left} more." if left else "")
-        if len(text) <= NOTIFICATION or len(kept) == 1:
+        if len(text) <= MAX_NOTIFICATION_CHARS or len(kept) == 1:
             return text
         kept.pop()
 

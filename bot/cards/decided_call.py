@@ -11,10 +11,11 @@ from bot.cards.button_codec import CallTarget, CardTarget, Click, build_block_id
 from bot.cards.views import ArgumentValue, CallView, RunWithoutApproval
 from storage.states import CallStatus, CallVerb
 
-LOOK_FIRST = ". Check in the system itself whether it happened, then say so."
-TEXT_LIMIT = 400  # characters of a note or a result on a card; the whole is in the thread
-EFFECT_LIMIT = 300
-REMARK_LIMIT, MOST_REMARKS = 150, 2  # characters of what an approver said; how many are shown
+CHECK_OUTCOME_TEXT = ". Check in the system itself whether it happened, then say so."
+MAX_RESULT_CHARS = 400  # of a note or a result on a card; the whole is in the thread
+MAX_EFFECT_CHARS = 300
+MAX_REMARK_CHARS = 150  # of what an approver said
+MAX_REMARKS = 2
 INLINE_LIMIT = 120  # a longer or many-line note stands in a quote of its own
 
 S = CallStatus
@@ -34,7 +35,7 @@ ICONS = {
     S.FAILED: "❌",
     S.UNKNOWN: "❓",
 }
-WORDS = {
+LABEL_BY_STATUS = {
     S.PENDING: "Too late",
     S.APPROVED: "Approved",
     S.REJECTED: "Rejected",
@@ -50,26 +51,27 @@ WORDS = {
     S.FAILED: "Failed",
     S.UNKNOWN: "Unknown",
 }
-VOTES = {
+LABEL_BY_VOTE = {
     CallVerb.APPROVE: "✅ approved by ",
     CallVerb.REJECT: "🚫 rejected by ",
     CallVerb.BREAK_GLASS: "🚨 run without approval by ",
     CallVerb.LOOK: "👀 looked at by ",
     CallVerb.OBJECT: "⚠️ found wrong by ",
 }
-STARTED = (S.RUNNING, S.ENTRUSTED, S.SUCCEEDED, S.FAILED, S.UNKNOWN)
-BEGAN = {
+STARTED_STATUSES = (S.RUNNING, S.ENTRUSTED, S.SUCCEEDED, S.FAILED, S.UNKNOWN)
+STARTED_LABEL_BY_STATUS = {
     S.RUNNING: "Running",
     S.ENTRUSTED: "At work",
     S.SUCCEEDED: "Done",
     S.FAILED: "It failed",
 }
 # what may be asked for once more
-OVER = (S.SUCCEEDED, S.FAILED, S.REJECTED, S.EXPIRED, S.CANCELLED, S.INVALIDATED)
-HANDED_ICON, HANDED_WORDS = "📤", "Handed over"
-WAITS_FOR_PROGRAM = "the program that asked has not begun yet"
-ENDED = (S.SUCCEEDED, S.FAILED)
-BEFORE_A_DASH = (S.APPROVED, S.REJECTED, S.CANCELLED, S.EXPIRED, S.UNKNOWN, S.PENDING)
+REPEATABLE_STATUSES = (S.SUCCEEDED, S.FAILED, S.REJECTED, S.EXPIRED, S.CANCELLED, S.INVALIDATED)
+HANDED_OVER_ICON = "📤"
+HANDED_OVER_LABEL = "Handed over"
+PROGRAM_NOT_STARTED_TEXT = "the program that asked has not begun yet"
+FINISHED_STATUSES = (S.SUCCEEDED, S.FAILED)
+DASH_SEPARATED_STATUSES = (S.APPROVED, S.REJECTED, S.CANCELLED, S.EXPIRED, S.UNKNOWN, S.PENDING)
 
 
 def render_decided_call(
@@ -101,7 +103,7 @@ def render_decided_call(
         elements.append(block_kit.rich_text_quote(text))
     if call.without_approval:
         elements += _render_run_without_approval(call, call.without_approval)
-    elements += [_render_remark(*each) for each in call.remarks[:MOST_REMARKS]]
+    elements += [_render_remark(*each) for each in call.remarks[:MAX_REMARKS]]
     if values := [each for each in call.values if _should_list_value(each, title)]:
         elements.append(block_kit.rich_text_line(*call_pieces.render_arguments_on_one_line(values)))
     blocks = [block_kit.rich_text_block(build_block_id(BlockRole.OUTCOME, call.target), elements)]
@@ -144,7 +146,7 @@ def _render_run_without_approval(call: CallView, run: RunWithoutApproval) -> lis
 
 def _format_words(said: str) -> str:
     words = call_pieces.show_hidden_characters_or_default(" ".join(said.split()), "(blank)")
-    return slack_text.shorten_text(words, EFFECT_LIMIT)
+    return slack_text.shorten_text(words, MAX_EFFECT_CHARS)
 
 
 def render_look_buttons(target: CallTarget) -> list[block_kit.Json]:
@@ -162,7 +164,7 @@ def _get_outcome_or_effect(call: CallView) -> str:
         call_pieces.show_hidden_characters_or_default(
             came_to, call_pieces.get_effect_sentence(call)
         ),
-        EFFECT_LIMIT,
+        MAX_EFFECT_CHARS,
     )
 
 
@@ -174,7 +176,7 @@ def _should_list_value(value: ArgumentValue, title: str) -> bool:
 def _render_remark(who: str, said: str) -> block_kit.Json:
     words = call_pieces.show_hidden_characters_or_default(said, "(blank)")
     return block_kit.rich_text_quote(
-        f": {slack_text.shorten_text(words, REMARK_LIMIT)}", block_kit.user_mention_leaf(who)
+        f": {slack_text.shorten_text(words, MAX_REMARK_CHARS)}", block_kit.user_mention_leaf(who)
     )
 
 
@@ -185,9 +187,9 @@ def is_awaiting_outcome_report(call: CallView) -> bool:
 
 def _render_status(call: CallView, undecided: bool) -> list[block_kit.Json]:
     """Return the line "✅ Approved by @ana · 14:02 …" as rich-text leaves."""
-    icon, is_now = ICONS[call.status], WORDS[call.status]
+    icon, is_now = ICONS[call.status], LABEL_BY_STATUS[call.status]
     if call.was_handed_over:
-        icon, is_now = HANDED_ICON, HANDED_WORDS
+        icon, is_now = HANDED_OVER_ICON, HANDED_OVER_LABEL
     if call.status is S.APPROVED and call.without_approval:
         icon, is_now = ICONS[S.RUNNING], "Goes ahead"
     leaves = [block_kit.text_leaf(f"{icon} "), block_kit.text_leaf(is_now, bold=True)]
@@ -210,7 +212,7 @@ def _render_status(call: CallView, undecided: bool) -> list[block_kit.Json]:
             leaves.append(block_kit.text_leaf(": the program that asked has not said how it went"))
         case S.UNKNOWN:
             asked = is_awaiting_outcome_report(call)
-            what_now = LOOK_FIRST if asked else ", and it is no longer asked"
+            what_now = CHECK_OUTCOME_TEXT if asked else ", and it is no longer asked"
             leaves.append(block_kit.text_leaf(f": started, never confirmed{what_now}"))
         case S.FAILED if call.failed_midway:
             leaves.append(
@@ -220,12 +222,12 @@ def _render_status(call: CallView, undecided: bool) -> list[block_kit.Json]:
             leaves.append(block_kit.text_leaf(" by a newer request"))
         case S.INVALIDATED if not call.note.strip():
             leaves.append(block_kit.text_leaf(": what was shown is no longer what would run"))
-    if call.status in ENDED and call.finished_at:
+    if call.status in FINISHED_STATUSES and call.finished_at:
         leaves += [block_kit.text_leaf(" · "), block_kit.time_leaf(call.finished_at)]
     if call.status is S.APPROVED:
         # without a number that each vote would change
         waits = "runs once the rest is decided" if undecided else "not started yet"
-        waits = WAITS_FOR_PROGRAM if call.program_note else waits
+        waits = PROGRAM_NOT_STARTED_TEXT if call.program_note else waits
         leaves.append(block_kit.text_leaf(f" — {waits}", italic=True))
         if call.approval_expires_at:
             leaves += [
@@ -262,12 +264,14 @@ def _render_decider(call: CallView, user: str) -> list[block_kit.Json]:
     leaves = [block_kit.user_mention_leaf(user)]
     if stand_in := call.stand_ins.get(user):
         leaves = [block_kit.user_mention_leaf(stand_in), block_kit.text_leaf(", for "), *leaves]
-    return [*leaves, block_kit.text_leaf(slack_text.SIGNED)] if user in call.signers else leaves
+    return (
+        [*leaves, block_kit.text_leaf(slack_text.SIGNED_SUFFIX)] if user in call.signers else leaves
+    )
 
 
 def _choose_status_separator(call: CallView) -> str:
-    has_time = call.status in ENDED and call.finished_at
-    return " — " if has_time or call.status in BEFORE_A_DASH else ": "
+    has_time = call.status in FINISHED_STATUSES and call.finished_at
+    return " — " if has_time or call.status in DASH_SEPARATED_STATUSES else ": "
 
 
 def _format_result_or_note(call: CallView) -> str:
@@ -276,14 +280,14 @@ def _format_result_or_note(call: CallView) -> str:
     if call.status is S.FAILED and not text.strip():
         text = call.result
     return slack_text.shorten_text(
-        call_pieces.show_hidden_characters_or_default(text.strip(), ""), TEXT_LIMIT
+        call_pieces.show_hidden_characters_or_default(text.strip(), ""), MAX_RESULT_CHARS
     )
 
 
 def _list_small_print_parts(call: CallView) -> list[str]:
     """Return in mrkdwn who edited the call and, if it was started, who approved it; with times."""
     small = call_pieces.list_edit_parts(call)
-    if call.status in STARTED and not call.without_approval:
+    if call.status in STARTED_STATUSES and not call.without_approval:
         at = f", {slack_text.format_local_time(call.decided_at)}" if call.decided_at else ""
         small.append(f"Approved by {_join_decider_mentions(call) or 'policy'}{at}")
     return small
@@ -312,7 +316,7 @@ def render_asked_by_line(
     """
     if len(calls) == 1:
         asked = "  ·  ".join([asked, *_list_small_print_parts(calls[0])])
-    over = [call for call in calls if call.status in OVER or call.was_handed_over]
+    over = [call for call in calls if call.status in REPEATABLE_STATUSES or call.was_handed_over]
     choices = [
         (_ask_again_label(call, alone=len(over) == 1), Click(Action.ASK_AGAIN, call.target))
         for call in over
@@ -367,7 +371,7 @@ def outcome_sentence(call: CallView) -> str:
         slack_text.shorten_text(call_pieces.get_effect_sentence(call), 120)
     ).rstrip(".")
     by = f" by {_join_decider_mentions(call)}" if call.decided_by else ""
-    if call.status in STARTED:
+    if call.status in STARTED_STATUSES:
         approved = f"Approved{by or ' by policy'}."
         approved = f"Run without approval{by}." if call.without_approval else approved
         came_to = slack_text.escape_mrkdwn(
@@ -375,10 +379,10 @@ def outcome_sentence(call: CallView) -> str:
         ).rstrip(".")
         if call.status is S.SUCCEEDED and call.outcome.strip():
             return f"{came_to}. {approved}"
-        unsaid = HANDED_WORDS if call.was_handed_over else "Nobody knows whether this happened"
-        start = BEGAN.get(call.status, unsaid)
+        unsaid = HANDED_OVER_LABEL if call.was_handed_over else "Nobody knows whether this happened"
+        start = STARTED_LABEL_BY_STATUS.get(call.status, unsaid)
         return f"{start}: {effect}. {approved}"
     if call.status is S.EXPIRED:
         return f"Nobody answered in time: {effect}."
-    word = "To be run without approval" if call.without_approval else WORDS[call.status]
+    word = "To be run without approval" if call.without_approval else LABEL_BY_STATUS[call.status]
     return f"{word}{by}: {effect}."

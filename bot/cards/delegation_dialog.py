@@ -119,10 +119,10 @@ def render_delegate_button() -> block_kit.Json:
     return block_kit.button(Action.DELEGATE, "Delegate…", button_codec.NoTarget())
 
 
-LONGEST = timedelta(days=90)
-USUAL = timedelta(days=7)
-WORDS = 200  # characters
-SAYS = (
+MAX_DELEGATION_DURATION = timedelta(days=90)
+DEFAULT_DELEGATION_DURATION = timedelta(days=7)
+MAX_NOTE_CHARS = 200
+DELEGATION_EXPLANATION_TEXT = (
     "They may approve and reject wherever you may, except what they asked for or changed "
     "themselves. The two of you count as one. It ends by itself; you can end it earlier on my "
     "Home tab."
@@ -145,7 +145,7 @@ def render_delegation_dialog(
 
     `delegate`: who decides for this person already, and `until` when; "" and None for nobody.
     """
-    says = [block_kit.section_block("says", block_kit.mrkdwn(SAYS))]
+    says = [block_kit.section_block("says", block_kit.mrkdwn(DELEGATION_EXPLANATION_TEXT))]
     if delegate and until:
         text = (
             f"{slack_text.user_mention(delegate)} decides for you until "
@@ -156,11 +156,11 @@ def render_delegation_dialog(
     usual = {
         "type": "datetimepicker",
         "action_id": InputElementId.MOMENT,
-        "initial_date_time": int((now + USUAL).timestamp()),
+        "initial_date_time": int((now + DEFAULT_DELEGATION_DURATION).timestamp()),
     }
     words = {
         **block_kit.build_text_input("Holiday; call me if it is over 1,000 EUR"),
-        "max_length": WORDS,
+        "max_length": MAX_NOTE_CHARS,
     }
     blocks = [
         *says,
@@ -190,7 +190,7 @@ def parse_delegation_input(
     if not delegate or delegate == delegator:
         errors[InputBlockId.DELEGATE] = CHOOSE_SOMEBODY_ELSE_REPLY
     until = datetime.fromtimestamp(seconds, UTC) if isinstance(seconds, int) else now
-    if not now < until <= now + LONGEST:
+    if not now < until <= now + MAX_DELEGATION_DURATION:
         errors[InputBlockId.UNTIL] = "Please choose a time within the next 90 days."
-    words = block_kit.get_entered_text(state_values, InputBlockId.WORDS)[:WORDS]
+    words = block_kit.get_entered_text(state_values, InputBlockId.WORDS)[:MAX_NOTE_CHARS]
     return errors or DelegationInput(delegate, until, words)

@@ -21,21 +21,21 @@ from bot.cards import block_kit, field_layout
 from bot.cards.action_names import Action, DialogId, InputBlockId, InputElementId
 from bot.cards.button_codec import CallTarget, DialogSubject
 from bot.cards.field_slots import SlotKind
-from bot.cards.field_values import NULL, format_json_value, is_same_json
+from bot.cards.field_values import NULL_LABEL, format_json_value, is_same_json
 from bot.cards.review_dialog import hidden_on_card_note
 from bot.cards.slack_text import shorten_text, show_hidden_characters
-from bot.cards.views import UNSET, ArgumentValue
+from bot.cards.views import UNSET_LABEL, ArgumentValue
 from bot.tools import Tool
 from bot.tools.declared_values import dump_with_secrets
 from storage.masking import MASK, ValuePath
 
-_IN_WORDS = (
+_TEXT_FORM_KINDS = (
     SlotKind.TEXT,
     SlotKind.CHOICE,
     SlotKind.DATETIME,
     SlotKind.TIME,
 )  # how a text may be written
-_NULLS = (UNSET, NULL)
+_NULL_TEXTS = (UNSET_LABEL, NULL_LABEL)
 
 
 def find_first_unshown_argument_path(
@@ -71,7 +71,7 @@ def find_first_unshown_argument_path(
                 return row.path
         below = frozenset(p[len(row.path) :] for p in secret if p[: len(row.path)] == row.path)
         masked = any(row.path[: len(p)] == p for p in secret)
-        if value is not _NOTHING and not _is_value_shown_in_text(
+        if value is not _MISSING and not _is_value_shown_in_text(
             row.text, value, below | ({()} if masked else set())
         ):
             return row.path
@@ -90,13 +90,13 @@ def iterate_json_leaves(value: Any, path: ValuePath = ()) -> Iterator[tuple[Valu
         yield path, value
 
 
-_NOTHING = object()
+_MISSING = object()
 
 
 def _get_value_at_path(value: Any, path: Sequence[str]) -> Any:
     for key in path:
         if not isinstance(value, Mapping) or key not in value:
-            return _NOTHING
+            return _MISSING
         value = value[key]
     return value
 
@@ -167,8 +167,8 @@ def _list_written_forms(value: Any) -> tuple[str, ...]:
     """Return the forms in which a text may show this leaf of a JSON value."""
     as_json = show_hidden_characters(json.dumps(value, ensure_ascii=False))
     if value is None:
-        return (*_NULLS, as_json)
-    kinds = _IN_WORDS if isinstance(value, str) else (SlotKind.TEXT,)
+        return (*_NULL_TEXTS, as_json)
+    kinds = _TEXT_FORM_KINDS if isinstance(value, str) else (SlotKind.TEXT,)
     return (as_json, *(format_json_value(value, kind) for kind in kinds))
 
 

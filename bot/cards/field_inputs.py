@@ -20,22 +20,22 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 
-from bot.cards.field_slots import LISTS, MENUS, FieldSlot, SlotKind, SlotSentinel
+from bot.cards.field_slots import LIST_KINDS, PICKER_BY_KIND, FieldSlot, SlotKind, SlotSentinel
 from bot.cards.field_values import format_json_value, is_same_json
 from bot.cards.slack_text import count_slack_characters, shorten_text
-from bot.tools.names import ID_FORMS
+from bot.tools.names import ID_PATTERN_BY_KIND
 
-LONGEST = 3000  # characters Slack takes in an input
+MAX_INPUT_CHARS = 3000  # Slack's limit
 TEXT_INPUT = "plain_text_input"
-EMPTY_TEXT = '""'
-EMPTY_LIST = "[]"
-_UNSET = "(unset)"
+EMPTY_TEXT_ENTRY = '""'
+EMPTY_LIST_ENTRY = "[]"
+_UNSET_OPTION_VALUE = "(unset)"
 # What Slack's own inputs are sure to accept; anything else stands in a plain one.
-_FORMS = {
+_PATTERN_BY_KIND = {
     SlotKind.EMAIL: re.compile(r"[\w.+-]+@[\w-]+(\.[\w-]+)+", re.ASCII),
     SlotKind.URL: re.compile(r"https?://[!-~]+"),
 }
-_DIGITS = 15  # beyond these, a client that thinks in doubles would round
+_MAX_EXACT_DIGITS = 15  # beyond these, a client that thinks in doubles would round
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class FieldInput:
         schema = self.slot.schema
         if self.kind is SlotKind.TEXT:
             return not schema.get("minLength") and (not self.old_value or "default" in schema)
-        return self.kind in LISTS and not schema.get("minItems")
+        return self.kind in LIST_KINDS and not schema.get("minItems")
 
 
 def build_field_input(slot: FieldSlot, old: Any) -> FieldInput | None:
@@ -80,7 +80,7 @@ def build_field_input(slot: FieldSlot, old: Any) -> FieldInput | None:
 def _is_short_enough_for_slack(made: FieldInput) -> bool:
     return (
         not isinstance(made.initial_entry, str)
-        or count_slack_characters(made.initial_entry) <= LONGEST
+        or count_slack_characters(made.initial_entry) <= MAX_INPUT_CHARS
     )
 
 
@@ -93,10 +93,10 @@ def _choose_fitting_kind(slot: FieldSlot, old: Any) -> SlotKind:
     kind = slot.kind
     if old is SlotSentinel.ABSENT or kind is SlotKind.PRESENCE or (old is None and slot.nullable):
         return kind
-    if kind in MENUS:
+    if kind in PICKER_BY_KIND:
         if _are_ids_of_kind(kind, old):
             return kind
-        kind = SlotKind.LINES if kind in LISTS else SlotKind.TEXT
+        kind = SlotKind.LINES if kind in LIST_KINDS else SlotKind.TEXT
     fits = {
         SlotKind.BOOLEAN: isinstance(old, bool),
         SlotKind.INTEGER: isinstance(old, int) and not isinstance(old, bool),
@@ -122,8 +122,8 @@ def _choose_fitting_kind(slot: FieldSlot, old: Any) -> SlotKind:
 
 def _are_ids_of_kind(kind: SlotKind, old: Any) -> bool:
     """Return whether a menu of people or channels can show this value as chosen."""
-    form = ID_FORMS["person" if kind in (SlotKind.PERSON, SlotKind.PEOPLE) else "channel"]
-    items = old if kind in LISTS else [old]
+    form = ID_PATTERN_BY_KIND["person" if kind in (SlotKind.PERSON, SlotKind.PEOPLE) else "channel"]
+    items = old if kind in LIST_KINDS else [old]
     if not isinstance(items, list) or len({*map(str, items)}) < len(items):
         return False
     return all(isinstance(each, str) and form.fullmatch(each) for each in items)
@@ -131,7 +131,7 @@ def _are_ids_of_kind(kind: SlotKind, old: Any) -> bool:
 
 def _can_be_one_item_per_line(items: list[Any], nullable: bool) -> bool:
     """Return whether a list can be written with one item on each line and read back unchanged."""
-    if nullable and items == [EMPTY_LIST]:
+    if nullable and items == [EMPTY_LIST_ENTRY]:
         return False
     return all(
         isinstance(item, str) and item and item == item.strip() and not re.search(r"[\r\n]", item)
@@ -158,9 +158,9 @@ def _build_input_of_kind(slot: FieldSlot, kind: SlotKind, old: Any) -> FieldInpu
             if digits is None:
                 return FieldInput(slot, kind, TEXT_INPUT, old, str(old))
             return FieldInput(slot, kind, "number_input", old, digits or None)
-        case kind if kind in MENUS:
+        case kind if kind in PICKER_BY_KIND:
             chosen = old if isinstance(old, list) else [old] if _has_value(old) else []
-            return FieldInput(slot, kind, MENUS[kind], old, "\n".join(chosen) or None)
+            return FieldInput(slot, kind, PICKER_BY_KIND[kind], old, "\n".join(chosen) or None)
         case SlotKind.DATE | SlotKind.TIME | SlotKind.DATETIME:
             return _build_picker_input(slot, kind, old)
         case SlotKind.JSON:
@@ -174,10 +174,10 @@ def _build_text_input(slot: FieldSlot, kind: SlotKind, old: Any) -> FieldInput:
     if not _has_value(old):
         initial = None
     elif kind is SlotKind.LINES:
-        initial = "\n".join(old) or (EMPTY_LIST if slot.nullable else None)
+        initial = "\n".join(old) or (EMPTY_LIST_ENTRY if slot.nullable else None)
     else:
-        initial = old or (EMPTY_TEXT if slot.nullable and kind is SlotKind.TEXT else None)
-    form = _FORMS.get(kind)
+        initial = old or (EMPTY_TEXT_ENTRY if slot.nullable and kind is SlotKind.TEXT else None)
+    form = _PATTERN_BY_KIND.get(kind)
     widget = (
         f"{kind}_text_input"
         if form and (initial is None or form.fullmatch(initial))
@@ -215,8 +215,8 @@ def format_exact_digits(number: Any) -> str | None:
         return None
     if (
         not exact.is_finite()
-        or len(exact.as_tuple().digits) > _DIGITS
-        or abs(exact.adjusted()) >= _DIGITS
+        or len(exact.as_tuple().digits) > _MAX_EXACT_DIGITS
+        or abs(exact.adjusted()) >= _MAX_EXACT_DIGITS
     ):
         return None
     return f"{exact:f}"
@@ -227,7 +227,7 @@ def _dump_json(value: Any, indent: int | None = 2) -> str:
 
 
 def _list_unset_options(slot: FieldSlot) -> tuple[tuple[str, str, Any], ...]:
-    return ((_UNSET, "Not set", None),) if slot.nullable else ()
+    return ((_UNSET_OPTION_VALUE, "Not set", None),) if slot.nullable else ()
 
 
 def _select_current_option(made: FieldInput) -> FieldInput:
@@ -254,7 +254,7 @@ def _build_choice_input(slot: FieldSlot, old: Any) -> FieldInput:
         value if isinstance(value, str) else text
         for value, text in zip(choices, written, strict=True)
     ]
-    if len({*codes, _UNSET}) <= len(codes) or not all(
+    if len({*codes, _UNSET_OPTION_VALUE}) <= len(codes) or not all(
         code.strip() and count_slack_characters(code) <= 150 for code in codes
     ):
         codes = [str(index) for index in range(len(choices))]
@@ -271,11 +271,11 @@ def _build_choice_input(slot: FieldSlot, old: Any) -> FieldInput:
     return _build_input_of_kind(slot, SlotKind.JSON, old)
 
 
-_INTEGER = re.compile(r"[+-]?[0-9]{1,4000}")
-_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)")
-_FLOAT = re.compile(_DECIMAL.pattern + r"([eE][+-]?[0-9]{1,3})?")
-_DEEPEST = 32  # levels of JSON a person may write
-PICKED = {
+_INTEGER_PATTERN = re.compile(r"[+-]?[0-9]{1,4000}")
+_DECIMAL_PATTERN = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)")
+_FLOAT_PATTERN = re.compile(_DECIMAL_PATTERN.pattern + r"([eE][+-]?[0-9]{1,3})?")
+_MAX_JSON_DEPTH = 32  # of what a person may write
+STATE_KEY_BY_WIDGET = {
     "datepicker": "selected_date",
     "timepicker": "selected_time",
     "datetimepicker": "selected_date_time",
@@ -323,7 +323,7 @@ def parse_entry(field_input: FieldInput, state: Mapping[str, Any] | None) -> Any
 def _get_raw_entry(widget: str, state: Mapping[str, Any]) -> Any:
     if widget in ("radio_buttons", "static_select"):
         return (state.get("selected_option") or {}).get("value")
-    value = state.get(PICKED.get(widget, "value"))
+    value = state.get(STATE_KEY_BY_WIDGET.get(widget, "value"))
     if isinstance(value, list):  # of ids
         value = "\n".join(map(str, value))
     return None if value == "" else value
@@ -335,7 +335,7 @@ def _get_empty_value(made: FieldInput) -> Any:
     match made.kind:
         case SlotKind.TEXT:
             return ""
-        case kind if kind in LISTS:
+        case kind if kind in LIST_KINDS:
             return []
         case _:
             raise UnreadableEntryError("A value is needed here.")
@@ -369,9 +369,9 @@ def _parse_typed_text(made: FieldInput, text: str) -> Any:
     nullable = made.slot.nullable
     match made.kind:
         case SlotKind.TEXT:
-            return "" if nullable and text == EMPTY_TEXT else text
-        case kind if kind in LISTS:
-            if nullable and text.strip() == EMPTY_LIST:
+            return "" if nullable and text == EMPTY_TEXT_ENTRY else text
+        case kind if kind in LIST_KINDS:
+            if nullable and text.strip() == EMPTY_LIST_ENTRY:
                 return []
             return [line.strip() for line in text.split("\n") if line.strip()]
         case SlotKind.INTEGER | SlotKind.FLOAT | SlotKind.DECIMAL:
@@ -387,9 +387,9 @@ def _parse_typed_text(made: FieldInput, text: str) -> Any:
 
 def _parse_number(made: FieldInput, text: str) -> Any:
     form, example = {
-        SlotKind.INTEGER: (_INTEGER, "This must be a whole number, like 42."),
-        SlotKind.DECIMAL: (_DECIMAL, "This must be a number, like 12.50."),
-        SlotKind.FLOAT: (_FLOAT, "This must be a number, like 12.5."),
+        SlotKind.INTEGER: (_INTEGER_PATTERN, "This must be a whole number, like 42."),
+        SlotKind.DECIMAL: (_DECIMAL_PATTERN, "This must be a number, like 12.50."),
+        SlotKind.FLOAT: (_FLOAT_PATTERN, "This must be a number, like 12.5."),
     }[made.kind]
     if not form.fullmatch(text):
         raise UnreadableEntryError(example)
@@ -431,7 +431,7 @@ def parse_json_entry(text: str) -> Any:
             parse_float=_parse_finite_float,
             parse_int=_parse_bounded_integer,
         )
-        deep = _measure_nesting_depth(value) > _DEEPEST
+        deep = _measure_nesting_depth(value) > _MAX_JSON_DEPTH
     except json.JSONDecodeError as error:
         raise UnreadableEntryError(
             f"Not valid JSON at line {error.lineno}, column {error.colno}: {error.msg}."
@@ -439,7 +439,7 @@ def parse_json_entry(text: str) -> Any:
     except RecursionError:
         deep = True
     if deep:
-        raise UnreadableEntryError(f"The JSON is nested more than {_DEEPEST} levels deep.")
+        raise UnreadableEntryError(f"The JSON is nested more than {_MAX_JSON_DEPTH} levels deep.")
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:

@@ -17,9 +17,9 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from bot.cards import field_inputs, slack_text
-from bot.cards.action_names import ARGUMENT, InputElementId
+from bot.cards.action_names import ARGUMENT_BLOCK_ID_PREFIX, InputElementId
 from bot.cards.block_kit import build_input_block, plain_text, plain_text_section_block
-from bot.cards.call_pieces import PARTLY_SHOWN, SHOWN_TO_NOBODY
+from bot.cards.call_pieces import MASKED_SUFFIX, PARTLY_MASKED_SUFFIX
 from bot.cards.field_slots import (
     FieldSlot,
     SlotKind,
@@ -33,11 +33,11 @@ from bot.tools import Tool
 from bot.tools.declared_values import validate_json
 from bot.tools.invisible_characters import list_hidden_characters
 
-LONG_LINE = 80  # characters from which a text gets an input of several lines
-LONG_TEXT = 150  # the same, for the most a field takes
+MAX_LINE_CHARS = 80  # a longer text gets an input of several lines
+MAX_LINE_CAPACITY = 150  # the same, for the most characters that a field takes
 # characters Slack counts up to which a value that cannot be edited is shown whole
-MOST_SHOWN = 12_000
-_PART = 2_800
+MAX_SHOWN_CHARS = 12_000
+_MAX_CHUNK_CHARS = 2_800
 
 
 def render_field_input(field_input: field_inputs.FieldInput) -> dict[str, Any]:
@@ -54,19 +54,23 @@ def render_field_input(field_input: field_inputs.FieldInput) -> dict[str, Any]:
 def render_uneditable_value(slot: FieldSlot, value: Any) -> list[dict[str, Any]]:
     """Build text for a value that cannot be edited: all of it, or its length if it is enormous."""
     secret = (
-        SHOWN_TO_NOBODY if () in slot.hidden_paths else PARTLY_SHOWN if slot.hidden_paths else ""
+        MASKED_SUFFIX
+        if () in slot.hidden_paths
+        else PARTLY_MASKED_SUFFIX
+        if slot.hidden_paths
+        else ""
     )
     label, text = (
         slack_text.shorten_text(slack_text.show_hidden_characters(slot.label), 150) + secret,
         format_slot_value(slot, value),
     )
-    if slack_text.count_slack_characters(text) > MOST_SHOWN:
+    if slack_text.count_slack_characters(text) > MAX_SHOWN_CHARS:
         return [
             plain_text_section_block(
                 f"{label} (fixed)\nToo long to show here: {len(text):,} characters."
             )
         ]
-    parts = slack_text.split_into_chunks(text, _PART)
+    parts = slack_text.split_into_chunks(text, _MAX_CHUNK_CHARS)
     if len(parts) == 1:
         return [plain_text_section_block(f"{label} (fixed)\n{text}")]
     return [
@@ -94,7 +98,7 @@ def _build_input_element(made: field_inputs.FieldInput) -> dict[str, Any]:
         if most and most >= len(initial or ()):
             element["max_selected_items"] = most
     if initial is not None:
-        chosen_as = field_inputs.PICKED.get(made.widget, "selected_value")
+        chosen_as = field_inputs.STATE_KEY_BY_WIDGET.get(made.widget, "selected_value")
         element[chosen_as.replace("selected", "initial", 1)] = initial
     if made.widget == "number_input":
         return {
@@ -112,7 +116,7 @@ def _is_multiline(made: field_inputs.FieldInput) -> bool:
         return True
     text = str(made.initial_entry or "")
     most = made.slot.schema.get("maxLength", 0) if made.kind is SlotKind.TEXT else 0
-    return most > LONG_TEXT or len(text) > LONG_LINE or "\n" in text or "\r" in text
+    return most > MAX_LINE_CAPACITY or len(text) > MAX_LINE_CHARS or "\n" in text or "\r" in text
 
 
 def _list_length_limits(made: field_inputs.FieldInput) -> dict[str, int]:
@@ -124,16 +128,16 @@ def _list_length_limits(made: field_inputs.FieldInput) -> dict[str, int]:
         return {}
     least, most = (
         made.slot.schema.get("minLength", 0),
-        made.slot.schema.get("maxLength", field_inputs.LONGEST),
+        made.slot.schema.get("maxLength", field_inputs.MAX_INPUT_CHARS),
     )
     if made.slot.nullable and not least:
-        most = max(most, len(field_inputs.EMPTY_TEXT))
+        most = max(most, len(field_inputs.EMPTY_TEXT_ENTRY))
     # Slack may count as slack_length does, Pydantic counts characters: never be stricter than
     # Pydantic here.
     text = str(made.initial_entry or "")
     fits = {
-        "min_length": 0 < least <= field_inputs.LONGEST,
-        "max_length": 0 < most < field_inputs.LONGEST,
+        "min_length": 0 < least <= field_inputs.MAX_INPUT_CHARS,
+        "max_length": 0 < most < field_inputs.MAX_INPUT_CHARS,
     }
     if made.initial_entry is not None:
         fits["min_length"] &= least <= len(text)
@@ -199,13 +203,13 @@ def build_input_hint(made: field_inputs.FieldInput, *, new: bool = False) -> str
             said.append("One of the allowed values, as it is written.")
     if slot.nullable and not new and made.kind in (SlotKind.TEXT, SlotKind.LINES):
         empty, least = (
-            (field_inputs.EMPTY_TEXT, "minLength")
+            (field_inputs.EMPTY_TEXT_ENTRY, "minLength")
             if made.kind is SlotKind.TEXT
-            else (field_inputs.EMPTY_LIST, "minItems")
+            else (field_inputs.EMPTY_LIST_ENTRY, "minItems")
         )
         unset, holds_nothing = "Leave it empty for none", made.old_value in ("", [])
         said.append(  # few need to tell the two apart
-            f"{unset}; write {empty} for {_NOTHING[made.kind]}."
+            f"{unset}; write {empty} for {_EMPTY_LABEL_BY_KIND[made.kind]}."
             if holds_nothing and not slot.schema.get(least)
             else f"{unset}."
         )
@@ -227,12 +231,12 @@ def build_input_hint(made: field_inputs.FieldInput, *, new: bool = False) -> str
     return " ".join(filter(None, [what, *said]))
 
 
-_NOTHING = {SlotKind.TEXT: "an empty text", SlotKind.LINES: "an empty list"}
+_EMPTY_LABEL_BY_KIND = {SlotKind.TEXT: "an empty text", SlotKind.LINES: "an empty list"}
 
 
 # beside them: what is wrong, whose form it is, what it is about, what found no room, why
-_MOST_BLOCKS = 100 - 6
-_MOST_BYTES = 220_000  # of the 250 kB Slack takes, counted as JSON in ASCII
+_MAX_BLOCKS = 100 - 6
+_MAX_VIEW_BYTES = 220_000  # of the 250 kB Slack takes, counted as JSON in ASCII
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +266,7 @@ def lay_out_fields(
     """
     places: list[LaidOutField] = []
     left_out: list[FieldSlot] = []
-    room, size = _MOST_BLOCKS, 0
+    room, size = _MAX_BLOCKS, 0
     for slot in build_slots(tool, arguments):
         if slot.kind is SlotKind.EMPTY:
             continue
@@ -274,7 +278,7 @@ def lay_out_fields(
         )
         blocks = [render_field_input(made)] if made else render_uneditable_value(slot, value)
         cost = len(json.dumps(blocks))
-        if len(blocks) > room or size + cost > _MOST_BYTES:
+        if len(blocks) > room or size + cost > _MAX_VIEW_BYTES:
             left_out.append(slot)
             continue
         room, size = room - len(blocks), size + cost
@@ -366,19 +370,20 @@ def _apply_presence_choice(
         errors[made.slot.block_id] = "Choose “Set” to use what is entered below, or empty it."
 
 
-LONGEST_ERROR = 150  # characters of an error; more would not be read under an input
+MAX_ERROR_CHARS = 150  # more would not be read under an input
 WHOLE_FORM = ""  # in place of a block id: the error is about no single input
 Loc = tuple[int | str, ...]
-_NUMBER, _WHOLE = "Please enter a number.", "Please enter a whole number."
-_SAID = {  # of what Pydantic says in its own terms
+_NUMBER_ERROR = "Please enter a number."
+_WHOLE_NUMBER_ERROR = "Please enter a whole number."
+_ERROR_BY_PYDANTIC_TYPE = {  # of what Pydantic says in its own terms
     "missing": "A value is needed here.",
-    "int_parsing": _WHOLE,
-    "int_type": _WHOLE,
-    "int_from_float": _WHOLE,
-    "float_parsing": _NUMBER,
-    "float_type": _NUMBER,
-    "decimal_parsing": _NUMBER,
-    "decimal_type": _NUMBER,
+    "int_parsing": _WHOLE_NUMBER_ERROR,
+    "int_type": _WHOLE_NUMBER_ERROR,
+    "int_from_float": _WHOLE_NUMBER_ERROR,
+    "float_parsing": _NUMBER_ERROR,
+    "float_type": _NUMBER_ERROR,
+    "decimal_parsing": _NUMBER_ERROR,
+    "decimal_type": _NUMBER_ERROR,
     "bool_parsing": "Please say yes or no.",
     "bool_type": "Please say yes or no.",
     "string_pattern_mismatch": "This does not have the form that is expected here.",
@@ -391,7 +396,7 @@ _SAID = {  # of what Pydantic says in its own terms
     "url_parsing": "Please enter an address, like https://example.com.",
     "json_invalid": "This is not JSON.",
 }
-_SUBJECT = re.compile(
+_SUBJECT_PATTERN = re.compile(
     r"^(Input|String|List|Value|Data|Set|Tuple|Dictionary|Decimal input|URL|Number|Datetime|Date"
     r"|Time) should "
 )
@@ -433,30 +438,31 @@ def place_form_error(
 ) -> FieldErrors:
     """Return a tool's refusal as an error at the input of the field that it names, if any."""
     inputs = [each.slot.block_id for each in lay_out_fields(tool, arguments)[0] if each.input]
-    place = _choose_error_place(ARGUMENT + field, inputs)
+    place = _choose_error_place(ARGUMENT_BLOCK_ID_PREFIX + field, inputs)
     return FieldErrors({place: join_error_sentences([why]) if place else why})
 
 
 def reword_pydantic_message(kind: str, message: str) -> str:
     """Reword Pydantic's message as a sentence for a person."""
-    if kind in _SAID:
-        return _SAID[kind]
+    if kind in _ERROR_BY_PYDANTIC_TYPE:
+        return _ERROR_BY_PYDANTIC_TYPE[kind]
     text = re.sub(
         r"^(Value error|Assertion failed), ",
         "",
         slack_text.show_hidden_characters(" ".join(message.split())),
     )
     text = (
-        _SUBJECT.sub("This should ", text).replace(" after validation", "") or "This is not valid"
+        _SUBJECT_PATTERN.sub("This should ", text).replace(" after validation", "")
+        or "This is not valid"
     )
     return (text[0].upper() + text[1:]).rstrip(".") + "."
 
 
 def join_error_sentences(texts: Sequence[str]) -> str:
     """Join as many sentences as fit below an input; the first is cut if it is too long alone."""
-    kept = slack_text.shorten_to_words(texts[0], LONGEST_ERROR)
+    kept = slack_text.shorten_to_words(texts[0], MAX_ERROR_CHARS)
     for text in texts[1:]:
-        if len(kept) + 1 + len(text) <= LONGEST_ERROR:
+        if len(kept) + 1 + len(text) <= MAX_ERROR_CHARS:
             kept += " " + text
     return kept
 

@@ -21,7 +21,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.fields import FieldInfo
 
 from bot.cards import slack_text
-from bot.cards.action_names import ARGUMENT
+from bot.cards.action_names import ARGUMENT_BLOCK_ID_PREFIX
 from bot.tools import Tool
 from bot.tools.declared_values import get_dump_key, may_path_hold_secrets
 from bot.tools.names import ID_KEYWORD
@@ -52,13 +52,13 @@ class SlotKind(StrEnum):
     JSON = "json"  # whatever has no better form
 
 
-MENUS = {  # of people and channels: Slack's elements for them
+PICKER_BY_KIND = {  # of people and channels: Slack's elements for them
     SlotKind.PERSON: "users_select",
     SlotKind.PEOPLE: "multi_users_select",
     SlotKind.CHANNEL: "conversations_select",
     SlotKind.CHANNELS: "multi_conversations_select",
 }
-LISTS = (SlotKind.LINES, SlotKind.PEOPLE, SlotKind.CHANNELS)
+LIST_KINDS = (SlotKind.LINES, SlotKind.PEOPLE, SlotKind.CHANNELS)
 
 
 class SlotSentinel(Enum):
@@ -94,26 +94,30 @@ class FieldSlot:
     @property
     def block_id(self) -> str:
         """The block id of the slot's input, such as "f:amount" or "f:address.city"."""
-        return ARGUMENT + ".".join(self.names)
+        return ARGUMENT_BLOCK_ID_PREFIX + ".".join(self.names)
 
 
-_FORMATS = {
+_KIND_BY_FORMAT = {
     "email": SlotKind.EMAIL,
     "uri": SlotKind.URL,
     "date": SlotKind.DATE,
     "time": SlotKind.TIME,
     "date-time": SlotKind.DATETIME,
 }
-_BY_TYPE = {
+_KIND_BY_PYTHON_TYPE = {
     str: SlotKind.TEXT,
     bool: SlotKind.BOOLEAN,
     int: SlotKind.INTEGER,
     float: SlotKind.FLOAT,
 }
-_BY_ID = {"person": SlotKind.PERSON, "channel": SlotKind.CHANNEL}
-_LISTS_BY_ID = {"person": SlotKind.PEOPLE, "channel": SlotKind.CHANNELS}
-_KEY = re.compile(r"[A-Za-z0-9_-]{1,80}")  # that can name an input
-_TYPES = {"boolean": SlotKind.BOOLEAN, "integer": SlotKind.INTEGER, "number": SlotKind.FLOAT}
+_KIND_BY_ID_KEYWORD = {"person": SlotKind.PERSON, "channel": SlotKind.CHANNEL}
+_LIST_KIND_BY_ID_KEYWORD = {"person": SlotKind.PEOPLE, "channel": SlotKind.CHANNELS}
+_INPUT_KEY_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,80}")  # that can name an input
+_KIND_BY_JSON_TYPE = {
+    "boolean": SlotKind.BOOLEAN,
+    "integer": SlotKind.INTEGER,
+    "number": SlotKind.FLOAT,
+}
 
 
 def build_slots(tool: Tool[Any], arguments: Mapping[str, Any]) -> tuple[FieldSlot, ...]:
@@ -179,14 +183,15 @@ def _build_extra_slots(
     for key, value in values.items():
         if key in known:
             continue
-        editable = free and bool(_KEY.fullmatch(key))
+        editable = free and bool(_INPUT_KEY_PATTERN.fullmatch(key))
         kind = next(
-            (kind for type_, kind in _BY_TYPE.items() if type(value) is type_), SlotKind.JSON
+            (kind for type_, kind in _KIND_BY_PYTHON_TYPE.items() if type(value) is type_),
+            SlotKind.JSON,
         )
         yield FieldSlot(
             (*names, key),
             (*keys, key),
-            f"{whole.label}{slack_text.WITHIN}{slack_text.build_unique_key_label(key)}"
+            f"{whole.label}{slack_text.LABEL_SEPARATOR}{slack_text.build_unique_key_label(key)}"
             if whole
             else slack_text.build_unique_key_label(key),
             "",
@@ -276,7 +281,7 @@ def _nest_slot(whole: FieldSlot, part: FieldSlot) -> FieldSlot:
         names=whole.names + part.names,
         keys=whole.keys + part.keys,
         error_names=whole.error_names + part.error_names,
-        label=f"{whole.label}{slack_text.WITHIN}{part.label}",
+        label=f"{whole.label}{slack_text.LABEL_SEPARATOR}{part.label}",
         is_within_optional=whole.nullable,
     )
 
@@ -355,17 +360,17 @@ def _choose_slot_kind(schema: Mapping[str, Any], core: Any, root: Mapping[str, A
         return SlotKind.DECIMAL
     match schema.get("type"):
         case "string":
-            by_format = _FORMATS.get(schema.get("format", ""), SlotKind.TEXT)
-            return _BY_ID.get(str(schema.get(ID_KEYWORD)), by_format)
+            by_format = _KIND_BY_FORMAT.get(schema.get("format", ""), SlotKind.TEXT)
+            return _KIND_BY_ID_KEYWORD.get(str(schema.get(ID_KEYWORD)), by_format)
         case "array" if "prefixItems" not in schema:
             items = _resolve_schema(schema.get("items", {}), root)
             return (
-                _LISTS_BY_ID.get(str(items[0].get(ID_KEYWORD)), SlotKind.LINES)
+                _LIST_KIND_BY_ID_KEYWORD.get(str(items[0].get(ID_KEYWORD)), SlotKind.LINES)
                 if items[0].get("type") == "string" and not items[1]
                 else SlotKind.JSON
             )
         case type_:
-            return _TYPES.get(str(type_), SlotKind.JSON)
+            return _KIND_BY_JSON_TYPE.get(str(type_), SlotKind.JSON)
 
 
 def _unwrap_annotation(annotation: Any) -> Any:

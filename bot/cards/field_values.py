@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from bot.cards.field_slots import (
-    MENUS,
+    PICKER_BY_KIND,
     FieldSlot,
     SlotKind,
     SlotSentinel,
@@ -27,18 +27,19 @@ from bot.cards.field_slots import (
 )
 from bot.cards.slack_text import show_hidden_characters
 from bot.cards.value_changes import look_alike, quote_apart
-from bot.cards.views import UNSET, ArgumentValue
+from bot.cards.views import UNSET_LABEL, ArgumentValue
 from bot.tools import Code, Tool
 from storage.masking import MASK, ValuePath
 
-EMPTY = "empty"  # of a text
-NONE = "none"  # of a list or an object, where it can be nothing else
-NULL = "no value"
-_SIGNS = frozenset({MASK, UNSET, EMPTY, NULL})  # of ours: a text is put in quotes
+EMPTY_LABEL = "empty"  # of a text
+NONE_LABEL = "none"  # of a list or an object, where it can be nothing else
+NULL_LABEL = "no value"
+# a text that is one of these is put in quotes
+_RESERVED_LABELS = frozenset({MASK, UNSET_LABEL, EMPTY_LABEL, NULL_LABEL})
 # an id, alone or in brackets behind a name, which has no brackets
-_ID = re.compile(r"(?:[^()]*\()?([CGUW](?=[A-Z0-9]*\d)[A-Z0-9]{5,})\)?")
-_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)+")  # of a choice, as programs write one
-_SHORT_LIST = 60  # characters up to which a list stands on one line
+_SLACK_ID_PATTERN = re.compile(r"(?:[^()]*\()?([CGUW](?=[A-Z0-9]*\d)[A-Z0-9]{5,})\)?")
+_CHOICE_NAME_PATTERN = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)+")  # as programs write one
+_MAX_ONE_LINE_LIST_CHARS = 60
 
 
 def list_argument_values(
@@ -83,11 +84,11 @@ def _build_value(
 
 def _list_ids(slot: FieldSlot, arguments: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the ids of the people or channels that make up a value; () if it is anything else."""
-    if slot.kind not in MENUS or slot.hidden_paths:
+    if slot.kind not in PICKER_BY_KIND or slot.hidden_paths:
         return ()
     value = get_value_at_keys(arguments, slot.keys)
     items = value if isinstance(value, list) else [value]
-    found = [isinstance(each, str) and _ID.fullmatch(each) for each in items]
+    found = [isinstance(each, str) and _SLACK_ID_PATTERN.fullmatch(each) for each in items]
     return tuple(each[1] for each in found if each) if all(found) else ()
 
 
@@ -103,9 +104,9 @@ def is_same_json(one: Any, other: Any) -> bool:
 def format_slot_value(slot: FieldSlot, value: Any) -> str:
     """Return the value of a slot as plain text: uncut, with secrets masked."""
     if value is SlotSentinel.ABSENT or (value is None and slot.null_is_unset):
-        return UNSET
+        return UNSET_LABEL
     if value is None:
-        return NULL
+        return NULL_LABEL
     if () in slot.hidden_paths:
         return MASK
     if slot.hidden_paths:
@@ -117,7 +118,7 @@ def format_slot_value(slot: FieldSlot, value: Any) -> str:
         or (isinstance(value, str) and _may_be_mistaken_for_json(value))
     ):
         text = json.dumps(value, ensure_ascii=False)
-        long = len(text) > _SHORT_LIST and isinstance(value, list)
+        long = len(text) > _MAX_ONE_LINE_LIST_CHARS and isinstance(value, list)
         return show_hidden_characters(
             json.dumps(value, ensure_ascii=False, indent=2) if long else text
         )
@@ -168,10 +169,10 @@ def format_json_value(value: Any, kind: SlotKind = SlotKind.TEXT) -> str:
     """
     match value:
         case None | SlotSentinel.ABSENT:
-            return UNSET
+            return UNSET_LABEL
         case bool():
             return "yes" if value else "no"
-        case str() if kind is SlotKind.CHOICE and _NAME.fullmatch(value):
+        case str() if kind is SlotKind.CHOICE and _CHOICE_NAME_PATTERN.fullmatch(value):
             return value.replace("_", " ")
         case str():
             return _format_text(value, kind)
@@ -181,7 +182,7 @@ def format_json_value(value: Any, kind: SlotKind = SlotKind.TEXT) -> str:
             return (
                 show_hidden_characters(json.dumps(value, indent=2, ensure_ascii=False))
                 if value
-                else NONE
+                else NONE_LABEL
             )
         case _:
             return json.dumps(value)
@@ -232,12 +233,14 @@ def _compare_arguments(
             parts = [row for other, row in old_rows.items() if other[: len(keys)] == keys]
             old = (
                 "\n".join(f"{row.slot.label.split(' › ')[-1]}: {row.text}" for row in parts)
-                or UNSET
+                or UNSET_LABEL
             )
         yield _compare_field_values(slot, old, old_value, new.text, new.value)
     for keys, row in old_rows.items():
         if not any(keys[: len(other)] == other or other[: len(keys)] == keys for other in new_rows):
-            yield _compare_field_values(row.slot, row.text, row.value, UNSET, SlotSentinel.ABSENT)
+            yield _compare_field_values(
+                row.slot, row.text, row.value, UNSET_LABEL, SlotSentinel.ABSENT
+            )
 
 
 def _compare_field_values(
@@ -258,11 +261,15 @@ def _compare_field_values(
 
 def _format_text(value: str, kind: SlotKind) -> str:
     if not value:
-        return EMPTY
+        return EMPTY_LABEL
     seen = show_hidden_characters(value)
     bare = seen.strip()
     # in quotes: it is this text, not our sign; or nobody would see the spaces around it
-    if value in _SIGNS or _may_be_mistaken_for_quoted(value) or (bare != seen and "\n" not in bare):
+    if (
+        value in _RESERVED_LABELS
+        or _may_be_mistaken_for_quoted(value)
+        or (bare != seen and "\n" not in bare)
+    ):
         return show_hidden_characters(json.dumps(value, ensure_ascii=False))
     try:
         if kind is SlotKind.DATETIME:
@@ -298,7 +305,7 @@ def _format_zone_offset(at: time) -> str:
 def _format_list(items: list[Any], kind: SlotKind) -> str:
     """Return a list as text on one line or on several, or as JSON if its text could be misread."""
     if not items:
-        return NONE
+        return NONE_LABEL
     texts = [format_json_value(item) for item in items]
     as_texts = kind is SlotKind.LINES or not any(
         isinstance(each, str) and _may_be_mistaken_for_json(each) for each in items
@@ -306,10 +313,10 @@ def _format_list(items: list[Any], kind: SlotKind) -> str:
     parted = any("," in text for text in texts)
     if (
         not as_texts
-        or ((parted or texts == [NONE]) and len(items) == 1)
+        or ((parted or texts == [NONE_LABEL]) and len(items) == 1)
         or any(isinstance(item, dict | list) for item in items)
         or any("\n" in text for text in texts)
     ):
         return show_hidden_characters(json.dumps(items, indent=2, ensure_ascii=False))
     line = ", ".join(texts)
-    return line if len(line) <= _SHORT_LIST and not parted else "\n".join(texts)
+    return line if len(line) <= _MAX_ONE_LINE_LIST_CHARS and not parted else "\n".join(texts)

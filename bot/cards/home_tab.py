@@ -65,7 +65,7 @@ class HomeView:
     """What the Home tab shows one person."""
 
     bot: str  # the bot's user id
-    shows: button_codec.HomeTabTarget = button_codec.HOME
+    shows: button_codec.HomeTabTarget = button_codec.DEFAULT_HOME_TARGET
     pages: int = 1  # that there are of what it shows
     questions: tuple[HomeWaitingQuestion, ...] = ()  # for them, the first deadline first
     waiting: tuple[HomeWaitingCall, ...] = ()  # the first deadline first
@@ -88,10 +88,15 @@ class HomeView:
 
 
 # of each that are shown first, and on a page of their own: with these, all of it is 95 blocks
-WAITING, REQUESTS, DECIDED, REMEMBERED, STANDING = 10, 8, 8, 10, 5
-WAITING_PAGE, REQUESTS_PAGE = 20, 20
-QUESTIONS = 3  # three blocks each
-EFFECT = 300  # characters
+MAX_WAITING_CALLS = 10
+MAX_REQUESTS = 8
+MAX_DECIDED_CALLS = 8
+MAX_SAVED_APPROVALS = 10
+MAX_DELEGATIONS = 5
+WAITING_CALLS_PER_PAGE = 20
+REQUESTS_PER_PAGE = 20
+MAX_QUESTIONS = 3  # three blocks each
+MAX_EFFECT_CHARS = 300
 
 
 def render_home_tab(view: HomeView | None) -> block_kit.Json:
@@ -113,7 +118,7 @@ def _render_home_blocks(view: HomeView) -> list[block_kit.Json]:
     filled = [part for part in parts if part]
     waits = view.questions or view.waiting
     is_new = not (waits or view.requests or view.decided or view.remembered or view.signs)
-    if is_new and not view.delegations and view.shows == button_codec.HOME:
+    if is_new and not view.delegations and view.shows == button_codec.DEFAULT_HOME_TARGET:
         return [*(block for part in filled for block in part), _render_welcome(view)]
     if not parts[0]:
         filled.insert(
@@ -250,7 +255,7 @@ def _render_waiting_part(view: HomeView) -> list[block_kit.Json]:
             else _render_small_print("more", text)
         )
     if view.has_unlisted_calls:
-        blocks.append(_render_small_print("unread", request_list.UNLISTED_CALLS))
+        blocks.append(_render_small_print("unread", request_list.UNLISTED_CALLS_NOTICE))
     if view.unsure_count:
         unsure = request_list.unknown_permission_note(view.unsure_count)
         blocks.append(_render_small_print("unsure", f"{unsure} Open this again later."))
@@ -276,7 +281,7 @@ def _render_waiting_question(asked: HomeWaitingQuestion) -> list[block_kit.Json]
 def _render_bold_line(
     kind: BlockRole, target: button_codec.CallTarget, text: str
 ) -> block_kit.Json:
-    line = block_kit.text_leaf(request_list.mask_on_one_line(text, EFFECT), bold=True)
+    line = block_kit.text_leaf(request_list.mask_on_one_line(text, MAX_EFFECT_CHARS), bold=True)
     return block_kit.rich_text_block(
         button_codec.build_block_id(kind, target), [block_kit.rich_text_line(line)]
     )
@@ -352,7 +357,9 @@ def _render_request(asked: request_list.ListedRun) -> block_kit.Json:
     said = request_list.describe_request_beginning(asked)
     # its calls say how a request stands that waits for them, or has come to its end
     is_told = bool(asked.calls) and asked.status in (RunStatus.WAITING, RunStatus.COMPLETED)
-    stands_ = "Asked " if is_told else f"{request_list.STANDS[asked.status]}  ·  asked "
+    stands_ = (
+        "Asked " if is_told else f"{request_list.LABEL_BY_RUN_STATUS[asked.status]}  ·  asked "
+    )
     open_ = (
         [block_kit.text_leaf("  ·  "), block_kit.link_leaf(asked.link, "open it")]
         if asked.link
@@ -411,8 +418,8 @@ def _render_past_decision(number: int, call: request_list.ListedCall) -> block_k
 def _render_delegations_part(view: HomeView) -> list[block_kit.Json]:
     if not view.delegations:
         return []
-    blocks = [render_delegation(each) for each in view.delegations[:STANDING]]
-    left = len(view.delegations) - STANDING
+    blocks = [render_delegation(each) for each in view.delegations[:MAX_DELEGATIONS]]
+    left = len(view.delegations) - MAX_DELEGATIONS
     if left > 0:
         blocks.append(
             _render_small_print("others", f"and {left} more; `/approvals delegate` lists all.")
@@ -428,9 +435,9 @@ def _render_saved_approvals_part(view: HomeView) -> list[block_kit.Json]:
         return []
     blocks = [
         _render_saved_approval(number, each)
-        for number, each in enumerate(view.remembered[:REMEMBERED])
+        for number, each in enumerate(view.remembered[:MAX_SAVED_APPROVALS])
     ]
-    left = view.more_remembered + max(0, len(view.remembered) - REMEMBERED)
+    left = view.more_remembered + max(0, len(view.remembered) - MAX_SAVED_APPROVALS)
     if left:
         blocks.append(
             _render_small_print("grants", f"and {left} more; `/approvals grants` lists all.")

@@ -15,9 +15,9 @@ from bot.cards.value_changes import shorten_change
 from bot.cards.views import ArgumentValue, CallView
 from storage.states import CallStatus, CallVerb, RunSource, Surface
 
-NAMED = 20  # approvers named in Review
-MOST_CHANGES, MOST_OF_VALUE = 3, 60  # changes told of an edit; characters of each value
-MOST_VIEWERS = 3  # people named of those who look at a card
+MAX_NAMED_APPROVERS = 20  # in Review
+MAX_CHANGES, MAX_VALUE_CHARS = 3, 60  # told of an edit
+MAX_VIEWERS = 3  # named of those who look at a card
 
 SHARED_CHANNEL_NOTICE = (
     "👥 This channel is shared with another company: its people read along here."
@@ -166,7 +166,7 @@ def away_approvers_note(people: Sequence[tuple[str, datetime | None]]) -> str:
 def viewers_note(viewers: Mapping[str, datetime]) -> str:
     """Return the note below a card's buttons that says who has it open in a dialog, since when."""
     names = [slack_text.user_mention(person) for person in viewers]
-    names[MOST_VIEWERS:] = [f"{len(names) - MOST_VIEWERS} more"] if names[MOST_VIEWERS:] else []
+    names[MAX_VIEWERS:] = [f"{len(names) - MAX_VIEWERS} more"] if names[MAX_VIEWERS:] else []
     who = f"{_join_with_and(names)} {'is' if len(viewers) == 1 else 'are'}"
     return f"👀 {who} looking (since {slack_text.format_local_time(min(viewers.values()))})"
 
@@ -228,8 +228,8 @@ def words_typed_elsewhere_line(surface: Surface, person: str, words: str) -> str
     return f"⌨️ {where}: {slack_text.sanitise_for_mrkdwn(words, 2_000)}"
 
 
-WHO_ASKED_HAS_LEFT = "the person who asked no longer has an active account here"
-POLICY = "policy: "  # what a reason begins with that the policy gives
+REQUESTER_LEFT_REASON = "the person who asked no longer has an active account here"
+POLICY_REASON_PREFIX = "policy: "
 
 
 def card_posted_elsewhere_notice(place: str, link: str = "", *, part: bool = False) -> str:
@@ -321,15 +321,15 @@ def call_edited_line(editor: str, call: CallView, requester: str) -> str:
     who sees its card may read it.
     """
     changes = [_format_change(each) for each in call.values if each.previous_text is not None]
-    more = len(changes) - MOST_CHANGES
-    shown = "; ".join(changes[:MOST_CHANGES]) + (f"; and {more} more" if more > 0 else "")
+    more = len(changes) - MAX_CHANGES
+    shown = "; ".join(changes[:MAX_CHANGES]) + (f"; and {more} more" if more > 0 else "")
     said = call_decision_line(CallVerb.EDIT, editor, [call.effect])
     return f"{said}{f' ({shown})' if shown else ''}. {_asked_by_text(requester)}."
 
 
 def _format_change(value: ArgumentValue) -> str:
-    clean = partial(slack_text.sanitise_for_mrkdwn, limit=MOST_OF_VALUE)
-    old, new = shorten_change(value.previous_text or "", value.text, MOST_OF_VALUE)
+    clean = partial(slack_text.sanitise_for_mrkdwn, limit=MAX_VALUE_CHARS)
+    old, new = shorten_change(value.previous_text or "", value.text, MAX_VALUE_CHARS)
     old = slack_text.join_mentions(value.previous_mentions, 5) or clean(old)
     new = slack_text.join_mentions(value.mentions, 5) or clean(new)
     return f"{clean(value.label)}: {old} → {new}"
@@ -371,7 +371,7 @@ def call_outcome_line(
         else ""
     )
     then = " The program that asked has not said how it went." if handed_on else then
-    then = f" {slack_text.MIDWAY}" if midway else then
+    then = f" {slack_text.FAILED_MIDWAY_TEXT}" if midway else then
     saved = (
         f" Nobody was asked: {slack_text.user_mention(saved_by)} had saved the approval."
         if saved_by
@@ -412,8 +412,9 @@ def review_approvers_line(names: Sequence[str], silent: Sequence[str]) -> str:
         ]
         for some in (names, silent)
     )
-    more = [f"{len(told) - NAMED} more"] if len(told) > NAMED else []
-    return f"Approvers: {', '.join([*told[:NAMED], *more])}{silent_approvers_suffix(also[:NAMED])}"
+    more = [f"{len(told) - MAX_NAMED_APPROVERS} more"] if len(told) > MAX_NAMED_APPROVERS else []
+    named = ", ".join([*told[:MAX_NAMED_APPROVERS], *more])
+    return f"Approvers: {named}{silent_approvers_suffix(also[:MAX_NAMED_APPROVERS])}"
 
 
 def decision_reminder_notice(effects: Sequence[str], who: str, deadline: datetime | None) -> str:
@@ -491,9 +492,9 @@ def run_failed_notice(error: str) -> str:
 def call_refused_before_asking_notice(title: str, why: str) -> str:
     """Return the notice that a call was refused before anybody was asked; `title` is its tool's."""
     begins = f"I did not ask anybody about “{slack_text.sanitise_for_mrkdwn(title, 80)}”"
-    if why.startswith(POLICY):
+    if why.startswith(POLICY_REASON_PREFIX):
         return (
             f"{begins}, for the policy says no: "
-            f"{slack_text.sanitise_for_mrkdwn(why.removeprefix(POLICY)).rstrip('.')}."
+            f"{slack_text.sanitise_for_mrkdwn(why.removeprefix(POLICY_REASON_PREFIX)).rstrip('.')}."
         )
     return f"{begins}: {slack_text.sanitise_for_mrkdwn(why).rstrip('.')}."

@@ -12,10 +12,10 @@ from bot.cards.action_names import Action, BlockRole, DialogId, InputBlockId
 from bot.cards.slack_text import format_local_time, sanitise_for_mrkdwn, shorten_text, user_mention
 from storage.states import SigningLinkKind
 
-MOST = 20  # passkeys shown of one person
-NAME = 60  # characters
+MAX_PASSKEYS = 20  # shown of one person
+MAX_NAME_CHARS = 60
 # who makes the authenticators of which model, as far as most people have one of these
-MODELS: Mapping[str, str] = {
+MODEL_NAME_BY_AAGUID: Mapping[str, str] = {
     "fbfc3007-154e-4ecc-8c0b-6e020557d7bd": "iCloud Keychain",
     "ea9b8d66-4d01-1d21-3ce4-b6b48cb575d4": "Google Password Manager",
     "adce0002-35bc-c60a-648b-0b25f1f05503": "Chrome on a Mac",
@@ -28,7 +28,7 @@ MODELS: Mapping[str, str] = {
     "ee882879-721c-4913-9775-3dfcce97072a": "YubiKey 5",
     "2fc0579f-8113-47ea-b116-bb5a8db9202a": "YubiKey 5 NFC",
 }
-ADD_REPLY = (
+ADD_PASSKEY_REPLY = (
     "Add a passkey by this private link. It works for half an hour, on the device whose "
     "fingerprint, face or PIN you want to approve with. Pass it to nobody."
 )
@@ -36,28 +36,30 @@ NOT_A_SIGNER_REPLY = (
     "You need no passkey: nothing that you may decide has to be signed. If you think that this is "
     "wrong, ask whoever looks after the policy."
 )
-ADDED_REPLY = "Your passkey is added, and you can approve with it from now on. Close this page."
-WAITS_REPLY = (
+PASSKEY_ADDED_REPLY = (
+    "Your passkey is added, and you can approve with it from now on. Close this page."
+)
+PASSKEY_PENDING_REPLY = (
     "Your passkey is added. Others approve it first, and I tell you in Slack once you can use it. "
     "Close this page."
 )
-NOT_UNDERSTOOD_REPLY = (
+INVALID_ATTESTATION_REPLY = (
     "Your device’s answer could not be checked, so no passkey was added. Press Add a passkey on "
     "my Home tab and try again; if that does not help, tell whoever runs this app."
 )
-KNOWN_REPLY = "This passkey was added before, so nothing was changed."
+ALREADY_ADDED_REPLY = "This passkey was added before, so nothing was changed."
 WRONG_MODEL_REPLY = (
     "Only certain models of security keys may be used here, and this device did not prove to be "
     "one of them. No passkey was added. Ask whoever runs this app which ones they are."
 )
-REVOKED_REPLY = "Revoked: nothing can be signed with this passkey any more."
-DISOWNED_REPLY = (
+PASSKEY_REVOKED_REPLY = "Revoked: nothing can be signed with this passkey any more."
+PASSKEY_DISOWNED_REPLY = (
     "I have revoked this passkey: nothing can be signed with it any more. If you did not add it, "
     "somebody else may be using your Slack account: sign out of all sessions in Slack’s settings, "
     "and tell security."
 )
-ENDED_REPLY = "This passkey was revoked already."
-LOST_TEXT = (
+ALREADY_REVOKED_REPLY = "This passkey was revoked already."
+LOST_DEVICE_TEXT = (
     "Lost your device? Revoke its passkey here and add a new one. If it was your last, that works "
     "the same way."
 )
@@ -67,13 +69,13 @@ def describe_model(aaguid: str, attested: bool) -> str:
     """Return which model an authenticator is of, or says it is of, in words."""
     if not aaguid.strip("0-"):
         return "unknown model"
-    name = MODELS.get(aaguid, f"model {aaguid}")
+    name = MODEL_NAME_BY_AAGUID.get(aaguid, f"model {aaguid}")
     return f"{name}, {'confirmed by its maker' if attested else 'as it says itself'}"
 
 
 def choose_passkey_name(aaguid: str, at: datetime) -> str:
     """Return a name for a passkey that its person has not named."""
-    return f"{MODELS.get(aaguid, 'Passkey')}, {at:%d %B %Y}"
+    return f"{MODEL_NAME_BY_AAGUID.get(aaguid, 'Passkey')}, {at:%d %B %Y}"
 
 
 def new_passkey_notice(name: str, model: str, at: datetime, fingerprint: str, counts: bool) -> str:
@@ -85,7 +87,7 @@ def new_passkey_notice(name: str, model: str, at: datetime, fingerprint: str, co
         "fingerprint of its public key, so you can compare it with them."
     )
     return (
-        f"🔑 A new passkey was added for you: “{sanitise_for_mrkdwn(name, NAME)}” "
+        f"🔑 A new passkey was added for you: “{sanitise_for_mrkdwn(name, MAX_NAME_CHARS)}” "
         f"({sanitise_for_mrkdwn(model)}), {format_local_time(at)}. {then}\n"
         f"Fingerprint: `{fingerprint}`\nIf that wasn’t you, say so now: it is revoked at once."
     )
@@ -112,22 +114,23 @@ def disowned_passkey_notice(person: str, name: str, signed: int) -> str:
     done = f"It has signed {votes}: please look at them" if signed else "It has signed nothing"
     return (
         f"🚨 {user_mention(person)} says that a passkey in their name, "
-        f"“{sanitise_for_mrkdwn(name, NAME)}”, is not theirs. I have revoked it. {done}. Somebody "
-        "may be using their Slack account: end its sessions."
+        f"“{sanitise_for_mrkdwn(name, MAX_NAME_CHARS)}”, is not theirs. I have revoked it. {done}. "
+        "Somebody may be using their Slack account: end its sessions."
     )
 
 
 def revoked_passkey_notice(person: str, name: str) -> str:
     """Return the alarm that the operator has revoked a person's passkey."""
     return (
-        f"🔑 The passkey “{sanitise_for_mrkdwn(name, NAME)}” of {user_mention(person)} was revoked "
-        "by whoever runs this app: nothing can be signed with it any more."
+        f"🔑 The passkey “{sanitise_for_mrkdwn(name, MAX_NAME_CHARS)}” of {user_mention(person)} "
+        "was revoked by whoever runs this app: nothing can be signed with it any more."
     )
 
 
 def passkey_withdrawn_line(name: str) -> str:
     """Return the line that the request to approve a passkey is cancelled, as it was revoked."""
-    return f"The passkey “{sanitise_for_mrkdwn(name, NAME)}” was revoked, so this is cancelled."
+    shown = sanitise_for_mrkdwn(name, MAX_NAME_CHARS)
+    return f"The passkey “{shown}” was revoked, so this is cancelled."
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +142,7 @@ class PasskeyView:
     model: str  # in words
     added_at: datetime
     last_used_at: datetime | None
-    state: str  # "counts", or one of PASSKEY_PROBLEMS
+    state: str  # "counts", or one of TEXT_BY_PASSKEY_PROBLEM
 
 
 def passkey_line(each: PasskeyView) -> str:
@@ -148,7 +151,8 @@ def passkey_line(each: PasskeyView) -> str:
         f"last used {format_local_time(each.last_used_at)}" if each.last_used_at else "not used yet"
     )
     return (
-        f"🔑 *{sanitise_for_mrkdwn(each.name, NAME)}* ({sanitise_for_mrkdwn(each.model)}): "
+        f"🔑 *{sanitise_for_mrkdwn(each.name, MAX_NAME_CHARS)}* "
+        f"({sanitise_for_mrkdwn(each.model)}): "
         f"{each.state}\nAdded {format_local_time(each.added_at)}, {used}"
     )
 
@@ -156,7 +160,7 @@ def passkey_line(each: PasskeyView) -> str:
 def render_passkeys(found: Sequence[PasskeyView]) -> list[block_kit.Json]:
     """Build the page of Home that lists a person's passkeys, each with its buttons."""
     blocks = [block_kit.header_block(f"{BlockRole.PASSKEY}:title", "Your passkeys")]
-    for each in found[:MOST]:
+    for each in found[:MAX_PASSKEYS]:
         target = button_codec.PasskeyTarget(each.id)
         block_id = button_codec.build_block_id(BlockRole.PASSKEY, target)
         blocks += [
@@ -166,9 +170,9 @@ def render_passkeys(found: Sequence[PasskeyView]) -> list[block_kit.Json]:
     if not found:
         text = "You have none. Some decisions here have to be signed with one."
         blocks.append(block_kit.section_block(f"{BlockRole.PASSKEY}:none", block_kit.mrkdwn(text)))
-    more = len(found) - MOST
+    more = len(found) - MAX_PASSKEYS
     small = f"and {more} more, shown once you have revoked some.\n" if more > 0 else ""
-    lost = block_kit.mrkdwn(f"{small}{LOST_TEXT}")
+    lost = block_kit.mrkdwn(f"{small}{LOST_DEVICE_TEXT}")
     return [*blocks, block_kit.context_block(f"{BlockRole.PASSKEY}:lost", [lost])]
 
 
@@ -184,7 +188,7 @@ def _build_buttons(target: button_codec.PasskeyTarget) -> list[block_kit.Json]:
 
 def render_rename_dialog(passkey: str, name: str) -> block_kit.Json:
     """Build the dialog in which a person names their passkey; `name`: the one it has."""
-    text = {**block_kit.build_text_input(), "max_length": NAME, "min_length": 1}
+    text = {**block_kit.build_text_input(), "max_length": MAX_NAME_CHARS, "min_length": 1}
     text |= {"multiline": False} | ({"initial_value": name} if name else {})
     about = button_codec.DialogSubject(DialogId.RENAME_PASSKEY, button_codec.PasskeyTarget(passkey))
     blocks = [block_kit.build_input_block(InputBlockId.WORDS, "Name", text)]
@@ -193,10 +197,12 @@ def render_rename_dialog(passkey: str, name: str) -> block_kit.Json:
 
 def parse_passkey_name(state_values: Mapping[str, Any]) -> str:
     """Return the name entered in the dialog that renames a passkey, on one line; "" for none."""
-    return " ".join(block_kit.get_entered_text(state_values, InputBlockId.WORDS).split())[:NAME]
+    return " ".join(block_kit.get_entered_text(state_values, InputBlockId.WORDS).split())[
+        :MAX_NAME_CHARS
+    ]
 
 
-SIGN_REPLY = (
+SIGNING_LINK_REPLY = (
     "This needs your passkey. The link is yours alone and works for five minutes; it shows what "
     "you sign."
 )
@@ -213,7 +219,7 @@ NOT_COUNTED_YET_REPLY = (
     "vote was cast."
 )
 SIGNED_REPLY = "Signed. Your decision is recorded; you can close this page."
-FAILED_PAGE_REPLY = (
+PAGE_FAILED_REPLY = (
     "Something went wrong here, and nothing was signed or added. Please tell whoever runs this app."
 )
 EXPIRED_LINK_REPLY = (
@@ -221,7 +227,7 @@ EXPIRED_LINK_REPLY = (
     "another one."
 )
 USED_LINK_REPLY = "This link was used already. Press the button in Slack to get another one."
-DECIDED_SINCE_REPLY = (
+ALREADY_DECIDED_REPLY = (
     "This has been decided in the meantime, so there is nothing to sign any more. The card shows "
     "how."
 )
@@ -233,14 +239,14 @@ UNKNOWN_PASSKEY_REPLY = (
     "This passkey is not known here, so nothing was signed. You can add it on the Home tab of the "
     "app."
 )
-PASSKEY_PROBLEMS = {  # by why nothing can be signed with it
+TEXT_BY_PASSKEY_PROBLEM = {  # by why nothing can be signed with it
     "revoked": "was revoked",
     "not_counted_yet": "does not count yet: others have to approve it first",
     "too_old": "no longer counts: it is older than the policy lets it be",
     "address": "does not count: it was made at another address of this app",
     "model": "does not count: the policy asks for other models",
 }
-OTHER_ADDRESS_REPLY = (
+WRONG_ORIGIN_REPLY = (
     "This was signed at another address than ours, so it does not count. Open the link from Slack "
     "and sign there; if you did, tell whoever runs this app."
 )
@@ -257,8 +263,8 @@ WRONG_SIGNATURE_REPLY = (
 def unusable_passkey_reply(problem: str) -> str:
     """Return the reply to a person whose passkey cannot sign, such as a revoked one."""
     return (
-        f"This passkey {PASSKEY_PROBLEMS[problem]}. Nothing was signed: use another one, or add "
-        "one on the Home tab of the app."
+        f"This passkey {TEXT_BY_PASSKEY_PROBLEM[problem]}. Nothing was signed: use another one, or "
+        "add one on the Home tab of the app."
     )
 
 

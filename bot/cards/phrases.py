@@ -16,8 +16,9 @@ from bot.cards.answers import CallOutcome
 from bot.cards.views import strip_invisible_characters
 from bot.tools.invisible_characters import is_hidden_character
 
-MOST, LONGEST = 20_000, 500  # characters looked at, of a text and of a sentence
-_LIGHT = (  # what somebody does who changes nothing
+MAX_TEXT_CHARS = 20_000  # looked at
+MAX_SENTENCE_CHARS = 500
+_HARMLESS_VERBS = (  # what somebody does who changes nothing
     r"(?:looked|checked|found|searched|asked|proposed|tried|prepared|noticed|needed|listed"
     r"|compared|wanted|reviewed|received|attempted|requested|queued|planned|suggested"
     r"|drafted|verified|assumed|failed|stopped|waited|learned|located|confirmed|used"
@@ -26,22 +27,23 @@ _LIGHT = (  # what somebody does who changes nothing
     r"|started|understood|recommended|considered|expected|intended|offered|included"
     r"|attached|assigned|mentioned|described|outlined|noted|consulted|examined|tracked)"
 )
-_PAST = (
+_PAST_VERBS = (
     r"(?:[a-z]{2,}ed|sent|paid|done|made|put|set|ran|run|wrote|written|gave|given|cut|reset|bought"
     r"|sold|undone|rebuilt)"
 )
-_SOON = r"(?:(?:now|already|just|also|all|both|successfully|indeed|then|finally|duly) )*"
-_MADE = (
+_ADVERBS = r"(?:(?:now|already|just|also|all|both|successfully|indeed|then|finally|duly) )*"
+_DONE_WORDS = (
     r"(?:done|refunded|complete|completed|executed|processed|cancell?ed|deleted|removed|sent|paid"
     r"|closed|issued|updated|changed|transferred|booked|posted|published|finished|made|applied"
     r"|restarted|deployed|merged|blocked|revoked|granted|ordered|reset|dropped|written|created"
     r"|reimbursed|credited|resolved|scheduled|moved|voided)"
 )
-_TICK = r"[✅☑✔🎉👍]"
-_FIRST = (  # what says itself that it was done, by whoever speaks
-    rf"\b(?:i|we)(?:'ve|'d)? (?:have |had )?{_SOON}(?!{_LIGHT}\b){_PAST}\b",
-    rf"^\W*(?:it's |it is |that's |that is |all |both |everything(?: is|'s) )?{_SOON}{_MADE}\b",
-    rf"^\W*{_TICK}",
+_TICK_EMOJI = r"[✅☑✔🎉👍]"
+_OWN_ACTION_CLAIMS = (  # what says itself that it was done, by whoever speaks
+    rf"\b(?:i|we)(?:'ve|'d)? (?:have |had )?{_ADVERBS}(?!{_HARMLESS_VERBS}\b){_PAST_VERBS}\b",
+    rf"^\W*(?:it's |it is |that's |that is |all |both |everything(?: is|'s) )?"
+    rf"{_ADVERBS}{_DONE_WORDS}\b",
+    rf"^\W*{_TICK_EMOJI}",
     r"^\W*on record\b",
     r"^\W*(?:(?!(?:is|are|was|were) )\w+ ){1,6}(?:complete|done|issued|processed|executed|finished"
     r"|sent)\W*$",
@@ -60,21 +62,21 @@ _FIRST = (  # what says itself that it was done, by whoever speaks
     r"|concluíd[oa]|rimborsat[oa]|completat[oa]|eseguit[oa]|annullat[oa]|inviat[oa]|terugbetaald"
     r"|uitgevoerd|voltooid|geannuleerd|verzonden)\b",
 )
-_PASSIVE = (  # what may as well be told of something that was looked up
-    rf"\b(?:has|have|'s|'ve) {_SOON}been {_SOON}{_PAST}\b",
-    rf"\b(?:is|are|was|were|got|'s) {_SOON}{_MADE}\b",
+_PASSIVE_CLAIMS = (  # what may as well be told of something that was looked up
+    rf"\b(?:has|have|'s|'ve) {_ADVERBS}been {_ADVERBS}{_PAST_VERBS}\b",
+    rf"\b(?:is|are|was|were|got|'s) {_ADVERBS}{_DONE_WORDS}\b",
     r"\b(?:successful(?:ly)?|went through|took effect)\b",
 )
-_APPROVAL = (
-    rf"[\w.>-]+ {_SOON}"
+_APPROVAL_CLAIMS = (
+    rf"[\w.>-]+ {_ADVERBS}"
     r"(?:approved|authori[sz]ed|countersigned|signed off)\b",
     r"\b(?:approved|authori[sz]ed|countersigned|signed off) by\b",
-    rf"(?:^|{_TICK})[\W_]*(?:approved|authori[sz]ed|countersigned)\b",
+    rf"(?:^|{_TICK_EMOJI})[\W_]*(?:approved|authori[sz]ed|countersigned)\b",
     r"\b(?:genehmigt|freigegeben|approuvée?s?|autorisée?s?|aprobad[oa]|aprobó|aprovad[oa]|aprovou"
     r"|approvat[oa]|goedgekeurd)\b",
 )
 # what makes a sentence no claim, and an answer one that owns up
-_DENIES = (
+_DENIAL = (
     r"\b(?:not|cannot|no|nobody|none|nothing|neither|never|without|unless|until|once|if|whether|when"
     r"|will|would|should|could|may|might|please|to be|needs?|unable|reject\w*|declin\w*|refus\w*"
     r"|den(?:y|ied)|fail\w*|errors?|expire[ds]?|unknown|unclear|uncertain|unsure|wait\w*|pending"
@@ -83,8 +85,10 @@ _DENIES = (
     r"|rejeitad[oa]|não|ninguém|non|nessuno|rifiutat[oa]|se|niet|geen|niemand|afgewezen)\b"
     r"|n't\b|\?|\b(?:не|нет|ничего|никто|nie|nic|nikt)\b|ません|ない|未|没有|沒有|않|못"
 )
-_TROUBLE_FREE = re.compile(r"\b(?:no|without(?: any)?) (?:issues?|problems?|errors?|trouble)\b")
-_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+|(?<=,)\s+(?:and|und|et|y|e|en)\s+")
+_TROUBLE_FREE_PATTERN = re.compile(
+    r"\b(?:no|without(?: any)?) (?:issues?|problems?|errors?|trouble)\b"
+)
+_CLAUSE_END_PATTERN = re.compile(r"(?<=[.!?;])\s+|\n+|(?<=,)\s+(?:and|und|et|y|e|en)\s+")
 
 
 class ActionClaims(NamedTuple):
@@ -99,14 +103,18 @@ class ActionClaims(NamedTuple):
 def detect_action_claims(text: str) -> ActionClaims:
     """Return what a model's text claims was done or approved; each sentence counts by itself."""
     plain = (
-        re.sub(r"[*_`~>#]+", "", strip_invisible_characters(text[:MOST]))
+        re.sub(r"[*_`~>#]+", "", strip_invisible_characters(text[:MAX_TEXT_CHARS]))
         .casefold()
         .replace("’", "'")
     )
-    plain = _TROUBLE_FREE.sub("", plain)
+    plain = _TROUBLE_FREE_PATTERN.sub("", plain)
     first, passive, approval, denies = _compile_patterns()
     done = told = approved = False
-    for sentence in (each.strip()[:LONGEST] for each in _SENTENCE.split(plain) if each.strip()):
+    for sentence in (
+        each.strip()[:MAX_SENTENCE_CHARS]
+        for each in _CLAUSE_END_PATTERN.split(plain)
+        if each.strip()
+    ):
         if denies.search(sentence):
             continue
         done = done or bool(first.search(sentence))
@@ -131,7 +139,10 @@ def do_claims_contradict_record(
 @cache
 def _compile_patterns() -> tuple[re.Pattern[str], ...]:
     """Return the patterns of claims and denials; compiled on first use, not to slow each start."""
-    joined = ("|".join(each) for each in (_FIRST, _PASSIVE, _APPROVAL, (_DENIES,)))
+    joined = (
+        "|".join(each)
+        for each in (_OWN_ACTION_CLAIMS, _PASSIVE_CLAIMS, _APPROVAL_CLAIMS, (_DENIAL,))
+    )
     return tuple(re.compile(each, re.MULTILINE) for each in joined)
 
 
@@ -144,15 +155,17 @@ def _compile_patterns() -> tuple[re.Pattern[str], ...]:
 
 # letters of other scripts that look like Latin ones, after case folding; NFKC does full-width,
 # mathematical, circled and superscript letters
-_LOOKS = str.maketrans(
+_LATIN_LOOKALIKES = str.maketrans(
     "авекмнорстухіјѕԁԛԝһӏүгпиѵьαβγεηικνορστυχωϲϳɑɡɩᴀᴄᴅᴇᴊᴋᴍᴏᴘᴛᴜᴠᴡᴢʀɢɪɴʟꜱʏսօցոքհյƿ",
     "abekmhopctyxijsdqwhlyrnuvbabyenikvopotuxwcjagiacdejkmoptuvwzrginlsyuognfhjp",
 )
-_LONE = r"[^\W\d_]"
-_SPACED = re.compile(rf"(?<!\w){_LONE}(?:[\s._*·•|/\\-]{{1,3}}{_LONE}(?!\w)){{3,}}")
-_SEPARATORS = re.compile(r"[\s._*·•|/\\-]+")
+_LETTER = r"[^\W\d_]"
+_SPACED_LETTERS_PATTERN = re.compile(
+    rf"(?<!\w){_LETTER}(?:[\s._*·•|/\\-]{{1,3}}{_LETTER}(?!\w)){{3,}}"
+)
+_SEPARATORS_PATTERN = re.compile(r"[\s._*·•|/\\-]+")
 # a mark that says something, as a sign on a button does; the rest of them is left out
-_DECORATION = ("So", "Sk", "Cf", "Cs", "Co", "Mn", "Me", "Cn")
+_DECORATIVE_CATEGORIES = ("So", "Sk", "Cf", "Cs", "Co", "Mn", "Me", "Cn")
 
 
 def normalise_letters(text: str) -> str:
@@ -166,44 +179,50 @@ def normalise_letters(text: str) -> str:
         each
         for each in wide
         if each in "\n\t"
-        or not (is_hidden_character(each) or unicodedata.category(each) in _DECORATION)
+        or not (is_hidden_character(each) or unicodedata.category(each) in _DECORATIVE_CATEGORIES)
     )
     found = "".join(kept).casefold().replace("_", " ")
-    words = (each if each.isascii() else each.translate(_LOOKS) for each in found.split())
+    words = (
+        each if each.isascii() else each.translate(_LATIN_LOOKALIKES) for each in found.split()
+    )
     found = " ".join(words)
-    return _SPACED.sub(lambda match: _SEPARATORS.sub("", match[0]), found)
+    return _SPACED_LETTERS_PATTERN.sub(lambda match: _SEPARATORS_PATTERN.sub("", match[0]), found)
 
 
 # where a clause begins; the pattern behind it is what somebody asks, not what they ask about
-_OPENS = (
+_SENTENCE_START = (
     r"(?:^|[.?!;:,(¿¡\"“„«–—]|\b(?:and|so|then|but|und|dann|also|et|alors|y|entonces|então|e|allora"
     r"|en|dus))\s*(?:(?:please|bitte|ok|okay|so|well|yes|now|ja|oui|sí|sim|sì)[ ,]+)*"
 )
-_SAY = r"(?:approve|authori[sz]e|countersign|permit|green-?light|sign (?:(?:this|it|that) )?off)"
-_YES = (
+_APPROVE_VERBS = (
+    r"(?:approve|authori[sz]e|countersign|permit|green-?light|sign (?:(?:this|it|that) )?off)"
+)
+_APPROVAL_NOUNS = (
     r"(?:approval|permission|consent|ok|okay|go[- ]ahead|green light|blessing|sign-off"
     r"|authori[sz]ation)"
 )
-_ACT = (
+_ACTION_VERBS = (
     r"(?:go ahead|proceed|continue|run|execute|do (?:it|this|that|so)|refund|cancel|delete|remove"
     r"|drop|send|post|publish|pay|transfer|charge|change|update|book|order|buy|issue|grant|close"
     r"|block|reset|restart|deploy|merge|void|revoke)"
 )
-_THING = (
+_ACTION_NOUNS = (
     r"(?:(?:the|my|this|that) (?:\w+ )?(?:refund|payment|transfer|cancellation|deletion|change"
     r"|purchase|booking|plan|action))"
 )
-_OPENING = (  # what is asked of the reader, and what would be a button's label
+_OPENING_REQUESTS = (  # what is asked of the reader, and what would be a button's label
     # English
-    rf"(?:(?:do|can|could|will|would|won't|can't) you )?(?:please |kindly |now |also )*{_SAY}\b",
+    rf"(?:(?:do|can|could|will|would|won't|can't) you )?(?:please |kindly |now |also )*"
+    rf"{_APPROVE_VERBS}\b",
     r"(?:(?:do|can|could|will|would) you )?(?:please )?allow (?:me|us|this|it|that)\b",
     r"allow$",
     r"(?:(?:do|can|could|will|would) you )(?:please )?(?:consent|agree) (?:to|(?:that|if) (?:i|we))"
     r"\b",
     r"(?:(?:do|can|could|will|would) you )?(?:please )?give (?:me |us )?(?:your|the|a) (?:quick )?"
-    rf"{_YES}\b",
-    rf"(?:i|we) need your {_YES}\b|(?:does|has) (?:\w+ ){{1,4}}(?:have )?your {_YES}$",
-    rf"(?:do|did|have) (?:i|we) (?:have|get|got) (?:your|the|a) {_YES}\b",
+    rf"{_APPROVAL_NOUNS}\b",
+    rf"(?:i|we) need your {_APPROVAL_NOUNS}\b"
+    rf"|(?:does|has) (?:\w+ ){{1,4}}(?:have )?your {_APPROVAL_NOUNS}$",
+    rf"(?:do|did|have) (?:i|we) (?:have|get|got) (?:your|the|a) {_APPROVAL_NOUNS}\b",
     r"(?:is|would) (?:it|this|that)(?: be)? (?:ok|okay|fine|alright|all right|acceptable)"
     r"(?: with you| for you)? (?:to|if (?:i|we)|for (?:me|us) to)\b",
     r"(?:are|would) you (?:be )?(?:ok|okay|fine|happy|comfortable) (?:with|if) (?:me|us|i|we|this"
@@ -258,8 +277,8 @@ _OPENING = (  # what is asked of the reader, and what would be a button's label
     r"|موافق|موافقة|أوافق|مأذون|מאשר|מאשרת|אישור|לאשר|स्वीकृत करें|मंज़ूर)$",
     # what is said with hardly more than one word, in each of the languages
     r"(?:can|could|will|would) you (?:please )?(?:ok|okay|confirm) (?:this|it|that)(?: for me)?$",
-    rf"(?:please |kindly )?confirm(?: (?:this|it|that|{_THING}))?$",
-    rf"(?:do you )?confirm (?:that )?(?:i|we) (?:should|may|can|shall|must) {_ACT}\b",
+    rf"(?:please |kindly )?confirm(?: (?:this|it|that|{_ACTION_NOUNS}))?$",
+    rf"(?:do you )?confirm (?:that )?(?:i|we) (?:should|may|can|shall|must) {_ACTION_VERBS}\b",
     r"(?:accept|do you (?:accept|agree)|agreed?|lgtm|ship it|do it|go|let's go|thumbs up)$",
     r"(?:accept|allow|approve|confirm|go|yes|ok|okay|agree) ?(?:/|\||or) ?(?:no|no[- ]go|not|deny"
     r"|decline|reject|refuse|disagree)\b",
@@ -296,42 +315,44 @@ _OPENING = (  # what is asked of the reader, and what would be a button's label
     r"(?:האם )?(?:אתה |את |אתם )?(?:מאשר|מאשרת|מאשרים|מסכים|מסכימה)(?: את זה| לי .*)?$",
     r"(?:क्या )?(?:आप )?(?:इसे |इसकी )?(?:स्वीकृति|मंज़ूरी|मंजूरी|अनुमति|सहमत|स्वीकार)",
 )
-_TUN = (
+_GERMAN_ACTION_VERBS = (
     r"(?:stornieren|erstatten|löschen|senden|schicken|überweisen|zahlen|ändern|ausführen|bestellen"
     r"|kündigen|fortfahren|weitermachen|tun|machen)"
 )
 # what somebody asks to be let do, and the word of the language that makes it a choice of two things
-_MAY = {
+_OR_WORD_BY_PERMISSION = {
     r"may (?:i|we)\b": "or",
-    rf"(?:can|could|should|shall) (?:i|we) (?:now |please )*{_ACT}\b": "or",
-    rf"(?:(?:do you|would you) (?:want|like)|want) me to {_ACT}\b": "or",
+    rf"(?:can|could|should|shall) (?:i|we) (?:now |please )*{_ACTION_VERBS}\b": "or",
+    rf"(?:(?:do you|would you) (?:want|like)|want) me to {_ACTION_VERBS}\b": "or",
     r"(?:am i|are we) allowed to\b": "or",
     r"(?:darf ich|dürfen wir)\b": "oder",
-    rf"(?:soll|kann|sollen|können) (?:ich|wir) .*{_TUN}$": "oder",
+    rf"(?:soll|kann|sollen|können) (?:ich|wir) .*{_GERMAN_ACTION_VERBS}$": "oder",
     r"(?:puis-je|pouvons-nous|dois-je|devons-nous|est-ce que je (?:peux|dois))\b": "ou",
     r"(?:puedo|podemos|debo)\b": "o",
     r"(?:posso|possiamo|devo)\b": "ou",
     r"(?:mag|zal|kan|moet) ik\b|(?:mogen|zullen|kunnen|moeten) (?:we|wij)\b": "of",
 }
-_TO_BE_TOLD = (  # or to be given something: that is no more than a question
+_INFORMATION_VERBS = (  # or to be given something: that is no more than a question
     r"(?:please |also |just |bitte |mal |te |vous |dich |sie |je |u )*(?:ask|know|have|get|see"
     r"|reach|meet|call|find|hear|expect|assume|help|fragen|wissen|haben|erfahren|savoir|avoir"
     r"|demander|connaître|saber|preguntar|perguntar|tener|ter|ver|sapere|chiedere|avere|vragen"
     r"|weten|hebben)\b"
 )
-_TOLD_LAST = r".*\b(?:haben|wissen|erfahren|sehen|bekommen|erreichen|anrufen|hebben|weten|krijgen)$"
-_TELL = r"(?:say|reply|answer|type|respond|write)(?: with)? [\"'“]?"
-_ANYWHERE = (  # what a yes would do, whatever stands before it
+_FINAL_INFORMATION_VERBS = (
+    r".*\b(?:haben|wissen|erfahren|sehen|bekommen|erreichen|anrufen|hebben|weten|krijgen)$"
+)
+_REPLY_WITH = r"(?:say|reply|answer|type|respond|write)(?: with)? [\"'“]?"
+_ANYWHERE_REQUESTS = (  # what a yes would do, whatever stands before it
     r"confirm (?:that )?(?:i|we) (?:may|can|should|am allowed|are allowed)\b",
-    rf"{_TELL}(?:approved?|authori[sz]e|go ahead)\b",
-    rf"{_TELL}(?:yes|ok|okay|y)[\"'”]?,? (?:and|to|so|if)\b",
-    rf"with your {_YES}\b",
+    rf"{_REPLY_WITH}(?:approved?|authori[sz]e|go ahead)\b",
+    rf"{_REPLY_WITH}(?:yes|ok|okay|y)[\"'”]?,? (?:and|to|so|if)\b",
+    rf"with your {_APPROVAL_NOUNS}\b",
     r"👍|\bthumbs[- ]up (?:or|and|if|to)\b|\byes ?/ ?no\b|\by ?/ ?n\b",
 )
-_DIGITS = str.maketrans("013457@$", "oleastas")  # in the place of a letter that they look like
-_IN_WORDS = re.compile(r"(?<=[A-Za-z])[013457@$](?=[A-Za-z])")
-_MARKS = re.compile(r"^[\W_]+|[\W_]+$")  # what stands around a label
-_WHOLE_SENTENCE = re.compile(r"(?<=[.?!;])\s+")
+_LETTER_BY_DIGIT = str.maketrans("013457@$", "oleastas")  # that it looks like
+_DIGIT_IN_WORD_PATTERN = re.compile(r"(?<=[A-Za-z])[013457@$](?=[A-Za-z])")
+_OUTER_MARKS_PATTERN = re.compile(r"^[\W_]+|[\W_]+$")  # what stands around a label
+_SENTENCE_END_PATTERN = re.compile(r"(?<=[.?!;])\s+")
 
 
 @cache
@@ -341,19 +362,23 @@ def _compile_approval_patterns() -> list[re.Pattern[str]]:
     Compiled on first use, because compiling them takes a hundredth of the bot's start.
     """
     lets = [
-        rf"{_OPENS}({may})(?! {_TO_BE_TOLD})(?!{_TOLD_LAST})"
+        rf"{_SENTENCE_START}({may})(?! {_INFORMATION_VERBS})(?!{_FINAL_INFORMATION_VERBS})"
         rf"(?!.* {either} (?!not?\b|nicht\b|non\b|pas\b|niet\b|nein\b))"
-        for may, either in _MAY.items()
+        for may, either in _OR_WORD_BY_PERMISSION.items()
     ]
-    seeks = rf"{_OPENS}({'|'.join(_OPENING)})|({'|'.join(_ANYWHERE)})"
+    seeks = rf"{_SENTENCE_START}({'|'.join(_OPENING_REQUESTS)})|({'|'.join(_ANYWHERE_REQUESTS)})"
     return [re.compile(each) for each in (seeks, *lets)]
 
 
 def find_approval_request_words(texts: Iterable[str]) -> str:
     """Return the first words in these texts that ask for an approval; "" if there are none."""
     for text in texts:
-        letters = _IN_WORDS.sub(lambda found: found[0].translate(_DIGITS), text)
-        plain = (_MARKS.sub("", each) for each in (text, normalise_letters(text), letters))
+        letters = _DIGIT_IN_WORD_PATTERN.sub(
+            lambda found: found[0].translate(_LETTER_BY_DIGIT), text
+        )
+        plain = (
+            _OUTER_MARKS_PATTERN.sub("", each) for each in (text, normalise_letters(text), letters)
+        )
         for written in dict.fromkeys((text, *plain)):
             if found := _find_approval_words_in_text(written):
                 return found
@@ -362,7 +387,9 @@ def find_approval_request_words(texts: Iterable[str]) -> str:
 
 def _find_approval_words_in_text(text: str) -> str:
     """Return the words in one text, as it is written, that ask for an approval; "" if none."""
-    for sentence in _WHOLE_SENTENCE.split(" ".join(text.split()).casefold().replace("’", "'")):
+    for sentence in _SENTENCE_END_PATTERN.split(
+        " ".join(text.split()).casefold().replace("’", "'")
+    ):
         plain = sentence.strip(" .?!;)\"'”“»")
         for pattern in _compile_approval_patterns():
             if found := pattern.search(plain):

@@ -20,14 +20,16 @@ from bot.cards.field_layout import FieldErrors, render_field_input
 from bot.cards.field_slots import build_slots, get_value_at_keys
 from bot.cards.field_values import list_argument_values
 from bot.cards.notices import asking_server_line, away_approvers_note
-from bot.cards.views import UNSET, ArgumentValue, DelegatedTask
+from bot.cards.views import UNSET_LABEL, ArgumentValue, DelegatedTask
 from bot.tools import person_question
 from bot.tools.names import SlackIdResolver
 from countersign.durations import format_rough_duration
 from storage.states import CallStatus
 
-TOLD = " gets your answer, and it is shown under the question. It approves nothing."
-FILL_IN = "Please fill this in."
+ANSWER_RECIPIENT_SUFFIX = (
+    " gets your answer, and it is shown under the question. It approves nothing."
+)
+FILL_IN_ERROR = "Please fill this in."
 
 
 def render_question_answer_dialog(
@@ -51,7 +53,7 @@ def render_question_answer_dialog(
             block = {**render_field_input(made), "optional": slot.nullable}
             block.pop("hint", None)  # how "not set" differs from empty matters to no answer
             blocks.append(block)
-    told = slack_text.unescape_mrkdwn(asker[:1].upper() + asker[1:]) + TOLD
+    told = slack_text.unescape_mrkdwn(asker[:1].upper() + asker[1:]) + ANSWER_RECIPIENT_SUFFIX
     blocks.append(
         {"type": "context", "elements": [block_kit.plain_text(slack_text.shorten_text(told, 200))]}
     )
@@ -77,7 +79,7 @@ def parse_question_answer_submission(
         return parsed
     first = build_slots(tool, initial)[0].block_id
     return person_question.normalise_answer_if_valid(question, parsed.arguments) or FieldErrors(
-        {first: FILL_IN}
+        {first: FILL_IN_ERROR}
     )
 
 
@@ -115,7 +117,7 @@ def _read(value: ArgumentValue) -> str:
     return slack_text.join_mentions(value.mentions) or value.text
 
 
-CHOOSING = (
+CHOICE_ACTIONS = (
     Action.CHOOSE_1,
     Action.CHOOSE_2,
     Action.CHOOSE_3,
@@ -129,11 +131,11 @@ def build_answer_button_choices(
 ) -> dict[Action, tuple[str, Any]]:
     """Return label and value of each button that answers at once; none if a form is needed."""
     if question.kind is person_question.AnswerKind.YES_NO:
-        return {CHOOSING[0]: ("Yes", True), CHOOSING[1]: ("No", False)}
+        return {CHOICE_ACTIONS[0]: ("Yes", True), CHOICE_ACTIONS[1]: ("No", False)}
     if question.kind is person_question.AnswerKind.CHOICE and len(question.options) <= len(
-        CHOOSING
+        CHOICE_ACTIONS
     ):
-        pairs = zip(CHOOSING, question.options, strict=False)
+        pairs = zip(CHOICE_ACTIONS, question.options, strict=False)
         return {action: (option, option) for action, option in pairs}
     return {}
 
@@ -169,18 +171,18 @@ class QuestionView:
         return CallTarget(self.id, self.revision)
 
 
-QUOTED = 1_000  # characters of an answer's field
-NOTIFICATION = 200  # characters of the question on a lock screen
-ENDED = {
+MAX_ANSWER_CHARS = 1_000  # of an answer's field
+MAX_NOTIFICATION_CHARS = 200  # of the question on a lock screen
+ENDED_TEXT_BY_STATUS = {
     CallStatus.EXPIRED: "⏰ Nobody answered in time.",
     CallStatus.CANCELLED: "⏹️ No longer needed: the request or this question was taken back.",
     CallStatus.SUPERSEDED: "↪️ No longer needed: the request was changed.",
 }
-WITHDRAW = "Withdraw the question (only whoever asked)"
-CANCEL = "Cancel the request (only whoever asked)"
-OTHERWISE = "⚠️ No longer needed: something has changed since."
-REPLY = "A reply in this thread answers it, too"
-NO_APPROVAL = "For information, not an approval"
+WITHDRAW_QUESTION_LABEL = "Withdraw the question (only whoever asked)"
+CANCEL_REQUEST_LABEL = "Cancel the request (only whoever asked)"
+DEFAULT_ENDED_TEXT = "⚠️ No longer needed: something has changed since."
+REPLY_IN_THREAD_TEXT = "A reply in this thread answers it, too"
+NOT_AN_APPROVAL_TEXT = "For information, not an approval"
 
 
 def render_question_message(view: QuestionView, now: datetime) -> tuple[str, list[block_kit.Json]]:
@@ -200,7 +202,7 @@ def render_question_message(view: QuestionView, now: datetime) -> tuple[str, lis
         ]
     if view.status is not CallStatus.PENDING or (view.deadline and now >= view.deadline):
         gone = CallStatus.EXPIRED if view.status is CallStatus.PENDING else view.status
-        text = ENDED.get(gone, OTHERWISE)
+        text = ENDED_TEXT_BY_STATUS.get(gone, DEFAULT_ENDED_TEXT)
         return text, [
             asked,
             block_kit.context_block(
@@ -252,8 +254,8 @@ def _render_answer_buttons(view: QuestionView) -> list[block_kit.Json]:
         for action, (label, _) in build_answer_button_choices(view.asked).items()
     ] or [block_kit.button(Action.ANSWER, "Answer…", view.target, style="primary")]
     more = [
-        (WITHDRAW, Click(Action.WITHDRAW, view.target)),
-        (CANCEL, Click(Action.CANCEL_RUN, RunTarget(view.run))),
+        (WITHDRAW_QUESTION_LABEL, Click(Action.WITHDRAW, view.target)),
+        (CANCEL_REQUEST_LABEL, Click(Action.CANCEL_RUN, RunTarget(view.run))),
     ]
     return [
         *row,
@@ -278,8 +280,8 @@ def _build_small_print(view: QuestionView) -> str:
     )
     parts += [away_approvers_note(view.away_people)] if view.away_people else []
     if view.asked.kind is person_question.AnswerKind.TEXT:
-        parts.append(REPLY)
-    return "  ·  ".join([*parts, NO_APPROVAL])
+        parts.append(REPLY_IN_THREAD_TEXT)
+    return "  ·  ".join([*parts, NOT_AN_APPROVAL_TEXT])
 
 
 def _render_answer(view: QuestionView) -> block_kit.Json:
@@ -296,13 +298,13 @@ def _render_answer(view: QuestionView) -> block_kit.Json:
     )
     elements = [block_kit.rich_text_line(*leaves)]
     kinds = {each.label: each.kind for each in view.asked.list_answer_fields()}
-    told = [] if view.declined else [each for each in view.lines if each[1] != UNSET]
+    told = [] if view.declined else [each for each in view.lines if each[1] != UNSET_LABEL]
     for label, text, by_model in told:
         kind = kinds.get(label, view.asked.kind)
         shown = slack_text.shorten_text(slack_text.show_hidden_characters(label), 80)
         head = [block_kit.text_leaf(f"{shown}: ")] if len(view.lines) > 1 else []
         said = text.capitalize() if kind is person_question.AnswerKind.YES_NO else text
-        value = _render_answer_text(kind, _make_readable(said, QUOTED), bold=True)
+        value = _render_answer_text(kind, _make_readable(said, MAX_ANSWER_CHARS), bold=True)
         before = f" (suggested: {_make_readable(by_model, 200)})" if by_model else ""
         elements.append(block_kit.rich_text_line(*head, *value, *_render_answer_text(kind, before)))
     return block_kit.rich_text_block(build_block_id(BlockRole.OUTCOME, view.target), elements)
@@ -317,7 +319,7 @@ def _render_answer_text(
     kind: person_question.AnswerKind, text: str, **style: bool
 ) -> list[block_kit.Json]:
     """Return an answer as rich text; it mentions somebody only if answers of this kind may."""
-    if kind in person_question.NAMED:
+    if kind in person_question.MENU_ANSWER_KINDS:
         return block_kit.text_leaves_with_mentions(text, **style)
     return [block_kit.text_leaf(text, **style)] if text else []
 
@@ -330,5 +332,5 @@ def _build_notification(view: QuestionView, now: datetime) -> str:
         if due_at
         else ""
     )
-    asked = slack_text.escape_mrkdwn(_shorten_question(view, NOTIFICATION))
+    asked = slack_text.escape_mrkdwn(_shorten_question(view, MAX_NOTIFICATION_CHARS))
     return f"A question for you: “{asked}”{by}"

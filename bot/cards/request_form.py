@@ -25,7 +25,7 @@ from bot.tools.person_question import ASK_PERSON
 from storage.masking import mask_secrets
 from storage.states import ChannelMode
 
-_LINK = re.compile(r"https?://[!-~]{1,500}")
+_URL_PATTERN = re.compile(r"https?://[!-~]{1,500}")
 
 
 def render_request_root_message(
@@ -38,7 +38,7 @@ def render_request_root_message(
     """
     text = sentences.request_opening_line(person, effect, client)
     blocks = [*render_notice_sentence(text), *render_request_mode_note(mode)]
-    if _LINK.fullmatch(link):
+    if _URL_PATTERN.fullmatch(link):
         there = {"type": "link", "url": link, "text": "The message it is about"}
         blocks.append(
             block_kit.rich_text_block(
@@ -59,9 +59,9 @@ def render_request_mode_note(mode: ChannelMode) -> list[block_kit.Json]:
     )
 
 
-MOST = 100  # options of one menu, in all its groups together
-LABEL = 75  # characters of an option
-_GROUPS = {
+MAX_MENU_OPTIONS = 100  # in all its groups together
+MAX_OPTION_CHARS = 75
+_LABEL_BY_GROUP = {
     "template": "Prepared",
     "write": "Changes something",
     "destructive": "Cannot be undone",
@@ -92,7 +92,7 @@ def render_request_picker_dialog(
 
     It says how many choices the menu has no room for; they can be asked for by name.
     """
-    kept = choices[:MOST]
+    kept = choices[:MAX_MENU_OPTIONS]
     menu: block_kit.Json = {
         "type": "static_select",
         "action_id": Action.PICK,
@@ -128,7 +128,7 @@ def render_form_invitation(person: str, channel: str) -> tuple[str, list[block_k
 def _group_options(choices: Sequence[RequestFormChoice]) -> list[block_kit.Json]:
     groups = [
         (label, [_build_option(each) for each in choices if each.group_key == group])
-        for group, label in _GROUPS.items()
+        for group, label in _LABEL_BY_GROUP.items()
     ]
     return [
         {"label": block_kit.plain_text(label), "options": found} for label, found in groups if found
@@ -138,8 +138,8 @@ def _group_options(choices: Sequence[RequestFormChoice]) -> list[block_kit.Json]
 def _build_option(choice: RequestFormChoice) -> block_kit.Json:
     title = " ".join(slack_text.show_hidden_characters(choice.title).split()) or choice.name
     shown = (
-        slack_text.shorten_text(title, LABEL)
-        if slack_text.count_slack_characters(title) > LABEL
+        slack_text.shorten_text(title, MAX_OPTION_CHARS)
+        if slack_text.count_slack_characters(title) > MAX_OPTION_CHARS
         else title
     )
     return {
@@ -150,8 +150,8 @@ def _build_option(choice: RequestFormChoice) -> block_kit.Json:
     }
 
 
-MOST_QUOTED = 700  # characters of a message that a form keeps
-MOST_WHY = 500
+MAX_QUOTE_CHARS = 700  # of a message that a form keeps
+MAX_REASON_CHARS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,15 +364,16 @@ def parse_form_submission(
     if isinstance(args, field_layout.FieldErrors):
         return args
     return CompletedRequestForm(
-        values, args, block_kit.get_entered_text(state_values, InputBlockId.WHY)[:MOST_WHY]
+        values, args, block_kit.get_entered_text(state_values, InputBlockId.WHY)[:MAX_REASON_CHARS]
     )
 
 
 # The result of a look-up for people: its fields, or its text as it is. Pure.
 
-MOST_OF_RESULT = 2_600  # characters of a result that the thread shows
-MOST_FIELDS = 30
-ROWS, COLUMNS = 20, 10  # of a table
+MAX_RESULT_CHARS = 2_600  # that the thread shows
+MAX_RESULT_FIELDS = 30
+MAX_TABLE_ROWS = 20  # of a table
+MAX_TABLE_COLUMNS = 10
 
 
 def render_lookup_result(effect: str, text: str) -> tuple[str, list[block_kit.Json]]:
@@ -389,7 +390,7 @@ def render_lookup_result(effect: str, text: str) -> tuple[str, list[block_kit.Js
             block_kit.rich_text_preformatted(
                 slack_text.shorten_text(
                     slack_text.show_hidden_characters(mask_secrets(text)).strip() or "(empty)",
-                    MOST_OF_RESULT,
+                    MAX_RESULT_CHARS,
                 )
             )
         ]
@@ -409,9 +410,9 @@ def _parse_json_or_none(text: str) -> Any:
 def _render_result_fields(found: dict[str, Any]) -> list[block_kit.Json]:
     """Return a line for each field of a JSON object without its lists of objects, if few enough."""
     told = {name: value for name, value in found.items() if not _is_list_of_flat_objects(value)}
-    if not told or len(told) > MOST_FIELDS:
+    if not told or len(told) > MAX_RESULT_FIELDS:
         return []
-    most = max(MOST_OF_RESULT // len(told), 60)
+    most = max(MAX_RESULT_CHARS // len(told), 60)
     return [
         block_kit.rich_text_line(
             block_kit.text_leaf(
@@ -446,10 +447,10 @@ def _render_result_rows(found: Any) -> list[block_kit.Json]:
     if not rows:
         return []
     columns = list(dict.fromkeys(key for each in rows for key in each))
-    titles = [slack_text.humanise_field_name(str(each)) for each in columns[:COLUMNS]]
+    titles = [slack_text.humanise_field_name(str(each)) for each in columns[:MAX_TABLE_COLUMNS]]
     cells = [
-        [mask_secrets(_format_result_value(each.get(key))) for key in columns[:COLUMNS]]
-        for each in rows[:ROWS]
+        [mask_secrets(_format_result_value(each.get(key))) for key in columns[:MAX_TABLE_COLUMNS]]
+        for each in rows[:MAX_TABLE_ROWS]
     ]
     cells = cells[: count_rows_fitting_table(titles, cells)]
     return render_result_table(

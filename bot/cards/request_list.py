@@ -31,7 +31,7 @@ from bot.cards.block_kit import (
 )
 from bot.cards.button_codec import FormContext, NoTarget, RunTarget, Target, build_block_id
 from bot.cards.call_pieces import get_argument_label, show_hidden_characters_or_default
-from bot.cards.decided_call import ICONS, VOTES, WORDS
+from bot.cards.decided_call import ICONS, LABEL_BY_STATUS, LABEL_BY_VOTE
 from bot.cards.slack_text import (
     channel_mention,
     format_local_time,
@@ -159,11 +159,11 @@ class RequestHistory:
 
 # as Slack writes them: the channel, the message's ts without its dot, and where it is a reply,
 # the ts of its thread
-_LINK = re.compile(
+_PERMALINK_PATTERN = re.compile(
     r"<?https?://[^\s/<>|]+/archives/([CGD][A-Z0-9]+)/p(\d{10})(\d{6})"
     r"(?:\?(?:[^\s<>|]*&)?thread_ts=(\d{10}\.\d{6}))?[^\s<>|]*(?:\|[^<>]*)?>?"
 )
-_ID = re.compile(r"[A-Za-z0-9_-]{22}|#[0-9a-f]{8,64}")
+_REQUEST_ID_PATTERN = re.compile(r"[A-Za-z0-9_-]{22}|#[0-9a-f]{8,64}")
 
 
 def format_permalink(workspace: str, channel: str, ts: str, thread_ts: str = "") -> str:
@@ -177,7 +177,7 @@ def format_permalink(workspace: str, channel: str, ts: str, thread_ts: str = "")
 
 def parse_permalink(link: str) -> tuple[str, str, str] | None:
     """Return channel, ts and thread of the message at an address; None if it is no such address."""
-    found = _LINK.fullmatch(link)
+    found = _PERMALINK_PATTERN.fullmatch(link)
     if found is None:
         return None
     channel, seconds, fraction, thread = found.groups()
@@ -187,18 +187,18 @@ def parse_permalink(link: str) -> tuple[str, str, str] | None:
 
 def is_request_reference(text: str) -> bool:
     """Return whether a text is a message's address, an id of the record, or a fingerprint."""
-    return parse_permalink(text) is not None or bool(_ID.fullmatch(text.strip("`")))
+    return parse_permalink(text) is not None or bool(_REQUEST_ID_PATTERN.fullmatch(text.strip("`")))
 
 
-MOST = 10  # entries of one list
-EFFECT, WORDS_LIMIT, VALUE = 300, 150, 200  # characters
-DECLINED = "Declined: they cannot say"
-UNLISTED_CALLS = (
+MAX_ENTRIES = 10  # of one list
+MAX_EFFECT_CHARS, MAX_REQUEST_CHARS, MAX_VALUE_CHARS = 300, 150, 200
+DECLINED_LABEL = "Declined: they cannot say"
+UNLISTED_CALLS_NOTICE = (
     "More calls are waiting in this workspace than I can list here. Their cards show them."
 )
-ROOM = 9_000  # characters of one answer
-FIELDS, REVISIONS = 12, 6  # shown of one call
-STANDS = {
+MAX_ANSWER_CHARS = 9_000
+MAX_FIELDS, MAX_REVISIONS = 12, 6  # shown of one call
+LABEL_BY_RUN_STATUS = {
     RunStatus.READY: "⚙️ at work",
     RunStatus.RUNNING: "⚙️ at work",
     RunStatus.WAITING: "⏳ waits for people",
@@ -206,7 +206,7 @@ STANDS = {
     RunStatus.FAILED: "❌ could not go on; use Retry in its thread",
     RunStatus.CANCELLED: "⏹️ cancelled",
 }
-MENU: Sequence[tuple[str, Action, Target]] = (
+OVERVIEW_BUTTONS: Sequence[tuple[str, Action, Target]] = (
     ("What waits for me", Action.LOOK_WAITING, NoTarget()),
     ("My requests", Action.LOOK_REQUESTS, NoTarget()),
     ("Ask for something…", Action.REQUEST, FormContext()),
@@ -235,7 +235,7 @@ def add_overview_menu(answer: SlashCommandAnswer) -> SlashCommandAnswer:
 def _render_overview_buttons() -> Json:
     return actions_block(
         _build_overview_block_id("looks"),
-        [button(action, label, about) for label, action, about in MENU],
+        [button(action, label, about) for label, action, about in OVERVIEW_BUTTONS],
     )
 
 
@@ -256,7 +256,7 @@ def render_waiting_call_list(
     if unsure:
         notes.append(f"{unknown_permission_note(unsure)} Ask again later")
     if unread:
-        notes.append(UNLISTED_CALLS.rstrip("."))
+        notes.append(UNLISTED_CALLS_NOTICE.rstrip("."))
     return _render_list(title, map(_render_call_entry, count(), calls), notes)
 
 
@@ -294,7 +294,7 @@ def _render_list(
     if parts:
         blocks = [header_block(_build_overview_block_id("title"), title)]
     kept = 0
-    while kept < len(parts) and count_text_characters([*blocks, *parts[kept]]) <= ROOM:
+    while kept < len(parts) and count_text_characters([*blocks, *parts[kept]]) <= MAX_ANSWER_CHARS:
         blocks += parts[kept]
         kept += 1
     left = [f"and {len(parts) - kept} more"] if kept < len(parts) else []
@@ -309,12 +309,11 @@ def _render_list(
 
 def _render_call_entry(number: int, call: ListedCall) -> list[Json]:
     icon = "⏳" if call.status is CallStatus.PENDING else ICONS[call.status]
-    text = f"{icon} {mask_on_one_line(call.effect, EFFECT)}"
+    text = f"{icon} {mask_on_one_line(call.effect, MAX_EFFECT_CHARS)}"
     small = [f"🤝 For {user_mention(call.represented_person)}"] if call.represented_person else []
     if call.decided_at is not None:
-        small.append(
-            f"{WORDS[call.status]}{call_deciders_text(call)}, {format_local_time(call.decided_at)}"
-        )
+        status = f"{LABEL_BY_STATUS[call.status]}{call_deciders_text(call)}"
+        small.append(f"{status}, {format_local_time(call.decided_at)}")
     asked = f"{'asked' if small else 'Asked'} by {user_mention(call.requester)}"
     small.append(f"{asked} {describe_asking_place(call.channel)}")
     if due := call.starts_at or (None if call.decided_at else call.deadline):
@@ -339,15 +338,15 @@ def call_deciders_text(call: ListedCall) -> str:
 def describe_request_beginning(of: ListedRun | RequestHistory) -> str:
     """Return a quotation of a request's first words, or how it began if there were none."""
     if of.words:
-        return f"“{mask_on_one_line(of.words, WORDS_LIMIT)}”"
-    return mask_on_one_line(of.origin_text or "A new request", WORDS_LIMIT)
+        return f"“{mask_on_one_line(of.words, MAX_REQUEST_CHARS)}”"
+    return mask_on_one_line(of.origin_text or "A new request", MAX_REQUEST_CHARS)
 
 
 def _render_run_entry(number: int, run: ListedRun) -> list[Json]:
     said = describe_request_beginning(run)
     lines = [said, *(f"{describe_call_status(*each)}" for each in run.calls)]
     lines += [f"and {run.more_calls} more"] if run.more_calls else []
-    small = [f"{STANDS[run.status]}, asked {format_local_time(run.asked_at)}"]
+    small = [f"{LABEL_BY_RUN_STATUS[run.status]}, asked {format_local_time(run.asked_at)}"]
     return _render_entry(
         number,
         section_block(_build_overview_block_id("entry", number), plain_text("\n".join(lines))),
@@ -376,9 +375,9 @@ def describe_call_status(
     `asks`: the call is a question, which may have been `declined`.
     """
     waits = f"⏳ Waits for {'an answer' if asks else 'a decision'}"
-    ended = f"{ICONS[status]} {DECLINED if declined else WORDS[status]}"
+    ended = f"{ICONS[status]} {DECLINED_LABEL if declined else LABEL_BY_STATUS[status]}"
     word = waits if status is CallStatus.PENDING else ended
-    return f"{word}: {mask_on_one_line(effect, WORDS_LIMIT)}"
+    return f"{word}: {mask_on_one_line(effect, MAX_REQUEST_CHARS)}"
 
 
 def render_request_history(of: RequestHistory) -> SlashCommandAnswer:
@@ -388,7 +387,7 @@ def render_request_history(of: RequestHistory) -> SlashCommandAnswer:
         f"Asked by {user_mention(of.requester)} {describe_asking_place(of.channel)}, "
         f"{format_local_time(of.asked_at)}"
     ]
-    small += [STANDS[of.status], *([f"<{of.link}|Open it>"] if of.link else [])]
+    small += [LABEL_BY_RUN_STATUS[of.status], *([f"<{of.link}|Open it>"] if of.link else [])]
     blocks = [
         section_block(_build_overview_block_id("title"), plain_text(said)),
         context_block(_build_overview_block_id("small"), [mrkdwn("  ·  ".join(small))]),
@@ -402,7 +401,7 @@ def render_request_history(of: RequestHistory) -> SlashCommandAnswer:
             divider_block(_build_overview_block_id("divider", number)),
             rich_text_block(_build_overview_block_id("call", number), _render_past_call(call)),
         ]
-        if count_text_characters([*blocks, *part]) > ROOM or number >= MOST:
+        if count_text_characters([*blocks, *part]) > MAX_ANSWER_CHARS or number >= MAX_ENTRIES:
             left = f"and {len(of.calls) - number} more; `countersign audit` has all of it."
             blocks.append(context_block(_build_overview_block_id("notes"), [mrkdwn(left)]))
             break
@@ -412,13 +411,12 @@ def render_request_history(of: RequestHistory) -> SlashCommandAnswer:
 
 def _render_past_call(call: CallHistoryEntry) -> list[Json]:
     icon = "⏳" if call.status is CallStatus.PENDING else ICONS[call.status]
-    lines = [
-        rich_text_line(text_leaf(f"{icon} {mask_on_one_line(call.effect, EFFECT)}", bold=True))
-    ]
+    title = f"{icon} {mask_on_one_line(call.effect, MAX_EFFECT_CHARS)}"
+    lines = [rich_text_line(text_leaf(title, bold=True))]
     if call.reason.strip():
         by_person = bool(call.revisions) and bool(call.revisions[0].author)
         whose = "Why" if by_person else "The agent’s reason"
-        why = f"{whose}: “{mask_on_one_line(call.reason, EFFECT)}”"
+        why = f"{whose}: “{mask_on_one_line(call.reason, MAX_EFFECT_CHARS)}”"
         lines.append(rich_text_line(text_leaf(why)))
     events = [
         (each.made_at, _render_revision(each, before, call.agent))
@@ -429,7 +427,7 @@ def _render_past_call(call: CallHistoryEntry) -> list[Json]:
     for at, by, to in call.hand_overs:
         said = text_leaf("  🤝 handed over to "), user_mention_leaf(to), text_leaf(" by ")
         events.append((at, rich_text_line(time_leaf(at), *said, user_mention_leaf(by))))
-    lines += [each for _, each in sorted(events, key=lambda each: each[0])[-2 * REVISIONS :]]
+    lines += [each for _, each in sorted(events, key=lambda each: each[0])[-2 * MAX_REVISIONS :]]
     lines += _render_call_ending(call)
     print_ = f"Fingerprint #{call.digest[:8]}" if call.digest else "No fingerprint"
     return [
@@ -442,26 +440,28 @@ def _render_revision(now: PastRevision, before: PastRevision | None, agent: str)
     by = user_mention_leaf(now.author) if now.author else text_leaf(agent)
     pairs = [(each, each.previous_text) for each in now.values if each.is_or_was_set]
     if before is None:
-        told = [(each, mask_on_one_line(each.text, VALUE)) for each, _ in pairs]
+        told = [(each, mask_on_one_line(each.text, MAX_VALUE_CHARS)) for each, _ in pairs]
     else:
-        changes = [(e, shorten_change(old, e.text, VALUE)) for e, old in pairs if old is not None]
+        changes = [
+            (e, shorten_change(old, e.text, MAX_VALUE_CHARS)) for e, old in pairs if old is not None
+        ]
         told = [(each, " → ".join(texts)) for each, texts in changes]
     verb = "proposed by " if before is None else "changed by " if told else "asked again by "
     values = [f"{get_argument_label(each)}: {text}" for each, text in told]
-    more = len(values) - FIELDS
-    said = "; ".join(values[:FIELDS]) + (f"; and {more} more" if more > 0 else "")
+    more = len(values) - MAX_FIELDS
+    said = "; ".join(values[:MAX_FIELDS]) + (f"; and {more} more" if more > 0 else "")
     rest = [text_leaf(f": {shorten_text(said, 1_500)}")] if said else []
     return rich_text_line(time_leaf(now.made_at), text_leaf(f"  {verb}"), by, *rest)
 
 
 def _render_vote(vote: PastVote, newest: int) -> Json:
     old = "" if vote.revision == newest else ", before it was changed"
-    said = f": “{mask_on_one_line(vote.words, EFFECT)}”" if vote.words.strip() else ""
+    said = f": “{mask_on_one_line(vote.words, MAX_EFFECT_CHARS)}”" if vote.words.strip() else ""
     whom = vote.represented_person
     proxy = [text_leaf(", for "), user_mention_leaf(whom)] if whom else []
     return rich_text_line(
         time_leaf(vote.voted_at),
-        text_leaf(f"  {VOTES[vote.verb]}"),
+        text_leaf(f"  {LABEL_BY_VOTE[vote.verb]}"),
         user_mention_leaf(vote.person),
         *proxy,
         *([text_leaf(old + said)] if old or said else []),
@@ -477,8 +477,8 @@ def _render_call_ending(call: CallHistoryEntry) -> list[Json]:
     at = call.finished_at or call.decided_at
     if call.status is not CallStatus.PENDING:
         when_ = [text_leaf(", "), time_leaf(at)] if at else []
-        note = f": {mask_on_one_line(call.note, EFFECT)}" if call.note.strip() else ""
-        ended = DECLINED if call.declined else WORDS[call.status]
+        note = f": {mask_on_one_line(call.note, MAX_EFFECT_CHARS)}" if call.note.strip() else ""
+        ended = DECLINED_LABEL if call.declined else LABEL_BY_STATUS[call.status]
         lines.append(rich_text_line(text_leaf(ended), *when_, text_leaf(note or ".")))
     return lines
 

@@ -61,7 +61,7 @@ def _mask_value(value: ArgumentValue) -> ArgumentValue:
     return replace(value, text=text, previous_text=before, mentions=(), previous_mentions=())
 
 
-REASONS = {
+REJECTION_REASONS = {
     "value": "Wrong amount or value",
     "not_needed": "Not needed",
     "information": "Needs more information",
@@ -139,7 +139,9 @@ def render_hand_over_dialog(target: CallTarget, *, title: str) -> block_kit.Json
 
 def parse_entered_words(state_values: Mapping[str, Any]) -> str:
     """Return the words entered in a submitted dialog that asks for nothing else; "" for none."""
-    return block_kit.get_entered_text(state_values, InputBlockId.WORDS)[: block_kit.MAX_WORDS]
+    return block_kit.get_entered_text(state_values, InputBlockId.WORDS)[
+        : block_kit.MAX_DIALOG_TEXT_CHARS
+    ]
 
 
 def render_reject_dialog(
@@ -155,7 +157,8 @@ def render_reject_dialog(
     `needs_words`: choosing a reason is not enough; `by_agent`: an agent proposed them, and is told.
     """
     options = [
-        {"text": block_kit.plain_text(label), "value": key} for key, label in REASONS.items()
+        {"text": block_kit.plain_text(label), "value": key}
+        for key, label in REJECTION_REASONS.items()
     ]
     preset = {"type": "radio_buttons", "action_id": InputElementId.PRESET, "options": options}
     agent = ", and for the agent" if by_agent else ""
@@ -190,19 +193,19 @@ def parse_rejection_reason(state_values: Mapping[str, Any]) -> str | dict[str, s
         state_values, InputBlockId.REASON, InputElementId.PRESET
     )
     text = block_kit.get_entered_text(state_values, InputBlockId.WORDS)
-    if key not in REASONS:
+    if key not in REJECTION_REASONS:
         return {InputBlockId.REASON: "Please choose one."}
-    if len(text) > block_kit.MAX_WORDS:
-        most = block_kit.MAX_WORDS
+    if len(text) > block_kit.MAX_DIALOG_TEXT_CHARS:
+        most = block_kit.MAX_DIALOG_TEXT_CHARS
         return {InputBlockId.WORDS: f"At most {most} characters, please; these are {len(text)}."}
     if key == "other":
         return text or {InputBlockId.WORDS: "Please say why, in a few words."}
-    return f"{REASONS[key]}: {text}" if text else REASONS[key]
+    return f"{REJECTION_REASONS[key]}: {text}" if text else REJECTION_REASONS[key]
 
 
-CHUNK = 2_900  # characters of one text in a dialog
-MAX_BLOCKS = 100
-MAX_BYTES = 250_000
+MAX_CHUNK_CHARS = 2_900  # of one text in a dialog
+MAX_VIEW_BLOCKS = 100
+MAX_VIEW_BYTES = 250_000
 
 
 def render_review_dialog(
@@ -227,7 +230,9 @@ def render_review_dialog(
 
 
 def _fits_dialog(view: block_kit.Json) -> bool:
-    return len(view["blocks"]) <= MAX_BLOCKS and len(json.dumps(view)) <= MAX_BYTES - 2_000
+    return (
+        len(view["blocks"]) <= MAX_VIEW_BLOCKS and len(json.dumps(view)) <= MAX_VIEW_BYTES - 2_000
+    )
 
 
 def _render_too_long_note(call: CallView) -> list[block_kit.Json]:
@@ -264,7 +269,7 @@ def can_review_show_whole_call(call: CallView) -> bool:
         chunk in there
         for text in texts
         if text.strip()
-        for chunk in slack_text.split_into_chunks(text, CHUNK)
+        for chunk in slack_text.split_into_chunks(text, MAX_CHUNK_CHARS)
     )
 
 
@@ -305,13 +310,13 @@ def _render_review_blocks(
     if (effect := call_pieces.get_effect_sentence(call)) != call_pieces.get_call_headline(call):
         lines = [
             block_kit.rich_text_line(block_kit.text_leaf(each, bold=True))
-            for each in slack_text.split_into_chunks(effect, CHUNK)
+            for each in slack_text.split_into_chunks(effect, MAX_CHUNK_CHARS)
         ]
         blocks += _pack_into_rich_text("effect", lines)
     blocks += _pack_into_rich_text("all", _render_values_and_preview(call))
     if call.agent_reason.strip():
         reason = slack_text.split_into_chunks(
-            slack_text.show_hidden_characters(call.agent_reason), CHUNK
+            slack_text.show_hidden_characters(call.agent_reason), MAX_CHUNK_CHARS
         )
         label_line = block_kit.rich_text_line(
             block_kit.text_leaf(call_pieces.call_reason_label(call), italic=True)
@@ -344,7 +349,7 @@ def _render_values_and_preview(call: CallView) -> list[block_kit.Json]:
         preview = slack_text.show_hidden_characters(call.preview)
         elements += _render_long_value("Preview", slack_text.isolate_right_to_left_runs(preview))
     if call.has_more_rows:
-        where = block_kit.text_leaf(call_pieces.WHERE_ALL_ROWS, italic=True)
+        where = block_kit.text_leaf(call_pieces.ALL_ROWS_HINT_TEXT, italic=True)
         elements.append(block_kit.rich_text_line(where))
     return elements
 
@@ -384,7 +389,9 @@ def parse_approval_submission(state_values: Mapping[str, Any]) -> tuple[str, int
         state_values, InputBlockId.REMEMBER, InputElementId.OFFER
     )
     is_number = chosen.isascii() and chosen.isdigit() and len(chosen) < 3
-    note = block_kit.get_entered_text(state_values, InputBlockId.NOTE)[: block_kit.MAX_WORDS]
+    note = block_kit.get_entered_text(state_values, InputBlockId.NOTE)[
+        : block_kit.MAX_DIALOG_TEXT_CHARS
+    ]
     return note, int(chosen) if is_number else None
 
 
@@ -392,7 +399,7 @@ def _render_long_value(
     label: str, text: str, mentions: Sequence[str] = (), *, is_code: bool = False
 ) -> list[block_kit.Json]:
     """Build one argument: on one line, or below its label if it is code or has several lines."""
-    parts = slack_text.split_into_chunks(text, CHUNK)
+    parts = slack_text.split_into_chunks(text, MAX_CHUNK_CHARS)
     if mentions or (len(parts) == 1 and "\n" not in text and not is_code):
         head = f"{slack_text.isolate_right_to_left_text(label)}:  "
         shown = block_kit.text_leaves_with_mentions(slack_text.join_mentions(mentions))
@@ -412,7 +419,7 @@ def _render_long_value(
 
 
 def _pack_into_rich_text(name: str, elements: Sequence[block_kit.Json]) -> list[block_kit.Json]:
-    """Put the elements into rich_text blocks of about CHUNK characters each."""
+    """Put the elements into rich_text blocks of about MAX_CHUNK_CHARS characters each."""
     return block_kit.pack_into_rich_text_blocks(
-        elements, CHUNK + 100, lambda number: f"{name}:{number}"
+        elements, MAX_CHUNK_CHARS + 100, lambda number: f"{name}:{number}"
     )

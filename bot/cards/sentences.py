@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from bot.cards.notices import POLICY
+from bot.cards.notices import POLICY_REASON_PREFIX
 from bot.cards.slack_text import (
-    MIDWAY,
+    FAILED_MIDWAY_TEXT,
     format_local_time,
     format_past_tense,
     format_time_with_countdown,
@@ -23,7 +23,7 @@ from bot.policy.gates import GrantOffer
 from countersign.durations import format_duration
 from storage.states import ChannelMode
 
-COMMAND = "/approvals request"
+FORM_COMMAND = "/approvals request"
 MESSAGE_NOT_STORED_REPLY = (
     "I cannot write anything down at the moment, so I have not taken this in. I will try "
     "again for a few minutes; if you have not heard from me by then, please ask once more."
@@ -80,7 +80,7 @@ QUESTION_NO_LONGER_ASKED_REPLY = (
 NO_FORMS_REPLY = "There is nothing that you can ask for with a form here."
 MEMBERS_ONLY_REPLY = "I take requests from full members of this workspace only."
 FORM_CHANGED_REPLY = (
-    f"This form has changed since you opened it, so nothing was asked. See {COMMAND}."
+    f"This form has changed since you opened it, so nothing was asked. See {FORM_COMMAND}."
 )
 NO_PLANNING_AGENT_REPLY = (
     "No agent planned this, so there is nobody to make a new plan. Edit it, or reject it and "
@@ -248,7 +248,7 @@ def edit_not_saved_reply(why: str) -> str:
     )
 
 
-MEANS: Mapping[ChannelMode, str] = {
+MEANING_BY_MODE: Mapping[ChannelMode, str] = {
     ChannelMode.ASK: "the policy says what runs and what is asked",
     ChannelMode.STRICT: (
         "whatever changes something is asked each time, also what would run by itself"
@@ -270,7 +270,8 @@ def channel_mode_text(mode: ChannelMode, by: tuple[str, datetime] | None, loosen
     """
     who = f"{loosen} may loosen it" if loosen else "nobody may loosen it"
     return (
-        f"{ICONS[mode]} This channel is in {mode} mode{_mode_since_text(by)}: {MEANS[mode]}. "
+        f"{ICONS[mode]} This channel is in {mode} mode{_mode_since_text(by)}: "
+        f"{MEANING_BY_MODE[mode]}. "
         f"Anyone may tighten it, {who}: “/approvals mode observe”, “ask” or “strict”."
     )
 
@@ -278,7 +279,8 @@ def channel_mode_text(mode: ChannelMode, by: tuple[str, datetime] | None, loosen
 def global_mode_text(mode: ChannelMode, by: tuple[str, datetime] | None) -> str:
     """Return the sentence with the mode of all conversations; `by`: who switched it and when."""
     return (
-        f"{ICONS[mode]} All conversations are in {mode} mode{_mode_since_text(by)}: {MEANS[mode]}."
+        f"{ICONS[mode]} All conversations are in {mode} mode{_mode_since_text(by)}: "
+        f"{MEANING_BY_MODE[mode]}."
     )
 
 
@@ -299,7 +301,7 @@ def mode_set_reply(mode: ChannelMode, *, everywhere: bool = False) -> str:
         if everywhere
         else ""
     )
-    return f"{_MODE_SUBJECTS[everywhere]} in {mode} mode now: {MEANS[mode]}.{own}"
+    return f"{_MODE_SUBJECTS[everywhere]} in {mode} mode now: {MEANING_BY_MODE[mode]}.{own}"
 
 
 def mode_loosening_not_allowed_reply(mode: ChannelMode, loosen: str) -> str:
@@ -324,7 +326,8 @@ def _who_may_loosen_sentence(loosen: str) -> str:
 
 def mode_switched_notice(person: str, mode: ChannelMode) -> str:
     """Return the one-line notice to a channel that a person has switched its mode."""
-    return f"{ICONS[mode]} {user_mention(person)} set this channel to {mode} mode: {MEANS[mode]}."
+    change = f"{ICONS[mode]} {user_mention(person)} set this channel to {mode} mode"
+    return f"{change}: {MEANING_BY_MODE[mode]}."
 
 
 def request_mode_note(mode: ChannelMode) -> str:
@@ -332,9 +335,11 @@ def request_mode_note(mode: ChannelMode) -> str:
     return f"{ICONS[mode]} {mode} mode"
 
 
-UNREADABLE = "That does not fit the question. Please use its button."
-WAITS_FOR_ANSWER = "💬 Runs once the question beside it is answered, too"
-SEVERAL = "Several questions wait in this thread. Please answer by the buttons under each."
+UNREADABLE_ANSWER_REPLY = "That does not fit the question. Please use its button."
+WAITS_FOR_ANSWER_TEXT = "💬 Runs once the question beside it is answered, too"
+SEVERAL_QUESTIONS_REPLY = (
+    "Several questions wait in this thread. Please answer by the buttons under each."
+)
 
 
 def answer_too_long_reply(limit: int) -> str:
@@ -410,7 +415,7 @@ def call_done_notice(effect: str, result: str) -> str:
 
 def call_failed_notice(effect: str, why: str, *, midway: bool = False) -> str:
     """Return the notice that a call failed, in the tool's words; `midway`: after it had begun."""
-    begun = f" {MIDWAY}" if midway else ""
+    begun = f" {FAILED_MIDWAY_TEXT}" if midway else ""
     return (
         f"❌ It did not work: {sanitise_for_mrkdwn(effect, 160)}. "
         f"“{sanitise_for_mrkdwn(why)}”{begun}"
@@ -440,8 +445,8 @@ def call_not_done_notice(effect: str, why: str) -> str:
 
 def no_approver_asked_notice(why: str) -> str:
     """Return the notice to a requester that no approver was asked, and why."""
-    if why.startswith(POLICY):
-        return f"⛔ {policy_forbids_sentence(why.removeprefix(POLICY))}"
+    if why.startswith(POLICY_REASON_PREFIX):
+        return f"⛔ {policy_forbids_sentence(why.removeprefix(POLICY_REASON_PREFIX))}"
     return f"⛔ I did not ask anybody about this: {sanitise_for_mrkdwn(why)}."
 
 
@@ -454,7 +459,7 @@ def unknown_form_reply(name: str) -> str:
     """Return the reply to a person who asks for a tool or template that does not exist."""
     return (
         f"There is nothing called “{sanitise_for_mrkdwn(name, 80)}” that you can ask for. See "
-        f"{COMMAND}."
+        f"{FORM_COMMAND}."
     )
 
 
@@ -467,7 +472,7 @@ def no_model_reply(person: str) -> str:
     """Return the reply to a message if there is no model to read it; a button goes with it."""
     return (
         f"{user_mention(person)}, there is no agent here that could read this. You can ask for "
-        f"things with a form: press Ask, or type {COMMAND}."
+        f"things with a form: press Ask, or type {FORM_COMMAND}."
     )
 
 
@@ -475,7 +480,7 @@ def ask_again_not_allowed_reply(requester: str) -> str:
     """Return the reply to “Ask again” by a person other than the requester."""
     return (
         f"Only {user_mention(requester)} can ask for this again from here, as it begins with their "
-        f"values. You can ask for your own with {COMMAND}."
+        f"values. You can ask for your own with {FORM_COMMAND}."
     )
 
 

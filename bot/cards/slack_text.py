@@ -17,33 +17,40 @@ from functools import lru_cache
 from bot.tools import invisible_characters
 from storage.masking import mask_secrets
 
-PERSON = re.compile(r"[UW][A-Z0-9]+")
-GROUP = re.compile(r"S[A-Z0-9]+")
-CHANNEL = re.compile(r"[CGD][A-Z0-9]+")
+USER_ID_PATTERN = re.compile(r"[UW][A-Z0-9]+")
+USERGROUP_ID_PATTERN = re.compile(r"S[A-Z0-9]+")
+CHANNEL_ID_PATTERN = re.compile(r"[CGD][A-Z0-9]+")
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-SIGNED = " (signed by passkey)"
+SIGNED_SUFFIX = " (signed by passkey)"
 DATE_FORMAT = "{date_short_pretty} at {time}"
 RELATIVE_FORMAT = "{ago}"  # "in 3 hours", "2 minutes ago"
 
-_ISOLATE, _END = "\u2068", "\u2069"  # first strong isolate, pop directional isolate
+_ISOLATE = "\u2068"  # first strong isolate, pop directional isolate
+_ISOLATE_END = "\u2069"
 # letters that are written from right to left, with their marks; numbers of their scripts
-_LETTER = "[\u0590-\u065f\u066e-\u06ef\u06fa-\u08ff\ufb1d-\ufdff\ufe70-\ufefe"
-_LETTER += "\U00010800-\U00010fff\U0001e800-\U0001efff]"
-_NUMBER = "[\u0660-\u066d\u06f0-\u06f9]"
-_LEFTWARD = re.compile(rf"{_LETTER}+(?:(?:, ?|[ .'\"-]){_LETTER}+)*|{_NUMBER}+(?:[.,]{_NUMBER}+)*")
+_RTL_LETTER = "[\u0590-\u065f\u066e-\u06ef\u06fa-\u08ff\ufb1d-\ufdff\ufe70-\ufefe"
+_RTL_LETTER += "\U00010800-\U00010fff\U0001e800-\U0001efff]"
+_RTL_DIGIT = "[\u0660-\u066d\u06f0-\u06f9]"
+_RTL_PATTERN = re.compile(
+    rf"{_RTL_LETTER}+(?:(?:, ?|[ .'\"-]){_RTL_LETTER}+)*|{_RTL_DIGIT}+(?:[.,]{_RTL_DIGIT}+)*"
+)
 
-_QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"')  # a text within JSON
+_JSON_STRING_PATTERN = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 
-_CONTROL = re.compile(
+_CONTROL_SEQUENCE_PATTERN = re.compile(
     r"<(?:@([UWB]\w*)|!((?:channel|here|everyone|group|subteam\^|date\^)[^<>|\n]*))(?:\|([^<>\n]*))?>",
     re.IGNORECASE,
 )
-_OPENING = re.compile(r"<(?=@[UWB]|!(?:channel|here|everyone|group|subteam|date))", re.IGNORECASE)
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[^\n]*")
+_CONTROL_START_PATTERN = re.compile(
+    r"<(?=@[UWB]|!(?:channel|here|everyone|group|subteam|date))", re.IGNORECASE
+)
+_CODE_FENCE_PATTERN = re.compile(r" {0,3}(`{3,}|~{3,})[^\n]*")
 # all bounded, so that the time grows with the text and no faster
-_BEFORE_LINE = re.compile(r"^ {0,3}(?:#{1,6}[ \t]+|>[ \t]?|(?:`{3,}|~{3,})[^\n]*$)", re.MULTILINE)
-_LINK = re.compile(r"!?\[([^\[\]\n]{1,300})\]\([^()\s]{1,500}\)")
-_STYLED = re.compile(r"(?<!\w)(\*\*|__|~~|\*|_|`)(?=\S)([^\n]{1,150}?)(?<=\S)\1(?!\w)")
+_LINE_PREFIX_PATTERN = re.compile(
+    r"^ {0,3}(?:#{1,6}[ \t]+|>[ \t]?|(?:`{3,}|~{3,})[^\n]*$)", re.MULTILINE
+)
+_MARKDOWN_LINK_PATTERN = re.compile(r"!?\[([^\[\]\n]{1,300})\]\([^()\s]{1,500}\)")
+_STYLED_TEXT_PATTERN = re.compile(r"(?<!\w)(\*\*|__|~~|\*|_|`)(?=\S)([^\n]{1,150}?)(?<=\S)\1(?!\w)")
 
 
 def show_hidden_characters(text: str) -> str:
@@ -55,7 +62,7 @@ def show_hidden_characters(text: str) -> str:
         return text
     made: list[str] = []
     start = 0
-    for emoji in invisible_characters.EMOJI.finditer(text):
+    for emoji in invisible_characters.EMOJI_PATTERN.finditer(text):
         made += [_escape_hidden_characters(text[start : emoji.start()]), emoji[0]]
         start = emoji.end()
     return "".join([*made, _escape_hidden_characters(text[start:])])
@@ -77,11 +84,11 @@ def isolate_right_to_left_text(text: str) -> str:
     So it does not change the order of the text beside it. In JSON, and in text of several lines,
     each quoted text is isolated.
     """
-    if text.isascii() or not _LEFTWARD.search(text):
+    if text.isascii() or not _RTL_PATTERN.search(text):
         return text
     if "\n" in text or text[:1] in "[{":
-        text = _QUOTED.sub(lambda found: isolate_right_to_left_text(found[0]), text)
-    return text if "\n" in text else f"{_ISOLATE}{text}{_END}"
+        text = _JSON_STRING_PATTERN.sub(lambda found: isolate_right_to_left_text(found[0]), text)
+    return text if "\n" in text else f"{_ISOLATE}{text}{_ISOLATE_END}"
 
 
 def isolate_right_to_left_runs(text: str) -> str:
@@ -90,7 +97,7 @@ def isolate_right_to_left_runs(text: str) -> str:
     So numbers beside a run stay in order. For sentences and previews, in which others have put
     values beside one another.
     """
-    return text if text.isascii() else _LEFTWARD.sub(rf"{_ISOLATE}\g<0>{_END}", text)
+    return text if text.isascii() else _RTL_PATTERN.sub(rf"{_ISOLATE}\g<0>{_ISOLATE_END}", text)
 
 
 def escape_mrkdwn(text: str) -> str:
@@ -111,7 +118,7 @@ def count_slack_characters(text: str) -> int:
 
 def user_mention(user: str) -> str:
     """Return the mention of a person for mrkdwn (`<@U…>`); "someone" if `user` is no user id."""
-    return f"<@{user}>" if PERSON.fullmatch(user) else "someone"
+    return f"<@{user}>" if USER_ID_PATTERN.fullmatch(user) else "someone"
 
 
 def decider_mention(user: str, stand_ins: Mapping[str, str], signers: Collection[str] = ()) -> str:
@@ -121,7 +128,7 @@ def decider_mention(user: str, stand_ins: Mapping[str, str], signers: Collection
     whose vote is signed.
     """
     stand_in = f"{user_mention(stand_ins[user])}, for " if user in stand_ins else ""
-    return f"{stand_in}{user_mention(user)}{SIGNED if user in signers else ''}"
+    return f"{stand_in}{user_mention(user)}{SIGNED_SUFFIX if user in signers else ''}"
 
 
 def group_mention(group: str) -> str:
@@ -129,7 +136,7 @@ def group_mention(group: str) -> str:
 
     "a user group" if `group` is no user group's id.
     """
-    return f"<!subteam^{group}>" if GROUP.fullmatch(group) else "a user group"
+    return f"<!subteam^{group}>" if USERGROUP_ID_PATTERN.fullmatch(group) else "a user group"
 
 
 def list_mentions(text: str) -> list[str]:
@@ -139,7 +146,7 @@ def list_mentions(text: str) -> list[str]:
 
 def channel_mention(channel: str) -> str:
     """Return the mention of a channel (`<#C…>`); "a channel" if `channel` is no channel id."""
-    return f"<#{channel}>" if CHANNEL.fullmatch(channel) else "a channel"
+    return f"<#{channel}>" if CHANNEL_ID_PATTERN.fullmatch(channel) else "a channel"
 
 
 def join_mentions(ids: Sequence[str], limit: int = 1_000) -> str:
@@ -206,8 +213,8 @@ def shorten_text(text: str, limit: int, lines: int | None = None) -> str:
 
 
 def _more_characters_note(text: str, kept: int) -> str:
-    opened = text.count(_ISOLATE, 0, kept) > text.count(_END, 0, kept)
-    return f"{_END if opened else ''}… ({len(text) - kept:,} more characters)"
+    opened = text.count(_ISOLATE, 0, kept) > text.count(_ISOLATE_END, 0, kept)
+    return f"{_ISOLATE_END if opened else ''}… ({len(text) - kept:,} more characters)"
 
 
 def shorten_to_words(text: str, limit: int) -> str:
@@ -235,14 +242,14 @@ def replace_notifying_mentions(text: str) -> str:
 
     # What is nested may put itself together again after the first pass; such an opening is made a
     # quotation mark.
-    return _OPENING.sub("‹", _CONTROL.sub(name, text))
+    return _CONTROL_START_PATTERN.sub("‹", _CONTROL_SEQUENCE_PATTERN.sub(name, text))
 
 
 def strip_markdown(text: str) -> str:
     """Return Markdown without its marks, for a notification: `**Done**` becomes "Done"."""
-    text = _LINK.sub(r"\1", _BEFORE_LINE.sub("", text))
+    text = _MARKDOWN_LINK_PATTERN.sub(r"\1", _LINE_PREFIX_PATTERN.sub("", text))
     for _ in range(2):  # bold in italics
-        text = _STYLED.sub(r"\2", text)
+        text = _STYLED_TEXT_PATTERN.sub(r"\2", text)
     return text
 
 
@@ -295,7 +302,7 @@ def _choose_lines_for_part(lines: list[str], fence: str, limit: int) -> tuple[in
 
 def _get_fence_open_after(fence: str, line: str) -> str:
     """Return the opening line of the code fence that is open after this line; "" for none."""
-    match = _FENCE.fullmatch(line.rstrip("\n"))
+    match = _CODE_FENCE_PATTERN.fullmatch(line.rstrip("\n"))
     if not match:
         return fence
     if not fence:
@@ -305,7 +312,7 @@ def _get_fence_open_after(fence: str, line: str) -> str:
 
 
 def _get_fence_marks(fence: str) -> str:
-    match = _FENCE.fullmatch(fence)
+    match = _CODE_FENCE_PATTERN.fullmatch(fence)
     return match.group(1) if match else ""
 
 
@@ -354,13 +361,13 @@ def strip_mrkdwn(text: str) -> str:
     text = re.sub(r"<!date\^\d+\^[^|>]*\|([^>]*)>", r"\1", text)
     text = re.sub(r"<@[^|>]+\|([^>]+)>", r"\1", text)
     text = re.sub(r"<@[^>]+>", "somebody", text)
-    text = text.replace(_ISOLATE, "").replace(_END, "")  # ours: others' are written out
+    text = text.replace(_ISOLATE, "").replace(_ISOLATE_END, "")  # ours: others' are written out
     return html.unescape(text.replace("*", ""))
 
 
 # Labels for the values of a call: made from keys, and told apart if they look alike.
 
-WITHIN = " › "  # between the label of a part and that of what it is a part of
+LABEL_SEPARATOR = " › "  # between the label of a part and that of what it is a part of
 # letters of other scripts that look like a Latin one, and what they look like
 LOOKALIKES = dict(
     zip(
@@ -422,7 +429,7 @@ def distinguish_labels(labels: Sequence[str], keys: Sequence[tuple[str, ...]]) -
 
 def format_json_key_path(keys: Sequence[str]) -> str:
     """Return keys as they are in JSON, in ASCII: `"options" › "a.b"`."""
-    return WITHIN.join(json.dumps(key) for key in keys)
+    return LABEL_SEPARATOR.join(json.dumps(key) for key in keys)
 
 
 @lru_cache(4096)
@@ -454,7 +461,7 @@ def _get_script_name(char: str) -> str:
     return "CJK" if name in ("CJK", "HIRAGANA", "KATAKANA", "HANGUL") else name
 
 
-MIDWAY = "It had begun, so part of it may have happened."
+FAILED_MIDWAY_TEXT = "It had begun, so part of it may have happened."
 _VERBS = {"approve": "approved", "reject": "rejected", "edit": "edited", "cancel": "cancelled"}
 _VERBS |= {"break_glass": "ran", "look": "looked at", "object": "objected to"}
 

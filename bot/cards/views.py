@@ -22,30 +22,30 @@ from storage.states import CallStatus
 # What a person wrote to the bot, as text for the model, and its workspace. Pure.
 
 # the subtypes of what a person writes; the others say what became of a message, or of a channel
-WRITTEN = (None, "file_share", "thread_broadcast")
-CANCEL = frozenset(
+HUMAN_MESSAGE_SUBTYPES = (None, "file_share", "thread_broadcast")
+CANCEL_PHRASES = frozenset(
     f"{verb}{what}"
     for verb in ("cancel", "stop", "abort")
     for what in ("", " it", " this", " that", " this request", " the request", " my request")
 ) | {"never mind", "nevermind", "forget it"}
 
 # words that decide, whatever follows; words that do so if nothing else is said; words beside these
-_DECIDES = re.compile(
+_DECISION_WORD_PATTERN = re.compile(
     r"approv(?:e|ed|ing)|confirm(?:ed)?|reject(?:ed)?|den(?:y|ied)|declined?|lgtm|[+-]1|[👍👎✅]|"
     r"thumbsup|thumbsdown|white_check_mark"
 )
-_AGREES = re.compile(
+_AGREEMENT_WORD_PATTERN = re.compile(
     r"yes|yep|yeah|ok|okay|sure|no|nope|agreed|fine|good|go|ahead|do|proceed|[👌❌]|ok_hand|x"
 )
-_BESIDE = re.compile(
+_FILLER_WORD_PATTERN = re.compile(
     r"i|i'm|we|please|this|that|it|all|both|from|my|our|side|me|for|with|to|be|is|am|hereby|now|"
     r"then|just|by|skin-tone-[2-6]"
 )
-_WORD = re.compile(r"[\w+'-]+|[👍👎✅👌❌]")
+_WORD_PATTERN = re.compile(r"[\w+'-]+|[👍👎✅👌❌]")
 
-MOST_OF_NAME = 80  # characters of a file's name
-_CHANNEL = re.compile(r"<#[CG][A-Z0-9]+\|([^>]+)>")
-_LINK = re.compile(r"<(?:(?:https?|mailto):[^|>]+)\|([^>]+)>|<(https?://[^|>]+)>")
+MAX_FILE_NAME_CHARS = 80
+_CHANNEL_MENTION_PATTERN = re.compile(r"<#[CG][A-Z0-9]+\|([^>]+)>")
+_MRKDWN_LINK_PATTERN = re.compile(r"<(?:(?:https?|mailto):[^|>]+)\|([^>]+)>|<(https?://[^|>]+)>")
 
 
 def extract_message_text(event: dict[str, Any], bot_user: str) -> str:
@@ -56,8 +56,8 @@ def extract_message_text(event: dict[str, Any], bot_user: str) -> str:
     text = event.get("text") or ""
     if "<" in text:
         text = re.sub(rf"<@{re.escape(bot_user)}(\|[^>]*)?>", "", text)
-        text = _CHANNEL.sub(r"#\1", text)
-        text = _LINK.sub(lambda m: m[1] or m[2], text)
+        text = _CHANNEL_MENTION_PATTERN.sub(r"#\1", text)
+        text = _MRKDWN_LINK_PATTERN.sub(lambda m: m[1] or m[2], text)
     # half a surrogate pair cannot be sent on
     text = html.unescape(text).encode("utf-8", "replace").decode().strip()
     files = [
@@ -78,7 +78,7 @@ def format_quoted_file_name(file: Mapping[str, Any]) -> str:
     for mark, instead in (("“", "'"), ("”", "'"), ('"', "'"), ("[", "("), ("]", ")")):
         name = name.replace(mark, instead)
     return (
-        f"“{shorten_text(show_hidden_characters(name), MOST_OF_NAME)}”"
+        f"“{shorten_text(show_hidden_characters(name), MAX_FILE_NAME_CHARS)}”"
         if strip_invisible_characters(name).strip()
         else "“unnamed”"
     )
@@ -100,7 +100,10 @@ def may_be_for_bot(event: dict[str, Any]) -> bool:
     """
     if event.get("bot_id") or (event.get("previous_message") or {}).get("bot_id"):
         return False
-    begins = event.get("subtype") in WRITTEN and event.get("thread_ts") in (None, event.get("ts"))
+    begins = event.get("subtype") in HUMAN_MESSAGE_SUBTYPES and event.get("thread_ts") in (
+        None,
+        event.get("ts"),
+    )
     in_channel = event.get("channel_type") in ("channel", "group", "mpim")
     return not (begins and in_channel and "<@" not in (event.get("text") or ""))
 
@@ -125,7 +128,7 @@ def is_only_cancellation(text: str) -> bool:
     words = " ".join(
         strip_invisible_characters(text).lower().strip(" .!").removeprefix("please ").split()
     )
-    return words.removesuffix(" please").rstrip(" ,") in CANCEL
+    return words.removesuffix(" please").rstrip(" ,") in CANCEL_PHRASES
 
 
 def is_decision_in_words(text: str) -> bool:
@@ -133,14 +136,14 @@ def is_decision_in_words(text: str) -> bool:
 
     No question does.
     """
-    words = _WORD.findall(strip_invisible_characters(text).lower().replace("’", "'"))
-    said = [each for each in words if not _BESIDE.fullmatch(each)]
-    rest = list(dropwhile(_AGREES.fullmatch, said))
-    decides = _DECIDES.fullmatch(rest[0]) if rest else said
+    words = _WORD_PATTERN.findall(strip_invisible_characters(text).lower().replace("’", "'"))
+    said = [each for each in words if not _FILLER_WORD_PATTERN.fullmatch(each)]
+    rest = list(dropwhile(_AGREEMENT_WORD_PATTERN.fullmatch, said))
+    decides = _DECISION_WORD_PATTERN.fullmatch(rest[0]) if rest else said
     return bool(decides) and "?" not in text
 
 
-UNSET = "—"  # a text of just this is put in quotes
+UNSET_LABEL = "—"  # a text of just this is put in quotes
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +166,7 @@ class ArgumentValue:
     @property
     def is_or_was_set(self) -> bool:
         """Whether the argument is set, or was set until the latest edit."""
-        return self.text != UNSET or self.previous_text is not None
+        return self.text != UNSET_LABEL or self.previous_text is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-FIRST = "Correct what is wrong above first"  # what to do where Slack cannot be asked
-PATIENCE = 15.0  # seconds any one check may take
-NOBODY_LOOKS = (  # what is wrong, and what to do
+FIX_ERRORS_ABOVE_REMEDY = "Correct what is wrong above first"  # for where Slack cannot be asked
+CHECK_TIMEOUT_SECONDS = 15.0
+NO_REVIEWER_FINDING = (  # what is wrong, and what to do
     "its approvers may all break glass, so nobody else is left to look at it afterwards",
     "Name an approver who is not in break_glass",
 )

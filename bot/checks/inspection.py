@@ -24,7 +24,7 @@ from bot.config.entry_points import import_owner_function
 from bot.config.settings import Settings
 from bot.explain.explanation import describe_next_holidays
 from bot.policy import rules
-from bot.policy.approver_lists import MANAGER, list_fields_with_owners
+from bot.policy.approver_lists import MANAGER_OF_REQUESTER, list_fields_with_owners
 from bot.policy.authority import LookupFailedError
 from bot.policy.condition_values import Facts, SlackId
 from bot.policy.evaluation import CurrentPolicy, Policy
@@ -35,11 +35,11 @@ from bot.toml_file import nearest_name_hint
 from bot.tools import Effect, Registry, Tool
 from storage.record import Store
 
-DEEPEST = 5  # levels of a made-up value
-SUMS = (Decimal(0), Decimal(1), Decimal(7))  # made up: several, for some conditions divide by them
-CURRENCY = "currency"  # what a field is called that amounts mean nothing without
+MAX_NESTING_LEVELS = 5  # of a made-up value
+SAMPLE_SPENT_SUMS = (Decimal(0), Decimal(1), Decimal(7))  # some conditions divide by it
+CURRENCY_FIELD = "currency"  # a field that amounts mean nothing without
 ToolsByName = dict[str, Tool[Any]]
-_MOMENTS: dict[str, Any] = {
+_SAMPLE_TIME_BY_FORMAT: dict[str, Any] = {
     "date": date(2026, 1, 5),
     "date-time": datetime(2026, 1, 5, tzinfo=UTC),
     "time": "09:00:00",
@@ -66,7 +66,7 @@ def check_policy_rules(
         yield check.build_ok_result("rules", f"each fits a tool; there are {len(tools)} tools")
     yield from _check_unasked_changes(policy, tools)
     for ask in (each for each in policy.asks() if each.break_glass == each.approvers):
-        yield check.build_warning_result(f"rule {ask.rule!r}", *check.NOBODY_LOOKS)
+        yield check.build_warning_result(f"rule {ask.rule!r}", *check.NO_REVIEWER_FINDING)
 
 
 def _check_unasked_changes(policy: Policy, tools: ToolsByName) -> Iterator[check.CheckResult]:
@@ -247,10 +247,10 @@ def _check_mixed_currencies(rule: rules.Rule, tools: ToolsByName) -> Iterator[ch
     for each in sorted(rules.parse_cached_condition(rule.when).spent):
         tool = tools.get(each.tool)
         there = tool.arguments.model_fields if tool else {}
-        if each.field and CURRENCY in there and CURRENCY not in each.same:
+        if each.field and CURRENCY_FIELD in there and CURRENCY_FIELD not in each.same:
             text = f"it adds up {each.field} of {each.tool} in whatever currency"
             yield check.build_warning_result(
-                f"rule {rule.name!r}", text, f'Add "same {CURRENCY}" after the window'
+                f"rule {rule.name!r}", text, f'Add "same {CURRENCY_FIELD}" after the window'
             )
 
 
@@ -263,7 +263,7 @@ def _check_condition_with_samples(
     """
     told, problems = rules.parse_cached_condition(rule.when), []
     for each in matching:
-        for spent in SUMS:
+        for spent in SAMPLE_SPENT_SUMS:
             try:
                 told.is_true_for(_build_sample_facts(rule, each, spent))
             except ValueError as error:
@@ -286,7 +286,7 @@ def _build_sample_facts(rule: rules.Rule, tool: Tool[Any], spent: Decimal) -> Fa
         risk=tool.risk,
         requester=SlackId("U0"),
         channel=SlackId("C0"),
-        now=_MOMENTS["date-time"],
+        now=_SAMPLE_TIME_BY_FORMAT["date-time"],
         args=_build_sample_value(schema, schema),
         freezes=dict.fromkeys(told.freezes, False),
         in_freeze=False,
@@ -301,9 +301,9 @@ def _build_sample_facts(rule: rules.Rule, tool: Tool[Any], spent: Decimal) -> Fa
 def _build_sample_value(field: dict[str, Any], schema: dict[str, Any], depth: int = 0) -> Any:
     """Return a made-up value for the JSON schema `field`; of several types, the first but null.
 
-    What is nested more than DEEPEST levels deep is None, as a schema may contain itself.
+    What is nested more than MAX_NESTING_LEVELS levels deep is None, as a schema may contain itself.
     """
-    if depth > DEEPEST:
+    if depth > MAX_NESTING_LEVELS:
         return None
     make = partial(_build_sample_value, schema=schema, depth=depth + 1)
     if "$ref" in field:
@@ -323,7 +323,7 @@ def _build_sample_value(field: dict[str, Any], schema: dict[str, Any], depth: in
         case "object":
             return {name: make(each) for name, each in field.get("properties", {}).items()}
     # text that may be an id: whether a field holds ids or names is not known
-    return _MOMENTS.get(field.get("format", ""), "TEXT")
+    return _SAMPLE_TIME_BY_FORMAT.get(field.get("format", ""), "TEXT")
 
 
 def _check_named_fields(rule: rules.Rule, matching: list[Tool[Any]]) -> Iterator[check.CheckResult]:
@@ -344,7 +344,7 @@ def _check_owners(
     rule: rules.Rule, tools: ToolsByName, policy: Policy
 ) -> Iterator[check.CheckResult]:
     """Yield a problem where a rule asks the owner of a field that a tool lacks or nobody owns."""
-    for field in set(list_fields_with_owners(rule.gate)) - {MANAGER}:
+    for field in set(list_fields_with_owners(rule.gate)) - {MANAGER_OF_REQUESTER}:
         for tool in tools.values():
             if not rule.can_match(tool.name, tool.does, tool.risk):
                 continue
@@ -368,7 +368,7 @@ def _check_owners(
 
 def _check_owner_functions(policy: Policy) -> Iterator[check.CheckResult]:
     """Yield a check that each function which finds owners can be imported."""
-    for field in sorted(policy.owner_functions.keys() - {MANAGER}):
+    for field in sorted(policy.owner_functions.keys() - {MANAGER_OF_REQUESTER}):
         name = policy.owner_functions[field]
         try:
             import_owner_function(name)
@@ -380,8 +380,8 @@ def _check_owner_functions(policy: Policy) -> Iterator[check.CheckResult]:
 
 
 log = logging.getLogger("countersign.setup")
-SOON = 1.0  # seconds after the start, which has other things to do
-AGAIN = 600.0  # seconds until it is looked again, where something was wrong
+FIRST_CHECK_DELAY_SECONDS = 1.0  # a start has other things to do
+RECHECK_INTERVAL_SECONDS = 600.0  # where something was wrong
 
 
 class SetupInspector:
@@ -420,7 +420,7 @@ class SetupInspector:
 
     def _run_until_stopped(self) -> None:
         known: frozenset[str] = frozenset()
-        self._ended.wait(SOON)
+        self._ended.wait(FIRST_CHECK_DELAY_SECONDS)
         while not self._ended.is_set():
             changed = self._signals.policy
             changed.clear()
@@ -432,7 +432,7 @@ class SetupInspector:
             if self._ended.is_set():
                 return
             known = self._log_new_findings(found, known)
-            changed.wait(AGAIN if found else None)
+            changed.wait(RECHECK_INTERVAL_SECONDS if found else None)
             if changed.is_set():
                 known = frozenset()  # of another policy all is said
 

@@ -23,19 +23,19 @@ from bot.checks.slack import (
 )
 from bot.config.connection_settings import get_page_host
 from bot.config.settings import Settings
-from bot.policy.approver_lists import MANAGER
+from bot.policy.approver_lists import MANAGER_OF_REQUESTER
 from bot.policy.authority import Authority, LookupFailedError, Person, is_colleague
 from bot.policy.evaluation import Policy
 from bot.policy.gates import Approvers, Ask, load_gate
 from bot.policy.rules import Rule, collect_needed_lookups
 from bot.slack.directory import SlackDirectory
 from storage import call_history
-from storage.backend import LONGEST_SOCKET_PATH, socket_path
+from storage.backend import MAX_SOCKET_PATH_BYTES, socket_path
 from storage.passkeys import list_passkeys_of_team
 from storage.record import Store
 
-CROWD = 50  # more people than this are not written to one by one
-DAYS = 30  # how far back the record is read
+MAX_DIRECT_MESSAGE_RECIPIENTS = 50
+LOOKBACK_DAYS = 30
 RequestCounts = dict[str, Counter[str]]  # rule -> who asked how often
 
 
@@ -57,7 +57,7 @@ def count_requests_by_rule(store: Store, now: datetime) -> RequestCounts:
     try:
         with store.read() as tx:
             for gate, requester, count in call_history.count_calls_by_gate_since(
-                tx, now - timedelta(days=DAYS)
+                tx, now - timedelta(days=LOOKBACK_DAYS)
             ):
                 found.setdefault(load_gate(gate).rule, Counter())[requester] += count
     except (SQLAlchemyError, ValueError):
@@ -89,15 +89,21 @@ def check_names_used_in_policy(
     of_rules = {name for rule in policy.rules for name in rule.channels}
     for name in sorted(needs.channels | of_rules | {*policy.shared_channels}):
         find = directory.find_channel_id
-        yield from _run_lookup_check(f"channel {name}", _check_is_known, find, name, *NO_CHANNEL)
+        yield from _run_lookup_check(
+            f"channel {name}", _check_is_known, find, name, *UNKNOWN_CHANNEL_FINDING
+        )
     for handle in sorted(needs.people):
         only = partial(_is_handle_unique, directory)
-        yield from _run_lookup_check(f"person @{handle}", _check_is_known, only, handle, *NO_HANDLE)
+        yield from _run_lookup_check(
+            f"person @{handle}", _check_is_known, only, handle, *UNKNOWN_HANDLE_FINDING
+        )
     asking = {each for rule in policy.rules for each in rule.requesters if each[:1] != "@"}
     for user in sorted(asking - users.keys()):
         who = directory.find_person
-        yield from _run_lookup_check(f"requester {user}", _check_is_known, who, user, *NO_PERSON)
-    if field := policy.owner_functions.get(MANAGER):
+        yield from _run_lookup_check(
+            f"requester {user}", _check_is_known, who, user, *UNKNOWN_PERSON_FINDING
+        )
+    if field := policy.owner_functions.get(MANAGER_OF_REQUESTER):
         known = sorted({user for counted in usual.values() for user in counted})[:5]
         yield from _run_lookup_check("manager", _check_managers, field, known, directory)
     rules = {rule.name: rule for rule in policy.rules}
@@ -114,7 +120,9 @@ def _run_lookup_check(
     try:
         yield from make(subject, *of)
     except LookupFailedError as error:
-        yield check.build_failure_result(subject, f"Slack cannot be asked ({error})", check.FIRST)
+        yield check.build_failure_result(
+            subject, f"Slack cannot be asked ({error})", check.FIX_ERRORS_ABOVE_REMEDY
+        )
 
 
 def _list_gate_approvers(ask: Ask) -> Iterator[Approvers]:
@@ -129,15 +137,15 @@ def _list_people_outside_rules(policy: Policy) -> Iterator[Approvers]:
     yield from (each for each in found if each is not None)
 
 
-NO_CHANNEL = (
+UNKNOWN_CHANNEL_FINDING = (
     "does not exist, or is private without the bot, so what the policy says of it never holds",
     "Invite the bot, or correct the name in the policy",
 )
-NO_HANDLE = (
+UNKNOWN_HANDLE_FINDING = (
     "nobody has that handle, so the rules that name it can never be told",
     "Correct the handle in the policy",
 )
-NO_PERSON = (
+UNKNOWN_PERSON_FINDING = (
     "there is no such person, so the rules that name them are about nobody",
     "Correct the id in the policy",
 )
@@ -160,7 +168,7 @@ def _check_managers(
     subject: str, field: str, known: list[str], directory: SlackDirectory
 ) -> Iterator[check.CheckResult]:
     """Yield a check whether a Slack profile field names the managers of some recent requesters."""
-    having = sum(bool(directory.find_owners(MANAGER, field, user)) for user in known)
+    having = sum(bool(directory.find_owners(MANAGER_OF_REQUESTER, field, user)) for user in known)
     if known and not having:
         text = (
             f"nobody of {len(known)} who asked lately has a person in the profile field {field!r}"
@@ -287,9 +295,11 @@ class _ApproverChecks:
             text = "none of its approvers who are notified can decide, so the silent ones are told"
             yield check.build_warning_result(about, text, "Name somebody else in approvers")
         if able and able <= alone and ask.break_glass != ask.approvers:  # else said already
-            yield check.build_warning_result(about, *check.NOBODY_LOOKS)
-        if ask.post_to == "approvers" and len(meant) > CROWD:
-            text = f"more than {CROWD} people would each get a direct message"
+            yield check.build_warning_result(about, *check.NO_REVIEWER_FINDING)
+        if ask.post_to == "approvers" and len(meant) > MAX_DIRECT_MESSAGE_RECIPIENTS:
+            text = (
+                f"more than {MAX_DIRECT_MESSAGE_RECIPIENTS} people would each get a direct message"
+            )
             yield check.build_warning_result(
                 about, text, 'Set post_to to a channel, or to "thread"'
             )
@@ -308,7 +318,7 @@ def _describe_unapprovable_requesters(
     """Return a text on people whose own requests nobody could approve, and how often they asked."""
     often = [each for each in stuck if asked[each] * 2 > asked.total()]
     if often:
-        share = f"{asked[often[0]]} of the {asked.total()} calls under it in {DAYS} days"
+        share = f"{asked[often[0]]} of the {asked.total()} calls under it in {LOOKBACK_DAYS} days"
         return (
             f"{often[0]} asked for {share}, and without {often[0]} too few are left to approve them"
         )
@@ -332,8 +342,8 @@ def describe_why_cannot_decide(person: Person | None, team: str) -> str:
     )
 
 
-ABOUT = "operator"
-REMEDY = "Set COUNTERSIGN_OPERATOR to an approver's Slack user id, or unset it"
+OPERATOR_SUBJECT = "operator"
+OPERATOR_REMEDY = "Set COUNTERSIGN_OPERATOR to an approver's Slack user id, or unset it"
 
 
 def check_operator(
@@ -343,12 +353,14 @@ def check_operator(
     if settings.operator is None:
         return
     yield from _run_lookup_check(
-        ABOUT, _check_operator_person, settings.operator, policy, workspace
+        OPERATOR_SUBJECT, _check_operator_person, settings.operator, policy, workspace
     )
     path = socket_path(settings.database_path).absolute()
-    if len(str(path).encode()) > LONGEST_SOCKET_PATH:
+    if len(str(path).encode()) > MAX_SOCKET_PATH_BYTES:
         text = f"{path} is too long for a socket, so no command reaches the bot"
-        yield check.build_failure_result(ABOUT, text, "Keep the database under a shorter path")
+        yield check.build_failure_result(
+            OPERATOR_SUBJECT, text, "Keep the database under a shorter path"
+        )
 
 
 def _check_operator_person(
@@ -358,12 +370,12 @@ def _check_operator_person(
     person = directory.find_person(operator)
     if person is None or not is_colleague(person, team):
         why = describe_why_cannot_decide(person, team)
-        yield check.build_failure_result(subject, why, REMEDY)
+        yield check.build_failure_result(subject, why, OPERATOR_REMEDY)
     elif _may_operator_decide(operator, policy, Authority(directory, team)):
         yield check.build_ok_result(subject, f"{person.name} decides at the terminal, too")
     else:
         text = f"{person.name} is an approver under no rule"
-        yield check.build_warning_result(subject, text, REMEDY)
+        yield check.build_warning_result(subject, text, OPERATOR_REMEDY)
 
 
 def _may_operator_decide(operator: str, policy: Policy, authority: Authority) -> bool:
@@ -381,8 +393,8 @@ def _may_operator_decide(operator: str, policy: Policy, authority: Authority) ->
     )
 
 
-SIGNING = "passkeys"
-MOST_NAMES = 10
+PASSKEYS_SUBJECT = "passkeys"
+MAX_LISTED_NAMES = 10
 
 
 def check_signing_setup(settings: Settings, policy: Policy) -> Iterator[check.CheckResult]:
@@ -395,20 +407,20 @@ def check_signing_setup(settings: Settings, policy: Policy) -> Iterator[check.Ch
     links, terms = SigningLinks(b"", settings.url), policy.passkeys
     if problem := links.describe_problem():
         remedy = "Until then nothing that has to be signed can be approved"
-        yield check.build_failure_result(SIGNING, problem, remedy)
+        yield check.build_failure_result(PASSKEYS_SUBJECT, problem, remedy)
     elif links.address:
-        yield check.build_ok_result(SIGNING, f"people sign at {links.address.url}")
+        yield check.build_ok_result(PASSKEYS_SUBJECT, f"people sign at {links.address.url}")
     if settings.http is None and not settings.slack_signing_secret.get_secret_value():
         text = "nothing serves the page on which people sign: COUNTERSIGN_HTTP is not set"
         remedy = "Set it, and have COUNTERSIGN_URL lead there"
-        yield check.build_failure_result(SIGNING, text, remedy)
+        yield check.build_failure_result(PASSKEYS_SUBJECT, text, remedy)
     if terms.enrol == "countersigned" and not policy.list_signers().names:
         text = "nobody could approve a new passkey: no rule that asks for signatures names people"
         remedy = 'Name people or groups in one, or say enrol = "self" under [passkeys]'
-        yield check.build_failure_result(SIGNING, text, remedy)
+        yield check.build_failure_result(PASSKEYS_SUBJECT, text, remedy)
     if terms.roots and not _can_read_certificates(terms.roots):
         text = "the certificates in roots cannot be read, so no passkey can be added"
-        yield check.build_failure_result(SIGNING, text, "Correct roots under [passkeys]")
+        yield check.build_failure_result(PASSKEYS_SUBJECT, text, "Correct roots under [passkeys]")
 
 
 def _can_read_certificates(text: str) -> bool:
@@ -441,12 +453,14 @@ def check_signers(
     if odd:
         people = _format_names(authority, odd)
         text = f"the policy takes other models than some passkeys of {people} are of"
-        yield check.build_warning_result(SIGNING, text, "Those count for nothing: add others")
+        yield check.build_warning_result(
+            PASSKEYS_SUBJECT, text, "Those count for nothing: add others"
+        )
     moved = {e.person for e in rows if e.rp_id != host}
     if moved:
         text = f"some passkeys of {_format_names(authority, moved)} were made at another address"
         yield check.build_warning_result(
-            SIGNING, text, "Those count for nothing at COUNTERSIGN_URL: add others"
+            PASSKEYS_SUBJECT, text, "Those count for nothing at COUNTERSIGN_URL: add others"
         )
     for gate in gates:
         try:
@@ -476,7 +490,7 @@ def _check_gate(
 
 def _format_names(authority: Authority, people: Collection[str]) -> str:
     """Return the names, looked up in Slack, of the first ten people, separated by commas."""
-    first = sorted(people)[:MOST_NAMES]
+    first = sorted(people)[:MAX_LISTED_NAMES]
     known = authority.directory.find_people(first)
     names = [known[each].name if each in known else each for each in first]
     return ", ".join([*names, *(["others"] if len(people) > len(first) else [])])

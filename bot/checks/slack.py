@@ -21,7 +21,7 @@ from bot.checks import check
 from bot.clock import Clock
 from bot.config.connection_settings import AttachedFilesMode
 from bot.config.settings import Settings
-from bot.policy.approver_lists import MANAGER
+from bot.policy.approver_lists import MANAGER_OF_REQUESTER
 from bot.policy.authority import LookupFailedError
 from bot.policy.evaluation import Policy
 from bot.slack.client import ListWorkspaces, SlackClient
@@ -29,7 +29,7 @@ from bot.slack.directory import SlackDirectory
 from bot.slack_codes import list_granted_scopes
 
 # what slack_sdk raises besides SlackApiError
-UNREACHABLE = (SlackClientError, HTTPException, OSError)
+SLACK_UNREACHABLE_ERRORS = (SlackClientError, HTTPException, OSError)
 
 
 def build_retrying_client(
@@ -40,7 +40,9 @@ def build_retrying_client(
     `list_granted`: of an organisation's token, the workspaces that it is good for.
     """
     token = settings.slack_bot_token.get_secret_value()
-    client = SlackClient(token, base_url=settings.slack_api_url, timeout=int(check.PATIENCE))
+    client = SlackClient(
+        token, base_url=settings.slack_api_url, timeout=int(check.CHECK_TIMEOUT_SECONDS)
+    )
     client.retry_handlers.append(RateLimitErrorRetryHandler(max_retry_count=2))
     client.list_granted = list_granted
     return client
@@ -63,7 +65,7 @@ def describe_network_error(error: Exception) -> str:
     return type(error).__name__
 
 
-DRIFT = 60.0  # seconds between our clock and Slack's
+MAX_CLOCK_DRIFT_SECONDS = 60.0  # between our clock and Slack's
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ def sign_in_to_slack(
     before = clock.now()
     try:
         answer = client.auth_test()
-    except (SlackApiError, *UNREACHABLE) as error:
+    except (SlackApiError, *SLACK_UNREACHABLE_ERRORS) as error:
         remedy = "Correct SLACK_BOT_TOKEN (xoxb-…, OAuth & Permissions)"
         if workspace is not None:
             remedy = (
@@ -133,7 +135,7 @@ def list_unneeded_scopes(settings: Settings, policy: Policy) -> set[str]:
     found = {"dnd:read"}
     if settings.attached_files is AttachedFilesMode.OFF:
         found.add("files:read")
-    return found if MANAGER in policy.owners else {*found, "users.profile:read"}
+    return found if MANAGER_OF_REQUESTER in policy.owners else {*found, "users.profile:read"}
 
 
 def read_manifest_scopes() -> list[str]:
@@ -175,7 +177,7 @@ def _check_clock(headers: Mapping[str, str], now: float) -> check.CheckResult:
         drift = now - parsedate_to_datetime(headers["date"]).timestamp()
     except (KeyError, ValueError):
         return check.build_warning_result("clock", "not compared: Slack's answer carried no date")
-    if abs(drift) >= DRIFT:
+    if abs(drift) >= MAX_CLOCK_DRIFT_SECONDS:
         remedy = "Set the clock (NTP): deadlines and expiry hang on it"
         return check.build_failure_result(
             "clock",
@@ -203,9 +205,13 @@ def _check_posting_channel(
             client.conversations_info(channel=found)["channel"] if found else {}
         )
     except LookupFailedError as error:
-        return check.build_failure_result(about, f"Slack cannot be asked ({error})", check.FIRST)
-    except (SlackApiError, *UNREACHABLE) as error:
-        return check.build_failure_result(about, describe_slack_failure(error), check.FIRST)
+        return check.build_failure_result(
+            about, f"Slack cannot be asked ({error})", check.FIX_ERRORS_ABOVE_REMEDY
+        )
+    except (SlackApiError, *SLACK_UNREACHABLE_ERRORS) as error:
+        return check.build_failure_result(
+            about, describe_slack_failure(error), check.FIX_ERRORS_ABOVE_REMEDY
+        )
     if not channel or channel.get("is_archived"):
         text = "is archived" if channel else "does not exist, or is private without the bot"
         return check.build_failure_result(

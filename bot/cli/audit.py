@@ -27,7 +27,8 @@ COLUMNS = (
     *("seq", "at", "run_id", "call_id", "actor", "event", "data", "payload"),
     *("key_id", "previous", "hash"),
 )
-FIRST, LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
+EARLIEST_TIME = datetime(1970, 1, 1, tzinfo=UTC)
+LATEST_TIME = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", nargs="?", default="", help="show: of the request or the call")
     parser.add_argument(
         "--format",
-        choices=[*FORMATS, RECEIPTS],
+        choices=[*FORMATTER_BY_FORMAT, RECEIPTS_FORMAT],
         help="export: jsonl (JSON lines, the default), csv, or receipts (signed receipts)",
     )
     for option, which in (("--since", "from"), ("--until", "before")):
@@ -62,8 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
     chosen = arguments.format or arguments.since or arguments.until
     if chosen and arguments.what != "export":
         raise console.UsageError("--format, --since and --until are for `audit export`")
-    since, until = arguments.since or FIRST, arguments.until or LAST
-    if arguments.format == RECEIPTS:
+    since, until = arguments.since or EARLIEST_TIME, arguments.until or LATEST_TIME
+    if arguments.format == RECEIPTS_FORMAT:
         return export_receipts(since, until)
     settings = Settings.load(os.environ, console.DOTENV, reading=True)
     store = ReadOnlyStore(settings.database_url)
@@ -75,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
         case "show":
             return _print_history(store, arguments.id)
         case _:
-            write = FORMATS[arguments.format or "jsonl"]
+            write = FORMATTER_BY_FORMAT[arguments.format or "jsonl"]
             with store.read() as tx:  # printed as they are read: a long record takes no more memory
                 console.print_lines(write(trail.iterate_audit_rows_between(tx, since, until)))
             return 0
@@ -160,8 +161,8 @@ def _build_export_fields(row: Audit) -> dict[str, Any]:
     return {name: fields[name] for name in COLUMNS}
 
 
-RECEIPTS = "receipts"
-FORMATS = {"jsonl": _format_json_lines, "csv": _format_csv_lines}
+RECEIPTS_FORMAT = "receipts"
+FORMATTER_BY_FORMAT = {"jsonl": _format_json_lines, "csv": _format_csv_lines}
 
 
 def add_receipt_arguments(parser: argparse.ArgumentParser) -> None:

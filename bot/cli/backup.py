@@ -29,8 +29,8 @@ from storage.record import ReadOnlyStore, Store
 from storage.record_copies import UnreadableRowsError
 from storage.sqlite import lock_database
 
-WRITTEN = ", as it was when it was written"
-_TOLD = (  # of which tables, and what a row of each is called
+AS_WRITTEN_SUFFIX = ", as it was when it was written"
+_COUNTED_TABLES = (  # of which tables, and what a row of each is called
     ("run", "request", "requests"),
     ("call", "call", "calls"),
     ("audit", "row of the audit", "rows of the audit"),
@@ -40,7 +40,8 @@ _TOLD = (  # of which tables, and what a row of each is called
 def format_row_counts(counts: Mapping[str, int]) -> str:
     """Return how much a record holds: "2 requests, 1 call, 12 rows of the audit", for example."""
     return ", ".join(
-        f"{counts[name]} {one if counts[name] == 1 else many}" for name, one, many in _TOLD
+        f"{counts[name]} {one if counts[name] == 1 else many}"
+        for name, one, many in _COUNTED_TABLES
     )
 
 
@@ -83,7 +84,7 @@ def run_backup(arguments: argparse.Namespace) -> int:
             raise backups.BackupError(f"it is sealed with the key. {why}") from None
         made = backups.make_backup(store, path, key, at=now, version=__version__, with_key=with_key)
     print_line(f"Backed up to {path}: {format_row_counts(made.row_counts)}; {made.size:,} bytes.")
-    print_examination(made.examination, digest.compute_key_id(key), WRITTEN)
+    print_examination(made.examination, digest.compute_key_id(key), AS_WRITTEN_SUFFIX)
     if with_key:
         print_line("The key is in it: whoever reads this file can forge the record.")
     else:
@@ -165,7 +166,7 @@ def _print_restore_result(made: backups.Backup, lost: str, key: str, aside: obje
     if lost:
         print_line(f"Note: the key {lost} is lost, so nobody can tell what was changed in it.")
     else:
-        print_examination(made.examination, key, WRITTEN)
+        print_examination(made.examination, key, AS_WRITTEN_SUFFIX)
     if aside:
         print_line(f"What was there before is kept as {aside}.")
     again = "what waited or ran is asked again, under new buttons"
@@ -252,7 +253,7 @@ def _print_move_result(
     what = "It was there already" if moved.was_already_there else "All of the record is there"
     print_line(f"{what}, in {name}: {format_row_counts(moved.row_counts)}.")
     if not moved.was_already_there:
-        print_examination(moved.examination, key, WRITTEN)
+        print_examination(moved.examination, key, AS_WRITTEN_SUFFIX)
     kept = (
         "what it is now"
         if settings.key

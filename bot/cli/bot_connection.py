@@ -26,10 +26,10 @@ from countersign.cli import console
 from countersign.wire import UnixConnection
 from storage.backend import socket_path
 
-PATIENCE = 45.0  # seconds for an answer: longer than the bot itself takes to give up
-AWAY = "No bot listens at {path} ({why}): it is not running."
-SILENT = "The bot does not answer; `countersign show` tells what becomes of it."
-CUT_OFF = "The bot closed the line without an answer; its log says why."
+ANSWER_TIMEOUT_SECONDS = 45.0  # longer than the bot itself takes to give up
+BOT_NOT_RUNNING_ERROR = "No bot listens at {path} ({why}): it is not running."
+NO_ANSWER_ERROR = "The bot does not answer; `countersign show` tells what becomes of it."
+CONNECTION_CLOSED_ERROR = "The bot closed the line without an answer; its log says why."
 
 
 class BotUnreachableError(console.CommandError):
@@ -74,7 +74,7 @@ def send_command(path: Path, command: OperatorCommand) -> CommandResult:
     except BotRefusedError as error:
         raise BotUnreachableError(str(error)) from None
     except ValidationError:
-        raise BotUnreachableError(CUT_OFF) from None
+        raise BotUnreachableError(CONNECTION_CLOSED_ERROR) from None
 
 
 def open_chat_event_socket(path: Path, run_id: str) -> socket.socket:
@@ -86,7 +86,7 @@ def open_chat_event_socket(path: Path, run_id: str) -> socket.socket:
         _translate_connection_errors(path),
         closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as bot,
     ):
-        bot.settimeout(PATIENCE)
+        bot.settimeout(ANSWER_TIMEOUT_SECONDS)
         bot.connect(str(path.absolute()))
         # in this older version an answer ends with the connection, and its lines are not chunked
         bot.sendall(f"GET /v1/chats/{quote(run_id, safe='')} HTTP/1.0\r\n\r\n".encode())
@@ -100,7 +100,9 @@ def open_chat_event_socket(path: Path, run_id: str) -> socket.socket:
         raise BotUnreachableError(_parse_problem_detail(answer.read()))
 
 
-def post_to_bot(path: Path, route: str, body: Mapping[str, Any], patience: float = PATIENCE) -> Any:
+def post_to_bot(
+    path: Path, route: str, body: Mapping[str, Any], patience: float = ANSWER_TIMEOUT_SECONDS
+) -> Any:
     """Send JSON to the bot at this socket and return the answer; `patience`: seconds to wait.
 
     Raises BotUnreachableError, and BotRefusedError if the answer is an HTTP error.
@@ -121,11 +123,13 @@ def _translate_connection_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except TimeoutError:
-        raise BotUnreachableError(SILENT) from None
+        raise BotUnreachableError(NO_ANSWER_ERROR) from None
     except HTTPException:
-        raise BotUnreachableError(CUT_OFF) from None
+        raise BotUnreachableError(CONNECTION_CLOSED_ERROR) from None
     except OSError as error:
-        raise BotUnreachableError(AWAY.format(path=path, why=error.strerror or error)) from None
+        raise BotUnreachableError(
+            BOT_NOT_RUNNING_ERROR.format(path=path, why=error.strerror or error)
+        ) from None
 
 
 def _parse_problem_detail(problem: bytes) -> str:
@@ -133,4 +137,4 @@ def _parse_problem_detail(problem: bytes) -> str:
     try:
         return str(json.loads(problem)["detail"])
     except (ValueError, KeyError, TypeError):
-        return CUT_OFF
+        return CONNECTION_CLOSED_ERROR

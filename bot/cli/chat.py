@@ -26,7 +26,7 @@ from bot.terminal.terminal_messages import (
     parse_chat_event,
 )
 from countersign.cli.console import escape_control_characters, print_line
-from storage.states import RUN_OPEN, RunStatus
+from storage.states import RUN_OPEN_STATUSES, RunStatus
 
 
 class ChatEventFeed:
@@ -112,9 +112,9 @@ def _parse_event(line: bytes) -> ChatEvent:
         ) from None
 
 
-PAUSE = 0.4  # seconds for what comes of what was typed, before there is a prompt again
-AGAIN = 1.0  # seconds between two looks whether the bot is there again
-PATIENCE = 60.0  # seconds for which a pipe waits for it
+PROMPT_DELAY_SECONDS = 0.4  # for what comes of what was typed
+RECONNECT_INTERVAL_SECONDS = 1.0
+RECONNECT_TIMEOUT_SECONDS = 60.0  # only of a pipe: a person can end the chat
 
 
 class Conversation:
@@ -144,7 +144,7 @@ class Conversation:
         if self._feed.run_id:
             self._follow_request(self._feed.run_id)
         elif self._is_at_terminal:
-            self._painter.draw_program_sentence(chat_painter.GREETING)
+            self._painter.draw_program_sentence(chat_painter.GREETING_TEXT)
         try:
             while not self._ended:
                 self._handle_next_input()
@@ -157,7 +157,7 @@ class Conversation:
         """Whether more events will come without anything being typed."""
         if self._feed.lines is None:
             return False
-        return self._state is None or self._state in RUN_OPEN - {RunStatus.WAITING}
+        return self._state is None or self._state in RUN_OPEN_STATUSES - {RunStatus.WAITING}
 
     def _handle_next_input(self) -> None:
         news = self._feed.lines
@@ -168,7 +168,7 @@ class Conversation:
         waits = self._is_at_terminal or not self._expects_events
         if not self._expects_events and not self._prompted and waits:
             if news:
-                chat_painter.wait_for_lines([news], PAUSE)
+                chat_painter.wait_for_lines([news], PROMPT_DELAY_SECONDS)
                 if news.has_line or news.is_over:
                     self._handle_bot_event()
                     return
@@ -231,28 +231,31 @@ class Conversation:
         """Say that the bot has stopped, and return once it is back or the person has quit."""
         self._start_new_line()
         self._painter.draw_program_sentence(
-            chat_painter.AWAY if self._is_at_terminal else chat_painter.NOT_BACK
+            chat_painter.BOT_STOPPED_NOTICE
+            if self._is_at_terminal
+            else chat_painter.BOT_NOT_BACK_NOTICE
         )
         since = monotonic()
         while not self._feed.try_reconnect():
             if not self._is_at_terminal:
-                if monotonic() - since > PATIENCE:
+                if monotonic() - since > RECONNECT_TIMEOUT_SECONDS:
                     again = f"`countersign chat --go-on {self._feed.run_id}` goes on with it"
                     raise bot_connection.BotUnreachableError(
                         f"The bot has not come back. Once it is there, {again}."
                     )
-                chat_painter.wait_for_lines([], AGAIN)
+                chat_painter.wait_for_lines([], RECONNECT_INTERVAL_SECONDS)
                 continue
-            chat_painter.wait_for_lines([self._typed], AGAIN)
+            chat_painter.wait_for_lines([self._typed], RECONNECT_INTERVAL_SECONDS)
             line = self._typed.pop_line()
             if self._typed.is_over or (
-                line is not None and chat_painter.clean_typed_text(line) in chat_painter.QUIT
+                line is not None
+                and chat_painter.clean_typed_text(line) in chat_painter.QUIT_COMMANDS
             ):
                 self._ended = True
                 return
             if line is not None:
-                self._painter.draw_program_sentence(chat_painter.NOT_BACK)
-        self._painter.draw_program_sentence(chat_painter.BACK)
+                self._painter.draw_program_sentence(chat_painter.BOT_NOT_BACK_NOTICE)
+        self._painter.draw_program_sentence(chat_painter.BOT_BACK_NOTICE)
 
     def _draw_event(self, found: ChatEvent) -> None:
         """Draw one event; a prompt that was drawn before is drawn again later."""
@@ -288,7 +291,7 @@ class Conversation:
 
     def _handle_typed_line(self, line: str) -> None:
         word, _, rest = line.partition(" ")
-        if word in chat_painter.QUIT:
+        if word in chat_painter.QUIT_COMMANDS:
             self._ended = True
         elif word in ("/cancel", "/retry"):
             self._send_about_request(CommandKind.CANCEL if word == "/cancel" else CommandKind.RETRY)
@@ -348,7 +351,7 @@ class Conversation:
         return answer
 
 
-WITHOUT_RICH = "Plain lines: for frames and colours, pip install 'countersign-bot[chat]'."
+RICH_MISSING_NOTICE = "Plain lines: for frames and colours, pip install 'countersign-bot[chat]'."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -375,6 +378,6 @@ def build_painter(*, plain: bool) -> chat_painter.Painter:
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("rich"):
             raise
-        print_line(WITHOUT_RICH)
+        print_line(RICH_MISSING_NOTICE)
         return chat_painter.Painter()
     return RichPainter()

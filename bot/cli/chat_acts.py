@@ -7,7 +7,15 @@ from dataclasses import replace
 from functools import partial
 
 from bot.cards import call_pieces
-from bot.cli.chat_painter import HELP, IN_SLACK, LIKE_THIS, NOT_SURE, SHORT, YES, Painter
+from bot.cli.chat_painter import (
+    COMMAND_BY_ALIAS,
+    HELP_TEXT,
+    NOT_APPROVED_NOTICE,
+    NUMBER_MISSING_ERROR,
+    SLACK_HINT_BY_COMMAND,
+    YES_ANSWERS,
+    Painter,
+)
 from bot.terminal.terminal_messages import (
     AllowedAction,
     CommandKind,
@@ -17,9 +25,9 @@ from bot.terminal.terminal_messages import (
     TerminalField,
 )
 
-EMPTY = "-"  # typed to empty a field
-OFF = "/"  # typed to break it off
-HOW = "Enter keeps what stands there; a lone - empties it, a lone / breaks off."
+CLEAR_FIELD_INPUT = "-"
+CANCEL_INPUT = "/"
+EDIT_INSTRUCTIONS_TEXT = "Enter keeps what stands there; a lone - empties it, a lone / breaks off."
 
 
 def ask_for_field_values(
@@ -32,13 +40,13 @@ def ask_for_field_values(
     if not fields:
         painter.draw_program_sentence("There is nothing to fill in here.")
         return None
-    painter.draw_program_sentence(HOW)
+    painter.draw_program_sentence(EDIT_INSTRUCTIONS_TEXT)
     found: dict[str, str] = {}
     for field in fields:
         typed = ask(format_field_prompt(field))
-        if typed is None or typed == OFF:
+        if typed is None or typed == CANCEL_INPUT:
             return None
-        if typed == EMPTY:
+        if typed == CLEAR_FIELD_INPUT:
             found[field.name] = ""
         elif typed:
             found[field.name] = typed.replace("\\n", "\n") if field.lines else typed
@@ -82,7 +90,7 @@ class CallNumbers:
 
 
 # what sends the bot a command about one call: its kind, and which words have to be typed
-PLAIN: Mapping[str, tuple[CommandKind, str]] = {
+SIMPLE_CALL_COMMANDS: Mapping[str, tuple[CommandKind, str]] = {
     "/reject": (CommandKind.REJECT, "why not"),
     "/send-back": (CommandKind.SEND_BACK, "what the new plan should do otherwise"),
     "/decline": (CommandKind.DECLINE, ""),
@@ -101,7 +109,7 @@ class ChatCommands:
         """`ask` sends a message to the bot; `line` asks the person for a line."""
         self._painter, self._numbers, self._ask, self._line = painter, numbers, ask, line
         self._acts: Mapping[str, Callable[[str], None]] = {
-            "/help": lambda _: painter.draw_program_sentence(HELP),
+            "/help": lambda _: painter.draw_program_sentence(HELP_TEXT),
             "/pending": lambda _: self._list_pending_calls(),
             "/approve": partial(self._let_call_run, "/approve", "approve", ""),
             "/break-glass": partial(
@@ -111,17 +119,20 @@ class ChatCommands:
             "/all": self._approve_plan,
             "/edit": self._edit_call,
             "/show": self._show_call,
-            **{name: partial(self._send_about_call, name, *what) for name, what in PLAIN.items()},
+            **{
+                name: partial(self._send_about_call, name, *what)
+                for name, what in SIMPLE_CALL_COMMANDS.items()
+            },
         }
 
     def run_command(self, word: str, rest: str) -> None:
         """Run the command `word` with the text typed behind it."""
-        name = SHORT.get(word, word)
+        name = COMMAND_BY_ALIAS.get(word, word)
         if act := self._acts.get(name):
             act(rest.strip())
         else:
             self._painter.draw_program_sentence(
-                IN_SLACK.get(name) or f"There is no {word}; /help tells what there is."
+                SLACK_HINT_BY_COMMAND.get(name) or f"There is no {word}; /help tells what there is."
             )
 
     def _list_pending_calls(self) -> None:
@@ -166,7 +177,9 @@ class ChatCommands:
             return
         # who may not is told so by the bot
         asks = call.is_final and AllowedAction(wish) in call.may
-        sure = call_pieces.build_approval_confirmation(call.effect, call.final or call_pieces.FINAL)
+        sure = call_pieces.build_approval_confirmation(
+            call.effect, call.final or call_pieces.IRREVERSIBLE_TEXT
+        )
         if needs:
             sure = replace(sure, title="Run this without approval?", yes="Run it")
         if asks and not self._confirm(sure):
@@ -180,7 +193,7 @@ class ChatCommands:
             self._painter.draw_program_sentence("Nothing else of its plan waits.")
             return
         plan = [each for each in self._numbers.latest_calls.values() if each.plan == call.plan]
-        known = ("", call_pieces.FINAL)
+        known = ("", call_pieces.IRREVERSIBLE_TEXT)
         final = [each.effect for each in plan if each.is_final and each.final in known]
         unsure = [each.effect for each in plan if each.is_final and each.final not in known]
         if not (final or unsure) or self._confirm(
@@ -191,9 +204,9 @@ class ChatCommands:
     def _confirm(self, sure: call_pieces.ApprovalConfirmation) -> bool:
         self._painter.draw_program_sentence(f"{sure.title}\n{sure.text}")
         typed = self._line(f"{sure.yes}? (yes / no): ")
-        is_sure = typed is not None and typed.lower() in YES
+        is_sure = typed is not None and typed.lower() in YES_ANSWERS
         if not is_sure:
-            self._painter.draw_program_sentence(NOT_SURE)
+            self._painter.draw_program_sentence(NOT_APPROVED_NOTICE)
         return is_sure
 
     def _edit_call(self, rest: str) -> None:
@@ -217,5 +230,5 @@ class ChatCommands:
     def _find_call(self, number: str, example: str) -> TerminalCall | None:
         found = self._numbers.find_call(number)
         if found is None:
-            self._painter.draw_program_sentence(LIKE_THIS.format(example=example))
+            self._painter.draw_program_sentence(NUMBER_MISSING_ERROR.format(example=example))
         return found

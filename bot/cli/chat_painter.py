@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import ModuleType
 
-from bot.cards.call_pieces import FINAL
+from bot.cards.call_pieces import IRREVERSIBLE_TEXT
 from bot.terminal.terminal_messages import AllowedAction, TerminalCall
 from countersign.cli.console import escape_control_characters, print_line
 from storage.states import CallStatus
@@ -23,7 +23,7 @@ from storage.states import CallStatus
 # News from the bot interrupts a line; the next prompt has its text again. The lines are remembered
 # as long as the chat runs, and never written to disk.
 
-RESET = "\x1b[0m"
+ANSI_RESET = "\x1b[0m"
 
 
 class _LineInterruptedError(Exception):
@@ -51,7 +51,7 @@ class LineEditor:
         self._readline.set_auto_history(add_to_history)
         before = self._readline.get_current_history_length()
         # between these marks stands what takes no room
-        asked = f"\x01{style}\x02{prompt}\x01{RESET}\x02" if style else prompt
+        asked = f"\x01{style}\x02{prompt}\x01{ANSI_RESET}\x02" if style else prompt
         try:
             with self._interrupt_on_input(news):
                 if news is not None and select.select([news], [], [], 0)[0]:
@@ -116,7 +116,7 @@ def build_line_editor() -> LineEditor | None:
 
 
 PROMPT = "you> "
-HELP = """\
+HELP_TEXT = """\
 Type what you want; the agent hears it, and Slack keeps it.
 /pending           what waits for you, with numbers
 /approve 1 [note]  approve 1 as it is shown
@@ -136,22 +136,22 @@ Type what you want; the agent hears it, and Slack keeps it.
 /quit              end the chat, not the request
 /remember          how an approval is remembered
 /delegate          how somebody decides for you"""
-GREETING = "Ask for something, or /help. Slack keeps what is said here."
-AWAY = "The bot has stopped. The chat goes on once it is there again; Ctrl-D ends it."
-NOT_BACK = "The bot is not there yet."
-BACK = "The bot is there again."
-QUIT = ("/quit", "/q")
-YES = ("yes", "y")
-NOT_SURE = "It is not approved, and still waits."
-LOUD = frozenset({CallStatus.PENDING, CallStatus.UNKNOWN})
-QUIET = frozenset({CallStatus.APPROVED, CallStatus.RUNNING})  # steps and lines tell as much
-LIKE_THIS = "Say which one, by its number: {example}"
-IN_SLACK = {
+GREETING_TEXT = "Ask for something, or /help. Slack keeps what is said here."
+BOT_STOPPED_NOTICE = "The bot has stopped. The chat goes on once it is there again; Ctrl-D ends it."
+BOT_NOT_BACK_NOTICE = "The bot is not there yet."
+BOT_BACK_NOTICE = "The bot is there again."
+QUIT_COMMANDS = ("/quit", "/q")
+YES_ANSWERS = ("yes", "y")
+NOT_APPROVED_NOTICE = "It is not approved, and still waits."
+ALWAYS_DRAWN_STATUSES = frozenset({CallStatus.PENDING, CallStatus.UNKNOWN})
+NEVER_DRAWN_STATUSES = frozenset({CallStatus.APPROVED, CallStatus.RUNNING})  # steps say so
+NUMBER_MISSING_ERROR = "Say which one, by its number: {example}"
+SLACK_HINT_BY_COMMAND = {
     "/remember": "In Slack: the card's menu (⋯) has “Details, approve with a note or remember it…”"
     " where the policy offers it. What is remembered is on your Home tab.",
     "/delegate": "In Slack: `/approvals delegate`, or Delegate… on your Home tab.",
 }
-SHORT = {"/a": "/approve", "/e": "/edit", "/r": "/reject", "/p": "/pending"}
+COMMAND_BY_ALIAS = {"/a": "/approve", "/e": "/edit", "/r": "/reject", "/p": "/pending"}
 
 
 def should_draw_call(call: TerminalCall) -> bool:
@@ -159,10 +159,12 @@ def should_draw_call(call: TerminalCall) -> bool:
 
     If people decide about a call, the thread's lines say how it ended, and steps say that it runs.
     """
-    return call.status in LOUD or not (call.deciders or call.status in QUIET)
+    return call.status in ALWAYS_DRAWN_STATUSES or not (
+        call.deciders or call.status in NEVER_DRAWN_STATUSES
+    )
 
 
-_KEYS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O[A-Z]|.)")  # arrows and the like
+_ESCAPE_SEQUENCE_PATTERN = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O[A-Z]|.)")
 
 
 class LineReader:
@@ -202,7 +204,7 @@ class LineReader:
 
 def clean_typed_text(line: bytes) -> str:
     """Return typed text, without escape sequences, control characters and outer blanks."""
-    text = _KEYS.sub("", line.decode("utf-8", "replace"))
+    text = _ESCAPE_SEQUENCE_PATTERN.sub("", line.decode("utf-8", "replace"))
     kept = (each for each in text if each == "\t" or unicodedata.category(each) != "Cc")
     return "".join(kept).strip()
 
@@ -218,7 +220,7 @@ def wait_for_lines(sides: list[LineReader], seconds: float | None = None) -> Non
                 each.read_available()
 
 
-KEYS = {
+COMMAND_HINT_BY_ACTION = {
     AllowedAction.APPROVE: "/approve {n}",
     AllowedAction.EDIT: "/edit {n}",
     AllowedAction.REJECT: "/reject {n} why",
@@ -226,8 +228,8 @@ KEYS = {
     AllowedAction.ANSWER: "/answer {n} words, /decline {n}",
     AllowedAction.RESOLVE: "/done {n}, /not-done {n}, /again {n}",
 }
-DECLINED = "declined: they cannot say"
-STANDS = {
+DECLINED_LABEL = "declined: they cannot say"
+LABEL_BY_STATUS = {
     CallStatus.PENDING: "waits",
     CallStatus.APPROVED: "approved",
     CallStatus.RUNNING: "runs",
@@ -240,7 +242,7 @@ STANDS = {
 
 def describe_chat_call_status(call: TerminalCall) -> str:
     """Return the status of a call in words."""
-    return DECLINED if call.declined else STANDS.get(call.status, str(call.status))
+    return DECLINED_LABEL if call.declined else LABEL_BY_STATUS.get(call.status, str(call.status))
 
 
 def list_call_details(call: TerminalCall) -> Iterator[tuple[str, str]]:
@@ -261,7 +263,7 @@ def list_call_details(call: TerminalCall) -> Iterator[tuple[str, str]]:
 
 def format_call_commands(number: int, call: TerminalCall) -> str:
     """Return the commands that can be typed about a call; "" for none."""
-    found = [KEYS[each].format(n=number) for each in call.may]
+    found = [COMMAND_HINT_BY_ACTION[each].format(n=number) for each in call.may]
     if call.plan and AllowedAction.APPROVE in call.may:
         found.append(f"/all {number}")
     return "   ".join(found)
@@ -312,7 +314,7 @@ class Painter:
 
     def _print_details(self, call: TerminalCall) -> None:
         if call.is_final:
-            print_line(f"    {call.final or FINAL}")
+            print_line(f"    {call.final or IRREVERSIBLE_TEXT}")
         for label, text in list_call_details(call):
             for line in escape_control_characters(text).splitlines():
                 print_line(f"    {escape_control_characters(label)}: {line}")

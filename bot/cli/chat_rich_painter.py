@@ -13,15 +13,15 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from bot.cards.call_pieces import FINAL
+from bot.cards.call_pieces import IRREVERSIBLE_TEXT
 from bot.cli import chat_painter
 from bot.terminal.terminal_messages import TerminalCall
 from countersign.cli.console import escape_control_characters
 from storage.states import CallStatus
 
-WIDEST = 100  # columns: longer lines are hard to read
-MARGIN = 12  # columns of a frame's first line that are not its title's
-COLOURS = {
+MAX_COLUMNS = 100  # longer lines are hard to read
+FRAME_COLUMNS = 12  # of a frame's first line, that are not its title's
+COLOUR_BY_STATUS = {
     CallStatus.PENDING: "yellow",
     CallStatus.APPROVED: "cyan",
     CallStatus.RUNNING: "cyan",
@@ -38,7 +38,7 @@ class RichPainter(chat_painter.Painter):
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(markup=False, emoji=False, highlight=False)
-        self._width = min(self._console.width, WIDEST)
+        self._width = min(self._console.width, MAX_COLUMNS)
         self._live: Live | None = None
         self._said = ""
 
@@ -75,7 +75,7 @@ class RichPainter(chat_painter.Painter):
 
     def draw_call(self, number: int, call: TerminalCall) -> None:
         """Draw a call: in a frame while something can be done or decided, else as a line."""
-        colour = COLOURS.get(call.status, "white")
+        colour = COLOUR_BY_STATUS.get(call.status, "white")
         found = chat_painter.format_call_commands(number, call)
         effect = Text(escape_control_characters(call.effect), style=f"bold {colour}")
         head = Text(f"{number} ", style="bold")
@@ -89,8 +89,8 @@ class RichPainter(chat_painter.Painter):
         if call.status is not CallStatus.PENDING:
             parts.insert(0, Text(status, style=colour))
         elif call.is_final:
-            parts.insert(0, Text(call.final or FINAL, style="bold red"))
-        if effect.cell_len + MARGIN > self._width:  # a title is one line
+            parts.insert(0, Text(call.final or IRREVERSIBLE_TEXT, style="bold red"))
+        if effect.cell_len + FRAME_COLUMNS > self._width:  # a title is one line
             parts.insert(0, effect)
         else:
             head.append_text(effect)

@@ -13,8 +13,8 @@ from countersign.cli.console import CommandError
 # commands say themselves what matters; the log is for those that configure one
 logging.getLogger("countersign").addHandler(logging.NullHandler())
 
-_SERVERS = ("run", "serve", "demo", "sandbox")  # they go on until Ctrl-C
-_TABLE = (  # the name, where it is in bot.cli, and the help
+_SERVER_COMMANDS = ("run", "serve", "demo", "sandbox")  # they go on until Ctrl-C
+_COMMAND_TABLE = (  # the name, where it is in bot.cli, and the help
     ("run", "service:RUN", "the bot, with settings from the environment and .env"),
     ("serve", "service:SERVE", "the same, where Slack sends signed HTTP requests"),
     ("key", "key", "keys by which programs ask over HTTP: new, renew, list, revoke"),
@@ -54,8 +54,8 @@ _TABLE = (  # the name, where it is in bot.cli, and the help
     ("policy", "policy", "test, check or replay a policy, or have rules suggested"),
 )
 COMMANDS: Mapping[str, CommandEntry] = {
-    name: CommandEntry(f"bot.cli.{place}", text, is_server=name in _SERVERS)
-    for name, place, text in _TABLE
+    name: CommandEntry(f"bot.cli.{place}", text, is_server=name in _SERVER_COMMANDS)
+    for name, place, text in _COMMAND_TABLE
 }
 
 

@@ -15,7 +15,7 @@ from bot.checks.slack import build_retrying_client
 from bot.cli.bot_connection import BotRefusedError, BotUnreachableError, post_to_bot
 from bot.cli.read_only_core import parse_duration_option
 from bot.clock import SystemClock
-from bot.config.settings import LEAST, Settings
+from bot.config.settings import MIN_KEEP_DAYS, Settings
 from bot.policy.authority import LookupFailedError
 from bot.replicas.membership import adapt_settings_and_clock, advance_clock_past_stored_times
 from bot.signing_key import open_store
@@ -30,7 +30,7 @@ from storage.record import ReadOnlyStore, Store, Transaction
 from storage.sqlite import AlreadyRunningError
 
 T = TypeVar("T")
-_ID = re.compile(r"[UW][A-Z0-9]{2,30}")
+_USER_ID_PATTERN = re.compile(r"[UW][A-Z0-9]{2,30}")
 
 
 def resolve_person_id(settings: Settings, named: str) -> str:
@@ -39,7 +39,7 @@ def resolve_person_id(settings: Settings, named: str) -> str:
     An id is returned unchecked, even if Slack no longer knows that person. Raises ValueError with a
     sentence if nobody is found.
     """
-    if _ID.fullmatch(named):
+    if _USER_ID_PATTERN.fullmatch(named):
         return named
     if not settings.slack_bot_token.get_secret_value():
         raise ValueError(
@@ -87,7 +87,7 @@ def run_export(arguments: argparse.Namespace) -> int:
 EXPORT = CommandFunctions(add_person_argument, run_export)
 
 
-PATIENCE = 3600.0  # seconds that a bot may take
+FORGET_TIMEOUT_SECONDS = 3600.0
 
 
 def add_forget_arguments(parser: argparse.ArgumentParser) -> None:
@@ -125,7 +125,10 @@ def _erase_person(settings: Settings, person: str) -> personal_data.ErasureResul
         store = open_store(settings, clock.now(), lambda: "", exclusive=not settings.is_shared)
     except AlreadyRunningError:
         told = post_to_bot(
-            socket_path(settings.database_path), "/v1/forget", {"person": person}, PATIENCE
+            socket_path(settings.database_path),
+            "/v1/forget",
+            {"person": person},
+            FORGET_TIMEOUT_SECONDS,
         )
         return personal_data.ErasureResult(**told)
     with closing(store):
@@ -190,7 +193,7 @@ def add_purge_arguments(parser: argparse.ArgumentParser) -> None:
         type=parse_duration_option,
         required=True,
         metavar="365d",
-        help=f"purge requests that have been quiet for this long, at least {LEAST}d",
+        help=f"purge requests that have been quiet for this long, at least {MIN_KEEP_DAYS}d",
     )
 
 
@@ -199,9 +202,9 @@ def run_purge(arguments: argparse.Namespace) -> int:
 
     Raises AlreadyRunningError if the bot is running; it purges by itself.
     """
-    if arguments.older_than < timedelta(days=LEAST):
+    if arguments.older_than < timedelta(days=MIN_KEEP_DAYS):
         raise console.UsageError(
-            f"--older-than is {LEAST}d or more: rules may count what was done that long ago"
+            f"--older-than is {MIN_KEEP_DAYS}d or more: rules may count what was done that long ago"
         )
     settings, clock = adapt_settings_and_clock(
         Settings.load(os.environ, console.DOTENV, reading=True), SystemClock()

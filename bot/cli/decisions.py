@@ -121,18 +121,26 @@ def _run_answer(arguments: argparse.Namespace) -> int:
 ANSWER = CommandFunctions(_add_answer_arguments, _run_answer)
 
 
-BECAME = {"done": CommandKind.DONE, "not-done": CommandKind.NOT_DONE, "again": CommandKind.AGAIN}
+COMMAND_BY_OUTCOME = {
+    "done": CommandKind.DONE,
+    "not-done": CommandKind.NOT_DONE,
+    "again": CommandKind.AGAIN,
+}
 
 
 def _add_resolve_arguments(parser: argparse.ArgumentParser) -> None:
     _add_id(parser)
     parser.add_argument(
-        "became", choices=list(BECAME), help="it happened, it did not happen, or run it again"
+        "became",
+        choices=list(COMMAND_BY_OUTCOME),
+        help="it happened, it did not happen, or run it again",
     )
 
 
 def _run_resolve(arguments: argparse.Namespace) -> int:
-    return send_command_and_print(OperatorCommand(BECAME[arguments.became], arguments.id))
+    return send_command_and_print(
+        OperatorCommand(COMMAND_BY_OUTCOME[arguments.became], arguments.id)
+    )
 
 
 RESOLVE = CommandFunctions(_add_resolve_arguments, _run_resolve)

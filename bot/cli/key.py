@@ -25,7 +25,7 @@ from storage.backend import socket_path
 from storage.passkeys import list_passkeys_of_team
 
 NEW, RENEW, LIST, REVOKE = "new", "renew", "list", "revoke"
-PER_HOUR = 60
+DEFAULT_REQUESTS_PER_HOUR = 60
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--per-hour",
         type=int,
         metavar="N",
-        help=f"new: how many requests an hour it may make (default: {PER_HOUR})",
+        help=f"new: how many requests an hour it may make (default: {DEFAULT_REQUESTS_PER_HOUR})",
     )
     parser.add_argument(
         "--webhook",
@@ -117,7 +117,7 @@ def _build_key_request(arguments: argparse.Namespace) -> dict[str, Any]:
         "person": arguments.person,
         "tools": [each.strip() for each in arguments.tools.split(",")],
         "service": arguments.service,
-        "per_hour": PER_HOUR if arguments.per_hour is None else arguments.per_hour,
+        "per_hour": DEFAULT_REQUESTS_PER_HOUR if arguments.per_hour is None else arguments.per_hour,
         "webhook": arguments.webhook or "",
     }
 

@@ -19,7 +19,7 @@ from bot.tools.described import SchemaError, build_argument_model
 from countersign.cli import console
 
 log = logging.getLogger("countersign.servers")
-_SAID = {
+_LABEL_BY_CHANGE = {
     server_file.ToolChangeKind.NEW: "new",
     server_file.ToolChangeKind.CHANGED: "changed since it was accepted",
     server_file.ToolChangeKind.GONE: "no longer there",
@@ -127,7 +127,9 @@ def _list_usable_tools(
 
 def _print_change(server: server_file.Server, change: server_file.ToolChange) -> None:
     console.print_line("")
-    console.print_line(_format_on_one_line(f"{server.name}: {change.name} is {_SAID[change.kind]}"))
+    console.print_line(
+        _format_on_one_line(f"{server.name}: {change.name} is {_LABEL_BY_CHANGE[change.kind]}")
+    )
     for line in change.lines[2:]:  # without the names of the two sides
         if not line.startswith("@@"):
             console.print_line(console.escape_control_characters(f"  {line}"))

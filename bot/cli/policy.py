@@ -31,7 +31,7 @@ from countersign.cli.console import UsageError, print_error, print_line, print_l
 from storage import call_history
 from storage.models import Run
 
-BAD_INPUT = 2  # exit code
+BAD_INPUT_EXIT_CODE = 2
 
 
 def _run_test(arguments: argparse.Namespace) -> int:
@@ -51,10 +51,10 @@ def _run_test(arguments: argparse.Namespace) -> int:
             raise TypedCallError("\n".join(problems.list_sentences()))
     except (OSError, UnicodeDecodeError) as error:
         print_error(unreadable_file_sentence(str(path), error))
-        return BAD_INPUT
+        return BAD_INPUT_EXIT_CODE
     except TypedCallError as error:
         print_error(error)
-        return BAD_INPUT
+        return BAD_INPUT_EXIT_CODE
     for index, case, lines in results:
         place = f" ({path}:{problems.get_line(('case', index))})" if lines else ""
         print_line(f"{'WRONG' if lines else 'ok   '} {case.name}{place}")
@@ -155,8 +155,8 @@ def run(arguments: argparse.Namespace) -> int:
     return acts[arguments.what](arguments)
 
 
-_PERSON = re.compile(r"[UW][A-Z0-9]{2,30}|@.{1,80}")
-_CHANNEL = re.compile(r"[CGD][A-Z0-9]{2,30}|#[^\s#A-Z<>|&,]{1,80}")
+_PERSON_PATTERN = re.compile(r"[UW][A-Z0-9]{2,30}|@.{1,80}")
+_CHANNEL_PATTERN = re.compile(r"[CGD][A-Z0-9]{2,30}|#[^\s#A-Z<>|&,]{1,80}")
 
 
 def add_explain_arguments(parser: argparse.ArgumentParser) -> None:
@@ -192,7 +192,7 @@ def run_explain(arguments: argparse.Namespace) -> int:
         channel = _resolve_channel_id(found.directory, arguments.channel)
     except TypedCallError as error:
         print_error(error)
-        return BAD_INPUT
+        return BAD_INPUT_EXIT_CODE
     now = found.clock.now()
     request = Run(
         team=found.authority.team,
@@ -216,7 +216,7 @@ def _check_person_channel_and_time(arguments: argparse.Namespace) -> None:
 
     So for a time at either end of the calendar.
     """
-    if arguments.person and not _PERSON.fullmatch(arguments.person):
+    if arguments.person and not _PERSON_PATTERN.fullmatch(arguments.person):
         raise TypedCallError(
             f"--as takes a user id such as U0123 or an @name, not {arguments.person!r}."
         )
@@ -224,7 +224,7 @@ def _check_person_channel_and_time(arguments: argparse.Namespace) -> None:
         read_only_core.check_imagined_time(arguments.at or SystemClock().now())
     except ValueError as error:
         raise TypedCallError(f"--at {error}.") from None
-    if arguments.channel and not _CHANNEL.fullmatch(arguments.channel):
+    if arguments.channel and not _CHANNEL_PATTERN.fullmatch(arguments.channel):
         raise TypedCallError(
             f"--in takes a channel id such as C0123 or a #name, not {arguments.channel!r}."
         )

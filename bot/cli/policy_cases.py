@@ -49,7 +49,7 @@ from storage.digest import NonCanonicalValueError
 from storage.models import Run
 
 PersonName = Annotated[str, StringConstraints(pattern=r"^(@\S{1,80}|[UW][A-Z0-9]{2,30})$")]
-_EXPECTED = {  # the keys that say what is expected, by the verdict that they go with
+_KEYS_BY_VERDICT = {  # the keys that say what is expected, by the verdict that they go with
     "allow": {"after_rejection"},
     "deny": {"reason"},
     "ask": {*ASK_KEYS, "added"},
@@ -207,7 +207,7 @@ def _add_contradictions(file: CaseFile, problems: FileProblems) -> None:
 
 def _list_wrong_keys(case: CaseEntry, at: datetime | None) -> Iterator[tuple[str, str]]:
     """Yield each key of a case that is missing or makes no sense there, with what to do."""
-    others = set().union(*_EXPECTED.values()) - _EXPECTED[case.expect]
+    others = set().union(*_KEYS_BY_VERDICT.values()) - _KEYS_BY_VERDICT[case.expect]
     for key in sorted(case.model_fields_set & others):
         yield key, f'means nothing with expect = "{case.expect}"; remove it'
     if case.stages is not None and (case.approvers is not None or case.quorum is not None):

@@ -19,7 +19,7 @@ from slack_sdk.errors import SlackApiError
 from bot.approvals.call_checks import UsageLimits
 from bot.approvals.call_gates import PolicyFactSources
 from bot.cards.slack_text import show_hidden_characters
-from bot.checks.slack import UNREACHABLE, build_retrying_client, describe_slack_failure
+from bot.checks.slack import SLACK_UNREACHABLE_ERRORS, build_retrying_client, describe_slack_failure
 from bot.clock import Clock, SystemClock
 from bot.config.connection_settings import get_page_host
 from bot.config.settings import Settings
@@ -88,13 +88,13 @@ class FailingSlackDirectory:
     find_quiet_hours = _fail
 
 
-_LONGEST = 99_999 * DAY  # seconds
+_MAX_DURATION_SECONDS = 99_999 * DAY
 
 
 def parse_duration_option(text: str) -> timedelta:
     """Return the duration "12h" or "30d" stands for; raises ArgumentTypeError for other text."""
     found = parse_duration(text, "hd")
-    if not 0 < found <= _LONGEST:
+    if not 0 < found <= _MAX_DURATION_SECONDS:
         raise argparse.ArgumentTypeError(f"{text!r} is no duration; write it as 12h or 30d")
     return timedelta(seconds=found)
 
@@ -203,7 +203,7 @@ def _ask_for_team(client: WebClient) -> tuple[str, str]:
     """Return the id of the bot's workspace and ""; "" and the reason if Slack does not tell."""
     try:
         return str(client.auth_test()["team_id"]), ""
-    except (SlackApiError, *UNREACHABLE) as error:
+    except (SlackApiError, *SLACK_UNREACHABLE_ERRORS) as error:
         return "", describe_slack_failure(error)
 
 

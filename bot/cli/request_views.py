@@ -25,7 +25,7 @@ from bot.tools.slack_lookup import CachedDirectory
 from countersign.cli.commands import CommandFunctions
 from countersign.cli.console import print_error, print_line, print_lines
 from countersign.durations import format_rough_duration
-from storage.calls import AGENT, FORM
+from storage.calls import AGENT_AUTHOR, FORM_AUTHOR
 from storage.states import CallStatus
 
 
@@ -138,8 +138,8 @@ def _format_waiting_call(
 PENDING = CommandFunctions(add_json_option, run_pending)
 
 
-_WRITERS = {AGENT: "the agent", FORM: "whoever asked, in a form"}
-_PROGRAMS = {**_WRITERS, FORM: "the program that asked"}
+_LABEL_BY_AUTHOR = {AGENT_AUTHOR: "the agent", FORM_AUTHOR: "whoever asked, in a form"}
+_LABEL_BY_PROGRAM_AUTHOR = {**_LABEL_BY_AUTHOR, FORM_AUTHOR: "the program that asked"}
 
 
 def add_show_arguments(parser: argparse.ArgumentParser) -> None:
@@ -192,7 +192,7 @@ def _format_call(
     yield from _format_labelled_text("Preview", call.preview)
     for line in call.chain:
         yield f"    {slack_text.show_hidden_characters(line)}"
-    asked = any(each.author == FORM for each in call.revisions)
+    asked = any(each.author == FORM_AUTHOR for each in call.revisions)
     yield from _format_labelled_text("Why" if asked else "The agent says", call.agent_reason)
     if call.rule:
         yield f"    Rule: {slack_text.show_hidden_characters(call.rule)}"
@@ -201,7 +201,7 @@ def _format_call(
     if call.deadline and call.status is CallStatus.PENDING:
         yield f"    {_describe_due_time(call, call.deadline)}"
     for each in call.revisions:
-        writers = _PROGRAMS if of.client else _WRITERS
+        writers = _LABEL_BY_PROGRAM_AUTHOR if of.client else _LABEL_BY_AUTHOR
         by = writers.get(each.author) or words.format_person(each.author)
         effect = f": {words.quote_text(each.effect)}" if len(call.revisions) > 1 else ""
         yield (

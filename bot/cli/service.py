@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bot.clock import SystemClock
-from bot.config.connection_settings import USUAL, ListeningAddress, Transport
+from bot.config.connection_settings import DEFAULT_ADDRESS, ListeningAddress, Transport
 from bot.config.environment import remove_variables_slack_misreads
 from bot.config.settings import Settings
 from bot.config.startup import StartupError, read_settings_and_policy
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from bot.app import App
     from bot.workspaces.host import WorkspaceHost
 
-HIGHEST = 65_535
+MAX_PORT = 65_535
 
 
 def parse_port(text: str) -> int:
     """Return a port number from 0 (any that is free) to 65535; raises ArgumentTypeError."""
-    if not (text.isascii() and text.isdecimal()) or int(text) > HIGHEST:
-        why = f"there is no port {text!r}; give one from 0 to {HIGHEST}"
+    if not (text.isascii() and text.isdecimal()) or int(text) > MAX_PORT:
+        why = f"there is no port {text!r}; give one from 0 to {MAX_PORT}"
         raise argparse.ArgumentTypeError(why)
     return int(text)
 
@@ -49,7 +49,7 @@ def run_bot(settings: Settings, policy: Policy) -> int:
     with pause_garbage_collection():
         # only now: Bolt and what else it imports see the prepared environment
         from bot.app import build
-        from bot.inbound_connections import NOT_INSTALLED
+        from bot.inbound_connections import NOT_INSTALLED_ERROR
 
     bot: App | WorkspaceHost
     if settings.client_id is None:
@@ -58,7 +58,7 @@ def run_bot(settings: Settings, policy: Policy) -> int:
         try:
             from bot.workspaces.host import WorkspaceHost
         except ModuleNotFoundError as error:
-            raise StartupError([NOT_INSTALLED.format(error.name)], ()) from None
+            raise StartupError([NOT_INSTALLED_ERROR.format(error.name)], ()) from None
         bot = WorkspaceHost(settings, SystemClock(), build, os.environ, console.DOTENV)
     try:
         try:
@@ -90,12 +90,14 @@ def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments: where to listen, in place of COUNTERSIGN_HTTP."""
     usual = "COUNTERSIGN_HTTP, else {}"
     parser.add_argument(
-        "--host", help=f"the address it listens at (default: that of {usual.format(USUAL.host)})"
+        "--host",
+        help=f"the address it listens at (default: that of {usual.format(DEFAULT_ADDRESS.host)})",
     )
     parser.add_argument(
         "--port",
         type=parse_port,
-        help=f"and the port (default: that of {usual.format(USUAL.port)}; 0: any that is free)",
+        help="and the port (default: that of "
+        f"{usual.format(DEFAULT_ADDRESS.port)}; 0: any that is free)",
     )
 
 
@@ -105,7 +107,7 @@ def run_serve(arguments: argparse.Namespace) -> int:
     Raises what keeps the bot from starting.
     """
     settings, policy = read_settings_and_policy(os.environ, console.DOTENV, Transport.HTTP)
-    usual = settings.http or USUAL
+    usual = settings.http or DEFAULT_ADDRESS
     chosen = usual.port if arguments.port is None else arguments.port
     address = ListeningAddress(arguments.host or usual.host, chosen)
     return run_bot(settings.model_copy(update={"http": address}), policy)
@@ -114,8 +116,8 @@ def run_serve(arguments: argparse.Namespace) -> int:
 SERVE = CommandFunctions(add_serve_arguments, run_serve)
 
 
-FOLDER = Path("var/demo")
-_EXTRA = (("aiohttp", "slack_sandbox"), "countersign-bot[sandbox]")  # the packages it brings
+DEMO_FOLDER = Path("var/demo")
+_SANDBOX_PACKAGES_AND_EXTRA = (("aiohttp", "slack_sandbox"), "countersign-bot[sandbox]")
 
 
 def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
@@ -135,10 +137,10 @@ def run_demo(arguments: argparse.Namespace) -> int:
         from bot.demo import demo
         from slack_sandbox.ports import PortTakenError
     except ModuleNotFoundError as error:
-        return console.print_missing_package("demo", error, *_EXTRA)
+        return console.print_missing_package("demo", error, *_SANDBOX_PACKAGES_AND_EXTRA)
     try:
         demo.run_demo(
-            FOLDER,
+            DEMO_FOLDER,
             arguments.port,
             os.environ,
             console.print_line,
@@ -176,13 +178,13 @@ def add_sandbox_arguments(parser: argparse.ArgumentParser) -> None:
 def run_sandbox(arguments: argparse.Namespace) -> int:
     """Serve the local Slack until Ctrl-C, or until the app that it starts has ended."""
     try:
-        from slack_sandbox.__main__ import MISUSED, serve
+        from slack_sandbox.__main__ import ALLOW_WITHOUT_RUN_ERROR, serve
 
         if arguments.allow and arguments.run is None:
-            raise console.UsageError(MISUSED)
+            raise console.UsageError(ALLOW_WITHOUT_RUN_ERROR)
         return serve(arguments)
     except ModuleNotFoundError as error:
-        return console.print_missing_package("sandbox", error, *_EXTRA)
+        return console.print_missing_package("sandbox", error, *_SANDBOX_PACKAGES_AND_EXTRA)
 
 
 SANDBOX = CommandFunctions(add_sandbox_arguments, run_sandbox)

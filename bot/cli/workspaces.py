@@ -16,7 +16,7 @@ from bot.cards.slack_text import format_in_utc
 from bot.checks.check import print_checks
 from bot.cli.doctor.doctor import run_all_checks
 from bot.clock import SystemClock
-from bot.config.connection_settings import USUAL
+from bot.config.connection_settings import DEFAULT_ADDRESS
 from bot.config.environment import DotenvError, read_environment_variables
 from bot.config.settings import Settings
 from bot.workspaces import tokens
@@ -26,11 +26,15 @@ from storage.installations import Installation, InstallationRecord
 from storage.states import InstallationState
 
 ACTIONS = ("list", "show", "pause", "resume", "remove", "doctor", "keys")
-UNINSTALLED = ("account_inactive", "token_revoked")  # that Slack says of an installation's token
-ONE_ALONE = "COUNTERSIGN_CLIENT_ID is not set: there is one workspace alone"
-ONE_KEY_IN_USE = "All tokens are encrypted with the first key. No other key is in use any more."
-KEYS_IN_USE = "Tokens that are still encrypted with another key: {0}. Keep that key."
-NONE_YET = "The bot is installed nowhere yet. People install it at {0}/slack/install."
+UNINSTALLED_ERROR_CODES = ("account_inactive", "token_revoked")  # what Slack says of its token
+SINGLE_WORKSPACE_ERROR = "COUNTERSIGN_CLIENT_ID is not set: there is one workspace alone"
+ONE_KEY_IN_USE_NOTICE = (
+    "All tokens are encrypted with the first key. No other key is in use any more."
+)
+OTHER_KEYS_IN_USE_ERROR = "Tokens that are still encrypted with another key: {0}. Keep that key."
+NO_INSTALLATIONS_NOTICE = (
+    "The bot is installed nowhere yet. People install it at {0}/slack/install."
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise console.UsageError(f"{what} needs a workspace's id; `list` shows them")
     with suppress(DotenvError):  # which the settings say
         if "COUNTERSIGN_CLIENT_ID" not in read_environment_variables(os.environ, console.DOTENV):
-            raise console.UsageError(ONE_ALONE)
+            raise console.UsageError(SINGLE_WORKSPACE_ERROR)
     # of all of them, also where a shell has one for the other commands
     settings = Settings.load(
         {**os.environ, "COUNTERSIGN_WORKSPACE": ""}, console.DOTENV, transport=None
@@ -76,8 +80,8 @@ class _Workspaces:
                 return 0
             case "keys":
                 if left := self._open_cipher().reseal_all(self._record):
-                    return console.print_error(KEYS_IN_USE.format(left))
-                console.print_line(ONE_KEY_IN_USE)
+                    return console.print_error(OTHER_KEYS_IN_USE_ERROR.format(left))
+                console.print_line(ONE_KEY_IN_USE_NOTICE)
                 return 0
             case "doctor" if not workspace:
                 rows = self._record.list()
@@ -107,7 +111,7 @@ class _Workspaces:
             name = console.escape_control_characters(each.name)
             yield f"{each.workspace:<12} {each.state:<8} {name}"
         if not rows:
-            yield NONE_YET.format(str(self._settings.url).rstrip("/"))
+            yield NO_INSTALLATIONS_NOTICE.format(str(self._settings.url).rstrip("/"))
 
     def _format_details(self, row: Installation) -> Iterator[str]:
         kind = ", a whole organisation" if row.is_org_wide else ""
@@ -145,7 +149,7 @@ class _Workspaces:
         try:
             slack.uninstall(self._open_cipher().open(row).bot)
         except (OAuthError, tokens.TokenKeyError) as error:
-            if not isinstance(error, OAuthError) or error.code not in UNINSTALLED:
+            if not isinstance(error, OAuthError) or error.code not in UNINSTALLED_ERROR_CODES:
                 return console.print_error(f"Nothing was done: {error}.")
             there = ", and was uninstalled at Slack before"
         self._record.set_state(row.workspace, InstallationState.REMOVED, self._now)
@@ -162,7 +166,7 @@ class _Workspaces:
         except tokens.TokenKeyError as error:
             return console.print_error(f"Nothing was checked: {error}.")
         environ = {**os.environ, "COUNTERSIGN_WORKSPACE": row.workspace, "SLACK_BOT_TOKEN": token}
-        listening = self._settings.http or USUAL
+        listening = self._settings.http or DEFAULT_ADDRESS
         granted = partial(self._record.list_granted_workspaces, row.workspace)
         list_granted = granted if row.is_org_wide else None
         checks = run_all_checks(environ, console.DOTENV, SystemClock(), listening, list_granted)

@@ -29,7 +29,8 @@ class ListeningAddress(NamedTuple):
     port: int  # 0: any that is free
 
 
-USUAL = ListeningAddress("127.0.0.1", 8080)  # where `countersign serve` listens unless it is told
+# where `countersign serve` listens unless it is told
+DEFAULT_ADDRESS = ListeningAddress("127.0.0.1", 8080)
 
 
 def describe_listening_error(error: OSError) -> str:
@@ -172,7 +173,7 @@ def describe_missing_secret(values: Mapping[str, Any], transport: Transport) -> 
         yield f"{field.title}: is missing. {field.description}"
 
 
-SECONDS_MIN = 0.05  # below this a loop would spin
+MIN_INTERVAL_SECONDS = 0.05  # below this a loop would spin
 
 
 class ModelApi(StrEnum):
@@ -240,7 +241,7 @@ class ModelSettings(BaseModel):
     model_timeout: float = Field(
         120.0,
         title="COUNTERSIGN_MODEL_TIMEOUT",
-        ge=SECONDS_MIN,
+        ge=MIN_INTERVAL_SECONDS,
         le=3600,
         description="Seconds without a sign of the model before a request is given up.",
     )

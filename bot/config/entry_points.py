@@ -15,7 +15,7 @@ from typing import Any
 from bot.policy.approver_lists import validate_owners
 from bot.policy.authority import LookupFailedError
 
-OURS = "Countersign"
+BUILT_IN_SOURCE = "Countersign"
 
 
 class EntryPointError(ValueError):
@@ -27,13 +27,13 @@ class LoadedEntryPoint:
     """One entry point with its loaded object."""
 
     name: str
-    source: str  # "package 1.0", or OURS for what comes with the bot
+    source: str  # "package 1.0", or BUILT_IN_SOURCE for what comes with the bot
     value: Any
 
     @property
     def is_ours(self) -> bool:
         """Return whether the entry point comes with the bot."""
-        return self.source == OURS
+        return self.source == BUILT_IN_SOURCE
 
 
 def load_entry_points(
@@ -74,11 +74,11 @@ def _load_entry_point(entry: EntryPoint) -> Any:
 
 
 def _describe_package(entry: EntryPoint) -> str:
-    return f"{entry.dist.name} {entry.dist.version}" if entry.dist else OURS
+    return f"{entry.dist.name} {entry.dist.version}" if entry.dist else BUILT_IN_SOURCE
 
 
-PATIENCE = 5.0  # seconds that a function may take
-_RUNNING = threading.BoundedSemaphore(16)  # also those that have taken longer
+FUNCTION_TIMEOUT_SECONDS = 5.0
+_FUNCTION_SLOTS = threading.BoundedSemaphore(16)  # held also by those that have taken longer
 
 
 def import_owner_function(name: str) -> Callable[[Any], Any]:
@@ -98,9 +98,10 @@ def import_owner_function(name: str) -> Callable[[Any], Any]:
 def call_owner_function(name: str, value: str | int) -> tuple[str, ...]:
     """Return the user ids and "@group" handles that the function returns for the value.
 
-    Raises LookupFailedError if it fails, takes longer than PATIENCE, or returns something else.
+    Raises LookupFailedError if it fails, takes longer than FUNCTION_TIMEOUT_SECONDS, or returns
+    something else.
     """
-    if not _RUNNING.acquire(blocking=False):
+    if not _FUNCTION_SLOTS.acquire(blocking=False):
         raise LookupFailedError(f"{name} is not called: too many calls have not come back")
     answer: Future[Any] = Future()
 
@@ -110,13 +111,15 @@ def call_owner_function(name: str, value: str | int) -> tuple[str, ...]:
         except BaseException as error:  # noqa: BLE001 - whatever it raises, nobody owns the value
             answer.set_exception(error)
         finally:
-            _RUNNING.release()
+            _FUNCTION_SLOTS.release()
 
     threading.Thread(target=call, name=f"owners {name}", daemon=True).start()
     try:
-        found = answer.result(PATIENCE)
+        found = answer.result(FUNCTION_TIMEOUT_SECONDS)
         return tuple(validate_owners([str(each) for each in found])) if found else ()
     except TimeoutError:
-        raise LookupFailedError(f"{name} has not answered within {PATIENCE:.0f} s") from None
+        raise LookupFailedError(
+            f"{name} has not answered within {FUNCTION_TIMEOUT_SECONDS:.0f} s"
+        ) from None
     except BaseException as error:  # also what it is that it returned
         raise LookupFailedError(f"{name} failed ({type(error).__name__})") from error

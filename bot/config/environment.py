@@ -12,10 +12,10 @@ from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined
 
 from dotenv.parser import parse_stream
 
-PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
-_PREFIX = "COUNTERSIGN_"
-_OF_PROGRAMS = frozenset({"COUNTERSIGN_API_KEY"})  # that ask by HTTP
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+PROXY_VARIABLES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
+_VARIABLE_PREFIX = "COUNTERSIGN_"
+_CLIENT_VARIABLES = frozenset({"COUNTERSIGN_API_KEY"})  # of programs that ask by HTTP
+_LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 
 
 def split_url(url: str) -> SplitResult:
@@ -38,7 +38,7 @@ def is_exempt_from_proxy(url: str, environ: Mapping[str, str]) -> bool:
     """Return whether `url` is to be reached without a proxy."""
     host = split_url(url).hostname or ""
     no_proxy = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
-    return host in _LOOPBACK or bool(proxy_bypass_environment(host, {"no": no_proxy}))
+    return host in _LOOPBACK_HOSTS or bool(proxy_bypass_environment(host, {"no": no_proxy}))
 
 
 class DotenvError(Exception):
@@ -91,12 +91,12 @@ def describe_odd_environment_variables(
             "COUNTERSIGN_CLIENT_SECRET install the bot in many workspaces"
         )
     slack = environ.get("SLACK_API_URL", "https://slack.com/api/")
-    if any(each in environ for each in PROXIES):
+    if any(each in environ for each in PROXY_VARIABLES):
         how = "goes past" if is_exempt_from_proxy(slack, environ) else "goes through"
         yield f"a proxy is set: Slack {how} it, as SLACK_API_URL and NO_PROXY say"
     for name in ("SLACK_API_URL", "OPENAI_BASE_URL"):
         parts = split_url(environ.get(name, ""))
-        if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
+        if parts.scheme == "http" and parts.hostname not in _LOOPBACK_HOSTS:
             yield f"{name} is http: tokens and messages travel unencrypted"
     if "OPENAI_BASE_URL" in environ and "OPENAI_API_KEY" not in environ:
         yield "OPENAI_BASE_URL means nothing without OPENAI_API_KEY: give it any word"
@@ -107,8 +107,8 @@ def describe_misspelt_setting_names(
     environ: Mapping[str, str], known: Collection[str]
 ) -> Iterator[str]:
     """Yield sentences about variables that seem to be misspelt names of settings."""
-    for name in sorted(environ.keys() - _OF_PROGRAMS - set(known)):
-        own = name.startswith(_PREFIX)
+    for name in sorted(environ.keys() - _CLIENT_VARIABLES - set(known)):
+        own = name.startswith(_VARIABLE_PREFIX)
         close = _find_close_names(name, tuple(known), 0.6 if own else 0.88)
         if own or (close and close[0] not in environ):
             yield f"{name} is no setting" + (f"; is {close[0]} meant?" if close else "")
@@ -129,7 +129,7 @@ def remove_variables_slack_misreads(environ: MutableMapping[str, str], slack_api
     for name in ("SLACK_CLIENT_ID", "SLACK_CLIENT_SECRET"):
         environ.pop(name, None)
     if is_exempt_from_proxy(slack_api_url, environ):
-        proxies = [environ.pop(name, "").strip() for name in PROXIES]
+        proxies = [environ.pop(name, "").strip() for name in PROXY_VARIABLES]
         # the model's client honours both of these, slack_sdk neither
         for proxy in filter(None, proxies):
             environ.setdefault("ALL_PROXY", proxy)

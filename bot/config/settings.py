@@ -42,7 +42,7 @@ class SettingsError(ValueError):
         super().__init__("\n  ".join(["the settings cannot be used:", *problems]))
 
 
-LEAST = 90  # days that are kept: rules may count what was done that long ago
+MIN_KEEP_DAYS = 90  # rules may count what was done that long ago
 
 
 class OperationSettings(BaseModel):
@@ -80,7 +80,7 @@ class OperationSettings(BaseModel):
     keep_days: int | None = Field(
         None,
         title="COUNTERSIGN_KEEP_DAYS",
-        ge=LEAST,
+        ge=MIN_KEEP_DAYS,
         le=36_500,
         description="After how many days what was said in a request is purged; unset: never.",
     )
@@ -156,7 +156,7 @@ class LimitSettings(BaseModel):
     )
 
 
-CREDENTIALS = ("slack_bot_token", "openai_api_key")  # that a start cannot do without
+REQUIRED_CREDENTIALS = ("slack_bot_token", "openai_api_key")
 
 
 class Settings(
@@ -219,14 +219,14 @@ class Settings(
     lease: float = Field(
         60.0,
         title="COUNTERSIGN_LEASE",
-        ge=connection_settings.SECONDS_MIN,
+        ge=connection_settings.MIN_INTERVAL_SECONDS,
         le=3600,
         description="Seconds a worker holds a run without a sign of life.",
     )
     tick: float = Field(
         30.0,
         title="COUNTERSIGN_TICK",
-        ge=connection_settings.SECONDS_MIN,
+        ge=connection_settings.MIN_INTERVAL_SECONDS,
         le=30,
         description="Seconds between two looks at the clock when nothing happens.",
     )
@@ -303,7 +303,7 @@ class Settings(
         if "client_id" in values:
             values.setdefault("slack_bot_token", connection_settings.MISSING)
         if reading:
-            values = dict.fromkeys(CREDENTIALS, connection_settings.MISSING) | values
+            values = dict.fromkeys(REQUIRED_CREDENTIALS, connection_settings.MISSING) | values
         values["transport"] = connection_settings.choose_transport(values, transport)
         if not reading:
             problems += connection_settings.describe_missing_secret(values, values["transport"])
@@ -383,7 +383,7 @@ def _sort_problems_by_setting(problems: list[str], known: list[str]) -> list[str
     return sorted(problems, key=lambda each: place.get(each.split(":")[0], len(known)))
 
 
-_COMPLAINTS = {
+_MESSAGE_BY_ERROR_TYPE = {
     "string_pattern_mismatch": "does not look like one",
     "bool_parsing": "write on or off",
 }
@@ -393,5 +393,5 @@ def _describe_validation_error(error: ErrorDetails) -> str:
     field = Settings.model_fields[str(error["loc"][0])]
     if error["type"] == "missing":
         return f"{field.title}: is missing. {field.description}"
-    text = describe_invalid_value(error, _COMPLAINTS)
+    text = describe_invalid_value(error, _MESSAGE_BY_ERROR_TYPE)
     return f"{field.title}: {text[0].lower()}{text[1:]}. {field.description}"

@@ -18,7 +18,7 @@ from bot.clock import Clock
 from bot.config.connection_settings import Transport
 from bot.config.settings import Settings, SettingsError
 from bot.monitoring.spans import Incident, Tracer
-from bot.policy.approver_lists import MOST_IN_FILE
+from bot.policy.approver_lists import MAX_OWNERS_FILE_CHARS
 from bot.policy.evaluation import CurrentPolicy, Policy, PolicyError, list_owner_file_names, parse
 from bot.toml_file import unreadable_file_sentence
 from bot.tools import Registry
@@ -92,12 +92,12 @@ def read_named_files(path: Path, text: str) -> dict[str, str]:
     for name in list_owner_file_names(text, str(path)):
         beside = path.parent / name
         with suppress(OSError, UnicodeDecodeError), beside.open(encoding="utf-8-sig") as file:
-            found[name] = file.read(MOST_IN_FILE + 1)
+            found[name] = file.read(MAX_OWNERS_FILE_CHARS + 1)
     return found
 
 
 log = logging.getLogger("countersign.reload")
-EVERY = timedelta(seconds=3)  # between two looks
+POLICY_CHECK_INTERVAL = timedelta(seconds=3)
 
 
 class PolicyReloader:
@@ -135,7 +135,7 @@ class PolicyReloader:
         Returns how soon to look again if the file has just changed, else None.
         """
         now = self._clock.now()
-        if now - self._looked_at >= EVERY:
+        if now - self._looked_at >= POLICY_CHECK_INTERVAL:
             self._looked_at = now
             text, problems, files = "", tuple[str, ...](), dict[str, str]()
             try:
@@ -148,7 +148,9 @@ class PolicyReloader:
                 self._replace_policy(text, files, problems)
                 self._settled_fingerprint = found
             self._seen_fingerprint = found
-        return EVERY if self._seen_fingerprint != self._settled_fingerprint else None
+        return (
+            POLICY_CHECK_INTERVAL if self._seen_fingerprint != self._settled_fingerprint else None
+        )
 
     def _replace_policy(self, text: str, files: Mapping[str, str], problems: Sequence[str]) -> None:
         try:

@@ -14,18 +14,19 @@ from pydantic import BaseModel, Field, SecretStr
 from bot.config.connection_settings import MISSING
 from bot.config.environment import DotenvError, read_dotenv_file
 from storage.backend import is_postgres_url
-from storage.digest import SHORTEST, list_current_and_older_keys, parse_signing_key
+from storage.digest import KEY_MIN_CHARS, list_current_and_older_keys, parse_signing_key
 
-WORKSPACE_ID = re.compile("[TE][A-Z0-9]{1,30}")  # of a workspace, or of a whole organisation
-OWN_SETTINGS = "settings.env"  # in a workspace's folder: what is set for it alone
-OWN_POLICY, OWN_RECORD = "policy.toml", "countersign.db"  # beside it
+WORKSPACE_ID_PATTERN = re.compile("[TE][A-Z0-9]{1,30}")  # of a workspace or an organisation
+WORKSPACE_SETTINGS_FILE = "settings.env"  # in a workspace's folder: what is set for it alone
+WORKSPACE_POLICY_FILE = "policy.toml"  # beside it
+WORKSPACE_DATABASE_FILE = "countersign.db"  # beside it, where the record is in SQLite
 # what is one for all workspaces
-SHARED = re.compile(
+SHARED_VARIABLES_PATTERN = re.compile(
     "SLACK_.*|DATABASE_URL|COUNTERSIGN_(CLIENT_.*|WORKSPACES?|URL|HTTP|TOKEN_KEYS|TRACES|LOG.*"
     "|KEEP_REMOVED_DAYS|OTHER_CONNECTIONS|POLICY)"
 )
-FILES = ("COUNTERSIGN_DATABASES", "COUNTERSIGN_SERVERS", "COUNTERSIGN_SHOP")
-TWO_WAYS = (
+FILE_VARIABLES = ("COUNTERSIGN_DATABASES", "COUNTERSIGN_SERVERS", "COUNTERSIGN_SHOP")
+CONFLICTING_SETTING_ERROR = (
     "{0}: leave it unset where COUNTERSIGN_CLIENT_ID has the bot installed in many workspaces: {1}"
 )
 
@@ -53,7 +54,7 @@ class OrganisationSettings(BaseModel):
     workspace: str | None = Field(
         None,
         title="COUNTERSIGN_WORKSPACE",
-        pattern=f"^{WORKSPACE_ID.pattern}$",
+        pattern=f"^{WORKSPACE_ID_PATTERN.pattern}$",
         description="Which workspace a command is about, T… (or E… for a whole organisation).",
     )
     token_keys: SecretStr | None = Field(
@@ -91,11 +92,13 @@ def describe_organisation_problems(
         if name not in values:
             yield f"COUNTERSIGN_{name.upper()}: is missing beside COUNTERSIGN_CLIENT_ID"
     if values.get("slack_bot_token") not in (None, MISSING):
-        yield TWO_WAYS.format("SLACK_BOT_TOKEN", "each gets a token of its own")
+        yield CONFLICTING_SETTING_ERROR.format("SLACK_BOT_TOKEN", "each gets a token of its own")
     database = str(values.get("database_url", ""))
     if database and not is_postgres_url(database):
         own = "each has a file of its own in COUNTERSIGN_WORKSPACES"
-        yield TWO_WAYS.format("DATABASE_URL", f"{own}. Or name a database of PostgreSQL")
+        yield CONFLICTING_SETTING_ERROR.format(
+            "DATABASE_URL", f"{own}. Or name a database of PostgreSQL"
+        )
     if is_postgres_url(database) and "token_keys" not in values:
         yield "COUNTERSIGN_TOKEN_KEYS: is missing; with PostgreSQL no file can keep the keys"
 
@@ -107,14 +110,14 @@ def read_workspace_variables(given: Mapping[str, str]) -> tuple[dict[str, str], 
     before them; its record, policy and address are its own.
     """
     workspace = given.get("COUNTERSIGN_WORKSPACE", "")
-    if not WORKSPACE_ID.fullmatch(workspace):
+    if not WORKSPACE_ID_PATTERN.fullmatch(workspace):
         return dict(given), []  # another than "" the setting itself refuses
     folder = Path(given.get("COUNTERSIGN_WORKSPACES", "workspaces")) / workspace
     own, problems = _read_own_settings(folder)
     taken = ("COUNTERSIGN_CLIENT_ID", "COUNTERSIGN_CLIENT_SECRET", "COUNTERSIGN_HTTP")
     found = {name: value for name, value in given.items() if name not in taken} | own
-    if (folder / OWN_POLICY).is_file():
-        found["COUNTERSIGN_POLICY"] = str(folder / OWN_POLICY)
+    if (folder / WORKSPACE_POLICY_FILE).is_file():
+        found["COUNTERSIGN_POLICY"] = str(folder / WORKSPACE_POLICY_FILE)
     if "COUNTERSIGN_URL" in found:
         found["COUNTERSIGN_URL"] = f"{found['COUNTERSIGN_URL'].rstrip('/')}/w/{workspace}"
     database = found.get("DATABASE_URL", "")
@@ -122,7 +125,7 @@ def read_workspace_variables(given: Mapping[str, str]) -> tuple[dict[str, str], 
         sign = "&" if "?" in database else "?"
         found["DATABASE_URL"] = f"{database}{sign}schema={get_schema_name(workspace)}"
     else:
-        found["DATABASE_URL"] = f"sqlite:///{folder / OWN_RECORD}"
+        found["DATABASE_URL"] = f"sqlite:///{folder / WORKSPACE_DATABASE_FILE}"
     if "COUNTERSIGN_KEY" in found and "COUNTERSIGN_KEY" not in own:  # a record that moved has one
         found["COUNTERSIGN_KEY"] = _derive_keys(found["COUNTERSIGN_KEY"], workspace)
     return found, problems
@@ -135,14 +138,14 @@ def get_schema_name(workspace: str) -> str:
 
 def _read_own_settings(folder: Path) -> tuple[dict[str, str], list[str]]:
     """Return what `settings.env` in a workspace's folder sets, and what is wrong in it."""
-    path = folder / OWN_SETTINGS
+    path = folder / WORKSPACE_SETTINGS_FILE
     try:
         said = read_dotenv_file(path)
     except DotenvError as error:
         return {}, [str(error)]
     found = {name: value.strip() for name, value in said.items() if value.strip()}
-    shared = [name for name in sorted(found) if SHARED.fullmatch(name)]
-    found |= {name: str(folder / found[name]) for name in found.keys() & FILES}
+    shared = [name for name in sorted(found) if SHARED_VARIABLES_PATTERN.fullmatch(name)]
+    found |= {name: str(folder / found[name]) for name in found.keys() & FILE_VARIABLES}
     return found, [f"{name}: is one for all workspaces; take it out of {path}" for name in shared]
 
 
@@ -151,6 +154,6 @@ def _derive_keys(keys: str, workspace: str) -> str:
     try:
         known = list_current_and_older_keys(parse_signing_key(keys))
     except ValueError:
-        return keys[: SHORTEST - 1]  # which is refused in the usual words
+        return keys[: KEY_MIN_CHARS - 1]  # which is refused in the usual words
     about = f"countersign workspace {workspace}".encode()
     return ",".join(hmac.new(each, about, hashlib.sha256).hexdigest() for each in known)

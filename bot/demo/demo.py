@@ -19,7 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bot.config.connection_settings import USUAL
+from bot.config.connection_settings import DEFAULT_ADDRESS
 from bot.config.environment import remove_variables_slack_misreads
 from bot.config.settings import Settings
 from bot.config.startup import read_policy
@@ -44,17 +44,17 @@ if TYPE_CHECKING:
 
 # The guide for first-time visitors: what this is, what to ask for, and who can decide a card.
 
-DECIDING = ("approve", "review")  # the buttons that only a waiting card has
-PROMPTS = [
+WAITING_CARD_ACTION_IDS = ("approve", "review")  # of the buttons that only a waiting card has
+SUGGESTED_PROMPTS = [
     ("Refund part of an order", "refund 15 EUR of order 1042, the mug was chipped"),
     ("Look an order up", "what is the status of order 1042?"),
     ("Cancel an order", "cancel order 1043, the customer changed her mind"),
 ]
-WELCOME = (
+WELCOME_TEXT = (
     "{0} does what people ask it for in Slack, but whatever changes something waits on a card "
     "until somebody else approves it. This Slack and its shop are made up, so try anything."
 )
-PEOPLE = {  # what each may do by the demo's policy
+ROLE_BY_PERSON = {  # what each may do by the demo's policy
     "ben": "asks for things.",
     "ana": "may approve, edit or reject what others ask for.",
     "cleo": "may, too; only Cleo decides cancellations, in #finance-approvals, with a passkey.",
@@ -69,11 +69,17 @@ def build_visitor_guide(world: World, since: float = 0.0, *, own_policy: bool = 
     visitor's own is in force, so that of people only their groups are known.
     """
     name, waiting = world.app.title, _list_waiting_cards(world)
-    people = {each: _describe_groups(world, each) for each in PEOPLE} if own_policy else PEOPLE
+    people = (
+        {each: _describe_groups(world, each) for each in ROLE_BY_PERSON}
+        if own_policy
+        else ROLE_BY_PERSON
+    )
     return {
         "title": f"Welcome to {name}",
-        "text": WELCOME.format(name),
-        "prompts": [{"title": title, "message": f"@{name} {text}"} for title, text in PROMPTS],
+        "text": WELCOME_TEXT.format(name),
+        "prompts": [
+            {"title": title, "message": f"@{name} {text}"} for title, text in SUGGESTED_PROMPTS
+        ],
         "people": [{"id": world.people[each].id, "text": text} for each, text in people.items()],
         "waiting": [_build_waiting_card_entry(world, m) for m in waiting if float(m.ts) > since],
     }
@@ -83,7 +89,7 @@ def _describe_groups(world: World, name: str) -> str:
     """Return a sentence's end with a person's user groups; without any, the demo's own text."""
     member = world.people[name].id
     groups = [f"@{each.handle}" for each in world.groups.values() if member in each.users]
-    return f"is in {' and '.join(groups)}." if groups else PEOPLE[name]
+    return f"is in {' and '.join(groups)}." if groups else ROLE_BY_PERSON[name]
 
 
 def _list_waiting_cards(world: World) -> list[Message]:
@@ -99,7 +105,9 @@ def _list_waiting_cards(world: World) -> list[Message]:
 def _is_waiting_card(message: Message) -> bool:
     actions = [block for block in message.body.get("blocks", []) if block["type"] == "actions"]
     return any(
-        element.get("action_id") in DECIDING for block in actions for element in block["elements"]
+        element.get("action_id") in WAITING_CARD_ACTION_IDS
+        for block in actions
+        for element in block["elements"]
     )
 
 
@@ -143,18 +151,20 @@ def _list_mentioned_users(world: World, text: str) -> list[str]:
     ]
 
 
-MANIFEST = Path(__file__).parents[1] / "manifest.yml"
-POLICY = Path(__file__).with_name("demo_policy.toml")
-ADDRESS = "demo.url"  # the page of the demo that runs in a folder
+MANIFEST_PATH = Path(__file__).parents[1] / "manifest.yml"
+DEMO_POLICY_PATH = Path(__file__).with_name("demo_policy.toml")
+URL_FILE_NAME = "demo.url"  # of the demo that runs in a folder
 DOTENV = ".env"  # the settings, for commands that are typed in that folder
-STATE = (
+STATE_FILE_PATTERNS = (
     *("countersign.db*", "shop.db*", "databases.toml", "demo.log"),
-    *(ADDRESS, DOTENV, first_days.VARIABLES),
+    *(URL_FILE_NAME, DOTENV, first_days.VARIABLES_FILE_NAME),
 )
-AGENT = "docs/terminal_agent.py"  # is there in a copy of the repository
-JOB = "ask deploy version=2.8.0 env=prod --effect 'Deploy {version} to {env}' --channel '#support'"
-OPERATOR = "UANA00001"  # who asks and decides at a terminal beside it
-DATABASES = """\
+EXAMPLE_AGENT_PATH = "docs/terminal_agent.py"  # is there in a copy of the repository
+EXAMPLE_ASK_COMMAND = (
+    "ask deploy version=2.8.0 env=prod --effect 'Deploy {version} to {env}' --channel '#support'"
+)
+DEFAULT_OPERATOR_ID = "UANA00001"  # who asks and decides at a terminal beside it
+DATABASES_TEMPLATE = """\
 [[database]]
 name = "shop"
 url = "sqlite:///{path}"
@@ -182,14 +192,14 @@ def run_demo(
     with ExitStack() as stack:
         demo = start_demo(stack, folder, port, environ, build)
         mind = demo.settings.openai_model if demo.planner is None else "the offline stand-in"
-        (folder / ADDRESS).write_text(demo.sandbox.url)
+        (folder / URL_FILE_NAME).write_text(demo.sandbox.url)
         say(f"Countersign demo: {demo.sandbox.url}")
         say(
             "As Ben, ask in #support: "
             f"@countersign refund 15 EUR of order 1042, the mug was chipped. ({mind} plans)"
         )
         say("As Ana, decide the card that appears, or open Home. Ctrl-C ends the demo.")
-        if demo.settings.policy_path != POLICY:
+        if demo.settings.policy_path != DEMO_POLICY_PATH:
             say(f"Who decides is up to {demo.settings.policy_path}, so there is no history.")
         say(f"At another terminal, be Ana: cd {folder} && {called(folder)} chat (or pending)")
         for line in _program_instruction_lines(demo, folder, called(Path())):
@@ -203,8 +213,8 @@ def _program_instruction_lines(demo: Demo, folder: Path, command: str) -> Iterat
         yield f"For programs that ask, too: {demo.missing_for_programs}"
         return
     yield "Programs ask, too; then decide as Ana. At another terminal, a job:"
-    yield f"    . {folder / first_days.VARIABLES} && {command} {JOB}"
-    if Path(AGENT).exists():
+    yield f"    . {folder / first_days.VARIABLES_FILE_NAME} && {command} {EXAMPLE_ASK_COMMAND}"
+    if Path(EXAMPLE_AGENT_PATH).exists():
         yield "or an agent of another framework, Pydantic AI, which is installed for it: make agent"
 
 
@@ -239,12 +249,12 @@ def start_demo(
     )
     Shop(folder / "shop.db").create_database()
     planner = None if environ.get("OPENAI_API_KEY") else stack.enter_context(stand_in())
-    own_policy = find_policy_file(environ) != POLICY
+    own_policy = find_policy_file(environ) != DEMO_POLICY_PATH
     # a real model is not asked for a past, and another policy would have made another one
     has_past = planner is not None and not own_policy
     clock = ShiftedClock(first_days.get_history_start() if has_past else None)
     sandbox = stack.enter_context(
-        Sandbox(read_manifest(MANIFEST), clock, first_days.build_workspace(), free_port(port))
+        Sandbox(read_manifest(MANIFEST_PATH), clock, first_days.build_workspace(), free_port(port))
     )
     sandbox.world.title = f"{sandbox.world.app.title} demo"
     settings = write_demo_settings(folder, sandbox, planner, environ, choose_http_address(port))
@@ -257,7 +267,7 @@ def start_demo(
     web = None if lacking else app.endpoints.web
     if has_past:
         past = [
-            *first_days.HISTORY,
+            *first_days.PAST_REQUESTS,
             *(first_days.build_past_program_requests(web.url, record) if web else ()),
         ]
         first_days.play_history(sandbox, partial(datetime.now, UTC), app.wait_until_idle, past)
@@ -278,14 +288,14 @@ def _offer_software_keys(app: App, sandbox: Sandbox) -> None:
         from bot.demo.software_keys import SoftwareKeys  # only now: it comes with `passkeys`
 
         keys = SoftwareKeys(pages.address)
-        keys.add_passkeys(core, [sandbox.world.people[each].id for each in PEOPLE])
+        keys.add_passkeys(core, [sandbox.world.people[each].id for each in ROLE_BY_PERSON])
         pages.software = keys
 
 
 def find_policy_file(environ: Mapping[str, str]) -> Path:
     """Return the policy file: COUNTERSIGN_POLICY's, else `policy.toml` here, else the demo's."""
     here = Path("policy.toml")
-    usual = here if here.exists() else POLICY
+    usual = here if here.exists() else DEMO_POLICY_PATH
     return Path(environ.get("COUNTERSIGN_POLICY") or usual).absolute()
 
 
@@ -307,13 +317,14 @@ def choose_http_address(port: int | None) -> str:
         import_module("bot.http.http_side")
     except ModuleNotFoundError:
         return ""
-    return f"{USUAL.host}:{_find_any_free_port() if port == 0 else first_free(USUAL.port)}"
+    free = _find_any_free_port() if port == 0 else first_free(DEFAULT_ADDRESS.port)
+    return f"{DEFAULT_ADDRESS.host}:{free}"
 
 
 def _find_any_free_port() -> int:
     """Return a free port, as page addresses have to be known before a server listens."""
     with socket.socket() as probe:
-        probe.bind((USUAL.host, 0))
+        probe.bind((DEFAULT_ADDRESS.host, 0))
         return int(probe.getsockname()[1])
 
 
@@ -331,7 +342,7 @@ def write_demo_settings(
     """
     folder, servers = folder.absolute(), environ.get("COUNTERSIGN_SERVERS")
     databases = folder / "databases.toml"
-    databases.write_text(DATABASES.format(path=folder / "shop.db"), "utf-8")
+    databases.write_text(DATABASES_TEMPLATE.format(path=folder / "shop.db"), "utf-8")
     link_tool_modules(folder, environ.get("COUNTERSIGN_TOOLS", ""))
     values = {
         "SLACK_BOT_TOKEN": sandbox.bot_token,
@@ -349,7 +360,7 @@ def write_demo_settings(
         "COUNTERSIGN_HTTP": http,
         "COUNTERSIGN_URL": f"http://localhost:{http.rpartition(':')[2]}" if http else "",
         "COUNTERSIGN_SERVERS": str(Path(servers).absolute()) if servers else "",
-        "COUNTERSIGN_OPERATOR": environ.get("COUNTERSIGN_OPERATOR", OPERATOR),
+        "COUNTERSIGN_OPERATOR": environ.get("COUNTERSIGN_OPERATOR", DEFAULT_OPERATOR_ID),
     }
     # the key is not ours to write down, and no command beside the bot needs one
     kept = {name: value for name, value in values.items() if name != "OPENAI_API_KEY"}
@@ -376,10 +387,10 @@ def delete_demo_files(folder: Path) -> None:
     try:
         held = lock_database(folder / "countersign.db")
     except AlreadyRunningError as error:
-        page = folder / ADDRESS
+        page = folder / URL_FILE_NAME
         where = f"; its page is {page.read_text()}" if page.exists() else ""
         raise AlreadyRunningError(f"{error}{where}") from None
     with closing(held):
-        for path in (path for pattern in STATE for path in folder.glob(pattern)):
+        for path in (path for pattern in STATE_FILE_PATTERNS for path in folder.glob(pattern)):
             if path.suffix != ".lock":
                 path.unlink()

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 # The demo's history before its first visitor: two days of requests and decisions.
 
 log = logging.getLogger("countersign.demo")
-HOUR = 60  # minutes
-PATIENCE = 10.0  # seconds for what is to happen
-ORDERS = "orders"  # the channel of all that happened before
+MINUTES_PER_HOUR = 60
+STEP_TIMEOUT_SECONDS = 10.0
+ORDERS_CHANNEL = "orders"  # of all that happened before
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class PastMessageRequest:
     minutes_ago: int
     requester: str
     text: str
-    channel: str = ORDERS
+    channel: str = ORDERS_CHANNEL
     button_presses: Sequence[tuple[str, str, str]] = ()
 
     def play(self, sandbox: Sandbox, settle: Callable[[], None]) -> None:
@@ -52,7 +52,7 @@ class PastMessageRequest:
         person = sandbox.person(self.requester)
         channel = get_channel_id(sandbox, self.channel)
         thread = person.say(channel, f"<@{sandbox.bot_user_id}> {self.text}")
-        sandbox.wait(lambda: len(person.messages(channel, thread)) > 1, PATIENCE)
+        sandbox.wait(lambda: len(person.messages(channel, thread)) > 1, STEP_TIMEOUT_SECONDS)
         settle()
         for who, action, where in self.button_presses:
             sandbox.clock.advance(4 * 60)
@@ -60,36 +60,36 @@ class PastMessageRequest:
             at = None if where else thread
             decider = sandbox.person(who)
             card = sandbox.wait(
-                partial(find_card_with_button, decider, place, at, action), PATIENCE
+                partial(find_card_with_button, decider, place, at, action), STEP_TIMEOUT_SECONDS
             )
             press_button(sandbox, decider, place, card, action, settle)
 
 
-HISTORY = (
-    PastMessageRequest(46 * HOUR, "ben", "look up order 1041"),
+PAST_REQUESTS = (
+    PastMessageRequest(46 * MINUTES_PER_HOUR, "ben", "look up order 1041"),
     PastMessageRequest(
-        45 * HOUR,
+        45 * MINUTES_PER_HOUR,
         "ben",
         "refund 18 EUR of order 1039, one towel had a hole",
         button_presses=[("ana", "approve", "")],
     ),
     PastMessageRequest(
-        44 * HOUR,
+        44 * MINUTES_PER_HOUR,
         "dan",
         "cancel order 1044, the customer wants another colour",
         button_presses=[("cleo", "reject_now", "finance-approvals")],
     ),
     PastMessageRequest(
-        27 * HOUR,
+        27 * MINUTES_PER_HOUR,
         "ben",
         "refund 119 EUR of order 1031, the blanket came torn",
         button_presses=[("ana", "approve", ""), ("cleo", "approve", "")],
     ),
     PastMessageRequest(
-        26 * HOUR, "dan", "refund 5 EUR of order 1037, the tea was late"
+        26 * MINUTES_PER_HOUR, "dan", "refund 5 EUR of order 1037, the tea was late"
     ),  # nobody answered
     PastMessageRequest(
-        3 * HOUR,
+        3 * MINUTES_PER_HOUR,
         "ben",
         "run `UPDATE product SET price_cents = 1600 WHERE sku = 'MUG'` on shop",
         button_presses=[("ana", "approve", ""), ("cleo", "approve", "")],
@@ -103,7 +103,9 @@ def build_workspace() -> Seed:
     """Return the sandbox's usual workspace with one more channel, for the demo's history."""
     seed = default_seed()
     general = next(each for each in seed.channels if each.name == "general")
-    seed.channels.append(replace(general, id="C0ORDERS", name=ORDERS, members=[*general.members]))
+    seed.channels.append(
+        replace(general, id="C0ORDERS", name=ORDERS_CHANNEL, members=[*general.members])
+    )
     return seed
 
 
@@ -167,12 +169,16 @@ def find_card_with_button(person: Actor, channel: str, thread: str | None, actio
 
 
 def get_history_start() -> datetime:
-    """Return the time five minutes before the oldest request of HISTORY, in UTC."""
-    return datetime.now(UTC) - timedelta(minutes=max(each.minutes_ago for each in HISTORY) + 5)
+    """Return the time five minutes before the oldest request of PAST_REQUESTS, in UTC."""
+    return datetime.now(UTC) - timedelta(
+        minutes=max(each.minutes_ago for each in PAST_REQUESTS) + 5
+    )
 
 
-VARIABLES = "program.sh"  # what a program at another terminal needs to ask, as a shell reads it
-DEPLOY = OwnAction(
+VARIABLES_FILE_NAME = (
+    "program.sh"  # what a program at another terminal needs to ask, as a shell reads it
+)
+DEPLOY_ACTION = OwnAction(
     "deploy_shop",
     "Deploy the shop",
     "Deploy {version} to {env}",
@@ -202,12 +208,12 @@ class PastProgramRequest:
     def play(self, sandbox: Sandbox, settle: Callable[[], None]) -> None:
         """Send the request; if it has a `result`, get it approved, claim it and report."""
         asked = self.client.request(
-            self.action, self.arguments, channel=f"#{ORDERS}", reason=self.reason
+            self.action, self.arguments, channel=f"#{ORDERS_CHANNEL}", reason=self.reason
         )
         settle()
         if not self.result:
             return
-        cleo, orders = sandbox.person("cleo"), get_channel_id(sandbox, ORDERS)
+        cleo, orders = sandbox.person("cleo"), get_channel_id(sandbox, ORDERS_CHANNEL)
         thread = cleo.messages(orders)[-1]["ts"]
         card = sandbox.wait(partial(find_card_with_button, cleo, orders, thread, "approve"))
         sandbox.clock.advance(4 * 60)
@@ -226,8 +232,8 @@ def build_past_program_requests(url: str, record: Path) -> list[PastProgramReque
     return [
         PastProgramRequest(
             release,
-            5 * HOUR,
-            DEPLOY,
+            5 * MINUTES_PER_HOUR,
+            DEPLOY_ACTION,
             {"version": "2.7.1", "env": "prod"},
             "All tests are green.",
             "deployed in 41 s",
@@ -247,6 +253,6 @@ def create_api_key(name: str, person: str, tools: list[str], database: Path) -> 
 def write_terminal_shell_file(folder: Path, record: Path, variables: Mapping[str, str]) -> None:
     """Write a shell file for programs at another terminal: an API key for Ben, and `variables`."""
     given = {"COUNTERSIGN_API_KEY": create_api_key("terminal", "@ben", ["*"], record), **variables}
-    file = folder / VARIABLES
+    file = folder / VARIABLES_FILE_NAME
     file.touch(0o600)
     file.write_text("".join(f"export {name}={shlex.quote(given[name])}\n" for name in given))

@@ -131,7 +131,7 @@ class StandInPlanner:
         items = build_output_items(self._take_turn(convert_to_responses_request(body)))
         if not body.get("stream"):
             return web.json_response(build_chat_completion(items, body))
-        return await _stream(request, build_chat_completion_chunks(items, body), CHAT_END)
+        return await _stream(request, build_chat_completion_chunks(items, body), CHAT_STREAM_END)
 
     def _take_turn(self, body: dict[str, Any]) -> Turn:
         return self._scripted.popleft() if self._scripted else plan_turn(body)
@@ -290,7 +290,7 @@ def replace_media_data(value: Any) -> Any:
 
 # The answers of Chat Completions: output items as a whole answer, and as the chunks of a stream.
 
-CHAT_END = b"data: [DONE]\n\n"
+CHAT_STREAM_END = b"data: [DONE]\n\n"
 
 
 def build_chat_completion(items: list[Item], body: Mapping[str, Any]) -> Item:
@@ -374,16 +374,16 @@ def _build_chat_usage(items: list[Item], body: Mapping[str, Any]) -> Item:
 
 # Several things that were said one after the other come as one message: each has a first line by
 # which the model can tell, and so can this.
-_HEADS = (
+_HEADING_REGEXES = (
     r"(?:Earlier messages|Files)\b[^\n]*\bquoted\b",
     r"[^\n:]{0,80}<@[UW]\w+>\) writes, on [^\n]* UTC:\n",
     r"\(<@[UW]\w+> asked for this with a form",
     r"The agent that works for <@",
     r"\(From Countersign itself",
 )
-APART = re.compile(rf"\n\n(?={'|'.join(_HEADS)})")
-HEAD = re.compile("|".join(_HEADS))
-OURS = re.compile(r"^\(From Countersign itself[^\n]*\n")
+PART_BREAK_PATTERN = re.compile(rf"\n\n(?={'|'.join(_HEADING_REGEXES)})")
+HEADING_PATTERN = re.compile("|".join(_HEADING_REGEXES))
+OWN_HEADING_PATTERN = re.compile(r"^\(From Countersign itself[^\n]*\n")
 
 
 def convert_to_responses_request(body: dict[str, Any]) -> dict[str, Any]:
@@ -428,9 +428,9 @@ def _split_combined_message(
     parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
     item: dict[str, Any] = {}
     for part in parts:
-        pieces = APART.split(part["text"]) if part["type"] == "text" else [part]
+        pieces = PART_BREAK_PATTERN.split(part["text"]) if part["type"] == "text" else [part]
         for piece in pieces:
-            begins = isinstance(piece, str) and (piece != pieces[0] or HEAD.match(piece))
+            begins = isinstance(piece, str) and (piece != pieces[0] or HEADING_PATTERN.match(piece))
             if item and begins:
                 yield item
             if not item or begins:
@@ -438,7 +438,7 @@ def _split_combined_message(
             if not isinstance(piece, str):
                 item["content"].append(convert_chat_media_part(piece))
                 continue
-            ours = OURS.match(piece)
+            ours = OWN_HEADING_PATTERN.match(piece)
             item["role"] = "developer" if ours else item["role"]
             said = piece[ours.end() :] if ours else piece
             item["content"].append({"type": "input_text", "text": said})

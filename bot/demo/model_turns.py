@@ -27,15 +27,15 @@ class Turn:
 
 # The texts of the stand-in for the model: what it is, what it still needs, what became of calls.
 
-NOTICE = "_I am the offline stand-in planner, not a language model._"
-EXAMPLES = {
+STAND_IN_NOTICE = "_I am the offline stand-in planner, not a language model._"
+EXAMPLE_REQUEST_BY_TOOL = {
     "refund_order": "Refund 15 EUR of order 1042, the mug was chipped",
     "look_up_order": "Look up order 1042",
     "cancel_order": "Cancel order 1043, the customer changed her mind",
 }
-ELSEWHERE = """I also understand “post … in #channel”, “ask @somebody: …”, “run `…` on shop” and \
+MORE_HELP = """I also understand “post … in #channel”, “ask @somebody: …”, “run `…` on shop” and \
 the words of a tool's name. There is a form for each tool, too: `/approvals request`."""
-OUTCOMES = {
+PHRASE_BY_STATUS = {
     "succeeded": "is done",
     "rejected": "was rejected",
     "answered": "was answered",
@@ -50,32 +50,32 @@ OUTCOMES = {
     "unknown": "is uncertain",
     "waiting": "waits for people",
 }
-STATUS = re.compile(rf"({'|'.join(each.upper() for each in OUTCOMES)})\b")
-AGAIN = "NOT RUN AGAIN"
-HEAD = re.compile(r'(?:[^"\n]|"(?:\\.|[^"\\])*")*', re.S)  # a line; what is quoted may be several
+STATUS_PATTERN = re.compile(rf"({'|'.join(each.upper() for each in PHRASE_BY_STATUS)})\b")
+NOT_RUN_AGAIN_PREFIX = "NOT RUN AGAIN"
+FIRST_LINE_PATTERN = re.compile(r'(?:[^"\n]|"(?:\\.|[^"\\])*")*', re.S)  # quotes may span lines
 # Sentences of an output that are meant for a model's ears only; what is quoted is a person's.
-FOR_MODELS = re.compile(
+MODEL_INSTRUCTIONS_PATTERN = re.compile(
     r"(\".*\")|\s*\b(?:Do not|Propose|Change it, or|If an earlier call)\b[^.]*\.", re.S
 )
-EDITED = re.compile(r" and ran with: (\{.*\})$", re.S)
-LISTED = 20  # entries of a list that are shown
+EDITED_ARGUMENTS_PATTERN = re.compile(r" and ran with: (\{.*\})$", re.S)
+MAX_ITEMS = 20  # of a list that is shown
 # What the thread says of a call in a line of its own: not told over again, but what comes next.
-TOLD_ABOVE = {
+FOLLOW_UP_BY_STATUS = {
     "succeeded": "That is done.",
     "rejected": "Then I leave it. If something should be different, tell me what, "
     "and I propose it anew.",
     "expired": "Ask me again if it is still needed.",
     "sent back": "Tell me what to change, and I propose it anew.",
 }
-BEFOREHAND = "before it was run, and nobody was asked: "
-NO_ANSWER = "Without an answer I cannot go on. Ask me again once you know."
+NOBODY_ASKED_PREFIX = "before it was run, and nobody was asked: "
+NO_ANSWER_TEXT = "Without an answer I cannot go on. Ask me again once you know."
 
 
 @dataclass(frozen=True)
 class ReportedOutcome:
     """What became of a call, as its output in the transcript says."""
 
-    status: str  # a key of OUTCOMES; "" where the output does not say
+    status: str  # a key of PHRASE_BY_STATUS; "" where the output does not say
     result: Any = None  # of a success: parsed where it is JSON
     explanation: str = ""  # what else the output says about it
     # the arguments that ran, where a person edited them
@@ -87,19 +87,19 @@ class ReportedOutcome:
 def parse_call_output(output: str) -> ReportedOutcome:
     """Parse a call's output: a status word and more words, a tool's result on the lines below."""
     output = output.strip()
-    head = HEAD.match(output)
+    head = FIRST_LINE_PATTERN.match(output)
     first = head[0] if head else ""
-    if first.startswith(AGAIN):
+    if first.startswith(NOT_RUN_AGAIN_PREFIX):
         return replace(parse_call_output(output.partition("\n")[2]), is_repeat=True)
-    status = STATUS.match(first)
+    status = STATUS_PATTERN.match(first)
     if not status:
         return ReportedOutcome("", _parse_json_or_text(output))
     if status[1] != "SUCCEEDED":
-        told = FOR_MODELS.sub(r"\1", output[status.end() :])
+        told = MODEL_INSTRUCTIONS_PATTERN.sub(r"\1", output[status.end() :])
         return ReportedOutcome(
             status[1].lower(), explanation=" ".join(told.strip(" .:;,\n").split())
         )
-    edited = EDITED.search(first)
+    edited = EDITED_ARGUMENTS_PATTERN.search(first)
     ran = _parse_json_or_text(edited[1]) if edited else None
     words = first[status.end() : edited.start() if edited else None].strip(" .:")
     result = _parse_json_or_text(output[len(first) :].strip())
@@ -132,16 +132,16 @@ def describe_outcome(
         return "That is what the database says."
     if outcome.is_repeat:
         about += " was not run again; what I proposed before"
-    elif alone and outcome.status in TOLD_ABOVE:
-        return TOLD_ABOVE[outcome.status]
-    if alone and outcome.explanation.startswith(BEFOREHAND) and not outcome.is_repeat:
-        why = outcome.explanation.removeprefix(BEFOREHAND)
+    elif alone and outcome.status in FOLLOW_UP_BY_STATUS:
+        return FOLLOW_UP_BY_STATUS[outcome.status]
+    if alone and outcome.explanation.startswith(NOBODY_ASKED_PREFIX) and not outcome.is_repeat:
+        why = outcome.explanation.removeprefix(NOBODY_ASKED_PREFIX)
         return f"That would not work, so I asked nobody: {why}."
-    told = "" if outcome.status in TOLD_ABOVE else outcome.explanation
+    told = "" if outcome.status in FOLLOW_UP_BY_STATUS else outcome.explanation
     if told:
         joined = told.startswith(("by ", "before "))
         told = f" {told}" if joined else f": {told.removesuffix('.')}"
-    return f"{about} {OUTCOMES[outcome.status]}{told}."
+    return f"{about} {PHRASE_BY_STATUS[outcome.status]}{told}."
 
 
 def format_call_label(tool: str, arguments: Mapping[str, Any]) -> str:
@@ -172,9 +172,9 @@ def format_result_list(result: Any) -> str:
                 if each not in (None, "")
             )
         case list():
-            left = len(result) - LISTED
+            left = len(result) - MAX_ITEMS
             more = [f"- … and {left} more"] if left > 0 else []
-            return "\n".join([*(f"- {_format_value(each)}" for each in result[:LISTED]), *more])
+            return "\n".join([*(f"- {_format_value(each)}" for each in result[:MAX_ITEMS]), *more])
     return str(result)
 
 
@@ -189,12 +189,12 @@ def help_text(tools: Iterable[str], *, is_lost: bool) -> str:
     names = list(tools)
     lost = "I did not understand that, or have no tool for it. " if is_lost else ""
     who = f"{lost}I am the offline stand-in planner, not a language model."
-    said = [f"- `{text}`" for name, text in EXAMPLES.items() if name in names]
+    said = [f"- `{text}`" for name, text in EXAMPLE_REQUEST_BY_TOOL.items() if name in names]
     if not said:
         can = ", ".join(map(order_phrases.identifier_to_words, names))
         can = f"I can {can}." if names else "I was given no tools."
         return f"{who}\n\n{can}"
-    return "\n".join([f"{who}\n\nCopy one of these and change it:", *said, f"\n{ELSEWHERE}"])
+    return "\n".join([f"{who}\n\nCopy one of these and change it:", *said, f"\n{MORE_HELP}"])
 
 
 def describe_waiting_calls(calls: Iterable[str]) -> str:
@@ -226,27 +226,28 @@ def _format_value(value: Any) -> str:
     return str(value)
 
 
-AUTHOR = re.compile(r"^[^\n:]{0,80}<@([UW]\w+)>\) writes(?:, on [^\n]*)?:\n")
-HISTORY = re.compile(r"^(?:Earlier messages|Files)\b[^\n]*\bquoted\b")
-MENTIONED = re.compile(r"^\s*<@[UW]\w+>[\s,:]*")
-HELP = re.compile(r"^\W*(?:(?:hi|hello|hey|help)\b|(?:what|who) (?:can|do|are) you)", re.I)
-THANKS = re.compile(r"^\W*(?:thanks|thank you|great|perfect)\b[^.]{0,20}$", re.I)
-DECISION = re.compile(
+AUTHOR_PATTERN = re.compile(r"^[^\n:]{0,80}<@([UW]\w+)>\) writes(?:, on [^\n]*)?:\n")
+QUOTED_HISTORY_PATTERN = re.compile(r"^(?:Earlier messages|Files)\b[^\n]*\bquoted\b")
+LEADING_MENTION_PATTERN = re.compile(r"^\s*<@[UW]\w+>[\s,:]*")
+HELP_PATTERN = re.compile(r"^\W*(?:(?:hi|hello|hey|help)\b|(?:what|who) (?:can|do|are) you)", re.I)
+THANKS_PATTERN = re.compile(r"^\W*(?:thanks|thank you|great|perfect)\b[^.]{0,20}$", re.I)
+DECISION_PATTERN = re.compile(
     r"^\W*(?:(?:yes|no|approved?|reject(?:ed)?|deny|go ahead|do it|ok(?:ay)?|sure|lgtm|please|it"
     r"|this|that)\b\W*)+$",
     re.I,
 )
-CORRECTION = re.compile(r"\b(?:instead|rather|make it|i meant|only|change it to)\b", re.I)
-NUMBER = re.compile(r"\W*(?:order\s*)?#?\d+\W*", re.I)
-QUESTION = re.compile(r"\?\s*$|^\W*(?:why|what|who|when|where|how)\b", re.I)
-SUM_UP = re.compile(r"^The older part of a Slack thread, quoted, to be summed up:\n")
-REPLACE = "replace_waiting_plan"  # offered while calls wait for people
-ASK = "ask_person"
-FEEDBACK = re.compile(r'Their feedback, quoted: "(.*)"', re.S)
-ANSWER = re.compile(r'Quoted: > "(.*)"$')
-LONGEST = 4_000  # characters of a request
-SHORT, MOST_LINES = 80, 20  # characters of a line, and lines, of a summary
-CORRECTED = "This corrects what I proposed before."  # said to the approver
+CORRECTION_PATTERN = re.compile(r"\b(?:instead|rather|make it|i meant|only|change it to)\b", re.I)
+ORDER_NUMBER_PATTERN = re.compile(r"\W*(?:order\s*)?#?\d+\W*", re.I)
+QUESTION_PATTERN = re.compile(r"\?\s*$|^\W*(?:why|what|who|when|where|how)\b", re.I)
+SUMMARY_PATTERN = re.compile(r"^The older part of a Slack thread, quoted, to be summed up:\n")
+REPLACE_PLAN_TOOL = "replace_waiting_plan"  # offered while calls wait for people
+ASK_TOOL = "ask_person"
+FEEDBACK_PATTERN = re.compile(r'Their feedback, quoted: "(.*)"', re.S)
+QUOTED_ANSWER_PATTERN = re.compile(r'Quoted: > "(.*)"$')
+MAX_REQUEST_CHARS = 4_000
+MAX_SUMMARY_LINE_CHARS = 80
+MAX_SUMMARY_LINES = 20
+CORRECTION_NOTE = "This corrects what I proposed before."  # said to the approver
 
 
 @dataclass
@@ -273,7 +274,7 @@ class Conversation:
     @property
     def ends_in_question(self) -> bool:
         """Whether the assistant's last words are a question."""
-        return self.last_reply.removesuffix(NOTICE).rstrip().endswith("?")
+        return self.last_reply.removesuffix(STAND_IN_NOTICE).rstrip().endswith("?")
 
 
 def plan_turn(body: dict[str, Any]) -> Turn:
@@ -283,7 +284,7 @@ def plan_turn(body: dict[str, Any]) -> Turn:
     offered = [] if body.get("tool_choice") == "none" else body.get("tools") or []
     tools = {tool["name"]: {"parameters": {}} | tool for tool in offered}
     talk = parse_conversation(body["input"])
-    beside = tools.pop(REPLACE, None) is not None
+    beside = tools.pop(REPLACE_PLAN_TOOL, None) is not None
     said = _find_person_answer(talk)
     reports = talk.calls and not talk.is_request_newest and said is None
     if reports:
@@ -297,7 +298,7 @@ def plan_turn(body: dict[str, Any]) -> Turn:
     if body.get("parallel_tool_calls") is False:
         turn = replace(turn, calls=turn.calls[:1])
     if turn.text and not talk.last_reply and "offline stand-in" not in turn.text:
-        turn = replace(turn, text=f"{turn.text}\n\n{NOTICE}")
+        turn = replace(turn, text=f"{turn.text}\n\n{STAND_IN_NOTICE}")
     return turn
 
 
@@ -314,8 +315,8 @@ def parse_conversation(source: str | list[dict[str, Any]]) -> Conversation:
                 talk.last_reply, talk.is_request_newest = _join_text_parts(item["content"]), False
             case "message", "developer":  # what waited has been decided
                 talk.calls, talk.is_request_newest = talk.calls or talk.earlier_calls, False
-            case "function_call", _ if item["name"] == REPLACE:
-                open_calls[item["call_id"]] = TranscriptCall(REPLACE, {})
+            case "function_call", _ if item["name"] == REPLACE_PLAN_TOOL:
+                open_calls[item["call_id"]] = TranscriptCall(REPLACE_PLAN_TOOL, {})
             case "function_call", _:
                 made = TranscriptCall(item["name"], _parse_arguments(item["arguments"]))
                 talk.calls.append(made)
@@ -332,19 +333,21 @@ def _find_summary(source: str | list[dict[str, Any]]) -> str | None:
     """Return a summary if the request asks for one (the first lines, shortened); else None."""
     last = source if isinstance(source, str) else source[-1].get("content") or ""
     text = _join_text_parts(last)
-    if not SUM_UP.match(text):
+    if not SUMMARY_PATTERN.match(text):
         return None
-    lines = [line.removeprefix("> ")[:SHORT] for line in text.splitlines()[1:]]
-    return "\n".join(lines[:MOST_LINES])
+    lines = [line.removeprefix("> ")[:MAX_SUMMARY_LINE_CHARS] for line in text.splitlines()[1:]]
+    return "\n".join(lines[:MAX_SUMMARY_LINES])
 
 
 def _add_user_message(talk: Conversation, text: str) -> None:
-    if HISTORY.match(text):
+    if QUOTED_HISTORY_PATTERN.match(text):
         return  # what was said before, quoted as data
     lines = [
-        line for line in AUTHOR.sub("", text).splitlines() if not line.startswith((">", "&gt;"))
+        line
+        for line in AUTHOR_PATTERN.sub("", text).splitlines()
+        if not line.startswith((">", "&gt;"))
     ]
-    said = html.unescape(MENTIONED.sub("", "\n".join(lines))).strip()
+    said = html.unescape(LEADING_MENTION_PATTERN.sub("", "\n".join(lines))).strip()
     if talk.is_request_newest:  # the person goes on
         talk.request = f"{talk.request}. {said}".strip(". ")
         return
@@ -382,7 +385,7 @@ def _build_report_turn(talk: Conversation, tools: dict[str, Values]) -> Turn:
     ended = [
         (made, made.outcome)
         for made in talk.calls
-        if made.outcome and (made.name != ASK or len(talk.calls) == 1)
+        if made.outcome and (made.name != ASK_TOOL or len(talk.calls) == 1)
     ]
     alone = len({outcome.status for _, outcome in ended}) == 1
     lines = [_describe_made_call(made, outcome, alone) for made, outcome in ended]
@@ -390,15 +393,17 @@ def _build_report_turn(talk: Conversation, tools: dict[str, Values]) -> Turn:
 
 
 def _describe_made_call(made: TranscriptCall, outcome: ReportedOutcome, alone: bool) -> str:
-    if made.name != ASK or outcome.status not in ("answered", "expired"):
+    if made.name != ASK_TOOL or outcome.status not in ("answered", "expired"):
         return describe_outcome(made.name, made.arguments, outcome, alone=alone)
-    found = ANSWER.search(outcome.explanation)
-    return f"The answer is: “{found[1]}”." if found else NO_ANSWER
+    found = QUOTED_ANSWER_PATTERN.search(outcome.explanation)
+    return f"The answer is: “{found[1]}”." if found else NO_ANSWER_TEXT
 
 
 def _find_feedback(talk: Conversation) -> str:
     """Return the feedback of the person who sent the plan back; "" if nobody did."""
-    said = [FEEDBACK.search(made.outcome.explanation) for made in talk.calls if made.outcome]
+    said = [
+        FEEDBACK_PATTERN.search(made.outcome.explanation) for made in talk.calls if made.outcome
+    ]
     return next((found[1] for found in said if found), "")
 
 
@@ -406,8 +411,8 @@ def _adjust_for_waiting_calls(talk: Conversation, turn: Turn) -> Turn:
     """Return the turn to take while calls wait: list them, look something up, or replace them."""
     if turn.calls:
         reads = all(REASON_FIELD not in arguments for _, arguments in turn.calls)
-        return turn if reads else replace(turn, calls=[(REPLACE, {}), *turn.calls])
-    if not talk.is_request_newest or not QUESTION.search(talk.request):
+        return turn if reads else replace(turn, calls=[(REPLACE_PLAN_TOOL, {}), *turn.calls])
+    if not talk.is_request_newest or not QUESTION_PATTERN.search(talk.request):
         return turn
     waiting = [
         format_call_label(made.name, made.arguments)
@@ -420,18 +425,18 @@ def _adjust_for_waiting_calls(talk: Conversation, turn: Turn) -> Turn:
 def _build_request_turn(talk: Conversation, tools: dict[str, Values], answer: str) -> Turn:
     """Return the turn that the request asks for; `answer`: a person's reply to a question."""
     request = talk.request
-    if len(request) > LONGEST:
-        return Turn(text=f"That is more than I can read: at most {LONGEST:,} characters.")
-    if THANKS.match(request):
+    if len(request) > MAX_REQUEST_CHARS:
+        return Turn(text=f"That is more than I can read: at most {MAX_REQUEST_CHARS:,} characters.")
+    if THANKS_PATTERN.match(request):
         return Turn(text="You are welcome.")
-    if DECISION.match(request) and talk.earlier_calls:
+    if DECISION_PATTERN.match(request) and talk.earlier_calls:
         return Turn(text="Messages don't decide this; use the buttons on the card.")
     found, left = order_phrases.parse_requested_calls(
         request, tools, order_phrases.parse_order_amount_reason(answer)
     )
-    if not found and CORRECTION.search(request) and talk.earlier_calls:
+    if not found and CORRECTION_PATTERN.search(request) and talk.earlier_calls:
         return _build_corrected_turn(talk, tools)
-    if talk.ends_in_question and (not found or NUMBER.fullmatch(request)):
+    if talk.ends_in_question and (not found or ORDER_NUMBER_PATTERN.fullmatch(request)):
         said = {"text": request, **talk.answered}
         said |= order_phrases.parse_order_amount_reason(answer)
         found, left = order_phrases.parse_requested_calls(talk.previous_request, tools, said)
@@ -442,15 +447,15 @@ def _build_request_turn(talk: Conversation, tools: dict[str, Values], answer: st
         return _build_question_turn(lacking, talk, tools)
     if found:
         return Turn(calls=[(each.tool, each.arguments) for each in found])
-    return Turn(text=help_text(tools, is_lost=bool(request) and not HELP.match(request)))
+    return Turn(text=help_text(tools, is_lost=bool(request) and not HELP_PATTERN.match(request)))
 
 
 def _find_person_answer(talk: Conversation) -> str | None:
     """Return a person's answer if the last call was a question to the requester; None otherwise."""
     last = talk.calls[-1] if talk.calls and not talk.is_request_newest else None
-    if last is None or last.name != ASK or last.outcome is None or "to" in last.arguments:
+    if last is None or last.name != ASK_TOOL or last.outcome is None or "to" in last.arguments:
         return None
-    found = ANSWER.search(last.outcome.explanation)
+    found = QUOTED_ANSWER_PATTERN.search(last.outcome.explanation)
     return found[1] if found else None
 
 
@@ -462,8 +467,8 @@ def _build_question_turn(
     If only one order number is missing, it asks once with ask_person; otherwise with a text.
     """
     alone = len(lacking) == 1 and lacking[0].missing == ("order_id",)
-    if alone and ASK in tools and not any(made.name == ASK for made in talk.calls):
-        return Turn(calls=[(ASK, {"question": "Which order is it? Its number will do."})])
+    if alone and ASK_TOOL in tools and not any(made.name == ASK_TOOL for made in talk.calls):
+        return Turn(calls=[(ASK_TOOL, {"question": "Which order is it? Its number will do."})])
     return Turn(text=order_phrases.missing_arguments_question(lacking))
 
 
@@ -488,7 +493,7 @@ def _build_corrected_turn(talk: Conversation, tools: dict[str, Values]) -> Turn:
     for made in again:
         values = {key: value for key, value in named.items() if key in made.arguments}
         if REASON_FIELD in made.arguments:
-            why = str(made.arguments[REASON_FIELD]).removesuffix(CORRECTED).strip()
-            values[REASON_FIELD] = f"{why} {CORRECTED}".strip()
+            why = str(made.arguments[REASON_FIELD]).removesuffix(CORRECTION_NOTE).strip()
+            values[REASON_FIELD] = f"{why} {CORRECTION_NOTE}".strip()
         calls.append((made.name, {**made.arguments, **values}))
     return Turn(calls=calls)

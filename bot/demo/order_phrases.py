@@ -13,58 +13,61 @@ from typing import Any
 
 Values = dict[str, Any]
 REASON_FIELD = "reason_for_approver"
-NUMBER = r"\d+(?:[.,]\d\d?)?"
-AMOUNT = rf"(?:€ ?{NUMBER}|{NUMBER} ?(?:EUR|€))"
-ORDER = r"(?:(?:the )?order #?|#?(?=\d{4}))(?P<order_id>\d+)"
-CHANNEL = r"(?P<channel><#C\w+(?:\|[^>]*)?>|#[a-z][\w-]*)"
-MENTION = re.compile(r"<@([UW]\w+)(?:\|[^>]*)?>")
+NUMBER_REGEX = r"\d+(?:[.,]\d\d?)?"
+AMOUNT_REGEX = rf"(?:€ ?{NUMBER_REGEX}|{NUMBER_REGEX} ?(?:EUR|€))"
+ORDER_REGEX = r"(?:(?:the )?order #?|#?(?=\d{4}))(?P<order_id>\d+)"
+CHANNEL_REGEX = r"(?P<channel><#C\w+(?:\|[^>]*)?>|#[a-z][\w-]*)"
+MENTION_PATTERN = re.compile(r"<@([UW]\w+)(?:\|[^>]*)?>")
 WHY = r"(?:(?:,|,? because) (?P<why>.+))?"
 # Requests, each matched from its beginning to its end.
-FORMS = (
-    ("look_up_order", rf"(?:(?:look up|show me|what is the status of) {ORDER})"),
+REGEXES_BY_TOOL = (
+    ("look_up_order", rf"(?:(?:look up|show me|what is the status of) {ORDER_REGEX})"),
     ("look_up_order", r"#?(?P<order_id>\d{4,})"),
     (
         "refund_order",
-        rf"refund(?: (?P<amount>(?:(?!\border\b).)+?))??(?:(?: of| for)? {ORDER})?{WHY}",
+        rf"refund(?: (?P<amount>(?:(?!\border\b).)+?))??(?:(?: of| for)? {ORDER_REGEX})?{WHY}",
     ),
-    ("cancel_order", rf"cancel (?:{ORDER}|the order){WHY}"),
-    ("post_message", rf"post (?P<text>.+) in {CHANNEL}"),
-    ("post_message", rf"tell {CHANNEL}(?:(?: that|:)? (?P<text>.+))?"),
-    ("ask_person", rf"ask {MENTION.pattern.replace('(', '(?P<to>', 1)}[:,]? (?P<question>.+)"),
+    ("cancel_order", rf"cancel (?:{ORDER_REGEX}|the order){WHY}"),
+    ("post_message", rf"post (?P<text>.+) in {CHANNEL_REGEX}"),
+    ("post_message", rf"tell {CHANNEL_REGEX}(?:(?: that|:)? (?P<text>.+))?"),
+    (
+        "ask_person",
+        rf"ask {MENTION_PATTERN.pattern.replace('(', '(?P<to>', 1)}[:,]? (?P<question>.+)",
+    ),
     ("query", r"run `(?P<sql>select\b[^`]+)` on (?P<database>[\w-]+)"),
     ("change", r"run `(?P<sql>(?:insert|update|delete)\b[^`]+)` on (?P<database>[\w-]+)"),
 )
 # What is said to change a request, or to complete it.
-CHANGE = re.compile(
+CHANGE_PATTERN = re.compile(
     r"(?:(?:make it|only|i meant|it is) )?"
-    rf"(?:(?P<amount>{AMOUNT})|(?:order )?#?(?P<order_id>\d{{4,}})){WHY}",
+    rf"(?:(?P<amount>{AMOUNT_REGEX})|(?:order )?#?(?P<order_id>\d{{4,}})){WHY}",
     re.I | re.S,
 )
-QUOTED = re.compile(r"\"([^\"]+)\"|“([^”]+)”|`([^`]+)`|(?<!\w)'([^']+)'(?!\w)")
-POLITE = re.compile(
+QUOTED_TEXT_PATTERN = re.compile(r"\"([^\"]+)\"|“([^”]+)”|`([^`]+)`|(?<!\w)'([^']+)'(?!\w)")
+POLITE_WORDS_PATTERN = re.compile(
     r"^(?:(?:hi|please|can you|could you|(?:i|we)(?: want|['’]d like| would like| need) to)"
     r"\b[\s,]*)+|,? (?:please|instead)$",
     re.I,
 )
 # Where an order begins, also one that no tool is for, so that none is passed over.
-NEXT = re.compile(
+NEXT_ORDER_PATTERN = re.compile(
     r"(?:[,;.]? +(?:and|then|and then)|[,;.]) +(?=(?:please )?(?:refund|cancel|look|tell|post"
     r"|archive|block|call|change|charge|close|create|delete|e?-?mail|invite|message|notify|put"
     r"|remind|remove|replace|resend|send|ship|update)\b)",
     re.I,
 )
-NEVER = re.compile(r"\b(?:don['’]?t|do not|never)\b", re.I)
-SMALL = re.compile(
+NEGATION_PATTERN = re.compile(r"\b(?:don['’]?t|do not|never)\b", re.I)
+LEADING_FILLER_PATTERN = re.compile(
     r"^(?:(?:an?|all|the|me|for|to|of|in|on|with|is|called|channel)\b[\s:,]*)+", re.I
 )
-REASONS = {
+WORDS_REGEX_BY_REASON = {
     "damaged": r"broken|chipped|damaged|cracked|open|torn",
     "wrong_item": r"wrong|mistake",
     "late": r"late|delayed",
     "goodwill": r"goodwill|sorry|gesture",
 }
 
-OWN_WORDS = {  # for the approver
+SENTENCE_BY_REASON = {  # for the approver
     "damaged": "Something in the order was damaged.",
     "wrong_item": "Something in the order was wrong.",
     "late": "The order came late.",
@@ -103,7 +106,7 @@ def parse_requested_calls(
 
 def parse_order_amount_reason(text: str) -> Values:
     """Return the order number, amount and reason that an answer or correction names; {} if none."""
-    found = CHANGE.fullmatch(_strip_polite_words(text))
+    found = CHANGE_PATTERN.fullmatch(_strip_polite_words(text))
     return _parse_match_values(found) if found else {}
 
 
@@ -129,22 +132,26 @@ def identifier_to_words(name: str) -> str:
 
 def _split_orders(request: str) -> list[str]:
     """Return the single instructions of a request, split where a new one begins outside quotes."""
-    hidden = QUOTED.sub(lambda quoted: quoted[0].replace(" ", "\0"), request.replace("\0", ""))
-    orders = (_strip_polite_words(part.replace("\0", " ")) for part in NEXT.split(hidden))
+    hidden = QUOTED_TEXT_PATTERN.sub(
+        lambda quoted: quoted[0].replace(" ", "\0"), request.replace("\0", "")
+    )
+    orders = (
+        _strip_polite_words(part.replace("\0", " ")) for part in NEXT_ORDER_PATTERN.split(hidden)
+    )
     return [order for order in orders if order]
 
 
 def _strip_polite_words(text: str) -> str:
-    return POLITE.sub("", text.strip(" .,!?\n"))
+    return POLITE_WORDS_PATTERN.sub("", text.strip(" .,!?\n"))
 
 
 def _parse_order(order: str, tools: Mapping[str, Values], known: Values) -> RequestedCall | None:
-    for name, form in FORMS:
+    for name, form in REGEXES_BY_TOOL:
         if name in tools and (found := re.fullmatch(form, order, re.I | re.S)):
             return _complete_call(
                 name, known | _parse_match_values(found), tools[name]["parameters"], order
             )
-    offered = tools.keys() - {name for name, _ in FORMS}
+    offered = tools.keys() - {name for name, _ in REGEXES_BY_TOOL}
     for name in (each for each in tools if each in offered):
         gaps, schema = _split_at_tool_words(name, order), tools[name]["parameters"]
         values = None if gaps is None else _guess_arguments(schema, gaps, order)
@@ -162,7 +169,7 @@ def _complete_call(name: str, values: Values, schema: Values, order: str) -> Req
         values = values | {"reason": f"{reason[:1].upper()}{reason[1:]}"[:300]}
     values = {key: value for key, value in values.items() if key in known}
     if REASON_FIELD in known:  # in words of its own: the card quotes the request already
-        values[REASON_FIELD] = OWN_WORDS.get(values.get("reason", ""), "")
+        values[REASON_FIELD] = SENTENCE_BY_REASON.get(values.get("reason", ""), "")
     missing = [key for key in schema.get("required", []) if key not in {*values, REASON_FIELD}]
     return RequestedCall(name, values, tuple(missing))
 
@@ -173,10 +180,10 @@ def _parse_match_values(found: re.Match[str]) -> Values:
     if "order_id" in values:
         values["order_id"] = int(values["order_id"])
     amount = values.pop("amount", "")
-    if re.fullmatch(AMOUNT, amount, re.I):
+    if re.fullmatch(AMOUNT_REGEX, amount, re.I):
         whole, _, cents = amount.strip("€EUReur ").replace(",", ".").partition(".")
         values["amount"] = f"{whole}.{cents:0<2}"
-    for reason, words in REASONS.items():
+    for reason, words in WORDS_REGEX_BY_REASON.items():
         if re.search(rf"\b(?:{words})\b", values.get("why", ""), re.I):
             values.setdefault("reason", reason)
     if "text" in values:
@@ -194,7 +201,7 @@ def _parse_channel(said: str) -> str:
 
 
 def _find_quoted_text(text: str) -> str | None:
-    found = QUOTED.search(text)
+    found = QUOTED_TEXT_PATTERN.search(text)
     return next(filter(None, found.groups()), None) if found else None
 
 
@@ -207,7 +214,7 @@ def _split_at_tool_words(name: str, text: str) -> list[str] | None:
     None where the words are not all there in order, or the text says "never" or "do not".
     """
     gaps, rest = [], text
-    if NEVER.search(text):
+    if NEGATION_PATTERN.search(text):
         return None
     for word in re.split(r"[_-]", name):
         found = re.search(rf"\b{re.escape(word)}(?:es|s)?\b", rest, re.I)
@@ -231,7 +238,7 @@ def _guess_arguments(schema: Values, gaps: list[str], order: str) -> Values | No
             rf"\b(\d+)\s+{re.escape(name)}\b|\b{re.escape(name)}\W+(\d+)\b", order, re.I
         )
         if name == "channel":
-            place = re.search(CHANNEL, order, re.I)
+            place = re.search(CHANNEL_REGEX, order, re.I)
             values |= {name: _parse_channel(place[0])} if place else {}
         elif kinds & {"integer", "number"}:
             values |= {name: int(beside[1] or beside[2])} if beside else {}
@@ -245,7 +252,7 @@ def _guess_arguments(schema: Values, gaps: list[str], order: str) -> Values | No
 
 def _strip_small_words(said: str) -> str:
     """Return a text's words without numbers and small words; for a mention, the person's id."""
-    if mention := MENTION.search(said):
+    if mention := MENTION_PATTERN.search(said):
         return mention[1]
-    words = re.sub(CHANNEL, " ", re.split(r"\s(?:for\s+)?\d", said)[0], flags=re.I)
-    return SMALL.sub("", words.strip(" .,!?")).strip(" .,!?")
+    words = re.sub(CHANNEL_REGEX, " ", re.split(r"\s(?:for\s+)?\d", said)[0], flags=re.I)
+    return LEADING_FILLER_PATTERN.sub("", words.strip(" .,!?")).strip(" .,!?")

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from bot.config.connection_settings import PageAddress
     from bot.core import Core
 
-NAME = "The demo’s software key"
-CHECKED = 0x05  # flags of an authenticator: somebody is there, and it was checked who
-NEW = 0x40  # and: a new key follows
+KEY_NAME = "The demo’s software key"
+PRESENT_AND_VERIFIED = 0x05  # flags: somebody is there, and it was checked who
+ATTESTED_KEY_INCLUDED = 0x40  # and: a new key follows
 
 
 class SoftwareKeys:
@@ -47,7 +47,7 @@ class SoftwareKeys:
                     credential_id=new,
                     public_key=encode(_encode_public_key(self._keys[new])),
                     rp_id=self._address.rp_id,
-                    name=NAME,
+                    name=KEY_NAME,
                     created_at=at,
                     counts_from=at,
                 )
@@ -76,7 +76,7 @@ class SoftwareKeys:
         """Return what a browser posts once its authenticator has made this key."""
         raw = receipts.decode_base64url(key_id)
         new = bytes(16) + len(raw).to_bytes(2, "big") + raw + _encode_public_key(self._keys[key_id])
-        data = self._describe_authenticator(CHECKED | NEW) + new
+        data = self._describe_authenticator(PRESENT_AND_VERIFIED | ATTESTED_KEY_INCLUDED) + new
         return _build_credential(
             key_id,
             clientDataJSON=self._describe_client("create", challenge),
@@ -86,7 +86,7 @@ class SoftwareKeys:
     def _sign(self, key_id: str, challenge: str) -> dict[str, Any]:
         """Return what a browser posts once its authenticator has signed this challenge."""
         client = self._describe_client("get", challenge)
-        data = self._describe_authenticator(CHECKED)
+        data = self._describe_authenticator(PRESENT_AND_VERIFIED)
         signed, how = data + sha256(client).digest(), ec.ECDSA(hashes.SHA256())
         signature = self._keys[key_id].sign(signed, how)
         return _build_credential(

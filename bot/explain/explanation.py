@@ -58,9 +58,9 @@ class MentionStyle(Protocol):
         """Return the text for words that somebody else wrote."""
 
 
-MOST_NAMES = 20  # people named in one line
-DAYS_OFF = 3  # holidays named in one line
-_REASONS = {
+MAX_LISTED_PEOPLE = 20  # in one line
+MAX_LISTED_HOLIDAYS = 3  # in one line
+_REASON_REQUIREMENT_TEXTS = {
     "approve": "An approval needs a reason.",
     "reject": "A rejection needs a reason.",
     "always": "Approvals and rejections need a reason.",
@@ -148,8 +148,10 @@ class GateDescriber:
             )
         }
         names = [self.words.format_person(each) + marks.get(each, "") for each in sorted(people)]
-        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-        return ", ".join(names[:MOST_NAMES]) + more
+        more = (
+            f" and {len(names) - MAX_LISTED_PEOPLE} more" if len(names) > MAX_LISTED_PEOPLE else ""
+        )
+        return ", ".join(names[:MAX_LISTED_PEOPLE]) + more
 
     def _describe_terms(self) -> str:
         gate = self.gate
@@ -159,7 +161,7 @@ class GateDescriber:
             own = "Whoever asked may approve where a step names them."
         elif gate.self_approval:
             own = "Whoever asked may approve it."
-        return " ".join(filter(None, (own, no, _REASONS.get(gate.reasons))))
+        return " ".join(filter(None, (own, no, _REASON_REQUIREMENT_TEXTS.get(gate.reasons))))
 
     def _describe_shortage(self) -> Iterator[str]:
         run, gate, authority = self.run, self.gate, self.grounds.authority
@@ -286,7 +288,9 @@ class GateDescriber:
             signers = list_people_who_can_sign(tx, self.run.team, terms, now, sources.host)
         with suppress(LookupFailedError):  # said above
             able = self._list_able(self.gate, who)
-            names = [self.words.format_person(each) for each in sorted(able & signers)][:MOST_NAMES]
+            names = [self.words.format_person(each) for each in sorted(able & signers)][
+                :MAX_LISTED_PEOPLE
+            ]
             yield f"Can sign now: {', '.join(names) or 'nobody, as no passkey of theirs counts'}."
 
     def _list_able(self, gate: Ask, who: Approvers) -> frozenset[str]:
@@ -308,11 +312,12 @@ def describe_next_holidays(hours: BusinessHours, now: datetime) -> str:
 
     "24 Dec 2026, 25 Dec 2026 (Christmas Day) and so on, by the calendar DE-BY"
     """
-    found = hours.list_next_holidays(now, DAYS_OFF + 1)
+    found = hours.list_next_holidays(now, MAX_LISTED_HOLIDAYS + 1)
     named = [
-        f"{day.day} {day:%b %Y}" + (f" ({name})" if name else "") for day, name in found[:DAYS_OFF]
+        f"{day.day} {day:%b %Y}" + (f" ({name})" if name else "")
+        for day, name in found[:MAX_LISTED_HOLIDAYS]
     ]
-    more = " and so on" if len(found) > DAYS_OFF else ""
+    more = " and so on" if len(found) > MAX_LISTED_HOLIDAYS else ""
     whose = f", by the calendar {hours.calendar}" if hours.calendar else ""
     return f"{', '.join(named)}{more}{whose}" if named else ""
 

@@ -31,7 +31,7 @@ from storage import call_history, calls, runs
 from storage.record import Call, Run, Transaction
 from storage.states import CallStatus, VoteOutcome
 
-_POLICY = "policy: "  # begins the note of a call that a policy refused
+_POLICY_REFUSAL_PREFIX = "policy: "  # of the note of a call that a policy refused
 HEADINGS = {
     "allow": "Would have run without asking",
     "deny": "Would have been refused",
@@ -148,14 +148,16 @@ class PolicyReplay:
         try:
             if texts:
                 return load_gate(call.gate), [load_arguments(tool, each) for each in texts]
-            if call.status is not CallStatus.REFUSED or not call.note.startswith(_POLICY):
+            if call.status is not CallStatus.REFUSED or not call.note.startswith(
+                _POLICY_REFUSAL_PREFIX
+            ):
                 raise UndecidableCallError("refused before a policy was asked")
             words = call_history.find_proposed_arguments(tx, call)
             if words is None:
                 raise UndecidableCallError("its arguments are not on record")
             names = SlackIdResolver(self._sources.directory, None)
             args, _ = parse_arguments_and_reason(tool, words, names)
-            return Deny(rule="", reason=call.note.removeprefix(_POLICY)), [args]
+            return Deny(rule="", reason=call.note.removeprefix(_POLICY_REFUSAL_PREFIX)), [args]
         except (ValidationError, CallRefusedError):
             raise UndecidableCallError(
                 f"{call.tool} does not take its arguments any more"

@@ -21,12 +21,12 @@ from bot.cards.slack_text import shorten_text, show_hidden_characters
 from bot.explain.explanation import MentionStyle
 from countersign.durations import DAY, HOUR, MINUTE
 from storage.call_history import CallInReport, VoteInReport
-from storage.calls import WRITERS
+from storage.calls import NON_PERSON_AUTHORS
 from storage.states import CallStatus, CallVerb
 
 # The numbers of a report: how many decisions, how fast, by tool, by approver and by day.
 
-HASTY = timedelta(seconds=3)  # who decides sooner can hardly have read it
+HASTY_VOTE_THRESHOLD = timedelta(seconds=3)  # who decides sooner can hardly have read it
 C = CallStatus
 T = TypeVar("T")
 K = TypeVar("K")
@@ -42,8 +42,8 @@ class CallFate(StrEnum):
     WAITING = "waiting"
 
 
-DECIDED = (CallFate.APPROVED, CallFate.REJECTED, CallFate.EXPIRED)
-_FATES = {
+DECIDED_FATES = (CallFate.APPROVED, CallFate.REJECTED, CallFate.EXPIRED)
+_FATE_BY_STATUS = {
     C.PENDING: CallFate.WAITING,
     C.REJECTED: CallFate.REJECTED,
     C.EXPIRED: CallFate.EXPIRED,
@@ -129,12 +129,12 @@ def compute_report(asked: Iterable[CallInReport], since: datetime, until: dateti
 
 def is_decided_by_people(call: CallInReport) -> bool:
     """Return whether people decided or may decide the call, not a grant or the policy alone."""
-    return call.status in _FATES or bool(call.votes)
+    return call.status in _FATE_BY_STATUS or bool(call.votes)
 
 
 def get_call_fate(call: CallInReport) -> CallFate:
     """Return what became of a call."""
-    return _FATES.get(call.status, CallFate.APPROVED)
+    return _FATE_BY_STATUS.get(call.status, CallFate.APPROVED)
 
 
 def count_calls(tool: str, calls: Sequence[CallInReport]) -> CallCounts:
@@ -153,13 +153,13 @@ def _count_fates(calls: Iterable[CallInReport]) -> dict[CallFate, int]:
 
 def list_editors(call: CallInReport) -> set[str]:
     """Return the people who changed a call."""
-    return {each.author for each in call.revisions_by_number.values()} - WRITERS
+    return {each.author for each in call.revisions_by_number.values()} - NON_PERSON_AUTHORS
 
 
 def _measure_decision_time(call: CallInReport) -> timedelta | None:
     """Return the time from a call's first revision to its last vote; None unless people decided."""
     first = call.revisions_by_number.get(1)
-    is_decided = get_call_fate(call) in DECIDED[:2]
+    is_decided = get_call_fate(call) in DECIDED_FATES[:2]
     return call.votes[-1].at - first.created_at if is_decided and call.votes and first else None
 
 
@@ -170,7 +170,7 @@ def _measure_voting_time(call: CallInReport, vote: VoteInReport) -> timedelta | 
 
 
 def _is_hasty(taken: timedelta | None) -> bool:
-    return taken is not None and taken < HASTY
+    return taken is not None and taken < HASTY_VOTE_THRESHOLD
 
 
 def is_hasty(call: CallInReport, vote: VoteInReport) -> bool:
@@ -240,12 +240,12 @@ def group_by(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
 
 # A report as plain lines in columns, for a terminal or a preformatted block. Pure.
 
-MOST_LINES = 20  # tools and approvers that are listed
-DAYS = 31  # the newest days that are listed
-LINE_BAR = 30  # characters of the longest bar
-NONE = "–"
-UNDER = f"under {HASTY.seconds} s"
-HEAD = ("asked", "approved", "rejected", "expired", "closed", "waiting", "edited")
+MAX_TABLE_ROWS = 20  # of tools and of approvers
+MAX_CHART_DAYS = 31  # the newest
+MAX_BAR_CHARS = 30
+EMPTY_CELL = "–"
+HASTY_LABEL = f"under {HASTY_VOTE_THRESHOLD.seconds} s"
+COUNT_COLUMNS = ("asked", "approved", "rejected", "expired", "closed", "waiting", "edited")
 
 
 def render_report_lines(report: Report, words: MentionStyle) -> Iterator[str]:
@@ -256,17 +256,26 @@ def render_report_lines(report: Report, words: MentionStyle) -> Iterator[str]:
         return
     yield describe_decision_speed(report)
     yield ""
-    listed = [*report.tools[:MOST_LINES], *([report.total] if len(report.tools) != 1 else [])]
+    listed = [*report.tools[:MAX_TABLE_ROWS], *([report.total] if len(report.tools) != 1 else [])]
     yield from render_table(
-        ("tool", *HEAD, "median", "90% within"), [build_counts_row(each) for each in listed]
+        ("tool", *COUNT_COLUMNS, "median", "90% within"),
+        [build_counts_row(each) for each in listed],
     )
-    yield from left_out_line(len(report.tools), MOST_LINES, "tools")
+    yield from left_out_line(len(report.tools), MAX_TABLE_ROWS, "tools")
     if report.approvers:
         yield ""
-        head = ("approver", *HEAD[1:3], "edited", "median", "90% within", "one click", UNDER)
-        people = [_build_approver_row(each, words) for each in report.approvers[:MOST_LINES]]
+        head = (
+            "approver",
+            *COUNT_COLUMNS[1:3],
+            "edited",
+            "median",
+            "90% within",
+            "one click",
+            HASTY_LABEL,
+        )
+        people = [_build_approver_row(each, words) for each in report.approvers[:MAX_TABLE_ROWS]]
         yield from render_table(head, people)
-        yield from left_out_line(len(report.approvers), MOST_LINES, "approvers")
+        yield from left_out_line(len(report.approvers), MAX_TABLE_ROWS, "approvers")
     if report.days:
         yield ""
         yield from _render_day_chart(report)
@@ -284,11 +293,11 @@ def describe_decision_speed(report: Report) -> str:
     if not report.hasty:
         return taken
     share = round(100 * report.hasty / report.votes)
-    return f"{taken} {report.hasty} of {report.votes} votes ({share}%) were given in {UNDER}."
+    return f"{taken} {report.hasty} of {report.votes} votes ({share}%) were given in {HASTY_LABEL}."
 
 
 def build_counts_row(calls: CallCounts) -> tuple[str, ...]:
-    """Return a table row: the name, the counts in the columns of HEAD, and two decision times."""
+    """Return a table row: the name, the counts of COUNT_COLUMNS, and two decision times."""
     counts = format_counts_as_cells(calls.asked_count, *calls.fates.values(), calls.edited)
     speed = (format_duration(calls.speed.median), format_duration(calls.speed.slow))
     return (calls.tool or "all", *counts, *speed)
@@ -296,7 +305,7 @@ def build_counts_row(calls: CallCounts) -> tuple[str, ...]:
 
 def format_counts_as_cells(*counts: int) -> list[str]:
     """Return the counts as texts for the cells of a table; a dash stands for 0."""
-    return [str(count or NONE) for count in counts]
+    return [str(count or EMPTY_CELL) for count in counts]
 
 
 def _build_approver_row(each: ApproverStats, words: MentionStyle) -> tuple[str, ...]:
@@ -319,15 +328,15 @@ def left_out_line(number: int, limit: int, what: str) -> Iterator[str]:
 def _render_day_chart(report: Report) -> Iterator[str]:
     """Yield a bar for each of the newest days: approved █, rejected ▒, expired ░."""
     shown = (CallFate.APPROVED, "█"), (CallFate.REJECTED, "▒"), (CallFate.EXPIRED, "░")
-    days = report.days[-DAYS:]
+    days = report.days[-MAX_CHART_DAYS:]
     most = max(sum(counts[each] for each, _ in shown) for _, counts in days) or 1
     yield "  ".join(f"{mark} {each}" for each, mark in shown)
     for day, counts in days:
-        bar = "".join(mark * -(-counts[each] * LINE_BAR // most) for each, mark in shown)
+        bar = "".join(mark * -(-counts[each] * MAX_BAR_CHARS // most) for each, mark in shown)
         told = " · ".join(f"{counts[each]} {each}" for each, _ in shown if counts[each])
         yield f"{day:%Y-%m-%d}  {bar}  {told}" if told else f"{day:%Y-%m-%d}"
-    if len(report.days) > DAYS:
-        yield f"… and {len(report.days) - DAYS} days before"
+    if len(report.days) > MAX_CHART_DAYS:
+        yield f"… and {len(report.days) - MAX_CHART_DAYS} days before"
 
 
 def render_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -344,7 +353,7 @@ def render_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator
 def format_duration(duration: timedelta | None) -> str:
     """Return a short duration: "2.4 s", "12 min", "3 h 20 min", "2 d 4 h"; a dash for None."""
     if duration is None:
-        return NONE
+        return EMPTY_CELL
     seconds = duration.total_seconds()
     if seconds < 10:
         return f"{seconds:.1f} s"
@@ -358,11 +367,12 @@ def format_duration(duration: timedelta | None) -> str:
 
 
 TITLE = "How people decided"
-MOST, NEWEST = 12, 14  # tools and people, and days, that are listed
-BAR = 10  # squares of the longest bar
-NAME = 60  # characters of a tool's title
-SHOWN = ((CallFate.APPROVED, "🟩"), (CallFate.REJECTED, "🟥"), (CallFate.EXPIRED, "⬜"))
-SAID = {
+MAX_LISTED_ITEMS = 12  # tools and people
+MAX_LISTED_DAYS = 14  # the newest
+MAX_BAR_SQUARES = 10
+MAX_TITLE_CHARS = 60  # of a tool
+FATE_SQUARES = ((CallFate.APPROVED, "🟩"), (CallFate.REJECTED, "🟥"), (CallFate.EXPIRED, "⬜"))
+WORD_BY_FATE = {
     CallFate.APPROVED: "approved",
     CallFate.REJECTED: "rejected",
     CallFate.EXPIRED: "unanswered",
@@ -387,13 +397,13 @@ def render_report_blocks(
             "tools", "What was asked", _render_tool_items(report, titles)
         )
         blocks += _render_list_section(
-            "people", "Who decided", map(_render_approver_item, report.approvers[:MOST])
+            "people", "Who decided", map(_render_approver_item, report.approvers[:MAX_LISTED_ITEMS])
         )
         blocks += _render_list_section("days", "Day by day", _render_day_items(report))
     more = [
-        *left_out_line(len(report.tools), MOST, "tools"),
-        *left_out_line(len(report.approvers), MOST, "people"),
-        *left_out_line(len(report.days), NEWEST, "days before"),
+        *left_out_line(len(report.tools), MAX_LISTED_ITEMS, "tools"),
+        *left_out_line(len(report.approvers), MAX_LISTED_ITEMS, "people"),
+        *left_out_line(len(report.days), MAX_LISTED_DAYS, "days before"),
     ]
     if notes := "  ·  ".join(filter(None, [*more, note])):
         blocks.append(block_kit.context_block(_build_block_id("notes"), [block_kit.mrkdwn(notes)]))
@@ -415,9 +425,12 @@ def _render_list_section(
 
 
 def _render_tool_items(report: Report, titles: Mapping[str, str]) -> Iterator[list[block_kit.Json]]:
-    for each in [*report.tools[:MOST], *([report.total] if len(report.tools) > 1 else [])]:
+    for each in [
+        *report.tools[:MAX_LISTED_ITEMS],
+        *([report.total] if len(report.tools) > 1 else []),
+    ]:
         title = titles.get(each.tool, each.tool) if each.tool else "All"
-        name = shorten_text(show_hidden_characters(" ".join(title.split())), NAME)
+        name = shorten_text(show_hidden_characters(" ".join(title.split())), MAX_TITLE_CHARS)
         yield [
             block_kit.text_leaf(name, bold=True),
             block_kit.text_leaf(f": {_describe_call_counts(each)}"),
@@ -425,7 +438,9 @@ def _render_tool_items(report: Report, titles: Mapping[str, str]) -> Iterator[li
 
 
 def _describe_call_counts(calls: CallCounts) -> str:
-    counts = [f"{calls.fates[each]} {word}" for each, word in SAID.items() if calls.fates[each]]
+    counts = [
+        f"{calls.fates[each]} {word}" for each, word in WORD_BY_FATE.items() if calls.fates[each]
+    ]
     edited = [f"{calls.edited} edited before"] if calls.edited else []
     return ", ".join([*counts, *edited]) + describe_speed(calls.speed)
 
@@ -434,7 +449,7 @@ def _render_approver_item(each: ApproverStats) -> list[block_kit.Json]:
     counts = {"approved": each.approved, "rejected": each.rejected, "edited": each.edited}
     told = [f"{word} {count}" for word, count in counts.items() if count]
     if each.hasty:
-        told.append(f"{each.hasty} in {UNDER}")
+        told.append(f"{each.hasty} in {HASTY_LABEL}")
     return [
         block_kit.user_mention_leaf(each.person),
         block_kit.text_leaf(f" {', '.join(told)}{describe_speed(each.speed)}"),
@@ -450,9 +465,16 @@ def describe_speed(speed: DecisionSpeed) -> str:
 
 
 def _render_day_items(report: Report) -> Iterator[list[block_kit.Json]]:
-    days = report.days[-NEWEST:]
-    most = max((sum(counts[each] for each, _ in SHOWN) for _, counts in days), default=0) or 1
+    days = report.days[-MAX_LISTED_DAYS:]
+    most = (
+        max((sum(counts[each] for each, _ in FATE_SQUARES) for _, counts in days), default=0) or 1
+    )
     for day, counts in days:
-        bar = "".join(mark * -(-counts[each] * BAR // max(most, BAR)) for each, mark in SHOWN)
-        told = ", ".join(f"{counts[each]} {SAID[each]}" for each, _ in SHOWN if counts[each])
+        bar = "".join(
+            mark * -(-counts[each] * MAX_BAR_SQUARES // max(most, MAX_BAR_SQUARES))
+            for each, mark in FATE_SQUARES
+        )
+        told = ", ".join(
+            f"{counts[each]} {WORD_BY_FATE[each]}" for each, _ in FATE_SQUARES if counts[each]
+        )
         yield [block_kit.text_leaf(f"{day:%d %b}  {bar}  {told or 'nothing decided'}")]

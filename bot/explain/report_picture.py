@@ -21,25 +21,27 @@ from bot.explain.report import CallFate, Report, format_duration
 from bot.tools.tables import clip_line
 from countersign.durations import DAY, HOUR, MINUTE
 
-SIZE, DPI = (13, 5.4), 140  # inches, and pixels of each
-MOST = 12  # tools that are drawn
-NAME = 28  # characters of one tool's name
-BY_DAY, YEAR = 92, 365  # days; a longer time is drawn week by week, and its axis tells years
-INK = "#222222"
-SHADES = (  # from dark to light, so that they differ without colours, too
+FIGURE_SIZE_INCHES = (13, 5.4)
+DPI = 140
+MAX_TOOLS = 12
+MAX_TOOL_NAME_CHARS = 28
+MAX_DAYS_DRAWN_DAILY = 92  # a longer time is drawn week by week
+DAYS_PER_YEAR = 365  # the axis of a longer time tells years
+INK_COLOUR = "#222222"
+FATE_COLOURS = (  # from dark to light, so that they differ without colours, too
     (CallFate.APPROVED, "#1b6e53"),
     (CallFate.REJECTED, "#dd8452"),
     (CallFate.EXPIRED, "#ece6da"),
 )
-_TIMES = {1: "1 s", MINUTE: "1 min", HOUR: "1 h", DAY: "1 d", 30 * DAY: "30 d"}  # on the axis
-_BETWEEN = {10: "10 s", 10 * MINUTE: "10 min", 6 * HOUR: "6 h", 7 * DAY: "7 d"}  # where is room
-_ROOM = 50_000  # the longest time by the shortest, up to which there is
+_TIME_TICKS = {1: "1 s", MINUTE: "1 min", HOUR: "1 h", DAY: "1 d", 30 * DAY: "30 d"}
+_EXTRA_TIME_TICKS = {10: "10 s", 10 * MINUTE: "10 min", 6 * HOUR: "6 h", 7 * DAY: "7 d"}
+_MAX_EXTRA_TICKS_RATIO = 50_000  # the longest time by the shortest, up to which these have room
 _painting = threading.Lock()  # matplotlib is made for one thread
 
 
 def has_decisions_to_draw(report: Report) -> bool:
     """Return whether the report has any decision to draw."""
-    return any(counts[each] for _, counts in report.days for each, _ in SHADES)
+    return any(counts[each] for _, counts in report.days for each, _ in FATE_COLOURS)
 
 
 def draw_report_png(report: Report, titles: Mapping[str, str]) -> bytes:
@@ -55,18 +57,20 @@ def draw_report_png(report: Report, titles: Mapping[str, str]) -> bytes:
 def draw_report_figure(report: Report, titles: Mapping[str, str]) -> Figure:
     """Return the picture as a matplotlib figure; `titles` has the tools' titles by name."""
     drawn = Figure(
-        figsize=SIZE, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1), facecolor="white"
+        figsize=FIGURE_SIZE_INCHES,
+        layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1),
+        facecolor="white",
     )
     drawn.suptitle(
         f"Decisions from {report.since:%Y-%m-%d} to {report.until:%Y-%m-%d} (UTC)",
         fontsize=15,
         fontweight="bold",
-        color=INK,
+        color=INK_COLOUR,
     )
     days, tools = drawn.subplots(1, 2, width_ratios=(1.6, 1))
     for axes in (days, tools):
         axes.spines[["top", "right"]].set_visible(False)
-        axes.tick_params(colors=INK)
+        axes.tick_params(colors=INK_COLOUR)
         axes.set_axisbelow(True)
     _draw_decisions_over_time(days, report)
     _draw_decision_times(tools, report, titles)
@@ -76,11 +80,11 @@ def draw_report_figure(report: Report, titles: Mapping[str, str]) -> Figure:
 def _draw_decisions_over_time(axes: Axes, report: Report) -> None:
     """Draw a column for each day or week: approved at the bottom, rejected and expired above."""
     first, last = _get_drawn_period(report)
-    width = 1 if (last - first).days < BY_DAY else 7
+    width = 1 if (last - first).days < MAX_DAYS_DRAWN_DAILY else 7
     counted = _count_fates_by_column(report, width)
     places = [float(date2num(day)) for day in counted]
     below = [0] * len(places)
-    for each, shade in SHADES:
+    for each, shade in FATE_COLOURS:
         heights = [counts[each] for counts in counted.values()]
         axes.bar(
             places,
@@ -88,31 +92,31 @@ def _draw_decisions_over_time(axes: Axes, report: Report) -> None:
             width=width * 0.86,
             bottom=below,
             color=shade,
-            edgecolor=INK,
+            edgecolor=INK_COLOUR,
             linewidth=0.6,
             label=f"{each} ({sum(heights)})",
         )
         below = [low + more for low, more in zip(below, heights, strict=True)]
     axes.set_title(
-        "Decisions each day" if width == 1 else "Decisions each week", loc="left", color=INK
+        "Decisions each day" if width == 1 else "Decisions each week", loc="left", color=INK_COLOUR
     )
     locator = AutoDateLocator(minticks=2, maxticks=7)
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(
-        DateFormatter("%d %b" if (last - first).days < YEAR else "%b %Y")
+        DateFormatter("%d %b" if (last - first).days < DAYS_PER_YEAR else "%b %Y")
     )
     axes.yaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.grid(axis="y", color="#dddddd", linewidth=0.8)
     begins = min(places[0], float(date2num(first)))  # a week may begin before the time does
     axes.set_xlim(begins - width * 0.7, float(date2num(last)) + width * 0.7)
     axes.set_ylim(0, max(below) * 1.18)  # room for the legend
-    axes.legend(loc="upper left", ncols=len(SHADES), frameon=False, borderaxespad=0.2)
+    axes.legend(loc="upper left", ncols=len(FATE_COLOURS), frameon=False, borderaxespad=0.2)
 
 
 def _get_drawn_period(report: Report) -> tuple[date, date]:
     """Return the first and last day to draw; a long time begins at its first day with decisions."""
     first, last = report.since.date(), max(report.until.date(), report.days[-1][0])
-    return (report.days[0][0] if (last - first).days >= BY_DAY else first), last
+    return (report.days[0][0] if (last - first).days >= MAX_DAYS_DRAWN_DAILY else first), last
 
 
 def _count_fates_by_column(report: Report, width: int) -> dict[date, dict[CallFate, int]]:
@@ -129,21 +133,21 @@ def _count_fates_by_column(report: Report, width: int) -> dict[date, dict[CallFa
 def _draw_decision_times(axes: Axes, report: Report, titles: Mapping[str, str]) -> None:
     """Draw a bar for each tool's median time, and a mark where nine of ten are decided."""
     known = [each for each in report.tools if each.speed.median is not None]
-    shown = known[:MOST]
-    axes.set_title("Time to decide", loc="left", color=INK)
+    shown = known[:MAX_TOOLS]
+    axes.set_title("Time to decide", loc="left", color=INK_COLOUR)
     axes.spines["left"].set_visible(False)
     if not shown:
         axes.set_axis_off()
-        axes.text(0.5, 0.5, "People have decided nothing.", ha="center", color=INK)
+        axes.text(0.5, 0.5, "People have decided nothing.", ha="center", color=INK_COLOUR)
         return
     places = range(len(shown))
     medians = _list_seconds(each.speed.median for each in shown)
     slow = _list_seconds(each.speed.slow for each in shown)
     _set_time_axis(axes, min(medians), max(slow))
-    axes.barh(places, medians, height=0.5, color="#4c72b0", edgecolor=INK, linewidth=0.6)
-    axes.hlines(places, medians, slow, color=INK, linewidth=1)
-    axes.plot(slow, places, "D", color=INK, markersize=6, linestyle="none")
-    names = [clip_line(titles.get(each.tool, each.tool), NAME) for each in shown]
+    axes.barh(places, medians, height=0.5, color="#4c72b0", edgecolor=INK_COLOUR, linewidth=0.6)
+    axes.hlines(places, medians, slow, color=INK_COLOUR, linewidth=1)
+    axes.plot(slow, places, "D", color=INK_COLOUR, markersize=6, linestyle="none")
+    names = [clip_line(titles.get(each.tool, each.tool), MAX_TOOL_NAME_CHARS) for each in shown]
     axes.set_yticks(places, names, parse_math=False)
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(
@@ -151,9 +155,13 @@ def _draw_decision_times(axes: Axes, report: Report, titles: Mapping[str, str]) 
     )  # the most asked on top, no bar thicker than three
     for place, each in zip(places, shown, strict=True):
         told = f"{format_duration(each.speed.median)}, 90% {format_duration(each.speed.slow)}"
-        axes.text(1.02, place, told, transform=axes.get_yaxis_transform(), va="center", color=INK)
-    left_out = f"; {len(known) - MOST} more tools are not shown" if len(known) > MOST else ""
-    axes.set_xlabel(f"bar: median, ◆: 90% decided within{left_out}", color=INK)
+        axes.text(
+            1.02, place, told, transform=axes.get_yaxis_transform(), va="center", color=INK_COLOUR
+        )
+    left_out = (
+        f"; {len(known) - MAX_TOOLS} more tools are not shown" if len(known) > MAX_TOOLS else ""
+    )
+    axes.set_xlabel(f"bar: median, ◆: 90% decided within{left_out}", color=INK_COLOUR)
 
 
 def _list_seconds(times: Iterable[timedelta | None]) -> list[float]:
@@ -163,7 +171,7 @@ def _list_seconds(times: Iterable[timedelta | None]) -> list[float]:
 def _set_time_axis(axes: Axes, least: float, longest: float) -> None:
     """Set a logarithmic time axis with ticks at familiar times, such as 1 min and 1 h."""
     low, high = (1 if least > 1.5 else 0.1), max(longest * 1.5, 15)
-    times = _TIMES if high / low > _ROOM else _TIMES | _BETWEEN
+    times = _TIME_TICKS if high / low > _MAX_EXTRA_TICKS_RATIO else _TIME_TICKS | _EXTRA_TIME_TICKS
     ticks = {at: told for at, told in sorted(times.items()) if low <= at <= high}
     axes.set_xscale("log")
     axes.set_xlim(low, high)

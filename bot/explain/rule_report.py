@@ -31,9 +31,11 @@ from bot.tools.declared_values import may_path_hold_secrets
 from storage import call_history
 from storage.states import CallVerb
 
-FINDINGS = 3  # of a kind, that Slack tells
-MOST_TEXT = 2_900  # characters of the findings in Slack
-_IDENTIFIER = re.compile(r"(?i)(^|_)(id|ids|no|nr|num|number|code|key|version|year)$|[a-z](Id|No)$")
+MAX_FINDINGS_PER_KIND = 3  # in Slack
+MAX_FINDINGS_CHARS = 2_900  # in Slack
+_IDENTIFIER_PATTERN = re.compile(
+    r"(?i)(^|_)(id|ids|no|nr|num|number|code|key|version|year)$|[a-z](Id|No)$"
+)
 _read_exactly = json.JSONDecoder(parse_float=Decimal).decode
 ToolWithAmounts = tuple[Tool[Any] | None, tuple[str, ...]]
 Extent = tuple[Decimal, Decimal]  # the smallest and the largest
@@ -54,7 +56,7 @@ class RuleStats:
     @property
     def is_always_approved(self) -> bool:
         """Whether people approved every call that was decided or has expired."""
-        yes, no, late = (self.counts.fates[each] for each in report.DECIDED)
+        yes, no, late = (self.counts.fates[each] for each in report.DECIDED_FATES)
         return yes > 0 == no + late
 
 
@@ -168,7 +170,9 @@ def _list_amount_fields(tool: Tool[Any]) -> tuple[str, ...]:
     return tuple(
         name
         for name, schema in properties.items()
-        if _is_numeric(schema) and not _IDENTIFIER.search(name) and not is_secret_field(tool, name)
+        if _is_numeric(schema)
+        and not _IDENTIFIER_PATTERN.search(name)
+        and not is_secret_field(tool, name)
     )
 
 
@@ -231,7 +235,7 @@ def list_findings(found: RuleReport, words: MentionStyle, limit: int = 0) -> Ite
     if approvals:
         yield (
             f"Approved with one click on the card, without Review or Edit: {alone} of {approvals}."
-            f" Votes in under {report.HASTY.seconds} s: {hasty}."
+            f" Votes in under {report.HASTY_VOTE_THRESHOLD.seconds} s: {hasty}."
         )
     if any(found.hours):
         hour = max(range(24), key=found.hours.__getitem__)
@@ -272,20 +276,27 @@ def format_range(extent: Extent) -> str:
 def render_rule_report_lines(found: RuleReport, words: MentionStyle) -> Iterator[str]:
     """Yield the rules as a table, then the hours and the findings; nothing if nobody was asked."""
     if found.rules:
-        head = ("rule", *report.HEAD, "median", "90% within", "one click", report.UNDER)
-        shown = found.rules[: report.MOST_LINES]
+        head = (
+            "rule",
+            *report.COUNT_COLUMNS,
+            "median",
+            "90% within",
+            "one click",
+            report.HASTY_LABEL,
+        )
+        shown = found.rules[: report.MAX_TABLE_ROWS]
         rows = [
             (*report.build_counts_row(x.counts), *report.format_counts_as_cells(x.alone, x.hasty))
             for x in shown
         ]
         yield from ("", *report.render_table(head, rows))
-        yield from report.left_out_line(len(found.rules), report.MOST_LINES, "rules")
+        yield from report.left_out_line(len(found.rules), report.MAX_TABLE_ROWS, "rules")
     if any(found.hours):
         yield from ("", f"votes by the hour of the day ({found.zone})")
         longest = max(found.hours)
         for hour, count in enumerate(found.hours):
             if count:
-                yield f"{hour:02}:00  {'█' * -(-count * report.LINE_BAR // longest)}  {count}"
+                yield f"{hour:02}:00  {'█' * -(-count * report.MAX_BAR_CHARS // longest)}  {count}"
     findings = list(list_findings(found, words))
     yield from ["", *findings] if findings else ()
 
@@ -300,7 +311,7 @@ def render_findings_blocks(found: RuleReport, words: MentionStyle) -> list[block
 def render_findings_text(found: RuleReport, words: MentionStyle) -> str:
     """Return the first findings as a list in mrkdwn that fits a Slack section; "" without any."""
     text = ""
-    for line in list_findings(found, words, FINDINGS):
-        if len(text) + len(line) < MOST_TEXT:
+    for line in list_findings(found, words, MAX_FINDINGS_PER_KIND):
+        if len(text) + len(line) < MAX_FINDINGS_CHARS:
             text += f"• {line}\n"
     return text

@@ -32,16 +32,21 @@ from bot.tools.arguments import dump_values, load_arguments
 from storage.call_history import CallInReport
 from storage.states import CallStatus, VoteOutcome
 
-LEAST = 20  # decisions that a suggestion needs
-LEAST_SAME = 5  # approvals of the same call for the same person
-ONE_PERSON = timedelta(days=30)  # for so long one approver has to have agreed, else two have
-OFTEN = 0.3  # of the decisions are rejections or edits
-LASTS, OFFER_USES = timedelta(days=7), 10
-OFFER = {"where": "everywhere", "lasts": f"{LASTS.days}d", "uses": OFFER_USES}
-MOST_NAMED = 5  # calls that the evidence names
-TEXT = 90  # characters of one
-ASKING = ("ask", "once")
-NOTHING_REFUSED = "Would have been refused: nothing."
+MIN_DECISIONS = 20  # for a suggestion
+MIN_SAME_APPROVALS = 5  # of the same call for the same person
+MIN_SINGLE_APPROVER_PERIOD = timedelta(days=30)  # else two have to have agreed
+MIN_CORRECTED_SHARE = 0.3  # of the decisions that are rejections or edits
+GRANT_DURATION = timedelta(days=7)  # as in the offer
+MAX_GRANT_USES = 10
+SUGGESTED_GRANT_OFFER = {
+    "where": "everywhere",
+    "lasts": f"{GRANT_DURATION.days}d",
+    "uses": MAX_GRANT_USES,
+}
+MAX_NAMED_CALLS = 5  # in the evidence
+MAX_CALL_TEXT_CHARS = 90
+ASKING_VERDICTS = ("ask", "once")
+NOTHING_REFUSED_SENTENCE = "Would have been refused: nothing."
 _FATE = report.CallFate
 ReadArguments = tuple[Mapping[str, Any], Mapping[str, Decimal]]  # values, and the amounts in them
 
@@ -105,7 +110,7 @@ class PolicySuggester:
     def suggest_rules(self, recorded: Sequence[CallInReport]) -> None:
         """Add to `suggested` the rules that these calls suggest; to `reasons`, why not others."""
         found = [self._load_call(call) for call in recorded if report.is_decided_by_people(call)]
-        judged = [each for each in found if each and each.fate in report.DECIDED]
+        judged = [each for each in found if each and each.fate in report.DECIDED_FATES]
         self._of_tool = report.group_by(judged, lambda x: x.call.tool)
         groups = report.group_by(judged, lambda x: (x.gate.rule, x.call.tool))
         for (rule, tool), decided in sorted(groups.items(), key=lambda each: -len(each[1])):
@@ -194,7 +199,7 @@ class PolicySuggester:
         return _build_suggestion(
             *(entry, rule, good, told),
             f"Would have run unasked: {self._name_calls(unasked, main)}.",
-            f"{NOTHING_REFUSED} Not limited by it: {free}.",
+            f"{NOTHING_REFUSED_SENTENCE} Not limited by it: {free}.",
         )
 
     def _remember(self, rule: str, decided: Sequence[JudgedCall]) -> list[SuggestedRule]:
@@ -208,19 +213,24 @@ class PolicySuggester:
         often = {
             key: some
             for key, some in same.items()
-            if len(some) >= LEAST_SAME and all(x.is_good for x in some)
+            if len(some) >= MIN_SAME_APPROVALS and all(x.is_good for x in some)
         }
         if not often:
-            least = f"no call was approved {LEAST_SAME} times for one person"
+            least = f"no call was approved {MIN_SAME_APPROVALS} times for one person"
             raise NoSuggestionError(f"{least} and never otherwise")
         good = [x for some in often.values() for x in some]
         entry = self._name_entry("remember", good[0], entry)
-        entry |= {"requester": sorted({who for who, _ in often}), "remember": [OFFER]}
+        entry |= {
+            "requester": sorted({who for who, _ in often}),
+            "remember": [SUGGESTED_GRANT_OFFER],
+        }
         applied = {*self._try_rule(place, entry, good, Ask)}
         unasked = [x for some in often.values() for x in _list_repeats(some) if x in applied]
-        told = [f"{len(often)} different calls, each at least {LEAST_SAME} times for one person"]
+        told = [
+            f"{len(often)} different calls, each at least {MIN_SAME_APPROVALS} times for one person"
+        ]
         effect = f"Would have run unasked, if saved: {self._name_calls(unasked)}."
-        return [_build_suggestion(entry, rule, good, told, effect, NOTHING_REFUSED)]
+        return [_build_suggestion(entry, rule, good, told, effect, NOTHING_REFUSED_SENTENCE)]
 
     def _ask_fewer(self, rule: str, decided: Sequence[JudgedCall]) -> list[SuggestedRule]:
         """Return a rule that asks one person fewer, if no call that went wrong would have run."""
@@ -237,7 +247,7 @@ class PolicySuggester:
         applied = self._try_rule(place, entry, good, Ask)
         told = [f"{quorum} people each, of whom the last never differed"]
         effect = f"Would have run after {quorum - 1} of {quorum}: {self._name_calls(applied)}."
-        return [_build_suggestion(entry, rule, good, told, effect, NOTHING_REFUSED)]
+        return [_build_suggestion(entry, rule, good, told, effect, NOTHING_REFUSED_SENTENCE)]
 
     def _ask_more(self, rule: str, decided: Sequence[JudgedCall]) -> list[SuggestedRule]:
         """Return a rule with a larger quorum, if many calls were rejected or edited."""
@@ -245,7 +255,7 @@ class PolicySuggester:
         rejected = [x for x in voted if x.fate is _FATE.REJECTED]
         edited = [x for x in voted if x.is_edited and x.fate is _FATE.APPROVED]
         wrong = len(rejected) + len(edited)
-        if not quorum or len(voted) < LEAST or wrong < OFTEN * len(voted):
+        if not quorum or len(voted) < MIN_DECISIONS or wrong < MIN_CORRECTED_SHARE * len(voted):
             raise NoSuggestionError
         if len({vote.person for x in voted for vote in x.call.votes}) <= quorum:
             raise NoSuggestionError("many were rejected or edited, but nobody else decides")
@@ -265,7 +275,10 @@ class PolicySuggester:
         if rule == "default":
             return len(entries), {"verdict": "ask"}
         for index, entry in enumerate(entries):
-            if entry.get("name", f"rule {index + 1}") == rule and entry["verdict"] in ASKING:
+            if (
+                entry.get("name", f"rule {index + 1}") == rule
+                and entry["verdict"] in ASKING_VERDICTS
+            ):
                 return index, dict(entry)
         raise NoSuggestionError("the policy has no such rule that asks")
 
@@ -310,11 +323,11 @@ class PolicySuggester:
     def _name_calls(self, calls: Sequence[JudgedCall], field: str = "") -> str:
         """Return the number of calls and the effects of some; with `field`, of its largest ones."""
         ordered = sorted(calls, key=lambda x: -x.amounts[field]) if field else calls
-        few = [(x.tool, x.call.newest_arguments) for x in ordered[: 4 * MOST_NAMED]]
+        few = [(x.tool, x.call.newest_arguments) for x in ordered[: 4 * MAX_NAMED_CALLS]]
         told = [tool.effect_sentence(load_arguments(tool, text)) for tool, text in few]
-        named = dict.fromkeys(mask_on_one_line(each, TEXT) for each in told)
-        some = "; ".join(map(self.words.quote_text, [*named][:MOST_NAMED]))
-        more = "; …" if len(calls) > MOST_NAMED else ""
+        named = dict.fromkeys(mask_on_one_line(each, MAX_CALL_TEXT_CHARS) for each in told)
+        some = "; ".join(map(self.words.quote_text, [*named][:MAX_NAMED_CALLS]))
+        more = "; …" if len(calls) > MAX_NAMED_CALLS else ""
         return f"{len(calls)} {'call' if len(calls) == 1 else 'calls'} ({some}{more})"
 
 
@@ -341,13 +354,15 @@ def _require_reversible(calls: Sequence[JudgedCall]) -> None:
 
 def _require_enough(good: Sequence[JudgedCall], where: str = "") -> None:
     """Raise NoSuggestionError for fewer than 20 calls, or all by one person within 30 days."""
-    if len(good) < LEAST:
+    if len(good) < MIN_DECISIONS:
         count = f"{len(good)} {'call was' if len(good) == 1 else 'calls were'}"
-        raise NoSuggestionError(f"{count} approved unchanged{where}, and it takes {LEAST}")
+        raise NoSuggestionError(f"{count} approved unchanged{where}, and it takes {MIN_DECISIONS}")
     times = [x.call.created_at for x in good]
     several = len({vote.person for x in good for vote in x.call.votes}) > 1
-    if not several and max(times) - min(times) < ONE_PERSON:
-        raise NoSuggestionError(f"one person approved all, within {ONE_PERSON.days} days")
+    if not several and max(times) - min(times) < MIN_SINGLE_APPROVER_PERIOD:
+        raise NoSuggestionError(
+            f"one person approved all, within {MIN_SINGLE_APPROVER_PERIOD.days} days"
+        )
 
 
 def _list_choice_fields(tool: Tool[Any], *, units: bool = False) -> list[str]:
@@ -384,7 +399,7 @@ def _list_repeats(same: Sequence[JudgedCall]) -> Iterator[JudgedCall]:
     """Yield the calls that an approval of an earlier one would have covered, had it been saved."""
     saved, uses = same[0].call.created_at, 0
     for each in same[1:]:
-        if each.call.created_at - saved < LASTS and uses < OFFER_USES:
+        if each.call.created_at - saved < GRANT_DURATION and uses < MAX_GRANT_USES:
             uses += 1
             yield each
         else:

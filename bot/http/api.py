@@ -36,15 +36,18 @@ from storage.record import Store
 log = logging.getLogger("countersign.api")
 
 
-WAIT = "9m"  # that people have, where nothing is said: less than the hook's own ten minutes
-LATE = 10.0  # seconds after a deadline in which the clock denies
-MOST, REST = 1_000_000, 1.0  # bytes and seconds of what is heard though it is refused
-SLOW = 30.0  # and further seconds for all else, after which it is a no
-CLOSE = (b"connection", b"close")  # what comes behind it on the line is not to be believed
-BROKEN = "Something went wrong in Countersign."
-CUT_SHORT = "Countersign was stopped before there was an answer; ask again in a minute."
-TOO_LATE = "Countersign did not answer in time."
-NO_PATH = f"There is nothing at this address. The hook is POST {claude_code.CLAUDE_CODE}."
+DEFAULT_WAIT = "9m"  # that people have, where nothing is said: less than the hook's own ten minutes
+DEADLINE_GRACE_SECONDS = 10.0  # after a deadline, in which the clock denies
+MAX_DISCARDED_BYTES = 1_000_000  # of what is heard though it is refused
+DISCARD_TIMEOUT_SECONDS = 1.0
+PROCESSING_TIMEOUT_SECONDS = 30.0  # for all else; after it the answer is a no
+CONNECTION_CLOSE_HEADER = (b"connection", b"close")  # what comes behind it is not to be believed
+INTERNAL_ERROR = "Something went wrong in Countersign."
+STOPPED_ERROR = "Countersign was stopped before there was an answer; ask again in a minute."
+ANSWER_TOO_LATE_ERROR = "Countersign did not answer in time."
+UNKNOWN_PATH_ERROR = (
+    f"There is nothing at this address. The hook is POST {claude_code.CLAUDE_CODE_PATH}."
+)
 
 
 def prefers_async_response(headers: Headers) -> bool:
@@ -65,7 +68,7 @@ class HookDenialMiddleware:
             scope["method"], scope["path"]
         ):
             await self._app(scope, receive, send)
-        elif scope["path"] == claude_code.CLAUDE_CODE and prefers_async_response(
+        elif scope["path"] == claude_code.CLAUDE_CODE_PATH and prefers_async_response(
             Headers(scope=scope)
         ):
             await self._app(scope, receive, send)  # a program, which says no by itself
@@ -74,17 +77,17 @@ class HookDenialMiddleware:
 
     async def _answer_hook(self, scope: Scope, receive: _HookBody, answer: _HookAnswer) -> None:
         work = asyncio.ensure_future(self._app(scope, receive, answer.forward_asgi_message))
-        why = BROKEN
+        why = INTERNAL_ERROR
         try:
             ended, _ = await asyncio.wait({work}, timeout=_get_answer_timeout(scope))
             if ended and not answer.is_complete:
                 await receive.read_rest()
-            why = answer.denial_reason if ended else TOO_LATE
+            why = answer.denial_reason if ended else ANSWER_TOO_LATE_ERROR
             if ended and (work.cancelled() or work.exception() is not None):
                 error = None if work.cancelled() else work.exception()
                 log.error("a hook could not be answered", exc_info=error)
         except asyncio.CancelledError:  # the server ends, and waits no longer
-            why = CUT_SHORT
+            why = STOPPED_ERROR
             raise
         finally:
             if not work.done():
@@ -99,7 +102,7 @@ class _HookBody:
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
-        self._left, self._is_gone = MOST, False
+        self._left, self._is_gone = MAX_DISCARDED_BYTES, False
         self.event_reader = claude_code.HookEventDetector()
 
     async def __call__(self) -> Message:
@@ -113,9 +116,9 @@ class _HookBody:
         return message
 
     async def read_rest(self) -> None:
-        """Read the rest of a body that was refused unread: REST seconds and MOST bytes at most."""
+        """Read the rest of a body that was refused unread, up to a time and a size."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(REST):
+            async with asyncio.timeout(DISCARD_TIMEOUT_SECONDS):
                 while not (self.event_reader.is_whole or self._is_gone) and self._left > 0:
                     await self()
 
@@ -160,11 +163,11 @@ class _HookAnswer:
     def denial_reason(self) -> str:
         """Return why a hook is denied: the `detail` of the app's problem, or a general reason."""
         if self._status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED):
-            return NO_PATH
+            return UNKNOWN_PATH_ERROR
         try:
             return str(json.loads(bytes(self._problem))["detail"])
         except (ValueError, KeyError, TypeError):
-            return BROKEN
+            return INTERNAL_ERROR
 
     async def deny(self, why: str, event: hook_formats.HookEventKind) -> None:
         """End an unfinished hook answer, with a denial if only blanks were sent so far.
@@ -179,7 +182,7 @@ class _HookAnswer:
             (b"content-type", b"application/json"),
             (b"content-length", b"%d" % len(body)),
             (b"cache-control", b"no-store"),
-            *(each for each in self._refused_with if each == CLOSE),
+            *(each for each in self._refused_with if each == CONNECTION_CLOSE_HEADER),
         ]
         await self._send_start({"type": "http.response.start", "status": 200, "headers": headers})
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
@@ -187,18 +190,22 @@ class _HookAnswer:
 
 def _get_answer_timeout(scope: Scope) -> float:
     """Return the seconds after which it is too late for the app's answer to a hook."""
-    said = QueryParams(scope["query_string"]).get("wait", WAIT)
-    return (parse_duration(said) or parse_duration(WAIT) or 0) + LATE + SLOW
+    said = QueryParams(scope["query_string"]).get("wait", DEFAULT_WAIT)
+    return (
+        (parse_duration(said) or parse_duration(DEFAULT_WAIT) or 0)
+        + DEADLINE_GRACE_SECONDS
+        + PROCESSING_TIMEOUT_SECONDS
+    )
 
 
-KEPT = 15  # seconds between two signs of life on a line that waits
-QUIET = 900  # seconds that a tool may take before people are asked how it ended
-ASKED = (RequestStatus.PREPARING, RequestStatus.PENDING)
-OPEN = (*ASKED, RequestStatus.APPROVED)
-MAY = (RequestStatus.APPROVED, RequestStatus.RUNNING)
-NOT_HEARD = "Claude Code does not say how it went."
-STOPPED = "Countersign was stopped while people decided; ask again in a minute."
-_WAIT = re.compile(r"wait=(\d{1,4})", re.ASCII)
+KEEPALIVE_INTERVAL_SECONDS = 15  # on a connection that waits for people
+CLAIM_LEASE_SECONDS = 900  # that a tool may take before people are asked how it ended
+UNDECIDED_STATUSES = (RequestStatus.PREPARING, RequestStatus.PENDING)
+OPEN_STATUSES = (*UNDECIDED_STATUSES, RequestStatus.APPROVED)
+ALLOWED_STATUSES = (RequestStatus.APPROVED, RequestStatus.RUNNING)
+OUTCOME_NOT_REPORTED_TEXT = "Claude Code does not say how it went."
+STOPPED_WHILE_WAITING_ERROR = "Countersign was stopped while people decided; ask again in a minute."
+_PREFER_WAIT_PATTERN = re.compile(r"wait=(\d{1,4})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +237,7 @@ class HookRoutes:
         except ValueError as error:
             raise api_bodies.build_field_problem("body", str(error)) from None
         terms = parse_hook_options(request.query_params)
-        if use.event not in hook_formats.ASKING:
+        if use.event not in hook_formats.APPROVAL_EVENTS:
             return JSONResponse(await self._report_outcome(key, use))
         if prefers_async_response(request.headers):
             return await self._answer_or_accept(key, use, terms, request)
@@ -242,11 +249,11 @@ class HookRoutes:
         self, key: ProgramApiKey, use: claude_code.ToolUse, terms: HookOptions, request: Request
     ) -> Response:
         """Return the answer to a hook if people decide soon, else 202; raises ProblemError."""
-        said = _WAIT.search(request.headers["prefer"])
+        said = _PREFER_WAIT_PATTERN.search(request.headers["prefer"])
         found = await self._request_approval(key, use, terms)
-        if found.status in ASKED and said:
+        if found.status in UNDECIDED_STATUSES and said:
             found = await self._routes.get_request(key, found.id, request, min(int(said[1]), 60))
-        if found.status in ASKED:
+        if found.status in UNDECIDED_STATUSES:
             about = {"id": found.id, "link": found.link, "status": found.status}
             return JSONResponse(about, HTTPStatus.ACCEPTED)
         return JSONResponse(await self._build_decision_answer(key, use, found))
@@ -258,18 +265,24 @@ class HookRoutes:
         left_alone = ""  # a request that nobody waits for any more
         try:
             found = await self._request_approval(key, use, terms)
-            until = time.monotonic() + terms.wait_seconds + LATE
+            until = time.monotonic() + terms.wait_seconds + DEADLINE_GRACE_SECONDS
             left_alone = _get_id_if_open(found)
-            while found.status in ASKED and time.monotonic() < until and not self._is_stopping():
+            while (
+                found.status in UNDECIDED_STATUSES
+                and time.monotonic() < until
+                and not self._is_stopping()
+            ):
                 yield b" "
-                found = await self._routes.get_request(key, found.id, request, KEPT)
+                found = await self._routes.get_request(
+                    key, found.id, request, KEEPALIVE_INTERVAL_SECONDS
+                )
                 left_alone = _get_id_if_open(found)
                 if await request.is_disconnected():
                     return
             if self._is_stopping():
-                answer = hook_formats.build_hook_deny_answer(STOPPED, use.event)
+                answer = hook_formats.build_hook_deny_answer(STOPPED_WHILE_WAITING_ERROR, use.event)
             else:
-                if found.status in ASKED:
+                if found.status in UNDECIDED_STATUSES:
                     found = await self._cancel_or_get_request(key, found.id, request)
                 answer = await self._build_decision_answer(key, use, found)
                 left_alone = ""
@@ -277,7 +290,7 @@ class HookRoutes:
             answer = hook_formats.build_hook_deny_answer(str(error), use.event)
         except Exception:
             log.exception("a hook could not be answered")
-            answer = hook_formats.build_hook_deny_answer(BROKEN, use.event)
+            answer = hook_formats.build_hook_deny_answer(INTERNAL_ERROR, use.event)
         finally:
             if left_alone:
                 with CancelScope(shield=True), suppress(api_bodies.ProblemError):
@@ -317,16 +330,18 @@ class HookRoutes:
         self, key: ProgramApiKey, use: claude_code.ToolUse, found: api_bodies.RequestShown
     ) -> dict[str, Any]:
         """Return the answer for Claude Code; an approved use is claimed first."""
-        if found.status not in MAY:
+        if found.status not in ALLOWED_STATUSES:
             return hook_formats.build_hook_deny_answer(
                 claude_code.describe_denial(found), use.event
             )
         who = use.build_claimant_id(key.id)
         claimed = await self._routes.claim(
-            key, found.id, api_bodies.ClaimSent(claimant=who, lease_seconds=QUIET)
+            key, found.id, api_bodies.ClaimSent(claimant=who, lease_seconds=CLAIM_LEASE_SECONDS)
         )
         if not use.gets_outcome_report_later:
-            outcome = api_bodies.OutcomeSent(claimant=who, succeeded=None, result=NOT_HEARD)
+            outcome = api_bodies.OutcomeSent(
+                claimant=who, succeeded=None, result=OUTCOME_NOT_REPORTED_TEXT
+            )
             await self._routes.report_outcome(key, found.id, outcome)
         return claude_code.build_hook_allow_answer(use, found, claimed.arguments)
 
@@ -347,7 +362,7 @@ class HookRoutes:
 
 
 def _get_id_if_open(found: api_bodies.RequestShown) -> str:
-    return found.id if found.status in OPEN else ""
+    return found.id if found.status in OPEN_STATUSES else ""
 
 
 def parse_hook_options(query: QueryParams) -> HookOptions:
@@ -357,7 +372,7 @@ def parse_hook_options(query: QueryParams) -> HookOptions:
             raise api_bodies.build_field_problem(
                 name, "This is not a parameter of the hook's address."
             )
-    wait = parse_duration(query.get("wait", WAIT))
+    wait = parse_duration(query.get("wait", DEFAULT_WAIT))
     if not wait:
         raise api_bodies.build_field_problem(
             "wait", "This is not a duration. Write 90s, 30m, 4h or 2d."
@@ -366,8 +381,8 @@ def parse_hook_options(query: QueryParams) -> HookOptions:
     return HookOptions(wait, *texts)
 
 
-KEYS = 4  # that are looked at at once
-ASK_AGAIN = 1  # seconds, where the database could not
+MAX_CONCURRENT_KEY_CHECKS = 4
+RETRY_AFTER_SECONDS = 1  # while the database cannot be used
 
 
 def build_api_app(
@@ -390,7 +405,10 @@ def build_api_app(
     if further is not None:
         api.include_router(further)
     api.add_middleware(
-        ApiKeyMiddleware, callers=callers, turns=CapacityLimiter(KEYS), is_stopping=is_stopping
+        ApiKeyMiddleware,
+        callers=callers,
+        turns=CapacityLimiter(MAX_CONCURRENT_KEY_CHECKS),
+        is_stopping=is_stopping,
     )
     for kind in (api_bodies.ProblemError, RequestValidationError, HTTPException, Exception):
         api.add_exception_handler(kind, _handle_error)
@@ -415,7 +433,7 @@ def _build_problem(error: Exception) -> api_bodies.ProblemError:
             return api_bodies.build_retry_later_problem(
                 HTTPStatus.SERVICE_UNAVAILABLE,
                 "The database cannot be read or written at the moment. Please repeat the request.",
-                ASK_AGAIN,
+                RETRY_AFTER_SECONDS,
             )
         case _:
             return api_bodies.ProblemError(

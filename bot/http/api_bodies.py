@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from bot.runs.program_calls import ProgramRequestStatus
 
 
-KINDS = "urn:countersign:problem:"  # what follows is a heading of docs/programs.md
-BLANK = "about:blank"
-KIND = "application/problem+json"  # RFC 9457
-NEVER_KEPT = {"Cache-Control": "no-store"}
-ASK_SLACK_AGAIN = 10  # seconds
+PROBLEM_TYPE_PREFIX = "urn:countersign:problem:"  # what follows is a heading of docs/programs.md
+DEFAULT_PROBLEM_TYPE = "about:blank"
+PROBLEM_MEDIA_TYPE = "application/problem+json"  # RFC 9457
+NO_STORE_HEADERS = {"Cache-Control": "no-store"}
+SLACK_RETRY_AFTER_SECONDS = 10
 
 
 class FieldError(BaseModel):
@@ -62,19 +62,19 @@ class ProblemError(Exception):
         super().__init__(detail)
         self.status = status
         self.problem = Problem(
-            type=f"{KINDS}{topic}" if topic else BLANK,
+            type=f"{PROBLEM_TYPE_PREFIX}{topic}" if topic else DEFAULT_PROBLEM_TYPE,
             title=status.phrase,
             status=status.value,
             detail=detail,
             errors=list(errors),
         )
-        self.headers = {**NEVER_KEPT, **(headers or {})}
+        self.headers = {**NO_STORE_HEADERS, **(headers or {})}
 
     def build_response(self) -> JSONResponse:
         """Return the problem as a JSON response."""
         unset = {"errors"} if not self.problem.errors else set()
         body: dict[str, Any] = self.problem.model_dump(exclude=unset)
-        return JSONResponse(body, self.status, self.headers, media_type=KIND)
+        return JSONResponse(body, self.status, self.headers, media_type=PROBLEM_MEDIA_TYPE)
 
 
 def build_field_problem(field: str, message: str) -> ProblemError:
@@ -102,7 +102,7 @@ def build_retry_later_problem(
 def build_slack_unavailable_problem(error: Exception) -> ProblemError:
     """Return the 503 problem that somebody or a channel could not be looked up in Slack."""
     why = f"Slack could not be asked ({error})."
-    return build_retry_later_problem(HTTPStatus.SERVICE_UNAVAILABLE, why, ASK_SLACK_AGAIN)
+    return build_retry_later_problem(HTTPStatus.SERVICE_UNAVAILABLE, why, SLACK_RETRY_AFTER_SECONDS)
 
 
 JsonObject = dict[str, Any]
@@ -110,7 +110,7 @@ JsonObject = dict[str, Any]
 
 Line = Annotated[str, Field(max_length=200)]
 Words = Annotated[str, Field(max_length=3_000)]
-MOST_SECONDS = 30 * 24 * 3600
+MAX_DEADLINE_SECONDS = 30 * 24 * 3600
 
 
 class _StrictBody(BaseModel):
@@ -146,7 +146,7 @@ class _CallAskBody(_AskBody):
     deadline_seconds: int | None = Field(
         None,
         ge=1,
-        le=MOST_SECONDS,
+        le=MAX_DEADLINE_SECONDS,
         description="That people have, where the policy gives no less; then it is `expired`.",
     )
 

@@ -24,19 +24,25 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from bot import __version__
 from bot.cards.field_inputs import UnreadableEntryError, parse_json_entry
 from bot.clock import Clock
-from bot.http.api_bodies import KIND, NEVER_KEPT, Problem, ProblemError, build_retry_later_problem
+from bot.http.api_bodies import (
+    NO_STORE_HEADERS,
+    PROBLEM_MEDIA_TYPE,
+    Problem,
+    ProblemError,
+    build_retry_later_problem,
+)
 from bot.http.claude_code import drop_tool_output, is_hook_request
 from bot.http.keys import parse_api_key
 from storage import programs
 from storage.record import Store
 
-REF = "#/components/schemas/{model}"
-ABOUT = (
+SCHEMA_REF_TEMPLATE = "#/components/schemas/{model}"
+API_DESCRIPTION = (
     "Programs ask people to approve calls, wait for the decision, and execute what was approved. "
     "A key can ask, but never approve."
 )
-KEY = "key"  # where in a request's state its key stands
-_BEARER = HTTPBearer(
+API_KEY_STATE_NAME = "key"  # in a request's state
+_BEARER_SCHEME = HTTPBearer(
     scheme_name="key",
     description="A key made with `countersign key new`: csk_…",
     auto_error=False,  # the gate has looked at it
@@ -44,13 +50,13 @@ _BEARER = HTTPBearer(
 
 
 async def _get_request_key(
-    request: Request, _bearer: Annotated[Any, Security(_BEARER)]
+    request: Request, _bearer: Annotated[Any, Security(_BEARER_SCHEME)]
 ) -> programs.ProgramApiKey:
     """Return the valid API key that ApiKeyMiddleware has put into the request's state.
 
     `_bearer` only has the API's description name the scheme.
     """
-    found: programs.ProgramApiKey = request.scope["state"][KEY]
+    found: programs.ProgramApiKey = request.scope["state"][API_KEY_STATE_NAME]
     return found
 
 
@@ -61,10 +67,10 @@ def build_openapi_problem_responses(*statuses: int) -> dict[int | str, dict[str,
     """Return the OpenAPI descriptions of the problems that a path may answer with."""
     found: dict[int | str, dict[str, Any]] = {}
     for status in (400, *statuses, 500):
-        schema = {"$ref": REF.format(model=Problem.__name__)}
+        schema = {"$ref": SCHEMA_REF_TEMPLATE.format(model=Problem.__name__)}
         found[status] = {
             "description": HTTPStatus(status).phrase,
-            "content": {KIND: {"schema": schema}},
+            "content": {PROBLEM_MEDIA_TYPE: {"schema": schema}},
         }
     return found
 
@@ -76,7 +82,7 @@ class ApiWithDescribedProblems(FastAPI):
         super().__init__(
             title="Countersign",
             version=__version__,
-            description=ABOUT,
+            description=API_DESCRIPTION,
             docs_url=None,  # its pages would come from somebody else's server
             redoc_url=None,
             redirect_slashes=False,
@@ -86,18 +92,18 @@ class ApiWithDescribedProblems(FastAPI):
         """Return the OpenAPI description; the same object each time."""
         found = super().openapi()
         if Problem.__name__ not in found["components"]["schemas"]:
-            made = Problem.model_json_schema(ref_template=REF)
+            made = Problem.model_json_schema(ref_template=SCHEMA_REF_TEMPLATE)
             found["components"]["schemas"] |= made.pop("$defs", {})
             found["components"]["schemas"][Problem.__name__] = made
         return found
 
 
-QUIET = 128  # connections that say nothing; of more, those that have been quiet longest are closed
-SLACK = 256  # deliveries of Slack's, or what looks like them
-PAGES = 64  # what machines ask without a key, and paths that are not there
-SIGNING = 64  # of people who sign, or add a passkey
-KEYED = 320  # requests with a good key; 200 of them may wait for people
-HOSTS = 96  # requests of MCP hosts
+MAX_QUIET_CONNECTIONS = 128  # of more, those that have been quiet longest are closed
+MAX_SLACK_REQUESTS = 256  # Slack's deliveries, or what looks like them
+MAX_PAGE_REQUESTS = 64  # what machines ask without a key, and paths that are not there
+MAX_SIGNING_REQUESTS = 64  # of people who sign, or add a passkey
+MAX_KEYED_REQUESTS = 320  # with a good key; 200 of them may wait for people
+MAX_MCP_HOST_REQUESTS = 96
 
 
 @contextmanager
@@ -128,8 +134,10 @@ class ConcurrentRequestLimitMiddleware:
             await busy(scope, receive, send)
 
 
-SCHEME = "Bearer"
-_UNKNOWN = "There is no valid API key in the request. Send it as Authorization: Bearer csk_…"
+AUTH_SCHEME = "Bearer"
+_INVALID_KEY_ERROR = (
+    "There is no valid API key in the request. Send it as Authorization: Bearer csk_…"
+)
 
 
 class ApiKeyChecker:
@@ -146,7 +154,7 @@ class ApiKeyChecker:
         A revoked key is not good from that moment on.
         """
         scheme, _, given = headers[0].partition(" ") if len(headers) == 1 else ("", "", "")
-        text = parse_api_key(given.strip()) if scheme.lower() == SCHEME.lower() else None
+        text = parse_api_key(given.strip()) if scheme.lower() == AUTH_SCHEME.lower() else None
         if text is not None:
             with self._store.read() as tx:
                 key = programs.find_api_key(tx, text.id)
@@ -180,7 +188,7 @@ class ApiKeyChecker:
             if idempotency and asked(tx, key.name, idempotency, while_open=while_open):
                 return
             since = programs.find_time_of_nth_newest_request(
-                tx, key.name, key.per_hour, now - programs.HOUR
+                tx, key.name, key.per_hour, now - programs.RATE_LIMIT_PERIOD
             )
         if since is not None:
             raise build_rate_limit_problem(key, since, now)
@@ -190,7 +198,7 @@ def build_rate_limit_problem(
     key: programs.ProgramApiKey, since: datetime, now: datetime
 ) -> ProblemError:
     """Return the 429 problem of a key that may ask again one hour after `since`."""
-    wait = since + programs.HOUR - now
+    wait = since + programs.RATE_LIMIT_PERIOD - now
     return build_retry_later_problem(
         HTTPStatus.TOO_MANY_REQUESTS,
         f"{key.name} has made the {key.per_hour} requests that it may make in an hour.",
@@ -202,16 +210,16 @@ def build_rate_limit_problem(
 def _build_invalid_key_problem() -> ProblemError:
     return ProblemError(
         HTTPStatus.UNAUTHORIZED,
-        _UNKNOWN,
+        _INVALID_KEY_ERROR,
         topic="keys",
-        headers={"WWW-Authenticate": f'{SCHEME} realm="countersign"'},
+        headers={"WWW-Authenticate": f'{AUTH_SCHEME} realm="countersign"'},
     )
 
 
 log = logging.getLogger("countersign.api")
-MOST = 1_000_000  # bytes of a body
-READ = 10.0  # seconds for a body to come
-JSON = "application/json"
+MAX_BODY_BYTES = 1_000_000
+BODY_TIMEOUT_SECONDS = 10.0
+JSON_MEDIA_TYPE = "application/json"
 NUL = "\x00"  # PostgreSQL keeps no text that holds it
 
 
@@ -225,7 +233,7 @@ class ApiKeyMiddleware:
         callers: ApiKeyChecker,
         turns: CapacityLimiter,
         is_stopping: Callable[[], bool],
-        most: int = KEYED,
+        most: int = MAX_KEYED_REQUESTS,
     ) -> None:
         """`turns`: how many keys are looked up at once; `most`: requests with a good key."""
         self._app = app
@@ -265,13 +273,13 @@ class ApiKeyMiddleware:
             Headers(scope=scope).getlist("authorization"),
             limiter=self._turns,
         )
-        scope["state"] = {**scope.get("state", {}), KEY: key}
+        scope["state"] = {**scope.get("state", {}), API_KEY_STATE_NAME: key}
 
     async def _read_checked_body(self, scope: Scope, receive: Receive) -> bytes:
         """Return the body of a request; raises ProblemError for one that is refused."""
         headers = Headers(scope=scope)
         length = headers.get("content-length", "0")
-        if length.isascii() and length.isdigit() and int(length) > MOST:
+        if length.isascii() and length.isdigit() and int(length) > MAX_BODY_BYTES:
             raise _build_too_long_problem()
         body = await read_request_body(receive)
         if is_hook_request(scope["method"], scope["path"]):
@@ -282,7 +290,7 @@ class ApiKeyMiddleware:
 
 
 async def read_request_body(
-    receive: Receive, max_bytes: int = MOST, seconds: float = READ
+    receive: Receive, max_bytes: int = MAX_BODY_BYTES, seconds: float = BODY_TIMEOUT_SECONDS
 ) -> bytes:
     """Return the whole body; raises ProblemError if it is too long, too slow or cut off."""
     found = bytearray()
@@ -303,7 +311,7 @@ async def read_request_body(
         ) from None
 
 
-def _build_too_long_problem(max_bytes: int = MOST) -> ProblemError:
+def _build_too_long_problem(max_bytes: int = MAX_BODY_BYTES) -> ProblemError:
     return ProblemError(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         f"A body may have at most {max_bytes:,} bytes.",
@@ -313,9 +321,13 @@ def _build_too_long_problem(max_bytes: int = MOST) -> ProblemError:
 
 def check_json_body(body: bytes, headers: Headers) -> None:
     """Raise ProblemError unless the body is uncompressed, unambiguous JSON without U+0000."""
-    if headers.get("content-encoding", "identity") != "identity" or get_media_type(headers) != JSON:
+    if (
+        headers.get("content-encoding", "identity") != "identity"
+        or get_media_type(headers) != JSON_MEDIA_TYPE
+    ):
         raise ProblemError(
-            HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"The body must be {JSON}, without compression."
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+            f"The body must be {JSON_MEDIA_TYPE}, without compression.",
         )
     try:
         found = parse_json_entry(body.decode())
@@ -350,7 +362,7 @@ def _list_strings(value: Any) -> list[str]:
 def _forbid_caching(send: Send) -> Send:
     async def sent(message: Message) -> None:
         if message["type"] == "http.response.start":
-            MutableHeaders(raw=message["headers"]).update(NEVER_KEPT)
+            MutableHeaders(raw=message["headers"]).update(NO_STORE_HEADERS)
         await send(message)
 
     return sent

@@ -21,18 +21,21 @@ if TYPE_CHECKING:
     from bot.http.api_gate import ApiKeyChecker
     from bot.http.ask_route import ProgramRequestService, RequestWatcher
 
-GLANCE = 0.25  # seconds between two looks at a claim that is being checked
-ASKING = 16  # that ask at once
-LOOKING = 8  # that look, claim and report at once
-LONGEST = 60  # seconds that one look waits
-PATIENCE = 10.0  # seconds that a claim waits for its check
-GONE = 5.0  # seconds after which it is looked whether who waits is still there
+POLL_INTERVAL_SECONDS = 0.25  # between two looks at a claim that is being checked
+MAX_CONCURRENT_ASKS = 16
+MAX_CONCURRENT_LOOKS = 8  # of those that look, claim or report
+MAX_LOOK_SECONDS = 60
+CLAIM_TIMEOUT_SECONDS = 10.0  # that a claim waits for its check
+DISCONNECT_CHECK_SECONDS = 5.0  # after which it is looked whether who waits is still there
 T = TypeVar("T")
 Answers = dict[int | str, dict[str, Any]]
 
 Id = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="The id of a request.")]
 Wait = Annotated[
-    int, Query(ge=0, le=LONGEST, description="Seconds to wait until it is decided, or has ended.")
+    int,
+    Query(
+        ge=0, le=MAX_LOOK_SECONDS, description="Seconds to wait until it is decided, or has ended."
+    ),
 ]
 Idempotency = Annotated[
     str | None,
@@ -61,7 +64,10 @@ class ApiRoutes:
         self._callers = callers
         self._waiting = waiting
         # others wait for their turn; who asks may wait for Slack, and holds up nobody who looks
-        self._asks, self._looks = CapacityLimiter(ASKING), CapacityLimiter(LOOKING)
+        self._asks, self._looks = (
+            CapacityLimiter(MAX_CONCURRENT_ASKS),
+            CapacityLimiter(MAX_CONCURRENT_LOOKS),
+        )
         self._is_stopping = is_stopping
 
     def build_router(self) -> APIRouter:
@@ -170,7 +176,7 @@ class ApiRoutes:
                 if await request.is_disconnected():
                     return found
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(min(left, GONE)):
+                    async with asyncio.timeout(min(left, DISCONNECT_CHECK_SECONDS)):
                         await changed.wait()
 
     async def get_receipts(self, key: Key, request_id: Id) -> api_bodies.ReceiptsShown:
@@ -192,7 +198,7 @@ class ApiRoutes:
 
         The same claimant again gets the same, and more time.
         """
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + CLAIM_TIMEOUT_SECONDS
         while True:
             found = await self._run_with_valid_key(
                 key, lambda: self._asking.claim_call(key, request_id, sent)
@@ -210,7 +216,7 @@ class ApiRoutes:
                 raise api_bodies.build_retry_later_problem(
                     HTTPStatus.CONFLICT, "It is still being checked.", 1
                 )
-            await asyncio.sleep(GLANCE)
+            await asyncio.sleep(POLL_INTERVAL_SECONDS)
 
     async def report_outcome(
         self, key: Key, request_id: Id, sent: api_bodies.OutcomeSent

@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger("countersign.api")
-GLANCE = 0.25  # seconds between two looks
-MOST = 200  # that wait at once
-MOST_OF_ONE = 50  # with the same key
+POLL_INTERVAL_SECONDS = 0.25
+MAX_WAITING_REQUESTS = 200
+MAX_WAITING_REQUESTS_PER_KEY = 50
 
 
 class RequestWatcher:
@@ -66,7 +66,10 @@ class RequestWatcher:
         A caller that looks inside the block misses no change. Raises ProblemError if too many wait
         already.
         """
-        if self._by_key[key_id] >= MOST_OF_ONE or self._by_key.total() >= MOST:
+        if (
+            self._by_key[key_id] >= MAX_WAITING_REQUESTS_PER_KEY
+            or self._by_key.total() >= MAX_WAITING_REQUESTS
+        ):
             many = HTTPStatus.TOO_MANY_REQUESTS
             raise api_bodies.build_retry_later_problem(
                 many, "Too many requests wait at once. Ask without `wait`.", 5, "limits"
@@ -90,7 +93,7 @@ class RequestWatcher:
         seen: dict[str, program_requests.StatusFingerprint] = {}
         try:
             while self._waiters:
-                await asyncio.sleep(GLANCE)
+                await asyncio.sleep(POLL_INTERVAL_SECONDS)
                 seen = {} if self._is_stopping() else seen  # then all of them look again
                 seen = await self._signal_changed_requests(seen)
         finally:
@@ -120,8 +123,8 @@ class RequestWatcher:
             return dict(program_requests.get_status_fingerprints(tx, run_ids))
 
 
-MOST_RESULT = 100_000  # bytes of what a program reports
-MOST_LOOKED = 500  # requests that are looked at for one page
+MAX_RESULT_BYTES = 100_000  # of what a program reports
+MAX_SCANNED_REQUESTS = 500  # for one page
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +235,9 @@ class ProgramRequestService:
                     )
             before = run.created_at, run.id
         with self._store.read() as tx:
-            looked = program_requests.list_requests_under_key_name(tx, key, before, MOST_LOOKED)
+            looked = program_requests.list_requests_under_key_name(
+                tx, key, before, MAX_SCANNED_REQUESTS
+            )
         found: list[api_bodies.RequestShown] = []
         last = ""
         for number, (run, is_own) in enumerate(looked, 1):
@@ -243,9 +248,9 @@ class ProgramRequestService:
             if not statuses or shown.status in statuses:
                 found.append(shown)
             if len(found) == limit:
-                is_last = number == len(looked) < MOST_LOOKED
+                is_last = number == len(looked) < MAX_SCANNED_REQUESTS
                 return api_bodies.RequestsShown(requests=found, next=None if is_last else last)
-        more = len(looked) == MOST_LOOKED and last
+        more = len(looked) == MAX_SCANNED_REQUESTS and last
         return api_bodies.RequestsShown(requests=found, next=last if more else None)
 
     def find_request_by_idempotency_key(self, key: ProgramApiKey, idempotency: str) -> str | None:
@@ -258,7 +263,7 @@ class ProgramRequestService:
     ) -> ProgramClaim | None:
         """Claim a call; return None while it is still being checked. Raises ProblemError."""
         seconds = sent.lease_seconds
-        lease = timedelta(seconds=seconds) if seconds else program_requests.LEASE
+        lease = timedelta(seconds=seconds) if seconds else program_requests.CLAIM_LEASE_DURATION
         try:
             return self.get_request(key, run_id).claim_call(sent.claimant, lease)
         except program_calls.ClaimRefusedError as error:
@@ -268,9 +273,9 @@ class ProgramRequestService:
         self, key: ProgramApiKey, run_id: str, sent: api_bodies.OutcomeSent
     ) -> api_bodies.RequestShown:
         """Record the outcome of a claimed call; return the request. Raises ProblemError."""
-        if len(json.dumps(sent.result, ensure_ascii=False).encode()) > MOST_RESULT:
+        if len(json.dumps(sent.result, ensure_ascii=False).encode()) > MAX_RESULT_BYTES:
             raise api_bodies.build_field_problem(
-                "result", f"This has more than {MOST_RESULT:,} bytes."
+                "result", f"This has more than {MAX_RESULT_BYTES:,} bytes."
             )
         asked = self.get_request(key, run_id)
         try:

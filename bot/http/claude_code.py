@@ -13,20 +13,23 @@ from bot.cards.field_values import is_same_json
 from bot.http.api_bodies import ActionSent, RequestShown
 from countersign import hook_formats, request
 from countersign.hook_formats import (
-    ASKING,
+    APPROVAL_EVENTS,
     HookEventKind,
     build_hook_answer,
     build_hook_deny_answer,
 )
 from countersign.schema import infer_schema_from_values, replace_unstorable_characters
 
-MOST_NAME, MOST_TITLE, MOST_WHY, MOST_SAID = 64, 80, 200, 300  # characters
-TELLING = ("command", "file_path", "notebook_path", "url", "query")  # what says most of a call
-TELL_WHY = ("Bash", "Task", "Agent")  # of others a `description` is part of what they do
-_NAMED = re.compile(rb'"hook_event_name"\s{0,20}:\s{0,20}"([A-Za-z]{1,40})"')
-_LONGEST_NAMED = 100  # bytes
-NO_USE = "That is not what Claude Code says before or after a tool."
-GOES_ON = "It goes on in the background, and its end is not seen."
+MAX_NAME_CHARS = 64
+MAX_TITLE_CHARS = 80
+MAX_ERROR_CHARS = 200
+MAX_DESCRIPTION_CHARS = 300
+MAIN_INPUT_FIELDS = ("command", "file_path", "notebook_path", "url", "query")
+TOOLS_WITH_DESCRIPTION = ("Bash", "Task", "Agent")  # of others it is part of what they do
+_EVENT_NAME_PATTERN = re.compile(rb'"hook_event_name"\s{0,20}:\s{0,20}"([A-Za-z]{1,40})"')
+_MAX_EVENT_NAME_BYTES = 100  # with its key
+UNKNOWN_EVENT_ERROR = "That is not what Claude Code says before or after a tool."
+RUNS_IN_BACKGROUND_TEXT = "It goes on in the background, and its end is not seen."
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +56,19 @@ class ToolUse:
     @property
     def gets_outcome_report_later(self) -> bool:
         """Return whether Claude Code will report the outcome of this tool use."""
-        return not self.id.startswith(hook_formats.OWN_ID)
+        return not self.id.startswith(hook_formats.OWN_ID_PREFIX)
 
     def _hash_ids(self, *more: str) -> str:
         return hashlib.sha256(json.dumps([self.session, self.id, *more]).encode()).hexdigest()
 
     def build_action(self, does: str) -> ActionSent:
         """Return the action that describes this use to people; raises pydantic.ValidationError."""
-        field = next((each for each in TELLING if each in self.tool_input), "")
+        field = next((each for each in MAIN_INPUT_FIELDS if each in self.tool_input), "")
         effect = request.escape_braces(f"Use {self.tool}") + (f": {{{field}}}" if field else "")
         return ActionSent.model_validate(
             {
-                "name": re.sub(r"\W", "_", f"claude_{self.tool}", flags=re.ASCII)[:MOST_NAME],
-                "title": f"Claude Code: {self.tool}"[:MOST_TITLE],
+                "name": re.sub(r"\W", "_", f"claude_{self.tool}", flags=re.ASCII)[:MAX_NAME_CHARS],
+                "title": f"Claude Code: {self.tool}"[:MAX_TITLE_CHARS],
                 "effect": effect,
                 "does": does or None,
                 "schema": infer_schema_from_values(self.tool_input),
@@ -75,11 +78,13 @@ class ToolUse:
     @property
     def reason(self) -> str:
         """Return what Claude says of this use and its folder, for the approver; "" for neither."""
-        said = self.tool_input.get("description") if self.tool in TELL_WHY else None
+        said = self.tool_input.get("description") if self.tool in TOOLS_WITH_DESCRIPTION else None
         line = " ".join(said.split()) if isinstance(said, str) else ""
         if not line:
             return f"Claude Code works in {self.folder}." if self.folder else ""
-        line = line if len(line) <= MOST_SAID else f"{line[: MOST_SAID - 1]}…"
+        line = (
+            line if len(line) <= MAX_DESCRIPTION_CHARS else f"{line[: MAX_DESCRIPTION_CHARS - 1]}…"
+        )
         where = f", and works in {self.folder}" if self.folder else ""
         return f"Claude Code says: “{line}”{where}."
 
@@ -92,17 +97,17 @@ class ToolUse:
             return False, "Claude Code's own auto mode did not let it be used."
         if self.event is HookEventKind.FAILED:
             lines = str(self.payload.get("error", "")).strip().splitlines()
-            return False, lines[0][:MOST_WHY] if lines else "It failed."
+            return False, lines[0][:MAX_ERROR_CHARS] if lines else "It failed."
         if self._is_in_background():
-            return None, GOES_ON
+            return None, RUNS_IN_BACKGROUND_TEXT
         spent = self.payload.get("duration_ms")
         return True, f"done in {spent / 1000:.1f} s" if isinstance(spent, int | float) else "done"
 
     def _is_in_background(self) -> bool:
         response = self.payload.get("tool_response")
         launched = isinstance(response, dict) and (
-            response.get(hook_formats.STATUS) == "async_launched"
-            or hook_formats.IN_BACKGROUND in response
+            response.get(hook_formats.STATUS_FIELD) == "async_launched"
+            or hook_formats.BACKGROUND_TASK_FIELD in response
         )
         return launched or self.tool_input.get("run_in_background") is True
 
@@ -120,10 +125,10 @@ def parse_tool_use(event: Any) -> ToolUse:
             event,
         )
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise ValueError(NO_USE) from None
+        raise ValueError(UNKNOWN_EVENT_ERROR) from None
     texts = (found.tool, found.session, found.id, found.folder)
     if not all(isinstance(each, str) for each in texts) or not (found.session and found.id):
-        raise ValueError(NO_USE)
+        raise ValueError(UNKNOWN_EVENT_ERROR)
     return found
 
 
@@ -134,7 +139,7 @@ def drop_tool_output(body: bytes) -> bytes:
     """
     try:
         said = json.loads(body)
-        if said["hook_event_name"] in ASKING:
+        if said["hook_event_name"] in APPROVAL_EVENTS:
             return body
         short = hook_formats.drop_tool_output(said)
         return json.dumps(replace_unstorable_characters(short)).encode()
@@ -178,8 +183,8 @@ class HookEventDetector:
     def add_body_part(self, part: bytes, *, is_last: bool) -> None:
         """Add the next part of the hook request's body."""
         text = self._last + part
-        self._named.update(found[1] for found in _NAMED.finditer(text))
-        self._last, self.is_whole = text[-_LONGEST_NAMED:], is_last
+        self._named.update(found[1] for found in _EVENT_NAME_PATTERN.finditer(text))
+        self._last, self.is_whole = text[-_MAX_EVENT_NAME_BYTES:], is_last
 
     @property
     def event(self) -> HookEventKind:
@@ -188,12 +193,13 @@ class HookEventDetector:
         return HookEventKind.PERMISSION if is_it else HookEventKind.BEFORE
 
 
-HOOKS, CLAUDE_CODE = "/v1/hooks", "/v1/hooks/claude-code"
-UNREADABLE = "The request could not be read."
-_WORKSPACE = re.compile("/w/[te][a-z0-9]+(?=/)")  # what stands before, where there are several
-_WORDS = ("hook", "claude")  # in an address that was mistyped
+HOOKS_PATH = "/v1/hooks"
+CLAUDE_CODE_PATH = "/v1/hooks/claude-code"
+UNREADABLE_REQUEST_ERROR = "The request could not be read."
+_WORKSPACE_PREFIX_PATTERN = re.compile("/w/[te][a-z0-9]+(?=/)")  # with many workspaces
+_HOOK_PATH_WORDS = ("hook", "claude")  # in an address that was mistyped
 # below these stand random ids, which may hold such a word; none of these are coding agents
-_OTHERS = ("/v1/requests", "/v1/questions", "/slack", "/mcp", "/sign", "/passkeys")
+_OTHER_PATHS = ("/v1/requests", "/v1/questions", "/slack", "/mcp", "/sign", "/passkeys")
 
 
 def is_hook_request(method: str, path: str) -> bool:
@@ -201,11 +207,11 @@ def is_hook_request(method: str, path: str) -> bool:
 
     That is: any method at or below the hooks' address, or a POST to a similar address.
     """
-    found = _WORKSPACE.sub("", re.sub("/+", "/", path.lower()))
-    if found == HOOKS or found.startswith(f"{HOOKS}/"):
+    found = _WORKSPACE_PREFIX_PATTERN.sub("", re.sub("/+", "/", path.lower()))
+    if found == HOOKS_PATH or found.startswith(f"{HOOKS_PATH}/"):
         return True
-    other = any(found == each or found.startswith(f"{each}/") for each in _OTHERS)
-    return method == "POST" and not other and any(each in found for each in _WORDS)
+    other = any(found == each or found.startswith(f"{each}/") for each in _OTHER_PATHS)
+    return method == "POST" and not other and any(each in found for each in _HOOK_PATH_WORDS)
 
 
 def build_hook_denial_body(why: str, event: HookEventKind = HookEventKind.BEFORE) -> bytes:

@@ -20,16 +20,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from bot.config.connection_settings import ListeningAddress
 from bot.http.api import HookDenialMiddleware, build_api_app
 from bot.http.api_bodies import ProblemError
-from bot.http.api_gate import PAGES as PAGES_ROOM
-from bot.http.api_gate import SIGNING as SIGNING_ROOM
-from bot.http.api_gate import SLACK as SLACK_ROOM
+from bot.http.api_gate import MAX_PAGE_REQUESTS as PAGES_ROOM
+from bot.http.api_gate import MAX_SIGNING_REQUESTS as SIGNING_ROOM
+from bot.http.api_gate import MAX_SLACK_REQUESTS as SLACK_ROOM
 from bot.http.api_gate import ApiKeyChecker, ConcurrentRequestLimitMiddleware
 from bot.http.ask_route import ProgramRequestService
 from bot.http.server import WebServer
-from bot.http.signing_pages import HEADERS, SigningPages, render_page
+from bot.http.signing_pages import SECURITY_HEADERS, SigningPages, render_page
 from bot.http.slack_endpoint import SignatureChecker, SlackEndpoint
 from bot.http.webhooks import WebhookNotifier
-from bot.monitoring.exporters import METRICS, missing_extra_text
+from bot.monitoring.exporters import METRICS_EXTRA, missing_extra_text
 from bot.monitoring.health_checks import OK, CachedCheck, check_writable
 from bot.policy.authority import Directory
 from bot.runs.program_requests import ProgramRequests
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 RenderPage = Callable[[], PlainTextResponse]
 
 
-TWICE = "A request has a Content-Length or a Transfer-Encoding, and not both."
+AMBIGUOUS_LENGTH_ERROR = "A request has a Content-Length or a Transfer-Encoding, and not both."
 
 
 class LengthHeaderMiddleware:
@@ -64,14 +64,16 @@ class LengthHeaderMiddleware:
         """Pass one request on, or refuse it with 400."""
         names = [name for name, _ in scope.get("headers", ())]
         if b"transfer-encoding" in names and b"content-length" in names:
-            error = ProblemError(HTTPStatus.BAD_REQUEST, TWICE, headers={"Connection": "close"})
+            error = ProblemError(
+                HTTPStatus.BAD_REQUEST, AMBIGUOUS_LENGTH_ERROR, headers={"Connection": "close"}
+            )
             await error.build_response()(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
 
 log = logging.getLogger("countersign.http")
-NOT_NOW = "Countersign cannot answer at the moment. Try again in a minute."
+UNAVAILABLE_ERROR = "Countersign cannot answer at the moment. Try again in a minute."
 
 
 class PageFailureMiddleware:
@@ -88,13 +90,15 @@ class PageFailureMiddleware:
         except Exception:
             log.exception("a page for people could not be made")
             status = HTTPStatus.INTERNAL_SERVER_ERROR
-            await HTMLResponse(render_page(NOT_NOW), status, HEADERS)(scope, receive, send)
+            await HTMLResponse(render_page(UNAVAILABLE_ERROR), status, SECURITY_HEADERS)(
+                scope, receive, send
+            )
 
 
-SLACK = "/slack/events"  # all that Slack sends: events, interactions and commands
-HOSTS = "/mcp"  # what MCP hosts talk to
-API = "/v1"  # what programs ask
-ASKING = 4  # machines that are answered at once; others wait for their turn
+SLACK_EVENTS_PATH = "/slack/events"  # all that Slack sends: events, interactions and commands
+MCP_PATH = "/mcp"  # what MCP hosts talk to
+API_PATH = "/v1"  # what programs ask
+MAX_CONCURRENT_PAGES = 4  # for machines; others wait for their turn
 
 
 def build_web_app(
@@ -110,19 +114,21 @@ def build_web_app(
     require keys and limit requests themselves; Slack's deliveries and `signing`, the pages where
     people sign, each have a limit of their own, and all other requests another.
     """
-    turns = CapacityLimiter(ASKING)
+    turns = CapacityLimiter(MAX_CONCURRENT_PAGES)
     pages_alone = [
         Route(path, _build_page_endpoint(render, turns), methods=["GET"])
         for path, render in pages.items()
     ]
     routes: list[BaseRoute] = []
     if door is not None:
-        delivered = _build_router([Route(SLACK, door.handle_request, methods=["POST"])])
-        routes.append(Route(SLACK, ConcurrentRequestLimitMiddleware(delivered, SLACK_ROOM)))
+        delivered = _build_router([Route(SLACK_EVENTS_PATH, door.handle_request, methods=["POST"])])
+        routes.append(
+            Route(SLACK_EVENTS_PATH, ConcurrentRequestLimitMiddleware(delivered, SLACK_ROOM))
+        )
     if api is not None:
-        routes.append(_build_mount(API, api))
+        routes.append(_build_mount(API_PATH, api))
     if hosts is not None:
-        routes.append(Route(HOSTS, hosts))
+        routes.append(Route(MCP_PATH, hosts))
     if signing:
         shown = PageFailureMiddleware(_build_router(signing))
         limited = ConcurrentRequestLimitMiddleware(shown, SIGNING_ROOM)
@@ -154,21 +160,23 @@ def _build_page_endpoint(
     return answer
 
 
-KIND = "text/plain; version=0.0.4; charset=utf-8"
+METRICS_MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def render_metrics(text: str | None) -> PlainTextResponse:
     """Return the metrics page with this text; for None, a 501 that names the extra to install."""
     if text is None:
-        missing = f"{missing_extra_text(METRICS)}\n"
+        missing = f"{missing_extra_text(METRICS_EXTRA)}\n"
         return PlainTextResponse(missing, HTTPStatus.NOT_IMPLEMENTED)
-    return PlainTextResponse(text, media_type=KIND)
+    return PlainTextResponse(text, media_type=METRICS_MEDIA_TYPE)
 
 
-GOOD_FOR = 2.0  # seconds for which the database is not asked again
-ASK_AGAIN = 60.0  # seconds between two questions to Slack
-BEHIND = 5.0  # seconds after a look was due when no work is sent here any more
-LOST = 120.0  # and when nobody expects the loop to look again
+DATABASE_CHECK_CACHE_SECONDS = 2.0
+SLACK_CHECK_CACHE_SECONDS = 60.0
+MAX_READY_DELAY_SECONDS = 5.0  # of a look that is due; when it is later, no work is sent here
+MAX_ALIVE_DELAY_SECONDS = (
+    120.0  # of the same; when it is later, nobody expects the loop to look again
+)
 
 
 class HealthPages:
@@ -195,8 +203,10 @@ class HealthPages:
         return {"/healthz": self.render_liveness_page, "/readyz": self.render_readiness_page}
 
     def render_liveness_page(self) -> PlainTextResponse:
-        """Return the page that says whether the work loop still runs, at most LOST seconds late."""
-        return render_findings("alive", {"loop": self._describe_loop_delay(LOST)})
+        """Return the page that says whether the work loop still runs, or is late."""
+        return render_findings(
+            "alive", {"loop": self._describe_loop_delay(MAX_ALIVE_DELAY_SECONDS)}
+        )
 
     def render_readiness_page(self) -> PlainTextResponse:
         """Return the page that says whether the work loop, the database and Slack all work."""
@@ -205,7 +215,7 @@ class HealthPages:
         return render_findings(
             "ready",
             {
-                "loop": self._describe_loop_delay(BEHIND),
+                "loop": self._describe_loop_delay(MAX_READY_DELAY_SECONDS),
                 "database": self._database.get_valid_or_new_result(),
                 "slack": self._slack.get_last_result_and_refresh(),
             },
@@ -260,8 +270,9 @@ class HttpServices:
         self.health = HealthPages(
             core.signals.work,
             core.settings.tick,
-            CachedCheck(lambda: check_writable(core.store), GOOD_FOR),
-            CachedCheck(BotTokenCheck(slack), ASK_AGAIN, OK),  # a start has just signed in
+            CachedCheck(lambda: check_writable(core.store), DATABASE_CHECK_CACHE_SECONDS),
+            # a start has just signed in
+            CachedCheck(BotTokenCheck(slack), SLACK_CHECK_CACHE_SECONDS, OK),
             self.is_stopping,
         )
         expected = Signal()  # a request was asked whose program is to be told of it

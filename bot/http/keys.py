@@ -21,10 +21,10 @@ from bot.http.api_bodies import ProblemError, build_slack_unavailable_problem
 from bot.policy.authority import LookupFailedError, LookupPendingError
 from bot.runs.surfaces import Host
 from bot.tools.names import SlackIdKind, SlackIdResolver
-from countersign.wire import THIS_MACHINE
+from countersign.wire import LOOPBACK_HOSTS
 from storage import programs
 
-_WRITTEN = re.compile(r"csk_([0-9a-f]{16})_([A-Za-z0-9_-]{43})", re.ASCII)
+_API_KEY_PATTERN = re.compile(r"csk_([0-9a-f]{16})_([A-Za-z0-9_-]{43})", re.ASCII)
 
 
 class ApiKeyParts(NamedTuple):
@@ -53,7 +53,7 @@ def generate_api_key() -> ApiKeyParts:
 
 def parse_api_key(text: str) -> ApiKeyParts | None:
     """Return the API key that a text is, as id and secret; None if it is not one."""
-    found = _WRITTEN.fullmatch(text)
+    found = _API_KEY_PATTERN.fullmatch(text)
     return ApiKeyParts(*found.groups()) if found else None
 
 
@@ -67,10 +67,10 @@ def derive_webhook_secret(installation: bytes, key_id: str) -> str:
     return f"whsec_{base64.b64encode(signing).decode()}"
 
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}", re.ASCII)
-_PATTERN = re.compile(r"[A-Za-z0-9_.*?-]{1,64}", re.ASCII)
-MOST_PER_HOUR = 100_000
-SYSTEM = "system"  # who made a key, for the audit, where the settings name no operator
+_KEY_NAME_PATTERN = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}", re.ASCII)
+_TOOL_GLOB_PATTERN = re.compile(r"[A-Za-z0-9_.*?-]{1,64}", re.ASCII)
+MAX_REQUESTS_PER_HOUR = 100_000
+SYSTEM_ACTOR = "system"  # who made a key, for the audit, where the settings name no operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class KeyManager:
     def __init__(self, host: Host) -> None:
         """`host` gives the store and the settings, and looks people up in Slack."""
         self._host = host
-        self._by = host.settings.operator or SYSTEM
+        self._by = host.settings.operator or SYSTEM_ACTOR
 
     def create_key(self, spec: KeySpec) -> CreatedKey:
         """Make a key for a program. Looks people up in Slack."""
@@ -180,12 +180,12 @@ def _build_key_problem(status: HTTPStatus, why: str) -> ProblemError:
 
 def _check_key_spec(spec: KeySpec) -> None:
     """Raise ValueError, with a sentence, if a key cannot be made as it is wanted."""
-    if not _NAME.fullmatch(spec.name):
+    if not _KEY_NAME_PATTERN.fullmatch(spec.name):
         raise ValueError("a name is up to 40 small letters, digits, '.', '_' and '-'")
-    if not spec.tools or not all(map(_PATTERN.fullmatch, spec.tools)):
+    if not spec.tools or not all(map(_TOOL_GLOB_PATTERN.fullmatch, spec.tools)):
         raise ValueError("--tools takes names of tools, with * for any letters: 'deploy_*'")
-    if not 1 <= spec.per_hour <= MOST_PER_HOUR:
-        raise ValueError(f"--per-hour is a number from 1 to {MOST_PER_HOUR:,}")
+    if not 1 <= spec.per_hour <= MAX_REQUESTS_PER_HOUR:
+        raise ValueError(f"--per-hour is a number from 1 to {MAX_REQUESTS_PER_HOUR:,}")
     if spec.webhook:
         _check_webhook_address(spec.webhook)
 
@@ -200,5 +200,5 @@ def _check_webhook_address(url: str) -> None:
         raise ValueError(
             "--webhook takes an address, https://…, without a user name or password in it"
         )
-    if parts.scheme != "https" and not (parts.scheme == "http" and host in THIS_MACHINE):
+    if parts.scheme != "https" and not (parts.scheme == "http" and host in LOOPBACK_HOSTS):
         raise ValueError("--webhook must begin with https://; http:// is for this machine only")

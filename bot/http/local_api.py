@@ -28,11 +28,11 @@ from bot.terminal.terminal import OperatorCommandExecutor
 from storage import personal_data
 from storage.programs import ProgramApiKey, build_bot_account_key
 
-ACTING = 4  # commands of the operator that are answered at once
-CHATS = 16  # that are followed at once
-KEEPING = 2  # keys that are made, and people who are forgotten, at once
-MOST = 65_536  # characters of what a command says
-LINES = "application/x-ndjson"
+MAX_CONCURRENT_COMMANDS = 4  # of the operator
+MAX_OPEN_CHATS = 16
+MAX_CONCURRENT_RECORD_CHANGES = 2  # keys that are made, and people who are forgotten
+MAX_COMMAND_CHARS = 65_536
+JSON_LINES_MEDIA_TYPE = "application/x-ndjson"
 T = TypeVar("T")
 Name = Annotated[str, Body(embed=True)]
 
@@ -58,8 +58,11 @@ class SocketApiServer:
         self._terminal = OperatorCommandExecutor(host, operator) if operator else None
         self._keys = KeyManager(host)
         self._following = 0
-        self._acts, self._keeps = CapacityLimiter(ACTING), CapacityLimiter(KEEPING)
-        self._follows = CapacityLimiter(CHATS)
+        self._acts, self._keeps = (
+            CapacityLimiter(MAX_CONCURRENT_COMMANDS),
+            CapacityLimiter(MAX_CONCURRENT_RECORD_CHANGES),
+        )
+        self._follows = CapacityLimiter(MAX_OPEN_CHATS)
         callers = BotAccountKeyChecker(host.store, host.clock, host.identity.team)
         asking = ProgramRequestService(
             host.store, host.clock, host.authority.directory, host.programs
@@ -138,8 +141,8 @@ class SocketApiServer:
     async def handle_operator_command(self, asking: terminal_messages.OperatorCommand) -> Response:
         """Carry out an operator's command, and answer with its CommandResult."""
         terminal = self._get_terminal()
-        if len(asking.words) + sum(map(len, asking.values.values())) > MOST:
-            why = f"A command may have at most {MOST:,} characters."
+        if len(asking.words) + sum(map(len, asking.values.values())) > MAX_COMMAND_CHARS:
+            why = f"A command may have at most {MAX_COMMAND_CHARS:,} characters."
             raise ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, why)
         answer = await to_thread.run_sync(lambda: terminal.run_command(asking), limiter=self._acts)
         return Response(
@@ -149,11 +152,11 @@ class SocketApiServer:
     async def stream_chat_events(self, run_id: Id, request: Request) -> Response:
         """Stream the events in the chat of a request, a line of JSON for each event."""
         terminal = self._get_terminal()
-        if self._following >= CHATS:
+        if self._following >= MAX_OPEN_CHATS:
             many = HTTPStatus.TOO_MANY_REQUESTS
             raise ProblemError(many, terminal_messages.TOO_MANY_CHATS)
         return StreamingResponse(
-            self._stream_event_lines(terminal, run_id, request), media_type=LINES
+            self._stream_event_lines(terminal, run_id, request), media_type=JSON_LINES_MEDIA_TYPE
         )
 
     async def _stream_event_lines(

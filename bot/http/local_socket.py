@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from storage.backend import LONGEST_SOCKET_PATH, socket_path
+from storage.backend import MAX_SOCKET_PATH_BYTES, socket_path
 
 if TYPE_CHECKING:
     from bot.http.local_api import SocketApiServer
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("countersign.socket")
 BACKLOG = 128  # connections that the system keeps for us
-IMPORTING = 10.0  # seconds that the server may take to be imported when the bot stops
+IMPORT_TIMEOUT_SECONDS = 10.0  # that the server may take to be imported when the bot stops
 
 
 class LocalSocket:
@@ -53,7 +53,7 @@ class LocalSocket:
         """Stop listening; clients that wait are told how their requests stand."""
         self._stopping.close()  # wakes the thread
         if self._thread is not None:
-            self._thread.join(IMPORTING)
+            self._thread.join(IMPORT_TIMEOUT_SECONDS)
         self._woken.close()
         if self._api is not None:
             self._api.close()
@@ -84,7 +84,7 @@ class LocalSocket:
 
 def _open_private_socket(path: Path) -> socket.socket | None:
     """Return a socket that listens at this path; None, with a logged warning, if it cannot."""
-    if len(str(path).encode()) > LONGEST_SOCKET_PATH:
+    if len(str(path).encode()) > MAX_SOCKET_PATH_BYTES:
         log.warning("the path of %s is too long for a socket: no command can reach the bot", path)
         return None
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -45,18 +45,19 @@ if TYPE_CHECKING:
     from bot.core import Core
 
 
-HOLD = 50.0  # seconds: hosts wait for a minute where they are told nothing
-WHY = "reason_for_approver"  # as the tools' schemas have it: told beside the arguments
-NOT_YET = "It has not ended yet{link}."
-STOPPING = (
+MAX_HOLD_SECONDS = 50.0  # hosts wait for a minute where they are told nothing
+REASON_FIELD = "reason_for_approver"  # as the tools' schemas have it: told beside the arguments
+NOT_ENDED_TEXT = "It has not ended yet{link}."
+STOPPING_ERROR = (
     "Countersign is being stopped or started anew. Make the same call again in a moment, with the "
     "same arguments: what waits is not asked twice."
 )
-GLANCE = 0.25  # seconds between two looks at whether this process stops
-PLACE = "/mcp"
-MOST_KEYS = 200  # of which is known what they wait for, each place and name by itself
-WHERE = ("channel", "requester")  # that a host may say; by default those of the key
-HEADER, META = "countersign-{}", "countersign/{}"  # by which it says them
+STOP_POLL_SECONDS = 0.25  # between two looks at whether this process stops
+MCP_PATH = "/mcp"
+MAX_REMEMBERED_RUNNERS = 200  # of calls on hold: one for each key, channel and requester
+PLACE_FIELDS = ("channel", "requester")  # that a host may say; by default those of the key
+HEADER_NAME_TEMPLATE = "countersign-{}"  # by which a host says them
+META_NAME_TEMPLATE = "countersign/{}"
 Context = ServerRequestContext[Any]
 
 
@@ -64,11 +65,11 @@ async def _ask_people_for_call(
     held_calls: HeldCallRunner, tool: str, given: Mapping[str, Any], progress: ProgressSender
 ) -> types.CallToolResult:
     """Ask people for a call of one of the bot's own tools; return its result once it has run."""
-    arguments = {name: value for name, value in given.items() if name != WHY}
-    reason = str(given.get(WHY) or "")
+    arguments = {name: value for name, value in given.items() if name != REASON_FIELD}
+    reason = str(given.get(REASON_FIELD) or "")
     ask = partial(held_calls.countersign.open_request, tool, arguments, reason=reason)
     request = await held_calls.ask_until_end(
-        tool, arguments, ask, progress, says="waits for people", still=NOT_YET
+        tool, arguments, ask, progress, says="waits for people", still=NOT_ENDED_TEXT
     )
     return _build_call_result(request)
 
@@ -92,12 +93,12 @@ def _read_request_options(context: Context, params: types.CallToolRequestParams)
     """
     found: dict[str, str] = {}
     meta: Mapping[str, Any] = {**(params.meta or {})}
-    for each in WHERE:
-        said = meta.get(META.format(each))
+    for each in PLACE_FIELDS:
+        said = meta.get(META_NAME_TEMPLATE.format(each))
         if said is None:
-            said = _get_headers(context).get(HEADER.format(each), "")
+            said = _get_headers(context).get(HEADER_NAME_TEMPLATE.format(each), "")
         if not isinstance(said, str):
-            raise NotAllowed(f"The metadata {META.format(each)} has to be a text.")
+            raise NotAllowed(f"The metadata {META_NAME_TEMPLATE.format(each)} has to be a text.")
         if said.strip():
             found[each] = said.strip()
     return found
@@ -109,8 +110,8 @@ def _get_headers(context: Context) -> Mapping[str, str]:
     return request.headers
 
 
-MOST = 1_000_000  # bytes of what a host sends at once
-LOOKING = 2  # that have their keys looked at, at once
+MAX_BODY_BYTES = 1_000_000
+MAX_CONCURRENT_KEY_CHECKS = 2
 
 
 class McpEndpoint:
@@ -125,9 +126,9 @@ class McpEndpoint:
         self._gate = api_gate.ApiKeyMiddleware(
             self._handle_checked_request,
             callers=self._callers,
-            turns=CapacityLimiter(LOOKING),
+            turns=CapacityLimiter(MAX_CONCURRENT_KEY_CHECKS),
             is_stopping=is_stopping,
-            most=api_gate.HOSTS,
+            most=api_gate.MAX_MCP_HOST_REQUESTS,
         )
         server = Server[Any](
             "countersign",
@@ -136,7 +137,7 @@ class McpEndpoint:
             on_call_tool=self._handle_call_tool,
         )
         self._manager = StreamableHTTPSessionManager(
-            server, stateless=True, max_request_body_size=MOST
+            server, stateless=True, max_request_body_size=MAX_BODY_BYTES
         )
         self._begun = asyncio.Lock()
         self._running: asyncio.Task[None] | None = None
@@ -178,12 +179,12 @@ class McpEndpoint:
         self, context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         """Answer a call, or tell the host to make it again if this process ends before that."""
-        found = build_text_result(STOPPING, is_error=True)
+        found = build_text_result(STOPPING_ERROR, is_error=True)
         async with create_task_group() as both:
 
             async def look() -> None:
                 while not self._is_stopping():
-                    await sleep(GLANCE)
+                    await sleep(STOP_POLL_SECONDS)
                 both.cancel_scope.cancel()
 
             both.start_soon(look)
@@ -207,12 +208,12 @@ class McpEndpoint:
 
     def _get_held_calls(self, key: str, around: dict[str, str]) -> HeldCallRunner:
         """Return the runner of the calls that a key makes for one requester in one channel."""
-        name = (key, *(around.get(each, "") for each in WHERE))
+        name = (key, *(around.get(each, "") for each in PLACE_FIELDS))
         found = self._held_calls.pop(name, None)
         if found is None:
-            found = HeldCallRunner(Countersign(self._url, key), around, HOLD, PLACE)
+            found = HeldCallRunner(Countersign(self._url, key), around, MAX_HOLD_SECONDS, MCP_PATH)
         self._held_calls[name] = found
-        while len(self._held_calls) > MOST_KEYS:
+        while len(self._held_calls) > MAX_REMEMBERED_RUNNERS:
             self._held_calls.popitem(last=False)
         return found
 

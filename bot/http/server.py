@@ -17,11 +17,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from bot.config.connection_settings import ListeningAddress, describe_listening_error
 from bot.config.startup import StartupError
-from bot.http.api_gate import QUIET
-from bot.http.claude_code import UNREADABLE, build_hook_denial_body, is_hook_request
+from bot.http.api_gate import MAX_QUIET_CONNECTIONS
+from bot.http.claude_code import UNREADABLE_REQUEST_ERROR, build_hook_denial_body, is_hook_request
 
-LINE = 16_384  # bytes of a request in which its first line is looked for
-HEADERS = 5.0  # seconds for the headers of a request to come, from its first byte or the connection
+MAX_FIRST_LINE_BYTES = 16_384  # of a request in which its first line is looked for
+HEADERS_TIMEOUT_SECONDS = 5.0  # from the first byte of a request or the connection
 
 
 class HeaderTimeoutProtocol(H11Protocol):
@@ -44,20 +44,20 @@ class HeaderTimeoutProtocol(H11Protocol):
         self._update_header_timeout()
         others = [each for each in self.connections if isinstance(each, HeaderTimeoutProtocol)]
         quiet = [each for each in others if each is not self and each.is_idle]
-        if len(quiet) >= QUIET:
+        if len(quiet) >= MAX_QUIET_CONNECTIONS:
             min(quiet, key=lambda each: each._quiet_since)._close_without_headers()
 
     def data_received(self, data: bytes) -> None:
         """Take in data; go on waiting if the headers of a request are not complete yet."""
-        if self.is_idle and len(self._head) < LINE:
-            self._head += data[:LINE]
+        if self.is_idle and len(self._head) < MAX_FIRST_LINE_BYTES:
+            self._head += data[:MAX_FIRST_LINE_BYTES]
         super().data_received(data)
         self._update_header_timeout()
 
     def on_response_complete(self) -> None:
         """Note that the connection waits for its next request from now on."""
         self._quiet_since = time.monotonic()
-        self._head = self.conn.trailing_data[0][:LINE]
+        self._head = self.conn.trailing_data[0][:MAX_FIRST_LINE_BYTES]
         super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -78,7 +78,9 @@ class HeaderTimeoutProtocol(H11Protocol):
         if self.conn.their_state is not h11.IDLE:
             self._cancel_header_timeout()
         elif self._giving_up is None:
-            self._giving_up = self.loop.call_later(HEADERS, self._close_without_headers)
+            self._giving_up = self.loop.call_later(
+                HEADERS_TIMEOUT_SECONDS, self._close_without_headers
+            )
 
     def _cancel_header_timeout(self) -> None:
         if self._giving_up is not None:
@@ -104,7 +106,7 @@ class HeaderTimeoutProtocol(H11Protocol):
 
     def _send_denial(self) -> None:
         """Answer a hook's unreadable request with a denial, and close the connection."""
-        body = build_hook_denial_body(UNREADABLE)
+        body = build_hook_denial_body(UNREADABLE_REQUEST_ERROR)
         headers = [
             ("content-type", "application/json"),
             ("content-length", str(len(body))),
@@ -120,7 +122,7 @@ class HeaderTimeoutProtocol(H11Protocol):
 
 
 log = logging.getLogger("countersign.http")
-UNDER_WAY = 3  # seconds that answers have to be sent when the server ends
+SHUTDOWN_GRACE_SECONDS = 3  # that answers have to be sent when the server ends
 BACKLOG = 1024  # connections that the system keeps for us
 
 
@@ -154,7 +156,7 @@ class WebServer:
             # nothing asks for the other side's address, so no header that names one is believed
             proxy_headers=False,
             server_header=False,
-            timeout_graceful_shutdown=UNDER_WAY,
+            timeout_graceful_shutdown=SHUTDOWN_GRACE_SECONDS,
         )
         config.load()
         self._server = Server(config)
@@ -171,7 +173,7 @@ class WebServer:
             self._socket.close()
             return
         self._server.should_exit = True
-        self._thread.join(UNDER_WAY + 2)
+        self._thread.join(SHUTDOWN_GRACE_SECONDS + 2)
 
 
 def _open_listening_socket(address: ListeningAddress) -> socket.socket:

@@ -42,27 +42,31 @@ from storage.states import CallVerb, SigningLinkKind, UnknownCallResolution
 if TYPE_CHECKING:
     from bot.core import Core
 
-AT_ONCE = 8  # links looked up at once; others wait for their turn
-MOST = 16_000  # bytes of what is posted
-BUTTONS: dict[str, str] = {
+MAX_CONCURRENT_LINK_LOOKUPS = 8  # others wait for their turn
+MAX_BODY_BYTES = 16_000
+BUTTON_LABEL_BY_VERB: dict[str, str] = {
     CallVerb.APPROVE: "Sign and approve",
     CallVerb.BREAK_GLASS: "Sign and run at once",
     UnknownCallResolution.AGAIN: "Sign and run it again",
 }
-ADD = "Add a passkey"
-EXACTLY = "Your passkey signs exactly what stands here."
-AGAIN = "It started once, and nobody knows whether it finished. This runs it once more."
-NEW_KEY = (
+ADD_PASSKEY_LABEL = "Add a passkey"
+SIGNS_EXACTLY_TEXT = "Your passkey signs exactly what stands here."
+RUN_AGAIN_TEXT = "It started once, and nobody knows whether it finished. This runs it once more."
+NEW_PASSKEY_TEXT = (
     "Your device keeps the key and asks for your face, finger or PIN, now and each time you sign. "
     "Countersign gets its public half alone."
 )
-SOFTWARE = "{} with the demo’s software key"
-NOT_HERE = "There is no software key here that may sign this, so nothing has changed."
-NO_LINK = "There is no such link, or it is gone. Press the button in Slack again for a new one."
-DECIDING = "What you signed is being decided. Load this page again in a moment, or look in Slack."
-NOT_FROM_PAGE = "This was not sent by the page that the link opens, so nothing has changed."
-NOT_READABLE = "What your device answered could not be read, so nothing has changed."
-STOPPING = "Countersign is being restarted, so nothing has changed. Try again in a minute."
+SOFTWARE_KEY_LABEL = "{} with the demo’s software key"
+NO_SOFTWARE_KEY_ERROR = "There is no software key here that may sign this, so nothing has changed."
+UNKNOWN_LINK_ERROR = (
+    "There is no such link, or it is gone. Press the button in Slack again for a new one."
+)
+BEING_DECIDED_NOTICE = (
+    "What you signed is being decided. Load this page again in a moment, or look in Slack."
+)
+NOT_FROM_PAGE_ERROR = "This was not sent by the page that the link opens, so nothing has changed."
+UNREADABLE_CREDENTIAL_ERROR = "What your device answered could not be read, so nothing has changed."
+RESTARTING_ERROR = "Countersign is being restarted, so nothing has changed. Try again in a minute."
 
 
 class SoftwareKeys(Protocol):
@@ -77,21 +81,21 @@ class SoftwareKeys(Protocol):
 # were all.
 
 # what is pressed, chosen or typed into says nothing about the call
-_INTERACTIVE = frozenset({"actions", "input"})
-_TAGS = {
+_INTERACTIVE_BLOCK_TYPES = frozenset({"actions", "input"})
+_TAG_BY_BLOCK_TYPE = {
     "rich_text_section": "p",
     "rich_text_quote": "blockquote",
     "rich_text_preformatted": "pre",
 }
-_STYLES = (("bold", "strong"), ("italic", "em"), ("strike", "s"), ("code", "code"))
-_LONGEST_NAME = 80  # characters, as in Slack's profiles
+_STYLE_TAGS = (("bold", "strong"), ("italic", "em"), ("strike", "s"), ("code", "code"))
+_MAX_NAME_CHARS = 80  # as in Slack's profiles
 # a mention, a time or a link; bold text, in which these may stand
-_MARKED = re.compile(
+_MARKUP_PATTERN = re.compile(
     r"<(?P<inner>[^<>\n]+)>"
     r"|(?<![\w*])\*(?=\S)(?P<bold>(?:<[^<>\n]+>|[^*<>\n])+)(?<=\S)\*(?![\w*])"
 )
-_OUR_MARKS = re.compile("([\u2068\u2069])")  # around what is written from right to left
-_WEB = re.compile(r"(?:https?://|mailto:)[^\s\\]+", re.IGNORECASE)
+_BIDI_MARK_PATTERN = re.compile("([\u2068\u2069])")  # around what is written from right to left
+_URL_PATTERN = re.compile(r"(?:https?://|mailto:)[^\s\\]+", re.IGNORECASE)
 
 # the name of the person, user group or channel with this id; "" for one that is not known
 NameFinder = Callable[[str], str]
@@ -107,7 +111,7 @@ def render_blocks_as_html(blocks: Iterable[block_kit.Json], find_name: NameFinde
     People, groups and channels are shown by name, links with the address they lead to, and times in
     UTC. Raises UnknownBlockError.
     """
-    shown = (each for each in blocks if each["type"] not in _INTERACTIVE)
+    shown = (each for each in blocks if each["type"] not in _INTERACTIVE_BLOCK_TYPES)
     return "\n".join(_render_block(each, find_name) for each in shown)
 
 
@@ -129,14 +133,14 @@ def _render_block(thing: block_kit.Json, find_name: NameFinder) -> str:
             return "".join(map(draw, parts))
         case {"type": "rich_text_list", "elements": lines}:
             return f"<ul>{_join('li', map(draw, lines))}</ul>"
-        case {"type": named, "elements": leaves} if named in _TAGS:
-            return _element(_TAGS[named], "".join(map(draw, leaves)))
+        case {"type": named, "elements": leaves} if named in _TAG_BY_BLOCK_TYPE:
+            return _element(_TAG_BY_BLOCK_TYPE[named], "".join(map(draw, leaves)))
         case {"type": "plain_text", "text": text}:
             return _escape(text)
         case {"type": "mrkdwn", "text": text}:
             return _render_mrkdwn(text, find_name)
         case {"type": "text", "text": text}:
-            tags = [tag for style, tag in _STYLES if thing.get("style", {}).get(style)]
+            tags = [tag for style, tag in _STYLE_TAGS if thing.get("style", {}).get(style)]
             opened, closed = (f"<{each}>" for each in tags), (f"</{each}>" for each in tags[::-1])
             return "".join([*opened, _escape(text), *closed])
         case {"type": "user", "user_id": person}:
@@ -162,7 +166,7 @@ def _join(tag: str, parts: Iterable[str]) -> str:
 
 def _render_mrkdwn(text: str, find_name: NameFinder) -> str:
     drawn, end = [], 0
-    for found in _MARKED.finditer(text):
+    for found in _MARKUP_PATTERN.finditer(text):
         drawn.append(_escape(slack_text.unescape_mrkdwn(text[end : found.start()])))
         if found["inner"]:
             drawn.append(_render_marked(found["inner"], find_name))
@@ -174,7 +178,7 @@ def _render_mrkdwn(text: str, find_name: NameFinder) -> str:
 
 def _escape(text: str) -> str:
     """Return a text for HTML, its hidden characters written out, except our direction marks."""
-    parts = _OUR_MARKS.split(text)
+    parts = _BIDI_MARK_PATTERN.split(text)
     parts[::2] = map(slack_text.show_hidden_characters, parts[::2])
     return escape("".join(parts))
 
@@ -196,7 +200,7 @@ def _render_marked(inner: str, find_name: NameFinder) -> str:
 
 
 def _render_name(sign: str, name_id: str, find_name: NameFinder) -> str:
-    name = slack_text.sanitise_as_plain_text(find_name(name_id).lstrip("@#"), _LONGEST_NAME)
+    name = slack_text.sanitise_as_plain_text(find_name(name_id).lstrip("@#"), _MAX_NAME_CHARS)
     return f"<bdi>{sign}{_escape(name or name_id)}</bdi>"
 
 
@@ -208,7 +212,7 @@ def _render_time(timestamp: int, in_words: str) -> str:
 def _render_link(url: str, label: str) -> str:
     """Return HTML for a link and its target; only http, https and mailto can be followed."""
     seen, target = _escape(label), _escape(url)
-    if not _WEB.fullmatch(url):
+    if not _URL_PATTERN.fullmatch(url):
         return f"{seen} ({target})" if label else target
     link = f'<a href="{target}" rel="noreferrer noopener" target="_blank">{seen or target}</a>'
     return link if label in ("", url) else f"{link} ({target})"
@@ -216,7 +220,7 @@ def _render_link(url: str, label: str) -> str:
 
 # HTML: one page for all, with what it loads in itself, and nothing else allowed.
 
-_PAGE, _FORM, _STYLE, _SCRIPT = (
+_PAGE_TEMPLATE, _FORM_TEMPLATE, _STYLE, _SCRIPT = (
     Path(__file__).with_name("pages").joinpath(name).read_text("utf-8")
     for name in ("page.html", "form.html", "page.css", "page.js")
 )
@@ -226,10 +230,10 @@ def _hash_source(text: str) -> str:
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
-STYLE_SOURCE = _hash_source(_STYLE)
-HEADERS = {
+STYLE_HASH = _hash_source(_STYLE)
+SECURITY_HEADERS = {
     "Content-Security-Policy": f"default-src 'none'; script-src {_hash_source(_SCRIPT)}; "
-    f"style-src {STYLE_SOURCE}; img-src data:; connect-src 'self'; base-uri 'none'; "
+    f"style-src {STYLE_HASH}; img-src data:; connect-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'",
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
@@ -253,7 +257,9 @@ class PasskeyQuestion:
 
 def render_page(title: str, shown: str = "", form: str = "", script: str = _SCRIPT) -> str:
     """Return an HTML page; `title` is plain text, the rest HTML, empty where nothing is asked."""
-    return _PAGE.format(title=escape(title), shown=shown, form=form, style=_STYLE, script=script)
+    return _PAGE_TEMPLATE.format(
+        title=escape(title), shown=shown, form=form, style=_STYLE, script=script
+    )
 
 
 def render_question_page(
@@ -268,15 +274,15 @@ def render_question_page(
     foot = block_kit.context_block("until", [block_kit.mrkdwn(words)])
     act = "get" if asked.blocks else "create"
     kind = "software" if asked.in_software == "only" else "software second"
-    label = SOFTWARE.format("Sign" if asked.blocks else "Go on")
+    label = SOFTWARE_KEY_LABEL.format("Sign" if asked.blocks else "Go on")
     software = f'<button type="button" class="{kind}" hidden>{label}</button>'
-    form = _FORM.format(
+    form = _FORM_TEMPLATE.format(
         act="" if asked.in_software == "only" else act,
         software=software if asked.in_software else "",
         options=escape(asked.options),
         seconds=max(0, int((until - now).total_seconds())),
         button=escape(asked.button),
-        kind="danger" if asked.button == BUTTONS[CallVerb.BREAK_GLASS] else "",
+        kind="danger" if asked.button == BUTTON_LABEL_BY_VERB[CallVerb.BREAK_GLASS] else "",
         until=render_blocks_as_html([foot], find_name),
     )
     lead = f'<p class="lead">{escape(asked.lead)}</p>'
@@ -294,14 +300,16 @@ class SigningPages:
     names: Directory  # looks names up for a moment
     is_stopping: Callable[[], bool]
     software: SoftwareKeys | None = None  # with which people may sign, too
-    turns: CapacityLimiter = field(default_factory=partial(CapacityLimiter, AT_ONCE))
+    turns: CapacityLimiter = field(
+        default_factory=partial(CapacityLimiter, MAX_CONCURRENT_LINK_LOOKUPS)
+    )
 
     def list_routes(self) -> list[Route]:
         """Return the routes to sign and to add a passkey: the page, its post and its outcome."""
         acts = (("", "GET", self._show), ("", "POST", self._take), ("/outcome", "GET", self._tell))
         return [
             Route(f"/{path}/{{token}}{end}", partial(self._handle, act), methods=[method])
-            for path in signatures.PATHS.values()
+            for path in signatures.PATH_BY_LINK_KIND.values()
             for end, method, act in acts
         ]
 
@@ -311,17 +319,19 @@ class SigningPages:
             token = request.path_params["token"]
             return await to_thread.run_sync(act, token, body, limiter=self.turns)
         except api_bodies.ProblemError as error:
-            return JSONResponse({"detail": error.problem.detail}, error.status, HEADERS)
+            return JSONResponse({"detail": error.problem.detail}, error.status, SECURITY_HEADERS)
 
     async def _read_body(self, request: Request) -> bytes:
         """Return what the page posted; raises ProblemError for what another page may have sent."""
         if self.is_stopping():
-            raise api_bodies.build_retry_later_problem(HTTPStatus.SERVICE_UNAVAILABLE, STOPPING, 5)
+            raise api_bodies.build_retry_later_problem(
+                HTTPStatus.SERVICE_UNAVAILABLE, RESTARTING_ERROR, 5
+            )
         sent = request.headers
         site, origin = sent.getlist("sec-fetch-site"), sent.getlist("origin")
         if origin != [self.address.origin] or site not in ([], ["same-origin"]):
-            raise api_bodies.ProblemError(HTTPStatus.FORBIDDEN, NOT_FROM_PAGE)
-        body = await api_gate.read_request_body(request.receive, MOST)
+            raise api_bodies.ProblemError(HTTPStatus.FORBIDDEN, NOT_FROM_PAGE_ERROR)
+        body = await api_gate.read_request_body(request.receive, MAX_BODY_BYTES)
         api_gate.check_json_body(body, sent)
         return body
 
@@ -331,21 +341,23 @@ class SigningPages:
         with core.store.read() as tx:
             link = self.links.find_link(tx, token)
         if link is None:
-            return HTMLResponse(render_page(NO_LINK), HTTPStatus.NOT_FOUND, HEADERS)
+            return HTMLResponse(
+                render_page(UNKNOWN_LINK_ERROR), HTTPStatus.NOT_FOUND, SECURITY_HEADERS
+            )
         known = find_display_name(self.names, link.person) or link.person
         with core.store.read() as tx:
             outcome = signatures.find_outcome(tx, link)
             problem = signatures.describe_link_problem(tx, link, now)
             if outcome is not None:
-                problem = outcome or DECIDING
+                problem = outcome or BEING_DECIDED_NOTICE
             name = slack_text.sanitise_as_plain_text(known, 80)
             asked = None if problem else self._build_question(tx, link, name, now)
         if asked is None:
-            page = render_page(format_field_error(self.names, problem or NO_LINK))
-            return HTMLResponse(page, HTTPStatus.GONE, HEADERS)
+            page = render_page(format_field_error(self.names, problem or UNKNOWN_LINK_ERROR))
+            return HTMLResponse(page, HTTPStatus.GONE, SECURITY_HEADERS)
         find_name = partial(find_display_name, self.names)
         page = render_question_page(asked, link.expires_at, now, find_name)
-        return HTMLResponse(page, headers=HEADERS)
+        return HTMLResponse(page, headers=SECURITY_HEADERS)
 
     def _take(self, token: str, body: bytes) -> Response:
         """Store the authenticator's answer, once, and commit it before the page gets a reply."""
@@ -362,9 +374,9 @@ class SigningPages:
             body = self._answer_in_software(self.software, link, body)
         credential = signatures.parse_credential(link.kind, body)
         if credential is None:
-            raise api_bodies.ProblemError(HTTPStatus.BAD_REQUEST, NOT_READABLE)
+            raise api_bodies.ProblemError(HTTPStatus.BAD_REQUEST, UNREADABLE_CREDENTIAL_ERROR)
         self.keep(signatures.build_page_delivery(link, credential))
-        return JSONResponse({}, HTTPStatus.ACCEPTED, HEADERS)
+        return JSONResponse({}, HTTPStatus.ACCEPTED, SECURITY_HEADERS)
 
     def _answer_in_software(self, keys: SoftwareKeys, link: SigningLink, body: bytes) -> bytes:
         """Return what the page would have posted, made with a software key; raises ProblemError."""
@@ -372,7 +384,7 @@ class SigningPages:
             asked = self._build_question(tx, link, link.person, self.core.clock.now())
         found = keys.answer(json.loads(asked.options)) if asked else None
         if found is None:
-            raise api_bodies.ProblemError(HTTPStatus.CONFLICT, NOT_HERE)
+            raise api_bodies.ProblemError(HTTPStatus.CONFLICT, NO_SOFTWARE_KEY_ERROR)
         return json.dumps(found | {"name": str(json.loads(body).get("name", ""))}).encode()
 
     def _tell(self, token: str, _body: bytes) -> Response:
@@ -381,10 +393,10 @@ class SigningPages:
             link = self.links.find_link(tx, token)
             outcome = signatures.find_outcome(tx, link) if link else None
         if outcome is None:
-            raise api_bodies.ProblemError(HTTPStatus.NOT_FOUND, NO_LINK)
+            raise api_bodies.ProblemError(HTTPStatus.NOT_FOUND, UNKNOWN_LINK_ERROR)
         status = HTTPStatus.OK if outcome else HTTPStatus.ACCEPTED
         said = {"detail": format_field_error(self.names, outcome)}
-        return JSONResponse(said, status, HEADERS)
+        return JSONResponse(said, status, SECURITY_HEADERS)
 
     def _build_question(
         self, tx: Transaction, link: SigningLink, name: str, now: datetime
@@ -394,7 +406,14 @@ class SigningPages:
         if link.kind is SigningLinkKind.ENROL:
             options = build_creation_options(tx, link, name, self.address, terms)
             also = "also" if self.software else ""
-            return PasskeyQuestion(f"{ADD} for {name}", NEW_KEY, [], ADD, options, also)
+            return PasskeyQuestion(
+                f"{ADD_PASSKEY_LABEL} for {name}",
+                NEW_PASSKEY_TEXT,
+                [],
+                ADD_PASSKEY_LABEL,
+                options,
+                also,
+            )
         shown = calls.find_call_with_revision(tx, link.call_id)
         run = runs.find_run(tx, shown.call.run_id) if shown else None
         if shown is None or run is None:
@@ -406,14 +425,14 @@ class SigningPages:
         else:
             view = review_dialog.render_review_dialog(whole, asked=asked, approvers=who)
         if link.reason:
-            words = slack_text.sanitise_as_plain_text(link.reason, block_kit.MAX_WORDS)
+            words = slack_text.sanitise_as_plain_text(link.reason, block_kit.MAX_DIALOG_TEXT_CHARS)
             own = block_kit.context_block("own", [block_kit.plain_text(f"You say: “{words}”")])
             view["blocks"].append(own)
         team, person, host = link.team, link.person, self.address.rp_id
         usable = signatures.list_signing_passkeys(tx, team, person, terms, now, host)
         options = _build_request_options(link, self.address, usable)
-        lead = AGAIN if link.verb == UnknownCallResolution.AGAIN else EXACTLY
-        button = BUTTONS[link.verb] if "submit" in view else ""
+        lead = RUN_AGAIN_TEXT if link.verb == UnknownCallResolution.AGAIN else SIGNS_EXACTLY_TEXT
+        button = BUTTON_LABEL_BY_VERB[link.verb] if "submit" in view else ""
         software, keys = "", self.software
         if keys and (held := sum(keys.has_key(each.credential_id) for each in usable)):
             software = "only" if held == len(usable) else "also"

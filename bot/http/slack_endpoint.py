@@ -32,16 +32,16 @@ from starlette.responses import PlainTextResponse, Response
 
 from bot.clock import Clock, get_machine_time
 from bot.http.api_bodies import ProblemError
-from bot.http.api_gate import JSON, get_media_type, read_request_body
+from bot.http.api_gate import JSON_MEDIA_TYPE, get_media_type, read_request_body
 from bot.signals import UnacknowledgedDeliveries
 from bot.slack.client import is_own_event
 from bot.slack.socket import DeliveryReceiver
 
 # Whether a request is Slack's, new, and seen for the first time.
 
-WINDOW = 300  # seconds that a request may be old, or from the future: as slack_sdk has it
-_TIMESTAMP = re.compile(r"[0-9]{1,11}", re.ASCII)
-_SIGNATURE = re.compile(r"v0=[0-9a-f]{64}", re.ASCII)
+MAX_AGE_SECONDS = 300  # of a request, or from the future: as slack_sdk has it
+_TIMESTAMP_PATTERN = re.compile(r"[0-9]{1,11}", re.ASCII)
+_SIGNATURE_PATTERN = re.compile(r"v0=[0-9a-f]{64}", re.ASCII)
 
 
 class _SlackSdkClock(UnixClock):
@@ -83,10 +83,12 @@ class SignatureChecker:
         self._seen: OrderedDict[str, tuple[float, SignedRequestStatus]] = OrderedDict()
 
     def has_plausible_headers(self, timestamp: str, signature: str) -> bool:
-        """Return whether these headers have Slack's form and a time at most WINDOW seconds away."""
-        if not (_TIMESTAMP.fullmatch(timestamp) and _SIGNATURE.fullmatch(signature)):
+        """Return whether the headers have Slack's form and a time at most MAX_AGE_SECONDS away."""
+        if not (
+            _TIMESTAMP_PATTERN.fullmatch(timestamp) and _SIGNATURE_PATTERN.fullmatch(signature)
+        ):
             return False
-        return abs(self._unix.now() - int(timestamp)) <= WINDOW
+        return abs(self._unix.now() - int(timestamp)) <= MAX_AGE_SECONDS
 
     def is_valid_signature(self, body: str, timestamp: str, signature: str) -> bool:
         """Return whether Slack signed this body then; check `has_plausible_headers` before."""
@@ -100,7 +102,7 @@ class SignatureChecker:
                 self._seen.popitem(last=False)
             if signature in self._seen:
                 return self._seen[signature][1]
-            self._seen[signature] = int(timestamp) + WINDOW, SignedRequestStatus.UNDER_WAY
+            self._seen[signature] = int(timestamp) + MAX_AGE_SECONDS, SignedRequestStatus.UNDER_WAY
             return SignedRequestStatus.NEVER
 
     def mark_request_acknowledged(self, signature: str) -> None:
@@ -116,19 +118,33 @@ class SignatureChecker:
 
 
 log = logging.getLogger("countersign.http")
-MOST = 2 * 1024 * 1024  # bytes of one body: Slack's views have 250 kB, as forms thrice that
-READ = 3.0  # seconds for a body to come; Slack waits no longer for the acknowledgement
-AT_ONCE = 40  # requests that are dealt with at once; others wait for their turn
-FIELDS = 100  # of one form; a slash command has about fifteen
-KINDS = (JSON, "application/x-www-form-urlencoded")
-TIMESTAMP, SIGNATURE = "x-slack-request-timestamp", "x-slack-signature"
-ONCE = (TIMESTAMP, SIGNATURE, "content-type", "content-length", "content-encoding")
-RETRY = "x-slack-retry-num"
-FORWARDED = "x-countersign-forwarded"  # from another process: it is sent no further
-SENT_ON = ("content-type", RETRY, "x-slack-retry-reason", TIMESTAMP, SIGNATURE, FORWARDED)
-FORWARDING = 1.8  # seconds for another process to acknowledge; a balancer waits for two
-AGAIN = 0.1  # seconds until that is tried again, while it is handing over
-LIMITED = "app_rate_limited"  # Slack's word that it held events back
+MAX_BODY_BYTES = 2 * 1024 * 1024  # Slack's views have 250 kB, as forms thrice that
+BODY_TIMEOUT_SECONDS = 3.0  # Slack waits no longer for the acknowledgement
+MAX_CONCURRENT_REQUESTS = 40  # others wait for their turn
+MAX_FORM_FIELDS = 100  # a slash command has about fifteen
+ACCEPTED_MEDIA_TYPES = (JSON_MEDIA_TYPE, "application/x-www-form-urlencoded")
+TIMESTAMP_HEADER = "x-slack-request-timestamp"
+SIGNATURE_HEADER = "x-slack-signature"
+UNREPEATABLE_HEADERS = (
+    TIMESTAMP_HEADER,
+    SIGNATURE_HEADER,
+    "content-type",
+    "content-length",
+    "content-encoding",
+)
+RETRY_HEADER = "x-slack-retry-num"
+FORWARDED_HEADER = "x-countersign-forwarded"  # from another process: it is sent no further
+PASSED_ON_HEADERS = (
+    "content-type",
+    RETRY_HEADER,
+    "x-slack-retry-reason",
+    TIMESTAMP_HEADER,
+    SIGNATURE_HEADER,
+    FORWARDED_HEADER,
+)
+FORWARD_TIMEOUT_SECONDS = 1.8  # for another process to acknowledge; a balancer waits for two
+FORWARD_RETRY_SECONDS = 0.1  # while the other process is handing over
+RATE_LIMITED_TYPE = "app_rate_limited"  # Slack's word that it held events back
 
 
 class ServedElsewhereError(Exception):
@@ -157,7 +173,7 @@ class SlackEndpoint:
         self._signatures = signatures
         self._arrivals = arrivals
         self._own = own
-        self._turns = CapacityLimiter(AT_ONCE)
+        self._turns = CapacityLimiter(MAX_CONCURRENT_REQUESTS)
         self.is_open = True
 
     def close(self) -> None:
@@ -181,36 +197,40 @@ class SlackEndpoint:
     def _check_headers(self, request: Request) -> None:
         """Refuse a request whose headers cannot be Slack's, before its body is read."""
         headers = request.headers
-        if any(len(headers.getlist(each)) > 1 for each in ONCE):
+        if any(len(headers.getlist(each)) > 1 for each in UNREPEATABLE_HEADERS):
             raise HTTPException(HTTPStatus.BAD_REQUEST)
         encoding = headers.get("content-encoding", "identity")
-        if get_media_type(headers) not in KINDS or encoding != "identity":
+        if get_media_type(headers) not in ACCEPTED_MEDIA_TYPES or encoding != "identity":
             raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
         if not self._signatures.has_plausible_headers(
-            headers.get(TIMESTAMP, ""), headers.get(SIGNATURE, "")
+            headers.get(TIMESTAMP_HEADER, ""), headers.get(SIGNATURE_HEADER, "")
         ):
             raise HTTPException(HTTPStatus.UNAUTHORIZED)
-        if int(headers.get("content-length", "0")) > MOST:
+        if int(headers.get("content-length", "0")) > MAX_BODY_BYTES:
             raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 
     async def _verify_and_dispatch(self, request: Request, body: str) -> Response:
         """Check the signature, then pass the request to the listeners."""
-        timestamp, signature = request.headers[TIMESTAMP], request.headers[SIGNATURE]
+        timestamp, signature = request.headers[TIMESTAMP_HEADER], request.headers[SIGNATURE_HEADER]
         if not self._signatures.is_valid_signature(body, timestamp, signature):
             raise HTTPException(HTTPStatus.UNAUTHORIZED)
         seen = self._signatures.register_signed_request(timestamp, signature)
-        if seen is SignedRequestStatus.ACKNOWLEDGED and RETRY in request.headers:
+        if seen is SignedRequestStatus.ACKNOWLEDGED and RETRY_HEADER in request.headers:
             return Response()  # a retry within the second: told again, and nothing else is done
         if seen is not SignedRequestStatus.NEVER:
             # this process has sent it on to itself, where the one that ended had the same address;
             # or Slack has sent it to another process as well. Whoever has sent it on tries again
-            is_sent_on = seen is SignedRequestStatus.UNDER_WAY and FORWARDED in request.headers
+            is_sent_on = (
+                seen is SignedRequestStatus.UNDER_WAY and FORWARDED_HEADER in request.headers
+            )
             raise HTTPException(
                 HTTPStatus.SERVICE_UNAVAILABLE if is_sent_on else HTTPStatus.CONFLICT
             )
         done = False
         try:
-            headers = {each: request.headers[each] for each in SENT_ON if each in request.headers}
+            headers = {
+                each: request.headers[each] for each in PASSED_ON_HEADERS if each in request.headers
+            }
             response = await to_thread.run_sync(
                 self._dispatch_to_bolt, body, headers, limiter=self._turns
             )
@@ -230,7 +250,7 @@ class SlackEndpoint:
             payload = _parse_payload(body, get_media_type(Headers(headers)))
             if is_own_event(payload, self._own):
                 return Response()
-            if payload.get("type") == LIMITED:
+            if payload.get("type") == RATE_LIMITED_TYPE:
                 log.error("Slack holds events back: there were more than 30,000 in an hour")
                 return Response()
             return self._dispatch_here_or_elsewhere(payload, body, headers)
@@ -243,7 +263,7 @@ class SlackEndpoint:
         One that has ended or is ending is asked again, until this process serves it instead. 503
         is only said of this process: a balancer leaves one alone that says so.
         """
-        until = time.monotonic() + FORWARDING
+        until = time.monotonic() + FORWARD_TIMEOUT_SECONDS
         while True:
             # "socket_mode" is Bolt's word for a payload that is read and checked already: its own
             # way to read a form finds nothing where a slash command's words have "payload" in them
@@ -252,7 +272,7 @@ class SlackEndpoint:
                 return to_starlette_response(self._bolt.dispatch(sent))
             except ServedElsewhereError as elsewhere:
                 left = until - time.monotonic()
-                if FORWARDED in headers:  # whoever sent it on looks again whose it is
+                if FORWARDED_HEADER in headers:  # whoever sent it on looks again whose it is
                     raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE) from None
                 if left <= 0:
                     log.warning("the process at %s does not answer", elsewhere.url)
@@ -260,7 +280,7 @@ class SlackEndpoint:
                 answer = _forward_request(elsewhere.url, body, headers, left)
             if answer is not None:
                 return answer
-            time.sleep(AGAIN)
+            time.sleep(FORWARD_RETRY_SECONDS)
 
 
 @cache
@@ -276,7 +296,7 @@ def _forward_request(
 
     It checks the signature itself. None if it does not answer, or takes nothing any more.
     """
-    there, sent = f"{url}/slack/events", {**headers, FORWARDED: "1"}
+    there, sent = f"{url}/slack/events", {**headers, FORWARDED_HEADER: "1"}
     try:
         found = _get_forwarding_client().post(
             there, content=body.encode(), headers=sent, timeout=seconds
@@ -292,10 +312,10 @@ def _forward_request(
 def _parse_payload(body: str, kind: str) -> dict[str, Any]:
     """Return the payload in a body of that media type; refuses what is not an object."""
     try:
-        if kind == JSON:
+        if kind == JSON_MEDIA_TYPE:
             found = json.loads(body)
         else:
-            fields = dict(parse_qsl(body, keep_blank_values=True, max_num_fields=FIELDS))
+            fields = dict(parse_qsl(body, keep_blank_values=True, max_num_fields=MAX_FORM_FIELDS))
             found = json.loads(fields["payload"]) if "payload" in fields else fields
     except (ValueError, RecursionError):
         found = None
@@ -307,7 +327,9 @@ def _parse_payload(body: str, kind: str) -> dict[str, Any]:
 async def _read_body(request: Request) -> str:
     """Return the body, as UTF-8; refuses one that is too long or too slow."""
     try:
-        return (await read_request_body(request.receive, MOST, READ)).decode()
+        return (
+            await read_request_body(request.receive, MAX_BODY_BYTES, BODY_TIMEOUT_SECONDS)
+        ).decode()
     except ProblemError as error:
         raise HTTPException(error.status) from None
     except UnicodeDecodeError:

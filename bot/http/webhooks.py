@@ -29,9 +29,9 @@ from storage import webhooks
 from storage.digest import list_current_and_older_keys
 from storage.record import Store
 
-PATIENCE = 10.0  # seconds for the address to take it, however slowly it answers
-TAKEN = range(200, 300)
-GONE = 410  # the address wants to be told nothing any more
+POST_TIMEOUT_SECONDS = 10.0  # however slowly the address answers
+ACCEPTED_STATUS_CODES = range(200, 300)
+GONE_STATUS_CODE = 410  # the address wants to be told nothing any more
 
 
 class WebhookMessage(NamedTuple):
@@ -90,14 +90,16 @@ class WebhookPoster:
 
     async def _post_once(self, url: str, body: str, headers: dict[str, str]) -> PostResult:
         try:
-            with anyio.fail_after(PATIENCE):
+            with anyio.fail_after(POST_TIMEOUT_SECONDS):
                 async with self._client.stream(
                     "POST", url, content=body, headers=headers
                 ) as answer:
                     status = answer.status_code  # what else it says is not read
         except (HTTPError, TimeoutError) as error:
             return PostResult(False, why=type(error).__name__)
-        return PostResult(status in TAKEN, status == GONE, f"it answers {status}")
+        return PostResult(
+            status in ACCEPTED_STATUS_CODES, status == GONE_STATUS_CODE, f"it answers {status}"
+        )
 
     def close(self) -> None:
         """Post nothing more; attempts under way are cut short."""
@@ -118,10 +120,10 @@ class WebhookPoster:
 
 
 log = logging.getLogger("countersign.webhooks")
-GLANCE = 1.0  # seconds between two looks while something is expected
-IDLE = 30.0  # and while nothing is
-SIDE_BY_SIDE = 4  # addresses that are told at once
-NO_MORE = "its key is revoked"
+BUSY_POLL_SECONDS = 1.0  # between two looks while something is expected
+IDLE_POLL_SECONDS = 30.0  # and while nothing is
+MAX_CONCURRENT_POSTS = 4
+KEY_REVOKED_REASON = "its key is revoked"
 
 
 class WebhookNotifier:
@@ -136,7 +138,7 @@ class WebhookNotifier:
         self._programs = programs
         self._asked = asked
         self._poster = WebhookPoster()
-        self._pool = ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix="webhook")
+        self._pool = ThreadPoolExecutor(MAX_CONCURRENT_POSTS, thread_name_prefix="webhook")
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run_loop, name="webhooks", daemon=True)
 
@@ -166,7 +168,7 @@ class WebhookNotifier:
                 pause = self._notify_due_webhooks()
             except Exception:
                 log.exception("webhooks could not be looked after")
-                pause = IDLE
+                pause = IDLE_POLL_SECONDS
             self._asked.wait(pause)
 
     def _notify_due_webhooks(self) -> float:
@@ -179,17 +181,17 @@ class WebhookNotifier:
                 for each in found:
                     webhooks.make_webhook_due(tx, each, at=now)
         with self._store.read() as tx:
-            due = webhooks.list_due_webhooks(tx, now, SIDE_BY_SIDE)
+            due = webhooks.list_due_webhooks(tx, now, MAX_CONCURRENT_POSTS)
         # of one request what was decided is told before the end, as long as both are taken
         first = {each.run_id: each for each in reversed(due)}
         under_way = [self._pool.submit(self._post_event, each) for each in first.values()]
         went_well = [_has_succeeded(each) for each in under_way]
         if not all(went_well):
-            return GLANCE
+            return BUSY_POLL_SECONDS
         with self._store.read() as tx:
             next_at = webhooks.find_next_webhook_time(tx)
             expected = webhooks.count_requests_awaiting_webhooks(tx)
-        longest = timedelta(seconds=GLANCE if expected else IDLE)
+        longest = timedelta(seconds=BUSY_POLL_SECONDS if expected else IDLE_POLL_SECONDS)
         pause = min(longest, next_at - self._clock.now()) if next_at else longest
         return max(pause.total_seconds(), 0.0)
 
@@ -198,7 +200,7 @@ class WebhookNotifier:
         with self._store.write(durable=False) as tx:
             key = program_requests.find_api_key(tx, row.key_id)
             if key is None or key.revoked_at or not key.webhook:
-                webhooks.give_up_webhook(tx, row, NO_MORE)
+                webhooks.give_up_webhook(tx, row, KEY_REVOKED_REASON)
                 return
             if not webhooks.begin_webhook_attempt(tx, row, at=now):
                 return

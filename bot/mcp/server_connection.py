@@ -24,7 +24,7 @@ from mcp_types import (
     Tool,
 )
 
-from bot.mcp.server_file import PATIENCE, Definitions, Server, ToolDefinition
+from bot.mcp.server_file import MIN_OPEN_TIMEOUT_SECONDS, Definitions, Server, ToolDefinition
 from bot.mcp.server_questions import RunningServerCall
 from bot.tools import BrokeOffError, ElicitationPort, ToolError
 from countersign.mcp_client import sent_calls
@@ -40,14 +40,16 @@ if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock
 
 
-_READ = 300.0  # seconds between two signs of life over HTTP
+_READ_TIMEOUT_SECONDS = 300.0  # between two signs of life over HTTP
 
 
 def build_server_address(server: Server) -> Address:
     """Return the address of a server, with the secrets from its table filled in."""
     if server.url is not None:
         headers = {name: each.get_secret_value() for name, each in server.headers.items()}
-        return UrlAddress(server.url, headers, server.timeout, _READ + server.answer_within)
+        return UrlAddress(
+            server.url, headers, server.timeout, _READ_TIMEOUT_SECONDS + server.answer_within
+        )
     assert server.command is not None
     return CommandAddress(
         server.command,
@@ -65,7 +67,7 @@ def fetch_tool_definitions(server: Server) -> dict[str, ToolDefinition]:
 
 
 async def _look_up_definitions_async(server: Server) -> dict[str, ToolDefinition]:
-    patience = max(server.timeout, PATIENCE)
+    patience = max(server.timeout, MIN_OPEN_TIMEOUT_SECONDS)
     connection = ServerConnection(
         build_server_address(server),
         open_within=patience,
@@ -105,7 +107,7 @@ def _build_definition(tool: Tool) -> ToolDefinition:
 # Converting the result of a server's tool: text, values, links; pictures by type and size.
 
 _KB = 1_000
-_FENCED = re.compile(r"\s*```[a-z]*\n(.*)\n```\s*", re.S)
+_CODE_FENCE_PATTERN = re.compile(r"\s*```[a-z]*\n(.*)\n```\s*", re.S)
 
 
 def convert_tool_result(result: CallToolResult) -> Any:
@@ -141,7 +143,7 @@ def _is_copy_of_values(block: ContentBlock, given: dict[str, Any] | None) -> boo
     """
     if given is None or block.type != "text":
         return False
-    fenced = _FENCED.fullmatch(block.text)
+    fenced = _CODE_FENCE_PATTERN.fullmatch(block.text)
     text = (fenced[1] if fenced else block.text).strip()
     alone = next(iter(given.values())) if len(given) == 1 else given
     if isinstance(alone, str) and alone.strip() == text:
@@ -191,7 +193,7 @@ def _format_data_size(data: str) -> str:
 
 
 # the server answers so before it does anything
-_NOT_DONE = (INVALID_PARAMS, METHOD_NOT_FOUND, HEADER_MISMATCH)
+_NOT_EXECUTED_ERROR_CODES = (INVALID_PARAMS, METHOD_NOT_FOUND, HEADER_MISMATCH)
 
 _CURRENT_CALL: ContextVar[RunningServerCall | None] = ContextVar("amid", default=None)
 
@@ -210,7 +212,7 @@ class AcceptedToolConnection:
         self._server, self._accepted = server, accepted
         self._connection = ServerConnection(
             build_server_address(server),
-            open_within=max(server.timeout, PATIENCE),
+            open_within=max(server.timeout, MIN_OPEN_TIMEOUT_SECONDS),
             changed=self._start_tool_comparison,
             put_off=self._log_unreachable,
             elicit=self._handle_elicitation if server.answer_within else None,
@@ -257,7 +259,7 @@ class AcceptedToolConnection:
                 return outcome.result
             case sent_calls.FailedOutcome() if outcome.result is not None:
                 return outcome.result
-            case sent_calls.FailedOutcome() if outcome.code in _NOT_DONE:
+            case sent_calls.FailedOutcome() if outcome.code in _NOT_EXECUTED_ERROR_CODES:
                 raise ToolError(f"{server.name} refuses it: {outcome.message}")
             case sent_calls.FailedOutcome():
                 raise ServerFailedError(f"{server.name} says: {outcome.message}")

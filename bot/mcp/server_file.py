@@ -29,7 +29,7 @@ from pydantic import (
 from bot import toml_file
 from countersign.mcp_client import substitute_variables
 
-_FORMS = {
+_FIELD_HINTS = {
     "name": "write a-z, 0-9, _ and -, up to 40 characters, a letter first",
     "prefix": "write a-z, 0-9 and _, up to 20 characters, a letter first",
     "url": "write an address that begins with https:// or http://",
@@ -135,7 +135,7 @@ def _parse_server(
     }
     for key, name in sorted(missing):
         problems.add(("server", index, key), f"the variable {name} is not set")
-    return toml_file.validate_toml_table(Server, filled, ("server", index), problems, _FORMS)
+    return toml_file.validate_toml_table(Server, filled, ("server", index), problems, _FIELD_HINTS)
 
 
 def _substitute_nested_variables(
@@ -157,7 +157,7 @@ def _substitute_nested_variables(
     return value
 
 
-PATIENCE = 30.0  # seconds in which a server has to be there, if calls have no more
+MIN_OPEN_TIMEOUT_SECONDS = 30.0  # for a server to be there, if its calls have no more
 
 
 class AcceptedToolsFileError(ValueError):

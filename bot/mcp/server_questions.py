@@ -30,30 +30,30 @@ from bot.tools import (
     ElicitationRequest,
 )
 from bot.tools.invisible_characters import is_hidden_character
-from bot.tools.person_question import MOST_FIELDS, AnswerField, AnswerKind, AskPerson
+from bot.tools.person_question import MAX_FIELDS, AnswerField, AnswerKind, AskPerson
 
 # Converting a server's elicitation to questions for a person, and the answers back.
 
-MOST_QUESTIONS = 3  # that one wish of a server may take
-MOST_NAME = 200  # characters of what a server calls a value
+MAX_QUESTIONS = 3  # for one elicitation
+MAX_VALUE_NAME_CHARS = 200
 Content = dict[str, str | int | float | bool | list[str] | None]
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_SECRET = re.compile(
+_CAMEL_CASE_PATTERN = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_SECRET_WORDS_PATTERN = re.compile(
     r"pass ?(?:word|wort|phrase|code)|kennwort|secret|geheim|credential|zugangsdaten"
     r"|(?:api|access|private|signing|ssh) ?key|\btoken\b|\b(?:pin|tan|otp|cvv|cvc|ssn)\b"
     r"|card number|credit card|kreditkarte|social security|one ?time code"
 )
 # "do not tell us your phone number, PIN": whoever says that wants none; what follows another verb
 # is no part of it, and each word is bounded
-_CAUTION = re.compile(
+_CAUTION_PATTERN = re.compile(
     r"\b(?:(?:do not|don't|never) (?:enter|give|include|put|send|share|state|tell|type|use|write) "
     r"(?:(?!(?:and|but|enter|give|just|put|send|tell|then|type|write)\b)\w{1,20},? ){0,8}"
     r"|nicht (?:\w{1,20} ){1,4}|kein(?:e[nmrs]?)? )"
     r"(?:pass ?(?:words?|wort|wörter|phrases?|codes?)|secrets?|tokens?|pins?|tans?)\b",
     re.I,
 )
-_BOUNDS = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
-_FORMATS = {
+_BOUND_KEYWORDS = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
+_TEXT_FORMATS = {
     "email": (re.compile(r"[^@\s]+@[^@\s]+"), "an e-mail address"),
     "uri": (re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+"), "an address such as https://…"),
     "date-time": (
@@ -107,7 +107,7 @@ class _RequestedValue:
             raise self._build_invalid_answer_error(f"{least} characters at least")
         if most is not None and len(given) > most:
             raise self._build_invalid_answer_error(f"{most} characters at most")
-        form, called = _FORMATS.get(str(self.schema.get("format")), (None, ""))
+        form, called = _TEXT_FORMATS.get(str(self.schema.get("format")), (None, ""))
         if form is not None and not form.fullmatch(given):
             raise self._build_invalid_answer_error(called)
         return given
@@ -135,8 +135,8 @@ class Elicitation:
         properties, required = schema.get("properties"), schema.get("required") or ()
         if not isinstance(properties, Mapping) or not properties:
             raise UnaskableQuestionError("it wants no value")
-        if len(properties) > MOST_QUESTIONS * MOST_FIELDS:
-            most = MOST_QUESTIONS * MOST_FIELDS
+        if len(properties) > MAX_QUESTIONS * MAX_FIELDS:
+            most = MAX_QUESTIONS * MAX_FIELDS
             raise UnaskableQuestionError(f"it wants more than {most} values")
         try:
             self._fields = [
@@ -148,9 +148,9 @@ class Elicitation:
         self._message = message.strip()
         list(self.build_questions())  # what cannot be put, or is too long, is said first
         labels = [each.answer_field.label for each in self._fields]
-        told = [_CAUTION.sub("", _describe_requested_value(each)) for each in self._fields]
+        told = [_CAUTION_PATTERN.sub("", _describe_requested_value(each)) for each in self._fields]
         words = _normalize_text(" ".join([message, *properties, *labels, *told]))
-        if secret := _SECRET.search(words):
+        if secret := _SECRET_WORDS_PATTERN.search(words):
             raise UnaskableQuestionError(f"it wants what may be a secret ({secret[0]})")
 
     def build_questions(self, wrong: str = "") -> Iterator[tuple[AskPerson, list[_RequestedValue]]]:
@@ -159,8 +159,8 @@ class Elicitation:
         `wrong`: what was wrong with the last answer. Raises UnaskableQuestionError.
         """
         parts = [
-            self._fields[first : first + MOST_FIELDS]
-            for first in range(0, len(self._fields), MOST_FIELDS)
+            self._fields[first : first + MAX_FIELDS]
+            for first in range(0, len(self._fields), MAX_FIELDS)
         ]
         for number, part in enumerate(parts, start=1):
             which = f"({number} of {len(parts)})" if len(parts) > 1 else ""
@@ -195,7 +195,7 @@ def _build_question(text: str, part: list[_RequestedValue]) -> AskPerson:
 def _normalize_schema(said: Mapping[str, Any]) -> dict[str, Any]:
     """Return a schema without its null values; ValueError if a bound is no number."""
     found = {key: each for key, each in said.items() if each is not None}
-    for key in _BOUNDS:
+    for key in _BOUND_KEYWORDS:
         bound = found.get(key, 0)
         is_number = isinstance(bound, int | float) and not isinstance(bound, bool)
         if not is_number or not -math.inf < bound < math.inf:
@@ -210,7 +210,7 @@ def _build_requested_value(
 
     Raises ValueError, or other errors if the schema is broken.
     """
-    if len(name) > MOST_NAME:
+    if len(name) > MAX_VALUE_NAME_CHARS:
         raise ValueError("its name is too long")
     label = " ".join(str(schema.get("title") or _normalize_text(name).capitalize()).split())
     values = _parse_options(schema)
@@ -269,11 +269,11 @@ def _normalize_text(text: str) -> str:
     """Return text in lower case as separate words, without hidden characters."""
     plain = unicodedata.normalize("NFKC", text)
     seen = "".join(each for each in plain if not is_hidden_character(each))
-    return re.sub(r"[_\-\s]+", " ", _CAMEL.sub(" ", seen)).lower()
+    return re.sub(r"[_\-\s]+", " ", _CAMEL_CASE_PATTERN.sub(" ", seen)).lower()
 
 
-MOST_TRIES = 3  # at an answer that the server takes
-SHORTEST = 1.0  # seconds in which anybody could answer
+MAX_ANSWER_ATTEMPTS = 3  # until the server takes one
+MIN_ANSWER_SECONDS = 1.0
 
 log = logging.getLogger("countersign.servers")
 
@@ -334,7 +334,7 @@ class RunningServerCall:
         elicited = Elicitation(fields.message, fields.requested_schema)
         for number, (asked, part) in enumerate(elicited.build_questions()):
             again = asked
-            for _ in range(MOST_TRIES):
+            for _ in range(MAX_ANSWER_ATTEMPTS):
                 heard = await self._ask_question(again)
                 try:
                     found |= convert_answers_for_server(part, heard.values)
@@ -348,7 +348,7 @@ class RunningServerCall:
     async def _ask_question(self, asked: AskPerson) -> ElicitationAnswer:
         """Ask people one question; raises _NoAnswerError if there is no answer."""
         began = anyio.current_time()
-        if self._to_answer < SHORTEST:
+        if self._to_answer < MIN_ANSWER_SECONDS:
             raise _NoAnswerError(ElicitResult(action="cancel"))
         over = threading.Event()
         question = ElicitationRequest(asked, self._server.name, self._to_answer)

@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Any, Literal, get_origin
 from pydantic import BaseModel
 
 from bot.mcp import server_file
-from bot.tools import RISK_OF, Effect, EffectSource, Preview, Tool, ToolContext
+from bot.tools import DEFAULT_RISK_BY_EFFECT, Effect, EffectSource, Preview, Tool, ToolContext
 from bot.tools.described import SchemaError, build_argument_model
 from bot.tools.registration import check_field_names
 
 if TYPE_CHECKING:
     from bot.mcp.server_connection import AcceptedToolConnection
 
-_LONGEST_NAME, _LONGEST_TITLE = 64, 80
-_MOST_NAMED = 3  # arguments in the sentence of what a call does
-_GRACE = 45.0  # seconds beyond the server's timeout: to reach it, and to look at its tools
+_MAX_TOOL_NAME_CHARS = 64
+_MAX_TITLE_CHARS = 80
+_MAX_NAMED_ARGUMENTS = 3  # in the sentence of what a call does
+_EXTRA_TIMEOUT_SECONDS = 45.0  # to reach the server, and to look at its tools
 
 log = logging.getLogger("countersign.servers")
 
@@ -106,8 +107,8 @@ def build_server_tool(
         description=definition.description or title,
         idempotent=does is Effect.READ or (server.trusted and definition.idempotent is True),
         preview=preview,
-        timeout=server.timeout + server.answer_within + _GRACE,
-        risk=RISK_OF[does],
+        timeout=server.timeout + server.answer_within + _EXTRA_TIMEOUT_SECONDS,
+        risk=DEFAULT_RISK_BY_EFFECT[does],
         effect_source=_get_effect_source(server, definition),
         is_available=lambda: line.is_enabled(definition.name),
     )
@@ -117,10 +118,10 @@ def build_prefixed_tool_name(server: server_file.Server, name: str) -> str:
     """Return the agent's name for a server's tool: prefix_tool, in characters all models accept."""
     plain = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_")
     whole = f"{server.tool_prefix}_{plain}"
-    if plain == name and len(whole) <= _LONGEST_NAME:
+    if plain == name and len(whole) <= _MAX_TOOL_NAME_CHARS:
         return whole
     mark = hashlib.sha256(name.encode()).hexdigest()[:6]  # two names may look alike by now
-    return f"{whole[: _LONGEST_NAME - 7]}_{mark}"
+    return f"{whole[: _MAX_TOOL_NAME_CHARS - 7]}_{mark}"
 
 
 def _get_effect(server: server_file.Server, definition: server_file.ToolDefinition) -> Effect:
@@ -148,7 +149,7 @@ def _get_effect_source(
 
 def _format_title(definition: server_file.ToolDefinition) -> str:
     words = " ".join((definition.title or definition.name.replace("_", " ")).split())
-    return (words[:1].upper() + words[1:])[:_LONGEST_TITLE] or definition.name[:_LONGEST_TITLE]
+    return (words[:1].upper() + words[1:])[:_MAX_TITLE_CHARS] or definition.name[:_MAX_TITLE_CHARS]
 
 
 def _build_effect_template(what: str, model: type[BaseModel]) -> str:
@@ -164,7 +165,7 @@ def _build_effect_template(what: str, model: type[BaseModel]) -> str:
         if field.is_required() and short is not None and not set("{}") & set(label)
     ]
     plain = what.replace("{", "{{").replace("}", "}}")
-    return f"{plain}: {', '.join(named[:_MOST_NAMED])}" if named else plain
+    return f"{plain}: {', '.join(named[:_MAX_NAMED_ARGUMENTS])}" if named else plain
 
 
 def _find_value_format(annotation: Any) -> str | None:

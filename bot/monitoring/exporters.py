@@ -8,11 +8,12 @@ from importlib.util import find_spec
 
 from bot.monitoring.spans import Exporter
 
-METRICS, TRACES = "metrics", "traces"  # the extras that bring what they need
+METRICS_EXTRA = "metrics"  # the extras that bring what they need
+TRACES_EXTRA = "traces"
 # what is imported of each; `opentelemetry` alone may be there with other packages
-MODULES = {
-    METRICS: ("prometheus_client",),
-    TRACES: ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
+MODULES_BY_EXTRA = {
+    METRICS_EXTRA: ("prometheus_client",),
+    TRACES_EXTRA: ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
 }
 
 
@@ -28,10 +29,10 @@ def create_exporters(
     `traces`: the address to send traces to, None for no traces. Raises MissingExtraError when
     traces are wanted and their packages are not installed.
     """
-    if traces is not None and not is_extra_installed(TRACES):
-        raise MissingExtraError(missing_extra_text(TRACES))
+    if traces is not None and not is_extra_installed(TRACES_EXTRA):
+        raise MissingExtraError(missing_extra_text(TRACES_EXTRA))
     made: list[Exporter] = []
-    if counts and is_extra_installed(METRICS):
+    if counts and is_extra_installed(METRICS_EXTRA):
         from bot.monitoring.metrics import PrometheusMetrics
 
         made.append(PrometheusMetrics(now))
@@ -45,12 +46,12 @@ def create_exporters(
 def is_extra_installed(extra: str) -> bool:
     """Return whether all modules that an extra installs can be found."""
     try:
-        return all(find_spec(each) is not None for each in MODULES[extra])
+        return all(find_spec(each) is not None for each in MODULES_BY_EXTRA[extra])
     except ModuleNotFoundError:  # of a package around it
         return False
 
 
 def missing_extra_text(extra: str) -> str:
     """Return the error text for an extra that is not installed, with the pip command."""
-    package = MODULES[extra][0].partition(".")[0]
+    package = MODULES_BY_EXTRA[extra][0].partition(".")[0]
     return f"{extra} need {package}: pip install 'countersign-bot[{extra}]'"

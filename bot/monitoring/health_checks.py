@@ -15,7 +15,7 @@ from storage.sqlite_connections import LostFileError
 from storage.store import check_database_writable
 
 log = logging.getLogger("countersign.watch")
-PATIENCE = 2.0  # seconds for one look
+CHECK_TIMEOUT_SECONDS = 2.0
 OK = "ok"
 
 
@@ -34,14 +34,14 @@ class CachedCheck:
         self._found, self._at = first, time.monotonic()
 
     def get_valid_or_new_result(self) -> str:
-        """Return a valid cached result, or run the check and wait PATIENCE seconds at most for it.
+        """Return a valid cached result, or run the check, waiting CHECK_TIMEOUT_SECONDS at most.
 
         The result is OK or a text that says what is wrong.
         """
         try:
-            return self._start_or_reuse_check().result(PATIENCE)
+            return self._start_or_reuse_check().result(CHECK_TIMEOUT_SECONDS)
         except TimeoutError:
-            return f"no answer within {PATIENCE:g} seconds"
+            return f"no answer within {CHECK_TIMEOUT_SECONDS:g} seconds"
 
     def get_last_result_and_refresh(self) -> str:
         """Return the last result without waiting, and start a new check if it is too old.

@@ -17,11 +17,18 @@ from bot.monitoring.spans import get_current_run_and_call_ids, get_current_works
 from storage.database_errors import error_text, is_temporary_database_error
 from storage.masking import mask_secrets, mask_secrets_in_json
 
-_PLAIN = logging.Formatter()
-_TEXT = "%(asctime)s %(levelname)s %(name)s %(message)s"
+_PLAIN_FORMATTER = logging.Formatter()
+_TEXT_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 # What the lines of this project say of themselves in their templates: "run %s call %s: failed".
-_FIELDS = {"run": "run_id", "call": "call_id", "delivery": "delivery", "message": "message_id"}
-_NAMED = re.compile(rf"%%|\b({'|'.join(_FIELDS)}) (?=%[sd])|%[^a-zA-Z%]*[a-zA-Z]")
+_FIELD_BY_WORD = {
+    "run": "run_id",
+    "call": "call_id",
+    "delivery": "delivery",
+    "message": "message_id",
+}
+_PLACEHOLDER_PATTERN = re.compile(
+    rf"%%|\b({'|'.join(_FIELD_BY_WORD)}) (?=%[sd])|%[^a-zA-Z%]*[a-zA-Z]"
+)
 
 
 class LogFormat(StrEnum):
@@ -49,7 +56,7 @@ class MaskingFilter(logging.Filter):
             record.exc_info = record.exc_text = None
         record.msg, record.args = mask_secrets(message), None
         if record.exc_info and not record.exc_text:
-            record.exc_text = _PLAIN.formatException(record.exc_info)
+            record.exc_text = _PLAIN_FORMATTER.formatException(record.exc_info)
         if record.exc_text:
             record.exc_text = mask_secrets(record.exc_text)
         return True
@@ -99,11 +106,11 @@ def _extract_named_ids(record: logging.LogRecord) -> dict[str, str]:
         return {}
     found: dict[str, str] = {}
     place = 0
-    for match in _NAMED.finditer(record.msg):
+    for match in _PLACEHOLDER_PATTERN.finditer(record.msg):
         if match[1] is None:
             place += match[0] != "%%"
         elif place < len(values):
-            found.setdefault(_FIELDS[match[1]], str(values[place]))
+            found.setdefault(_FIELD_BY_WORD[match[1]], str(values[place]))
     return found
 
 
@@ -111,7 +118,7 @@ def create_log_handler(form: LogFormat, stream: TextIO | None = None) -> logging
     """Return a handler that writes masked log lines to `stream`, by default standard error."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(
-        JsonLineFormatter() if form is LogFormat.JSON else TextLineFormatter(_TEXT)
+        JsonLineFormatter() if form is LogFormat.JSON else TextLineFormatter(_TEXT_FORMAT)
     )
     handler.addFilter(MaskingFilter())
     return handler

@@ -31,7 +31,7 @@ from bot.version import commit_id
 from storage.audit_log import AuditLine
 from storage.record import Store
 from storage.schedule import Backlog, count_backlog
-from storage.states import LOOKS, CallStatus, CallVerb, RunStatus
+from storage.states import LOOK_VERBS, CallStatus, CallVerb, RunStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +46,36 @@ class MetricDefinition:
     buckets: tuple[float, ...] = ()
 
 
-QUICK = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 3.0)
-SLOW = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
-PATIENT = (5, 15, 30, 60, 120, 300, 600, 1800, 3600, 4 * 3600, 8 * 3600, 86_400, 3 * 86_400)
+FAST_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 3.0)
+SLOW_BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+DECISION_TIME_BUCKETS = (
+    5,
+    15,
+    30,
+    60,
+    120,
+    300,
+    600,
+    1800,
+    3600,
+    4 * 3600,
+    8 * 3600,
+    86_400,
+    3 * 86_400,
+)
 C = CallStatus
-SETTLED = tuple(each for each in C if each not in (C.PENDING, C.RUNNING, C.ENTRUSTED))
-DECIDED = (C.APPROVED, C.REJECTED, C.ANSWERED, C.EXPIRED)
-OPEN = (RunStatus.READY, RunStatus.RUNNING, RunStatus.WAITING)
-OVER = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED)
-ANSWER, OTHER = "answer", "other"
-SAID = (CallVerb.APPROVE, CallVerb.REJECT, CallVerb.EDIT, CallVerb.RESOLVE)
-VERBS = (*SAID, CallVerb.BREAK_GLASS, *LOOKS, ANSWER)
+SETTLED_STATUSES = tuple(each for each in C if each not in (C.PENDING, C.RUNNING, C.ENTRUSTED))
+DECIDED_STATUSES = (C.APPROVED, C.REJECTED, C.ANSWERED, C.EXPIRED)
+OPEN_RUN_STATUSES = (RunStatus.READY, RunStatus.RUNNING, RunStatus.WAITING)
+FINISHED_RUN_STATUSES = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED)
+ANSWER_VERB = "answer"
+OTHER_REFUSAL = "other"
+COMMON_VERBS = (CallVerb.APPROVE, CallVerb.REJECT, CallVerb.EDIT, CallVerb.RESOLVE)
+DECISION_VERBS = (*COMMON_VERBS, CallVerb.BREAK_GLASS, *LOOK_VERBS, ANSWER_VERB)
 # the verdict's reasons for which a click did not count; then other kinds of refusals
-WHY = ("stranger", "not_approver", "not_requester", "not_yet", "enough", "own_request")
-REFUSED = (
-    *WHY,
+VERDICT_REASONS = ("stranger", "not_approver", "not_requester", "not_yet", "enough", "own_request")
+REFUSAL_KINDS = (
+    *VERDICT_REASONS,
     "own_edit",
     "own_run",
     "no_break_glass",
@@ -69,164 +84,206 @@ REFUSED = (
     "dialog",
     "mode",
     "call",
-    OTHER,
+    OTHER_REFUSAL,
 )
-TAKEN, REFUSED_POLICY = "taken", "refused"
+POLICY_TAKEN = "taken"
+POLICY_REFUSED = "refused"
 
-DECISIONS = MetricDefinition(
-    "countersign_decisions_total", Counter, "what people said to calls", ("verb",), VERBS
+DECISIONS_TOTAL = MetricDefinition(
+    "countersign_decisions_total", Counter, "what people said to calls", ("verb",), DECISION_VERBS
 )
-DECISION_TIME = MetricDefinition(
+DECISION_SECONDS = MetricDefinition(
     "countersign_decision_seconds",
     Histogram,
     "from the moment people are asked until a call is decided, or its deadline falls",
     ("status",),
-    DECIDED,
-    PATIENT,
+    DECIDED_STATUSES,
+    DECISION_TIME_BUCKETS,
 )
-CALLS = MetricDefinition(
+CALLS_TOTAL = MetricDefinition(
     "countersign_calls_total",
     Counter,
     "calls that came to that status; `expired`: nobody answered in time",
     ("status",),
-    SETTLED,
+    SETTLED_STATUSES,
 )
-REFUSALS = MetricDefinition(
+REFUSALS_TOTAL = MetricDefinition(
     "countersign_refusals_total",
     Counter,
     "clicks that did not count, by why; dialogs and modes refused; `call`: never asked about",
     ("kind",),
-    REFUSED,
+    REFUSAL_KINDS,
 )
-RUNS = MetricDefinition("countersign_runs_total", Counter, "requests that ended", ("status",), OVER)
-ACKNOWLEDGED = MetricDefinition(
+RUNS_TOTAL = MetricDefinition(
+    "countersign_runs_total", Counter, "requests that ended", ("status",), FINISHED_RUN_STATUSES
+)
+ACKNOWLEDGEMENT_SECONDS = MetricDefinition(
     "countersign_acknowledgement_seconds",
     Histogram,
     "from a delivery's arrival until it is acknowledged; Slack waits three",
-    buckets=QUICK,
+    buckets=FAST_BUCKETS,
 )
-TICKS = MetricDefinition(
-    "countersign_tick_seconds", Histogram, "one pass of the loop", buckets=QUICK
+TICK_SECONDS = MetricDefinition(
+    "countersign_tick_seconds", Histogram, "one pass of the loop", buckets=FAST_BUCKETS
 )
-LOOK_UPS = MetricDefinition(
+LOOKUP_SECONDS = MetricDefinition(
     "countersign_lookup_seconds",
     Histogram,
     "look-ups of people, groups and channels at Slack",
     ("topic",),
-    buckets=QUICK,
+    buckets=FAST_BUCKETS,
 )
-LOOK_UP_FAILURES = MetricDefinition(
+LOOKUP_FAILURES_TOTAL = MetricDefinition(
     "countersign_lookup_failures_total", Counter, "those that failed", ("topic",)
 )
-TURNS = MetricDefinition(
-    "countersign_turn_seconds", Histogram, "turns of the model, with all tries", buckets=SLOW
+TURN_SECONDS = MetricDefinition(
+    "countersign_turn_seconds",
+    Histogram,
+    "turns of the model, with all tries",
+    buckets=SLOW_BUCKETS,
 )
-MODEL_ERRORS = MetricDefinition(
+MODEL_ERRORS_TOTAL = MetricDefinition(
     "countersign_model_errors_total",
     Counter,
     "requests to the model that failed",
     ("kind",),
     ("key", "credit", "limit", "time", "connection", "server", "request"),
 )
-TOKENS = MetricDefinition(
+MODEL_TOKENS_TOTAL = MetricDefinition(
     "countersign_model_tokens_total", Counter, "tokens used", ("direction",), ("in", "out")
 )
-TOOLS = MetricDefinition(
+TOOL_RUNS_TOTAL = MetricDefinition(
     "countersign_tool_runs_total",
     Counter,
     "tools that ran, by how they ended",
     ("tool", "outcome"),
 )
-TOOL_TIME = MetricDefinition(
-    "countersign_tool_seconds", Histogram, "how long tools ran", ("tool",), buckets=SLOW
+TOOL_SECONDS = MetricDefinition(
+    "countersign_tool_seconds", Histogram, "how long tools ran", ("tool",), buckets=SLOW_BUCKETS
 )
-SLACK_TIME = MetricDefinition(
+SLACK_REQUEST_SECONDS = MetricDefinition(
     "countersign_slack_request_seconds",
     Histogram,
     "calls of Slack's Web API",
     ("method",),
-    buckets=QUICK,
+    buckets=FAST_BUCKETS,
 )
-SLACK_ERRORS = MetricDefinition(
+SLACK_ERRORS_TOTAL = MetricDefinition(
     "countersign_slack_errors_total",
     Counter,
     "those that failed, by Slack's code or the kind of the error",
     ("method", "code"),
 )
-PAUSES = MetricDefinition(
+SLACK_PAUSES_TOTAL = MetricDefinition(
     "countersign_slack_pauses_total",
     Counter,
     "pauses that Slack asked for (Retry-After)",
     ("method",),
 )
-POLICIES = MetricDefinition(
+POLICY_RELOADS_TOTAL = MetricDefinition(
     "countersign_policy_reloads_total",
     Counter,
     "new policy files; `refused`: the old one stays in force",
     ("result",),
-    (TAKEN, REFUSED_POLICY),
+    (POLICY_TAKEN, POLICY_REFUSED),
 )
-UNSTORED = MetricDefinition(
+UNSTORED_TOTAL = MetricDefinition(
     "countersign_unstored_total",
     Counter,
     "what the database did not take: deliveries (not acknowledged then) and results (kept)",
 )
-LATE = MetricDefinition(
+LATE_RUNS_TOTAL = MetricDefinition(
     "countersign_late_runs_total",
     Counter,
     "requests that no job had taken up within five seconds, with several processes: the loop did",
 )
-PENDING = MetricDefinition("countersign_pending_calls", Gauge, "calls that wait for people")
-OLDEST = MetricDefinition(
+PENDING_CALLS = MetricDefinition("countersign_pending_calls", Gauge, "calls that wait for people")
+OLDEST_PENDING_CALL_SECONDS = MetricDefinition(
     "countersign_oldest_pending_call_seconds", Gauge, "how long the longest of them has waited"
 )
 OPEN_RUNS = MetricDefinition(
-    "countersign_open_runs", Gauge, "requests that are not over", ("status",), OPEN
+    "countersign_open_runs", Gauge, "requests that are not over", ("status",), OPEN_RUN_STATUSES
 )
-UNSENT = MetricDefinition(
+OUTBOX_MESSAGES = MetricDefinition(
     "countersign_outbox_messages", Gauge, "messages that Slack has yet to be told"
 )
-OUTBOX_LAG = MetricDefinition(
+OUTBOX_LAG_SECONDS = MetricDefinition(
     "countersign_outbox_lag_seconds",
     Gauge,
     "how long this process has seen the oldest of them wait, from one scrape to the next",
 )
-UNREAD = MetricDefinition(
+INBOX_DELIVERIES = MetricDefinition(
     "countersign_inbox_deliveries", Gauge, "deliveries that nobody has dealt with"
 )
-INBOX_LAG = MetricDefinition(
+INBOX_LAG_SECONDS = MetricDefinition(
     "countersign_inbox_lag_seconds", Gauge, "how old the oldest of them is"
 )
-READABLE = MetricDefinition(
+DATABASE_UP = MetricDefinition(
     "countersign_database_up",
     Gauge,
     "1 where the database could be read and written for this scrape, and has room",
 )
-SETUP = MetricDefinition(
+SETUP_PROBLEMS = MetricDefinition(
     "countersign_setup_problems",
     Gauge,
     "what doctor would say of Slack, people and rules: how much is wrong (`fail`), or odd (`warn`)",
     ("level",),
     ("fail", "warn"),
 )
-BUILD = MetricDefinition(
+BUILD_INFO = MetricDefinition(
     "countersign_build_info", Gauge, "1, with version and commit", ("version", "commit")
 )
 
-RECORDED = (
-    *(DECISIONS, DECISION_TIME, CALLS, REFUSALS, RUNS, ACKNOWLEDGED, TICKS, LOOK_UPS),
-    *(LOOK_UP_FAILURES, TURNS, MODEL_ERRORS, TOKENS, TOOLS, TOOL_TIME, SLACK_TIME, SLACK_ERRORS),
-    *(PAUSES, POLICIES, UNSTORED, LATE, SETUP, BUILD),
+RECORDED_METRICS = (
+    *(
+        DECISIONS_TOTAL,
+        DECISION_SECONDS,
+        CALLS_TOTAL,
+        REFUSALS_TOTAL,
+        RUNS_TOTAL,
+        ACKNOWLEDGEMENT_SECONDS,
+        TICK_SECONDS,
+        LOOKUP_SECONDS,
+    ),
+    *(
+        LOOKUP_FAILURES_TOTAL,
+        TURN_SECONDS,
+        MODEL_ERRORS_TOTAL,
+        MODEL_TOKENS_TOTAL,
+        TOOL_RUNS_TOTAL,
+        TOOL_SECONDS,
+        SLACK_REQUEST_SECONDS,
+        SLACK_ERRORS_TOTAL,
+    ),
+    *(
+        SLACK_PAUSES_TOTAL,
+        POLICY_RELOADS_TOTAL,
+        UNSTORED_TOTAL,
+        LATE_RUNS_TOTAL,
+        SETUP_PROBLEMS,
+        BUILD_INFO,
+    ),
 )
 # what the record says: each replica says the same; all others are of one process
-OF_INSTALLATION = (PENDING, OLDEST, OPEN_RUNS, UNSENT, UNREAD, INBOX_LAG)
-READ = (*OF_INSTALLATION, OUTBOX_LAG, READABLE)
-MEASURES = (*RECORDED, *READ)
-_WAITED = {f"call.{status}": status for status in DECIDED} | {
+INSTALLATION_METRICS = (
+    PENDING_CALLS,
+    OLDEST_PENDING_CALL_SECONDS,
+    OPEN_RUNS,
+    OUTBOX_MESSAGES,
+    INBOX_DELIVERIES,
+    INBOX_LAG_SECONDS,
+)
+COLLECTED_METRICS = (*INSTALLATION_METRICS, OUTBOX_LAG_SECONDS, DATABASE_UP)
+ALL_METRICS = (*RECORDED_METRICS, *COLLECTED_METRICS)
+_STATUS_BY_DECISION_EVENT = {f"call.{status}": status for status in DECIDED_STATUSES} | {
     "question.answered": CallStatus.ANSWERED
 }
-_ENDS = {f"run.{status}": status for status in OVER}
-_REFUSED = {"dialog.refused": "dialog", "mode.refused": "mode", "call.born.refused": "call"}
+_STATUS_BY_RUN_END_EVENT = {f"run.{status}": status for status in FINISHED_RUN_STATUSES}
+_REFUSAL_KIND_BY_EVENT = {
+    "dialog.refused": "dialog",
+    "mode.refused": "mode",
+    "call.born.refused": "call",
+}
 
 
 class PrometheusMetrics(Exporter):
@@ -240,12 +297,14 @@ class PrometheusMetrics(Exporter):
         self.registry = CollectorRegistry()  # of all metrics, to which others may be added
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self.registry)
-        self._of = {each.name: self._create_metric(each) for each in RECORDED}
-        self._of[BUILD.name].labels(__version__, commit_id()).set(1)
+        self._of = {each.name: self._create_metric(each) for each in RECORDED_METRICS}
+        self._of[BUILD_INFO.name].labels(__version__, commit_id()).set(1)
         self._by_work: dict[WorkKind, Callable[[Span], None]] = {
-            WorkKind.ACKNOWLEDGE: lambda each: self._observe_duration(ACKNOWLEDGED, each),
-            WorkKind.TICK: lambda each: self._observe_duration(TICKS, each),
-            WorkKind.TURN: lambda each: self._observe_duration(TURNS, each),
+            WorkKind.ACKNOWLEDGE: lambda each: self._observe_duration(
+                ACKNOWLEDGEMENT_SECONDS, each
+            ),
+            WorkKind.TICK: lambda each: self._observe_duration(TICK_SECONDS, each),
+            WorkKind.TURN: lambda each: self._observe_duration(TURN_SECONDS, each),
             WorkKind.MODEL: self._count_model_request,
             WorkKind.TOOL: self._count_tool_run,
             WorkKind.SLACK: self._count_slack_request,
@@ -280,18 +339,18 @@ class PrometheusMetrics(Exporter):
         """Count an incident: a momentary trouble, such as a pause that Slack asks for."""
         match what:
             case Incident.PAUSE:
-                self._increment_counter(PAUSES, subject)
+                self._increment_counter(SLACK_PAUSES_TOTAL, subject)
             case Incident.POLICY_REFUSED:
-                self._increment_counter(POLICIES, REFUSED_POLICY)
+                self._increment_counter(POLICY_RELOADS_TOTAL, POLICY_REFUSED)
             case Incident.UNSTORED:
-                self._increment_counter(UNSTORED)
+                self._increment_counter(UNSTORED_TOTAL)
             case Incident.LATE:
-                self._increment_counter(LATE)
+                self._increment_counter(LATE_RUNS_TOTAL)
 
     def report_setup_problems(self, counts: Mapping[str, int]) -> None:
         """Set the gauges for setup problems, by level; they stay until the next inspection."""
         for level, number in counts.items():
-            self._of[SETUP.name].labels(level).set(number)
+            self._of[SETUP_PROBLEMS.name].labels(level).set(number)
 
     def _create_metric(self, measure: MetricDefinition) -> Any:
         given: dict[str, Any] = {"labelnames": measure.labels, "registry": self.registry}
@@ -316,46 +375,50 @@ class PrometheusMetrics(Exporter):
 
     def _count_model_request(self, span: Span) -> None:
         for direction, number in span.amounts.items():
-            self._increment_counter(TOKENS, direction, number=number)
-        if span.end in MODEL_ERRORS.values:
-            self._increment_counter(MODEL_ERRORS, span.end)
+            self._increment_counter(MODEL_TOKENS_TOTAL, direction, number=number)
+        if span.end in MODEL_ERRORS_TOTAL.values:
+            self._increment_counter(MODEL_ERRORS_TOTAL, span.end)
 
     def _count_tool_run(self, span: Span) -> None:
-        self._observe_duration(TOOL_TIME, span, span.subject)
+        self._observe_duration(TOOL_SECONDS, span, span.subject)
         end = span.end if span.end in set(ToolStepOutcome) else ToolStepOutcome.UNKNOWN
-        self._increment_counter(TOOLS, span.subject, end)
+        self._increment_counter(TOOL_RUNS_TOTAL, span.subject, end)
 
     def _count_slack_request(self, span: Span) -> None:
-        self._observe_duration(SLACK_TIME, span, span.subject)
+        self._observe_duration(SLACK_REQUEST_SECONDS, span, span.subject)
         if span.end:
-            self._increment_counter(SLACK_ERRORS, span.subject, span.end)
+            self._increment_counter(SLACK_ERRORS_TOTAL, span.subject, span.end)
 
     def _count_look_up(self, span: Span) -> None:
-        self._observe_duration(LOOK_UPS, span, span.subject)
+        self._observe_duration(LOOKUP_SECONDS, span, span.subject)
         if span.end:
-            self._increment_counter(LOOK_UP_FAILURES, span.subject)
+            self._increment_counter(LOOKUP_FAILURES_TOTAL, span.subject)
 
     def _count_audit_line(self, fact: AuditLine) -> None:
         data = fact.data
         if verb := _find_decision_verb(fact):
-            self._increment_counter(DECISIONS, verb)
-        if fact.call_id and data.get("to") in SETTLED:
-            self._increment_counter(CALLS, data["to"])
-        if fact.event in _WAITED and fact.since is not None:
+            self._increment_counter(DECISIONS_TOTAL, verb)
+        if fact.call_id and data.get("to") in SETTLED_STATUSES:
+            self._increment_counter(CALLS_TOTAL, data["to"])
+        if fact.event in _STATUS_BY_DECISION_EVENT and fact.since is not None:
             waited = (fact.at - fact.since).total_seconds()
-            self._of[DECISION_TIME.name].labels(_WAITED[fact.event]).observe(waited)
-        if fact.event in _ENDS:
-            self._increment_counter(RUNS, _ENDS[fact.event])
-        if fact.event in _REFUSED:
-            self._increment_counter(REFUSALS, _REFUSED[fact.event])
+            self._of[DECISION_SECONDS.name].labels(_STATUS_BY_DECISION_EVENT[fact.event]).observe(
+                waited
+            )
+        if fact.event in _STATUS_BY_RUN_END_EVENT:
+            self._increment_counter(RUNS_TOTAL, _STATUS_BY_RUN_END_EVENT[fact.event])
+        if fact.event in _REFUSAL_KIND_BY_EVENT:
+            self._increment_counter(REFUSALS_TOTAL, _REFUSAL_KIND_BY_EVENT[fact.event])
         match fact.event:
             case "decision.refused":
                 why = str(data.get("why", "")).rsplit(" ", 1)[-1]
-                self._increment_counter(REFUSALS, why if why in REFUSED else OTHER)
+                self._increment_counter(
+                    REFUSALS_TOTAL, why if why in REFUSAL_KINDS else OTHER_REFUSAL
+                )
             case "call.born.refused":
-                self._increment_counter(CALLS, CallStatus.REFUSED)
+                self._increment_counter(CALLS_TOTAL, CallStatus.REFUSED)
             case "policy.reloaded":
-                self._increment_counter(POLICIES, TAKEN)
+                self._increment_counter(POLICY_RELOADS_TOTAL, POLICY_TAKEN)
 
 
 def _find_decision_verb(fact: AuditLine) -> str:
@@ -364,7 +427,7 @@ def _find_decision_verb(fact: AuditLine) -> str:
         return CallVerb.RESOLVE
     if vote := fact.data.get("vote"):
         return str(vote)
-    return {"call.edited": CallVerb.EDIT, "question.answered": ANSWER}.get(fact.event, "")
+    return {"call.edited": CallVerb.EDIT, "question.answered": ANSWER_VERB}.get(fact.event, "")
 
 
 class BacklogCollector(Collector):
@@ -386,7 +449,7 @@ class BacklogCollector(Collector):
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
         """Return the gauges' names without reading anything."""
-        return map(_build_gauge_family, READ)
+        return map(_build_gauge_family, COLLECTED_METRICS)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield the gauges' values; only `countersign_database_up` 0 if reading fails."""
@@ -394,23 +457,25 @@ class BacklogCollector(Collector):
             with self._store.read() as tx:
                 found = count_backlog(tx)
         except SQLAlchemyError:
-            yield _build_gauge(READABLE, 0)
+            yield _build_gauge(DATABASE_UP, 0)
             return
-        yield _build_gauge(READABLE, self._written.get_valid_or_new_result() == OK)
+        yield _build_gauge(DATABASE_UP, self._written.get_valid_or_new_result() == OK)
         yield from self._build_gauges(found)
 
     def _build_gauges(self, found: Backlog) -> Iterator[GaugeMetricFamily]:
         now = self._now()
-        yield _build_gauge(PENDING, found.pending)
-        yield _build_gauge(OLDEST, _compute_age_seconds(found.oldest_asked, now))
+        yield _build_gauge(PENDING_CALLS, found.pending)
+        yield _build_gauge(
+            OLDEST_PENDING_CALL_SECONDS, _compute_age_seconds(found.oldest_asked, now)
+        )
         runs = _build_gauge_family(OPEN_RUNS)
-        for status in OPEN:
+        for status in OPEN_RUN_STATUSES:
             runs.add_metric([status], found.runs.get(status, 0))
         yield runs
-        yield _build_gauge(UNSENT, found.unsent)
-        yield _build_gauge(OUTBOX_LAG, self._compute_outbox_lag(found.oldest_unsent, now))
-        yield _build_gauge(UNREAD, found.unread)
-        yield _build_gauge(INBOX_LAG, _compute_age_seconds(found.oldest_unread, now))
+        yield _build_gauge(OUTBOX_MESSAGES, found.unsent)
+        yield _build_gauge(OUTBOX_LAG_SECONDS, self._compute_outbox_lag(found.oldest_unsent, now))
+        yield _build_gauge(INBOX_DELIVERIES, found.unread)
+        yield _build_gauge(INBOX_LAG_SECONDS, _compute_age_seconds(found.oldest_unread, now))
 
     def _compute_outbox_lag(self, oldest: int | None, now: datetime) -> float:
         """Return the seconds since this message was first seen as the oldest unsent one."""

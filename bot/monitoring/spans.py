@@ -69,10 +69,10 @@ class Span:
     _token: Token[Span | None] = field(init=False)
 
     def __enter__(self) -> Span:
-        self.within = _CURRENT.get()
+        self.within = _CURRENT_SPAN.get()
         if self.within is not None and not self.run_id:
             self.run_id, self.call_id = self.within.run_id, self.call_id or self.within.call_id
-        self._token = _CURRENT.set(self)
+        self._token = _CURRENT_SPAN.set(self)
         self.begun_at, self._began = self._tracer.now(), time.perf_counter()
         return self
 
@@ -81,7 +81,7 @@ class Span:
         self.seconds = time.perf_counter() - self._began
         if error is not None and not self.end:
             self.end = type(error).__name__
-        _CURRENT.reset(self._token)
+        _CURRENT_SPAN.reset(self._token)
         self._tracer.report_span(self)
 
     @property
@@ -95,8 +95,8 @@ class Span:
         return self.begun_at + timedelta(seconds=self.seconds)
 
 
-_CURRENT: ContextVar[Span | None] = ContextVar("span", default=None)
-_WORKSPACE: ContextVar[str] = ContextVar("workspace", default="")  # where there is no span
+_CURRENT_SPAN: ContextVar[Span | None] = ContextVar("span", default=None)
+_CURRENT_WORKSPACE: ContextVar[str] = ContextVar("workspace", default="")  # where there is no span
 
 
 class Exporter:
@@ -197,24 +197,24 @@ class Tracer:
 
 def get_current_run_and_call_ids() -> tuple[str, str]:
     """Return the run id and call id of this thread's current span; "" for each that is unknown."""
-    span = _CURRENT.get()
+    span = _CURRENT_SPAN.get()
     return (span.run_id, span.call_id) if span is not None else ("", "")
 
 
 def get_current_workspace() -> str:
     """Return the workspace that this thread works for; "" if the process serves one alone."""
-    span = _CURRENT.get()
-    return span.workspace if span is not None else _WORKSPACE.get()
+    span = _CURRENT_SPAN.get()
+    return span.workspace if span is not None else _CURRENT_WORKSPACE.get()
 
 
 @contextmanager
 def work_for_workspace(workspace: str) -> Iterator[None]:
     """Have what this thread logs meanwhile name a workspace, outside of spans too."""
-    before = _WORKSPACE.set(workspace)
+    before = _CURRENT_WORKSPACE.set(workspace)
     try:
         yield
     finally:
-        _WORKSPACE.reset(before)
+        _CURRENT_WORKSPACE.reset(before)
 
 
 def _call_and_log_errors(exporter: Callable[..., None], *what: Any) -> None:
@@ -226,6 +226,6 @@ def _call_and_log_errors(exporter: Callable[..., None], *what: Any) -> None:
 
 def _set_run_id_from_audit_lines(facts: Sequence[audit_log.AuditLine]) -> None:
     """Set the run id of the current span, if it is a decision's, from the audit rows it wrote."""
-    span = _CURRENT.get()
+    span = _CURRENT_SPAN.get()
     if span is not None and not span.run_id and span.work is WorkKind.DECIDE:
         span.run_id = next((each.run_id for each in facts if each.run_id), "")

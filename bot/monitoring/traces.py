@@ -26,16 +26,16 @@ from bot.monitoring.spans import Exporter, Span, WorkKind, get_current_run_and_c
 from storage.audit_log import AuditLine
 from storage.states import CallStatus, RunStatus
 
-GRACE = 3.0  # seconds that what has yet to be sent may take when the bot stops
+FLUSH_TIMEOUT_SECONDS = 3.0  # for what has yet to be sent when the bot stops
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_SAMPLED = TraceFlags(TraceFlags.SAMPLED)
-_UNTRACED = (WorkKind.ACKNOWLEDGE, WorkKind.TICK)  # of no request
-_ASKS = (WorkKind.MODEL, WorkKind.SLACK, WorkKind.LOOK_UP)  # another server
-_WENT_WELL = ("", ToolStepOutcome.DONE, ToolStepOutcome.ENTRUSTED)
-_DECIDED = (CallStatus.APPROVED, CallStatus.REJECTED, CallStatus.EXPIRED)
-_WAITS = {f"call.{status}" for status in _DECIDED} | {"question.answered"}
-_OVER = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED)
-_ENDS = {f"run.{status}" for status in _OVER}
+_SAMPLED_FLAGS = TraceFlags(TraceFlags.SAMPLED)
+_UNTRACED_WORK_KINDS = (WorkKind.ACKNOWLEDGE, WorkKind.TICK)  # of no request
+_CLIENT_WORK_KINDS = (WorkKind.MODEL, WorkKind.SLACK, WorkKind.LOOK_UP)  # that ask another server
+_GOOD_OUTCOMES = ("", ToolStepOutcome.DONE, ToolStepOutcome.ENTRUSTED)
+_DECIDED_STATUSES = (CallStatus.APPROVED, CallStatus.REJECTED, CallStatus.EXPIRED)
+_DECISION_EVENTS = {f"call.{status}" for status in _DECIDED_STATUSES} | {"question.answered"}
+_FINISHED_RUN_STATUSES = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED)
+_RUN_END_EVENTS = {f"run.{status}" for status in _FINISHED_RUN_STATUSES}
 
 
 class OpenTelemetryTraces(Exporter):
@@ -49,14 +49,14 @@ class OpenTelemetryTraces(Exporter):
         self._queue = BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint))
 
     def close(self) -> None:
-        """Send the spans that are left, waiting GRACE seconds at most for the collector."""
+        """Send the spans that are left, waiting FLUSH_TIMEOUT_SECONDS at most for the collector."""
         closing = threading.Thread(target=self._queue.shutdown, name="traces", daemon=True)
         closing.start()
-        closing.join(GRACE)
+        closing.join(FLUSH_TIMEOUT_SECONDS)
 
     def report_span(self, span: Span) -> None:
         """Export a span of a request, and a span for the time it waited before if that is known."""
-        if not span.run_id or span.work in _UNTRACED:
+        if not span.run_id or span.work in _UNTRACED_WORK_KINDS:
             return
         name = f"{span.work.replace('_', ' ')} {span.subject}".strip()
         told: dict[str, str | int] = {"countersign.call_id": span.call_id}
@@ -70,8 +70,8 @@ class OpenTelemetryTraces(Exporter):
             told,
             number=_get_span_id(span),
             parent=parent,
-            kind=SpanKind.CLIENT if span.work in _ASKS else SpanKind.INTERNAL,
-            is_bad=span.end not in _WENT_WELL,
+            kind=SpanKind.CLIENT if span.work in _CLIENT_WORK_KINDS else SpanKind.INTERNAL,
+            is_bad=span.end not in _GOOD_OUTCOMES,
         )
         if span.since is not None:
             waited = (span.since, span.begun_at)
@@ -91,10 +91,10 @@ class OpenTelemetryTraces(Exporter):
                 continue
             told: dict[str, str | int] = {"countersign.call_id": fact.call_id}
             told["countersign.end"] = fact.event
-            if fact.event in _WAITS:
+            if fact.event in _DECISION_EVENTS:
                 told["countersign.tool"] = str(fact.data.get("tool", ""))
                 self._queue_span(fact.run_id, "wait for people", (fact.since, fact.at), told)
-            elif fact.event in _ENDS:
+            elif fact.event in _RUN_END_EVENTS:
                 self._queue_span(
                     fact.run_id,
                     "request",
@@ -153,7 +153,9 @@ def compute_trace_id(run_id: str) -> int:
 
 
 def _build_span_context(run_id: str, number: int, *, is_remote: bool = False) -> SpanContext:
-    return SpanContext(compute_trace_id(run_id), number, is_remote=is_remote, trace_flags=_SAMPLED)
+    return SpanContext(
+        compute_trace_id(run_id), number, is_remote=is_remote, trace_flags=_SAMPLED_FLAGS
+    )
 
 
 def _compute_root_span_id(run_id: str) -> int:
@@ -165,7 +167,7 @@ def _find_parent_span_id(span: Span) -> int:
     """Return the id of the nearest enclosing span of the same request, else of its first span."""
     around = span.within
     while around is not None:
-        if around.run_id == span.run_id and around.work not in _UNTRACED:
+        if around.run_id == span.run_id and around.work not in _UNTRACED_WORK_KINDS:
             return _get_span_id(around)
         around = around.within
     return _compute_root_span_id(span.run_id)

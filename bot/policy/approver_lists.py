@@ -21,20 +21,20 @@ from bot.policy.gates import Allow, Approvers, Ask, Deny, GateAddOn
 from bot.toml_file import FileProblems, KeyPath, nearest_name_hint
 
 OwnerTables = Mapping[str, Mapping[str, Approvers]]  # field -> value -> who owns it
-FILE_NAME = re.compile(r"\w[\w.-]{0,99}")
-MOST_IN_FILE = 1_000_000  # characters of a file of owners
+FILE_NAME_PATTERN = re.compile(r"\w[\w.-]{0,99}")
+MAX_OWNERS_FILE_CHARS = 1_000_000
 AnyGate = TypeVar("AnyGate", Ask, Allow | Ask, GateAddOn, Allow | Deny | Ask | GateAddOn)
 
 
-USER_ID = re.compile(r"[UW][A-Z0-9]{2,30}")
-GROUP_HANDLE = re.compile(r"@[^\s@A-Z<>|&,]{1,80}")
-_OWNER = re.compile(r"owner of args\.([A-Za-z_][A-Za-z0-9_]{0,99})|(manager of requester)")
-MANAGER = "manager of requester"  # stands among the fields whose owners are meant
+USER_ID_PATTERN = re.compile(r"[UW][A-Z0-9]{2,30}")
+GROUP_HANDLE_PATTERN = re.compile(r"@[^\s@A-Z<>|&,]{1,80}")
+_OWNER_PATTERN = re.compile(r"owner of args\.([A-Za-z_][A-Za-z0-9_]{0,99})|(manager of requester)")
+MANAGER_OF_REQUESTER = "manager of requester"  # stands among the fields whose owners are meant
 
 
 def is_person_or_group(name: str) -> bool:
     """Return whether this is a user id, or the handle of a user group."""
-    return bool(USER_ID.fullmatch(name) or GROUP_HANDLE.fullmatch(name))
+    return bool(USER_ID_PATTERN.fullmatch(name) or GROUP_HANDLE_PATTERN.fullmatch(name))
 
 
 def validate_approvers(values: list[str]) -> list[str]:
@@ -53,7 +53,7 @@ def validate_approvers(values: list[str]) -> list[str]:
 
 def _validate_deciders(values: list[str]) -> list[str]:
     """Return a list of approvers, in which owners of arguments may be named; raises ValueError."""
-    others = [each for each in values if not _OWNER.fullmatch(each)]
+    others = [each for each in values if not _OWNER_PATTERN.fullmatch(each)]
     if others or not values:
         validate_approvers(others)
     return values
@@ -78,7 +78,7 @@ def build_approvers(named: Iterable[str], silent: Iterable[str] = ()) -> Approve
     silent = tuple(dict.fromkeys(each for each in silent if each not in told))
     who = (*told, *silent)
     return Approvers(
-        owners=tuple(found[1] or found[2] for found in map(_OWNER.fullmatch, who) if found),
+        owners=tuple(found[1] or found[2] for found in map(_OWNER_PATTERN.fullmatch, who) if found),
         users=tuple(each for each in who if each[0] in "UW"),
         groups=tuple(each[1:] for each in who if each[0] == "@"),
         channel="channel" in who,
@@ -104,7 +104,7 @@ def list_fields_with_owners(gate: Allow | Deny | Ask | GateAddOn) -> list[str]:
 
 
 def _validate_file_name(value: str) -> str:
-    if not FILE_NAME.fullmatch(value):
+    if not FILE_NAME_PATTERN.fullmatch(value):
         raise ValueError('write the name of a CSV file beside the policy, as in "owners.csv"')
     return value
 
@@ -146,7 +146,7 @@ class OwnersEntry(BaseModel):
         if self.file is None:
             return
         text = files.get(self.file)
-        if text is None or len(text) > MOST_IN_FILE:
+        if text is None or len(text) > MAX_OWNERS_FILE_CHARS:
             sentence = f"{self.file} cannot be read; put a CSV file of at most 1 MB there"
             problems.add(("owners", field, "file"), sentence)
             return
@@ -178,7 +178,7 @@ def build_owner_tables(
         fields = list_fields_with_owners(gate)
         used.update(fields)
         for field in (each for each in fields if each not in tables):
-            table = "manager" if field == MANAGER else f"owners.{field}"
+            table = "manager" if field == MANAGER_OF_REQUESTER else f"owners.{field}"
             sentence = f"there is no [{table}]{nearest_name_hint([field], tables)}"
             problems.add(("rule", index, "approvers"), f"{sentence}; add it")
         if fields and isinstance(gate, Ask) and (gate.remember or gate.once):
@@ -188,7 +188,7 @@ def build_owner_tables(
         sentence = "name owners in a rule for the tools that have the field, and managers in a rule"
         problems.add(("defaults", "approvers"), sentence)
     for field in sorted(tables.keys() - used):
-        loc = ("manager",) if field == MANAGER else ("owners", field)
+        loc = ("manager",) if field == MANAGER_OF_REQUESTER else ("owners", field)
         problems.add(loc, "is used nowhere; use it, or remove it")
     return {
         field: each.build_table(field, files, problems) for field, each in sorted(tables.items())
@@ -252,7 +252,7 @@ class OwnerResolver:
             return
         value, owner = read_owned_value(self._args, field), Approvers()
         where = f"it is not in [owners.{field}]"
-        if field == MANAGER:
+        if field == MANAGER_OF_REQUESTER:
             owner = build_approvers(self._found.get(field) or ())
             where = f"Slack's profile field {function!r} names no person that could be looked up"
         elif value is not None and str(value) in table:
@@ -268,7 +268,11 @@ class OwnerResolver:
 
 def describe_owner(field: str) -> str:
     """Return whose approval a field means: "the owner of args.service"."""
-    return f"the {MANAGER}" if field == MANAGER else f"the owner of args.{field}"
+    return (
+        f"the {MANAGER_OF_REQUESTER}"
+        if field == MANAGER_OF_REQUESTER
+        else f"the owner of args.{field}"
+    )
 
 
 def read_owned_value(args: Mapping[str, Any], field: str) -> str | int | None:
@@ -281,25 +285,37 @@ def read_owned_value(args: Mapping[str, Any], field: str) -> str | int | None:
 # Names that a policy's author gives to sets of approvers and to conditions, put in before the file
 # is validated; mistakes are reported as problems of the file.
 
-SETS, CONDITIONS = "approvers", "conditions"  # the tables of names
-ASKS = "requester"  # the key that lists people, or names one
+APPROVERS_TABLE = "approvers"  # of named sets of approvers
+CONDITIONS_TABLE = "conditions"  # of named conditions
+REQUESTER_KEY = "requester"  # lists people, or names one
 # the keys that list people
-PEOPLE = ("approvers", "break_glass", "silent", "who", "loosen", "readers", "alarm", ASKS)
-_NAMES = {
-    SETS: re.compile(r"[a-z][a-z0-9_-]{0,59}"),
-    CONDITIONS: re.compile(r"[a-z][a-z0-9_]{0,59}"),
+PEOPLE_KEYS = (
+    "approvers",
+    "break_glass",
+    "silent",
+    "who",
+    "loosen",
+    "readers",
+    "alarm",
+    REQUESTER_KEY,
+)
+_NAME_PATTERN_BY_TABLE = {
+    APPROVERS_TABLE: re.compile(r"[a-z][a-z0-9_-]{0,59}"),
+    CONDITIONS_TABLE: re.compile(r"[a-z][a-z0-9_]{0,59}"),
 }
-_STAND_INS = {SETS: ["channel"], CONDITIONS: "true"}  # for what is invalid
-_TAKEN = frozenset({"channel", "requester"})  # what these mean among approvers is settled
+_FALLBACK_BY_TABLE = {APPROVERS_TABLE: ["channel"], CONDITIONS_TABLE: "true"}  # for what is invalid
+_RESERVED_NAMES = frozenset({"channel", "requester"})  # what these mean among approvers is settled
 # texts and comments stand as they are; a name stands outside them, and is no field of anything
-_TEXT = r"""\"{3}.*?\"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|//[^\n]*"""
-_USE = re.compile(rf"(?s:{_TEXT})|(?<![\w.])conditions\s*\.\s*(?P<name>\w+)")
-_MOST = 4_096  # characters that a condition may grow to; what one may have is far less
+_TEXT_OR_COMMENT = r"""\"{3}.*?\"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|//[^\n]*"""
+_CONDITION_NAME_PATTERN = re.compile(
+    rf"(?s:{_TEXT_OR_COMMENT})|(?<![\w.])conditions\s*\.\s*(?P<name>\w+)"
+)
+_MAX_EXPANDED_CHARS = 4_096  # of a condition; what one may have is far less
 
 
 def replace_names_in_policy(written: dict[str, Any], problems: FileProblems) -> dict[str, Any]:
     """Return the parsed file with the names from [approvers] and [conditions] replaced."""
-    if not isinstance(written, dict) or not {SETS, CONDITIONS} & written.keys():
+    if not isinstance(written, dict) or not {APPROVERS_TABLE, CONDITIONS_TABLE} & written.keys():
         return written
     return _PolicyNames(written, problems).expand_file()
 
@@ -311,8 +327,8 @@ class _PolicyNames:
         self._written = written
         self._problems = problems
         self._named = {
-            SETS: self._load_name_table(SETS, list),
-            CONDITIONS: self._load_name_table(CONDITIONS, str),
+            APPROVERS_TABLE: self._load_name_table(APPROVERS_TABLE, list),
+            CONDITIONS_TABLE: self._load_name_table(CONDITIONS_TABLE, str),
         }
         self._used: set[KeyPath] = set()
         self._found: dict[tuple[str, str], Any] = {}  # what each name stands for, by table and name
@@ -336,7 +352,9 @@ class _PolicyNames:
         what = 'a list, as in ["@finance"]' if kind is list else "a condition in quotes"
         found = {}
         for name, value in written.items():
-            if not _NAMES[table].fullmatch(name) or (table == SETS and name in _TAKEN):
+            if not _NAME_PATTERN_BY_TABLE[table].fullmatch(name) or (
+                table == APPROVERS_TABLE and name in _RESERVED_NAMES
+            ):
                 self._problems.add((table, name), "cannot be a name; write another, in lower case")
             elif not isinstance(value, kind):
                 self._problems.add((table, name), f"write {what}")
@@ -352,18 +370,18 @@ class _PolicyNames:
         loc = (table, name)
         if name in path:
             self._problems.add(loc, _circular_name_sentence([*path, name]))
-            return _STAND_INS[table]
+            return _FALLBACK_BY_TABLE[table]
         if loc not in self._found:
-            resolve = self._resolve_set if table == SETS else self._resolve_condition
+            resolve = self._resolve_set if table == APPROVERS_TABLE else self._resolve_condition
             try:
                 self._found[loc] = resolve(name, (*path, name))
             except ValueError as error:
                 self._problems.add(loc, str(error))
-                self._found[loc] = _STAND_INS[table]
+                self._found[loc] = _FALLBACK_BY_TABLE[table]
         return self._found[loc]
 
     def _resolve_set(self, name: str, path: tuple[str, ...]) -> list[str]:
-        found = self._resolve_people(self._named[SETS][name], path)
+        found = self._resolve_people(self._named[APPROVERS_TABLE][name], path)
         if not all(isinstance(each, str) for each in found):
             raise ValueError("write each in quotes")
         return validate_approvers(found)
@@ -372,17 +390,17 @@ class _PolicyNames:
         # only now: the library behind it takes a moment to load
         from bot.policy.condition import Condition
 
-        written = self._named[CONDITIONS][name]
-        return Condition(self._insert_conditions(written, (CONDITIONS, name), path)).source
+        written = self._named[CONDITIONS_TABLE][name]
+        return Condition(self._insert_conditions(written, (CONDITIONS_TABLE, name), path)).source
 
     def _resolve_people(self, written: list[Any], path: tuple[str, ...] = ()) -> list[Any]:
         """Return a list of approvers with the names in it replaced; unknown entries are kept."""
         found: list[Any] = []
         for each in written:
-            known = isinstance(each, str) and each in self._named[SETS]
-            found += self._resolve_name(SETS, each, path) if known else [each]
+            known = isinstance(each, str) and each in self._named[APPROVERS_TABLE]
+            found += self._resolve_name(APPROVERS_TABLE, each, path) if known else [each]
             if known:
-                self._used.add((SETS, each))
+                self._used.add((APPROVERS_TABLE, each))
         return list(dict.fromkeys(found)) if all(isinstance(each, str) for each in found) else found
 
     def _insert_conditions(self, written: str, loc: KeyPath, path: tuple[str, ...] = ()) -> str:
@@ -392,16 +410,16 @@ class _PolicyNames:
             name = use["name"]
             if name is None:
                 return use[0]
-            if name not in self._named[CONDITIONS]:
-                near = nearest_name_hint([name], self._named[CONDITIONS])
+            if name not in self._named[CONDITIONS_TABLE]:
+                near = nearest_name_hint([name], self._named[CONDITIONS_TABLE])
                 self._problems.add(loc, f"names conditions.{name}, which is not there{near}")
                 return "true"
-            self._used.add((CONDITIONS, name))
-            found = self._resolve_name(CONDITIONS, name, path)
+            self._used.add((CONDITIONS_TABLE, name))
+            found = self._resolve_name(CONDITIONS_TABLE, name, path)
             return f"({found}\n)" if "//" in found else f"({found})"
 
-        found = _USE.sub(one, written)
-        if len(found) <= _MOST:
+        found = _CONDITION_NAME_PATTERN.sub(one, written)
+        if len(found) <= _MAX_EXPANDED_CHARS:
             return found
         self._problems.add(loc, "is too long with the conditions it names; split it")
         return "true"
@@ -419,11 +437,14 @@ class _PolicyNames:
         found = {key: self._expand(each, (*loc, key)) for key, each in written.items()}
         if isinstance(found.get("when"), str):
             found["when"] = self._insert_conditions(found["when"], (*loc, "when"))
-        for key in found if loc[:1] == ("owners",) else PEOPLE:
+        for key in found if loc[:1] == ("owners",) else PEOPLE_KEYS:
             if isinstance(found.get(key), list):
                 found[key] = self._resolve_people(found[key])
-        if isinstance(asks := found.get(ASKS), str) and asks in self._named[SETS]:
-            found[ASKS] = self._resolve_people([asks])
+        if (
+            isinstance(asks := found.get(REQUESTER_KEY), str)
+            and asks in self._named[APPROVERS_TABLE]
+        ):
+            found[REQUESTER_KEY] = self._resolve_people([asks])
         return found
 
 

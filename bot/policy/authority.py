@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from bot.policy.gates import Approvers, Ask
 
 # statuses by which somebody says that they are away, not just busy: their emoji, without colons
-AWAY = frozenset(
+AWAY_STATUS_EMOJI = frozenset(
     {
         "palm_tree",  # Slack's own for vacationing
         "face_with_thermometer",  # and for out sick
@@ -29,7 +29,8 @@ AWAY = frozenset(
     }
 )
 QuietHours = tuple[datetime, datetime]  # from and until when somebody wants no notifications
-DAY_BEGINS, DAY_ENDS = 8, 20  # hours, in a person's time zone
+DAY_START_HOUR = 8  # in a person's time zone
+DAY_END_HOUR = 20  # in a person's time zone
 
 
 class LookupFailedError(Exception):
@@ -73,10 +74,10 @@ class Person:
         if self.utc_offset is None:
             return None
         local = now.astimezone(timezone(self.utc_offset))
-        if DAY_BEGINS <= local.hour < DAY_ENDS:
+        if DAY_START_HOUR <= local.hour < DAY_END_HOUR:
             return None
-        morning = local.replace(hour=DAY_BEGINS, minute=0, second=0, microsecond=0)
-        morning += timedelta(days=local.hour >= DAY_ENDS)
+        morning = local.replace(hour=DAY_START_HOUR, minute=0, second=0, microsecond=0)
+        morning += timedelta(days=local.hour >= DAY_END_HOUR)
         return morning.astimezone(UTC)
 
 
@@ -160,7 +161,7 @@ class Denial:
 Verdict = Permission | Denial
 # who decides for any of these people now, as far as they have said
 DelegateLookup = Callable[[Collection[str]], frozenset[str]]
-FEW = 5  # people more than are wanted, looked up at once in case some of them are no colleagues
+EXTRA_LOOKUPS = 5  # more than are wanted, in case some of them are no colleagues
 
 
 def is_colleague(person: Person | None, team: str) -> bool:
@@ -254,7 +255,7 @@ class Authority:
     def list_first_colleagues(self, candidates: Iterable[str], count: int) -> list[str]:
         """Return the first `count` colleagues by id, looking up few more people than that takes."""
         waiting, found = sorted(candidates), list[str]()
-        for size in (count + FEW, 4 * FEW, len(waiting)):
+        for size in (count + EXTRA_LOOKUPS, 4 * EXTRA_LOOKUPS, len(waiting)):
             if len(found) >= count or not waiting:
                 break
             some, waiting = waiting[:size], waiting[size:]

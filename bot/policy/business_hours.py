@@ -32,14 +32,16 @@ from pydantic import (
 
 from countersign.durations import DAY, HOUR, format_duration
 
-_MOST_DAYS = 1_000  # looked at in search of business hours; then time is up
-_A_YEAR = 366  # days
+_MAX_SEARCHED_DAYS = 1_000  # in search of business hours; then time is up
+_HOLIDAY_SEARCH_DAYS = 366  # a year
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
-DAYS: tuple[Day, ...] = get_args(Day)
-MOST_HOLIDAYS = 400
-_HOW = 'write the code of a country, as "DE", or of a part of one, as "DE-BY"'
-_TIME = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]|24:00")
-_START_TIME = re.compile(rf"(?:({'|'.join(DAYS)}) )?([01][0-9]|2[0-3]):([0-5][0-9]) (\S+)")
+WEEKDAYS: tuple[Day, ...] = get_args(Day)
+MAX_HOLIDAYS = 400
+_CALENDAR_CODE_HINT = 'write the code of a country, as "DE", or of a part of one, as "DE-BY"'
+_TIME_PATTERN = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]|24:00")
+_START_TIME_PATTERN = re.compile(
+    rf"(?:({'|'.join(WEEKDAYS)}) )?([01][0-9]|2[0-3]):([0-5][0-9]) (\S+)"
+)
 
 
 @lru_cache(64)
@@ -79,7 +81,7 @@ def _unknown_calendar_sentence(written: str, word: str, calendars: Mapping[str, 
     by_name = {name.casefold(): calendar for name, calendar in calendars.items()}
     close = get_close_matches(word.casefold(), by_name, 1)
     near = f" (is {by_name[close[0]]} meant?)" if close else ""
-    return f"there is no calendar {written!r}; {_HOW}{near}"
+    return f"there is no calendar {written!r}; {_CALENDAR_CODE_HINT}{near}"
 
 
 class BusinessHours(BaseModel):
@@ -140,7 +142,7 @@ class BusinessHours(BaseModel):
         Looks a year ahead. The name is "" for a day that only the policy lists.
         """
         first = start.astimezone(ZoneInfo(self.zone)).date()
-        ahead = (first + timedelta(days=each) for each in range(_A_YEAR))
+        ahead = (first + timedelta(days=each) for each in range(_HOLIDAY_SEARCH_DAYS))
         off = (
             (day, self._find_holiday_name(day)) for day in ahead if day.isoweekday() in self.days
         )
@@ -154,7 +156,7 @@ class BusinessHours(BaseModel):
     def _list_open_spans(self, start: datetime) -> Iterator[tuple[datetime, datetime]]:
         """Yield the start and end of each day's business hours, from the day of `start` on."""
         first = start.astimezone(ZoneInfo(self.zone)).date()
-        for ahead in range(_MOST_DAYS):
+        for ahead in range(_MAX_SEARCHED_DAYS):
             day = first + timedelta(days=ahead)
             if day.isoweekday() in self.days and self._find_holiday_name(day) is None:
                 opens, closes = (
@@ -195,7 +197,7 @@ class StartTime(BaseModel):
 
     def __str__(self) -> str:
         """Return the time as a policy has it: "sat 22:00 Europe/Berlin"."""
-        day = f"{DAYS[self.day - 1]} " if self.day else ""
+        day = f"{WEEKDAYS[self.day - 1]} " if self.day else ""
         return f"{day}{self.minutes // 60:02}:{self.minutes % 60:02} {self.zone}"
 
 
@@ -206,14 +208,14 @@ def parse_start_time(written: object) -> StartTime:
     """
     if not isinstance(written, str):
         raise ValueError("write it in quotes")
-    found = _START_TIME.fullmatch(written)
+    found = _START_TIME_PATTERN.fullmatch(written)
     if found is None:
         raise ValueError(
             f'{written!r} is no time to start; write "22:00 Europe/Berlin", or with a day of the '
             'week "sat 22:00 Europe/Berlin"'
         )
     day, hour, minute, zone = found.groups()
-    number = DAYS.index(day) + 1 if day else 0
+    number = WEEKDAYS.index(day) + 1 if day else 0
     return StartTime(
         zone=validate_time_zone(zone), minutes=int(hour) * 60 + int(minute), day=number
     )
@@ -325,7 +327,7 @@ class HoursEntry(BaseModel):
     closes: str
     days: Annotated[list[Day], Field(min_length=1)] = ["mon", "tue", "wed", "thu", "fri"]
     holidays: Annotated[
-        list[Annotated[date, BeforeValidator(_parse_iso_date)]], Field(max_length=MOST_HOLIDAYS)
+        list[Annotated[date, BeforeValidator(_parse_iso_date)]], Field(max_length=MAX_HOLIDAYS)
     ] = []
     calendar: str | None = None
 
@@ -337,6 +339,6 @@ class HoursEntry(BaseModel):
     @field_validator("opens", "closes")
     @classmethod
     def _validate_time(cls, value: str) -> str:
-        if not _TIME.fullmatch(value):
+        if not _TIME_PATTERN.fullmatch(value):
             raise ValueError(f'{value!r} is no time of day; write it as "09:00"')
         return value

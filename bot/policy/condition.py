@@ -21,10 +21,10 @@ from celpy.evaluation import celstr
 from lark import Tree
 
 from bot.policy.condition_values import (
-    BINARY,
-    CLOCK,
+    BINARY_OPERATORS,
     METHODS,
-    UNARY,
+    TIMESTAMP_METHODS,
+    UNARY_OPERATORS,
     Facts,
     SlackId,
     SpendingSum,
@@ -40,13 +40,13 @@ from bot.policy.condition_values import (
     load_time_zone,
     require_boolean,
 )
-from bot.policy.spending_sums import SHAPES, parse_spending_sum
+from bot.policy.spending_sums import SPENDING_FUNCTIONS, parse_spending_sum
 
 # Parsing the text of a condition into a small tree: nodes are named as in the grammar, and those
 # that only wrap another are left out. PURE.
 
-MOST_DEPTH = 64
-_WRAPS = frozenset(
+MAX_DEPTH = 64
+_WRAPPER_NODES = frozenset(
     {
         "expr",
         "conditionalor",
@@ -60,8 +60,8 @@ _WRAPS = frozenset(
         "paren_expr",
     }
 )
-_LISTED = frozenset({"ident_arg", "member_dot_arg", "list_lit"})  # their exprlist is spliced in
-_ESCAPED = re.compile(
+_LIST_NODES = frozenset({"ident_arg", "member_dot_arg", "list_lit"})  # their exprlist is spliced in
+_VALID_ESCAPES_PATTERN = re.compile(
     r"""(?:[^\\]|\\[abfnrtv"'\\]|\\[0-3][0-7]{2}|\\x[0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\U[0-9a-fA-F]{8})*"""
 )
 
@@ -83,11 +83,11 @@ def parse_condition(source: str) -> Tree[Any]:
 
 
 def _simplify_tree(node: Any, depth: int) -> Any:
-    while isinstance(node, Tree) and node.data in _WRAPS and len(node.children) == 1:
+    while isinstance(node, Tree) and node.data in _WRAPPER_NODES and len(node.children) == 1:
         node = node.children[0]
     if not isinstance(node, Tree):
         return node
-    if depth > MOST_DEPTH:
+    if depth > MAX_DEPTH:
         raise UnknownValueError("is nested too deeply; split the rule")
     if node.data == "literal":
         return Tree("literal", [_parse_literal(node.children[0])])
@@ -97,7 +97,12 @@ def _simplify_tree(node: Any, depth: int) -> Any:
     elif kind in ("relation", "addition", "multiplication", "unary"):
         sign, right = parts
         kind, parts = str(sign.data), [*sign.children, right]
-    elif kind in _LISTED and parts and isinstance(parts[-1], Tree) and parts[-1].data == "exprlist":
+    elif (
+        kind in _LIST_NODES
+        and parts
+        and isinstance(parts[-1], Tree)
+        and parts[-1].data == "exprlist"
+    ):
         parts = [*parts[:-1], *parts[-1].children]
     return Tree(kind, [_simplify_tree(each, depth + 1) for each in parts])
 
@@ -125,7 +130,7 @@ def _parse_literal(token: Any) -> Any:
         raise UnknownValueError(
             "holds bytes or a text over several lines, which a condition has no use for"
         )
-    if (raw and inner.endswith("\\")) or not (raw or _ESCAPED.fullmatch(inner)):
+    if (raw and inner.endswith("\\")) or not (raw or _VALID_ESCAPES_PATTERN.fullmatch(inner)):
         raise UnknownValueError(
             'has a backslash that means nothing; write \\\\ for one, or r"…" around the text'
         )
@@ -134,7 +139,7 @@ def _parse_literal(token: Any) -> Any:
 
 # Evaluating one condition, whose tree was parsed and checked, over one set of values. PURE.
 
-MOST_STEPS = 100_000  # some tenths of a second
+MAX_EVALUATION_STEPS = 100_000  # some tenths of a second
 MACROS = frozenset({"all", "exists", "exists_one", "filter", "map"})
 
 
@@ -150,17 +155,17 @@ class ConditionEvaluator:
         """Return the value of a part of the tree; raises UnknownValueError."""
         self._count_steps(1)
         kind: str = node.data
-        if kind in BINARY:
+        if kind in BINARY_OPERATORS:
             left, right = self.evaluate(node.children[0]), self.evaluate(node.children[1])
             self._count_steps(estimate_traversal_steps(left) + estimate_traversal_steps(right))
-            return BINARY[kind](left, right)
-        if kind in UNARY:
-            return UNARY[kind](self.evaluate(node.children[0]))
+            return BINARY_OPERATORS[kind](left, right)
+        if kind in UNARY_OPERATORS:
+            return UNARY_OPERATORS[kind](self.evaluate(node.children[0]))
         return getattr(self, f"_{kind}")(node)
 
     def _count_steps(self, steps: int) -> None:
         self._steps += steps
-        if self._steps > MOST_STEPS:
+        if self._steps > MAX_EVALUATION_STEPS:
             raise UnknownValueError("it takes too long over so much")
 
     def _expr(self, node: Tree[Any]) -> Any:
@@ -237,22 +242,22 @@ class ConditionEvaluator:
             yield one, value
 
 
-MOST_BYTES = 1_024
+MAX_CONDITION_BYTES = 1_024
 # of names: what stands before one in the facts, how its value is read, and an example
-SPACES: dict[str, tuple[str, Callable[[Any], Any], str]] = {
+NAMESPACES: dict[str, tuple[str, Callable[[Any], Any], str]] = {
     "groups": ("", frozenset, 'groups.finance or groups["shop-leads"]'),
     "channels": ("#", SlackId, 'channels.announcements or channels["shop-floor"]'),
     "people": ("", SlackId, 'people.ana or people["ana.ruiz"]'),
     "freezes": ("", convert_to_condition_value, "freezes.christmas"),
 }
-NAMES = frozenset(
+VARIABLE_NAMES = frozenset(
     {
         *("args", "requester", "channel", "tool", "effect", "risk", "client", "now"),
-        *("in_freeze", "in_business_hours", *SPACES),
+        *("in_freeze", "in_business_hours", *NAMESPACES),
     }
 )
-FUNCTIONS = frozenset({"has", "size", "spent", "count"})
-_MEMBERS = ("member_dot", "member_index")
+FUNCTION_NAMES = frozenset({"has", "size", "spent", "count"})
+_MEMBER_NODES = ("member_dot", "member_index")
 
 
 class ConditionError(ValueError):
@@ -265,8 +270,8 @@ class Condition:
     def __init__(self, source: str) -> None:
         """Parse `source`; raises ConditionError if it is too long, invalid or has unknown names."""
         self.source = source
-        if len(source.encode(errors="surrogatepass")) > MOST_BYTES:
-            raise ConditionError(f"is longer than {MOST_BYTES} bytes; split the rule")
+        if len(source.encode(errors="surrogatepass")) > MAX_CONDITION_BYTES:
+            raise ConditionError(f"is longer than {MAX_CONDITION_BYTES} bytes; split the rule")
         # what it reads
         self.names, self.spent = set[str](), set[SpendingSum]()
         self.groups, self.channels = set[str](), set[str]()
@@ -285,7 +290,7 @@ class Condition:
         Raises ConditionError where that cannot be determined.
         """
         functions: dict[str, Callable[..., Any]] = {"size": count_characters_or_items}
-        for name in SHAPES:
+        for name in SPENDING_FUNCTIONS:
             functions[name] = partial(_get_known_sum, facts.spent or {}, name)
         try:
             evaluator = ConditionEvaluator(self._build_name_values(facts), functions)
@@ -303,7 +308,7 @@ class Condition:
         if "args" in self.names:
             read = facts.args if self.reads_all_fields else facts.args.keys() & self.fields
             values["args"] = convert_to_condition_value({name: facts.args[name] for name in read})
-        for space, (mark, make, _) in SPACES.items():
+        for space, (mark, make, _) in NAMESPACES.items():
             known = getattr(facts, space) or {}
             values[space] = {
                 name: _or_unusable(known.get(f"{mark}{name}"), make)
@@ -324,12 +329,12 @@ class Condition:
             )
         if node.data == "ident":
             self._check_name(str(node.children[0]), bound)
-        elif node.data in _MEMBERS and (space := _find_namespace(node.children[0])):
+        elif node.data in _MEMBER_NODES and (space := _find_namespace(node.children[0])):
             getattr(self, space).add(_get_looked_up_name(space, node))
         elif node.data == "member_dot_arg" and str(node.children[1]) in MACROS:
             self._check_macro(node, bound, inside)
         else:
-            if node.data in _MEMBERS and _is_identifier(node.children[0], "args"):
+            if node.data in _MEMBER_NODES and _is_identifier(node.children[0], "args"):
                 named = _list_named_members(node)
                 self.fields.update(named)
                 if named:
@@ -343,12 +348,12 @@ class Condition:
                 self._check_node(child, bound, inside)
 
     def _check_name(self, name: str, bound: frozenset[str]) -> None:
-        if name not in NAMES | bound:
+        if name not in VARIABLE_NAMES | bound:
             raise ConditionError(
-                f"names {name!r}, which is not there; there are {', '.join(sorted(NAMES))}"
+                f"names {name!r}, which is not there; there are {', '.join(sorted(VARIABLE_NAMES))}"
             )
-        if name in SPACES:
-            raise ConditionError(f"uses {name} as a whole; name one, as in {SPACES[name][2]}")
+        if name in NAMESPACES:
+            raise ConditionError(f"uses {name} as a whole; name one, as in {NAMESPACES[name][2]}")
         self.names |= {name} - bound
         self.reads_all_fields |= name == "args"
 
@@ -356,18 +361,22 @@ class Condition:
         target, method, *given = node.children
         if inside:
             raise ConditionError(f"has .{method}() inside another list operation; write two rules")
-        if len(given) != 2 or given[0].data != "ident" or str(given[0].children[0]) in NAMES:
+        if (
+            len(given) != 2
+            or given[0].data != "ident"
+            or str(given[0].children[0]) in VARIABLE_NAMES
+        ):
             raise ConditionError(f"needs a new name and a condition in .{method}(name, condition)")
         self._check_node(target, bound, inside)
         self._check_node(given[1], bound | {str(given[0].children[0])}, True)
 
     def _check_function(self, node: Tree[Any]) -> None:
         name, given = str(node.children[0]), node.children[1:]
-        if name not in FUNCTIONS:
+        if name not in FUNCTION_NAMES:
             raise ConditionError(
-                f"calls {name}(), which is not there; there are {', '.join(sorted(FUNCTIONS))}"
+                f"calls {name}(), which is not there; there are {', '.join(sorted(FUNCTION_NAMES))}"
             )
-        if name in SHAPES:
+        if name in SPENDING_FUNCTIONS:
             self._check_sum(name, list(_list_text_literals(given)), len(given))
         elif len(given) != 1:
             raise ConditionError(f"needs one value in {name}()")
@@ -404,13 +413,13 @@ def _is_identifier(node: Any, name: str) -> bool:
 
 def _find_namespace(node: Any) -> str:
     """Return the group of look-ups ("groups", "freezes" …) that the node names; "" for none."""
-    return next((each for each in SPACES if _is_identifier(node, each)), "")
+    return next((each for each in NAMESPACES if _is_identifier(node, each)), "")
 
 
 def _get_looked_up_name(space: str, node: Tree[Any]) -> str:
     if len(found := _list_named_members(node)) != 1:
         what = "person" if space == "people" else space.removesuffix("s")
-        raise ConditionError(f"needs a literal {what}, as in {SPACES[space][2]}")
+        raise ConditionError(f"needs a literal {what}, as in {NAMESPACES[space][2]}")
     return found[0]
 
 
@@ -426,9 +435,9 @@ def _check_method(node: Tree[Any]) -> None:
     if method not in METHODS:
         there = ", ".join(sorted(METHODS))
         raise ConditionError(f"calls .{method}(), which is not there; there are {there}")
-    if len(given) not in ((0, 1) if method in CLOCK else (int(method != "size"),)):
+    if len(given) not in ((0, 1) if method in TIMESTAMP_METHODS else (int(method != "size"),)):
         raise ConditionError(f"gives .{method}() too many values, or too few")
-    if method == "matches" or method in CLOCK:
+    if method == "matches" or method in TIMESTAMP_METHODS:
         if len(texts := list(_list_text_literals(given))) != len(given):
             raise ConditionError(f"needs words in quotes in .{method}()")
         for text in texts:

@@ -82,11 +82,11 @@ class NeededLookups:
     owners: frozenset[str] = frozenset()  # fields whose owners a function finds
 
 
-MOST_ITEMS = 10_000  # of a list or a map that a condition is asked about
-MOST_DIGITS = 200  # of a number, before or after the point
-MOST_TEXT = 100_000  # characters of a text that a condition puts together
-_MOST_BITS = 4 * MOST_DIGITS
-_OFFSET = re.compile(r"([+-])(0[0-9]|1[0-4]):([0-5][0-9])")
+MAX_ITEMS = 10_000  # of a list or a map that a condition is asked about
+MAX_DIGITS = 200  # of a number, before or after the point
+MAX_TEXT_CHARS = 100_000  # of a text that a condition puts together
+_MAX_BITS = 4 * MAX_DIGITS
+_UTC_OFFSET_PATTERN = re.compile(r"([+-])(0[0-9]|1[0-4]):([0-5][0-9])")
 
 
 class SlackId(str):
@@ -112,7 +112,7 @@ class UnusableValue:
 def convert_to_fraction(value: int | float | Decimal | Fraction | str) -> Fraction:
     """Return the exact number; a float counts as it is written, so 0.1 is a tenth.
 
-    Raises UnknownValueError beyond MOST_DIGITS.
+    Raises UnknownValueError beyond MAX_DIGITS.
     """
     if isinstance(value, str | float | Decimal):
         try:
@@ -121,14 +121,14 @@ def convert_to_fraction(value: int | float | Decimal | Fraction | str) -> Fracti
             raise UnknownValueError("a number is too large or too fine") from None
         if not value.is_finite():
             raise UnknownValueError("what is not a number cannot be computed with")
-        if max(abs(value.adjusted()), len(value.as_tuple().digits)) > MOST_DIGITS:
+        if max(abs(value.adjusted()), len(value.as_tuple().digits)) > MAX_DIGITS:
             raise UnknownValueError("a number is too large or too fine")
     return check_number_bounds(Fraction(value))
 
 
 def check_number_bounds(value: Fraction) -> Fraction:
-    """Return `value`; raises UnknownValueError where it has grown beyond MOST_DIGITS."""
-    if value.numerator.bit_length() > _MOST_BITS or value.denominator.bit_length() > _MOST_BITS:
+    """Return `value`; raises UnknownValueError where it has grown beyond MAX_DIGITS."""
+    if value.numerator.bit_length() > _MAX_BITS or value.denominator.bit_length() > _MAX_BITS:
         raise UnknownValueError("a number is too large or too fine")
     return value
 
@@ -163,8 +163,8 @@ def convert_to_condition_value(value: Any) -> Any:
 
 
 def _check_item_count(values: Iterable[Any], length: int) -> Iterable[Any]:
-    if length > MOST_ITEMS:
-        raise UnknownValueError(f"a list or a map has more than {MOST_ITEMS} items")
+    if length > MAX_ITEMS:
+        raise UnknownValueError(f"a list or a map has more than {MAX_ITEMS} items")
     return values
 
 
@@ -238,7 +238,7 @@ def load_time_zone(name: str) -> tzinfo:
 
     Raises UnknownValueError.
     """
-    if found := _OFFSET.fullmatch(name):
+    if found := _UTC_OFFSET_PATTERN.fullmatch(name):
         distance = timedelta(hours=int(found[2]), minutes=int(found[3]))
         return timezone(distance if found[1] == "+" else -distance)
     try:
@@ -256,7 +256,7 @@ def count_characters_or_items(value: Any) -> Fraction:
     return Fraction(len(value))
 
 
-_ID = re.compile(r"[A-Z][A-Z0-9]*")  # as Slack's ids look; Id("") is nowhere
+_SLACK_ID_PATTERN = re.compile(r"[A-Z][A-Z0-9]*")  # as Slack's ids look; Id("") is nowhere
 
 
 def _get_comparable_type(value: Any) -> type:
@@ -268,7 +268,11 @@ def _get_comparable_type(value: Any) -> type:
 def _check_id_not_compared_to_name(one: Any, other: Any) -> None:
     """Raise UnknownValueError if an id is compared with a name, as these are never equal."""
     for id_, text in ((one, other), (other, one)):
-        if isinstance(id_, SlackId) and isinstance(text, str) and not _ID.fullmatch(text):
+        if (
+            isinstance(id_, SlackId)
+            and isinstance(text, str)
+            and not _SLACK_ID_PATTERN.fullmatch(text)
+        ):
             raise UnknownValueError(
                 "an id is compared with a name; write channels.name or people.handle"
             )
@@ -335,7 +339,7 @@ def _build_arithmetic_operator(
 
 def _add_values(left: Any, right: Any) -> Any:
     if isinstance(left, str) and isinstance(right, str):
-        if len(left) + len(right) > MOST_TEXT:
+        if len(left) + len(right) > MAX_TEXT_CHARS:
             raise UnknownValueError("a text becomes too long")
         return left + right
     return _add_numbers(left, right)
@@ -376,7 +380,7 @@ def _build_clock_method(read: Callable[[datetime], int]) -> Callable[..., Fracti
 
 
 _add_numbers = _build_arithmetic_operator(operator.add)
-BINARY: dict[str, Callable[[Any, Any], Any]] = {  # by the names of the grammar
+BINARY_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {  # by the names of the grammar
     "addition_add": _add_values,
     "addition_sub": _build_arithmetic_operator(operator.sub),
     "multiplication_mul": _build_arithmetic_operator(operator.mul),
@@ -392,12 +396,12 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {  # by the names of the grammar
     "relation_ne": lambda a, b: not _is_equal(a, b),
     "relation_in": _is_contained_in,
 }
-UNARY: dict[str, Callable[[Any], Any]] = {
+UNARY_OPERATORS: dict[str, Callable[[Any], Any]] = {
     "unary_not": lambda value: not require_boolean(value),
     "unary_neg": _negate,
 }
 # as CEL counts: from 0, Sunday is 0; only getDate counts from 1
-CLOCK: dict[str, Callable[..., Any]] = {
+TIMESTAMP_METHODS: dict[str, Callable[..., Any]] = {
     "getDate": _build_clock_method(lambda at: at.day),
     "getDayOfMonth": _build_clock_method(lambda at: at.day - 1),
     "getDayOfWeek": _build_clock_method(lambda at: at.isoweekday() % 7),
@@ -407,7 +411,7 @@ CLOCK: dict[str, Callable[..., Any]] = {
     "getMinutes": _build_clock_method(lambda at: at.minute),
     "getMonth": _build_clock_method(lambda at: at.month - 1),
 }
-TEXTS: dict[str, Callable[[Any, Any], Any]] = {
+STRING_METHODS: dict[str, Callable[[Any, Any], Any]] = {
     "contains": _build_text_method(operator.contains),
     "endsWith": _build_text_method(str.endswith),
     "matches": _build_text_method(
@@ -415,4 +419,8 @@ TEXTS: dict[str, Callable[[Any, Any], Any]] = {
     ),
     "startsWith": _build_text_method(str.startswith),
 }
-METHODS: dict[str, Callable[..., Any]] = {"size": count_characters_or_items, **TEXTS, **CLOCK}
+METHODS: dict[str, Callable[..., Any]] = {
+    "size": count_characters_or_items,
+    **STRING_METHODS,
+    **TIMESTAMP_METHODS,
+}

@@ -20,8 +20,8 @@ from bot.policy.business_hours import PolicyCalendar
 from bot.policy.condition_values import Facts, NeededLookups
 from bot.policy.gates import Allow, Approvers, Ask, Deny, GateAddOn, tighten_gate
 from bot.policy.rules import (
-    IN_DOUBT,
-    NOT_NAMED,
+    EARLIER_RULE_UNKNOWN_REASON,
+    TOOL_NOT_NAMED_REASON,
     Rule,
     RuleBuilder,
     RuleMatchResult,
@@ -34,7 +34,7 @@ from bot.toml_file import FileProblems, parse_strict_json
 from countersign.durations import DAY
 
 # what came later is no part of the digest of a policy that has none of it
-_LATER: Any = {"exclude_if": lambda value: not value}
+_OMIT_IF_EMPTY: Any = {"exclude_if": lambda value: not value}
 
 
 class PolicyError(ValueError):
@@ -71,13 +71,14 @@ class Policy(BaseModel):
     passkeys: gates.PasskeyTerms = Field(
         gates.PasskeyTerms(), exclude_if=lambda terms: terms == gates.PasskeyTerms()
     )
-    templates: tuple[policy_file.RequestTemplate, ...] = Field((), **_LATER)
+    templates: tuple[policy_file.RequestTemplate, ...] = Field((), **_OMIT_IF_EMPTY)
     # where requests are worked on though people of another company read along; id or #name
-    shared_channels: tuple[str, ...] = Field((), **_LATER)
-    owners: approver_lists.OwnerTables = Field({}, **_LATER)
+    shared_channels: tuple[str, ...] = Field((), **_OMIT_IF_EMPTY)
+    owners: approver_lists.OwnerTables = Field({}, **_OMIT_IF_EMPTY)
     # field -> the function that finds further owners; MANAGER -> the field of Slack's profile
-    owner_functions: Mapping[str, str] = Field({}, **_LATER)
-    calendar: PolicyCalendar | None = Field(None, **_LATER)  # None where no condition asks for it
+    owner_functions: Mapping[str, str] = Field({}, **_OMIT_IF_EMPTY)
+    # None where no condition asks for it
+    calendar: PolicyCalendar | None = Field(None, **_OMIT_IF_EMPTY)
     tools: Toolbox | None = Field(None, exclude=True)  # those there are; None: not known
     # of each rule's keys in the file, for complaints
     lines: tuple[Mapping[str, int], ...] = Field((), exclude=True)
@@ -140,7 +141,7 @@ class Policy(BaseModel):
             if found is None and isinstance(rule.gate, Allow):
                 named = facts.tool not in self.asking or rule.has_specific_pattern_for(facts.tool)
                 if fits is None or doubtful or not named:
-                    idle = NOT_NAMED if not named else IN_DOUBT
+                    idle = TOOL_NOT_NAMED_REASON if not named else EARLIER_RULE_UNKNOWN_REASON
                     tried[-1] = replace(tried[-1], idle=idle)
                 else:
                     found = rule.gate
@@ -375,7 +376,7 @@ def list_owner_file_names(text: str, source: str) -> list[str]:
         {
             each
             for each in names
-            if isinstance(each, str) and approver_lists.FILE_NAME.fullmatch(each)
+            if isinstance(each, str) and approver_lists.FILE_NAME_PATTERN.fullmatch(each)
         }
     )
 
@@ -386,7 +387,9 @@ def _build_policy(
     assembly, loosen = RuleBuilder(written, problems), written.modes.loosen
     rules = assembly.build_rules()
     functions = {field: each.function for field, each in written.owners.items() if each.function}
-    manager = {approver_lists.MANAGER: written.manager.field} if written.manager else {}
+    manager = (
+        {approver_lists.MANAGER_OF_REQUESTER: written.manager.field} if written.manager else {}
+    )
     tables = written.owners | dict.fromkeys(manager, approver_lists.OwnersEntry())
     lines = tuple(
         {key: problems.get_line(("rule", index, key)) for key in ("tool", "when")}

@@ -21,7 +21,7 @@ AfterRejection = Literal["ask", "allow"]
 Reasons = Literal["never", "approve", "reject", "always"]
 Signature = Literal["", "passkey"]  # what an approval has to be signed with; "": nothing
 ADD_PASSKEY = "add_passkey"  # the tool by which others let a person's passkey count
-GOOD_FOR = 86_400  # seconds from an approval until what it is for starts, unless a rule says so
+DEFAULT_GOOD_FOR_SECONDS = 86_400  # from an approval until what it is for starts
 
 
 class _FrozenModel(BaseModel):
@@ -159,7 +159,8 @@ class Ask(_FrozenModel):
     break_glass: Approvers | None = Field(None, exclude_if=lambda who: who is None)
     remember: tuple[GrantOffer, ...] = ()
     once: GrantOffer | None = None  # remembered with every approval, unasked
-    good_for: int = Field(GOOD_FOR, gt=0)  # seconds from an approval until what it is for starts
+    # seconds from an approval until what it is for starts
+    good_for: int = Field(DEFAULT_GOOD_FOR_SECONDS, gt=0)
     # when it starts once it is approved; None: at once
     run_at: StartTime | None = Field(None, exclude_if=lambda at: at is None)
     would_allow: bool = False  # policy allows it, but people rejected something before
@@ -274,7 +275,7 @@ class GateAddOn(_FrozenModel):
     signature: Literal["passkey"] | None = Field(None, exclude_if=lambda kind: kind is None)
 
 
-GATE: TypeAdapter[Gate] = TypeAdapter(Gate)
+GATE_ADAPTER: TypeAdapter[Gate] = TypeAdapter(Gate)
 # RFC 8785 of what a gate holds: names in ASCII, texts, whole numbers and yes or no
 _canonical = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
 
@@ -282,7 +283,7 @@ _canonical = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",
 @lru_cache(maxsize=256)
 def load_gate(text: str) -> Gate:
     """Return the gate parsed from a call's stored JSON; cached, as gates are never changed."""
-    return GATE.validate_json(text)
+    return GATE_ADAPTER.validate_json(text)
 
 
 def dump_gate(gate: Gate) -> str:

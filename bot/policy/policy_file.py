@@ -32,13 +32,15 @@ from countersign.durations import DAY, parse_duration
 
 EFFECTS = ("read", "write", "destructive")
 RISKS = ("low", "medium", "high")
-DEADLINE_MIN, DEADLINE_MAX = 30, 30 * DAY  # seconds
+MIN_DEADLINE_SECONDS = 30
+MAX_DEADLINE_SECONDS = 30 * DAY
 
-_CHANNEL = re.compile(r"[CG][A-Z0-9]{2,30}|#[^\s#A-Z<>|&,]{1,80}")
-_PATTERN = re.compile(r"[A-Za-z0-9_*?\[\]!-]{1,100}")
-_AAGUID = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
-_FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
-MOST_PEOPLE, MOST_STEPS = 50, 10  # of a quorum or veto; of stages, reminders, escalations, offers
+_CHANNEL_PATTERN = re.compile(r"[CG][A-Z0-9]{2,30}|#[^\s#A-Z<>|&,]{1,80}")
+_TOOL_NAME_PATTERN = re.compile(r"[A-Za-z0-9_*?\[\]!-]{1,100}")
+_AAGUID_PATTERN = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
+_FIELD_NAME_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+MAX_PEOPLE = 50  # of a quorum or veto
+MAX_STEPS = 10  # of stages, reminders, escalations, offers
 
 
 class _StrictModel(BaseModel):
@@ -46,7 +48,7 @@ class _StrictModel(BaseModel):
 
 
 def _validate_duration(value: str) -> str:
-    if not DEADLINE_MIN <= parse_duration(value) <= DEADLINE_MAX:
+    if not MIN_DEADLINE_SECONDS <= parse_duration(value) <= MAX_DEADLINE_SECONDS:
         raise ValueError(
             f'{value!r} is no duration; write "90s", "30m", "4h" or "2d", from 30s to 30d'
         )
@@ -54,16 +56,16 @@ def _validate_duration(value: str) -> str:
 
 
 def _validate_field_names(values: list[str]) -> list[str]:
-    if not all(_FIELD.fullmatch(each) for each in values):
+    if not all(_FIELD_NAME_PATTERN.fullmatch(each) for each in values):
         raise ValueError('write names of fields, as in ["amount"]')
     return values
 
 
 Duration = Annotated[str, AfterValidator(_validate_duration)]
 FieldNames = Annotated[list[str], AfterValidator(_validate_field_names)]
-Count = Annotated[int, Field(ge=1, le=MOST_PEOPLE)]
+Count = Annotated[int, Field(ge=1, le=MAX_PEOPLE)]
 WrittenSignature = Literal["passkey", "none"]  # "none": although [defaults] ask for one
-SIGNATURES: Mapping[str, gates.Signature] = {"none": "", "passkey": "passkey"}
+SIGNATURE_BY_SETTING: Mapping[str, gates.Signature] = {"none": "", "passkey": "passkey"}
 
 
 class StageEntry(_StrictModel):
@@ -97,7 +99,7 @@ class AskOptions(_StrictModel):
     approvers: approver_lists.DeciderList | None = None
     quorum: Count | None = None
     silent: approver_lists.OwnerList | None = None
-    stages: Annotated[list[StageEntry], Field(min_length=1, max_length=MOST_STEPS)] | None = None
+    stages: Annotated[list[StageEntry], Field(min_length=1, max_length=MAX_STEPS)] | None = None
     any_order: bool | None = None
     veto: Count | None = None
     post_to: str | None = None
@@ -105,8 +107,8 @@ class AskOptions(_StrictModel):
     business_hours: bool | None = None
     good_for: Duration | None = None
     run_at: Annotated[StartTime, BeforeValidator(parse_start_time)] | None = None
-    reminders: Annotated[list[Duration], Field(max_length=MOST_STEPS)] | None = None
-    escalation: Annotated[list[EscalationEntry], Field(max_length=MOST_STEPS)] | None = None
+    reminders: Annotated[list[Duration], Field(max_length=MAX_STEPS)] | None = None
+    escalation: Annotated[list[EscalationEntry], Field(max_length=MAX_STEPS)] | None = None
     urgent: bool | None = None
     self_approval: bool | None = None
     editors: Editors | None = None
@@ -115,7 +117,7 @@ class AskOptions(_StrictModel):
     reasons: Reasons | None = None
     signature: WrittenSignature | None = None
     break_glass: approver_lists.DeciderList | None = None
-    remember: Annotated[list[GrantOfferEntry], Field(max_length=MOST_STEPS)] | None = None
+    remember: Annotated[list[GrantOfferEntry], Field(max_length=MAX_STEPS)] | None = None
 
     @property
     def written_keys(self) -> frozenset[str]:
@@ -125,7 +127,7 @@ class AskOptions(_StrictModel):
     @field_validator("post_to")
     @classmethod
     def _validate_post_to(cls, value: str) -> str:
-        if value not in ("thread", "approvers") and not _CHANNEL.fullmatch(value):
+        if value not in ("thread", "approvers") and not _CHANNEL_PATTERN.fullmatch(value):
             remedy = (
                 'write "thread", "approvers", a channel id ("C0123") or a lower-case name '
                 '("#finance")'
@@ -144,11 +146,14 @@ class DefaultsEntry(AskOptions):
 
 
 # what a rule may be about: whether a word fits, and what to write
-_SCOPES: Mapping[str, tuple[Callable[[str], object], str]] = {
-    "tool": (_PATTERN.fullmatch, 'the name of a tool, a pattern ("refund_*")'),
+_SCOPE_CHECKS: Mapping[str, tuple[Callable[[str], object], str]] = {
+    "tool": (_TOOL_NAME_PATTERN.fullmatch, 'the name of a tool, a pattern ("refund_*")'),
     "effect": (EFFECTS.__contains__, f"one of {', '.join(EFFECTS)},"),
     "risk": (RISKS.__contains__, f"one of {', '.join(RISKS)},"),
-    "channel": (_CHANNEL.fullmatch, 'a channel id ("C0123"), a lower-case name ("#finance")'),
+    "channel": (
+        _CHANNEL_PATTERN.fullmatch,
+        'a channel id ("C0123"), a lower-case name ("#finance")',
+    ),
     "requester": (
         approver_lists.is_person_or_group,
         'a user id ("U0123"), a lower-case group handle ("@support")',
@@ -170,15 +175,15 @@ class RuleEntry(AskOptions):
     reason: Annotated[str, StringConstraints(pattern=r"^\S[\s\S]{0,299}$")] | None = None
     after_rejection: AfterRejection | None = None
 
-    @field_validator(*_SCOPES, mode="before")
+    @field_validator(*_SCOPE_CHECKS, mode="before")
     @classmethod
     def _wrap_in_list(cls, value: object) -> object:
         return [value] if isinstance(value, str) else value
 
-    @field_validator(*_SCOPES)
+    @field_validator(*_SCOPE_CHECKS)
     @classmethod
     def _validate_scope(cls, values: list[str], info: ValidationInfo) -> list[str]:
-        fits, what = _SCOPES[str(info.field_name)]
+        fits, what = _SCOPE_CHECKS[str(info.field_name)]
         if not values or not all(map(fits, values)):
             raise ValueError(f"write {what} or a list of them")
         return values
@@ -220,7 +225,7 @@ class PasskeysEntry(_StrictModel):
     """The table [passkeys] of a policy file, on the passkeys that votes are signed with."""
 
     enrol: Literal["countersigned", "self"] = "countersigned"
-    models: list[Annotated[str, StringConstraints(pattern=_AAGUID)]] = []
+    models: list[Annotated[str, StringConstraints(pattern=_AAGUID_PATTERN)]] = []
     roots: Annotated[str, StringConstraints(max_length=100_000)] = ""
     days: Annotated[int, Field(ge=0, le=3650)] = 365
     alarm: approver_lists.ApproverList | None = None
@@ -255,13 +260,13 @@ class PolicyFile(_StrictModel):
     shared_channels: list[ChannelName] = []
 
 
-_COMPLAINTS = {
+_MESSAGE_BY_ERROR_TYPE = {
     "date_type": "write a date, as 2026-12-25",
     "too_short": "name at least one",
     "too_long": "there are too many; name fewer",
     "string_pattern_mismatch": "write plain text: a name of up to 60, a reason of 300, an AAGUID",
 }
-_MISSING = {
+_MESSAGE_BY_MISSING_KEY = {
     "verdict": 'is missing; write "allow", "deny", "ask", "once" or "add"',
     "approvers": 'names no approvers; write approvers = ["@your-group"] in each',
     "after": 'does not say when; write after = "30m" in each',
@@ -275,8 +280,8 @@ def describe_validation_error(error: ErrorDetails, model: type[BaseModel]) -> st
     if error["loc"] == ("rule",):
         return "rules are headed [[rule]], with two brackets"
     if error["type"] == "missing":
-        return _MISSING.get(str(error["loc"][-1]), "is missing")
-    return describe_invalid_value(error, _COMPLAINTS)
+        return _MESSAGE_BY_MISSING_KEY.get(str(error["loc"][-1]), "is missing")
+    return describe_invalid_value(error, _MESSAGE_BY_ERROR_TYPE)
 
 
 def list_keys_unfit_for_verdict(rule: RuleEntry) -> Iterator[tuple[str, str]]:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 
 Toolbox = Mapping[str, frozenset[str]]  # name of a tool -> its fields
-ALIKE, LEAST_LETTERS = 0.8, 4  # from when on a pattern that fits nothing is taken for a slip
+MIN_SIMILARITY = 0.8  # from here on a pattern that fits nothing is taken for a slip
+MIN_LETTERS = 4  # that such a pattern has
 
 
 @cache
@@ -38,8 +39,8 @@ def parse_cached_condition(source: str) -> Condition:
     return Condition(source)
 
 
-IN_DOUBT = "allows nothing, for what comes before it is not known"
-NOT_NAMED = "allows nothing, for this tool is asked about unless a rule names it"
+EARLIER_RULE_UNKNOWN_REASON = "allows nothing, for what comes before it is not known"
+TOOL_NOT_NAMED_REASON = "allows nothing, for this tool is asked about unless a rule names it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +177,9 @@ def _find_misspelt_tool(pattern: str, tools: Collection[str]) -> str:
     letters = re.sub(r"[*?]|\[[^\]]*\]", "", pattern)
     from_end = pattern[0] in "*?["
     parts = {(name[-len(letters) :] if from_end else name[: len(letters)]): name for name in tools}
-    close = get_close_matches(letters, parts, 1, ALIKE) if len(letters) >= LEAST_LETTERS else []
+    close = (
+        get_close_matches(letters, parts, 1, MIN_SIMILARITY) if len(letters) >= MIN_LETTERS else []
+    )
     return parts[close[0]] if close else ""
 
 
@@ -207,7 +210,7 @@ def list_tool_mismatches(rule: Rule, tools: Toolbox) -> Iterator[tuple[str, str,
 
 
 # what verdict = "once" remembers: these very arguments
-ONCE = GrantOffer(where="everywhere", lasts=30 * DAY, uses=1000)
+ONCE_GRANT_OFFER = GrantOffer(where="everywhere", lasts=30 * DAY, uses=1000)
 
 
 class RuleBuilder:
@@ -292,7 +295,7 @@ class RuleBuilder:
             case "deny":
                 return Deny(rule=name, reason=entry.reason or "")
             case "once" if asked is not None:
-                return asked.model_copy(update={"remember": (), "once": ONCE})
+                return asked.model_copy(update={"remember": (), "once": ONCE_GRANT_OFFER})
             case _:
                 return asked
 
@@ -317,7 +320,7 @@ class RuleBuilder:
         for key in ("self_approval", "editor_counts"):  # true is noted as odd already
             own[key] = False if own.get(key) is False else None
         own["urgent"] = own.get("urgent") or None  # false is noted as odd already
-        own["signature"] = policy_file.SIGNATURES[own.get("signature", "none")] or None
+        own["signature"] = policy_file.SIGNATURE_BY_SETTING[own.get("signature", "none")] or None
         if ask is not None:  # its own escalation is added only where it surely applies
             steps = (each.model_dump() for each in defaults.escalation or ())
             ask = ask.model_copy(update={"escalation": _build_escalation(steps, ask.hours)})
@@ -348,7 +351,9 @@ class RuleBuilder:
             zone=written.zone,
             opens=opens,
             closes=closes,
-            days=tuple(sorted(business_hours.DAYS.index(each) + 1 for each in set(written.days))),
+            days=tuple(
+                sorted(business_hours.WEEKDAYS.index(each) + 1 for each in set(written.days))
+            ),
             holidays=tuple(sorted(set(written.holidays))),
             calendar=written.calendar or "",
         )
@@ -427,7 +432,7 @@ def build_merged_ask_gate(
             Stage(
                 approvers=approver_lists.build_approvers(each["approvers"], each.get("silent", ())),
                 quorum=each.get("quorum", 1),
-                signature=policy_file.SIGNATURES[each.get("signature", signature)],
+                signature=policy_file.SIGNATURE_BY_SETTING[each.get("signature", signature)],
             )
             for each in steps
         ),

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from bot.policy.condition_values import SpendingSum
 from countersign.durations import DAY, MINUTE, parse_duration
 
-SHAPES = {"spent": '"tool", "field", "24h"', "count": '"tool", "24h"'}
+SPENDING_FUNCTIONS = {"spent": '"tool", "field", "24h"', "count": '"tool", "24h"'}
 BY_ANYONE = "by anyone"
-_FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
-_SAME = re.compile(r"same ([A-Za-z_][A-Za-z0-9_]{0,99})")
+_NAME_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+_SAME_FIELD_PATTERN = re.compile(r"same ([A-Za-z_][A-Za-z0-9_]{0,99})")
 
 
 def parse_spending_sum(name: str, words: Sequence[str]) -> SpendingSum:
@@ -22,19 +22,21 @@ def parse_spending_sum(name: str, words: Sequence[str]) -> SpendingSum:
 
     Raises ValueError, with what is wrong.
     """
-    shape = SHAPES[name]
+    shape = SPENDING_FUNCTIONS[name]
     needed = shape.count(",") + 1
     if len(words) < needed:
         raise ValueError(f"needs words in quotes, as in {name}({shape})")
     tool, field, window = words[:3] if name == "spent" else (words[0], "", words[1])
-    if not _FIELD.fullmatch(tool) or (name == "spent" and not _FIELD.fullmatch(field)):
+    if not _NAME_PATTERN.fullmatch(tool) or (
+        name == "spent" and not _NAME_PATTERN.fullmatch(field)
+    ):
         raise ValueError(f"needs the names of a tool and a field in {name}({shape})")
     same: set[str] = set()
     anyone = False
     for word in words[needed:]:
         if word == BY_ANYONE:
             anyone = True
-        elif found := _SAME.fullmatch(word):
+        elif found := _SAME_FIELD_PATTERN.fullmatch(word):
             same.add(found[1])
         else:
             raise ValueError(

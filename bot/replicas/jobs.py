@@ -22,17 +22,19 @@ from procrastinate.types import JSONValue
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
-from storage.postgres_session import SCHEMA
+from storage.postgres_session import DEFAULT_SCHEMA
 from storage.record import Store, Transaction
 from storage.transaction import wrap_driver_error
 
 log = logging.getLogger("countersign.replicas")
-ADVANCE = "advance"  # the task, and its queue
-SWEEP, EVERY_MINUTE = "sweep", "* * * * *"
-POLL = 2.0  # seconds between two looks, where nothing is heard
-BEAT, STALLED = 1.0, 5.0  # seconds between two signs of life, and without one before it is dead
-AGAIN = 1.0  # seconds before what has ended is begun anew
-GRACE = 5.0  # seconds that jobs have to end when the process stops
+ADVANCE_TASK = "advance"  # also its queue's name
+SWEEP_TASK = "sweep"
+EVERY_MINUTE_CRON = "* * * * *"
+POLL_SECONDS = 2.0  # between two looks, where nothing is heard
+HEARTBEAT_SECONDS = 1.0
+STALLED_WORKER_SECONDS = 5.0  # without a heartbeat it is dead
+RESTART_SECONDS = 1.0  # before what has ended is begun anew
+STOP_GRACE_SECONDS = 5.0  # that jobs have to end when the process stops
 
 
 class RunJobQueue:
@@ -63,7 +65,7 @@ class RunJobQueue:
 
     def insert_jobs(self, tx: Transaction, ready: Sequence[str]) -> None:
         """Store a job for each of these runs, in the transaction that made them READY."""
-        task = self._words.configure_task(ADVANCE, queue=ADVANCE, connection=tx.raw)
+        task = self._words.configure_task(ADVANCE_TASK, queue=ADVANCE_TASK, connection=tx.raw)
         try:
             jobs: list[dict[str, JSONValue]] = [{"run_id": each} for each in dict.fromkeys(ready)]
             task.batch_defer(*jobs)
@@ -82,10 +84,10 @@ class RunJobQueue:
             except Exception as error:
                 log.warning("no jobs are taken for a moment: %s", error)
                 log.debug("what ended them", exc_info=True)
-            self._stopping.wait(AGAIN)
+            self._stopping.wait(RESTART_SECONDS)
 
     def stop(self) -> None:
-        """Take no more jobs; those in progress have GRACE seconds to finish."""
+        """Take no more jobs; those in progress have STOP_GRACE_SECONDS seconds to finish."""
         self._stopping.set()
         self._stop()
 
@@ -93,7 +95,7 @@ class RunJobQueue:
         async def configure(connection: AsyncConnection[Any]) -> None:
             # it asks one statement at a time: BEGIN and COMMIT would be two ways to the server more
             await connection.set_autocommit(True)
-            await connection.execute(f"SET search_path TO {SCHEMA}")
+            await connection.execute(f"SET search_path TO {DEFAULT_SCHEMA}")
 
         connector = procrastinate.PsycopgConnector(
             pool_factory=_create_unchecked_pool,
@@ -105,13 +107,13 @@ class RunJobQueue:
         )
         app = procrastinate.App(connector=connector)
 
-        @app.task(name=ADVANCE, queue=ADVANCE)
+        @app.task(name=ADVANCE_TASK, queue=ADVANCE_TASK)
         async def advance(run_id: str) -> None:
             await asyncio.get_running_loop().run_in_executor(None, self._handle_job, run_id)
 
         # without any periodic task Procrastinate ends its supervision of the worker at the start
-        @app.periodic(cron=EVERY_MINUTE)
-        @app.task(name=SWEEP, queue=ADVANCE, queueing_lock=SWEEP)
+        @app.periodic(cron=EVERY_MINUTE_CRON)
+        @app.task(name=SWEEP_TASK, queue=ADVANCE_TASK, queueing_lock=SWEEP_TASK)
         async def sweep(timestamp: int) -> None:  # noqa: ARG001 # it is called by its name
             await _requeue_stalled_jobs(app)
 
@@ -123,14 +125,14 @@ class RunJobQueue:
         async with app.open_async():
             worker = asyncio.create_task(
                 app.run_worker_async(
-                    queues=[ADVANCE],
+                    queues=[ADVANCE_TASK],
                     concurrency=self._at_once,
                     install_signal_handlers=False,
                     delete_jobs="always",
-                    fetch_job_polling_interval=POLL,
-                    update_heartbeat_interval=BEAT,
-                    stalled_worker_timeout=STALLED,
-                    shutdown_graceful_timeout=GRACE,
+                    fetch_job_polling_interval=POLL_SECONDS,
+                    update_heartbeat_interval=HEARTBEAT_SECONDS,
+                    stalled_worker_timeout=STALLED_WORKER_SECONDS,
+                    shutdown_graceful_timeout=STOP_GRACE_SECONDS,
                 )
             )
             self._stop = lambda: _cancel_worker_from_thread(loop, worker)
@@ -159,7 +161,7 @@ async def _requeue_stalled_jobs_repeatedly(
     app: procrastinate.App, worker: asyncio.Task[None]
 ) -> None:
     while not worker.done():
-        await asyncio.sleep(STALLED)
+        await asyncio.sleep(STALLED_WORKER_SECONDS)
         try:
             await _requeue_stalled_jobs(app)
         except Exception as error:  # noqa: BLE001 - it comes again, and the loop looks as well
@@ -169,6 +171,6 @@ async def _requeue_stalled_jobs_repeatedly(
 async def _requeue_stalled_jobs(app: procrastinate.App) -> None:
     """Put the jobs of dead replicas back into the queue, so that other replicas take them."""
     manager = app.job_manager
-    for job in await manager.get_stalled_jobs(seconds_since_heartbeat=STALLED):
+    for job in await manager.get_stalled_jobs(seconds_since_heartbeat=STALLED_WORKER_SECONDS):
         with suppress(ConnectorException):  # another replica was faster
             await manager.retry_job(job)

@@ -46,9 +46,9 @@ class SingleProcess(OtherProcesses):
         return True
 
 
-LEASE = 6.0  # seconds at most that a run is held without a sign of life, where others wait for it
-TICK = 2.0  # seconds at most between two looks
-MISSING = (
+MAX_LEASE_SECONDS = 6.0  # that a run is held without a sign of life, where others wait for it
+MAX_TICK_SECONDS = 2.0  # between two looks
+NO_PROCRASTINATE_ERROR = (
     "DATABASE_URL: a record on a server is worked on by jobs of Procrastinate, which is not "
     "installed. Install countersign-bot[cluster]."
 )
@@ -66,11 +66,14 @@ def adapt_settings_and_clock(
     if not settings.is_shared:
         return settings, ForwardOnlyClock(clock)
     if hosted:
-        soon = {"lease": min(settings.lease, LEASE)}
+        soon = {"lease": min(settings.lease, MAX_LEASE_SECONDS)}
         return settings.model_copy(update=soon), ForwardOnlyClock(clock)
     if find_spec("procrastinate") is None:
-        raise StartupError([MISSING], ())
-    soon = {"lease": min(settings.lease, LEASE), "tick": min(settings.tick, TICK)}
+        raise StartupError([NO_PROCRASTINATE_ERROR], ())
+    soon = {
+        "lease": min(settings.lease, MAX_LEASE_SECONDS),
+        "tick": min(settings.tick, MAX_TICK_SECONDS),
+    }
     return settings.model_copy(update={**soon, "other_connections": True}), DatabaseClock(clock)
 
 

@@ -22,7 +22,7 @@ from bot.runs.worker_pool import OtherProcesses, WorkerPool
 from bot.signals import Signals
 from bot.slack.pace import ChannelOwnership
 from storage import inbox, moves, replicas, runs, trail
-from storage.postgres_session import ON_THE_LINE
+from storage.postgres_session import CONNECTION_PARAMETERS
 from storage.record import Delivery, Store, Transaction, new_id
 
 
@@ -58,17 +58,17 @@ class DeadReplicaDetector:
             return {each for each, (_, since) in self._seen.items() if since <= before}
 
 
-TAKEN = timedelta(seconds=3)  # for which a delivery is left to the replica that stored it
-QUEUED = timedelta(seconds=5)  # the same of a run, and whoever hears of it first
-TIDY = 60  # beats between two times that what is over is taken away
-LONG = 60.0  # seconds after which a replica that is no more is forgotten
+DELIVERY_PICKUP_TIMEOUT = timedelta(seconds=3)  # for the replica that stored the delivery
+JOB_PICKUP_TIMEOUT = timedelta(seconds=5)  # for whoever hears of a run first
+BEATS_PER_CLEANUP = 60
+FORGET_DEAD_REPLICA_SECONDS = 60.0
 Pauses = Callable[[replicas.PauseEnds], None]
 
 
 class ReplicaMembership(OtherProcesses):
     """This process as one of several replicas on a database: its threads and their queries."""
 
-    job_pickup_timeout = QUEUED
+    job_pickup_timeout = JOB_PICKUP_TIMEOUT
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class ReplicaMembership(OtherProcesses):
             learn=self._read_news_of_other_replicas,
             lapsed=self._handle_heartbeat_gap,
         )
-        self._living = DeadReplicaDetector(LEASE)
+        self._living = DeadReplicaDetector(HEARTBEAT_LEASE_SECONDS)
         self.channels = ReplicaChannelOwnership(
             store,
             self._living,
@@ -169,7 +169,7 @@ class ReplicaMembership(OtherProcesses):
         """Return whether another replica stored this delivery and still has time to handle it."""
         return (
             delivery.key not in self._signals.own_delivery_keys
-            and now - delivery.received_at < TAKEN
+            and now - delivery.received_at < DELIVERY_PICKUP_TIMEOUT
         )
 
     def may_reclaim_lapsed_runs(self) -> bool:
@@ -219,9 +219,9 @@ class ReplicaMembership(OtherProcesses):
             self._signals.outbox.notify()  # Home shows it
         self.channels.release_idle_channels(tx)
         self._beats += 1
-        if self._beats % TIDY == 0:
+        if self._beats % BEATS_PER_CLEANUP == 0:
             replicas.delete_dead_replicas_and_pauses(
-                tx, now, self._living.list_dead_replica_ids(LONG)
+                tx, now, self._living.list_dead_replica_ids(FORGET_DEAD_REPLICA_SECONDS)
             )
 
 
@@ -237,15 +237,15 @@ def parse_slack_event(delivery: Delivery) -> dict[str, Any]:
 def build_psycopg_arguments(store: Store) -> dict[str, Any]:
     """Return the arguments with which psycopg connects to this store's database."""
     _, address = store.engine.dialect.create_connect_args(store.engine.url)
-    return {**ON_THE_LINE, **address}
+    return {**CONNECTION_PARAMETERS, **address}
 
 
 # The heartbeat of a replica: as long as it goes on, other replicas leave alone what this one holds.
 
 
-EVERY = 1.0  # seconds between two beats
-LEASE = 5.0  # seconds for which a beat counts
-MARGIN = 0.5  # seconds before the others do, a replica takes itself for dead
+HEARTBEAT_SECONDS = 1.0  # between two beats
+HEARTBEAT_LEASE_SECONDS = 5.0  # for which a beat counts
+LEASE_MARGIN_SECONDS = 0.5  # before the others do, a replica takes itself for dead
 
 
 class HeartbeatSender:
@@ -288,7 +288,7 @@ class HeartbeatSender:
 
     def run(self) -> None:
         """Store a heartbeat every second until `stop`; the thread's body."""
-        while not self._stopping.wait(EVERY):
+        while not self._stopping.wait(HEARTBEAT_SECONDS):
             self.store_heartbeat()
 
     def store_heartbeat(self) -> bool:
@@ -298,7 +298,9 @@ class HeartbeatSender:
             self._clock.synchronize_with_database(self._store)
             now = self._clock.now()
             with self._store.write() as tx:
-                replicas.store_heartbeat(tx, self._replica, now + timedelta(seconds=LEASE))
+                replicas.store_heartbeat(
+                    tx, self._replica, now + timedelta(seconds=HEARTBEAT_LEASE_SECONDS)
+                )
                 for run_id in self._active():
                     moves.extend_lease_even_if_cancelled(tx, run_id, now + self._lease)
                 self._learn(tx)
@@ -309,7 +311,7 @@ class HeartbeatSender:
             self._since = None
             self._lapsed()
         self._since = began if self._since is None else self._since
-        self._until = began + LEASE - MARGIN
+        self._until = began + HEARTBEAT_LEASE_SECONDS - LEASE_MARGIN_SECONDS
         return True
 
     def stop(self) -> None:
@@ -320,7 +322,7 @@ class HeartbeatSender:
 # The channels that this replica sends to. The first replica with a message for a free channel
 # takes its queue, and keeps it until it has sent nothing there for a while, or is dead.
 
-KEPT = 30.0  # seconds that a channel is kept where nothing is sent
+IDLE_CHANNEL_SECONDS = 30.0  # that a channel is kept where nothing is sent
 
 
 class ReplicaChannelOwnership(ChannelOwnership):
@@ -370,8 +372,8 @@ class ReplicaChannelOwnership(ChannelOwnership):
             self._mine.clear()
 
     def release_idle_channels(self, tx: Transaction) -> None:
-        """Give up the channels that had nothing to send for KEPT seconds."""
-        before = monotonic_seconds() - KEPT
+        """Give up the channels that had nothing to send for IDLE_CHANNEL_SECONDS seconds."""
+        before = monotonic_seconds() - IDLE_CHANNEL_SECONDS
         with self._lock:
             idle = [each for each, last in self._mine.items() if last < before]
             for channel in idle:
@@ -398,9 +400,9 @@ class ReplicaChannelOwnership(ChannelOwnership):
 log = logging.getLogger("countersign.replicas")
 
 
-CHANNEL = "countersign"
-QUIET = 5.0  # seconds after which the line is tried, where nothing is heard
-AGAIN = 1.0  # seconds between two tries to reach the database
+NOTIFY_CHANNEL = "countersign"
+LINE_CHECK_SECONDS = 5.0  # after which the line is tried, where nothing is heard
+RECONNECT_SECONDS = 1.0  # between two tries to reach the database
 
 
 class ReplicaNotification(StrEnum):
@@ -436,7 +438,7 @@ class ReplicaNotificationExchange:
                 if self._mouth is None or self._mouth.closed:
                     self._mouth = self._connect()
                 self._mouth.execute(
-                    "SELECT pg_notify(%s, %s)", (CHANNEL, f"{word} {self._replica}")
+                    "SELECT pg_notify(%s, %s)", (NOTIFY_CHANNEL, f"{word} {self._replica}")
                 )
             except psycopg.Error as error:
                 log.warning("the other replicas were not told: %s", error)
@@ -447,13 +449,13 @@ class ReplicaNotificationExchange:
         while not self._stopping.is_set():
             try:
                 with self._connect() as line:
-                    line.execute(f"LISTEN {CHANNEL}")
+                    line.execute(f"LISTEN {NOTIFY_CHANNEL}")
                     for heard in self._heard.values():  # what was told meanwhile
                         heard()
                     self._receive_notifications(line)
             except Exception as error:  # noqa: BLE001 - the database, whoever was asking
                 log.warning("the other replicas cannot be heard: %s", error)
-                self._stopping.wait(AGAIN)
+                self._stopping.wait(RECONNECT_SECONDS)
 
     def stop(self) -> None:
         """Stop sending and receiving notifications."""
@@ -464,7 +466,7 @@ class ReplicaNotificationExchange:
     def _receive_notifications(self, line: psycopg.Connection[Any]) -> None:
         while not self._stopping.is_set():
             quiet = True
-            for notice in line.notifies(timeout=QUIET, stop_after=1):
+            for notice in line.notifies(timeout=LINE_CHECK_SECONDS, stop_after=1):
                 quiet = False
                 word, _, who = notice.payload.partition(" ")
                 with suppress(ValueError):  # the word of a newer version

@@ -13,7 +13,7 @@ from typing import Any
 from bot.clock import Clock, ForwardOnlyClock, monotonic_seconds
 from storage.record import Store
 
-CLOSE = 0.001  # seconds that what is known may be off beyond what an answer's way explains
+CLOCK_TOLERANCE_SECONDS = 0.001  # beyond what an answer's way explains
 
 
 class DatabaseClock(ForwardOnlyClock):
@@ -55,7 +55,7 @@ class DatabaseClock(ForwardOnlyClock):
         The old value is kept if it agrees with the new one within the measuring error, so that time
         does not jump back and forth.
         """
-        middle, unsure = (asked + answered) / 2, (answered - asked) / 2 + CLOSE
+        middle, unsure = (asked + answered) / 2, (answered - asked) / 2 + CLOCK_TOLERANCE_SECONDS
         with self._lock:
             if self._known is not None:
                 expected = self._known[0] + timedelta(seconds=middle - self._known[1])

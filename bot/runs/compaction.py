@@ -28,13 +28,13 @@ from storage import outbox, runs, transcripts
 from storage.record import Run, Store, Transaction, retry_until_stored
 
 log = logging.getLogger("countersign.decorated")
-FULL = 0.8  # of what the model can read: then a thread is compacted
-GOAL = 0.4  # of it: what a request is to have then
-LEAST = 0.2  # of it: with less to gain it is not worth the while
-LEAST_IF_REFUSED = 0.02  # the same, where there is no going on without it
-SHARES = (0.5, 0.1)  # of it: what a request for a summary has, and what where that does not fit
-PER_TOKEN = 4  # characters, until the model says how many tokens it has read
-MOST_KNOWN = 1_000  # threads whose characters per token are remembered
+COMPACT_AT_SHARE = 0.8  # of what the model can read: then a thread is compacted
+TARGET_SHARE = 0.4  # of it: what a request is to have then
+MIN_GAIN_SHARE = 0.2  # of it: with less to gain it is not worth the while
+MIN_GAIN_SHARE_IF_REFUSED = 0.02  # the same, where there is no going on without it
+SUMMARY_SHARES = (0.5, 0.1)  # of it: for a request for a summary, and where that does not fit
+DEFAULT_CHARS_PER_TOKEN = 4  # until the model says how many tokens it has read
+MAX_THREADS_REMEMBERED = 1_000  # whose characters per token are known
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +86,18 @@ class CompactingPlanner:
 
         Raises PlannerError and moves.StaleFenceError; whatever `sink` raises passes through.
         """
-        if self._window and self._estimate_tokens(run, thread, asked) >= FULL * self._window:
-            thread = self._compact_thread(run, thread, asked, self._window, LEAST) or thread
+        if (
+            self._window
+            and self._estimate_tokens(run, thread, asked) >= COMPACT_AT_SHARE * self._window
+        ):
+            thread = (
+                self._compact_thread(run, thread, asked, self._window, MIN_GAIN_SHARE) or thread
+            )
         try:
             return self._take_turn_once(run, thread, asked, sink)
         except turn.ModelRequestTooLongError as error:
             window = self._learn_context_window(run, thread, asked, error.window)
-            shorter = self._compact_thread(run, thread, asked, window, LEAST_IF_REFUSED)
+            shorter = self._compact_thread(run, thread, asked, window, MIN_GAIN_SHARE_IF_REFUSED)
             if shorter is None:
                 return _retry_without_files(error)
             sink.discard_text()
@@ -133,14 +138,14 @@ class CompactingPlanner:
 
     def _get_characters_per_token(self, run: Run) -> float:
         with self._lock:
-            return self._per_token.get(_build_thread_key(run), PER_TOKEN)
+            return self._per_token.get(_build_thread_key(run), DEFAULT_CHARS_PER_TOKEN)
 
     def _remember_characters_per_token(self, run: Run, rate: float) -> None:
         """Remember how many characters of this thread the model counts as one token."""
         with self._lock:
             self._per_token[_build_thread_key(run)] = min(max(rate, 0.5), 20.0)
             self._per_token.move_to_end(_build_thread_key(run))
-            while len(self._per_token) > MOST_KNOWN:
+            while len(self._per_token) > MAX_THREADS_REMEMBERED:
                 self._per_token.popitem(last=False)
 
     def _learn_context_window(
@@ -169,7 +174,7 @@ class CompactingPlanner:
         `share`: how much of the window it has to gain.
         """
         rate = self._get_characters_per_token(run)
-        room = int(GOAL * window * rate) - asked.count_characters()
+        room = int(TARGET_SHARE * window * rate) - asked.count_characters()
         least = int(share * window * rate)
         with self._store.read() as tx:
             on_record = transcripts.list_call_ids_kept_for_model(tx, run)
@@ -223,7 +228,7 @@ class CompactingPlanner:
         Also returns the tokens used. `window`: how many characters the model can read.
         """
         reply, out = turn.Reply("", [], 0), 0
-        for share in SHARES:
+        for share in SUMMARY_SHARES:
             item, out = prompt.build_item_to_summarize(part.items_to_replace, int(window * share))
             try:
                 said = self._planner.take_turn(

@@ -30,7 +30,7 @@ from storage import calls, inbox, moves, outbox, runs
 from storage.record import Call, Delivery, Plan, Run
 from storage.states import DeliveryKind, RunSource, RunStatus
 
-NOT_NOW = "Slack could not be asked for the names in your form just now."
+NAMES_UNAVAILABLE_ERROR = "Slack could not be asked for the names in your form just now."
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class DirectCallTurnTaker:
                         target, run.requester, view["state"]["values"]
                     )
                 except LookupFailedError as error:
-                    raise PlannerError(NOT_NOW) from error
+                    raise PlannerError(NAMES_UNAVAILABLE_ERROR) from error
             case _:
                 return FormRefusal(sentences.FORM_CHANGED_REPLY)
 

@@ -24,10 +24,10 @@ from bot.tools.person_question import ASK_PERSON
 from bot.tools.runner import CallProgressReporter
 from storage import calls, endings, inbox, moves, programs, runs
 from storage.record import Call, Delivery, Run, Store, Transaction
-from storage.states import CALL_FINAL, CallStatus, DeliveryKind, RunSource, RunStatus
+from storage.states import CALL_FINAL_STATUSES, CallStatus, DeliveryKind, RunSource, RunStatus
 
 log = logging.getLogger("countersign.questions")
-GLANCE = 0.25  # seconds between two looks at the rows
+POLL_SECONDS = 0.25  # between two looks at the rows
 
 
 class ElicitationBroker:
@@ -121,7 +121,7 @@ class ElicitationBroker:
                 if heard := _find_answer(tx, child):
                     return heard
                 goes_on = _is_still_running(tx, run, call)
-            if not goes_on or is_over() or stopping.wait(GLANCE):
+            if not goes_on or is_over() or stopping.wait(POLL_SECONDS):
                 self._end_question(child)
                 return ElicitationAnswer(ElicitationOutcome.NOBODY)
 
@@ -178,6 +178,6 @@ def _find_answer(tx: Transaction, child: Run) -> ElicitationAnswer | None:
             return ElicitationAnswer(ElicitationOutcome.ANSWERED, json.loads(answer.given))
         case CallStatus.REFUSED | CallStatus.INVALIDATED:
             return ElicitationAnswer(ElicitationOutcome.REFUSED, why=call.note)
-        case status if status in CALL_FINAL:
+        case status if status in CALL_FINAL_STATUSES:
             return ElicitationAnswer(ElicitationOutcome.NOBODY)
     return None

@@ -32,8 +32,8 @@ from storage.states import CallStatus, CallVerb, RunStatus
 log = logging.getLogger("countersign.endings")
 C = CallStatus
 # how long people have to say what became of a call that no gate gives a deadline
-UNKNOWN_WAIT = timedelta(hours=1)
-NO_PASSKEY = "the passkey was revoked before it counted"
+UNKNOWN_OUTCOME_WAIT_DURATION = timedelta(hours=1)
+PASSKEY_REVOKED_NOTE = "the passkey was revoked before it counted"
 RunWithCalls = tuple[Run, list[Call]]  # a run of this worker, and the calls of its open plan
 T = TypeVar("T")
 
@@ -204,7 +204,7 @@ class CallOutcomeStore:
         until = (
             gate.compute_due_time(now, gate.deadline)
             if isinstance(gate, Ask)
-            else now + UNKNOWN_WAIT
+            else now + UNKNOWN_OUTCOME_WAIT_DURATION
         )
         moves.change_call_status(
             tx,
@@ -271,7 +271,8 @@ class CallOutcomeStore:
                     why = "the request was cancelled before the sub-agent had begun"
                     end(C.FAILED, outputs.failed_output(f"{why}."), why)
             case runner.ToolSuccess() if not _let_approved_passkey_count(tx, run, shown, now):
-                end(C.FAILED, outputs.failed_output(f"{NO_PASSKEY}."), NO_PASSKEY)
+                why = PASSKEY_REVOKED_NOTE
+                end(C.FAILED, outputs.failed_output(f"{why}."), why)
             case runner.ToolSuccess(output=text, summary=summary):
                 end(C.SUCCEEDED, outputs.succeeded_output(ran, text), summary)
             case call_gates.ReapprovalRequest() as renewal:
@@ -357,7 +358,7 @@ def _describe_approval(shown: calls.CallWithVotes) -> str:
         outputs.approver_note_sentence(vote.person, vote.reason) for vote in votes if vote.reason
     )
     if call.grant_id:
-        text += outputs.REMEMBERED
+        text += outputs.REMEMBERED_APPROVAL_SENTENCE
     if shown.editors:
         text += outputs.edited_by_sentence(shown.editors, shown.revision.arguments)
     return text

@@ -191,7 +191,7 @@ class CallExecutor:
                     return False
             more: dict[str, Any] = {"draws": False, "data": {"digest": call.digest}}
             if tool.action:
-                more |= {"draws": True, "held_until": now + programs.LEASE}
+                more |= {"draws": True, "held_until": now + programs.CLAIM_LEASE_DURATION}
             return moves.change_call_status(tx, call, C.RUNNING, at=now, actor="worker", **more)
 
     def _ask_again_if_too_old(self, run: Run, call: Call, args: BaseModel) -> bool:

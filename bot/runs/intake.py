@@ -20,8 +20,8 @@ from bot.approvals.permissions import reply_privately
 from bot.approvals.person_questions import is_waiting_for_answers_only
 from bot.cards import notices, sentences, views
 from bot.cards.answers import (
-    WORKSPACE_HAS_LEFT,
     WORKSPACE_LEFT_NOTICE,
+    WORKSPACE_LEFT_REASON,
     greeting_text,
     help_text,
     render_notice_sentence,
@@ -32,12 +32,12 @@ from bot.runs import shared_channels
 from bot.tools import Registry
 from storage import endings, inbox, moves, outbox, runs
 from storage.record import Delivery, Run, Store, Transaction
-from storage.states import RUN_OPEN, DeliveryKind, RunStatus
+from storage.states import RUN_OPEN_STATUSES, DeliveryKind, RunStatus
 
 log = logging.getLogger("countersign.intake")
 R = RunStatus
-_SLACK_CHANNEL = re.compile(r"[CDG][A-Z0-9]+")
-OLD = timedelta(days=1)  # after which a message that comes only now is not begun
+_SLACK_CHANNEL_PATTERN = re.compile(r"[CDG][A-Z0-9]+")
+MAX_MESSAGE_AGE = timedelta(days=1)  # a message that comes only later is not begun
 
 
 @dataclass(slots=True)
@@ -91,7 +91,7 @@ class MessageIntake:
         self, delivery: Delivery, event: dict[str, Any], is_shared: bool
     ) -> str | None:
         """Process a message; return why it is not kept, or None if it is settled already."""
-        if event.get("subtype") in message_changes.CHANGES:
+        if event.get("subtype") in message_changes.MESSAGE_CHANGE_SUBTYPES:
             with self.store.write() as tx:
                 if not inbox.is_delivery_still_new(tx, delivery):
                     return None
@@ -103,7 +103,7 @@ class MessageIntake:
                 self.ended(heeded.ended)
             return None
         by_nobody = event.get("bot_id") or delivery.user in ("", self.bot_user)
-        if by_nobody or event.get("subtype") not in views.WRITTEN:
+        if by_nobody or event.get("subtype") not in views.HUMAN_MESSAGE_SUBTYPES:
             return "not a person's message"
         is_dm = event.get("channel_type") == "im"
         addressed = is_dm or f"<@{self.bot_user}" in (event.get("text") or "")
@@ -289,20 +289,20 @@ class MessageIntake:
         people = {run.requester for run in found if run.requester}
         known = self.authority.directory.find_people(people)
         gone = {each for each in people if not is_colleague(known.get(each), self.authority.team)}
-        channels = {run.channel for run in found if _SLACK_CHANNEL.fullmatch(run.channel)}
+        channels = {run.channel for run in found if _SLACK_CHANNEL_PATTERN.fullmatch(run.channel)}
         lost = {each for each in channels if not self.authority.directory.find_channel_id(each)}
         self._over += message_changes.cancel_requests(
             self.store,
             lambda run: run.requester in gone or run.channel in lost,
             self.clock.now(),
-            WORKSPACE_HAS_LEFT,
+            WORKSPACE_LEFT_REASON,
             WORKSPACE_LEFT_NOTICE,
         )
 
     def _reject_if_too_late(self, delivery: Delivery, event: dict[str, Any]) -> bool:
         """Return whether the message arrived too late to act on; if so, say that in its thread."""
         arrived = delivery.received_at - get_lead_over_machine_time(self.clock)
-        is_late = arrived.timestamp() - float(event["ts"]) > OLD.total_seconds()
+        is_late = arrived.timestamp() - float(event["ts"]) > MAX_MESSAGE_AGE.total_seconds()
         if is_late:
             key = f"late:{delivery.channel}:{event['ts']}"
             with self.store.write() as tx:
@@ -329,7 +329,7 @@ class MessageIntake:
             run = runs.find_newest_run_in_thread(
                 tx, delivery.team, event["channel"], event.get("thread_ts", "")
             )
-            if run is None or run.status not in RUN_OPEN:
+            if run is None or run.status not in RUN_OPEN_STATUSES:
                 return "nothing to stop"
             if run.requester != delivery.user:
                 outbox.queue_private_reply(

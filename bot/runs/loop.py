@@ -29,9 +29,9 @@ from storage.store import compute_retry_delay
 
 log = logging.getLogger("countersign.loop")
 # between two looks at a deadline that a click holds up, or that cannot fall
-OVERDUE = timedelta(seconds=1)
-THEIRS = timedelta(seconds=0.25)  # between two looks at what another process is dealing with
-TRIES = 5  # before a delivery that cannot be dealt with is left alone
+OVERDUE_RETRY_INTERVAL = timedelta(seconds=1)
+OTHER_PROCESS_POLL_INTERVAL = timedelta(seconds=0.25)  # for what another process is dealing with
+MAX_DELIVERY_TRIES = 5  # before a delivery that cannot be dealt with is left alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ class MainLoop:
             each.seq for each in arrived if self._others.is_handled_by_other_replica(each, now)
         }
         ours = [each for each in arrived if each.seq not in theirs]
-        if any(each.kind in inbox.CLICKS for each in ours):
+        if any(each.kind in inbox.CLICK_KINDS for each in ours):
             self._decisions.hold_other_work()
         try:
             self._look_ahead(ours)
@@ -183,7 +183,7 @@ class MainLoop:
         if ours:
             self._post.notify()
         if theirs:  # one of ours may wait for it, and whoever has it may be no more
-            self._alarm.schedule_wake(THEIRS, "theirs")
+            self._alarm.schedule_wake(OTHER_PROCESS_POLL_INTERVAL, "theirs")
 
     def _handle_delivery(self, delivery: Delivery) -> bool:
         """Process a delivery; return False if it waits for a look-up. Raises the database's errors.
@@ -192,7 +192,7 @@ class MainLoop:
         """
         try:
             with self.tracer.start_span(WorkKind.DECIDE, delivery.kind, since=delivery.received_at):
-                if delivery.kind in inbox.CLICKS:
+                if delivery.kind in inbox.CLICK_KINDS:
                     self._actions.handle_click(delivery)
                 elif not any(handle(delivery) for handle in self._actions.handle_first):
                     self._actions.handle_message(delivery)
@@ -214,8 +214,8 @@ class MainLoop:
         Messages are not dropped while Slack does not let the bot in: they wait until it does.
         """
         known, seq = isinstance(error, LookupFailedError), delivery.seq
-        waits = isinstance(error, TokenRefusedError) and delivery.kind not in inbox.CLICKS
-        limit = sys.maxsize if waits else TRIES
+        waits = isinstance(error, TokenRefusedError) and delivery.kind not in inbox.CLICK_KINDS
+        limit = sys.maxsize if waits else MAX_DELIVERY_TRIES
         why = f"{type(error).__name__}: {error_text(error)}"
         log.warning("delivery %s (%s) failed: %s", seq, delivery.kind, why, exc_info=not known)
         with self._store.write() as tx:
@@ -313,7 +313,9 @@ class MainLoop:
             )
         nearest = min((each for each in moments if each is not None), default=None)
         if nearest is not None:
-            self._alarm.schedule_wake(nearest - now if nearest > now else OVERDUE, "deadline")
+            self._alarm.schedule_wake(
+                nearest - now if nearest > now else OVERDUE_RETRY_INTERVAL, "deadline"
+            )
 
 
 # The order in which deliveries are processed if several processes have stored them.
@@ -331,5 +333,5 @@ def build_delivery_order_keys(delivery: Delivery) -> tuple[OrderKey, OrderKey]:
     """
     where = (delivery.channel, delivery.thread_ts)
     place = (delivery.user, *where)
-    is_click = delivery.kind in inbox.CLICKS and delivery.channel
+    is_click = delivery.kind in inbox.CLICK_KINDS and delivery.channel
     return place, ("", *where) if is_click else place

@@ -11,7 +11,7 @@ from typing import Any
 
 from bot.agent import outputs, prompt
 from bot.approvals import card_routing
-from bot.approvals.call_checks import SAME_CALL, CallRefusedError
+from bot.approvals.call_checks import REPEATED_CALL_NOTE, CallRefusedError
 from bot.approvals.call_gates import PolicyFactSources
 from bot.approvals.call_state import compute_call_digest, describe_call_effect
 from bot.approvals.person_questions import QuestionWithPlace, queue_question_messages
@@ -22,7 +22,7 @@ from bot.tools import Effect, Registry, Tool
 from storage import calls, endings, moves, outbox, runs, trail
 from storage.digest import NonCanonicalValueError, compute_key_id, parse_json_object
 from storage.record import Call, Plan, Revision, Run, Transaction
-from storage.states import MODELLED, CallStatus, CallVerb
+from storage.states import MODEL_DRIVEN_SOURCES, CallStatus, CallVerb
 
 C = CallStatus
 
@@ -43,7 +43,7 @@ class PreparedCall:
     def build_repeated_call_refusal(self, earlier: Call) -> CallRefusedError:
         """Return the refusal of this call with the output of an earlier one that was the same."""
         self.audit_data["same_as"] = earlier.id
-        return CallRefusedError(outputs.repeated_call_output(earlier.output), SAME_CALL)
+        return CallRefusedError(outputs.repeated_call_output(earlier.output), REPEATED_CALL_NOTE)
 
     def sign(
         self, key: bytes, run: Run, tool: Tool[Any], arguments: str, gate: Allow | Ask
@@ -60,7 +60,7 @@ class PreparedCall:
             number=1,
             arguments=arguments,
             digest=call.digest,
-            author=calls.AGENT if run.source in MODELLED else calls.FORM,
+            author=calls.AGENT_AUTHOR if run.source in MODEL_DRIVEN_SOURCES else calls.FORM_AUTHOR,
             created_at=call.created_at,
         )
 
@@ -132,7 +132,7 @@ def refuse_all_but_reads(prepared: Sequence[PreparedCall], tools: Registry) -> N
             call.status is CallStatus.APPROVED and call.does == Effect.READ and not entrusts
         ):
             continue
-        call.output = prompt.NOT_BESIDE if entrusts else outputs.BESIDE
+        call.output = prompt.SUB_AGENT_REFUSED_OUTPUT if entrusts else outputs.OTHER_CALLS_WAITING
         call.status, call.note = CallStatus.REFUSED, "others wait"
         call.asked_at = call.next_at = call.deadline = None
         each.place = each.question = None

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from bot.cards.answers import NOTHING_BELOW, ModelAnswerFooter
+from bot.cards.answers import EMPTY_FOOTER, ModelAnswerFooter
 from bot.monitoring.live_events import EventKind, LiveEventBroadcaster, RunEvent, WordsEvent
 from bot.signals import Signals
 from storage.record import Run, Transaction
@@ -35,7 +35,7 @@ class Answer(Protocol):
         ...
 
     def store_whole_text(
-        self, tx: Transaction, text: str, *, last: bool, record: ModelAnswerFooter = NOTHING_BELOW
+        self, tx: Transaction, text: str, *, last: bool, record: ModelAnswerFooter = EMPTY_FOOTER
     ) -> None:
         """Store the whole text for the outbox, in the transaction that stores the turn.
 
@@ -85,7 +85,7 @@ class BroadcastAnswer:
         self._broadcast_discarded()
 
     def store_whole_text(
-        self, tx: Transaction, text: str, *, last: bool, record: ModelAnswerFooter = NOTHING_BELOW
+        self, tx: Transaction, text: str, *, last: bool, record: ModelAnswerFooter = EMPTY_FOOTER
     ) -> None:
         """Store the whole text, in the transaction that stores the turn."""
         self._answer.store_whole_text(tx, text, last=last, record=record)

@@ -57,10 +57,10 @@ class ClaimRefusedError(ValueError):
 
 
 C = CallStatus
-MOST_RESULT = 20_000  # characters that are kept of what a program reports
-MOST_SUMMARY = 200
-NOT_HEARD_OF = "nothing was heard of the program that runs it"
-_TARGETS = {True: C.SUCCEEDED, False: C.FAILED, None: C.UNKNOWN}
+RESULT_MAX_CHARS = 20_000  # that are kept of what a program reports
+SUMMARY_MAX_CHARS = 200
+PROGRAM_SILENT_NOTE = "nothing was heard of the program that runs it"
+_STATUS_BY_SUCCESS = {True: C.SUCCEEDED, False: C.FAILED, None: C.UNKNOWN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class ProgramCallClaimManager:
     outcomes: CallOutcomeStore  # stores what programs report
 
     def claim_call(
-        self, run_id: str, claimant: str, lease: timedelta = programs.LEASE
+        self, run_id: str, claimant: str, lease: timedelta = programs.CLAIM_LEASE_DURATION
     ) -> ProgramClaim | None:
         """Claim the run's call for the program that gives the secret text `claimant`.
 
@@ -122,7 +122,7 @@ class ProgramCallClaimManager:
         `result`: text or JSON. Raises ClaimRefusedError.
         """
         text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
-        target = _TARGETS[succeeded]
+        target = _STATUS_BY_SUCCESS[succeeded]
         with self.sources.store.write() as tx:
             run, call = _load_run_and_call(tx, run_id)
             if call.claimant != _hash_claimant(claimant):
@@ -132,12 +132,12 @@ class ProgramCallClaimManager:
             shown = calls.find_call_with_votes(tx, call)
             if call.status not in (C.RUNNING, C.UNKNOWN) or shown is None:
                 raise ClaimRefusedError(_claim_refusal_text(call))
-            line = " ".join(text.split())[:MOST_SUMMARY]
+            line = " ".join(text.split())[:SUMMARY_MAX_CHARS]
             if succeeded is None:
                 self.outcomes.mark_call_unknown_after_handover(tx, run, shown, line)
             else:
                 done, failed = (
-                    ToolSuccess(text[:MOST_RESULT], line),
+                    ToolSuccess(text[:RESULT_MAX_CHARS], line),
                     ToolFailure(line, certain=False),
                 )
                 self.outcomes.store_program_reported_outcome(
@@ -160,7 +160,7 @@ class ProgramCallClaimManager:
                 if call is None or run is None or call.held_until != each.held_until:
                     continue
                 if call.status is C.RUNNING:
-                    self.outcomes.mark_call_unknown(tx, run, call, NOT_HEARD_OF)
+                    self.outcomes.mark_call_unknown(tx, run, call, PROGRAM_SILENT_NOTE)
         return bool(lapsed)
 
 
@@ -200,7 +200,7 @@ def _describe_actor(run: Run) -> str:
 
 # The status of a program's request, as data: what was asked, who decided, what came of it.
 
-PREPARING = "preparing"  # nobody has been asked yet
+PREPARING_STATUS = "preparing"  # nobody has been asked yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,7 @@ class ProgramRequestStatus:
     """The current status of one request of a program."""
 
     id: str
-    status: str  # PREPARING, then the call's
+    status: str  # PREPARING_STATUS, then the call's
     requester: str
     channel: str  # where it is asked; a person's id while that conversation is being opened
     created_at: datetime
@@ -232,7 +232,7 @@ class ProgramRequestStatus:
     @property
     def is_decided(self) -> bool:
         """Return whether people, the policy or the clock have decided the call."""
-        return self.status not in (PREPARING, CallStatus.PENDING)
+        return self.status not in (PREPARING_STATUS, CallStatus.PENDING)
 
 
 def load_program_request_status(
@@ -245,7 +245,7 @@ def load_program_request_status(
     run, found = runs.find_run(tx, run_id), calls.list_calls_of_run(tx, run_id)
     if run is None:
         raise KeyError(run_id)
-    status = CallStatus.CANCELLED if run.status is RunStatus.CANCELLED else PREPARING
+    status = CallStatus.CANCELLED if run.status is RunStatus.CANCELLED else PREPARING_STATUS
     link = format_permalink(workspace, run.channel, run.thread_ts)
     begun = ProgramRequestStatus(run.id, status, run.requester, run.channel, run.created_at, link)
     return (

@@ -28,9 +28,9 @@ from bot.tools.handed_over import (
 from storage import calls, endings, inbox, outbox, programs, runs
 from storage.masking import mask_secrets
 from storage.record import Delivery, Run, Transaction, new_id
-from storage.states import CALL_FINAL, CallStatus, DeliveryKind, RunSource
+from storage.states import CALL_FINAL_STATUSES, CallStatus, DeliveryKind, RunSource
 
-SAID_BESIDE = ("why", "within", programs.ASKED_BY)  # of a delivery: what is no part of the call
+NON_CALL_FIELDS = ("why", "within", programs.KEY_ID_FIELD)  # of a delivery
 
 
 class ProgramRequest:
@@ -54,7 +54,7 @@ class ProgramRequest:
             )
 
     def claim_call(
-        self, claimant: str, lease: timedelta = programs.LEASE
+        self, claimant: str, lease: timedelta = programs.CLAIM_LEASE_DURATION
     ) -> program_calls.ProgramClaim | None:
         """Claim the call in order to execute it; `claimant` is a secret text, new for each attempt.
 
@@ -83,7 +83,8 @@ class ProgramRequest:
         with self._store.write() as tx:
             run = runs.find_run(tx, self.run_id)
             found = [each.status for each in calls.list_calls_of_run(tx, self.run_id)]
-            is_over = bool(found) and CALL_FINAL.issuperset(found)  # the run ends in a moment
+            # the run ends in a moment
+            is_over = bool(found) and CALL_FINAL_STATUSES.issuperset(found)
             if run is None or is_over or CallStatus.RUNNING in found:
                 return False
             at, actor = self._requests.clock.now(), run.requester
@@ -154,7 +155,7 @@ class ProgramRequests:
         check_effect_sentence_length(known, args)
         asked: dict[str, Any] = {"tool": known.name, "arguments": args.model_dump(mode="json")}
         asked |= {"why": why} | ({"action": action} if action else {})
-        asked |= {programs.ASKED_BY: by_key.id} if by_key else {}  # no part of the call
+        asked |= {programs.KEY_ID_FIELD: by_key.id} if by_key else {}  # no part of the call
         asked |= {"within": deadline.total_seconds()} if deadline else {}
         effect = mask_secrets(known.effect_sentence(args))
         self._require_colleague(requester)
@@ -251,7 +252,7 @@ class ProgramRequests:
 def _check_rate_limit(tx: Transaction, client: programs.ProgramApiKey, now: datetime) -> None:
     """Raise RequestRateLimitError if this client has no requests left within the hour."""
     since = programs.find_time_of_nth_newest_request(
-        tx, client.name, client.per_hour, now - programs.HOUR
+        tx, client.name, client.per_hour, now - programs.RATE_LIMIT_PERIOD
     )
     if since is not None:
         raise program_calls.RequestRateLimitError(since)
@@ -280,4 +281,4 @@ def _get_run_id_of_same_request(
 def _extract_call_definition(asked: Delivery) -> dict[str, Any]:
     """Return the part of a request's body that defines the call."""
     body: dict[str, Any] = json.loads(asked.body)
-    return {name: each for name, each in body.items() if name not in SAID_BESIDE}
+    return {name: each for name, each in body.items() if name not in NON_CALL_FIELDS}

@@ -23,7 +23,7 @@ from bot.approvals.call_checks import (
     parse_arguments_and_reason,
 )
 from bot.approvals.call_gates import (
-    AFTER_REJECTION,
+    AFTER_REJECTION_TEXT,
     PolicyFactSources,
     allow_full_preview_in_thread,
     compute_gate_in_transaction,
@@ -43,7 +43,7 @@ from bot.tools.person_question import AskPerson
 from bot.tools.preview import PreviewRunner
 from storage.grants import Grant
 from storage.record import Call, Run, Transaction
-from storage.states import MODELLED, CallStatus
+from storage.states import MODEL_DRIVEN_SOURCES, CallStatus
 
 
 class ProposalPreparer:
@@ -162,8 +162,8 @@ class ProposalPreparer:
                 prepared.audit_data["approved_by"] = by
             case Ask():
                 self._make_pending(run, prepared, tool, args, gate, earlier)
-                notes = (repeat.note if repeat else "", AFTER_REJECTION if gate.would_allow else "")
-                call.note = "; ".join(filter(None, notes))
+                notes = [repeat.note] if repeat and repeat.note else []
+                call.note = "; ".join(notes + [AFTER_REJECTION_TEXT] * gate.would_allow)
         prepared.sign(self._key, run, tool, arguments, gate)
 
     def _list_grants_and_check_limit(
@@ -246,7 +246,7 @@ def _get_proposed_tool(tools: Registry, run: Run, call: Call) -> Tool[Any]:
 
     A model gets none that the bot alone proposes.
     """
-    by_model = run.source in MODELLED
+    by_model = run.source in MODEL_DRIVEN_SOURCES
     tool = tools.get(call.tool) if by_model else tools.find_tool_of_call(call)
     if tool is None:
         why = outputs.unknown_tool_output(call.tool, (each.name for each in tools))

@@ -17,7 +17,7 @@ from bot.approvals.call_gates import build_reapproval
 from bot.approvals.call_state import compute_next_revision_digest
 from bot.clock import Clock
 from bot.policy.gates import Ask, load_gate
-from bot.runs.endings import UNKNOWN_WAIT, CallOutcomeStore
+from bot.runs.endings import UNKNOWN_OUTCOME_WAIT_DURATION, CallOutcomeStore
 from bot.tools import Registry
 from storage import (
     calls,
@@ -60,7 +60,9 @@ def restored_backup_notice() -> str:
 
 log = logging.getLogger("countersign.restored")
 C, R = CallStatus, RunStatus
-WHY = "the record was put back from an older copy, and this may have been done since"
+RESTORED_RECORD_NOTE = (
+    "the record was put back from an older copy, and this may have been done since"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,9 @@ class RestoredRecordSettler:
             return True
         outbox.withdraw_open_streams(tx, run.id)
         if run.status is not R.READY:  # a worker shows what is asked again
-            moves.change_run_status(tx, run, R.READY, at=now, actor="system", data={"why": WHY})
+            moves.change_run_status(
+                tx, run, R.READY, at=now, actor="system", data={"why": RESTORED_RECORD_NOTE}
+            )
         if not waits:
             ready = runs.find_run(tx, run.id)
             assert ready is not None
@@ -126,11 +130,11 @@ class RestoredRecordSettler:
                 end, said = (
                     C.CANCELLED,
                     outputs.stopped_sub_agent_output(
-                        WHY, sub_agents.list_non_reading_sub_agent_calls(tx, run)
+                        RESTORED_RECORD_NOTE, sub_agents.list_non_reading_sub_agent_calls(tx, run)
                     ),
                 )
                 sub_agents.end_call_of_sub_agent(
-                    tx, run, end, at=now, actor="system", output=said, note=WHY
+                    tx, run, end, at=now, actor="system", output=said, note=RESTORED_RECORD_NOTE
                 )
             return waits
         text = restored_run_notice(waits)
@@ -148,12 +152,18 @@ class RestoredRecordSettler:
         match call.status:
             case C.PENDING | C.APPROVED if isinstance(gate, Ask) and tool is not None:
                 self.outcomes.return_call_to_pending(
-                    tx, run, call, build_reapproval(call, gate, WHY)
+                    tx, run, call, build_reapproval(call, gate, RESTORED_RECORD_NOTE)
                 )
             case C.PENDING | C.APPROVED:
-                output = outputs.invalidated_output(WHY)
+                output = outputs.invalidated_output(RESTORED_RECORD_NOTE)
                 moves.change_call_status(
-                    tx, call, C.INVALIDATED, at=now, actor="system", output=output, note=WHY
+                    tx,
+                    call,
+                    C.INVALIDATED,
+                    at=now,
+                    actor="system",
+                    output=output,
+                    note=RESTORED_RECORD_NOTE,
                 )
             case C.RUNNING | C.UNKNOWN:
                 self._mark_unknown_and_ask(tx, run, call, now)
@@ -164,7 +174,11 @@ class RestoredRecordSettler:
         The buttons on older cards do not have that revision.
         """
         gate = load_gate(call.gate)
-        wait = timedelta(seconds=gate.deadline) if isinstance(gate, Ask) else UNKNOWN_WAIT
+        wait = (
+            timedelta(seconds=gate.deadline)
+            if isinstance(gate, Ask)
+            else UNKNOWN_OUTCOME_WAIT_DURATION
+        )
         if call.status is C.RUNNING:
             moves.change_call_status(
                 tx,
@@ -173,7 +187,7 @@ class RestoredRecordSettler:
                 at=now,
                 actor="system",
                 output=outputs.UNKNOWN,
-                note=WHY,
+                note=RESTORED_RECORD_NOTE,
                 deadline=now + wait,
             )
         unknown = calls.find_call(tx, call.id)
@@ -181,5 +195,11 @@ class RestoredRecordSettler:
         if not digest or unknown is None or unknown.deadline is None:
             return
         decisions.return_call_to_pending(
-            tx, unknown, at=now, actor="system", why=WHY, deadline=now + wait, digest=digest
+            tx,
+            unknown,
+            at=now,
+            actor="system",
+            why=RESTORED_RECORD_NOTE,
+            deadline=now + wait,
+            digest=digest,
         )

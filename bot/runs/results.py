@@ -20,12 +20,13 @@ from bot.policy.gates import Ask, load_gate
 from bot.tools import Effect, Registry, Table, tables
 from storage import calls, outbox, runs
 from storage.record import Call, Run, Transaction
-from storage.states import RUN_OPEN, CallStatus, CallVerb, MessageKind
+from storage.states import RUN_OPEN_STATUSES, CallStatus, CallVerb, MessageKind
 
-RAN = (CallStatus.SUCCEEDED, CallStatus.FAILED, CallStatus.UNKNOWN)
-TOLD = (*RAN, CallStatus.CANCELLED, CallStatus.INVALIDATED)  # what an answer's footer tells
-MOST_OUTCOMES = 10  # lines of a footer
-ROWS, COLUMNS = 20, 10  # how much the table shows at most
+RAN_STATUSES = (CallStatus.SUCCEEDED, CallStatus.FAILED, CallStatus.UNKNOWN)
+FOOTER_STATUSES = (*RAN_STATUSES, CallStatus.CANCELLED, CallStatus.INVALIDATED)
+MAX_FOOTER_OUTCOMES = 10
+MAX_TABLE_ROWS = 20
+MAX_TABLE_COLUMNS = 10
 
 
 def post_table(tx: Transaction, run: Run, call: Call, found: Table) -> None:
@@ -36,11 +37,14 @@ def post_table(tx: Transaction, run: Run, call: Call, found: Table) -> None:
     if not found.rows:
         return
     cells = [[tables.format_table_cell(value) for value in row] for row in found.rows]
-    columns, shown = found.columns[:COLUMNS], [row[:COLUMNS] for row in cells[:ROWS]]
+    columns, shown = (
+        found.columns[:MAX_TABLE_COLUMNS],
+        [row[:MAX_TABLE_COLUMNS] for row in cells[:MAX_TABLE_ROWS]],
+    )
     shown = shown[: answers.count_rows_fitting_table(columns, shown)]
     whole = (
         len(cells) <= len(shown)
-        and len(found.columns) <= COLUMNS
+        and len(found.columns) <= MAX_TABLE_COLUMNS
         and all(map(answers.is_short_enough_for_cell, chain(columns, *shown)))
     )
     # nobody else's: it is how a lost answer is found
@@ -71,7 +75,7 @@ def post_call_outcome(
     is posted in any case, as people have to look at once.
     """
     call = ended.call
-    if call.status not in RAN or not isinstance(load_gate(call.gate), Ask):
+    if call.status not in RAN_STATUSES or not isinstance(load_gate(call.gate), Ask):
         return
     unknown = call.status is CallStatus.UNKNOWN and not calls.was_left_unreported_by_program(call)
     if answered and not unknown:
@@ -103,7 +107,7 @@ def post_sub_agent_call_outcome(tx: Transaction, tools: Registry, call_id: str) 
 
 def is_answer_to_come(run: Run) -> bool:
     """Return whether the model will answer this run, and tell in it how the calls ended."""
-    return not runs.is_run_without_model(run) and run.status in RUN_OPEN
+    return not runs.is_run_without_model(run) and run.status in RUN_OPEN_STATUSES
 
 
 def _build_outcome_sentence(tx: Transaction, tools: Registry, call: Call) -> str:
@@ -133,7 +137,7 @@ def _build_outcome_message_key(call: Call) -> str:
     return f"outcome:{call.id}:{call.revision}:{call.status}"
 
 
-NOT_APPROVED = " Nobody has approved anything."
+NOBODY_APPROVED_TEXT = " Nobody has approved anything."
 
 
 def build_answer_footer(
@@ -153,7 +157,7 @@ def build_answer_footer(
         call for place, call in enumerate(found) if _is_covered_by_footer(call, found[place + 1 :])
     ]
     told = {call.id for call in counting if is_outcome_posted(tx, call)}
-    new = [call for call in counting if call.status in TOLD and call.id not in told]
+    new = [call for call in counting if call.status in FOOTER_STATUSES and call.id not in told]
     asked = any(isinstance(load_gate(call.gate), Ask) for call in new)
     requester = run.requester if last and asked else ""
     ended = [
@@ -166,12 +170,14 @@ def build_answer_footer(
             each if each.was_reported else replace(each, effect=_effect_text(tx, tools, call))
             for call, each in zip(counting, ended, strict=True)
         ]
-        record = answers.build_call_outcomes_line(known) + (NOT_APPROVED if unapproved else "")
+        record = answers.build_call_outcomes_line(known) + (
+            NOBODY_APPROVED_TEXT if unapproved else ""
+        )
         return answers.ModelAnswerFooter(requester=requester, record=record, note=note)
     outcomes = [_build_outcome_sentence(tx, tools, call) for call in new] if last else []
-    if len(outcomes) > MOST_OUTCOMES:
-        more = len(outcomes) - MOST_OUTCOMES + 1
-        outcomes[MOST_OUTCOMES - 1 :] = [f"And {more} more: the cards show each."]
+    if len(outcomes) > MAX_FOOTER_OUTCOMES:
+        more = len(outcomes) - MAX_FOOTER_OUTCOMES + 1
+        outcomes[MAX_FOOTER_OUTCOMES - 1 :] = [f"And {more} more: the cards show each."]
     return answers.ModelAnswerFooter(outcomes, requester, note=note)
 
 
@@ -197,7 +203,7 @@ def _is_covered_by_footer(call: Call, later: list[Call]) -> bool:
     if call.status is CallStatus.SUPERSEDED:
         return False
     if call.status is CallStatus.REFUSED:
-        slip = call.output.startswith(outputs.INVALID)
+        slip = call.output.startswith(outputs.INVALID_ARGUMENTS_PREFIX)
         return not (slip and any(each.tool == call.tool for each in later))
     return call.does != Effect.READ or isinstance(load_gate(call.gate), Ask)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from bot.agent import outputs, prompt
 from bot.agent.turn import PlannerError
-from bot.cards.answers import NOTHING_BELOW, ModelAnswerFooter
+from bot.cards.answers import EMPTY_FOOTER, ModelAnswerFooter
 from bot.runs.results import post_sub_agent_call_outcome
 from bot.tools import Registry, Tool
 from storage import calls, endings
@@ -29,7 +29,7 @@ class SilentAnswer:
         """Do nothing: there is nothing to discard."""
 
     def store_whole_text(
-        self, tx: Transaction, text: str, *, last: bool, record: ModelAnswerFooter = NOTHING_BELOW
+        self, tx: Transaction, text: str, *, last: bool, record: ModelAnswerFooter = EMPTY_FOOTER
     ) -> None:
         """Do nothing: no message is posted."""
 
@@ -37,7 +37,7 @@ class SilentAnswer:
         """Do nothing: there is nothing to close."""
 
 
-GONE = "The sub-agent that was asked is no longer there."
+SUB_AGENT_GONE_ERROR = "The sub-agent that was asked is no longer there."
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class AgentRoleLoader:
             )
         tool = self._tools.find_tool_of_call(call) if call else None
         if tool is None or tool.agent is None:
-            raise PlannerError(GONE)
+            raise PlannerError(SUB_AGENT_GONE_ERROR)
         allowed = self._tools.select_sub_agent_tools(tool.agent, sub_agents=depth < self._max_depth)
         return AgentRole(
             prompt.build_sub_agent_instructions(tool.title, tool.agent.prompt), allowed
@@ -102,8 +102,8 @@ def build_function_schema(tool: Tool[Any]) -> dict[str, Any]:
 
 # The start and the end of a sub-agent's run: its call gets the answer, or why there is none.
 
-SUMMARY = 200  # characters of an answer that people are told
-MOST = 20_000  # characters of an answer, where its tool is no longer there to say
+SUMMARY_MAX_CHARS = 200  # of an answer that people are told
+DEFAULT_ANSWER_MAX_CHARS = 20_000  # where its tool is no longer there to say
 
 
 def hand_call_to_sub_agent(
@@ -126,9 +126,11 @@ def store_sub_agent_answer(
         children.list_non_reading_sub_agent_calls(tx, child),
     )
     tool = tools.find_tool_of_call(call) if call else None
-    output = prompt.sub_agent_answer_output(text, done, tool.max_output if tool else MOST)
-    line = " ".join(text.split()) or prompt.NOTHING_SAID
-    note = line if len(line) <= SUMMARY else f"{line[: SUMMARY - 1]}…"
+    output = prompt.sub_agent_answer_output(
+        text, done, tool.max_output if tool else DEFAULT_ANSWER_MAX_CHARS
+    )
+    line = " ".join(text.split()) or prompt.EMPTY_ANSWER_TEXT
+    note = line if len(line) <= SUMMARY_MAX_CHARS else f"{line[: SUMMARY_MAX_CHARS - 1]}…"
     ended = children.end_call_of_sub_agent(
         tx, child, CallStatus.SUCCEEDED, at=at, actor="worker", output=output, note=note
     )

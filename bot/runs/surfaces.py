@@ -83,7 +83,7 @@ class EntryPointKind(StrEnum):
         return f"countersign.{self}s"
 
 
-OWN: dict[EntryPointKind, tuple[tuple[str, str], ...]] = {
+BUILT_IN_ENTRY_POINTS: dict[EntryPointKind, tuple[tuple[str, str], ...]] = {
     EntryPointKind.SURFACE: (("terminal and programs", "bot.http.local_socket:LocalSocket"),),
     EntryPointKind.SOURCE: (),
 }
@@ -104,7 +104,7 @@ class NamedSurface:
 def load_surface_classes(kind: EntryPointKind) -> list[LoadedEntryPoint]:
     """Return the classes of all surfaces, or of all sources; raises SurfaceError."""
     try:
-        found = load_entry_points(kind.entry_point_group, OWN[kind])
+        found = load_entry_points(kind.entry_point_group, BUILT_IN_ENTRY_POINTS[kind])
     except EntryPointError as error:
         raise SurfaceError(str(error)) from error
     for each in found:

@@ -17,10 +17,10 @@ from storage import transcripts
 from storage.record import Store
 
 log = logging.getLogger("countersign.files")
-_INSTEAD = {
+_TEXT_BY_WITHHELD_REASON = {
     transcripts.WithheldReason.NO: "",
-    transcripts.WithheldReason.DELETED: file_items.DELETED,
-    transcripts.WithheldReason.REFUSED: file_items.REFUSED,
+    transcripts.WithheldReason.DELETED: file_items.DELETED_FILE_TEXT,
+    transcripts.WithheldReason.REFUSED: file_items.REFUSED_FILE_TEXT,
 }
 
 
@@ -143,7 +143,9 @@ def _fill_in_stored_files(
         name: file_items.EncodedFile(
             each.media,
             each.data,
-            _INSTEAD[transcripts.WithheldReason.REFUSED if name in without else each.withheld],
+            _TEXT_BY_WITHHELD_REASON[
+                transcripts.WithheldReason.REFUSED if name in without else each.withheld
+            ],
         )
         for name, each in files.items()
     }

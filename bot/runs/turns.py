@@ -98,7 +98,10 @@ class ModelTurnTaker:
         if over:
             told = message_unanswered_notice(over) if waiting else f"I stopped: {over}"
             return self._store_own_reply(run, told, waits=bool(waiting))
-        tools = [*role.build_function_schemas(), *([outputs.REPLACE] if waiting else [])]
+        tools = [
+            *role.build_function_schemas(),
+            *([outputs.REPLACE_PLAN_TOOL_SCHEMA] if waiting else []),
+        ]
         items = partial(pair_calls_with_outputs, meanwhile=build_outputs_of_waiting_calls(waiting))
         asked = ModelPrompt(items, tools, role.instructions)
         answer = self._open_answer(run)
@@ -269,9 +272,9 @@ def replace_call_ids(
 def build_outputs_of_waiting_calls(waiting: Iterable[Call]) -> dict[str, str]:
     """Return what the model is told as outputs of a waiting plan's calls, by its own call ids."""
     told = {
-        CallStatus.PENDING: outputs.WAITS,
+        CallStatus.PENDING: outputs.WAITING_FOR_DECISION,
         CallStatus.APPROVED: outputs.APPROVED_AND_WAITS,
-        CallStatus.ENTRUSTED: prompt.WORKING,
+        CallStatus.ENTRUSTED: prompt.SUB_AGENT_WORKING_OUTPUT,
     }
     return {
         call.provider_id: outputs.APPROVED_FOR_LATER
@@ -315,7 +318,7 @@ def pair_calls_with_outputs(
     result += _iterate_outputs(lacking, given, meanwhile)
     newest = transcript.items[-1]
     if newest.get("type") == "function_call_output" and result[-1] is not newest:
-        result.append(prompt.build_countersign_note_item(outputs.DECIDED))
+        result.append(prompt.build_countersign_note_item(outputs.PLAN_DECIDED_NOTE))
     return result
 
 
@@ -340,7 +343,9 @@ def remove_plan_replacement_calls(
     `used_ids`: call ids in the transcript; an id that is empty or already used is replaced by a new
     one.
     """
-    wishes = [each for each in proposal.calls if each.name == outputs.REPLACE["name"]]
+    wishes = [
+        each for each in proposal.calls if each.name == outputs.REPLACE_PLAN_TOOL_SCHEMA["name"]
+    ]
     proposal.calls[:] = [each for each in proposal.calls if each not in wishes]
     used = used_ids | {each.provider_id for each in proposal.calls}
     told = []
@@ -349,5 +354,5 @@ def remove_plan_replacement_calls(
         if not call_id or call_id in used:
             call_id = proposal.items[each.index]["call_id"] = f"call_{new_id()}"
         used |= {call_id}
-        told.append(build_output_item(call_id, outputs.REPLACED))
+        told.append(build_output_item(call_id, outputs.WAITING_PLAN_WITHDRAWN))
     return told

@@ -16,7 +16,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TypeVar
 
-from bot.agent.outputs import STEP_FAILED, UNANSWERED_BEFORE
+from bot.agent.outputs import EARLIER_QUESTION_UNANSWERED, STEP_FAILED
 from bot.agent.turn import PlannerError
 from bot.approvals.person_questions import is_question_to_person
 from bot.cards.answers import render_retry_message
@@ -207,7 +207,7 @@ class RunWorker:
             return self.executor.execute_call(run, call) or True
         output, note = STEP_FAILED, "an earlier step failed"
         if is_question_to_person(broken):
-            output, note = UNANSWERED_BEFORE, "nobody answered the question before it"
+            output, note = EARLIER_QUESTION_UNANSWERED, "nobody answered the question before it"
         with self.store.write() as tx:
             runs.get_run_with_fence(tx, run.id, run.fence)
             moves.change_call_status(

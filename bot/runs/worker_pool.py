@@ -132,7 +132,7 @@ class WorkerPool:
 # Which run is worked on next: requesters take turns, and approved calls go first.
 
 Line = OrderedDict[Requester, list[ReadyRun]]
-AHEAD = 3  # runs with approved calls in a row that may be taken while other work waits
+MAX_APPROVED_RUNS_AHEAD = 3  # that may be taken in a row while other work waits
 
 
 class FairQueue:
@@ -181,7 +181,11 @@ class FairQueue:
     def take_next_run(self) -> ReadyRun | None:
         """Return the run whose turn it is and mark it as held; None if none may start now."""
         decided, other = (self._find_first_startable(self._lines[each]) for each in (True, False))
-        chosen = other if decided is None or (other and self._ahead >= AHEAD) else decided
+        chosen = (
+            other
+            if decided is None or (other and self._ahead >= MAX_APPROVED_RUNS_AHEAD)
+            else decided
+        )
         if chosen is None:
             return None
         self._ahead = self._ahead + 1 if chosen.has_approved_call and other else 0
@@ -272,8 +276,8 @@ class FairQueue:
         rivals = other
         if now.has_approved_call:
             self._ahead += bool(other)
-            rivals = [*decided, *(other if self._ahead > AHEAD else ())]
-        elif decided and not (other and self._ahead >= AHEAD):
+            rivals = [*decided, *(other if self._ahead > MAX_APPROVED_RUNS_AHEAD else ())]
+        elif decided and not (other and self._ahead >= MAX_APPROVED_RUNS_AHEAD):
             return True
         else:
             self._ahead = 0

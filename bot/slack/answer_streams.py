@@ -21,7 +21,7 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
 from bot.cards import block_kit
-from bot.cards.answers import NOTHING_BELOW, ModelAnswerFooter
+from bot.cards.answers import EMPTY_FOOTER, ModelAnswerFooter
 from bot.cards.notices import tool_step_label
 from bot.cards.slack_text import count_slack_characters
 from bot.clock import Clock
@@ -34,11 +34,11 @@ from bot.slack.organisation import find_recipient_team
 from bot.slack_codes import extract_error_code
 from storage import moves, outbox, runs
 from storage.record import Message, Run, Store, Transaction
-from storage.states import MODELLED, MessageKind, MessageStatus, RunSource, RunStatus
+from storage.states import MODEL_DRIVEN_SOURCES, MessageKind, MessageStatus, RunSource, RunStatus
 
 # The steps of one request as Slack draws them: tasks with a title and a state.
 
-MOST = 20  # tasks above one answer; a message holds 50 blocks
+MAX_TASKS = 20  # above one answer; a message holds 50 blocks
 
 
 class TaskStatus(StrEnum):
@@ -50,7 +50,7 @@ class TaskStatus(StrEnum):
     PENDING = "pending"
 
 
-ENDS = {
+TASK_STATUS_BY_OUTCOME = {
     live_events.ToolStepOutcome.DONE: TaskStatus.COMPLETE,
     live_events.ToolStepOutcome.FAILED: TaskStatus.ERROR,
     live_events.ToolStepOutcome.UNKNOWN: TaskStatus.ERROR,
@@ -68,8 +68,8 @@ class StepTaskList:
         self._beats: dict[str, int] = {}
 
     def add_or_update_task(self, step: live_events.ToolStep, status: TaskStatus) -> None:
-        """Add a step with this status, or update it; ignore new steps beyond MOST."""
-        if step.call_id in self._chunks or len(self._chunks) < MOST:
+        """Add a step with this status, or update it; ignore new steps beyond MAX_TASKS."""
+        if step.call_id in self._chunks or len(self._chunks) < MAX_TASKS:
             title = tool_step_label(step.doing, step.title)
             task = {"type": "task_update", "id": step.call_id, "title": title, "status": status}
             self._chunks[step.call_id] = task
@@ -115,9 +115,9 @@ def build_stream_arguments(
 
 # Channels where Slack refused to stream, so that it is not tried again with each answer.
 
-REFUSED = timedelta(hours=1)  # before Slack is asked again for what it refused
+REFUSAL_DURATION = timedelta(hours=1)  # before Slack is asked again for what it refused
 STREAMS, TASKS = "streams", "tasks"  # what Slack may refuse
-EVERYWHERE = ""  # in place of a channel
+ALL_CHANNELS = ""  # in place of a channel
 
 
 class StreamRefusals:
@@ -135,7 +135,7 @@ class StreamRefusals:
     def note_stream_refusal(self, channel: str, error: SlackApiError) -> None:
         """Remember for an hour that Slack refused a stream, unless the error is temporary."""
         if is_permanent_refusal(error) or is_feature_missing(error):
-            self._note_refusal(STREAMS, EVERYWHERE if is_feature_missing(error) else channel)
+            self._note_refusal(STREAMS, ALL_CHANNELS if is_feature_missing(error) else channel)
 
     def can_show_tasks(self, channel: str) -> bool:
         """Return whether to show steps as tasks in this channel: Slack has not refused lately."""
@@ -144,25 +144,24 @@ class StreamRefusals:
     def note_task_refusal(self, channel: str, error: SlackApiError) -> None:
         """Remember for an hour that Slack refused tasks: for most errors in all channels."""
         is_here = extract_error_code(error) == "channel_type_not_supported"
-        self._note_refusal(TASKS, channel if is_here else EVERYWHERE)
+        self._note_refusal(TASKS, channel if is_here else ALL_CHANNELS)
 
     def _is_allowed(self, what: str, channel: str) -> bool:
-        now = self._clock.now()
         with self._lock:
-            self._until = {each: until for each, until in self._until.items() if until > now}
-            return not self._until.keys() & {(what, channel), (what, EVERYWHERE)}
+            found = [self._until.get((what, each)) for each in (channel, ALL_CHANNELS)]
+        return not any(until and until > self._clock.now() for until in found)
 
     def _note_refusal(self, what: str, channel: str) -> None:
         with self._lock:
-            self._until[what, channel] = self._clock.now() + REFUSED
+            self._until[what, channel] = self._clock.now() + REFUSAL_DURATION
 
 
 # The words of one model turn, streamed to the thread while they arrive, where Slack allows it.
 
 log = logging.getLogger("countersign.stream")
-BEGIN = 120  # characters before a stream is worth its place
-NO_CHUNKS = {"invalid_chunks", "invalid_arguments"}  # Slack does not take such a chunk at all
-PACE = 0.7  # seconds between appends: Slack allows about a hundred a minute
+MIN_STREAM_CHARS = 120  # with fewer, a stream is not worth its place
+CHUNK_REFUSAL_CODES = {"invalid_chunks", "invalid_arguments"}
+APPEND_INTERVAL_SECONDS = 0.7  # Slack allows about a hundred a minute
 
 
 class StreamedAnswer:
@@ -216,8 +215,8 @@ class StreamedAnswer:
         if self._signals.stopping.is_set():
             # the run stays RUNNING, and the next start takes it up
             raise moves.StaleFenceError(self.run.id)
-        begins = not self._open and not self._dead and len(self._text) >= BEGIN
-        if time.monotonic() - self._last < PACE and not begins:
+        begins = not self._open and not self._dead and len(self._text) >= MIN_STREAM_CHARS
+        if time.monotonic() - self._last < APPEND_INTERVAL_SECONDS and not begins:
             return
         self._last = time.monotonic()
         with self._store.read() as tx:
@@ -246,7 +245,7 @@ class StreamedAnswer:
         self._reset_stream_state(is_replacement=True)
 
     def store_whole_text(
-        self, tx: Transaction, text: str, *, last: bool, record: ModelAnswerFooter = NOTHING_BELOW
+        self, tx: Transaction, text: str, *, last: bool, record: ModelAnswerFooter = EMPTY_FOOTER
     ) -> None:
         """Store the whole text for the outbox, in the caller's transaction.
 
@@ -315,11 +314,12 @@ class StreamedAnswer:
         if self._dead:
             return
         whole = self._render_text(
-            block_kit.cut_before_unfinished_link(self._text[: block_kit.PART])
+            block_kit.cut_before_unfinished_link(self._text[: block_kit.MAX_PART_CHARS])
         )
         tasks = self._list_unsent_tasks()
         # what would not go on from what is shown, or finds no room, the outbox writes at the end
-        fits = whole.startswith(self._shown) and count_slack_characters(whole) <= block_kit.PART
+        is_short = count_slack_characters(whole) <= block_kit.MAX_PART_CHARS
+        fits = is_short and whole.startswith(self._shown)
         more = whole[len(self._shown) :] if fits else ""
         more = more if more.strip(" >\n") else ""
         if not more and not tasks:
@@ -350,7 +350,7 @@ class StreamedAnswer:
 
     def _is_task_refusal(self, error: SlackApiError) -> bool:
         if self._open:
-            return extract_error_code(error) in NO_CHUNKS
+            return extract_error_code(error) in CHUNK_REFUSAL_CODES
         return is_permanent_refusal(error)
 
     def _append_or_start_stream(self, more: str, tasks: list[dict[str, Any]]) -> None:
@@ -406,8 +406,8 @@ def _close_row(tx: Transaction, row: Message, body: dict[str, Any]) -> None:
     moves.change_message_status(tx, row, MessageStatus.CLOSING, body=body_json)
 
 
-REMEMBERED = 500  # requests whose steps are kept
-BEATS = 2  # that a step goes on for before it begins a stream: three seconds
+MAX_REMEMBERED_REQUESTS = 500  # whose steps are kept
+MIN_PROGRESS_EVENTS = 2  # of a step, before it begins a stream: three seconds
 
 
 class StreamedAnswerRegistry:
@@ -456,24 +456,24 @@ class StreamedAnswerRegistry:
             self._abandon_open_answer(event.run, over=event.kind is live_events.EventKind.OVER)
         if not isinstance(event, live_events.StepEvent) or event.step.asked:
             return
-        if event.run.source not in MODELLED:
+        if event.run.source not in MODEL_DRIVEN_SOURCES:
             return
         root = _get_root_run_id(event.run)
         with self._lock:
             begun = self._begun.get(event.run.id)
             tasks = self._tasks.setdefault(root, StepTaskList())
             self._tasks.move_to_end(root)
-            if len(self._tasks) > REMEMBERED:
+            if len(self._tasks) > MAX_REMEMBERED_REQUESTS:
                 self._tasks.popitem(last=False)
         if event.end is live_events.ToolStepOutcome.ENTRUSTED:
             tasks.remove_task(event.step)
         else:
-            status = ENDS[event.end] if event.end else TaskStatus.IN_PROGRESS
+            status = TASK_STATUS_BY_OUTCOME[event.end] if event.end else TaskStatus.IN_PROGRESS
             tasks.add_or_update_task(event.step, status)
         if begun is not None and not begun.is_open_for_run(event.run):
             begun = None
         goes_on = event.kind is live_events.EventKind.STEP_GOES_ON
-        is_long = goes_on and tasks.increment_progress_count(event.step) >= BEATS
+        is_long = goes_on and tasks.increment_progress_count(event.step) >= MIN_PROGRESS_EVENTS
         is_answered = event.run.source is RunSource.MESSAGE and not self._stopping.is_set()
         if begun is None and is_long and is_answered:
             begun = self.get_or_create_answer(event.run)

@@ -15,7 +15,7 @@ from bot.approvals.card_views import describe_people_in_review, is_approvable_on
 from bot.approvals.delegation import HandOverHandler
 from bot.approvals.dialog_access import DialogAccessChecker, DialogAdmission, DialogRefusal
 from bot.approvals.edits import (
-    TOOL_CHANGED,
+    TOOL_CHANGED_ERROR,
     Edit,
     EditHandler,
     ForbiddenEdit,
@@ -30,7 +30,7 @@ from bot.approvals.permissions import (
 from bot.cards import button_codec, review_dialog
 from bot.cards.action_names import Action, DialogId, InputBlockId
 from bot.cards.edit_form import render_edit_dialog
-from bot.cards.field_layout import LONGEST_ERROR, WHOLE_FORM, FieldErrors
+from bot.cards.field_layout import MAX_ERROR_CHARS, WHOLE_FORM, FieldErrors
 from bot.cards.sentences import OUTDATED_CARD_REPLY
 from bot.cards.views import get_sender_workspace_id
 from bot.clock import Clock
@@ -42,12 +42,12 @@ from bot.tools import Registry
 from bot.tools.arguments import build_readable_arguments, restrict_editable_fields
 from storage.calls import CallWithRevision, find_call_with_revision, list_calls_of_plan
 from storage.record import Call, Store, Transaction
-from storage.states import MODELLED, CallStatus, CallVerb
+from storage.states import MODEL_DRIVEN_SOURCES, CallStatus, CallVerb
 
 # seconds that a submitted edit may wait for the tool's preview; the loop waits for the rest
-PATIENCE = 1.0
+PREVIEW_TIMEOUT_SECONDS = 1.0
 # what a person has to be allowed to do for the dialog of that button
-VERBS: Mapping[Action, CallVerb] = {
+VERB_BY_ACTION: Mapping[Action, CallVerb] = {
     Action.REVIEW: CallVerb.APPROVE,
     Action.EDIT: CallVerb.EDIT,
     Action.REJECT: CallVerb.REJECT,
@@ -72,7 +72,7 @@ class CallDialogFamily:
     access: DialogAccessChecker
     hand_overs: HandOverHandler
 
-    actions: ClassVar[Collection[Action]] = VERBS
+    actions: ClassVar[Collection[Action]] = VERB_BY_ACTION
     dialogs: ClassVar[Collection[DialogId]] = (
         DialogId.REVIEW,
         DialogId.EDIT,
@@ -95,7 +95,7 @@ class CallDialogFamily:
                 action, button_codec.CallTarget() | button_codec.CardTarget() as target
             ):
                 person, team = body["user"]["id"], get_sender_workspace_id(body)
-                found = self.access.decide_access(VERBS[action], target, person, team)
+                found = self.access.decide_access(VERB_BY_ACTION[action], target, person, team)
                 if isinstance(found, DialogRefusal):
                     return found
                 if action is Action.HAND_OVER and found.view_only_reason:
@@ -121,7 +121,7 @@ class CallDialogFamily:
                     if shown is None or shown.revision.number != target.revision:
                         return DialogRefusal(OUTDATED_CARD_REPLY)
                     if action is Action.EDIT and not self.tools.find_tool_as_shown(shown.call):
-                        return DialogRefusal(TOOL_CHANGED)
+                        return DialogRefusal(TOOL_CHANGED_ERROR)
                     made = self._build_call_opening(tx, action, target, shown, admitted)
         return replace(
             made, view=button_codec.add_thread_to_metadata(made.view, run.channel, run.thread_ts)
@@ -158,7 +158,7 @@ class CallDialogFamily:
                     count=1,
                     title=describe_call_effect(self.tools, tx, call),
                     needs_words=needs_reason(call, CallVerb.REJECT),
-                    by_agent=by.run.source in MODELLED,
+                    by_agent=by.run.source in MODEL_DRIVEN_SOURCES,
                 )
                 return PreparedDialog(view)
             case Action.HAND_OVER:
@@ -258,7 +258,12 @@ class CallDialogFamily:
         now, state = self.clock.now(), view["state"]["values"]
         try:
             read = self.edits.parse_edit(
-                target.call, target.revision, state, person, at=now, patience=PATIENCE
+                target.call,
+                target.revision,
+                state,
+                person,
+                at=now,
+                patience=PREVIEW_TIMEOUT_SECONDS,
             )
         except LookupPendingError:  # the tool is slow: the loop waits for it, and tells the rest
             return {}
@@ -281,7 +286,7 @@ class CallDialogFamily:
             return {}
         text = self.permissions.refusal_sentence(verdict, call, CallVerb.APPROVE)
         self._record_refusal(DialogRefusal(text, call, verdict.why), person, DialogId.EDIT)
-        why = format_field_error(self.directory, text, LONGEST_ERROR)
+        why = format_field_error(self.directory, text, MAX_ERROR_CHARS)
         return {InputBlockId.APPROVE_TOO: why}
 
     def _validate_permission(

@@ -21,7 +21,7 @@ from storage.database_errors import is_temporary_database_error
 from storage.record import Message, Store
 
 log = logging.getLogger("countersign.outbox")
-ELSEWHERE = 1.0  # seconds between two looks at channels that another process sends to
+FOREIGN_CHANNEL_POLL_SECONDS = 1.0  # of channels that another process sends to
 
 
 class Outbox:
@@ -135,7 +135,7 @@ class Outbox:
                 self._taken.add(channel)
             self._pool.submit(self._send_channel_messages, channel)
         if mine != awake:  # whoever sends there may be no more
-            return ELSEWHERE
+            return FOREIGN_CHANNEL_POLL_SECONDS
         others = (self._memory.find_next_due_time(now), self._viewers.find_next_due_time(now))
         ends = [each for each in (later, *others) if each is not None]
         if not ends:
@@ -150,7 +150,8 @@ class Outbox:
                 due = outbox.list_due_messages(tx, self._clock.now(), channel, overtakable)
                 if (
                     self._pace.is_paced(channel)
-                    and sum(map(outbox.counts_against_channel_rate_limit, due)) > pace.BURST
+                    and sum(map(outbox.counts_against_channel_rate_limit, due))
+                    > pace.MAX_BURST_MESSAGES
                 ):
                     carded = outbox.filter_run_ids_with_card(tx, {row.run_id for row in due})
                     due = pace.order_due_messages(due, carded)

@@ -58,7 +58,8 @@ def find_app_id(client: WebClient, bot: str) -> str:
 
 # Deliveries that only report what the bot did itself.
 
-NO_ECHOES = IgnoringSelfEvents.events_that_should_be_kept  # though the bot itself may be named
+# though the bot itself may be named
+KEPT_OWN_EVENT_TYPES = IgnoringSelfEvents.events_that_should_be_kept
 
 
 def is_own_event(body: dict[str, Any], own_ids: Collection[str]) -> bool:
@@ -68,7 +69,7 @@ def is_own_event(body: dict[str, Any], own_ids: Collection[str]) -> bool:
     each; most deliveries are of this kind.
     """
     event = body.get("event")
-    if not own_ids or not isinstance(event, dict) or event.get("type") in NO_ECHOES:
+    if not own_ids or not isinstance(event, dict) or event.get("type") in KEPT_OWN_EVENT_TYPES:
         return False
     return event.get("bot_id") in own_ids or extract_user_id(body) in own_ids
 
@@ -76,7 +77,7 @@ def is_own_event(body: dict[str, Any], own_ids: Collection[str]) -> bool:
 # What an error from Slack means for trying again.
 
 # Answers that say this workspace or app does not have the feature.
-ABSENT = {
+FEATURE_MISSING_CODES = {
     "unknown_method",
     "feature_disabled",
     "not_agent_app",
@@ -84,9 +85,9 @@ ABSENT = {
     "not_allowed_token_type",
     "no_permission",
 }
-LONGEST = 300.0  # seconds that are waited at most before Slack is asked again
-RATE_LIMITED = "ratelimited"
-NOT_FOUND = 404  # the same, from a server that does not say it in Slack's words
+MAX_RETRY_AFTER_SECONDS = 300.0  # before Slack is asked again
+RATE_LIMITED_CODE = "ratelimited"
+HTTP_NOT_FOUND = 404  # the same, from a server that does not say it in Slack's words
 
 
 def get_http_status(error: SlackApiError) -> int:
@@ -97,11 +98,12 @@ def get_http_status(error: SlackApiError) -> int:
 def get_genuine_slack_error_code(error: SlackApiError) -> str:
     """Return Slack's own error code; "" if the answer is not Slack's, such as a page of HTML."""
     if is_rate_limited(error):
-        return RATE_LIMITED
+        return RATE_LIMITED_CODE
     code = slack_codes.extract_error_code(error)
     return (
         code
-        if slack_codes.CODE.fullmatch(code) and get_http_status(error) < slack_codes.CERTAIN
+        if slack_codes.ERROR_CODE_PATTERN.fullmatch(code)
+        and get_http_status(error) < slack_codes.HTTP_SERVER_ERROR
         else ""
     )
 
@@ -116,8 +118,8 @@ def classify_error(error: SlackApiError) -> slack_codes.ErrorMeaning:
 def is_rate_limited(error: SlackApiError) -> bool:
     """Return whether Slack refused the call because there were too many calls."""
     return (
-        get_http_status(error) == slack_codes.TOO_MANY
-        or slack_codes.extract_error_code(error) in slack_codes.LIMITED
+        get_http_status(error) == slack_codes.HTTP_TOO_MANY_REQUESTS
+        or slack_codes.extract_error_code(error) in slack_codes.RATE_LIMITED_CODES
     )
 
 
@@ -133,7 +135,10 @@ def is_token_refused(error: SlackApiError) -> bool:
 
 def is_feature_missing(error: SlackApiError) -> bool:
     """Return whether the error says that the workspace or app does not have the feature at all."""
-    return slack_codes.extract_error_code(error) in ABSENT or get_http_status(error) == NOT_FOUND
+    return (
+        slack_codes.extract_error_code(error) in FEATURE_MISSING_CODES
+        or get_http_status(error) == HTTP_NOT_FOUND
+    )
 
 
 def get_retry_after_seconds(error: SlackApiError) -> float:
@@ -147,12 +152,12 @@ def parse_retry_after(header: object) -> float:
         seconds = float(str(header or 0))
     except ValueError:
         return 0.0
-    return min(seconds, LONGEST) if math.isfinite(seconds) and seconds > 0 else 0.0
+    return min(seconds, MAX_RETRY_AFTER_SECONDS) if math.isfinite(seconds) and seconds > 0 else 0.0
 
 
 # Pauses that Slack asks for: per method, and for posts per channel.
 
-BY_CHANNEL = {"chat.postMessage"}  # Slack counts these for each channel by itself
+PER_CHANNEL_METHODS = {"chat.postMessage"}  # Slack counts these for each channel by itself
 
 
 class RateLimitPauses:
@@ -176,7 +181,7 @@ class RateLimitPauses:
             req_args={},
             data={"ok": False, "error": "ratelimited"},
             headers={"Retry-After": str(math.ceil(left))},
-            status_code=slack_codes.TOO_MANY,
+            status_code=slack_codes.HTTP_TOO_MANY_REQUESTS,
         )
         text = f"Slack limits {method}, which was not asked again"
         raise SlackApiError(text, response)  # type: ignore[no-untyped-call]  # slack_sdk's own
@@ -209,19 +214,19 @@ class RateLimitPauses:
 
 
 def _build_pause_key(method: str, channel: str) -> tuple[str, str]:
-    return method, channel if method in BY_CHANNEL else ""
+    return method, channel if method in PER_CHANNEL_METHODS else ""
 
 
 ListWorkspaces = Callable[[], Collection[str]]
-STREAM = "chat.startStream"
-POSTS = ("chat.postMessage", STREAM, "files.completeUploadExternal")
+START_STREAM_METHOD = "chat.startStream"
+POSTING_METHODS = ("chat.postMessage", START_STREAM_METHOD, "files.completeUploadExternal")
 # what slack_sdk raises where an answer is no text, or no JSON object
-UNREADABLE = UnicodeDecodeError, LookupError, AttributeError
+UNREADABLE_ANSWER_ERRORS = UnicodeDecodeError, LookupError, AttributeError
 # what is asked for: an answer without it is none
-NEEDED = {
+REQUIRED_FIELDS_BY_METHOD = {
     "chat.getPermalink": ("permalink",),
     "chat.postMessage": ("ts",),
-    STREAM: ("ts",),
+    START_STREAM_METHOD: ("ts",),
     "conversations.history": ("messages",),
     "conversations.info": ("channel",),
     "conversations.list": ("channels",),
@@ -235,9 +240,9 @@ NEEDED = {
     "users.info": ("user",),
     "users.list": ("members",),
 }
-REMEMBERED = 5_000  # threads whose last post is known
-IDLE = 15.0  # seconds after which a connection is not used again: servers allow at least that
-KEPT = 16  # connections that are kept for later; more may be in use at once
+MAX_REMEMBERED_THREADS = 5_000  # whose last post is known
+MAX_IDLE_SECONDS = 15.0  # of a connection that is used again: servers allow at least that
+MAX_IDLE_CONNECTIONS = 16  # kept for later; more may be in use at once
 
 
 class SlackClient(WebClient):
@@ -302,7 +307,7 @@ class SlackClient(WebClient):
         (`bot.slack.organisation`). Raises SlackApiError also within a pause, ConnectionError for an
         unreadable or incomplete answer.
         """
-        if self.list_granted is not None and api_method in organisation.OF_EACH_WORKSPACE:
+        if self.list_granted is not None and api_method in organisation.RESULT_KEY_BY_METHOD:
             call = functools.partial(self._call_once, api_method)
             return organisation.call_in_workspaces(
                 call, api_method, arguments, sorted(self.list_granted())
@@ -324,17 +329,17 @@ class SlackClient(WebClient):
                 ):
                     self._tracer.report_incident(Incident.PAUSE, api_method)
                 raise
-            except UNREADABLE as error:
+            except UNREADABLE_ANSWER_ERRORS as error:
                 raise ConnectionError(f"Slack's answer to {api_method} cannot be read") from error
-            for name in NEEDED.get(api_method, ()):
+            for name in REQUIRED_FIELDS_BY_METHOD.get(api_method, ()):
                 if _is_missing_value(response.get(name)):
                     raise ConnectionError(f"Slack's answer to {api_method} does not say the {name}")
-        if api_method in POSTS:
+        if api_method in POSTING_METHODS:
             place = channel, given.get("thread_ts") or ""
             with self._lock:
-                self._posts[place] = next(self._numbers), api_method == STREAM
+                self._posts[place] = next(self._numbers), api_method == START_STREAM_METHOD
                 self._posts.move_to_end(place)
-                if len(self._posts) > REMEMBERED:
+                if len(self._posts) > MAX_REMEMBERED_THREADS:
                     self._posts.popitem(last=False)
         return response
 
@@ -409,7 +414,7 @@ class _ConnectionPool:
                 if not self._idle:
                     break
                 connection, used = self._idle.pop()
-            if time.monotonic() - used < IDLE and _is_connection_reusable(connection):
+            if time.monotonic() - used < MAX_IDLE_SECONDS and _is_connection_reusable(connection):
                 return connection
             connection.close()
         return self._make()
@@ -422,7 +427,9 @@ class _ConnectionPool:
         with self._lock:
             self._idle.append((connection, now))
             while self._idle and (
-                self._closed or len(self._idle) > KEPT or now - self._idle[0][1] >= IDLE
+                self._closed
+                or len(self._idle) > MAX_IDLE_CONNECTIONS
+                or now - self._idle[0][1] >= MAX_IDLE_SECONDS
             ):
                 dropped.append(self._idle.popleft()[0])
         for each in dropped:

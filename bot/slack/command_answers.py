@@ -52,7 +52,7 @@ class SlackMentionStyle:
 
         Slack has no mention of a direct message.
         """
-        is_id = slack_text.CHANNEL.fullmatch(channel)
+        is_id = slack_text.CHANNEL_ID_PATTERN.fullmatch(channel)
         if is_id and channel.startswith("D"):
             return "a direct message"
         try:
@@ -66,9 +66,11 @@ class SlackMentionStyle:
         return slack_text.sanitise_for_mrkdwn(text, 1200)
 
 
-COMMAND = "/approvals"
+SLASH_COMMAND = "/approvals"
 # that `history` looks back unless told otherwise, `report`, and either at most
-DAYS, REPORTED, MOST_DAYS = 7, 30, 90
+DEFAULT_HISTORY_DAYS = 7
+DEFAULT_REPORT_DAYS = 30
+MAX_DAYS = 90
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,18 +136,18 @@ def _show_history(
 ) -> request_list.SlashCommandAnswer:
     days = _parse_day_count(asked.words)
     if days is None:
-        raise TypedCallError(f"Say how many days: {COMMAND} history 7, up to {MOST_DAYS}.")
+        raise TypedCallError(f"Say how many days: {SLASH_COMMAND} history 7, up to {MAX_DAYS}.")
     return can.person_views.build_overview().render_decisions(asked.person, days)
 
 
-def _parse_day_count(given: Sequence[str], usual: int = DAYS) -> int | None:
+def _parse_day_count(given: Sequence[str], usual: int = DEFAULT_HISTORY_DAYS) -> int | None:
     """Return the number of days asked for, by default `usual`; None if it is not valid."""
     if not given:
         return usual
     number, unit = given[0], list(given[1:])
     if unit not in ([], ["day"], ["days"]) or not (number.isascii() and number.isdigit()):
         return None
-    return int(number) if 1 <= int(number) <= MOST_DAYS else None
+    return int(number) if 1 <= int(number) <= MAX_DAYS else None
 
 
 def _explain_typed_call(can: SlashCommandServices, asked: SlashCommandInvocation) -> str:
@@ -165,7 +167,7 @@ def _explain_typed_call(can: SlashCommandServices, asked: SlashCommandInvocation
 
 
 def _list_commands(_can: SlashCommandServices, _asked: SlashCommandInvocation) -> str:
-    lines = [f"{COMMAND} {each.usage} — {each.description}" for each in QUESTIONS.values()]
+    lines = [f"{SLASH_COMMAND} {each.usage} — {each.description}" for each in SUBCOMMANDS.values()]
     return "\n".join(
         ["You can ask me:", *(f"• {slack_text.escape_mrkdwn(line)}" for line in lines)]
     )
@@ -181,9 +183,9 @@ def _list_delegations(
 def _build_report_answer(
     can: SlashCommandServices, asked: SlashCommandInvocation
 ) -> str | request_list.SlashCommandAnswer:
-    days = _parse_day_count(asked.words, usual=REPORTED)
+    days = _parse_day_count(asked.words, usual=DEFAULT_REPORT_DAYS)
     if days is None:
-        raise TypedCallError(f"Say how many days: {COMMAND} report 30, up to {MOST_DAYS}.")
+        raise TypedCallError(f"Say how many days: {SLASH_COMMAND} report 30, up to {MAX_DAYS}.")
     lists = can.person_views.build_overview()
     if not lists.histories.may_read_every_request(asked.person):
         return "The report is only for the people whom the policy names as readers."
@@ -232,7 +234,7 @@ def _show_or_switch_mode(can: SlashCommandServices, asked: SlashCommandInvocatio
     channel = EVERYWHERE if words[-1:] == ["everywhere"] else asked.channel
     if words in ([], ["everywhere"]):
         return can.modes.describe_mode(channel)
-    if words not in _MODES:
+    if words not in _MODE_WORDS:
         modes = "The modes are observe, ask and strict; add “everywhere” for all conversations."
         raise TypedCallError(modes)
     return can.modes.switch_mode(channel, ChannelMode(words[0]), asked.person)
@@ -264,8 +266,8 @@ def _is_typed_call(can: SlashCommandServices, words: Sequence[str]) -> bool:
     return bool(words) and words[0] in can.tools.tools and all("=" in each for each in words[1:])
 
 
-_MODES = [[str(mode), *place] for mode in ChannelMode for place in ([], ["everywhere"])]
-QUESTIONS: dict[str, SlashSubcommand] = {
+_MODE_WORDS = [[str(mode), *place] for mode in ChannelMode for place in ([], ["everywhere"])]
+SUBCOMMANDS: dict[str, SlashSubcommand] = {
     "list": SlashSubcommand(
         "list",
         "what waits for you",
@@ -324,7 +326,7 @@ QUESTIONS: dict[str, SlashSubcommand] = {
         "mode [observe | ask | strict] [everywhere]",
         "see or change this channel's mode: what is asked, and what may run at all",
         _show_or_switch_mode,
-        lambda _can, words: not words or [each.lower() for each in words] in _MODES,
+        lambda _can, words: not words or [each.lower() for each in words] in _MODE_WORDS,
     ),
     "help": SlashSubcommand("help", "this list", _list_commands),
 }

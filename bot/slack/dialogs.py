@@ -54,13 +54,21 @@ def build_refusal_of_submission(view: Json, errors: Mapping[str, str]) -> Json:
     """
     if at_fields := {block_id: text for block_id, text in errors.items() if block_id}:
         return {"response_action": "errors", "errors": at_fields}
-    kept = {key: view[key] for key in _PARTS if view.get(key)}
+    kept = {key: view[key] for key in _KEPT_VIEW_KEYS if view.get(key)}
     told = section_block("problem", plain_text(shorten_to_words(f"⚠️ {errors[WHOLE_FORM]}", 2_900)))
     blocks = [told, *(each for each in view["blocks"] if each.get("block_id") != "problem")]
     return {"response_action": "update", "view": {**kept, "blocks": blocks}}
 
 
-_PARTS = ("type", "title", "submit", "close", "callback_id", "private_metadata", "notify_on_close")
+_KEPT_VIEW_KEYS = (
+    "type",
+    "title",
+    "submit",
+    "close",
+    "callback_id",
+    "private_metadata",
+    "notify_on_close",
+)
 
 
 class DialogFamily(Protocol):

@@ -23,7 +23,7 @@ from bot.cards import slack_text
 from bot.clock import Clock
 from bot.config.entry_points import call_owner_function
 from bot.policy import authority
-from bot.policy.approver_lists import MANAGER
+from bot.policy.approver_lists import MANAGER_OF_REQUESTER
 from bot.policy.evaluation import Policy
 from bot.signals import Signals
 from bot.slack import lookups
@@ -32,10 +32,14 @@ from storage.record import Delivery
 
 # People's names for the mentions in a text.
 
-LONGEST_NAME = 80  # characters, as in Slack's profiles
-LONGEST_MRKDWN = 3_000  # characters that Slack takes in one text of a block
-_MENTION = re.compile(r"<@([UW][A-Z0-9]{2,})>")
-_LITERAL = ("plain_text", "text")  # what Slack shows as it is written, a mention's marks too
+MAX_NAME_CHARS = 80  # as in Slack's profiles
+MAX_MRKDWN_CHARS = 3_000  # that Slack takes in one text of a block
+_USER_MENTION_PATTERN = re.compile(r"<@([UW][A-Z0-9]{2,})>")
+# what Slack shows as it is written, a mention's marks too
+_LITERAL_TEXT_TYPES = (
+    "plain_text",
+    "text",
+)
 
 
 def add_names_to_mentions(directory: authority.Directory, text: str) -> str:
@@ -45,13 +49,13 @@ def add_names_to_mentions(directory: authority.Directory, text: str) -> str:
         found = find_display_name(directory, match[1])
         return f"<@{match[1]}|{found}>" if found else match[0]
 
-    return _MENTION.sub(name, text)
+    return _USER_MENTION_PATTERN.sub(name, text)
 
 
-_NOTIFYING = re.compile(
+_NOTIFYING_MENTION_PATTERN = re.compile(
     r"<@(?P<user>[UW][A-Z0-9]{2,})(?:\|[^>]*)?>|<!subteam\^(?P<group>S[A-Z0-9]+)(?:\|[^>]*)?>"
 )
-_FORMATTED = ("mrkdwn", "markdown")  # block texts in which a mention notifies
+_FORMATTED_TEXT_TYPES = ("mrkdwn", "markdown")  # block texts in which a mention notifies
 
 
 def replace_other_mentions(
@@ -69,14 +73,14 @@ def replace_other_mentions(
     user = blocks.get("user_id")
     if blocks.get("type") == "user" and user not in notified:
         name = slack_text.sanitise_as_plain_text(
-            find_display_name(directory, str(user)), LONGEST_NAME
+            find_display_name(directory, str(user)), MAX_NAME_CHARS
         )
         named = {key: each for key, each in blocks.items() if key != "user_id"}
         return {**named, "type": "text", "text": name} if name else blocks
     named = {key: replace_other_mentions(directory, each, notified) for key, each in blocks.items()}
-    if named.get("type") in _FORMATTED and isinstance(named.get("text"), str):
+    if named.get("type") in _FORMATTED_TEXT_TYPES and isinstance(named.get("text"), str):
         text = replace_other_mentions_in_text(directory, named["text"], notified)
-        fits = named["type"] != "mrkdwn" or len(text.encode("utf-16-le")) // 2 <= LONGEST_MRKDWN
+        fits = named["type"] != "mrkdwn" or len(text.encode("utf-16-le")) // 2 <= MAX_MRKDWN_CHARS
         named["text"] = text if fits else named["text"]
     return named
 
@@ -92,9 +96,9 @@ def replace_other_mentions_in_text(
         if match["group"]:
             return "a user group"
         found = find_display_name(directory, match["user"])
-        return slack_text.sanitise_for_mrkdwn(found, LONGEST_NAME) if found else match[0]
+        return slack_text.sanitise_for_mrkdwn(found, MAX_NAME_CHARS) if found else match[0]
 
-    return _NOTIFYING.sub(name, text)
+    return _NOTIFYING_MENTION_PATTERN.sub(name, text)
 
 
 def format_field_error(directory: authority.Directory, text: str, limit: int = 2_900) -> str:
@@ -120,8 +124,8 @@ def replace_mentions_in_plain_text(directory: authority.Directory, blocks: Any) 
         return f"@{found}" if found else mention[0]
 
     named = {key: replace_mentions_in_plain_text(directory, each) for key, each in blocks.items()}
-    if named.get("type") in _LITERAL and isinstance(named.get("text"), str):
-        named["text"] = _MENTION.sub(name, named["text"])
+    if named.get("type") in _LITERAL_TEXT_TYPES and isinstance(named.get("text"), str):
+        named["text"] = _USER_MENTION_PATTERN.sub(name, named["text"])
     return named
 
 
@@ -136,12 +140,12 @@ def find_display_name(directory: authority.Directory, name_id: str) -> str:
     return re.sub(r"[<>|]", "", found.name) if found else ""
 
 
-PATIENCE = 60.0  # seconds that a thread which may wait does so for an answer
-FEW = 25  # people are looked up one by one; for more, the list of everybody is read
+DEFAULT_TIMEOUT_SECONDS = 60.0  # of a thread that may wait for an answer
+MAX_SINGLE_LOOKUPS = 25  # people are looked up one by one; for more, the list of everybody is read
 # of a list in which somebody's name or a channel's was not found: then it is read again
-NEW = timedelta(seconds=20)
-EVERYBODY = (lookups.LookupKind.PEOPLE, "")  # the look-up of the list
-JUST_NOW = timedelta(seconds=5)  # of a list that stands for looking each person up
+MIN_REFRESH_INTERVAL = timedelta(seconds=20)
+EVERYBODY_KEY = (lookups.LookupKind.PEOPLE, "")  # the look-up of the list
+MAX_FRESH_LIST_AGE = timedelta(seconds=5)  # of a list that stands for looking each person up
 
 
 class SlackDirectory:
@@ -165,10 +169,10 @@ class SlackDirectory:
         self._list_granted = list_granted
         self._reader = reader = lookups.SlackLookupClient(client)
         self._answers = lookups.LookupCache(clock, signals or Signals())
-        self._patience = PATIENCE
+        self._patience = DEFAULT_TIMEOUT_SECONDS
         self._may_read_quiet_hours = "dnd:read" in scopes
         self._reading_all = threading.Lock()
-        self._unread = -NEW.total_seconds()  # when the list could not be read
+        self._unread = -MIN_REFRESH_INTERVAL.total_seconds()  # when the list could not be read
         self._asks = {
             lookups.LookupKind.PERSON: self._read_person,
             lookups.LookupKind.QUIET_HOURS: reader.read_quiet_hours,
@@ -208,10 +212,10 @@ class SlackDirectory:
         missing from it are looked up one by one if they are few; many are left out, as they belong
         to other companies.
         """
-        listed = self._answers.find_cached_answer(EVERYBODY)
+        listed = self._answers.find_cached_answer(EVERYBODY_KEY)
         everybody: Mapping[str, lookups.Json] = listed[0] if listed else {}
         missing = [user for user in users if user not in everybody]
-        if missing and (len(missing) > FEW or self._has_many_person_lookups()):
+        if missing and (len(missing) > MAX_SINGLE_LOOKUPS or self._has_many_person_lookups()):
             everybody = self.list_people()
             missing = [user for user in missing if user not in everybody]
         granted = self._list_granted and self._list_granted()
@@ -220,7 +224,9 @@ class SlackDirectory:
             for user in users
             if user in everybody
         }
-        return found | (self._look_up_each_person(missing) if len(missing) <= FEW else {})
+        return found | (
+            self._look_up_each_person(missing) if len(missing) <= MAX_SINGLE_LOOKUPS else {}
+        )
 
     def find_people_by_name(self, name: str) -> Mapping[str, str]:
         """Return the active people with this name or handle: their handles by user id.
@@ -244,7 +250,7 @@ class SlackDirectory:
 
         Nobody's for a crowd, without the scope, and if Slack cannot be asked.
         """
-        if not self._may_read_quiet_hours or not 0 < len(users) <= lookups.MOST_QUIET_HOURS:
+        if not self._may_read_quiet_hours or not 0 < len(users) <= lookups.MAX_QUIET_HOURS_USERS:
             return {}
         try:
             found = self._look_up(lookups.LookupKind.QUIET_HOURS, ",".join(sorted(users)))
@@ -286,7 +292,11 @@ class SlackDirectory:
 
     def find_owners(self, field: str, function: str, value: str | int) -> tuple[str, ...]:
         """Return the user ids and "@group" handles of who owns this value of a field."""
-        kind = lookups.LookupKind.MANAGER if field == MANAGER else lookups.LookupKind.OWNERS
+        kind = (
+            lookups.LookupKind.MANAGER
+            if field == MANAGER_OF_REQUESTER
+            else lookups.LookupKind.OWNERS
+        )
         found: tuple[str, ...] | None = self._look_up(kind, json.dumps([function, value]))
         return found or ()
 
@@ -305,7 +315,10 @@ class SlackDirectory:
 
         `refresh`: read the list again if it is older than 20 seconds, as a name was missing in it.
         """
-        if refresh and self._answers.find_cached_answer(EVERYBODY, NEW) is None:
+        if (
+            refresh
+            and self._answers.find_cached_answer(EVERYBODY_KEY, MIN_REFRESH_INTERVAL) is None
+        ):
             self._answers.drop_answers(lookups.LookupKind.PEOPLE)
         found: Mapping[str, lookups.Json] = self._look_up(lookups.LookupKind.PEOPLE)
         return found
@@ -335,7 +348,7 @@ class SlackDirectory:
                 user = event.get("user") or {}
                 forget(lookups.LookupKind.PERSON, user.get("id", ""))
                 forget(lookups.LookupKind.MANAGER)
-                self._answers.update_cached(EVERYBODY, lambda all: {**all, user["id"]: user})
+                self._answers.update_cached(EVERYBODY_KEY, lambda all: {**all, user["id"]: user})
             case str(kind) if kind.startswith(("channel_", "group_")):
                 forget(lookups.LookupKind.CHANNEL)
                 forget(lookups.LookupKind.CHANNELS)
@@ -364,7 +377,7 @@ class SlackDirectory:
 
     def _has_many_person_lookups(self) -> bool:
         """Return whether so many people are being looked up that the list is read instead."""
-        return self._answers.count_pending(lookups.LookupKind.PERSON) > FEW
+        return self._answers.count_pending(lookups.LookupKind.PERSON) > MAX_SINGLE_LOOKUPS
 
     def _read_person(self, user: str) -> authority.Person | None:
         """Look a person up in Slack; if many are looked up at once, in the list of everybody.
@@ -373,7 +386,7 @@ class SlackDirectory:
 
         It runs on a look-up thread, which may wait for the list.
         """
-        listed = self._answers.find_cached_answer(EVERYBODY, JUST_NOW)
+        listed = self._answers.find_cached_answer(EVERYBODY_KEY, MAX_FRESH_LIST_AGE)
         everybody: Mapping[str, lookups.Json] = listed[0] if listed else {}
         if not listed and self._has_many_person_lookups():
             everybody = self._read_everybody_once()
@@ -384,11 +397,11 @@ class SlackDirectory:
     def _read_everybody_once(self) -> Mapping[str, lookups.Json]:
         """Return the list of everybody, read once for many look-ups; {} if it cannot be read."""
         with self._reading_all:
-            if time.monotonic() - self._unread < NEW.total_seconds():
+            if time.monotonic() - self._unread < MIN_REFRESH_INTERVAL.total_seconds():
                 return {}
-            self._answers.drop_answer_if_older(EVERYBODY, JUST_NOW)
+            self._answers.drop_answer_if_older(EVERYBODY_KEY, MAX_FRESH_LIST_AGE)
             try:
-                return self.with_timeout(PATIENCE).list_people()
+                return self.with_timeout(DEFAULT_TIMEOUT_SECONDS).list_people()
             except authority.LookupFailedError:
                 self._unread = time.monotonic()
                 return {}
@@ -402,10 +415,10 @@ class SlackDirectory:
         if not name.startswith("#"):
             given: lookups.Json | None = self._reader.read_channel(name)
             return given
-        for age in (lookups.LONG, NEW):
+        for age in (lookups.MAX_LIST_AGE, MIN_REFRESH_INTERVAL):
             if self._answers.find_cached_answer((lookups.LookupKind.CHANNELS, ""), age) is None:
                 self._answers.drop_answers(lookups.LookupKind.CHANNELS)
-            listed = self.with_timeout(PATIENCE).list_channels()
+            listed = self.with_timeout(DEFAULT_TIMEOUT_SECONDS).list_channels()
             named = [i for i, channel in listed.items() if channel["name"] == name[1:]]
             # workspaces of an organisation may each have one of that name: only an id says which
             asked: lookups.Json | None = (
@@ -420,7 +433,7 @@ def start_click_lookups(
     directory: SlackDirectory, policy: Policy, bot_user: str, deliveries: Iterable[Delivery]
 ) -> None:
     """Start the look-ups that deciding these clicks will need; ignore other deliveries."""
-    clicks = [each for each in deliveries if each.kind in inbox.CLICKS]
+    clicks = [each for each in deliveries if each.kind in inbox.CLICK_KINDS]
     directory.start_lookups(
         (lookups.LookupKind.PERSON, each.user) for each in clicks if each.user != bot_user
     )

@@ -27,17 +27,17 @@ from bot.slack_codes import extract_error_code
 
 # Download of a file from Slack with the bot's token.
 
-HOSTS = frozenset({"files.slack.com", "files.slack-gov.com"})
-SILENCE = 5.0  # seconds without a byte after which a try is given up
-TRIES = 2
-_SOME = 65_536  # bytes that are read at once
-_SERVERS = 500  # the least status that is the server's own fault
+SLACK_FILE_HOSTS = frozenset({"files.slack.com", "files.slack-gov.com"})
+READ_TIMEOUT_SECONDS = 5.0  # without a byte; then a try is given up
+MAX_ATTEMPTS = 2
+_READ_CHUNK_BYTES = 65_536
+_MIN_SERVER_ERROR_STATUS = 500
 
 
 class NotFetchedError(Exception):
     """Raised when a file could not be downloaded; the message is for the log."""
 
-    def __init__(self, problem: str, reason: str = file_items.NOT_FETCHED) -> None:
+    def __init__(self, problem: str, reason: str = file_items.DOWNLOAD_FAILED_REASON) -> None:
         """`reason` is what the model is told."""
         super().__init__(problem)
         self.reason = reason
@@ -83,17 +83,18 @@ class FileFetcher:
         Raises NotFetchedError.
         """
         if not self._is_slack_url(url):
-            raise NotFetchedError("its address is not Slack's", file_items.ELSEWHERE)
-        for left in reversed(range(TRIES)):
+            raise NotFetchedError("its address is not Slack's", file_items.EXTERNAL_FILE_REASON)
+        for left in reversed(range(MAX_ATTEMPTS)):
             try:
                 return self._download_once(url, most, until)
             except HTTPError as error:
                 error.close()
                 status = f"status {error.code}"
                 if error.code in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
-                    raise NotFetchedError(status, file_items.HIDDEN) from error
-                if error.code < _SERVERS:  # Slack sends whom it does not know to its sign-in page
-                    raise NotFetchedError(status, file_items.NOT_ALLOWED) from error
+                    raise NotFetchedError(status, file_items.HIDDEN_FILE_REASON) from error
+                # Slack sends whom it does not know to its sign-in page
+                if error.code < _MIN_SERVER_ERROR_STATUS:
+                    raise NotFetchedError(status, file_items.MISSING_SCOPE_REASON) from error
                 failed: Exception = error
             except (OSError, HTTPException, ValueError) as error:
                 failed = error
@@ -110,13 +111,13 @@ class FileFetcher:
         if parts[:2] == self._origin:
             return True
         plain = port is None and parts.username is None
-        return parts.scheme == "https" and host in HOSTS and plain
+        return parts.scheme == "https" and host in SLACK_FILE_HOSTS and plain
 
     def _download_once(self, url: str, max_bytes: int, until: float) -> FetchedFile:
         if self._opener is None:  # it reads certificates and proxies
             self._opener = build_opener(_NoRedirectHandler)
         request = Request(url, headers={"Authorization": f"Bearer {self._get_token()}"})  # noqa: S310 - https, or the host that the operator named
-        patience = max(0.1, min(SILENCE, until - time.monotonic()))
+        patience = max(0.1, min(READ_TIMEOUT_SECONDS, until - time.monotonic()))
         with self._opener.open(request, timeout=patience) as answer:
             if answer.status != HTTPStatus.OK:
                 raise URLError(f"status {answer.status}")
@@ -126,7 +127,7 @@ class FileFetcher:
     def _read_body(self, answer: Any, max_bytes: int, until: float) -> bytes:
         """Return the whole body of an answer; NotFetchedError if it has more than `max_bytes`."""
         found = bytearray()
-        while chunk := answer.read1(_SOME):
+        while chunk := answer.read1(_READ_CHUNK_BYTES):
             found += chunk
             if len(found) > max_bytes:
                 reason = file_items.too_large_note(max_bytes + 1)
@@ -139,16 +140,16 @@ class FileFetcher:
 
 
 log = logging.getLogger("countersign.files")
-ASK_FIRST = "check_file_info"  # of a channel shared with another company
-_OURS = ("hosted", "snippet", "")  # modes of files that are what was uploaded
-_GONE = ("tombstone", "hidden_by_limit")
-_WHY = {
-    "missing_scope": file_items.NOT_ALLOWED,
-    "no_permission": file_items.NOT_ALLOWED,
-    "access_denied": file_items.NOT_ALLOWED,
-    "file_deleted": file_items.HIDDEN,
-    "file_not_found": file_items.HIDDEN,
-    "not_visible": file_items.HIDDEN,
+CHECK_FILE_INFO = "check_file_info"  # of a channel shared with another company
+_UPLOADED_FILE_MODES = ("hosted", "snippet", "")  # of files that are what was uploaded
+_HIDDEN_FILE_MODES = ("tombstone", "hidden_by_limit")
+_OMISSION_REASON_BY_CODE = {
+    "missing_scope": file_items.MISSING_SCOPE_REASON,
+    "no_permission": file_items.MISSING_SCOPE_REASON,
+    "access_denied": file_items.MISSING_SCOPE_REASON,
+    "file_deleted": file_items.HIDDEN_FILE_REASON,
+    "file_not_found": file_items.HIDDEN_FILE_REASON,
+    "not_visible": file_items.HIDDEN_FILE_REASON,
 }
 SlackFile = Mapping[str, Any]  # a file as Slack tells of it
 
@@ -178,16 +179,16 @@ class FileReader:
         `file` is Slack's description of the file, `until` a time of `time.monotonic`.
         """
         try:
-            if file.get("file_access") == ASK_FIRST:
+            if file.get("file_access") == CHECK_FILE_INFO:
                 file = self._client.files_info(file=file["id"])["file"]
             return self._download_file(file, until)
         except SlackApiError as error:
             problem: object = extract_error_code(error)
-            why = _WHY.get(str(problem), file_items.NOT_FETCHED)
+            why = _OMISSION_REASON_BY_CODE.get(str(problem), file_items.DOWNLOAD_FAILED_REASON)
         except NotFetchedError as error:
             why, problem = error.reason, error
         except (OSError, HTTPException, LookupError, ValueError) as error:
-            why, problem = file_items.NOT_FETCHED, error
+            why, problem = file_items.DOWNLOAD_FAILED_REASON, error
         log.warning("the file %s was not read: %s", file.get("id"), problem)
         return build_unread_result(file, why)
 
@@ -195,15 +196,15 @@ class FileReader:
         if why := _find_skip_reason(metadata):
             return build_unread_result(metadata, why)
         got = self._fetcher.fetch(
-            str(metadata.get("url_private") or ""), file_items.MOST_BYTES, until
+            str(metadata.get("url_private") or ""), file_items.MAX_FILE_BYTES, until
         )
         is_page = metadata.get("mimetype") == "text/html" or metadata.get("filetype") == "html"
         if got.is_web_page and not (is_page and len(got.data) == _get_file_size(metadata)):
-            raise NotFetchedError("a page came instead of it", file_items.NOT_ALLOWED)
+            raise NotFetchedError("a page came instead of it", file_items.MISSING_SCOPE_REASON)
         is_text = str(metadata.get("mimetype") or "").startswith("text/")
         content = file_items.recognise_content(got.data, said_to_be_text=is_text)
         if content is None:
-            why = file_items.UNREADABLE if got.data else file_items.EMPTY
+            why = file_items.UNSUPPORTED_TYPE_REASON if got.data else file_items.EMPTY_FILE_REASON
             return build_unread_result(metadata, why)
         return FileReadResult(
             str(metadata.get("id") or ""), format_file_name(metadata), got.data, content
@@ -218,19 +219,22 @@ def build_unread_result(file: SlackFile, why: str) -> FileReadResult:
 def format_file_name(file: SlackFile) -> str:
     """Return a file's name on one line, with hidden characters made visible."""
     name = " ".join(str(file.get("name") or "").encode("utf-8", "replace").decode().split())
-    return show_hidden_characters(name)[: file_items.LONGEST_NAME] or file_items.UNNAMED
+    return (
+        show_hidden_characters(name)[: file_items.MAX_FILE_NAME_CHARS]
+        or file_items.UNNAMED_FILE_LABEL
+    )
 
 
 def _find_skip_reason(metadata: SlackFile) -> str:
     """Return the reason not to download a file; "" if it is to be downloaded."""
     mode, size = str(metadata.get("mode") or ""), _get_file_size(metadata)
-    if mode in _GONE:
-        return file_items.HIDDEN
+    if mode in _HIDDEN_FILE_MODES:
+        return file_items.HIDDEN_FILE_REASON
     if metadata.get("is_external") or mode == "external":
-        return file_items.ELSEWHERE
-    if mode not in _OURS:
-        return file_items.OWN_DOCUMENT
-    if size > file_items.MOST_BYTES:
+        return file_items.EXTERNAL_FILE_REASON
+    if mode not in _UPLOADED_FILE_MODES:
+        return file_items.SLACK_DOCUMENT_REASON
+    if size > file_items.MAX_FILE_BYTES:
         return file_items.too_large_note(size)
     return ""
 

@@ -23,23 +23,29 @@ from bot.approvals.passkeys import PasskeyManager
 from bot.approvals.person_views import PersonViewFactory
 from bot.cards import button_codec, passkey_views
 from bot.cards.action_names import Action, DialogId
-from bot.cards.button_codec import HOME, TURNS_HOME, Click, HomeTabTarget, decode_clicked_element
+from bot.cards.button_codec import (
+    DEFAULT_HOME_TARGET,
+    HOME_PAGE_ACTIONS,
+    Click,
+    HomeTabTarget,
+    decode_clicked_element,
+)
 from bot.cards.home_tab import HomeView, render_home_tab
 from bot.cards.views import get_sender_workspace_id
 from bot.explain.rule_report import load_rule_report, render_findings_text
 from bot.policy.authority import Directory
 from bot.signals import Signal, Signals
 from bot.slack.client import SlackClient
-from bot.slack.command_answers import REPORTED, SlackMentionStyle
+from bot.slack.command_answers import DEFAULT_REPORT_DAYS, SlackMentionStyle
 from bot.slack.dialogs import PreparedDialog
 
 log = logging.getLogger("countersign.home")
-PATIENCE = 5.0  # seconds that a look-up for it may take
-LIVE = 900.0  # seconds after it was opened for which it is kept up to date
-WATCHED = 30  # people whose tab is kept up to date, those who opened it last
-TRIES = 3  # to publish one view
-FRESH = timedelta(minutes=10)  # for so long it tells the same of the decisions
-PAUSE = 1.0  # seconds at least between two rounds, but for who opens it
+HOME_LOOKUP_TIMEOUT_SECONDS = 5.0
+LIVE_UPDATE_SECONDS = 900.0  # after it was opened
+MAX_LIVE_VIEWERS = 30  # those who opened it last
+MAX_PUBLISH_ATTEMPTS = 3  # of one view
+MAX_FINDINGS_AGE = timedelta(minutes=10)  # for so long it tells the same of the decisions
+MIN_ROUND_INTERVAL_SECONDS = 1.0  # but for who opens it
 
 
 @dataclass(slots=True)
@@ -47,7 +53,7 @@ class _Viewer:
     """A person who has opened the Home tab, and what they see there."""
 
     opened_at: float
-    page: HomeTabTarget = HOME
+    page: HomeTabTarget = DEFAULT_HOME_TARGET
     published: str = ""  # what was published last, as JSON; "": publish whatever it is
     failures: int = 0  # times in a row
 
@@ -68,13 +74,13 @@ class ReportingHomeBuilder:
         Raises LookupFailedError.
         """
         view, lists = self._build(person, shows), self._views.build_overview()
-        if view is None or shows.part is not HOME.part or shows.channel:
+        if view is None or shows.part is not DEFAULT_HOME_TARGET.part or shows.channel:
             return view
         if not lists.histories.may_read_every_request(person):
             return view
         now = lists.clock.now()
-        if self._found is None or now - self._found[0] >= FRESH:
-            _, found = load_rule_report(self._views, now - timedelta(days=REPORTED), now)
+        if self._found is None or now - self._found[0] >= MAX_FINDINGS_AGE:
+            _, found = load_rule_report(self._views, now - timedelta(days=DEFAULT_REPORT_DAYS), now)
             self._found = now, render_findings_text(found, self._words)
         return replace(view, findings=self._found[1])
 
@@ -106,7 +112,7 @@ class HomeTabPublisher:
 
     def register_listeners(self, app: App) -> None:
         """Register on the Bolt app the buttons that choose a page of the Home tab."""
-        for action in sorted(TURNS_HOME):
+        for action in sorted(HOME_PAGE_ACTIONS):
             app.action(action)(self._handle_page_click)
 
     def _handle_page_click(self, ack: Callable[[], None], body: dict[str, Any]) -> None:
@@ -116,12 +122,12 @@ class HomeTabPublisher:
         if ours and isinstance(click, Click) and isinstance(click.target, HomeTabTarget):
             self.schedule_publishing(str(body["user"]["id"]), click.target)
 
-    def schedule_publishing(self, person: str, shows: HomeTabTarget = HOME) -> None:
+    def schedule_publishing(self, person: str, shows: HomeTabTarget = DEFAULT_HOME_TARGET) -> None:
         """Have this person's tab published, and updated for a while; return at once."""
         with self._lock:
             self._viewers[person] = _Viewer(time.monotonic(), shows)
             self._viewers.move_to_end(person)
-            if len(self._viewers) > WATCHED:
+            if len(self._viewers) > MAX_LIVE_VIEWERS:
                 self._viewers.popitem(last=False)
         self._opened.notify()
         self._changed.notify()
@@ -135,7 +141,7 @@ class HomeTabPublisher:
             for person, viewer in self._list_recent_viewers():
                 self._publish_tab(person, viewer)
             if not self._signals.stopping.is_set():  # set before `stop` wakes this thread
-                self._opened.wait(PAUSE)
+                self._opened.wait(MIN_ROUND_INTERVAL_SECONDS)
 
     def stop(self) -> None:
         """Wake the thread, so that it ends; `stopping` has to be set before."""
@@ -143,8 +149,8 @@ class HomeTabPublisher:
         self._changed.notify()
 
     def _list_recent_viewers(self) -> list[tuple[str, _Viewer]]:
-        """Return the people who opened the tab within LIVE seconds, the latest first."""
-        since = time.monotonic() - LIVE
+        """Return the people who opened the tab within LIVE_UPDATE_SECONDS, the latest first."""
+        since = time.monotonic() - LIVE_UPDATE_SECONDS
         with self._lock:
             for person in [who for who, each in self._viewers.items() if each.opened_at < since]:
                 del self._viewers[person]
@@ -164,7 +170,7 @@ class HomeTabPublisher:
             viewer.failures = 0
         except Exception as error:  # noqa: BLE001 - a view is a comfort; the cards decide
             viewer.published, viewer.failures = "", viewer.failures + 1
-            if viewer.failures % TRIES:
+            if viewer.failures % MAX_PUBLISH_ATTEMPTS:
                 self._changed.notify()
             log.warning("the Home of %s was not published: %s", person, error)
 
@@ -190,7 +196,7 @@ class PasskeyDialogFamily:
         with self.passkeys.store.read() as tx:
             row = self.passkeys.find_own_passkey(tx, target.passkey, body["user"]["id"])
         if row is None:
-            return DialogRefusal(passkey_views.ENDED_REPLY)
+            return DialogRefusal(passkey_views.ALREADY_REVOKED_REPLY)
         return PreparedDialog(passkey_views.render_rename_dialog(row.id, row.name))
 
     def validate_submission(

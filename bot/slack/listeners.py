@@ -26,7 +26,7 @@ from sqlalchemy.exc import DBAPIError
 
 from bot.approvals.dialog_access import DialogRefusal
 from bot.cards import button_codec, sentences, views
-from bot.cards.action_names import MENU, Action
+from bot.cards.action_names import OVERFLOW_MENU_ACTION_ID, Action
 from bot.cards.answers import render_notice_sentence
 from bot.cards.field_layout import WHOLE_FORM
 from bot.clock import Clock
@@ -73,7 +73,7 @@ def _is_not_about_token(record: logging.LogRecord) -> bool:
 # Tells the author of a message to the bot that it could not be stored, once for each message.
 
 log = logging.getLogger("countersign.listeners")
-REMEMBERED = 1_000  # messages
+MAX_REMEMBERED_MESSAGES = 1_000
 
 
 class StorageFailureNotifier:
@@ -116,19 +116,23 @@ class StorageFailureNotifier:
             if key in self._told:
                 return False
             self._told[key] = None
-            if len(self._told) > REMEMBERED:
+            if len(self._told) > MAX_REMEMBERED_MESSAGES:
                 self._told.popitem(last=False)
         return True
 
 
 def _is_message_to_bot(event: dict[str, Any]) -> bool:
     """Return whether the event alone shows that a person has written to the bot itself."""
-    if event.get("subtype") not in views.WRITTEN or event.get("bot_id") or not event.get("user"):
+    if (
+        event.get("subtype") not in views.HUMAN_MESSAGE_SUBTYPES
+        or event.get("bot_id")
+        or not event.get("user")
+    ):
         return False
     return event.get("type") == "app_mention" or event.get("channel_type") == "im"
 
 
-EVENTS: frozenset[str] = frozenset(
+SUBSCRIBED_EVENTS: frozenset[str] = frozenset(
     {
         "agent_session_stopped",
         "app_home_opened",
@@ -153,16 +157,21 @@ EVENTS: frozenset[str] = frozenset(
     }
 )
 # seconds a dialog may spend on look-ups before its person is asked to try again
-LOOK_UP = 1.5  # when it is submitted
-SISTER = 0.7  # more, where who acts does so from another workspace
-LIMITED = "app_rate_limited"  # Slack's word that it held events back; there is no event in it
-SHORTCUTS = ("shortcut", "message_action")
-AT_ONCE = (  # clicks of which nothing is stored
-    button_codec.OPENS_DIALOG | button_codec.LOOKS | button_codec.TURNS_HOME | {Action.OPEN_PAGE}
+SUBMIT_TIMEOUT_SECONDS = 1.5
+OTHER_WORKSPACE_SECONDS = 0.7  # more, where who acts does so from another workspace
+RATE_LIMITED_TYPE = (
+    "app_rate_limited"  # Slack's word that it held events back; there is no event in it
 )
-OPENING = 2.2  # before it opens; its trigger lives three
+SHORTCUT_TYPES = ("shortcut", "message_action")
+UNSTORED_ACTIONS = (  # clicks of which nothing is stored
+    button_codec.DIALOG_ACTIONS
+    | button_codec.LOOK_ACTIONS
+    | button_codec.HOME_PAGE_ACTIONS
+    | {Action.OPEN_PAGE}
+)
+OPEN_TIMEOUT_SECONDS = 2.2  # its trigger lives three
 # what of a delivery is not stored: it serves at once, or says how Slack came to send it
-_PASSING = frozenset(
+_UNSTORED_PAYLOAD_KEYS = frozenset(
     {
         "api_app_id",
         "authorizations",
@@ -175,7 +184,7 @@ _PASSING = frozenset(
         "token",
     }
 )
-_DRAWN = frozenset({"confirm", "placeholder", "style", "text"})  # how a button looks
+_BUTTON_STYLE_KEYS = frozenset({"confirm", "placeholder", "style", "text"})
 T = TypeVar("T")
 
 
@@ -213,7 +222,7 @@ class SlackListeners:
         self._unstored = StorageFailureNotifier(client)
         app.middleware(self._handle_delivery)
         # of a menu's choices, those come here that only open a dialog; what it leads to is stored
-        for name in (*sorted(button_codec.OPENS_DIALOG), MENU):
+        for name in (*sorted(button_codec.DIALOG_ACTIONS), OVERFLOW_MENU_ACTION_ID):
             app.action(name)(self._handle_dialog_click)
         app.action(Action.OPEN_PAGE)(lambda ack: ack())
         app.view(re.compile(".*"))(self._handle_submission)
@@ -242,7 +251,7 @@ class SlackListeners:
         clicked = delivery is not None and delivery.kind is DeliveryKind.ACTION
         if team != self._team and not clicked:
             log.warning("dropped a delivery of another workspace")
-        elif body.get("type") == LIMITED:
+        elif body.get("type") == RATE_LIMITED_TYPE:
             log.error("Slack holds events back: there were too many within an hour")
         elif delivery is None:
             return next()
@@ -260,7 +269,11 @@ class SlackListeners:
         if "command" in body:
             team: str | None = body.get("team_id")
             return team
-        return views.get_sender_workspace_id(body) if body.get("type") in SHORTCUTS else self._team
+        return (
+            views.get_sender_workspace_id(body)
+            if body.get("type") in SHORTCUT_TYPES
+            else self._team
+        )
 
     def _rewrite_accepted_workspace(self, body: dict[str, Any]) -> None:
         """Replace the sender's workspace by the bot's, for an accepted person of its organisation.
@@ -272,7 +285,7 @@ class SlackListeners:
         if not person or not team or team == self._team:
             return
         check = self._checks.submit(self._is_accepted_person, str(person), str(team))
-        if not _wait_for_result(check, False, SISTER):
+        if not _wait_for_result(check, False, OTHER_WORKSPACE_SECONDS):
             return
         if "command" in body:
             body["team_id"] = self._team
@@ -289,7 +302,7 @@ class SlackListeners:
     def store_delivery(self, delivery: Delivery) -> None:
         """Store a delivery and wake the loop; do nothing if it is stored already."""
         if self._arrivals.commit_delivery(delivery):
-            if delivery.kind in inbox.CLICKS:
+            if delivery.kind in inbox.CLICK_KINDS:
                 self._dialogs.end_viewing(delivery.user)
                 self._signals.decisions.hold_other_work()
             self._signals.work.notify()
@@ -299,14 +312,14 @@ class SlackListeners:
         ack()
         slow = DialogRefusal(sentences.LOOKUP_FAILED_REPLY)
         check = self._checks.submit(self._dialogs.prepare_dialog, body)
-        found = _wait_for_result(check, slow, OPENING)
+        found = _wait_for_result(check, slow, OPEN_TIMEOUT_SECONDS)
         self._dialogs.open_or_refuse_dialog(self._client, body, found)
 
     def _handle_submission(self, ack: Callable[..., None], body: dict[str, Any]) -> None:
         """Check a submitted dialog: answer with errors at its fields, or store and close it."""
         slow = {WHOLE_FORM: sentences.LOOKUP_FAILED_REPLY}
         check = self._checks.submit(self._dialogs.validate_submission, body)
-        errors = _wait_for_result(check, slow, LOOK_UP)
+        errors = _wait_for_result(check, slow, SUBMIT_TIMEOUT_SECONDS)
         if errors:
             ack(**build_refusal_of_submission(body["view"], errors))
             return
@@ -351,7 +364,9 @@ def parse_delivery(body: dict[str, Any], team: str) -> Delivery | None:
 def is_answered_without_storing(action: dict[str, Any]) -> bool:
     """Return whether this click only opens a dialog or shows something to the person."""
     found = button_codec.decode_clicked_element(action)
-    return (found.action if isinstance(found, button_codec.Click) else found.name) in AT_ONCE
+    return (
+        found.action if isinstance(found, button_codec.Click) else found.name
+    ) in UNSTORED_ACTIONS
 
 
 def _build_event_delivery(body: dict[str, Any]) -> Delivery:
@@ -360,7 +375,7 @@ def _build_event_delivery(body: dict[str, Any]) -> Delivery:
     user = event.get("user", "")
     channel, ts = event.get("channel", ""), event.get("ts", "")
     key = f"event:{body['event_id']}"
-    if is_message and event.get("subtype") in views.WRITTEN and ts:
+    if is_message and event.get("subtype") in views.HUMAN_MESSAGE_SUBTYPES and ts:
         # a mention comes twice, as app_mention and as message: one request
         key = f"msg:{team}:{channel}:{ts}"
     return Delivery(
@@ -416,21 +431,22 @@ def _serialize_interaction(body: dict[str, Any]) -> str:
     The blocks of the message or view and the look of the button are left out; nothing reads them
     again.
     """
-    kept = {name: value for name, value in body.items() if name not in _PASSING}
+    kept = {name: value for name, value in body.items() if name not in _UNSTORED_PAYLOAD_KEYS}
     if message := body.get("message"):
         kept["message"] = {each: message[each] for each in ("ts", "thread_ts") if each in message}
     if view := body.get("view"):
         kept["view"] = {name: value for name, value in view.items() if name != "blocks"}
     if actions := body.get("actions"):
         kept["actions"] = [
-            {name: value for name, value in each.items() if name not in _DRAWN} for each in actions
+            {name: value for name, value in each.items() if name not in _BUTTON_STYLE_KEYS}
+            for each in actions
         ]
     return _dump_storable_json(kept)
 
 
 def _serialize_event(body: dict[str, Any]) -> str:
     """Return an event as the JSON text to store, with a message's text and not its blocks."""
-    kept = {name: value for name, value in body.items() if name not in _PASSING}
+    kept = {name: value for name, value in body.items() if name not in _UNSTORED_PAYLOAD_KEYS}
     event = kept["event"] = _remove_blocks(body["event"])
     for name in ("message", "previous_message"):
         if isinstance(event.get(name), dict):

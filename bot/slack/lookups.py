@@ -33,20 +33,20 @@ from slack_sdk.http_retry.builtin_handlers import (
 from bot.clock import Clock
 from bot.monitoring.spans import Tracer, WorkKind
 from bot.policy import authority
-from bot.policy.approver_lists import USER_ID
+from bot.policy.approver_lists import USER_ID_PATTERN
 from bot.signals import Signals
 from bot.slack.client import SlackClient, parse_retry_after
-from bot.slack_codes import TOKEN, extract_error_code
+from bot.slack_codes import TOKEN_ERROR_CODES, extract_error_code
 
 # The calls that read people, user groups and channels, and the parts of their answers to keep.
 
-LONGEST_READ = 30.0  # seconds that a look-up waits where Slack limits it, before it tries again
-THREAD = "conversations.replies"  # what is said there is a help; without it a request goes on
-THREAD_WAIT = 5.0  # seconds that are waited for that
-MOST_QUIET_HOURS = 50  # people whose do-not-disturb hours Slack tells at once
-PAGE = 999  # Slack wants less than a thousand
-DAY_SECONDS = 86_400  # no time zone is that far from UTC
-MISSING = (
+MAX_RATE_LIMIT_WAIT_SECONDS = 30.0  # of a look-up, before it tries again
+THREAD_METHOD = "conversations.replies"  # a help: without it a request goes on
+MAX_THREAD_WAIT_SECONDS = 5.0
+MAX_QUIET_HOURS_USERS = 50  # whose do-not-disturb hours Slack tells at once
+PAGE_SIZE = 999  # Slack wants less than a thousand
+SECONDS_PER_DAY = 86_400  # no time zone is that far from UTC
+NOT_FOUND_CODES = (
     *("user_not_found", "users_not_found", "channel_not_found", "user_not_visible"),
     "team_access_not_granted",  # in a workspace of an organisation's that it did not give the bot
 )
@@ -68,9 +68,10 @@ def _translate_slack_errors(
             return read(reader, name)
         except SlackApiError as error:
             code = extract_error_code(error)
-            if code in MISSING:
+            if code in NOT_FOUND_CODES:
                 return None
-            failure = authority.TokenRefusedError if code in TOKEN else authority.LookupFailedError
+            is_token = code in TOKEN_ERROR_CODES
+            failure = authority.TokenRefusedError if is_token else authority.LookupFailedError
             raise failure(code or "no answer") from error
 
     return asked
@@ -122,13 +123,14 @@ class _RateLimitRetryHandler(RateLimitErrorRetryHandler):
     ) -> bool:
         if response is None or response.status_code != 429 or self._ended.is_set():
             return False
-        return not request.url.endswith(THREAD) or _get_seconds_to_wait(response) <= THREAD_WAIT
+        is_long = _get_seconds_to_wait(response) > MAX_THREAD_WAIT_SECONDS
+        return not (is_long and request.url.endswith(THREAD_METHOD))
 
     def prepare_for_next_attempt(
         self, *, state: RetryState, response: HttpResponse | None = None, **_: Any
     ) -> None:
-        """Wait for the seconds in Retry-After (1 if none), at most LONGEST_READ."""
-        self._ended.wait(min(_get_seconds_to_wait(response), LONGEST_READ))
+        """Wait for the seconds in Retry-After (1 if none), at most MAX_RATE_LIMIT_WAIT_SECONDS."""
+        self._ended.wait(min(_get_seconds_to_wait(response), MAX_RATE_LIMIT_WAIT_SECONDS))
         state.next_attempt_requested = True
         state.increment_current_attempt()
 
@@ -164,7 +166,7 @@ class SlackLookupClient:
     @_translate_slack_errors
     def read_everybody(self, _: str) -> dict[str, Json]:
         """Return everybody in the workspace as Slack has them, by user id."""
-        pages = self._client.users_list(limit=PAGE)
+        pages = self._client.users_list(limit=PAGE_SIZE)
         return {each["id"]: each for page in pages for each in page["members"]}
 
     @_translate_slack_errors
@@ -199,7 +201,7 @@ class SlackLookupClient:
     @_translate_slack_errors
     def read_channel_members(self, channel: str) -> frozenset[str]:
         """Return the user ids of a channel's members."""
-        pages = self._client.conversations_members(channel=channel, limit=PAGE)
+        pages = self._client.conversations_members(channel=channel, limit=PAGE_SIZE)
         return frozenset(user for page in pages for user in page["members"])
 
     @_translate_slack_errors
@@ -212,13 +214,14 @@ class SlackLookupClient:
     def read_channels(self, _: str) -> dict[str, Json]:
         """Return all channels that the bot can see and that are not archived, by id."""
         kinds = "public_channel,private_channel"
-        pages = self._client.conversations_list(types=kinds, exclude_archived=True, limit=PAGE)
+        pages = self._client.conversations_list(types=kinds, exclude_archived=True, limit=PAGE_SIZE)
         return {each["id"]: each for page in pages for each in page["channels"]}
 
     @_translate_slack_errors
     def read_common_private_channels(self, user: str) -> frozenset[str]:
         """Return the ids of the private channels that both the person and the bot are in."""
-        pages = self._client.users_conversations(user=user, types="private_channel", limit=PAGE)
+        kinds = "private_channel"
+        pages = self._client.users_conversations(user=user, types=kinds, limit=PAGE_SIZE)
         return frozenset(each["id"] for page in pages for each in page["channels"])
 
     @_translate_slack_errors
@@ -234,7 +237,8 @@ class SlackLookupClient:
         found = self._client.users_profile_get(user=user, include_labels=labels)["profile"]
         fields: Json = found.get("fields") or {}
         values = [v["value"] for k, v in fields.items() if field in (k, v.get("label"))]
-        return tuple(e for v in values for e in v.split(",") if USER_ID.fullmatch(e) and e != user)
+        ids = (each for value in values for each in value.split(","))
+        return tuple(each for each in ids if USER_ID_PATTERN.fullmatch(each) and each != user)
 
 
 def get_casefolded_names(found: Json) -> frozenset[str]:
@@ -260,7 +264,7 @@ def _parse_timestamp(seconds: object) -> datetime | None:
 def _parse_utc_offset(found: Json) -> timedelta | None:
     """Return the offset of a user's time zone; None if Slack names no zone."""
     seconds = found.get("tz_offset")
-    if not found.get("tz") or not isinstance(seconds, int) or abs(seconds) >= DAY_SECONDS:
+    if not found.get("tz") or not isinstance(seconds, int) or abs(seconds) >= SECONDS_PER_DAY:
         return None
     return timedelta(seconds=seconds)
 
@@ -293,10 +297,10 @@ def build_person_from_slack_user(
 
 
 log = logging.getLogger("countersign.lookups")
-SHORT = timedelta(seconds=60)  # how old what is remembered may be
-LONG = timedelta(minutes=10)  # and a list
-MOST_ANSWERS = 20_000  # remembered; the oldest goes first
-SIDE_BY_SIDE = 8  # look-ups of one kind at a time
+MAX_ANSWER_AGE = timedelta(seconds=60)  # of what is remembered
+MAX_LIST_AGE = timedelta(minutes=10)
+MAX_REMEMBERED_ANSWERS = 20_000  # the oldest goes first
+MAX_PARALLEL = 8  # of one kind
 T = TypeVar("T")
 
 
@@ -315,7 +319,7 @@ class LookupKind(StrEnum):
     MANAGER = "manager"  # of a person, by a field of their profile
 
 
-LISTS = (LookupKind.CHANNELS, LookupKind.PEOPLE)
+LIST_KINDS = (LookupKind.CHANNELS, LookupKind.PEOPLE)
 LookupKey = tuple[LookupKind, str]
 
 
@@ -379,7 +383,7 @@ class LookupCache:
 
         Without `age` the usual limit applies: 10 minutes for lists, 60 seconds for anything else.
         """
-        at_most = age or (LONG if key[0] in LISTS else SHORT)
+        at_most = age or (MAX_LIST_AGE if key[0] in LIST_KINDS else MAX_ANSWER_AGE)
         with self._lock:
             found = self._known.get(key)
         return (found[1],) if found and self._clock.now() - found[0] < at_most else None
@@ -457,7 +461,7 @@ class LookupCache:
             self._open += 1
             kind = key[0]
             if kind not in self._pools:
-                self._pools[kind] = ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix=kind)
+                self._pools[kind] = ThreadPoolExecutor(MAX_PARALLEL, thread_name_prefix=kind)
             self._pools[kind].submit(copy_context().run, self._run_lookup, key, flight, ask)
         return flight
 
@@ -480,7 +484,7 @@ class LookupCache:
                 if failure is None:
                     self._known.pop(key, None)
                     self._known[key] = (at, value)
-                    if len(self._known) > MOST_ANSWERS:
+                    if len(self._known) > MAX_REMEMBERED_ANSWERS:
                         del self._known[next(iter(self._known))]
                 elif flight.is_awaited:
                     self._failed[key] = failure

@@ -18,7 +18,7 @@ from storage.record import Run
 
 Json = dict[str, Any]
 # by method, the list or object in its answer; conversations.create is told where by its caller
-OF_EACH_WORKSPACE = {
+RESULT_KEY_BY_METHOD = {
     "bots.info": "bot",
     "conversations.list": "channels",
     "dnd.teamInfo": "users",
@@ -26,9 +26,9 @@ OF_EACH_WORKSPACE = {
     "users.conversations": "channels",
     "users.list": "members",
 }
-_NOT_THERE = ("_not_found", "_not_visible")
+_NOT_FOUND_SUFFIXES = ("_not_found", "_not_visible")
 # users.conversations has the first for a user of another workspace
-_ELSEWHERE = ("invalid_arguments", "team_access_not_granted")
+_OTHER_WORKSPACE_CODES = ("invalid_arguments", "team_access_not_granted")
 
 
 def call_in_workspaces(
@@ -39,7 +39,7 @@ def call_in_workspaces(
     A workspace that refuses is left out, because the person or channel is not in it, or because
     access to it has just ended. Raises SlackApiError if all of them refuse, and for an outage.
     """
-    name, given = OF_EACH_WORKSPACE[method], arguments.get("params") or {}
+    name, given = RESULT_KEY_BY_METHOD[method], arguments.get("params") or {}
     found: list[Any] = []
     answer: SlackResponse | None = None
     refused: SlackApiError | None = None
@@ -49,7 +49,7 @@ def call_in_workspaces(
             found += [page[name] for page in first]
         except SlackApiError as error:
             code = slack_codes.extract_error_code(error)
-            if not code.endswith(_NOT_THERE) and code not in _ELSEWHERE:
+            if not code.endswith(_NOT_FOUND_SUFFIXES) and code not in _OTHER_WORKSPACE_CODES:
                 raise
             refused = error
         else:

@@ -47,7 +47,8 @@ class ChannelOwnership:
 # given up.
 
 log = logging.getLogger("countersign.outbox")
-FIRST, LONGEST = 0.5, 30.0  # seconds between two questions; doubled each time
+MIN_CHECK_INTERVAL_SECONDS = 0.5  # doubled each time
+MAX_CHECK_INTERVAL_SECONDS = 30.0
 
 
 class BotTokenStatus:
@@ -99,15 +100,17 @@ class BotTokenStatus:
         return max(0.05, (self._next - self._clock.now()).total_seconds())
 
     def _schedule_next_check(self) -> None:
-        seconds = min(LONGEST, FIRST * 2 ** min(self._asked, 10))
+        seconds = min(
+            MAX_CHECK_INTERVAL_SECONDS, MIN_CHECK_INTERVAL_SECONDS * 2 ** min(self._asked, 10)
+        )
         self._asked += 1
         self._next = self._clock.now() + timedelta(seconds=seconds)
 
 
-BURST = 5  # messages that a quiet channel takes at once
-SECOND = timedelta(seconds=1)  # between two messages afterwards
-WARY = timedelta(seconds=30)  # for which a channel is paced after a refusal, whatever the server
-SLACK = "slack.com"
+MAX_BURST_MESSAGES = 5  # that a quiet channel takes at once
+MESSAGE_INTERVAL = timedelta(seconds=1)  # after a burst
+REFUSAL_PACING_DURATION = timedelta(seconds=30)  # of a channel, whatever the server
+SLACK_HOST = "slack.com"
 
 
 @dataclass(slots=True)
@@ -124,7 +127,7 @@ class ChannelPacer:
         """Start with all channels quiet; `url` is the address of Slack's Web API."""
         self._clock = clock
         host = urlsplit(url).hostname or ""
-        self._is_slack = host == SLACK or host.endswith(f".{SLACK}")
+        self._is_slack = host == SLACK_HOST or host.endswith(f".{SLACK_HOST}")
         self._lock = threading.Lock()
         self._channels: dict[str, _ChannelPace] = {}
 
@@ -142,7 +145,7 @@ class ChannelPacer:
         with self._lock:
             found = self._get_current_state(channel)
             is_enough = found.posts_left >= 1 or not self._is_paced(found)
-            return timedelta() if is_enough else (1 - found.posts_left) * SECOND
+            return timedelta() if is_enough else (1 - found.posts_left) * MESSAGE_INTERVAL
 
     def count_channel_post(self, channel: str) -> None:
         """Count one post to a channel."""
@@ -154,14 +157,16 @@ class ChannelPacer:
         """Record that Slack refused a post because there were too many."""
         with self._lock:
             found = self._get_current_state(channel)
-            found.posts_left, found.paced_until = 0.0, found.updated_at + WARY
+            found.posts_left, found.paced_until = 0.0, found.updated_at + REFUSAL_PACING_DURATION
 
     def _get_current_state(self, channel: str) -> _ChannelPace:
         """Return a channel's state brought up to the present time; the lock must be held."""
         now = self._clock.now()
-        found = self._channels.setdefault(channel, _ChannelPace(float(BURST), now))
+        found = self._channels.setdefault(channel, _ChannelPace(float(MAX_BURST_MESSAGES), now))
         passed = max(timedelta(), now - found.updated_at)
-        found.posts_left = min(float(BURST), found.posts_left + passed / SECOND)
+        found.posts_left = min(
+            float(MAX_BURST_MESSAGES), found.posts_left + passed / MESSAGE_INTERVAL
+        )
         found.updated_at = now
         return found
 

@@ -34,12 +34,14 @@ from bot.slack_codes import extract_error_code
 from bot.tools import Registry
 from storage import calls, outbox, runs
 from storage.record import Message, Store
-from storage.states import DRAWN, CallStatus, MessageKind
+from storage.states import DRAWN_MESSAGE_KINDS, CallStatus, MessageKind
 from storage.store import compute_retry_delay
 
 # Drawing of an outbox row as the Slack message it should be now. Reads rows; sends nothing.
 
-GONE = RenderedMessage("This has changed since, and is asked again in another message.", [])
+ASKED_ELSEWHERE_MESSAGE = RenderedMessage(
+    "This has changed since, and is asked again in another message.", []
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +60,11 @@ class MessageRenderer:
 
         The third value is the revision of each call on a card, by call id; None for other messages.
         """
-        is_card, now = row.kind in DRAWN, self.clock.now()
+        is_card, now = row.kind in DRAWN_MESSAGE_KINDS, self.clock.now()
         with self.store.read() as tx:
             current = outbox.find_message_by_key(tx, row.key) or row
             body = outbox.parse_message_body(current)
-            asks = row.kind is MessageKind.CARD and outbox.QUESTION in body
+            asks = row.kind is MessageKind.CARD and outbox.QUESTION_KEY in body
             question = build_question_view(self.tools, tx, current, now) if asks else None
             view = build_card_view(self.tools, tx, current, now) if is_card and not asks else None
         if question:
@@ -83,7 +85,7 @@ class MessageRenderer:
             view = replace(view, viewers=self.viewers.list_viewers(card, now))
             return render_card(view, now), current.wanted, revisions
         if is_card:
-            return GONE, current.wanted, {}
+            return ASKED_ELSEWHERE_MESSAGE, current.wanted, {}
         return self._render_text_message(row, body), current.wanted, None
 
     def render_new_message(
@@ -152,7 +154,7 @@ class MessageRenderer:
                 links = [(each, self.links.build_url(each.kind, each.nonce)) for each in given]
                 return RenderedMessage(body["text"], render_link_buttons(body["text"], links))
             case _:
-                notified = frozenset(body.get(outbox.NOTIFIED, ()))
+                notified = frozenset(body.get(outbox.NOTIFIED_KEY, ()))
                 return RenderedMessage(body["text"], render_notice_blocks(body), notified)
 
 
@@ -276,10 +278,14 @@ class OutboxMemory:
 
 # The search in Slack for a message whose post got no answer, over all pages it may be on.
 
-PAGE = 200  # messages; Slack recommends no more
-SKEW = timedelta(minutes=10)  # that our clock and Slack's may be apart
-MOST_PAGES = 250
-UNFINISHED = {"in_progress", "stopped_by_user"}  # streams that still have the words they had
+PAGE_SIZE = 200  # messages; Slack recommends no more
+MAX_CLOCK_SKEW = timedelta(minutes=10)  # between our clock and Slack's
+MAX_PAGES = 250
+# streams that still have the words they had
+UNFINISHED_STREAM_STATES = {
+    "in_progress",
+    "stopped_by_user",
+}
 SlackMessage = dict[str, Any]
 
 
@@ -330,7 +336,7 @@ class UnconfirmedPostSearch:
         arguments: dict[str, Any] = {
             "channel": row.channel,
             "include_all_metadata": True,
-            "limit": PAGE,
+            "limit": PAGE_SIZE,
             "oldest": self._get_earliest_timestamp(row),
         }
         bound = "oldest" if row.thread_ts else "latest"  # the order in which Slack lists them
@@ -341,7 +347,7 @@ class UnconfirmedPostSearch:
                 pages = self.client.conversations_replies(ts=row.thread_ts, **arguments)
             else:
                 pages = self.client.conversations_history(**arguments)
-            for page in islice(pages, MOST_PAGES):
+            for page in islice(pages, MAX_PAGES):
                 yield from page["messages"]
                 reached = next((str(each["ts"]) for each in reversed(page["messages"])), reached)
         except SlackApiError:
@@ -352,12 +358,12 @@ class UnconfirmedPostSearch:
         """Return the earliest Slack time at which this row may have been posted; "0" if unknown."""
         with self.store.read() as tx:
             run = runs.find_run(tx, row.run_id)
-        unsure = SKEW + get_lead_over_machine_time(self.clock)
+        unsure = MAX_CLOCK_SKEW + get_lead_over_machine_time(self.clock)
         return f"{(run.created_at - unsure).timestamp():.6f}" if run else "0"
 
     def _is_lost_stream(self, message: SlackMessage) -> bool:
         state = message.get("streaming_state")
-        if message.get("user") != self.bot_user or state not in UNFINISHED:
+        if message.get("user") != self.bot_user or state not in UNFINISHED_STREAM_STATES:
             return False
         with self.store.read() as tx:
             return not outbox.was_posted_by_bot(tx, message["ts"])
@@ -368,7 +374,7 @@ def extract_outbox_key(message: SlackMessage) -> str:
     return str(((message.get("metadata") or {}).get("event_payload") or {}).get("key", ""))
 
 
-STREAM_OVER = {"message_not_in_streaming_state", "stopped_by_user", "message_not_found"}
+STREAM_ENDED_CODES = {"message_not_in_streaming_state", "stopped_by_user", "message_not_found"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -439,7 +445,7 @@ class OutboxSlackCalls:
         try:
             self.client.chat_stopStream(channel=row.channel, ts=row.ts, **rest, **below)
         except SlackApiError as error:
-            over = extract_error_code(error) in STREAM_OVER
+            over = extract_error_code(error) in STREAM_ENDED_CODES
             if not over and (not is_permanent_refusal(error) or not rest):
                 raise
             if not over:  # what is to be added does not fit

@@ -33,15 +33,15 @@ from bot.slack_codes import extract_error_code
 from storage.record import Run
 
 log = logging.getLogger("countersign.presence")
-WORKING = "is working on it…"
-GOES_ON = (EventKind.STEP_GOES_ON, EventKind.STEP_TOLD)
-FRESH = 90.0  # seconds for which a status still counts; Slack drops it after 120
-LASTING = 1800.0  # the same of a session at work, which does not stay so for ever
-PAUSE = 5.0  # seconds before Slack is tried again, where it does not say
-TRIES = 5  # to show one look
-REMEMBERED = 2_000  # threads
+WORKING_STATUS_TEXT = "is working on it…"
+PROGRESS_EVENT_KINDS = (EventKind.STEP_GOES_ON, EventKind.STEP_TOLD)
+MAX_STATUS_AGE_SECONDS = 90.0  # Slack drops it after 120
+MAX_SESSION_AGE_SECONDS = 1800.0  # of a session at work, which does not stay so for ever
+DEFAULT_RETRY_SECONDS = 5.0  # where Slack does not say
+MAX_ATTEMPTS = 5  # to show one state
+MAX_REMEMBERED_THREADS = 2_000
 ABSENT_SECONDS = 3600.0  # before a feature is tried again that Slack said it does not have
-PROMPTS = [
+SUGGESTED_PROMPTS = [
     {
         "title": "Refund part of an order",
         "message": "Refund 15 EUR of order 1042, the mug was chipped",
@@ -80,7 +80,9 @@ class _ThreadPresence:
 
     def has_session_state(self, state: str) -> bool:
         """Return whether the thread's session is in that state, as far as is known."""
-        lasts = state != "processing" or time.monotonic() - self.session_at < LASTING
+        lasts = (
+            state != "processing" or time.monotonic() - self.session_at < MAX_SESSION_AGE_SECONDS
+        )
         return self.session == state and lasts
 
     def find_shown_status(self, last_post: int) -> str | None:
@@ -90,7 +92,7 @@ class _ThreadPresence:
         """
         if self.status and last_post != self.last_post_number:
             return ""
-        if self.status and time.monotonic() - self.status_at >= FRESH:
+        if self.status and time.monotonic() - self.status_at >= MAX_STATUS_AGE_SECONDS:
             return None
         return self.status
 
@@ -122,7 +124,7 @@ class SlackStatusSender:
 
     def show_working(self, run: Run) -> None:
         """Show that the run is at work: the model or a tool."""
-        self._queue_state(run, _PresenceState(WORKING, "processing", run.requester))
+        self._queue_state(run, _PresenceState(WORKING_STATUS_TEXT, "processing", run.requester))
 
     def show_waiting(self, run: Run) -> None:
         """Show that the run waits for people, unless it is already over."""
@@ -138,7 +140,7 @@ class SlackStatusSender:
 
     def handle_event(self, event: Event) -> None:
         """Show which tool is running when it takes longer than a second or reports progress."""
-        if isinstance(event, StepEvent) and event.kind in GOES_ON:
+        if isinstance(event, StepEvent) and event.kind in PROGRESS_EVENT_KINDS:
             status = tool_status_text(event.step.doing, event.step.title, event.step.so_far)
             self._queue_state(event.run, _PresenceState(status, "processing", event.run.requester))
 
@@ -166,7 +168,7 @@ class SlackStatusSender:
             is_queued, thread.wanted = thread.wanted is not None, look
             thread.latest, thread.tries = look, 0
             thread.finished_run_id = run.id if look.session == "active" else ""
-            if len(self._threads) > REMEMBERED:
+            if len(self._threads) > MAX_REMEMBERED_THREADS:
                 self._threads.popitem(last=False)
         if not is_queued:
             self._submit_job("presence", lambda: self._send_state(place, thread))
@@ -208,7 +210,7 @@ class SlackStatusSender:
         """Schedule this state to be set later, together with others that Slack has refused."""
         with self._lock:
             thread.tries += 1
-            if thread.latest is not look or thread.tries >= TRIES:
+            if thread.latest is not look or thread.tries >= MAX_ATTEMPTS:
                 return
             self._late[place] = thread
             if self._timer is None:
@@ -239,10 +241,12 @@ class SlackStatusSender:
             if is_feature_missing(error):
                 self._absent_until[feature] = time.monotonic() + ABSENT_SECONDS
             elif not is_permanent_refusal(error):
-                self._wait = max(self._wait, get_retry_after_seconds(error) or PAUSE)
+                self._wait = max(
+                    self._wait, get_retry_after_seconds(error) or DEFAULT_RETRY_SECONDS
+                )
             log.debug("%s: %s", feature, extract_error_code(error))
         except Exception as error:  # noqa: BLE001 - a status is a comfort
-            self._wait = max(self._wait, PAUSE)
+            self._wait = max(self._wait, DEFAULT_RETRY_SECONDS)
             log.debug("%s: %s", feature, error)
         return False
 

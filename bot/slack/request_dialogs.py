@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 from slack_bolt import App
 from slack_sdk import WebClient
 
-from bot.approvals.delegation import NO_COLLEAGUE, DelegationManager
+from bot.approvals.delegation import ONLY_MEMBERS_DECIDE_ERROR, DelegationManager
 from bot.approvals.dialog_access import DialogRefusal
 from bot.approvals.form_requests import FormRefusal, FormServiceFactory
-from bot.approvals.permissions import OUTSIDER
+from bot.approvals.permissions import ONLY_MEMBERS_USE_BUTTONS_ERROR
 from bot.approvals.person_questions import get_asking_server_name
 from bot.approvals.question_answers import AnswerHandler
 from bot.cards import button_codec, request_form, sentences
@@ -114,7 +114,7 @@ class DelegationDialogFamily:
         except LookupFailedError:
             return DialogRefusal(sentences.LOOKUP_FAILED_REPLY)
         if not is_ours:
-            return DialogRefusal(NO_COLLEAGUE)
+            return DialogRefusal(ONLY_MEMBERS_DECIDE_ERROR)
         given = [each for each in self.delegations.list_delegations(person) if each.is_own]
         now = self.delegations.clock.now()
         if not given:
@@ -135,7 +135,7 @@ class DelegationDialogFamily:
         return found if isinstance(found, dict) else {}
 
 
-PATIENCE = 1.0  # seconds that a submission may wait for what the tool foresees
+PREVIEW_TIMEOUT_SECONDS = 1.0  # that a submission may wait for what the tool foresees
 
 
 class RequestDialogFamily:
@@ -241,7 +241,7 @@ class RequestDialogFamily:
 
     def _find_person_refusal(self, person: str, team: str) -> DialogRefusal | None:
         if team != self._authority.team:
-            return DialogRefusal(OUTSIDER)
+            return DialogRefusal(ONLY_MEMBERS_USE_BUTTONS_ERROR)
         if not self._authority.is_active_colleague(person):
             return DialogRefusal(sentences.MEMBERS_ONLY_REPLY)
         return None
@@ -270,9 +270,9 @@ class RequestDialogFamily:
         if not isinstance(target, button_codec.FormTarget):
             return {}
         if get_sender_workspace_id(body) != self._authority.team:
-            return {WHOLE_FORM: OUTSIDER}
+            return {WHOLE_FORM: ONLY_MEMBERS_USE_BUTTONS_ERROR}
         state = view["state"]["values"]
-        match self._entries.find_submission_problem(target, person, state, PATIENCE):
+        match self._entries.find_submission_problem(target, person, state, PREVIEW_TIMEOUT_SECONDS):
             case FieldErrors(errors=errors):
                 return errors
             case FormRefusal(sentence=sentence):
@@ -307,7 +307,7 @@ class RequestDialogOpener:
         ack()
         person, message = body["user"]["id"], body.get("message") or {}
         channel = (body.get("channel") or {}).get("id", "")
-        quoted = extract_message_text(message, "")[: request_form.MOST_QUOTED]
+        quoted = extract_message_text(message, "")[: request_form.MAX_QUOTE_CHARS]
         link = self._find_permalink(channel, str(message.get("ts") or "")) if message else ""
         setting = button_codec.FormContext(channel, quoted, link)
         told = self._open_dialog(person, get_sender_workspace_id(body), body["trigger_id"], setting)

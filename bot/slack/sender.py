@@ -39,24 +39,25 @@ from bot.slack.posting import (
     SlackPost,
     UnconfirmedPostSearch,
 )
-from bot.slack_codes import CERTAIN, CODE, ErrorMeaning, extract_error_code
+from bot.slack_codes import ERROR_CODE_PATTERN, HTTP_SERVER_ERROR, ErrorMeaning, extract_error_code
 from storage import inbox, moves, outbox, runs
 from storage.database_errors import error_text, is_temporary_database_error
 from storage.record import Message, Store
-from storage.states import DRAWN, MessageKind, MessageStatus
+from storage.states import DRAWN_MESSAGE_KINDS, MessageKind, MessageStatus
 
 log = logging.getLogger("countersign.outbox")
 M = MessageStatus
 T = TypeVar("T")
-ONCE = (MessageKind.PRIVATE, MessageKind.FILE)  # hard or impossible to look up
-DIRECT = "direct"  # in the body of a message whose person was looked up for it
-EVENT_TYPE = "countersign"
-NO_ANSWER = OSError, HTTPException, SlackRequestError  # nothing said how the call went
-PATIENT = 5  # tries after which a message that Slack does not explain holds up nobody
-AT_WORK = timedelta(seconds=15)  # that Slack may take for a post: as long as its client waits
-LATER = timedelta(seconds=30)  # before a message that may stand twice is looked for once more
-TRIES = 4  # before a message that is itself the problem is set aside
-GONE = {"message_not_found", "edit_window_closed", "cant_update_message"}
+UNSEARCHABLE_KINDS = (MessageKind.PRIVATE, MessageKind.FILE)  # hard or impossible to look up
+DIRECT_MESSAGE_KEY = "direct"  # in the body of a message whose person was looked up for it
+METADATA_EVENT_TYPE = "countersign"
+NO_ANSWER_ERRORS = OSError, HTTPException, SlackRequestError  # nothing said how the call went
+MAX_BLOCKING_ATTEMPTS = 5  # then a message that Slack does not explain holds up nobody
+MAX_POST_DURATION = timedelta(seconds=15)  # as long as Slack's client waits
+# before a message that may stand twice is looked for once more
+DUPLICATE_SEARCH_DELAY = timedelta(seconds=30)
+MAX_ATTEMPTS = 4  # before a message that is itself the problem is set aside
+MESSAGE_GONE_CODES = {"message_not_found", "edit_window_closed", "cant_update_message"}
 
 
 class _MayStillArriveError(Exception):
@@ -119,7 +120,7 @@ class MessageSender:
                 raise
             why = f"{type(error).__name__}: {error_text(error)}"
             log.warning("message %s (%s): %s", row.seq, row.kind, why)
-            if row.attempts >= TRIES and not isinstance(error, NO_ANSWER):
+            if row.attempts >= MAX_ATTEMPTS and not isinstance(error, NO_ANSWER_ERRORS):
                 self._give_up_unsendable(row, error)
                 return True
             return self._postpone(row, why)
@@ -138,7 +139,7 @@ class MessageSender:
         if stands := self._memory.find_post(row.seq):
             self._store_sent(row, stands)
             return
-        if row.kind in ONCE or row.status is M.CLOSING:
+        if row.kind in UNSEARCHABLE_KINDS or row.status is M.CLOSING:
             self._store.sync_commits()  # what Slack is told of is on the disk
         if row.kind is MessageKind.PRIVATE and not _is_direct_message(row):
             self._post_private_message(row)
@@ -158,7 +159,7 @@ class MessageSender:
             self._open_direct_message(row)
             return  # from now on it belongs to the DM's lane: two lanes would post it twice
         if found := self._find_earlier_post(row, self._search.find_post):
-            version = 0 if row.kind in DRAWN else row.wanted
+            version = 0 if row.kind in DRAWN_MESSAGE_KINDS else row.wanted
             self._store_sent(row, SlackPost(str(found["ts"]), version))
             return
         self._posting.store_request_link(row)
@@ -171,7 +172,7 @@ class MessageSender:
                 thread_ts=row.thread_ts or None,
                 text=drawn.text,
                 blocks=drawn.blocks or None,
-                metadata={"event_type": EVENT_TYPE, "event_payload": {"key": row.key}},
+                metadata={"event_type": METADATA_EVENT_TYPE, "event_payload": {"key": row.key}},
                 unfurl_links=False,
                 unfurl_media=False,
             ),
@@ -217,10 +218,12 @@ class MessageSender:
             for ts in self._search.find_duplicate_timestamps(row):
                 log.warning("message %s stood twice, one is removed", row.seq)
                 self._client.chat_delete(channel=row.channel, ts=ts)
-        except (SlackApiError, *NO_ANSWER) as error:
+        except (SlackApiError, *NO_ANSWER_ERRORS) as error:
             log.warning("message %s was not looked for once more: %s", row.seq, error)
             if not isinstance(error, SlackApiError) or not client.is_permanent_refusal(error):
-                self._memory.schedule_duplicate_search(key, self._clock.now() + LATER)
+                self._memory.schedule_duplicate_search(
+                    key, self._clock.now() + DUPLICATE_SEARCH_DELAY
+                )
 
     def _upload_file(self, row: Message) -> None:
         """Upload a file to its thread or direct message, unless it is there already."""
@@ -241,7 +244,9 @@ class MessageSender:
         process sends it.
         """
         if row.status is not M.SENDING:
-            with self._store.write(durable=row.kind in ONCE, needs_sync=row.kind in ONCE) as tx:
+            with self._store.write(
+                durable=row.kind in UNSEARCHABLE_KINDS, needs_sync=row.kind in UNSEARCHABLE_KINDS
+            ) as tx:
                 if not moves.change_message_status(tx, row, M.SENDING):
                     raise ChannelTakenError
             row.status = M.SENDING
@@ -276,15 +281,15 @@ class MessageSender:
             if not client.is_permanent_refusal(error):
                 raise
             log.warning("message %s cannot be looked for: %s", row.seq, extract_error_code(error))
-        self._memory.schedule_duplicate_search(row.key, self._clock.now() + LATER)
+        self._memory.schedule_duplicate_search(row.key, self._clock.now() + DUPLICATE_SEARCH_DELAY)
         return None
 
     def _require_not_in_flight(self, row: Message) -> None:
         """Raise _MayStillArriveError while Slack may still be handling another process's post."""
         if row.seq not in self._begun:
             since = self._clock.now() - self._memory.get_or_set_first_seen_time(row.seq)
-            if since < AT_WORK:
-                raise _MayStillArriveError((AT_WORK - since).total_seconds())
+            if since < MAX_POST_DURATION:
+                raise _MayStillArriveError((MAX_POST_DURATION - since).total_seconds())
 
     def _may_be_posted(self, row: Message) -> bool:
         """Return whether this row may have been posted already.
@@ -303,7 +308,9 @@ class MessageSender:
         person = row.channel
         opened = self._client.conversations_open(users=row.channel)
         channel = str(opened["channel"]["id"])
-        body = outbox.dump_message_body({**outbox.parse_message_body(row), DIRECT: True})
+        body = outbox.dump_message_body(
+            {**outbox.parse_message_body(row), DIRECT_MESSAGE_KEY: True}
+        )
         with self._store.write() as tx:
             outbox.update_message(tx, row, channel=channel, body=body)
             if run := runs.find_run(tx, row.run_id):
@@ -325,7 +332,7 @@ class MessageSender:
         drawn, version, _ = self._renderer.render_message(row)
         if version == row.shown and self._channels.is_channel_owned(row.channel):
             at, ts, text = row.channel, row.ts, drawn.text
-            with suppress(SlackApiError, *NO_ANSWER):
+            with suppress(SlackApiError, *NO_ANSWER_ERRORS):
                 self._client.chat_update(channel=at, ts=ts, text=text, blocks=drawn.blocks)
 
     def _update_reaction(self, row: Message) -> None:
@@ -369,7 +376,7 @@ class MessageSender:
     def _store_sent(self, row: Message, stands: SlackPost) -> None:
         """Store that Slack has this message; keep that in memory until it is stored."""
         self._memory.remember_post(row.seq, stands)
-        once = row.kind in ONCE
+        once = row.kind in UNSEARCHABLE_KINDS
         with self._store.write(durable=once, needs_sync=once) as tx:
             moves.record_message_version_in_slack(
                 tx, row, ts=stands.ts, version=stands.shown_version
@@ -384,7 +391,7 @@ class MessageSender:
         self._begun.discard(row.seq)
         row.status, row.ts = M.SENT, stands.ts
         is_card = row.kind is MessageKind.CARD
-        if begun or (is_card and outbox.QUESTION in outbox.parse_message_body(row)):
+        if begun or (is_card and outbox.QUESTION_KEY in outbox.parse_message_body(row)):
             self._signals.work.notify()  # a reply to it may have come before Slack said where it is
 
     def _handle_slack_error(self, row: Message, error: SlackApiError) -> bool:
@@ -400,12 +407,15 @@ class MessageSender:
         if client.is_rate_limited(error) and outbox.counts_against_channel_rate_limit(row):
             self._pace.note_refusal(row.channel)
         if found is not ErrorMeaning.FINAL:
-            is_code = CODE.fullmatch(code) and client.get_http_status(error) < CERTAIN
+            is_code = (
+                ERROR_CODE_PATTERN.fullmatch(code)
+                and client.get_http_status(error) < HTTP_SERVER_ERROR
+            )
             why = code if is_code else f"HTTP {client.get_http_status(error)}, and no answer"
-            if found is ErrorMeaning.UNKNOWN and is_code and row.attempts >= PATIENT:
+            if found is ErrorMeaning.UNKNOWN and is_code and row.attempts >= MAX_BLOCKING_ATTEMPTS:
                 self._memory.let_later_messages_overtake(row.seq)
             return self._postpone(row, why, client.get_retry_after_seconds(error))
-        if row.ts and code in GONE and row.kind in DRAWN:
+        if row.ts and code in MESSAGE_GONE_CODES and row.kind in DRAWN_MESSAGE_KINDS:
             log.warning("card %s is gone (%s), posting it anew", row.seq, code)
             with self._store.write() as tx:
                 moves.change_message_status(tx, row, M.PENDING, ts="", shown=0, showing="")
@@ -448,7 +458,9 @@ class MessageSender:
 
 def _is_direct_message(row: Message) -> bool:
     """Return whether this is a message to one person in their direct messages with the bot."""
-    return row.channel.startswith(("U", "W")) or bool(outbox.parse_message_body(row).get(DIRECT))
+    return row.channel.startswith(("U", "W")) or bool(
+        outbox.parse_message_body(row).get(DIRECT_MESSAGE_KEY)
+    )
 
 
 def _get_timestamp(response: SlackResponse) -> str:

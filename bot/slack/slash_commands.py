@@ -24,7 +24,7 @@ from slack_bolt import App
 from bot.cards import request_list, sentences
 from bot.cards.action_names import Action
 from bot.cards.answers import render_notice_sentence
-from bot.cards.button_codec import LOOKS, Click, RunTarget, decode_clicked_element
+from bot.cards.button_codec import LOOK_ACTIONS, Click, RunTarget, decode_clicked_element
 from bot.cards.slack_text import sanitise_for_mrkdwn, strip_mrkdwn
 from bot.cards.views import get_sender_workspace_id
 from bot.explain.typed_call import TypedCallError
@@ -34,19 +34,19 @@ from bot.slack.client import SlackClient
 from bot.slack.directory import replace_mentions_in_plain_text
 
 log = logging.getLogger("countersign.commands")
-_QUOTES = str.maketrans("“”„‘’", '"""\'\'')  # what keyboards make of quotation marks
-HELP = "help"  # in a message, it is the agent's own
-BEHIND: Mapping[Action, str] = {  # which question a button asks
+_STRAIGHT_QUOTES = str.maketrans("“”„‘’", '"""\'\'')  # of what keyboards make of quotation marks
+HELP_SUBCOMMAND = "help"  # in a message, it is the agent's own
+SUBCOMMAND_BY_ACTION: Mapping[Action, str] = {  # which question a button asks
     Action.LOOK_WAITING: "list",
     Action.LOOK_REQUESTS: "requests",
     Action.LOOK_HISTORY: "history",
     Action.LOOK_GRANTS: "grants",
-    Action.LOOK_HELP: HELP,
+    Action.LOOK_HELP: HELP_SUBCOMMAND,
     Action.LOOK_SHOW: "show",
 }
-NOT_NOW = "I could not ask Slack about this just now. Please try again in a minute."
-NO_FILE = "I could not send you the picture. Please ask again."
-MOST = 11_000  # characters of one answer
+LOOKUP_FAILED_TEXT = "I could not ask Slack about this just now. Please try again in a minute."
+PICTURE_FAILED_TEXT = "I could not send you the picture. Please ask again."
+MAX_ANSWER_CHARS = 11_000
 
 
 class SlashCommandHandler:
@@ -67,8 +67,8 @@ class SlashCommandHandler:
 
     def register_listeners(self, app: App) -> None:
         """Register the command and the buttons of its answers on the Bolt app."""
-        app.command(command_answers.COMMAND)(self._handle_command)
-        for look in sorted(LOOKS):
+        app.command(command_answers.SLASH_COMMAND)(self._handle_command)
+        for look in sorted(LOOK_ACTIONS):
             app.action(look)(self._handle_button)
         self._services.request_opener.register_shortcuts(app)
 
@@ -87,8 +87,8 @@ class SlashCommandHandler:
             name, *words = _split_words(text) or [""]
         except TypedCallError:
             return False
-        question = command_answers.QUESTIONS.get(name.lower())
-        if question is None or name.lower() == HELP:
+        question = command_answers.SUBCOMMANDS.get(name.lower())
+        if question is None or name.lower() == HELP_SUBCOMMAND:
             return False
         if not question.is_asked_by_words(self._services, words):
             return False
@@ -129,7 +129,9 @@ class SlashCommandHandler:
         asked = command_answers.SlashCommandInvocation(body["user"]["id"], channel, about)
         said = self._build_answer(
             asked,
-            lambda: command_answers.QUESTIONS[BEHIND[click.action]].answer(self._services, asked),
+            lambda: command_answers.SUBCOMMANDS[SUBCOMMAND_BY_ACTION[click.action]].answer(
+                self._services, asked
+            ),
         )
         self._send_response(respond, request_list.add_overview_menu(said), replace_original=True)
 
@@ -168,7 +170,9 @@ class SlashCommandHandler:
         try:
             respond(text=said.text, blocks=said.blocks, **how)
         except Exception as error:  # noqa: BLE001 - whatever went wrong, the person can ask again
-            log.warning("an answer to %s could not be given: %s", command_answers.COMMAND, error)
+            log.warning(
+                "an answer to %s could not be given: %s", command_answers.SLASH_COMMAND, error
+            )
 
     def _send_file(self, person: str, said: request_list.SlashCommandAnswer) -> None:
         """Create the answer's file, if any, and upload it to the person's direct messages."""
@@ -190,7 +194,7 @@ class SlashCommandHandler:
 
     def _notify_of_missing_file(self, person: str) -> None:
         try:
-            self._client.chat_postMessage(channel=person, text=NO_FILE)
+            self._client.chat_postMessage(channel=person, text=PICTURE_FAILED_TEXT)
         except Exception as error:  # noqa: BLE001 - the rest of the answer was given
             log.warning("nor could it be said: %s", type(error).__name__)
 
@@ -201,9 +205,9 @@ class SlashCommandHandler:
         if not (typed := _split_words(text)):
             return request_list.render_overview_menu()
         name, *words = typed
-        question = command_answers.QUESTIONS.get(name.lower())
+        question = command_answers.SUBCOMMANDS.get(name.lower())
         if question is None:
-            raise TypedCallError(f"I do not know {command_answers.COMMAND} {name!r}.")
+            raise TypedCallError(f"I do not know {command_answers.SLASH_COMMAND} {name!r}.")
         return question.answer(self._services, replace(asked, words=words))
 
     def _build_answer(
@@ -225,9 +229,9 @@ class SlashCommandHandler:
             return _render_answer(said)
         except TypedCallError as error:
             why = sanitise_for_mrkdwn(str(error), 1200)
-            return _render_answer(f"{why} See {command_answers.COMMAND} help.")
+            return _render_answer(f"{why} See {command_answers.SLASH_COMMAND} help.")
         except LookupFailedError:
-            return _render_answer(NOT_NOW)
+            return _render_answer(LOOKUP_FAILED_TEXT)
         except Exception:
             log.exception("a command could not be answered")
             return _render_answer(sentences.event_handling_failed_reply(False))
@@ -247,7 +251,9 @@ def _render_answer(
 def _truncate_lines(text: str) -> str:
     """Return as many lines as fit into one message, with the number of lines left out."""
     lines, kept = text.split("\n"), 0
-    while kept < len(lines) and sum(len(each) + 1 for each in lines[: kept + 1]) <= MOST:
+    while (
+        kept < len(lines) and sum(len(each) + 1 for each in lines[: kept + 1]) <= MAX_ANSWER_CHARS
+    ):
         kept += 1
     if kept == len(lines):
         return text
@@ -258,6 +264,6 @@ def _truncate_lines(text: str) -> str:
 def _split_words(text: str) -> list[str]:
     """Return a text's words, split like a shell does; raise TypedCallError for an open quote."""
     try:
-        return shlex.split(text.translate(_QUOTES))
+        return shlex.split(text.translate(_STRAIGHT_QUOTES))
     except ValueError:
         raise TypedCallError("A quotation mark is not closed.") from None

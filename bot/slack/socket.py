@@ -16,14 +16,18 @@ from bot.config.settings import Settings
 from bot.config.startup import StartupError
 from bot.signals import UnacknowledgedDeliveries
 from bot.slack.client import is_own_event
-from bot.slack.socket_client import ACKNOWLEDGED, HelloMessage, ReconnectingSocketClient
+from bot.slack.socket_client import (
+    ACKNOWLEDGE_TIMEOUT_SECONDS,
+    HelloMessage,
+    ReconnectingSocketClient,
+)
 
 log = logging.getLogger("countersign.socket")
 
-GREETED = 5.0  # seconds that Slack may take to say hello
+HELLO_TIMEOUT_SECONDS = 5.0
 # seconds between tries while another connection is counted: one whose process has died may be for
 # a while, for Slack hears late of it
-LINGERING = (1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
+RETRY_PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
 
 
 class DeliveryReceiver(Protocol):
@@ -36,15 +40,15 @@ class DeliveryReceiver(Protocol):
     def dispatch(self, req: BoltRequest, /) -> BoltResponse: ...
 
 
-NOT_ALONE = (
+OTHER_PROCESS_CONNECTED_ERROR = (
     "another process is connected to Slack with this SLACK_APP_TOKEN, and Slack gives each "
     "delivery to one of the two only; stop it, or set COUNTERSIGN_OTHER_CONNECTIONS=on"
 )
-ANOTHERS = (
+TOKENS_OF_TWO_APPS_ERROR = (
     "SLACK_APP_TOKEN is a token of the app {0}, and SLACK_BOT_TOKEN one of the app {1}: what people"
     " do would never arrive; take both from one app's page at Slack"
 )
-COUNTS = "Slack counts %d connections of this app: each delivery goes to one of them"
+CONNECTION_COUNT_TEXT = "Slack counts %d connections of this app: each delivery goes to one of them"
 
 
 class SocketModeConnection(SocketModeHandler):
@@ -88,8 +92,8 @@ class SocketModeConnection(SocketModeHandler):
         """
         self._allowed = allowed
         self.connect()  # type: ignore[no-untyped-call]  # Bolt's own signature
-        if not self._is_greeted.wait(GREETED):
-            log.warning("Slack has not said hello within %g seconds", GREETED)
+        if not self._is_greeted.wait(HELLO_TIMEOUT_SECONDS):
+            log.warning("Slack has not said hello within %g seconds", HELLO_TIMEOUT_SECONDS)
         return allowed or not self.other_connections
 
     def _handle_hello(self, hello: HelloMessage) -> None:
@@ -102,7 +106,11 @@ class SocketModeConnection(SocketModeHandler):
         if self.other_connections and is_first and not self._allowed:
             self._shut.set()  # whoever looks says what it comes to
         elif self.other_connections:
-            log.log(logging.INFO if self._allowed else logging.ERROR, COUNTS, hello.connections)
+            log.log(
+                logging.INFO if self._allowed else logging.ERROR,
+                CONNECTION_COUNT_TEXT,
+                hello.connections,
+            )
         self._is_greeted.set()
 
     def handle(self, client: Any, req: Any) -> None:
@@ -122,7 +130,7 @@ class SocketModeConnection(SocketModeHandler):
         the person that they did not arrive.
         """
         self._shut.set()
-        self._arrivals.wait_until_acknowledged(ACKNOWLEDGED)
+        self._arrivals.wait_until_acknowledged(ACKNOWLEDGE_TIMEOUT_SECONDS)
         try:
             self.client.close()
         except Exception as error:  # noqa: BLE001 - the client may raise here
@@ -147,7 +155,7 @@ def open_sole_slack_connection(
     """
     token, allowed = settings.slack_app_token.get_secret_value(), settings.other_connections
     counted = 0
-    for pause in (0.0, *LINGERING):
+    for pause in (0.0, *RETRY_PAUSES_SECONDS):
         if ended.wait(pause) and counted:
             break
         made = SocketModeConnection(app, token, arrivals, own_ids, own_app)
@@ -156,8 +164,8 @@ def open_sole_slack_connection(
             return made
         made.close()
         if made.other_app_id:
-            raise StartupError([ANOTHERS.format(made.other_app_id, own_app)], ())
+            raise StartupError([TOKENS_OF_TWO_APPS_ERROR.format(made.other_app_id, own_app)], ())
         counted = made.other_connections + 1
-        log.info(COUNTS + "; one may be of a process that has died", counted)
-    log.error(COUNTS, counted)
-    raise StartupError([NOT_ALONE], ())
+        log.info(CONNECTION_COUNT_TEXT + "; one may be of a process that has died", counted)
+    log.error(CONNECTION_COUNT_TEXT, counted)
+    raise StartupError([OTHER_PROCESS_CONNECTED_ERROR], ())

@@ -36,10 +36,10 @@ log = logging.getLogger("countersign.socket")
 
 
 Json = dict[str, Any]
-NORMAL = 1000  # the code of a close frame that says that all is well
+NORMAL_CLOSE_CODE = 1000  # of a close frame
 # Bytes read at once. The library takes what has arrived apart by recursion, a level for each read:
 # with its own 1,024 a burst of some two hundred clicks would reach Python's limit.
-BUFFER = 65_536
+RECEIVE_BUFFER_BYTES = 65_536
 
 
 class _ReaderStopFlag:
@@ -108,7 +108,7 @@ class SlackWebSocketConnection(Connection):
             on_message_listener=self._handle_text,
             on_error_listener=self._log_error,
             on_close_listener=lambda *_: self.send_close_frame(),
-            receive_buffer_size=BUFFER,
+            receive_buffer_size=RECEIVE_BUFFER_BYTES,
             **options,
         )
         self._heard, self._ended = heard, ended
@@ -155,7 +155,7 @@ class SlackWebSocketConnection(Connection):
 
     def send_close_frame(self) -> None:
         """Send the close frame, once; the reader goes on until Slack's own arrives."""
-        data = frame_of(struct.pack("!H", NORMAL), FrameHeader.OPCODE_CLOSE)
+        data = frame_of(struct.pack("!H", NORMAL_CLOSE_CODE), FrameHeader.OPCODE_CLOSE)
         with self.sock_send_lock, suppress(OSError):
             if self.sock is not None and not self._has_said_goodbye:
                 self._has_said_goodbye = True
@@ -201,15 +201,15 @@ class SlackWebSocketConnection(Connection):
 
 # seconds between two pings, and between two tries to connect; a line is given up after five pings
 # that failed, and is deaf till then
-PING = 2.0
-AT_ONCE = 10  # deliveries dealt with side by side
-ACKNOWLEDGED = 3.0  # seconds that what has arrived may take before its connection is closed
-GOODBYE = 0.5  # seconds for Slack's close frame after ours
-GREETING = 1.0  # seconds that an old connection is kept for the new one's greeting
-COUNTED = 30.0  # seconds for which Slack may count a connection that is no more
-SHORT = 5.0  # seconds; a line that ended so soon is not replaced at once
-HELD_BACK = 30.0  # seconds to wait where Slack says "too many", and not for how long
-LONGEST = 60.0  # of what Slack asks to wait
+PING_INTERVAL_SECONDS = 2.0
+MAX_PARALLEL_DELIVERIES = 10
+ACKNOWLEDGE_TIMEOUT_SECONDS = 3.0  # for what has arrived, before its connection is closed
+CLOSE_TIMEOUT_SECONDS = 0.5  # for Slack's close frame after ours
+NEW_HELLO_TIMEOUT_SECONDS = 1.0  # that an old connection is kept for the new one's greeting
+GHOST_CONNECTION_SECONDS = 30.0  # for which Slack may count a connection that is no more
+SHORT_CONNECTION_SECONDS = 5.0  # one that ended so soon is not replaced at once
+DEFAULT_RETRY_SECONDS = 30.0  # where Slack says "too many", and not for how long
+MAX_RETRY_SECONDS = 60.0  # of what Slack asks to wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,9 +253,13 @@ class ReconnectingSocketClient(BaseSocketModeClient):
         self._greeted = greeted
         self.closed = False
         self.connect_operation_lock = threading.Lock()
-        self.message_workers = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="slack-delivery")
+        self.message_workers = ThreadPoolExecutor(
+            MAX_PARALLEL_DELIVERIES, thread_name_prefix="slack-delivery"
+        )
         # who clicks or gives a command does not wait behind what many people write
-        self.click_workers = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="slack-click")
+        self.click_workers = ThreadPoolExecutor(
+            MAX_PARALLEL_DELIVERIES, thread_name_prefix="slack-click"
+        )
         self._state = threading.Condition()
         self.current_session: SlackWebSocketConnection | None = None
         # those before it, also what is counted as alive only
@@ -285,7 +289,7 @@ class ReconnectingSocketClient(BaseSocketModeClient):
                 heard=self._handle_message,
                 ended=lambda _: self._look.set(),
                 logger=self.logger,
-                ping_interval=PING,
+                ping_interval=PING_INTERVAL_SECONDS,
                 proxy=self._proxy,
                 ssl_context=self.web_client.ssl,
             )
@@ -336,7 +340,9 @@ class ReconnectingSocketClient(BaseSocketModeClient):
             except SlackApiError as error:
                 if not is_rate_limited(error):
                     raise
-                seconds = min(LONGEST, get_retry_after_seconds(error) or HELD_BACK)
+                seconds = min(
+                    MAX_RETRY_SECONDS, get_retry_after_seconds(error) or DEFAULT_RETRY_SECONDS
+                )
                 log.warning("Slack takes no connection for %g seconds: too many", seconds)
                 if self._over.wait(seconds):
                     raise
@@ -355,9 +361,9 @@ class ReconnectingSocketClient(BaseSocketModeClient):
     def send_message(self, message: str) -> None:
         """Send text by the current connection or the one that soon replaces it.
 
-        Raises SlackClientNotConnectedError if there is none within ACKNOWLEDGED seconds.
+        Raises SlackClientNotConnectedError if there is none within ACKNOWLEDGE_TIMEOUT_SECONDS.
         """
-        until, line = time.monotonic() + ACKNOWLEDGED, self.current_session
+        until, line = time.monotonic() + ACKNOWLEDGE_TIMEOUT_SECONDS, self.current_session
         while line is not None:
             try:
                 line.send(message)
@@ -385,7 +391,8 @@ class ReconnectingSocketClient(BaseSocketModeClient):
         self._look.set()
         self._close_connections(*lines)
         if self._keeper.is_alive():
-            self._keeper.join(ACKNOWLEDGED)  # it may be asking Slack where to connect
+            # it may be asking Slack where to connect
+            self._keeper.join(ACKNOWLEDGE_TIMEOUT_SECONDS)
         for workers in (self.message_workers, self.click_workers):
             workers.shutdown(cancel_futures=True)
 
@@ -393,11 +400,11 @@ class ReconnectingSocketClient(BaseSocketModeClient):
     def _close_connections(*lines: SlackWebSocketConnection) -> None:
         for line in lines:
             line.send_close_frame()
-        until = time.monotonic() + GOODBYE
+        until = time.monotonic() + CLOSE_TIMEOUT_SECONDS
         for line in lines:
             line.wait_for_reader(until - time.monotonic())
             line.disconnect()
-            line.wait_for_reader(GOODBYE)
+            line.wait_for_reader(CLOSE_TIMEOUT_SECONDS)
 
     def _handle_message(self, line: SlackWebSocketConnection, message: Json) -> None:
         """Handle a message from Slack; on the reader's thread, so in order of arrival."""
@@ -418,7 +425,7 @@ class ReconnectingSocketClient(BaseSocketModeClient):
             self._left = [
                 each
                 for each in self._left
-                if each.ended_at is None or now - each.ended_at < COUNTED
+                if each.ended_at is None or now - each.ended_at < GHOST_CONNECTION_SECONDS
             ]
             ours = 1 + sum(each is not line for each in self._left)
             if self.current_session is not line:  # it is greeted before it is put in its place
@@ -446,17 +453,17 @@ class ReconnectingSocketClient(BaseSocketModeClient):
             left, has_greeted, now = list(self._left), self._has_greeted, time.monotonic()
         for line in left:
             waited = now - (line.replaced_at or now)
-            is_greeted = has_greeted or waited > GREETING
-            is_done = line.has_handled_all_envelopes() or waited > ACKNOWLEDGED
+            is_greeted = has_greeted or waited > NEW_HELLO_TIMEOUT_SECONDS
+            is_done = line.has_handled_all_envelopes() or waited > ACKNOWLEDGE_TIMEOUT_SECONDS
             if line.is_active() and is_greeted and is_done:
                 line.send_close_frame()
-            if line.is_active() and waited > 2 * ACKNOWLEDGED:
+            if line.is_active() and waited > 2 * ACKNOWLEDGE_TIMEOUT_SECONDS:
                 line.disconnect()
 
     def _keep_connected(self) -> None:
         """Ping, and replace the current connection when it ends or is to end; the keeper's body."""
         while not self._over.is_set():
-            self._look.wait(PING)
+            self._look.wait(PING_INTERVAL_SECONDS)
             self._look.clear()
             self._close_replaced_connections()
             line = self.current_session
@@ -470,12 +477,14 @@ class ReconnectingSocketClient(BaseSocketModeClient):
                 self.connect()
             except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
                 log.warning("no new connection to Slack: %s", error)
-                self._over.wait(PING)
+                self._over.wait(PING_INTERVAL_SECONDS)
                 self._look.set()
 
     def _wait_before_reconnecting(self, line: SlackWebSocketConnection) -> None:
         """Wait before replacing a connection that ended at once, longer each time in a row."""
-        is_short = not line.is_active() and time.monotonic() - line.created_at < SHORT
+        is_short = (
+            not line.is_active() and time.monotonic() - line.created_at < SHORT_CONNECTION_SECONDS
+        )
         self._in_a_row = self._in_a_row + 1 if is_short else 0
         if self._in_a_row > 1:
-            self._over.wait(min(PING, 0.1 * 2**self._in_a_row))
+            self._over.wait(min(PING_INTERVAL_SECONDS, 0.1 * 2**self._in_a_row))

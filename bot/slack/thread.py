@@ -29,7 +29,7 @@ from storage.record import Delivery, Run, Store, Transaction
 
 # The files of the messages that a run takes in: read once, stored, and given to the model.
 
-SECONDS = 20.0  # that all files of the words that are heard at once may take
+FILES_TIMEOUT_SECONDS = 20.0  # for all files of the words that are heard at once
 Item = dict[str, Any]
 
 
@@ -62,8 +62,8 @@ class _FileBudget:
     """The numbers of files, bytes and characters that may still be read."""
 
     bytes: int  # of pictures and PDFs
-    files: int = file_items.MOST_FILES
-    text: int = file_items.MOST_TEXT_AT_ONCE  # characters
+    files: int = file_items.MAX_FILES_AT_ONCE
+    text: int = file_items.MAX_TEXT_CHARS_AT_ONCE  # characters
 
 
 class AttachedFileReader:
@@ -95,13 +95,13 @@ class AttachedFileReader:
         `known`: files read before, by Slack's id; this call adds to it, so that reading again after
         a message has changed downloads nothing twice. Raises PlannerError if the process stops.
         """
-        heard, until = FileTranscriptItems(), time.monotonic() + SECONDS
+        heard, until = FileTranscriptItems(), time.monotonic() + FILES_TIMEOUT_SECONDS
         with_files = [each for each in posted if each.files]
         if not with_files:
             return heard
         with self._store.read() as tx:
             room = _FileBudget(
-                file_items.MOST_IN_THREAD - transcripts.sum_attached_file_bytes(tx, run)
+                file_items.MAX_FILE_BYTES_PER_THREAD - transcripts.sum_attached_file_bytes(tx, run)
             )
         for each in with_files:
             parts = []
@@ -127,9 +127,9 @@ class AttachedFileReader:
         until: float,
     ) -> FileReadResult:
         if self._which is AttachedFilesMode.OFF:
-            return build_unread_result(file, file_items.OFF)
+            return build_unread_result(file, file_items.FILES_DISABLED_REASON)
         if room.files <= 0:
-            return build_unread_result(file, file_items.TOO_MANY)
+            return build_unread_result(file, file_items.TOO_MANY_FILES_REASON)
         room.files -= 1
         slack_id = str(file.get("id") or "")
         if slack_id not in known:
@@ -147,13 +147,17 @@ class AttachedFileReader:
         """Return the item parts for one file; add a row to `kept` if the model gets its content."""
         content, why = read.content, read.omission_reason
         if content and self._which is AttachedFilesMode.TEXT and not content.is_text:
-            why = file_items.TEXTS_ONLY
+            why = file_items.TEXT_ONLY_MODEL_REASON
         elif content and not (room.text if content.is_text else room.bytes >= len(read.data)):
-            why = file_items.TOO_MUCH_TEXT if content.is_text else file_items.NO_ROOM
+            why = (
+                file_items.TOO_MUCH_TEXT_REASON
+                if content.is_text
+                else file_items.THREAD_FULL_REASON
+            )
         if content is None or why:
             return [file_items.build_text_part(file_items.unread_file_line(read.name, why))]
         if content.is_text:
-            room.text -= min(room.text, len(content.text), file_items.MOST_TEXT)
+            room.text -= min(room.text, len(content.text), file_items.MAX_FILE_TEXT)
         else:
             room.bytes -= len(read.data)
         row = transcripts.AttachedFile(
@@ -183,13 +187,13 @@ def _encode_file_content(content: file_items.FileContent, data: bytes) -> str:
 
 
 log = logging.getLogger("countersign.thread")
-MOST_MESSAGES = 30
-MOST_CHARACTERS = 8_000
-CUT = " […]"
-PAGE = 200  # messages that Slack is asked for at once; it recommends no more
-MOST_PAGES = 100
-UNREAD = "(If there are more messages here, they could not be read.)"
-LONGEST = 20_000  # characters of one message that the model is given
+MAX_EARLIER_MESSAGES = 30
+MAX_EARLIER_CHARS = 8_000
+TRUNCATION_SUFFIX = " […]"
+PAGE_SIZE = 200  # messages; Slack recommends no more
+MAX_PAGES = 100
+UNREAD_MESSAGES_TEXT = "(If there are more messages here, they could not be read.)"
+MAX_MESSAGE_CHARS = 20_000  # that the model is given
 
 
 class _MessageEditedError(Exception):
@@ -248,8 +252,9 @@ class SlackThreadReader:
         for each in waiting:
             event = json.loads(each.body)["event"]
             text = extract_message_text(event, self._bot_user)
-            if len(text) > LONGEST:
-                text = f"{text[:LONGEST]}\n[… {len(text) - LONGEST} more characters were left out]"
+            if len(text) > MAX_MESSAGE_CHARS:
+                more = len(text) - MAX_MESSAGE_CHARS
+                text = f"{text[:MAX_MESSAGE_CHARS]}\n[… {more} more characters were left out]"
             name = self._get_display_name(each.user)
             item = prompt.build_request_item(each.user, name, text, each.received_at)
             key = transcripts.build_message_key(each.team, each.channel, event["ts"])
@@ -310,12 +315,12 @@ class SlackThreadReader:
         ]
         if problem is not None:  # the request goes on without them
             log.warning("run %s: the thread could not be read: %s", run.id, problem)
-            lines.append(("", "Countersign", UNREAD))
+            lines.append(("", "Countersign", UNREAD_MESSAGES_TEXT))
         if not lines:
             return _EarlierMessages()
         # the newest matter most
         item = _build_bounded_item(lines, prompt.build_earlier_messages_item, left_out)
-        return _EarlierMessages([item], posted[: -MOST_MESSAGES - 1 : -1])
+        return _EarlierMessages([item], posted[: -MAX_EARLIER_MESSAGES - 1 : -1])
 
     def _read_thread(
         self, channel: str, thread: str, since: str, until: str, ours: Sequence[str]
@@ -326,15 +331,15 @@ class SlackThreadReader:
         `ours`, the messages being taken in, and those of bots do not count.
         """
         beginning: list[dict[str, Any]] = []
-        newest: deque[dict[str, Any]] = deque(maxlen=MOST_MESSAGES - 1)
+        newest: deque[dict[str, Any]] = deque(maxlen=MAX_EARLIER_MESSAGES - 1)
         count = 0
         last, problem = since, None  # the thread's first message is on each page
         try:
             pages = self._client.conversations_replies(
-                channel=channel, ts=thread, oldest=since or "0", latest=until, limit=PAGE
+                channel=channel, ts=thread, oldest=since or "0", latest=until, limit=PAGE_SIZE
             )
             for message in chain.from_iterable(
-                page["messages"] for page in islice(pages, MOST_PAGES)
+                page["messages"] for page in islice(pages, MAX_PAGES)
             ):
                 ts = message["ts"]
                 if not last < ts < until:
@@ -379,19 +384,19 @@ def _build_bounded_item(
     that are not in `lines` at all.
     """
     (author, name, text), *later = lines
-    first = _truncate_text(text, MOST_CHARACTERS // 4 if later else MOST_CHARACTERS)
+    first = _truncate_text(text, MAX_EARLIER_CHARS // 4 if later else MAX_EARLIER_CHARS)
     beginning = author, name, first
     kept: list[tuple[str, str, str]] = []
-    room = MOST_CHARACTERS - len(first)
+    room = MAX_EARLIER_CHARS - len(first)
     for author, name, text in reversed(later):
         if room <= 0:
             break
         kept.append((author, name, _truncate_text(text, room)))
         room -= len(text)
     shown = [beginning, *reversed(kept)]
-    cut = sum(text.endswith(CUT) for _, _, text in shown)
+    cut = sum(text.endswith(TRUNCATION_SUFFIX) for _, _, text in shown)
     return make(shown, left_out=left_out + len(lines) - len(shown) + cut)
 
 
 def _truncate_text(text: str, max_characters: int) -> str:
-    return text if len(text) <= max_characters else text[:max_characters] + CUT
+    return text if len(text) <= max_characters else text[:max_characters] + TRUNCATION_SUFFIX

@@ -17,7 +17,7 @@ from bot.approvals.edits import ForbiddenEdit, UnchangedEdit
 from bot.approvals.person_questions import find_question, is_question_to_person
 from bot.approvals.question_answers import AnswerHandler
 from bot.cards.action_names import Action, DialogId
-from bot.cards.block_kit import MAX_WORDS
+from bot.cards.block_kit import MAX_DIALOG_TEXT_CHARS
 from bot.cards.button_codec import CallTarget, CardTarget, RunTarget
 from bot.cards.field_inputs import FieldInput
 from bot.cards.field_layout import FieldErrors
@@ -31,9 +31,9 @@ from storage import calls, outbox, runs
 from storage.record import Call, Delivery, Run, Transaction
 from storage.states import CallStatus, CallVerb
 
-LONGEST = 12_000  # characters of words for the agent
-PREVIEWED = 10.0  # seconds that the preview of an edit may take: as long as any
-CLICKS = {
+MAX_MESSAGE_CHARS = 12_000  # of words for the agent
+PREVIEW_TIMEOUT_SECONDS = 10.0  # as long as any preview may take
+ACTION_BY_COMMAND = {
     CommandKind.DECLINE: Action.DECLINE,
     CommandKind.DONE: Action.RESOLVE_DONE,
     CommandKind.NOT_DONE: Action.RESOLVE_NOT_DONE,
@@ -87,7 +87,7 @@ class CommandDeliveryBuilder:
             case kind:  # declines a question, or says how an UNKNOWN call ended
                 target, _, run = self._find_call(command.target)
                 made = operator_input.build_click_delivery(
-                    CLICKS[kind], target, run, self._operator
+                    ACTION_BY_COMMAND[kind], target, run, self._operator
                 )
                 return _prepare_delivery(made, terminal_messages.STATEMENT_SAVED)
 
@@ -97,9 +97,9 @@ class CommandDeliveryBuilder:
         target, call, run = self._find_call(command.target)
         if is_question_to_person(call):
             raise CommandRefusedError(terminal_messages.CALL_IS_QUESTION)
-        if len(command.words) > MAX_WORDS:
+        if len(command.words) > MAX_DIALOG_TEXT_CHARS:
             raise CommandRefusedError(
-                terminal_messages.text_too_long_sentence(MAX_WORDS, len(command.words))
+                terminal_messages.text_too_long_sentence(MAX_DIALOG_TEXT_CHARS, len(command.words))
             )
         if verb is not CallVerb.REJECT:
             with self._host.store.read() as tx:
@@ -148,8 +148,10 @@ class CommandDeliveryBuilder:
     def _build_plan_send_back(self, command: OperatorCommand) -> PreparedCommand:
         """Return the delivery that sends a call's plan back, with the operator's words."""
         target, call, run = self._find_call(command.target)
-        if not 0 < len(command.words) <= MAX_WORDS or is_question_to_person(call):
-            raise CommandRefusedError(terminal_messages.send_back_needs_words_sentence(MAX_WORDS))
+        if not 0 < len(command.words) <= MAX_DIALOG_TEXT_CHARS or is_question_to_person(call):
+            raise CommandRefusedError(
+                terminal_messages.send_back_needs_words_sentence(MAX_DIALOG_TEXT_CHARS)
+            )
         made = operator_input.build_send_back_delivery(target, command.words, run, self._operator)
         return _prepare_delivery(made, terminal_messages.PLAN_SENT_BACK)
 
@@ -178,7 +180,12 @@ class CommandDeliveryBuilder:
         host, now = self._host, self._host.clock.now()
         try:
             read = host.edits.parse_edit(
-                target.call, target.revision, state, self._operator, at=now, patience=PREVIEWED
+                target.call,
+                target.revision,
+                state,
+                self._operator,
+                at=now,
+                patience=PREVIEW_TIMEOUT_SECONDS,
             )
         except LookupPendingError:  # the tool is slow: the loop waits for it, and tells the rest
             return
@@ -217,8 +224,10 @@ class CommandDeliveryBuilder:
         words, run = command.words.strip(), None
         if not words:
             raise CommandRefusedError(terminal_messages.NO_WORDS)
-        if len(words) > LONGEST:
-            raise CommandRefusedError(terminal_messages.text_too_long_sentence(LONGEST, len(words)))
+        if len(words) > MAX_MESSAGE_CHARS:
+            raise CommandRefusedError(
+                terminal_messages.text_too_long_sentence(MAX_MESSAGE_CHARS, len(words))
+            )
         if command.target:
             with self._host.store.read() as tx:
                 run = runs.find_run(tx, command.target)
@@ -237,7 +246,7 @@ class CommandDeliveryBuilder:
         if run is None:
             raise CommandRefusedError(terminal_messages.UNKNOWN_REQUEST)
         made = operator_input.build_click_delivery(
-            CLICKS[command.kind], RunTarget(run.id), run, self._operator
+            ACTION_BY_COMMAND[command.kind], RunTarget(run.id), run, self._operator
         )
         if command.kind is CommandKind.CANCEL:
             return _prepare_delivery(made, terminal_messages.REQUEST_CANCELLED)

@@ -11,9 +11,9 @@ from pydantic import ValidationError
 
 from bot.cards import button_codec
 from bot.cards.action_names import Action, DialogId, InputBlockId, InputElementId
-from bot.cards.field_inputs import PICKED, FieldInput, build_field_input
+from bot.cards.field_inputs import STATE_KEY_BY_WIDGET, FieldInput, build_field_input
 from bot.cards.field_layout import FieldErrors, lay_out_fields
-from bot.cards.field_slots import LISTS, build_slots, get_value_at_keys
+from bot.cards.field_slots import LIST_KINDS, build_slots, get_value_at_keys
 from bot.cards.slack_text import show_hidden_characters
 from bot.policy.gates import Ask, Gate
 from bot.terminal.terminal_messages import TerminalField
@@ -24,7 +24,7 @@ from storage.masking import mask_secrets
 from storage.record import Delivery, Run, new_id
 from storage.states import CallVerb, DeliveryKind, Surface
 
-OWN_WORDS = "other"  # the choice in the Reject dialog that stands for words of one's own
+OTHER_REASON_VALUE = "other"  # the choice in the Reject dialog that stands for words of one's own
 State = Mapping[str, Mapping[str, Any]]  # of a dialog's elements, by the ids of its blocks
 
 
@@ -40,7 +40,9 @@ def build_vote_delivery(
     if verb is CallVerb.BREAK_GLASS:
         state: State = {InputBlockId.WORDS: words_delivery}
         return build_dialog_submission_delivery(DialogId.BREAK_GLASS, target, state, run, person)
-    chosen: dict[str, Any] = {InputElementId.PRESET: {"selected_option": {"value": OWN_WORDS}}}
+    chosen: dict[str, Any] = {
+        InputElementId.PRESET: {"selected_option": {"value": OTHER_REASON_VALUE}}
+    }
     return build_dialog_submission_delivery(
         DialogId.REJECT,
         target,
@@ -103,8 +105,8 @@ def _build_delivery(
     )
 
 
-_CHOSEN = ("radio_buttons", "static_select")
-WHEN = "Please enter a date and a time, like 2026-11-21 14:30."
+_CHOICE_WIDGETS = ("radio_buttons", "static_select")
+DATE_TIME_ERROR = "Please enter a date and a time, like 2026-11-21 14:30."
 
 
 def list_edit_inputs(tool: Tool[Any] | None, gate: Gate | None, arguments: str) -> list[FieldInput]:
@@ -182,7 +184,7 @@ def _build_terminal_field(made: FieldInput) -> TerminalField:
         label=show_hidden_characters(made.slot.label),
         text=next(chosen, _format_initial_value(made)),
         options=tuple(label for _, label, _ in made.options),
-        lines=made.kind in LISTS,
+        lines=made.kind in LIST_KINDS,
     )
 
 
@@ -196,14 +198,14 @@ def _format_initial_value(made: FieldInput) -> str:
 
 def _build_input_element(made: FieldInput, typed: str) -> dict[str, Any] | str:
     """Return what Slack's input would send for the typed text, or a sentence on what is wrong."""
-    if made.widget in _CHOSEN:
+    if made.widget in _CHOICE_WIDGETS:
         codes = list(_list_matching_options(made, typed))
         if len(codes) != 1:
             return f"Please say one of these: {', '.join(label for _, label, _ in made.options)}."
         return {"selected_option": {"value": codes[0]}}
     if made.widget == "datetimepicker":
         return _parse_date_time(typed)
-    return {PICKED.get(made.widget, "value"): typed or None}
+    return {STATE_KEY_BY_WIDGET.get(made.widget, "value"): typed or None}
 
 
 def _list_matching_options(made: FieldInput, typed: str) -> Iterator[str]:
@@ -220,6 +222,6 @@ def _parse_date_time(typed: str) -> dict[str, Any] | str:
     try:
         moment = datetime.fromisoformat(typed.strip())
     except ValueError:
-        return WHEN
+        return DATE_TIME_ERROR
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return {"selected_date_time": int(aware.timestamp())}

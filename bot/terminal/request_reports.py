@@ -27,7 +27,7 @@ from storage.masking import mask_secrets
 from storage.record import Call, Run, Transaction
 from storage.states import CallStatus, RunStatus
 
-MOST = 500  # calls that are listed
+MAX_LISTED_CALLS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ def list_waiting_call_reports(
     tx: Transaction, tools: Registry, team: str, now: datetime
 ) -> list[WaitingCallReport]:
     """Return a workspace's pending calls, the first deadline first, then the UNKNOWN ones."""
-    found = list_waiting_and_unknown_calls(tx, team, now, MOST)
+    found = list_waiting_and_unknown_calls(tx, team, now, MAX_LISTED_CALLS)
     pairs = [(call, runs.find_run(tx, call.run_id)) for call in found]
     return [
         _build_waiting_call_report(tx, tools, call, run, now)

@@ -20,7 +20,7 @@ from bot.approvals.person_questions import (
     is_question_to_person,
     may_answer_question,
 )
-from bot.cards.answers import OTHERWISE
+from bot.cards.answers import RECORD_CONTRADICTION_NOTICE
 from bot.cards.button_codec import CallTarget, encode_button_value
 from bot.cards.call_pieces import irreversibility_warning
 from bot.cards.slack_text import (
@@ -66,8 +66,8 @@ from storage.masking import mask_secrets
 from storage.record import Call, Delivery, Message, Run, Transaction, Vote
 from storage.states import CallStatus, CallVerb, DeliveryStatus, MessageKind
 
-SIGNING = "to approve it, with a passkey"
-MOST = 50  # calls of which it is judged whether the operator may decide
+SIGN_IN_SLACK_TEXT = "to approve it, with a passkey"
+MAX_JUDGED_CALLS = 50  # of which it is judged whether the operator may decide
 C = CallStatus
 
 
@@ -84,7 +84,7 @@ class OperatorCallFinder:
         host, now = self._host, self._host.clock.now()
         with host.store.read() as tx:
             team = host.identity.team
-            found = list_waiting_and_unknown_calls(tx, team, now, MOST)
+            found = list_waiting_and_unknown_calls(tx, team, now, MAX_JUDGED_CALLS)
         looked = [self.find_call(each.id) for each in found]
         alone = {AllowedAction.BREAK_GLASS}  # nobody is asked for that
         return tuple(each for each in looked if each and {*each.may} - alone)
@@ -135,7 +135,7 @@ class OperatorCallFinder:
             note=show_hidden_characters(view.outcome or view.result or view.note),
             question=is_question_to_person(call),
             declined=declined,
-            covered=(*view.masked_pieces, *([SIGNING] if view.needs_signature else [])),
+            covered=(*view.masked_pieces, *([SIGN_IN_SLACK_TEXT] if view.needs_signature else [])),
             may=tuple(self._list_allowed_actions(call, run, view, question, votes)),
             fields=fields,
         )
@@ -231,8 +231,8 @@ def _list_question_values(
 
 # What happens in a chat: from the rows, so that nothing is missed, and words as they stream.
 
-GLANCE = 0.25  # seconds between two looks at the rows
-TYPED = "typed:"  # what the keys of notices begin with that only repeat what was typed
+POLL_INTERVAL_SECONDS = 0.25  # between two looks at the rows
+TYPED_KEY_PREFIX = "typed:"  # what the keys of notices begin with that only repeat what was typed
 
 
 class ChatFollower:
@@ -254,7 +254,7 @@ class ChatFollower:
         """Return the events since this was last called, at first the present state; may wait."""
         heard: list[ChatEvent | None] = []
         with suppress(queue.Empty):
-            heard.append(self._heard.get(timeout=GLANCE))
+            heard.append(self._heard.get(timeout=POLL_INTERVAL_SECONDS))
         news = list(self._list_stored_events())
         # only now: all the words of an answer that is among the news have been heard
         with suppress(queue.Empty):
@@ -324,7 +324,7 @@ class ChatFollower:
             if row.seq not in self._told
         ]
         self._told |= {row.seq for row in found}
-        return [row for row in found if not row.key.startswith(TYPED)]
+        return [row for row in found if not row.key.startswith(TYPED_KEY_PREFIX)]
 
     def _build_message_event(self, row: Message) -> ChatEvent:
         """Return a message as an event: an answer of the agent's, or a notice. Looks names up.
@@ -335,7 +335,9 @@ class ChatFollower:
         text = self._host.add_names(str(body.get("text") or ""))
         if row.kind is MessageKind.ANSWER:
             below = [strip_mrkdwn(self._host.add_names(each)) for each in body.get("outcomes", ())]
-            below += [f"{OTHERWISE} {body['record']}"] if body.get("record") else []
+            below += (
+                [f"{RECORD_CONTRADICTION_NOTICE} {body['record']}"] if body.get("record") else []
+            )
             said = "\n\n".join(filter(None, [replace_notifying_mentions(text), *below]))
             return ChatEvent(ChatEventKind.ANSWER, row.run_id, said, id=row.key)
         return ChatEvent(ChatEventKind.NOTICE, row.run_id, strip_mrkdwn(text), id=row.key)
@@ -351,7 +353,7 @@ def _is_pending_call_event(event: ChatEvent) -> bool:
     return event.call is not None and event.call.status is CallStatus.PENDING
 
 
-PATIENCE = 30.0  # seconds that an answer may take: Slack is asked who the operator is
+ANSWER_TIMEOUT_SECONDS = 30.0  # long, as Slack is asked who the operator is
 
 
 class OperatorCommandExecutor:
@@ -365,7 +367,7 @@ class OperatorCommandExecutor:
         self._ending = threading.Event()
 
     def run_command(self, command: OperatorCommand) -> CommandResult:
-        """Carry out a command and return its result. Waits for the loop, up to PATIENCE seconds."""
+        """Carry out a command and return its result, waiting ANSWER_TIMEOUT_SECONDS at most."""
         match command.kind:
             case CommandKind.PENDING:
                 return CommandResult(True, "", calls=self._seen.list_actionable_calls())
@@ -394,7 +396,8 @@ class OperatorCommandExecutor:
         for delivery in typed.deliveries:
             self._host.keep(delivery)
         self._host.signals.rest.wait_for(
-            lambda: self._ending.is_set() or bool(self._list_settled_deliveries(typed)), PATIENCE
+            lambda: self._ending.is_set() or bool(self._list_settled_deliveries(typed)),
+            ANSWER_TIMEOUT_SECONDS,
         )
         found = self._list_settled_deliveries(typed)
         if not found:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from storage.models import Call
 
 REASON_SCHEMA = {"type": "string", "maxLength": 500, "description": "Why, for the approver."}
-AT_ONCE = (  # what the description of a sub-agent's tool says of it
+SUB_AGENT_TOOL_NOTICE = (  # what the description of a sub-agent's tool says of it
     "An agent of its own works on it, which sees nothing of this conversation, and begins at once, "
     "before any other call of the same turn is decided: what it has to wait for belongs in an "
     "earlier turn."
@@ -179,7 +179,7 @@ class Preview:
 
 
 Risk = Literal["low", "medium", "high"]
-RISK_OF: Mapping[Effect, Risk] = {
+DEFAULT_RISK_BY_EFFECT: Mapping[Effect, Risk] = {
     Effect.READ: "low",
     Effect.WRITE: "medium",
     Effect.DESTRUCTIVE: "high",
@@ -394,7 +394,7 @@ def tool(
             timeout=timeout,
             max_output=max_output,
             needs_approval=needs_approval,
-            risk=risk or RISK_OF[does],
+            risk=risk or DEFAULT_RISK_BY_EFFECT[does],
         )
 
     return wrap
@@ -434,7 +434,7 @@ def agent_tool(
             risk=risk,
             max_output=max_output,
         )(function)
-        described = f"{made.description}\n\n{AT_ONCE}"
+        described = f"{made.description}\n\n{SUB_AGENT_TOOL_NOTICE}"
         return replace(made, agent=Agent(prompt, names), description=described)
 
     return wrap

@@ -22,15 +22,16 @@ from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
 from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema, to_jsonable_python
 
-MOST_LOOKS = 100_000  # at parts of the schema, for all values of one call
-_EVERY = ("allOf", "anyOf", "oneOf")  # alternatives of the same value
-_EITHER = ("if", "then", "else")
-_TYPES = (SecretStr, SecretBytes, Secret)
+MAX_SCHEMA_LOOKUPS = 100_000  # at parts of the schema, for all values of one call
+_COMBINING_KEYWORDS = ("allOf", "anyOf", "oneOf")  # alternatives of the same value
+_CONDITIONAL_KEYWORDS = ("if", "then", "else")
+_SECRET_TYPES = (SecretStr, SecretBytes, Secret)
 Node = Mapping[str, Any]
 ValuePath = tuple[str | int, ...]  # as in storage.masking
 MASK = "••••••••"  # the same as there
-_ESCAPED = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-fA-F]{4})")  # as RE2 does not write it
-_MANY, _QUOTES = re.compile(r"\\\\"), re.compile("['\"]")  # a back-slash in a pattern · quotes
+_UNICODE_ESCAPE_PATTERN = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-fA-F]{4})")  # which RE2 lacks
+_BACKSLASH_PATTERN = re.compile(r"\\\\")
+_QUOTE_PATTERN = re.compile("['\"]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +51,9 @@ class ModelSchema:
             found[id(node)] = node
             if isinstance(node.get("$ref"), str):
                 left.append(self._resolve_reference(node["$ref"]))
-            for key in _EVERY:
+            for key in _COMBINING_KEYWORDS:
                 left += node[key] if isinstance(node.get(key), list) else ()
-            left += (node[key] for key in _EITHER if key in node)
+            left += (node[key] for key in _CONDITIONAL_KEYWORDS if key in node)
             dependent = node.get("dependentSchemas")
             left += dependent.values() if isinstance(dependent, Mapping) else ()
         return found
@@ -99,7 +100,9 @@ def _may_match_pattern(pattern: str, key: str) -> bool:
     options = re2.Options()
     options.log_errors = False
     try:
-        return bool(re2.compile(_ESCAPED.sub(r"\1\\x{\2}", pattern), options).search(key))
+        return bool(
+            re2.compile(_UNICODE_ESCAPE_PATTERN.sub(r"\1\\x{\2}", pattern), options).search(key)
+        )
     except re2.error:
         return True
 
@@ -231,7 +234,7 @@ class _SecretWalker:
 
     def __init__(self, descriptions: tuple[ModelSchema, ...]) -> None:
         self._descriptions = descriptions
-        self._left = MOST_LOOKS
+        self._left = MAX_SCHEMA_LOOKUPS
 
     def list_child_nodes(
         self, nodes: list[dict[int, Node]], step: str | int
@@ -252,7 +255,7 @@ class _SecretWalker:
     ) -> None:
         """Add the paths of a value's secrets to `found`; past the work limit, all are secret."""
         marked = any(_is_marked_secret(node) for each in nodes for node in each.values())
-        if marked or isinstance(value, _TYPES) or self._left < 0:
+        if marked or isinstance(value, _SECRET_TYPES) or self._left < 0:
             found.add(path)
             return
         # the members of a set have no place of their own
@@ -333,15 +336,15 @@ def mask_secret_texts(text: str, value: Any, paths: frozenset[ValuePath]) -> str
 
 def _build_search_pattern(form: str) -> str:
     """Return a pattern for this text with any white space and any number of extra backslashes."""
-    words = [_MANY.sub(r"\\\\+", re.escape(each)) for each in form.split() or [form]]
-    return r"\s+".join(_QUOTES.sub(r"\\\\*\g<0>", each) for each in words)
+    words = [_BACKSLASH_PATTERN.sub(r"\\\\+", re.escape(each)) for each in form.split() or [form]]
+    return r"\s+".join(_QUOTE_PATTERN.sub(r"\\\\*\g<0>", each) for each in words)
 
 
 def _collect_secret_texts(
     value: Any, paths: frozenset[ValuePath], found: set[str], *, within: bool
 ) -> None:
     within = within or () in paths
-    if isinstance(value, _TYPES):
+    if isinstance(value, _SECRET_TYPES):
         value = value.get_secret_value()
     if within and value not in (None, "", True, False) and not list(_list_parts(value)):
         found.add(value.decode(errors="replace") if isinstance(value, bytes) else str(value))
@@ -361,7 +364,7 @@ def dump_with_secrets(args: BaseModel, *, computed: bool = False) -> dict[str, A
 
 
 def _reveal_secrets(value: Any) -> Any:
-    if isinstance(value, _TYPES):
+    if isinstance(value, _SECRET_TYPES):
         return _reveal_secrets(value.get_secret_value())
     if isinstance(value, dict):
         return {key: _reveal_secrets(each) for key, each in value.items()}
@@ -375,7 +378,7 @@ def _reveal_secrets(value: Any) -> Any:
 
 # What the code of a model's author raises where it meets what they did not think of. Errors of the
 # look-up of names are none of these.
-_MISTAKES = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError)
+_VALIDATOR_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError)
 
 
 def validate_json(model: type[BaseModel], text: str, names: object = None) -> BaseModel:
@@ -388,7 +391,7 @@ def validate_json(model: type[BaseModel], text: str, names: object = None) -> Ba
         args = model.model_validate_json(
             text, extra="forbid", by_alias=True, by_name=True, context=names
         )
-    except _MISTAKES as error:
+    except _VALIDATOR_ERRORS as error:
         message = f"the tool's own check of these values failed ({type(error).__name__})"
         failed = PydanticCustomError("check_failed", "{message}", {"message": message})
         wrong = InitErrorDetails(type=failed, input=None)
@@ -400,8 +403,8 @@ def validate_json(model: type[BaseModel], text: str, names: object = None) -> Ba
 # The record keeps equal amounts in one form, without trailing zeros; people and tools get them as
 # the type writes them. The value stays the same, and so does the digest.
 
-MOST_DIGITS = 4000  # before the point; as in the record
-_PLACES = "x-decimal-places"  # in the JSON Schema that is only read here
+MAX_DIGITS = 4000  # before the point; as in the record
+_DECIMAL_PLACES_KEYWORD = "x-decimal-places"  # in the JSON Schema that is only read here
 
 
 def pad_decimal_places(args: BaseModel) -> BaseModel:
@@ -427,7 +430,7 @@ class _DecimalPlacesGenerator(LenientSchemaGenerator):
         made = super().generate_inner({**schema, "metadata": {}})
         said = (schema.get("metadata") or {}).get("pydantic_js_updates") or {}
         places = schema.get("decimal_places") or said.get("decimal_places")
-        return {**made, _PLACES: int(places)} if places else made
+        return {**made, _DECIMAL_PLACES_KEYWORD: int(places)} if places else made
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         return self.generate_inner(schema["schema"])
@@ -459,7 +462,9 @@ def _pad_value_decimals(value: Any, parts: Iterable[Any], schema: ModelSchema) -
         return _pad_value_decimals(part, schema.list_child_nodes(nodes, step), schema)
 
     if isinstance(value, Decimal):
-        return _pad_decimal(value, max((node.get(_PLACES, 0) for node in nodes), default=0))
+        return _pad_decimal(
+            value, max((node.get(_DECIMAL_PLACES_KEYWORD, 0) for node in nodes), default=0)
+        )
     if isinstance(value, dict):
         value.update({key: pad_part(str(key), each) for key, each in value.items()})
     elif isinstance(value, list | tuple | set | frozenset):
@@ -473,8 +478,8 @@ def _pad_value_decimals(value: Any, parts: Iterable[Any], schema: ModelSchema) -
 
 def _pad_decimal(value: Decimal, places: int) -> Decimal:
     exponent = value.as_tuple().exponent
-    if not isinstance(exponent, int) or -exponent >= places or abs(value.adjusted()) > MOST_DIGITS:
+    if not isinstance(exponent, int) or -exponent >= places or abs(value.adjusted()) > MAX_DIGITS:
         return value
     with localcontext() as context:
-        context.prec = MOST_DIGITS + places + 2
+        context.prec = MAX_DIGITS + places + 2
         return value.quantize(Decimal(1).scaleb(-places))

@@ -12,14 +12,23 @@ from typing import Any, NoReturn
 
 from pydantic import BaseModel
 
-from bot.tools import RISK_OF, Effect, EffectSource, Registry, Tool, ToolContext, ToolError
+from bot.tools import (
+    DEFAULT_RISK_BY_EFFECT,
+    Effect,
+    EffectSource,
+    Registry,
+    Tool,
+    ToolContext,
+    ToolError,
+)
 from bot.tools.described import SchemaError, build_argument_model
 from bot.tools.person_question import ASK_PERSON
 from storage.digest import NonCanonicalValueError, canonical_json
 
-_NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
-_MOST_TITLE, _MOST_EFFECT = 80, 300  # characters
-_MOST_REPEATED = 10_000  # characters of arguments that an effect names more than once
+_NAME_PATTERN = re.compile(r"[A-Za-z0-9_]{1,64}")
+_MAX_TITLE_CHARS = 80
+_MAX_EFFECT_CHARS = 300
+_MAX_REPEATED_CHARS = 10_000  # of arguments that an effect names more than once
 
 
 class HandedOverActionError(ValueError):
@@ -46,13 +55,13 @@ def check_and_dump_action(action: HandedOverAction, tools: Registry, client: str
 
     Raises HandedOverActionError.
     """
-    if not _NAME.fullmatch(action.name):
+    if not _NAME_PATTERN.fullmatch(action.name):
         raise HandedOverActionError("its name is 1 to 64 letters, digits and underscores")
     if tools.get(action.name) is not None or action.name == ASK_PERSON.name:
         raise HandedOverActionError(f"{action.name} is a tool of Countersign's own: ask for that")
     for what, text, most in (
-        ("title", action.title, _MOST_TITLE),
-        ("effect", action.effect, _MOST_EFFECT),
+        ("title", action.title, _MAX_TITLE_CHARS),
+        ("effect", action.effect, _MAX_EFFECT_CHARS),
     ):
         if not text.strip() or len(text) > most:
             raise HandedOverActionError(f"its {what} is a text of 1 to {most} characters")
@@ -77,8 +86,10 @@ def check_effect_sentence_length(tool: Tool[Any], args: BaseModel) -> None:
     longer = sum(
         (names.count(each) - 1) * len(str(getattr(args, each))) for each in dict.fromkeys(names)
     )
-    if longer > _MOST_REPEATED:
-        raise HandedOverActionError(f"its effect repeats more than {_MOST_REPEATED:,} characters")
+    if longer > _MAX_REPEATED_CHARS:
+        raise HandedOverActionError(
+            f"its effect repeats more than {_MAX_REPEATED_CHARS:,} characters"
+        )
 
 
 def load_action_tool(action: str) -> Tool[Any] | None:
@@ -105,7 +116,7 @@ def _build_action_tool(action: str) -> Tool[Any]:
         arguments=build_argument_model(schema, given["name"]),
         function=_refuse_to_run,
         description=given["title"],
-        risk=RISK_OF[does],
+        risk=DEFAULT_RISK_BY_EFFECT[does],
         action=action,
         effect_source=EffectSource.BY_AUTHOR if said else EffectSource.BY_NOBODY,
     )

@@ -6,19 +6,19 @@ import re
 import unicodedata
 
 # controls, formats, lone surrogates, line and paragraph ends
-_HIDING = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+_HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 # Default_Ignorable_Code_Point in DerivedCoreProperties.txt of Unicode 17.0, as pairs of first and
 # last. All variation selectors are among them, and places kept free for more of the kind.
-_IGNORABLE = (
+_IGNORABLE_RANGES = (
     "\u00ad\u00ad\u034f\u034f\u061c\u061c\u115f\u1160\u17b4\u17b5\u180b\u180f\u200b\u200f\u202a\u202e"
     "\u2060\u206f\u3164\u3164\ufe00\ufe0f\ufeff\ufeff\uffa0\uffa0\ufff0\ufff8\U0001bca0\U0001bca3"
     "\U0001d173\U0001d17a\U000e0000\U000e0fff"
 )
-_BLANK = "\u2800"  # a pattern of no dots
-_UNSEEN = frozenset(_BLANK).union(
+_BLANK_BRAILLE = "\u2800"  # a pattern of no dots
+_UNSEEN = frozenset(_BLANK_BRAILLE).union(
     *(
         map(chr, range(ord(first), ord(last) + 1))
-        for first, last in zip(_IGNORABLE[::2], _IGNORABLE[1::2], strict=True)
+        for first, last in zip(_IGNORABLE_RANGES[::2], _IGNORABLE_RANGES[1::2], strict=True)
     )
 )
 
@@ -29,7 +29,7 @@ _TONE = "[\U0001f3fb-\U0001f3ff]"
 _ADULT = "[\U0001f468\U0001f469\U0001f9d1]"  # man, woman, person
 _JOIN, _AS_EMOJI = "\u200d", "\ufe0f"
 _RIGHT = f"{_JOIN}\u27a1{_AS_EMOJI}"  # facing right
-_PICTURES = (  # characters that are emoji only with a selector behind them
+_TEXT_EMOJI = (  # characters that are emoji only with a selector behind them
     "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2194-\u2199\u21a9\u21aa\u2328\u23cf\u23ed-\u23ef\u23f1"
     "\u23f2\u23f8-\u23fa\u24c2\u25aa\u25ab\u25b6\u25c0\u25fb\u25fc\u2600-\u2604\u260e\u2611\u2618"
     "\u261d\u2620\u2622\u2623\u2626\u262a\u262e\u262f\u2638-\u263a\u2640\u2642\u265f\u2660\u2663"
@@ -57,10 +57,10 @@ _OF_ADULT = (  # what one works with, and hair
     f"\U0001f527]|[\u2695\u2696\u2708]{_AS_EMOJI}|[\U0001f9af\U0001f9bc\U0001f9bd](?:{_RIGHT})?)"
 )
 _CHILD = "[\U0001f466\U0001f467]"
-_TOGETHER = (  # two adults: heart, kiss, hands, ears, a fight
+_COUPLE = (  # two adults: heart, kiss, hands, ears, a fight
     f"(?:\u2764{_AS_EMOJI}{_JOIN}(?:\U0001f48b{_JOIN})?|[\U0001f91d\U0001f430\U0001faef]{_JOIN})"
 )
-_PAIRS = (
+_JOINED_PAIRS = (
     "\U0001f426\u2b1b",
     "\U0001f426\U0001f525",
     "\U0001f408\u2b1b",
@@ -88,24 +88,24 @@ def _build_joined_emoji_pattern(pair: str) -> str:
     return re.escape(f"{pair[:second]}{_JOIN}{pair[second:]}")
 
 
-_FLAGS = "|".join(  # England, Scotland, Wales
+_UK_FLAGS = "|".join(  # England, Scotland, Wales
     "\U0001f3f4" + "".join(chr(0xE0000 + ord(each)) for each in name) + "\U000e007f"
     for name in ("gbeng", "gbsct", "gbwls")
 )
-EMOJI = re.compile(
+EMOJI_PATTERN = re.compile(
     "|".join(
         (
-            f"{_ADULT}(?:{_TONE}{_JOIN}{_TOGETHER}{_ADULT}{_TONE}|{_JOIN}{_TOGETHER}{_ADULT})",
+            f"{_ADULT}(?:{_TONE}{_JOIN}{_COUPLE}{_ADULT}{_TONE}|{_JOIN}{_COUPLE}{_ADULT})",
             f"{_ADULT}{_TONE}?{_JOIN}{_OF_ADULT}",
             f"[\U0001f468\U0001f469](?:{_JOIN}[\U0001f468\U0001f469])?(?:{_JOIN}{_CHILD}){{1,2}}",
             f"\U0001f9d1(?:{_JOIN}\U0001f9d1)?(?:{_JOIN}\U0001f9d2){{1,2}}",
             f"\U0001faf1{_TONE}{_JOIN}\U0001faf2{_TONE}",
             f"[{_GENDERED}](?:{_TONE}|{_AS_EMOJI})?{_JOIN}[\u2640\u2642]{_AS_EMOJI}(?:{_RIGHT})?",
             f"[\U0001f3c3\U0001f6b6\U0001f9ce]{_TONE}?{_RIGHT}",
-            *map(_build_joined_emoji_pattern, _PAIRS),
+            *map(_build_joined_emoji_pattern, _JOINED_PAIRS),
             f"[0-9#*]{_AS_EMOJI}\u20e3",
-            _FLAGS,
-            f"[{_PICTURES}]{_AS_EMOJI}",
+            _UK_FLAGS,
+            f"[{_TEXT_EMOJI}]{_AS_EMOJI}",
         )
     )
 )
@@ -119,7 +119,9 @@ def certainly_has_no_hidden_characters(text: str) -> bool:
 
 def is_hidden_character(char: str) -> bool:
     """Whether a reader cannot see this character; newline, tab and spaces count as visible."""
-    return char not in "\n\t" and (char in _UNSEEN or unicodedata.category(char) in _HIDING)
+    return char not in "\n\t" and (
+        char in _UNSEEN or unicodedata.category(char) in _HIDDEN_CATEGORIES
+    )
 
 
 def list_hidden_characters(text: str) -> list[str]:
@@ -130,5 +132,5 @@ def list_hidden_characters(text: str) -> list[str]:
     return (
         []
         if certainly_has_no_hidden_characters(text)
-        else list(filter(is_hidden_character, EMOJI.sub("", text)))
+        else list(filter(is_hidden_character, EMOJI_PATTERN.sub("", text)))
     )

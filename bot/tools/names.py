@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from bot.policy.authority import Directory
 
 ID_KEYWORD = "x-id-of"  # of a JSON schema: "person", "channel" or "group"
-ID_FORMS = {
+ID_PATTERN_BY_KIND = {
     "channel": re.compile(r"[CG](?=[A-Z0-9]*\d)[A-Z0-9]{5,}"),
     "person": re.compile(r"[UW](?=[A-Z0-9]*\d)[A-Z0-9]{5,}"),
     "group": re.compile(r"S(?=[A-Z0-9]*\d)[A-Z0-9]{5,}"),
 }
-_DIRECT = re.compile(r"@.*|[DUW](?=[A-Z0-9]*\d)[A-Z0-9]{5,}")
-MOST_OF_NAME = 80
-_BRACKETS = str.maketrans("()（）⁽⁾❨❩﹙﹚<>", "[][][][][]‹›")
-_MENTION = re.compile(r"<(?:[#@]|!subteam\^)([A-Z0-9]+)(?:\|[^>]*)?>")
+_DIRECT_MESSAGE_PATTERN = re.compile(r"@.*|[DUW](?=[A-Z0-9]*\d)[A-Z0-9]{5,}")
+MAX_NAME_CHARS = 80
+_BRACKET_REPLACEMENTS = str.maketrans("()（）⁽⁾❨❩﹙﹚<>", "[][][][][]‹›")
+_MENTION_PATTERN = re.compile(r"<(?:[#@]|!subteam\^)([A-Z0-9]+)(?:\|[^>]*)?>")
 
 
 def missing_channel_sentence(name: str) -> str:
@@ -44,8 +44,8 @@ def clean_name(chosen: str) -> str:
 
     On one line, at most 80 characters, round and angle brackets replaced.
     """
-    one = " ".join(chosen.translate(_BRACKETS).split())
-    return one if len(one) <= MOST_OF_NAME else f"{one[: MOST_OF_NAME - 1]}…"
+    one = " ".join(chosen.translate(_BRACKET_REPLACEMENTS).split())
+    return one if len(one) <= MAX_NAME_CHARS else f"{one[: MAX_NAME_CHARS - 1]}…"
 
 
 class SlackIdKind(StrEnum):
@@ -71,9 +71,9 @@ class SlackIdResolver:
     def resolve_id(self, kind: SlackIdKind, name: str) -> str:
         """Return the id of the channel, person or group with this name, mention or id."""
         text = name.strip()
-        mention = _MENTION.fullmatch(text)
+        mention = _MENTION_PATTERN.fullmatch(text)
         text = mention.group(1) if mention else text
-        known = bool(ID_FORMS[kind].fullmatch(text))
+        known = bool(ID_PATTERN_BY_KIND[kind].fullmatch(text))
         match kind:
             case SlackIdKind.CHANNEL:
                 return self._resolve_channel(name, text, known)
@@ -83,7 +83,7 @@ class SlackIdResolver:
                 return self._resolve_group(name, text, known)
 
     def _resolve_channel(self, given: str, text: str, known: bool) -> str:
-        if _DIRECT.fullmatch(text):
+        if _DIRECT_MESSAGE_PATTERN.fullmatch(text):
             raise ValueError(f"{given} is not a channel; direct messages are not possible here.")
         name = text if known else "#" + text.removeprefix("#").lower()
         found = self.directory.find_channel_id(name)

@@ -69,13 +69,14 @@ def build_allowed_answerers(to: str | None, requester: str) -> Approvers:
     return Approvers(users=(to,))
 
 
-MOST_FIELDS, MOST_OPTIONS = 5, 25
+MAX_FIELDS = 5
+MAX_OPTIONS = 25
 Option = Annotated[str, Field(min_length=1, max_length=75)]
 Options = Annotated[
     list[Option],
-    Field(max_length=MOST_OPTIONS, description="For the kind choice."),
+    Field(max_length=MAX_OPTIONS, description="For the kind choice."),
 ]
-SUGGESTION = "What the answer probably is; whoever answers may correct it."
+SUGGESTION_DESCRIPTION = "What the answer probably is; whoever answers may correct it."
 
 
 class AnswerKind(StrEnum):
@@ -91,12 +92,12 @@ class AnswerKind(StrEnum):
     FORM = "form"  # several fields of the other kinds
 
 
-NAMED = (AnswerKind.PERSON, AnswerKind.CHANNEL)  # chosen from Slack's menus
+MENU_ANSWER_KINDS = (AnswerKind.PERSON, AnswerKind.CHANNEL)  # chosen from Slack's menus
 
 
 def _resolve_suggestion(kind: AnswerKind, suggestion: str, names: object) -> str:
     """Return a suggestion; of a person or a channel its id, if `names` can look it up."""
-    if suggestion and kind in NAMED and isinstance(names, SlackIdResolver):
+    if suggestion and kind in MENU_ANSWER_KINDS and isinstance(names, SlackIdResolver):
         return names.resolve_id(SlackIdKind(kind), suggestion)
     return suggestion
 
@@ -107,7 +108,7 @@ class AnswerField(BaseModel):
     label: str = Field(min_length=1, max_length=80)
     kind: AnswerKind = AnswerKind.TEXT
     options: Options = Field(default_factory=list)
-    suggestion: str = Field("", max_length=500, description=SUGGESTION)
+    suggestion: str = Field("", max_length=500, description=SUGGESTION_DESCRIPTION)
     optional: bool = False
 
     @model_validator(mode="after")
@@ -129,10 +130,12 @@ class AskPerson(BaseModel):
     fields: list[AnswerField] = Field(
         default_factory=list,
         title="Fields",
-        max_length=MOST_FIELDS,
+        max_length=MAX_FIELDS,
         description="For the kind form: one to five fields.",
     )
-    suggestion: str = Field("", title="Suggestion", max_length=500, description=SUGGESTION)
+    suggestion: str = Field(
+        "", title="Suggestion", max_length=500, description=SUGGESTION_DESCRIPTION
+    )
 
     @model_validator(mode="after")
     def _check_question(self, info: ValidationInfo) -> Self:
@@ -180,8 +183,8 @@ ASK_PERSON: Tool[Any] = ask_person
 
 
 AnswerValues = dict[str, Any]  # JSON values by field
-MOST_TEXT = 2_000  # characters of an answer in words
-MOST_PLACES = 6  # decimals of an answer in numbers
+MAX_ANSWER_CHARS = 2_000  # in words
+MAX_DECIMAL_PLACES = 6  # of an answer in numbers
 
 
 def build_answer_form_tool(question: AskPerson) -> Tool[Any]:
@@ -253,8 +256,8 @@ def _build_field(asked: AnswerField) -> tuple[Any, Any]:
 def _check_decimal_places(value: Decimal) -> Decimal:
     """Return the number; raise an error if it has more than six decimals."""
     exponent = value.as_tuple().exponent
-    if isinstance(exponent, int) and -exponent > MOST_PLACES:
-        raise PydanticKnownError("decimal_max_places", {"decimal_places": MOST_PLACES})
+    if isinstance(exponent, int) and -exponent > MAX_DECIMAL_PLACES:
+        raise PydanticKnownError("decimal_max_places", {"decimal_places": MAX_DECIMAL_PLACES})
     return value
 
 
@@ -273,5 +276,7 @@ def _get_answer_type(asked: AnswerField) -> Any:
         case AnswerKind.CHANNEL:
             return ChannelId
         case _:
-            text = StringConstraints(strip_whitespace=True, min_length=1, max_length=MOST_TEXT)
+            text = StringConstraints(
+                strip_whitespace=True, min_length=1, max_length=MAX_ANSWER_CHARS
+            )
             return Annotated[str, text]

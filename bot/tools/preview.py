@@ -43,10 +43,10 @@ class AsyncPortal:
             self._portal = None
 
 
-SECONDS = 10.0  # that a preview may take
-THREADS = 8  # of previews alone, so that one that hangs takes none from the tools
-FRESH = 30.0  # seconds for which a preview that was begun ahead counts
-MOST_AHEAD = 100  # previews kept for edits that are on their way
+PREVIEW_TIMEOUT_SECONDS = 10.0
+PREVIEW_THREADS = 8  # so that one that hangs takes none from the tools
+MAX_PREVIEW_AGE_SECONDS = 30.0  # of a preview that was begun ahead
+MAX_EDIT_PREVIEWS = 100  # kept for edits that are on their way
 
 log = logging.getLogger("countersign.preview")
 
@@ -54,10 +54,10 @@ log = logging.getLogger("countersign.preview")
 class PreviewRunner:
     """Asks tools for the previews of calls; one instance serves all threads."""
 
-    def __init__(self, seconds: float = SECONDS) -> None:
+    def __init__(self, seconds: float = PREVIEW_TIMEOUT_SECONDS) -> None:
         self.portal = AsyncPortal()  # where async previews and async tools run
         self._seconds = seconds
-        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="preview")
+        self._pool = ThreadPoolExecutor(PREVIEW_THREADS, thread_name_prefix="preview")
         self._lock = threading.Lock()
         # those that were started before their result is needed, each with the monotonic time
         self._ahead: dict[tuple[str, int, str], tuple[Future[Preview], float]] = {}
@@ -93,9 +93,9 @@ class PreviewRunner:
         now = time.monotonic()
         with self._lock:
             found = self._ahead.get(key)
-            if found is None or now - found[1] > max(FRESH, self._seconds):
+            if found is None or now - found[1] > max(MAX_PREVIEW_AGE_SECONDS, self._seconds):
                 found = self._ahead[key] = self._start_preview(tool, args, context), now
-                while len(self._ahead) > MOST_AHEAD:
+                while len(self._ahead) > MAX_EDIT_PREVIEWS:
                     del self._ahead[next(iter(self._ahead))]
         future, started_at = found
         left = max(started_at + self._seconds - now, 0)

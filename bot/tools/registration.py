@@ -19,19 +19,19 @@ from pydantic_core import core_schema
 # and without empty words. Arguments are validated by the argument model, not by this schema.
 
 # beyond, some servers' grammars cannot be built; validation still keeps to the bound
-MOST_REPEATED = 1_000
-_MOST_DIGITS = 15  # that a JSON number keeps exactly everywhere
+MAX_REPETITIONS = 1_000
+_MAX_EXACT_DIGITS = 15  # that a JSON number keeps exactly everywhere
 # what a backslash and this letter mean in a pattern, spelt out within brackets
-_SETS = {"d": "0-9", "w": "A-Za-z0-9_", "s": " \\t\\n\\r"}
+_CHARACTERS_BY_SHORTHAND = {"d": "0-9", "w": "A-Za-z0-9_", "s": " \\t\\n\\r"}
 _PLAIN_IN_BRACKETS = frozenset("./+*?()$|{}")
-_ESCAPE_OR_BRACKET = re.compile(r"\\(.)|[\[\]]", re.DOTALL)
+_ESCAPE_OR_BRACKET_PATTERN = re.compile(r"\\(.)|[\[\]]", re.DOTALL)
 # keywords whose value has schemas by name, in a list, or is one
-_MAPS = ("properties", "$defs", "patternProperties", "dependentSchemas")
-_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
-_CONDITIONS = ("not", "if", "then", "else")
-_SINGLE = ("items", "additionalProperties", "propertyNames", "contains", *_CONDITIONS)
+_MAP_KEYWORDS = ("properties", "$defs", "patternProperties", "dependentSchemas")
+_LIST_KEYWORDS = ("anyOf", "oneOf", "allOf", "prefixItems")
+_CONDITIONALS = ("not", "if", "then", "else")
+_SINGLE_KEYWORDS = ("items", "additionalProperties", "propertyNames", "contains", *_CONDITIONALS)
 # what providers refuse at the top; validation still keeps to it
-_NOT_AT_TOP = ("description", "$ref", "anyOf", "oneOf", "allOf", "not", "if", "then", "else")
+_REFUSED_AT_TOP = ("description", "$ref", "anyOf", "oneOf", "allOf", "not", "if", "then", "else")
 
 Schema = dict[str, Any]
 Path = tuple[str, ...]
@@ -42,7 +42,7 @@ def build_tool_schema(model: type[BaseModel]) -> Schema:
     schema: Schema = _shorten_schema(
         model.model_json_schema(schema_generator=_DecimalSchemaGenerator)
     )
-    for key in _NOT_AT_TOP:  # and the tool has a description of its own
+    for key in _REFUSED_AT_TOP:  # and the tool has a description of its own
         schema.pop(key, None)
     takes_more = getattr(model, "may_have_extra_keys", None)  # of a model that a schema describes
     if takes_more is not None and takes_more():
@@ -61,7 +61,7 @@ class _DecimalSchemaGenerator(GenerateJsonSchema):
         for option in made["anyOf"]:
             if option.get("type") == "string":
                 option["pattern"] = _build_digits_pattern(schema, digits, places)
-            elif digits is not None and places <= digits <= _MOST_DIGITS:
+            elif digits is not None and places <= digits <= _MAX_EXACT_DIGITS:
                 largest = float(f"{10 ** (digits - places) - 1}.{'9' * places}")
                 option["maximum"] = min(option.get("maximum", largest), largest)
         return made
@@ -81,7 +81,7 @@ def _shorten_schema(schema: Any) -> Any:
         return schema
     kept = {key: each for key, each in schema.items() if key not in ("title", "x-id-of")}
     for key in ("maxLength", "maxItems"):
-        if kept.get(key, 0) > MOST_REPEATED:
+        if kept.get(key, 0) > MAX_REPETITIONS:
             del kept[key]
     if isinstance(kept.get("pattern"), str):
         kept["pattern"] = _expand_pattern_shorthands(kept["pattern"])
@@ -102,11 +102,11 @@ def replace_inner_schemas(schema: Schema, replacement: Callable[[Any, Path], Any
     """
     made = dict(schema)
     for key, part in schema.items():
-        if key in _MAPS and isinstance(part, dict):
+        if key in _MAP_KEYWORDS and isinstance(part, dict):
             made[key] = {name: replacement(each, (key, name)) for name, each in part.items()}
-        elif key in _LISTS and isinstance(part, list):
+        elif key in _LIST_KEYWORDS and isinstance(part, list):
             made[key] = [replacement(each, (key, str(at))) for at, each in enumerate(part)]
-        elif key in _SINGLE and isinstance(part, dict):
+        elif key in _SINGLE_KEYWORDS and isinstance(part, dict):
             made[key] = replacement(part, (key,))
     return made
 
@@ -121,14 +121,14 @@ def _expand_pattern_shorthands(pattern: str) -> str:
         if escaped is None:
             within = found[0] == "["
             return found[0]
-        if escaped.lower() in _SETS and (escaped.islower() or not within):
-            inner = _SETS[escaped.lower()]
+        if escaped.lower() in _CHARACTERS_BY_SHORTHAND and (escaped.islower() or not within):
+            inner = _CHARACTERS_BY_SHORTHAND[escaped.lower()]
             return inner if within else f"[{'' if escaped.islower() else '^'}{inner}]"
         if escaped in _PLAIN_IN_BRACKETS:
             return escaped if within else f"[{escaped}]"
         return found[0]
 
-    return _ESCAPE_OR_BRACKET.sub(spelt, pattern)
+    return _ESCAPE_OR_BRACKET_PATTERN.sub(spelt, pattern)
 
 
 def _remove_null_default(field: Schema) -> Schema:
@@ -150,7 +150,7 @@ def _add_title_as_description(field: Schema, name: str, title: str) -> Schema:
 
 
 REASON_FIELD = "reason_for_approver"
-_STEP = re.compile(r"\.(\w+)")
+_FIELD_STEP_PATTERN = re.compile(r"\.(\w+)")
 
 
 def get_argument_model(function: Callable[..., Any], name: str) -> type[BaseModel]:
@@ -250,7 +250,7 @@ def _has_field(model: type[BaseModel], name: str) -> bool:
     field = model.model_fields.get(first)
     if field is None:
         return False
-    step, inner = _STEP.match(name, len(first)), field.annotation
+    step, inner = _FIELD_STEP_PATTERN.match(name, len(first)), field.annotation
     if step is None or not (isinstance(inner, type) and issubclass(inner, BaseModel)):
         return True
     return hasattr(inner, step[1]) or _has_field(inner, name[step.start(1) :])

@@ -62,13 +62,19 @@ def _describe_result(result: Any) -> str:
     return next((line for line in result.splitlines() if line.strip()), "")
 
 
-SUMMARY_LENGTH = 200  # characters
-FIRST_BEAT = 1.0  # seconds after which a tool counts as one that takes long
-MESSAGE_LENGTH = 1_000  # characters
-NOTE_LENGTH = 60  # characters kept free for the note about what is not shown
+MAX_SUMMARY_CHARS = 200
+FIRST_BEAT_SECONDS = 1.0  # after which a tool counts as one that takes long
+MAX_ERROR_CHARS = 1_000
+OMISSION_NOTE_CHARS = 60  # kept free for the note about what is not shown
 
 # OSErrors about files on this machine: the tool knows what happened, no answer was lost.
-LOCAL = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError)
+LOCAL_FILE_ERRORS = (
+    FileNotFoundError,
+    FileExistsError,
+    IsADirectoryError,
+    NotADirectoryError,
+    PermissionError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +142,10 @@ def run_tool(
         future = executor.submit(copy_context().run, _call_function, tool, args, context, portal)
     except RuntimeError:  # the executor was shut down
         return ToolFailure("The bot is stopping; the tool was not started.")
-    deadline, patience = time.monotonic() + tool.timeout, min(max_heartbeat_interval, FIRST_BEAT)
+    deadline, patience = (
+        time.monotonic() + tool.timeout,
+        min(max_heartbeat_interval, FIRST_BEAT_SECONDS),
+    )
     while not future.done():
         left = deadline - time.monotonic()
         if left <= 0:
@@ -171,7 +180,7 @@ def build_tool_outcome(
 
 def format_masked_error(tool: Tool[Any], args: BaseModel, error: BaseException) -> str:
     """Return a tool's error as one line of at most 1,000 characters, the call's secrets masked."""
-    return format_masked_line(tool, args, _describe_error(error), MESSAGE_LENGTH)
+    return format_masked_line(tool, args, _describe_error(error), MAX_ERROR_CHARS)
 
 
 def format_masked_line(tool: Tool[Any], args: BaseModel, text: str, limit: int) -> str:
@@ -193,7 +202,7 @@ def format_result_for_model(result: Any, limit: int) -> str:
     )
     if len(text) <= limit:
         return text
-    kept = max(limit - NOTE_LENGTH, 0)
+    kept = max(limit - OMISSION_NOTE_CHARS, 0)
     return f"{text[:kept]}\n[… {len(text) - kept} more characters not shown]"
 
 
@@ -255,7 +264,7 @@ def _build_success(tool: Tool[Any], args: BaseModel, result: Any) -> ToolSuccess
 
 def _summary_line(tool: Tool[Any], args: BaseModel, result: Any) -> str:
     """Return the sentence people read about a finished call: one line, at most 200 characters."""
-    return format_masked_line(tool, args, outcome_sentence(tool, args, result), SUMMARY_LENGTH)
+    return format_masked_line(tool, args, outcome_sentence(tool, args, result), MAX_SUMMARY_CHARS)
 
 
 def _was_answer_lost(error: BaseException) -> bool:
@@ -269,7 +278,7 @@ def _was_answer_lost(error: BaseException) -> bool:
             return cause.code >= 500
         if isinstance(cause, CancelledError):  # an async tool stopped in the middle
             return True
-        if isinstance(cause, OSError | HTTPException) and not isinstance(cause, LOCAL):
+        if isinstance(cause, OSError | HTTPException) and not isinstance(cause, LOCAL_FILE_ERRORS):
             return True
         cause = cause.__cause__
     return False
@@ -297,9 +306,9 @@ def _replace_unstorable_characters(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd")
 
 
-LENGTH = 100  # characters
-SO_FAR = 60  # characters of how far it is
-BETWEEN = 1.0  # seconds between two words of a tool on how far it is
+MAX_STEP_TEXT_CHARS = 100
+MAX_PROGRESS_CHARS = 60
+PROGRESS_INTERVAL_SECONDS = 1.0
 
 
 def build_tool_step(tool: Tool[Any], args: BaseModel, call: Call) -> live_events.ToolStep:
@@ -312,7 +321,7 @@ def build_tool_step(tool: Tool[Any], args: BaseModel, call: Call) -> live_events
         try:
             said = tool.step(args)
             doing = (
-                mask_secrets(format_masked_line(tool, args, said, LENGTH))
+                mask_secrets(format_masked_line(tool, args, said, MAX_STEP_TEXT_CHARS))
                 if isinstance(said, str)
                 else ""
             )
@@ -322,7 +331,7 @@ def build_tool_step(tool: Tool[Any], args: BaseModel, call: Call) -> live_events
     return live_events.ToolStep(
         call_id=call.id,
         tool=tool.name,
-        title=format_masked_line(tool, args, tool.title, LENGTH),
+        title=format_masked_line(tool, args, tool.title, MAX_STEP_TEXT_CHARS),
         doing=doing.rstrip(" .…"),
         asked=call.asked_at is not None,
     )
@@ -363,8 +372,8 @@ class CallProgressReporter:
             if self._is_over:
                 return
             tool, args, _ = self._of
-            self._so_far = mask_secrets(format_masked_line(tool, args, words, SO_FAR))
-            if now - self._said_at < BETWEEN:
+            self._so_far = mask_secrets(format_masked_line(tool, args, words, MAX_PROGRESS_CHARS))
+            if now - self._said_at < PROGRESS_INTERVAL_SECONDS:
                 return  # the next beat tells it
             self._said_at = now
             self._report(live_events.EventKind.STEP_TOLD)

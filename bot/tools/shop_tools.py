@@ -17,7 +17,7 @@ from bot.tools.web_shop import Order, OrderStatus, Shop, address_line
 OrderId = Field(
     title="Order", ge=1, le=9_999_999, description="The order's number, for example 1042."
 )
-TIMEOUT = 20.0  # seconds: twice what a busy database may take
+TOOL_TIMEOUT_SECONDS = 20.0  # twice what a busy database may take
 
 
 class OrderArguments(BaseModel):
@@ -110,7 +110,7 @@ def _build_look_up_tool(shop: Shop) -> Tool[Any]:
         effect="Look up order {order_id}",
         step=lambda args: f"looking up order {args.order_id}",
         does=Effect.READ,
-        timeout=TIMEOUT,
+        timeout=TOOL_TIMEOUT_SECONDS,
     )
     def look_up_order(args: LookUp, _context: ToolContext) -> dict[str, Any]:
         """Look up one order: customer, status, items, address, what was paid and refunded."""
@@ -137,7 +137,7 @@ def _build_search_tool(shop: Shop) -> Tool[Any]:
         effect="Search the shop's orders",
         step=searching,
         does=Effect.READ,
-        timeout=TIMEOUT,
+        timeout=TOOL_TIMEOUT_SECONDS,
     )
     def search_orders(args: Search, _context: ToolContext) -> dict[str, Any]:
         """Find orders by customer (part of a name or an e-mail address) and status.
@@ -174,7 +174,7 @@ def _build_refund_tool(shop: Shop) -> Tool[Any]:
         preview=_build_order_preview(shop, money),
         outcome=refunded,
         step=lambda args: f"refunding {args.amount} EUR of order {args.order_id}",
-        timeout=TIMEOUT,
+        timeout=TOOL_TIMEOUT_SECONDS,
     )
     def refund_order(args: Refund, context: ToolContext) -> dict[str, Any]:
         """Pay back part or all of what the customer paid for an order, in EUR."""
@@ -201,7 +201,7 @@ def _build_change_address_tool(shop: Shop) -> Tool[Any]:
         preview=_build_order_preview(shop, where),
         outcome=lambda args, receipt: f"Order {args.order_id} now goes to {receipt['ships_to']}",
         step=lambda args: f"changing where order {args.order_id} goes",
-        timeout=TIMEOUT,
+        timeout=TOOL_TIMEOUT_SECONDS,
     )
     def change_address(args: ChangeAddress, context: ToolContext) -> dict[str, Any]:
         """Change where an order that has not shipped yet will be delivered."""
@@ -232,7 +232,7 @@ def _build_cancel_tool(shop: Shop) -> Tool[Any]:
         preview=_build_order_preview(shop, consequences),
         outcome=cancelled,
         step=lambda args: f"cancelling order {args.order_id}",
-        timeout=TIMEOUT,
+        timeout=TOOL_TIMEOUT_SECONDS,
     )
     def cancel_order(args: Cancel, context: ToolContext) -> dict[str, Any]:
         """Cancel an order that has not shipped yet and pay back what is left of its payment.

@@ -202,8 +202,8 @@ def _build_member(user: dict[str, Any]) -> Member:
 # What Slack's errors mean: either certainly nothing happened, or the outcome is not known.
 
 # what slack_sdk raises where an answer is no text, no JSON object, or none at all
-UNREADABLE = ValueError, LookupError, AttributeError, SlackRequestError
-SENTENCES = {
+UNREADABLE_ANSWER_ERRORS = ValueError, LookupError, AttributeError, SlackRequestError
+ERROR_TEXT_BY_CODE = {
     "not_in_channel": "The bot is not in {channel}; somebody there has to invite it first.",
     "channel_not_found": "There is no {channel} that the bot can see.",
     "is_archived": "{channel} is archived.",
@@ -227,7 +227,7 @@ SENTENCES = {
     "no_permission": "The workspace's settings do not allow the bot to do that.",
     "cannot_create_channel": "The workspace's settings do not allow the bot to create channels.",
 }
-STEMS = {
+ERROR_TEXT_BY_CODE_PREFIX = {
     "restricted_action": "The settings of {channel} do not allow that.",
     "invalid_name": "Slack does not take {channel} as a channel's name.",
     "slack_connect_": "Slack does not allow that in a channel shared with another company.",
@@ -246,25 +246,27 @@ def run_slack_change(doing: str, channel: str, call: Callable[[], SlackResponse]
     except SlackApiError as error:
         status, code = int(error.response.status_code), slack_codes.extract_error_code(error)
         if slack_codes.classify_error_code(code, status=status) is slack_codes.ErrorMeaning.UNKNOWN:
-            told = code if slack_codes.CODE.fullmatch(code) else f"HTTP {status}"
+            told = code if slack_codes.ERROR_CODE_PATTERN.fullmatch(code) else f"HTTP {status}"
             raise ConnectionError(
                 f"Slack answered {told} while {doing}; whether it happened is not known."
             ) from error
         raise ToolError(_refusal_sentence(error, code, status, channel)) from error
-    except UNREADABLE as error:
+    except UNREADABLE_ANSWER_ERRORS as error:
         raise ConnectionError(f"Slack's answer while {doing} cannot be read.") from error
 
 
 def _refusal_sentence(error: SlackApiError, code: str, status: int, channel: str) -> str:
-    if status == slack_codes.TOO_MANY or code in slack_codes.LIMITED:
+    if status == slack_codes.HTTP_TOO_MANY_REQUESTS or code in slack_codes.RATE_LIMITED_CODES:
         seconds = error.response.headers.get("Retry-After")
         return f"Slack asks to slow down; try again in {seconds or 'some'} seconds."
     if code == "missing_scope":
         return f"The bot lacks the Slack permission {error.response.get('needed') or 'for that'}."
-    if code in slack_codes.TOKEN:
+    if code in slack_codes.TOKEN_ERROR_CODES:
         return f"Slack no longer lets the bot in ({code})."
-    stems = (text for stem, text in STEMS.items() if code.startswith(stem))
-    return SENTENCES.get(code, next(stems, f"Slack refused ({code}).")).format(channel=channel)
+    stems = (text for stem, text in ERROR_TEXT_BY_CODE_PREFIX.items() if code.startswith(stem))
+    return ERROR_TEXT_BY_CODE.get(code, next(stems, f"Slack refused ({code}).")).format(
+        channel=channel
+    )
 
 
 class SlackArguments(BaseModel):
@@ -311,7 +313,7 @@ def build_channel_preview_function(
         if channel.archived:
             raise ToolError(f"#{channel.name} is archived.", field="channel")
         if not channel.joined:
-            raise ToolError(SENTENCES["not_in_channel"].format(channel=f"#{channel.name}"))
+            raise ToolError(ERROR_TEXT_BY_CODE["not_in_channel"].format(channel=f"#{channel.name}"))
         count = "" if channel.members is None else f", {channel.members} members"
         kind = " · private" * channel.private
         return "\n".join([f"→ {channel}{count}{kind}", *details(args, channel, context)])

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 
 EVENT_TYPE = "countersign_tool"  # metadata of what a tool posted; the payload holds the call's id
-FARTHEST = timedelta(days=120)
+MAX_SCHEDULE_AHEAD = timedelta(days=120)
 # no previews of links, and no names that become mentions
-_TEXT_ALONE: dict[str, Any] = {
+_PLAIN_TEXT_OPTIONS: dict[str, Any] = {
     "unfurl_links": False,
     "unfurl_media": False,
     "link_names": False,
     "parse": "none",
 }
-USER = re.compile(r"[UW][A-Z0-9]+")
+USER_ID_PATTERN = re.compile(r"[UW][A-Z0-9]+")
 
 Text = Annotated[
     str,
@@ -100,7 +100,7 @@ def build_post_message_tool(client: WebClient, lookup: slack_lookup.SlackLookup)
             lambda: client.chat_postMessage(
                 channel=channel.id,
                 text=_add_signature(args.text, context),
-                **_TEXT_ALONE,
+                **_PLAIN_TEXT_OPTIONS,
                 metadata={"event_type": EVENT_TYPE, "event_payload": {"call_id": context.call_id}},
             ),
         )
@@ -144,7 +144,7 @@ def build_schedule_message_tool(client: WebClient, lookup: slack_lookup.SlackLoo
                 channel=channel.id,
                 text=_add_signature(args.text, context),
                 post_at=int(args.at.timestamp()),
-                **_TEXT_ALONE,
+                **_PLAIN_TEXT_OPTIONS,
             ),
         )
         return {
@@ -159,12 +159,14 @@ def build_schedule_message_tool(client: WebClient, lookup: slack_lookup.SlackLoo
 def _check_schedule_time(at: datetime, now: datetime) -> None:
     if at <= now:
         raise ToolError("That time is over; nothing was scheduled.", field="at")
-    if at > now + FARTHEST:
+    if at > now + MAX_SCHEDULE_AHEAD:
         raise ToolError("Slack schedules at most 120 days ahead; nothing was scheduled.")
 
 
 def _add_signature(text: str, context: ToolContext) -> str:
-    who = f"<@{context.requester}>" if USER.fullmatch(context.requester) else "a colleague"
+    who = (
+        f"<@{context.requester}>" if USER_ID_PATTERN.fullmatch(context.requester) else "a colleague"
+    )
     return f"{slack_lookup.escape_slack_text(text)}\n_Sent for {who} by Countersign_"
 
 
@@ -174,7 +176,7 @@ def _external_channel_note(
     return ["⚠ People of another company will read it."] if channel.external else []
 
 
-LISTED = 50  # entries a list shows at most
+MAX_LISTED_ENTRIES = 50
 
 
 class ListChannels(slack_lookup.SlackArguments):
@@ -264,7 +266,7 @@ def _build_list_channels_tool(lookup: slack_lookup.SlackLookup) -> Tool[Any]:
                     private=each.private,
                     shared_with_another_company=each.external,
                 )
-                for each in seen[:LISTED]
+                for each in seen[:MAX_LISTED_ENTRIES]
             ],
         }
 
@@ -294,7 +296,7 @@ def _build_list_people_tool(lookup: slack_lookup.SlackLookup) -> Tool[Any]:
                     of_another_company=bool(each.team)
                     and context.team not in (each.team, *each.teams),
                 )
-                for each in found[:LISTED]
+                for each in found[:MAX_LISTED_ENTRIES]
             ],
         }
 

@@ -13,8 +13,8 @@ from pydantic_core import to_json, to_jsonable_python
 
 from bot.tools import Table
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what spreadsheets take for the beginning of one
-NOTE_LENGTH = 80  # characters kept free for the note about what is not shown
+_FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r")  # in spreadsheets
+OMISSION_NOTE_CHARS = 80  # kept free for the note about what is not shown
 
 
 def convert_table_to_json_values(table: Table) -> Table:
@@ -36,7 +36,7 @@ def render_table_for_model(table: Table, limit: int) -> str:
     The last line is a note on the rows that are missing, if any.
     """
     lines = [dump_json(list(table.columns))]
-    left = limit - len(lines[0]) - NOTE_LENGTH
+    left = limit - len(lines[0]) - OMISSION_NOTE_CHARS
     for row in table.rows:
         line = dump_json(list(row))
         left -= len(line) + 1
@@ -89,7 +89,7 @@ def _escape_formula(value: Any) -> str:
         return ""
     if not isinstance(value, str):
         return dump_json(value)
-    return f"'{value}" if value.startswith(_FORMULA) and not _is_number(value) else value
+    return f"'{value}" if value.startswith(_FORMULA_PREFIXES) and not _is_number(value) else value
 
 
 def _is_number(text: str) -> bool:

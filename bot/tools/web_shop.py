@@ -123,7 +123,7 @@ REFUNDS = (
 )
 
 FIRST_ORDER_AT = datetime(2026, 10, 5, 9, 30, tzinfo=UTC)
-BETWEEN_ORDERS = timedelta(hours=37)
+ORDER_INTERVAL = timedelta(hours=37)
 
 
 def list_initial_shop_rows() -> Iterator[tuple[str, tuple[Any, ...]]]:
@@ -135,7 +135,7 @@ def list_initial_shop_rows() -> Iterator[tuple[str, tuple[Any, ...]]]:
     prices = {sku: price for sku, _, price, _ in PRODUCTS}
     for order_id, customer_id, state, bought in ORDERS:
         status, _, unpaid = state.partition(" ")
-        placed = FIRST_ORDER_AT + (order_id - ORDERS[0][0]) * BETWEEN_ORDERS
+        placed = FIRST_ORDER_AT + (order_id - ORDERS[0][0]) * ORDER_INTERVAL
         yield (
             "orders",
             (order_id, customer_id, status, placed.isoformat(), *CUSTOMERS[customer_id - 1][2:]),
@@ -155,7 +155,7 @@ def list_initial_shop_rows() -> Iterator[tuple[str, tuple[Any, ...]]]:
 
 
 OrderStatus = Literal["pending", "processing", "shipped", "delivered", "returned", "cancelled"]
-BEFORE_SHIPPING = ("pending", "processing")
+UNSHIPPED_STATUSES = ("pending", "processing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +191,7 @@ class Order:
 
     def check_address_change(self, address: Mapping[str, str]) -> None:
         """Raise ToolError if the address can no longer change, or is this one already."""
-        if self.status not in BEFORE_SHIPPING:
+        if self.status not in UNSHIPPED_STATUSES:
             raise ToolError(f"Order {self.id} is {self.status}; its address can no longer change.")
         if dict(address) == self.address:
             raise ToolError(f"Order {self.id} already goes to that address.")
@@ -200,7 +200,7 @@ class Order:
         """Raise ToolError if the order can no longer be cancelled."""
         if self.status == "cancelled":
             raise ToolError(f"Order {self.id} is cancelled already.")
-        if self.status not in BEFORE_SHIPPING:
+        if self.status not in UNSHIPPED_STATUSES:
             raise ToolError(
                 f"Order {self.id} is {self.status}; only orders that have not shipped can be "
                 "cancelled."
@@ -257,7 +257,7 @@ def load_order(db: sqlite3.Connection, order_id: int) -> Order:
     )
 
 
-BUSY_SECONDS = 10.0  # how long a connection waits for another one's write
+BUSY_TIMEOUT_SECONDS = 10.0  # how long a connection waits for another one's write
 Receipt = dict[str, Any]
 OrderChange = Callable[[sqlite3.Connection, Order], Receipt]
 
@@ -397,7 +397,7 @@ class Shop:
 
     def _connect(self) -> sqlite3.Connection:
         # Transactions are written out below; sqlite3's implicit ones would begin DEFERRED.
-        db = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
+        db = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None)
         db.execute("PRAGMA foreign_keys=ON")
         # SQLite's lower() knows ASCII only
         db.create_function("fold", 1, str.casefold, deterministic=True)

@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from bot.app import App
 
 log = logging.getLogger("countersign.workspaces")
-PAUSED = "Countersign is paused in this workspace by those who run it. Nothing was done."
-AWAY = "Countersign cannot work in this workspace at the moment. Nothing was done; try again later."
+PAUSED_NOTICE = "Countersign is paused in this workspace by those who run it. Nothing was done."
+UNAVAILABLE_NOTICE = (
+    "Countersign cannot work in this workspace at the moment. Nothing was done; try again later."
+)
 UseApp = Callable[[str], AbstractContextManager["App"]]
 
 
@@ -70,11 +72,11 @@ class WorkspaceDispatcher:
             return BoltResponse(status=HTTPStatus.OK)
         is_event = payload.get("type") == "event_callback"
         happened = payload["event"].get("type") if is_event else None
-        if happened in removals.EVENTS:
+        if happened in removals.REMOVAL_EVENTS:
             self._handle_lifecycle_event(payload)
-        ends = happened in removals.EVENTS - removals.ACCESS_EVENTS
+        ends = happened in removals.REMOVAL_EVENTS - removals.ACCESS_EVENTS
         if ends or installation.state is not InstallationState.ACTIVE:
-            notice = _build_notice(payload, PAUSED)
+            notice = _build_notice(payload, PAUSED_NOTICE)
             # of what somebody clicked Slack is to say that it did not work
             status = HTTPStatus.OK if is_event else HTTPStatus.BAD_GATEWAY
             return notice or BoltResponse(status=status)
@@ -103,7 +105,7 @@ class WorkspaceDispatcher:
                 return app.bolt.dispatch(sent)
         except NotServedError as error:
             log.error("refused a delivery of the workspace %s: %s", workspace, error)
-            if notice := _build_notice(request.body, AWAY):
+            if notice := _build_notice(request.body, UNAVAILABLE_NOTICE):
                 return notice
             # a balancer that is told 503 leaves this process alone, and with it all the others
             is_stopping = isinstance(error, StoppingError)

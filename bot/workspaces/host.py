@@ -23,7 +23,7 @@ from sqlalchemy.exc import DBAPIError
 from starlette.responses import PlainTextResponse
 
 from bot.clock import Clock, ForwardOnlyClock, get_machine_time
-from bot.config.connection_settings import USUAL, Transport, parse_page_address
+from bot.config.connection_settings import DEFAULT_ADDRESS, Transport, parse_page_address
 from bot.config.settings import Settings
 from bot.config.startup import StartupError, read_settings_and_policy
 from bot.config.workspace_settings import get_schema_name
@@ -31,19 +31,19 @@ from bot.http.http_side import RenderPage, build_web_app, render_findings, rende
 from bot.http.server import WebServer
 from bot.http.slack_endpoint import ServedElsewhereError, SignatureChecker, SlackEndpoint
 from bot.identity import HostedApp, Identity
-from bot.monitoring.exporters import METRICS, is_extra_installed
+from bot.monitoring.exporters import METRICS_EXTRA, is_extra_installed
 from bot.monitoring.health_checks import OK
 from bot.monitoring.logs import mask_root_log_handlers
 from bot.monitoring.spans import Exporter
 from bot.signals import UnacknowledgedDeliveries, wait_for_end
 from bot.slack.socket import SocketModeConnection, open_sole_slack_connection
-from bot.slack.socket_client import ACKNOWLEDGED
-from bot.slack_codes import TOKEN
+from bot.slack.socket_client import ACKNOWLEDGE_TIMEOUT_SECONDS
+from bot.slack_codes import TOKEN_ERROR_CODES
 from bot.tools import Tool
 from bot.workspaces import removals
 from bot.workspaces.dispatcher import WorkspaceDispatcher
 from bot.workspaces.hosted import (
-    QUIET,
+    QUIET_TIMEOUT_SECONDS,
     HostedWorkspace,
     NotInstalledError,
     NotServedError,
@@ -56,7 +56,7 @@ from bot.workspaces.tokens import TokenKeyError, open_installation_record, open_
 from bot.workspaces.web import WorkspacePaths
 from storage.backend import drop_schema
 from storage.database_errors import error_text
-from storage.installations import LONGEST_SLEEP, Installation, InstallationRecord
+from storage.installations import MAX_SLEEP, Installation, InstallationRecord
 from storage.record import new_id
 from storage.states import InstallationState
 from storage.workspace_owners import WorkspaceOwners
@@ -66,17 +66,19 @@ if TYPE_CHECKING:
     from bot.workspaces.metrics import WorkspacesMetrics
 
 log = logging.getLogger("countersign.workspaces")
-UNREACHABLE = (
+NO_PEER_ADDRESS_ERROR = (
     "COUNTERSIGN_HTTP: name an address at which the other processes reach this one: 10.0.0.7:8080"
 )
-HEARTBEAT = 1.0  # seconds between two heartbeats, where several processes share the workspaces
-EVERY = 15.0  # seconds between two looks at whose token expires, and at what commands have changed
-SOON = timedelta(seconds=1)
+HEARTBEAT_INTERVAL_SECONDS = 1.0  # where several processes share the workspaces
+CHECK_INTERVAL_SECONDS = (
+    15.0  # seconds between two looks at whose token expires, and at what commands have changed
+)
+START_LEAD_TIME = timedelta(seconds=1)
 
 
 def create_metrics(now: Callable[[], datetime]) -> WorkspacesMetrics | None:
     """Return the metrics of all workspaces; None if the extra for metrics is not installed."""
-    if not is_extra_installed(METRICS):
+    if not is_extra_installed(METRICS_EXTRA):
         return None
     from bot.workspaces.metrics import WorkspacesMetrics
 
@@ -94,7 +96,7 @@ def create_owners(
         return None
     forwards = settings.transport is Transport.HTTP
     if forwards and urlsplit(url).hostname in ("0.0.0.0", "::"):  # noqa: S104  # it is refused
-        raise StartupError([UNREACHABLE], ())
+        raise StartupError([NO_PEER_ADDRESS_ERROR], ())
     return WorkspaceOwners(record, process, url)
 
 
@@ -110,7 +112,7 @@ class WorkspaceHost:
         dotenv_path: Path | None = None,
         tools: Iterable[Tool[Any]] = (),
         *,
-        quiet: float = QUIET,
+        quiet: float = QUIET_TIMEOUT_SECONDS,
     ) -> None:
         """`build` makes a workspace's app (`bot.app.build`).
 
@@ -143,7 +145,7 @@ class WorkspaceHost:
             signatures = SignatureChecker(settings.slack_signing_secret.get_secret_value(), clock)
             self._endpoint = SlackEndpoint(self.dispatcher, signatures, self._arrivals)
         self._web = self._build_web_app()
-        self.server = WebServer.create_listening_server(settings.http or USUAL)
+        self.server = WebServer.create_listening_server(settings.http or DEFAULT_ADDRESS)
         self._process = new_id()
         self._owners = create_owners(settings, self.record, self._process, self.server.url)
         self._socket: SocketModeConnection | None = None
@@ -179,7 +181,7 @@ class WorkspaceHost:
         self._look.set()
         if self._endpoint is not None:
             self._endpoint.close()  # Slack sends its requests elsewhere or again
-            self._arrivals.wait_until_acknowledged(ACKNOWLEDGED)
+            self._arrivals.wait_until_acknowledged(ACKNOWLEDGE_TIMEOUT_SECONDS)
         if self._socket is not None:
             self._socket.close()
         if self._thread.is_alive():
@@ -275,7 +277,7 @@ class WorkspaceHost:
             return self._start_app(workspace)
         except BaseException:
             if self._owners is not None:
-                self._owners.release(workspace, timedelta(seconds=EVERY))
+                self._owners.release(workspace, timedelta(seconds=CHECK_INTERVAL_SECONDS))
             raise
 
     def _start_app(self, workspace: str) -> App:
@@ -353,7 +355,7 @@ class WorkspaceHost:
         except TokenKeyError as error:
             log.error("workspace %s: %s", row.workspace, error)
         except OAuthError as error:
-            return error.code in TOKEN
+            return error.code in TOKEN_ERROR_CODES
         return False
 
     def _handle_lifecycle_event(self, payload: dict[str, Any]) -> None:
@@ -372,7 +374,7 @@ class WorkspaceHost:
     def _send_heartbeats(self) -> None:
         """Store heartbeats until `stop`; stop the apps of workspaces that others have taken."""
         assert self._owners is not None
-        while not self._ended.wait(HEARTBEAT):
+        while not self._ended.wait(HEARTBEAT_INTERVAL_SECONDS):
             awake = [each for each in self.list_hosted() if each.is_awake]
             try:
                 held = self._owners.extend()
@@ -391,7 +393,7 @@ class WorkspaceHost:
         while not self._stopping.is_set():
             self._look.clear()
             try:
-                late = time.monotonic() - followed_at >= EVERY
+                late = time.monotonic() - followed_at >= CHECK_INTERVAL_SECONDS
                 if is_asked or late or self._owners is None:
                     self._follow_record()
                     self._rotation.renew_due_tokens()
@@ -426,7 +428,7 @@ class WorkspaceHost:
             active += 1
             if not hosted.is_awake:
                 # one without a time was awake when the last process ended
-                known = row.due_at and row.due_at <= now + LONGEST_SLEEP
+                known = row.due_at and row.due_at <= now + MAX_SLEEP
                 hosted.due_at = row.due_at if known else now
             elif hosted.scopes != row.scopes:  # an app goes by those it has started with
                 hosted.stop()
@@ -439,13 +441,13 @@ class WorkspaceHost:
         return active
 
     def _compute_pause(self) -> float:
-        """Return how many seconds to wait before looking again for apps to start, EVERY at most."""
+        """Return the seconds until apps to start are looked for, CHECK_INTERVAL_SECONDS at most."""
         if self._owners is not None:  # what another process leaves may be due at any time
-            return HEARTBEAT
+            return HEARTBEAT_INTERVAL_SECONDS
         moments = [each.starts_at for each in self.list_hosted()]
         now = self._clock.now()
         waits = [(each - now).total_seconds() for each in moments if each is not None]
-        return max(0.05, min([EVERY, *waits]))
+        return max(0.05, min([CHECK_INTERVAL_SECONDS, *waits]))
 
     def _stop_quiet(self) -> None:
         for each in self.list_hosted():
@@ -459,7 +461,7 @@ class WorkspaceHost:
             free = self._owners.list_free_and_due()
             known = {each.workspace: each for each in asleep}
             return [known[each] for each in free if each in known]
-        soon = self._clock.now() + SOON
+        soon = self._clock.now() + START_LEAD_TIME
         return [each for each in asleep if each.starts_at is not None and each.starts_at <= soon]
 
     def _start_due(self) -> None:

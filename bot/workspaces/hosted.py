@@ -20,7 +20,7 @@ from bot.monitoring.spans import work_for_workspace
 from bot.start_errors import describe_start_error
 from bot.workspaces.tokens import TokenKeyError
 from storage import delegations, programs, schedule, webhooks
-from storage.installations import LONGEST_SLEEP
+from storage.installations import MAX_SLEEP
 from storage.states import RunStatus
 from storage.transaction import StoreClosedError
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from bot.app import App
 
 log = logging.getLogger("countersign.workspaces")
-QUIET = 300.0  # seconds without anything to do after which an app is stopped
-TURN = 1.5  # seconds to wait while an app is started or stopped: Slack waits three
-RETRY = timedelta(seconds=15)  # after which an app that could not be started is tried again
+QUIET_TIMEOUT_SECONDS = 300.0  # an app without anything to do is stopped after it
+LOCK_TIMEOUT_SECONDS = 1.5  # while an app is started or stopped: Slack waits three
+START_RETRY_INTERVAL = timedelta(seconds=15)  # of an app that could not be started
 
 
 class NotServedError(Exception):
@@ -99,7 +99,7 @@ class HostedWorkspace:
 
         Raises NotServedError if it cannot be started, or not soon, and ServedElsewhereError.
         """
-        if not self._turn.acquire(timeout=TURN):
+        if not self._turn.acquire(timeout=LOCK_TIMEOUT_SECONDS):
             raise NotSettledError("its app is being started or stopped")
         try:
             app = self._app or self._start_app()
@@ -137,7 +137,7 @@ class HostedWorkspace:
             return self._app
         if problem != self._problem:
             log.error("the workspace %s cannot be served: %s", self.workspace, problem)
-        self._problem, self._retry_at = problem, self._clock.now() + RETRY
+        self._problem, self._retry_at = problem, self._clock.now() + START_RETRY_INTERVAL
         raise NotServedError(problem)
 
     def forget_problem(self) -> None:
@@ -200,4 +200,4 @@ def find_next_due_time(app: App, now: datetime) -> datetime | None:
             programs.find_next_claim_lapse(tx),
             webhooks.find_next_webhook_time(tx),
         )
-    return min(each for each in (*moments, now + LONGEST_SLEEP) if each is not None)
+    return min(each for each in (*moments, now + MAX_SLEEP) if each is not None)

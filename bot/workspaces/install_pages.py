@@ -28,7 +28,7 @@ from bot.checks.slack import read_manifest_scopes
 from bot.clock import Clock, get_machine_time
 from bot.config.connection_settings import PageAddress
 from bot.http import signing_pages
-from bot.slack_codes import CODE
+from bot.slack_codes import ERROR_CODE_PATTERN
 from bot.workspaces import removals
 from bot.workspaces.oauth_client import OAuthClient, OAuthError, TokenAnswer
 from bot.workspaces.tokens import TokenCipher
@@ -36,16 +36,19 @@ from storage.installations import Installation, InstallationRecord, OAuthState
 from storage.states import InstallationState
 
 log = logging.getLogger("countersign.workspaces")
-INSTALL, REDIRECT = "/slack/install", "/slack/oauth_redirect"
-GOOD_FOR = timedelta(minutes=10)  # to read Slack's page, and to sign in there
-AT_ONCE = 8  # people whom Slack is asked for at once; others wait for their turn
-_SECRET = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
-_CODE = re.compile(r"[A-Za-z0-9._-]{1,500}", re.ASCII)  # that Slack sends a browser back with
-_USED_UP = frozenset({"invalid_code", "code_already_used", "code_expired"})
+INSTALL_PATH = "/slack/install"
+REDIRECT_PATH = "/slack/oauth_redirect"
+OAUTH_STATE_DURATION = timedelta(minutes=10)  # to read Slack's page, and to sign in there
+MAX_CONCURRENT_LOGINS = 8  # for which Slack is asked; others wait for their turn
+_BROWSER_SECRET_PATTERN = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
+_OAUTH_CODE_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,500}", re.ASCII)
+_DEAD_CODE_ERRORS = frozenset({"invalid_code", "code_already_used", "code_expired"})
 
 # What people read.
 
-ABLE: dict[str, str] = {  # what the scopes that begin so are for, in the order of the page
+ABILITY_BY_SCOPE_PREFIXES: dict[
+    str, str
+] = {  # what the scopes that begin so are for, in the order of the page
     "app_mentions: channels:history groups:history im:history mpim:history": "Read direct messages "
     "to it, and what is written in channels that it is in",
     "chat: assistant: im:write reactions: commands": "Answer, and show people what to approve: in "
@@ -56,48 +59,54 @@ ABLE: dict[str, str] = {  # what the scopes that begin so are for, in the order 
     "users dnd:": "See people’s profiles: who is a guest, away, or somebody’s manager",
     "files:": "Read the files that people give it, and post results as files",
 }
-TITLE = "Add Countersign to Slack"
+PAGE_TITLE = "Add Countersign to Slack"
 LEAD = (
     "Countersign is an agent that does things for your team. What changes something is shown to "
     "the people who may decide, and happens only once they approve it."
 )
-NOTHING = "so nothing was installed."
-USE_IT = "Write to it in a direct message, or add it to a channel and mention it there."
-ORG_NEXT = (
+NOT_INSTALLED = "so nothing was installed."
+HOW_TO_USE_TEXT = "Write to it in a direct message, or add it to a channel and mention it there."
+ORG_NEXT_STEP_TEXT = (
     "An administrator of the organisation now adds it to workspaces, in Slack’s administration "
     "under Integrations. It answers only there."
 )
-PAUSED = "It is installed, but whoever runs Countersign has paused it there, so it does not answer."
-DENIED = f"You did not allow it, {NOTHING}"
-EXPIRED = (
+PAUSED_TEXT = (
+    "It is installed, but whoever runs Countersign has paused it there, so it does not answer."
+)
+DENIED_ERROR = f"You did not allow it, {NOT_INSTALLED}"
+PAGE_EXPIRED_ERROR = (
     "This page was used before, is more than ten minutes old, or you began in another browser or "
     "one that keeps no cookies. If Countersign is in Slack by now, all is well; else start again."
 )
-UNREACHABLE = f"Slack cannot be reached at the moment, {NOTHING} Try again in a minute."
-NOT_SET_UP = f"Slack does not accept how Countersign is set up, {NOTHING} Tell whoever runs it."
-WRONG_APP = f"This belongs to another Slack app, {NOTHING} Tell whoever runs Countersign."
-ORG_HAS_IT = (
+UNREACHABLE_ERROR = f"Slack cannot be reached at the moment, {NOT_INSTALLED} Try again in a minute."
+SETUP_ERROR = (
+    f"Slack does not accept how Countersign is set up, {NOT_INSTALLED} Tell whoever runs it."
+)
+WRONG_APP_ERROR = (
+    f"This belongs to another Slack app, {NOT_INSTALLED} Tell whoever runs Countersign."
+)
+ORG_HAS_APP_ERROR = (
     "Your organisation has Countersign already. Ask one of its administrators to add it to your "
     "workspace."
 )
-REFUSED = f"Slack refused it ({{code}}), {NOTHING}"
-NOT_FROM_PAGE = f"This was not sent by the page of Countersign, {NOTHING}"
-GOING = "Going on to Slack…"
+REFUSED_ERROR = f"Slack refused it ({{code}}), {NOT_INSTALLED}"
+NOT_FROM_PAGE_ERROR = f"This was not sent by the page of Countersign, {NOT_INSTALLED}"
+REDIRECTING_TEXT = "Going on to Slack…"
 
-HEADERS = {
-    **signing_pages.HEADERS,
-    "Content-Security-Policy": f"default-src 'none'; style-src {signing_pages.STYLE_SOURCE}; "
+SECURITY_HEADERS = {
+    **signing_pages.SECURITY_HEADERS,
+    "Content-Security-Policy": f"default-src 'none'; style-src {signing_pages.STYLE_HASH}; "
     "img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
     "Permissions-Policy": "publickey-credentials-get=(), publickey-credentials-create=()",
 }
 # without a referrer browsers would not say either which page a form was sent from
-FORM_HEADERS = {**HEADERS, "Referrer-Policy": "same-origin"}
+FORM_HEADERS = {**SECURITY_HEADERS, "Referrer-Policy": "same-origin"}
 
 
 def describe_scopes(scopes: list[str]) -> Iterator[str]:
     """Yield in words what these OAuth scopes are for; a scope without words is named itself."""
     left = list(scopes)
-    for starts, phrase in ABLE.items():
+    for starts, phrase in ABILITY_BY_SCOPE_PREFIXES.items():
         if found := [each for each in left if each.startswith(tuple(starts.split()))]:
             left = [each for each in left if each not in found]
             yield phrase
@@ -123,8 +132,8 @@ class InstallPages:
         """
         self._record, self._cipher, self._oauth = record, cipher, oauth
         self._clock, self._address, self._on_installed = clock, address, on_installed
-        self._scopes, self._redirect_uri = read_manifest_scopes(), address.url + REDIRECT
-        self._turns = CapacityLimiter(AT_ONCE)
+        self._scopes, self._redirect_uri = read_manifest_scopes(), address.url + REDIRECT_PATH
+        self._turns = CapacityLimiter(MAX_CONCURRENT_LOGINS)
         self._is_https = address.url.startswith("https:")
         # no other host can set a cookie of that name
         self._cookie = "__Host-countersign-install" if self._is_https else "countersign-install"
@@ -132,18 +141,20 @@ class InstallPages:
     def list_routes(self) -> list[Route]:
         """Return the routes of the install page, of its button, and of the way back from Slack."""
         return [
-            Route(INSTALL, partial(self._handle, self._show), methods=["GET"]),
-            Route(INSTALL, partial(self._handle, self._leave), methods=["POST"]),
-            Route(REDIRECT, partial(self._handle, self._finish), methods=["GET"]),
+            Route(INSTALL_PATH, partial(self._handle, self._show), methods=["GET"]),
+            Route(INSTALL_PATH, partial(self._handle, self._leave), methods=["POST"]),
+            Route(REDIRECT_PATH, partial(self._handle, self._finish), methods=["GET"]),
         ]
 
     async def _handle(self, act: Callable[[Request], Response], request: Request) -> Response:
         try:
             return await to_thread.run_sync(act, request, limiter=self._turns)
         except HTTPException as refused:
-            href = escape(self._address.url + INSTALL)
+            href = escape(self._address.url + INSTALL_PATH)
             again = f'<a class="button" href="{href}">Start again</a>'
-            return HTMLResponse(_render(refused.detail, foot=again), refused.status_code, HEADERS)
+            return HTMLResponse(
+                _render(refused.detail, foot=again), refused.status_code, SECURITY_HEADERS
+            )
 
     def _show(self, _request: Request) -> Response:
         """Return the page that says what the bot will be able to do. Changes nothing."""
@@ -151,29 +162,32 @@ class InstallPages:
         shown = f'<p class="lead">{LEAD}</p><section class="card plain"><h2>It will be able to</h2>'
         form = '<form method="post"><button>Continue to Slack</button></form>'
         words = '<p class="small">Slack asks you to allow this, and in which workspace.</p>'
-        page = _render(TITLE, f"{shown}<ul>{able}</ul></section>", form + words)
+        page = _render(PAGE_TITLE, f"{shown}<ul>{able}</ul></section>", form + words)
         return HTMLResponse(page, headers=FORM_HEADERS)
 
     def _leave(self, request: Request) -> Response:
         """Send the browser to Slack, with an OAuth state that is good in this browser only."""
         site, origin = (request.headers.getlist(each) for each in ("sec-fetch-site", "origin"))
         if origin != [self._address.origin] or site not in ([], ["same-origin"]):
-            raise HTTPException(HTTPStatus.FORBIDDEN, NOT_FROM_PAGE)
+            raise HTTPException(HTTPStatus.FORBIDDEN, NOT_FROM_PAGE_ERROR)
         browser = request.cookies.get(self._cookie, "")
-        if not _SECRET.fullmatch(browser):  # else another tab of it is under way as well
+        # else another tab of it is under way as well
+        if not _BROWSER_SECRET_PATTERN.fullmatch(browser):
             browser = secrets.token_urlsafe(32)
         state, now = secrets.token_urlsafe(32), self._clock.now()
         hashes = {"state_hash": hash_token(state), "browser_hash": hash_token(browser)}
-        self._record.add_oauth_state(OAuthState(**hashes, expires_at=now + GOOD_FOR), now)
+        self._record.add_oauth_state(
+            OAuthState(**hashes, expires_at=now + OAUTH_STATE_DURATION), now
+        )
         url = self._oauth.build_authorize_url(self._scopes, self._redirect_uri, state)
         link = f'<a class="button" href="{escape(url)}">Continue to Slack</a>'
         # no redirect: a form's may lead only where its page allows, and Slack's lead on to others
-        headers = {**HEADERS, "Refresh": f"0;url={url}"}
-        response = HTMLResponse(_render(GOING, foot=link), headers=headers)
+        headers = {**SECURITY_HEADERS, "Refresh": f"0;url={url}"}
+        response = HTMLResponse(_render(REDIRECTING_TEXT, foot=link), headers=headers)
         response.set_cookie(
             self._cookie,
             browser,
-            max_age=int(GOOD_FOR.total_seconds()),
+            max_age=int(OAUTH_STATE_DURATION.total_seconds()),
             secure=self._is_https,
             httponly=True,
             samesite="lax",
@@ -186,18 +200,18 @@ class InstallPages:
         state, browser = query.get("state", ""), request.cookies.get(self._cookie, "")
         now = self._clock.now()
         if not self._record.consume_oauth_state(hash_token(state), hash_token(browser), now):
-            raise HTTPException(HTTPStatus.GONE, EXPIRED)
+            raise HTTPException(HTTPStatus.GONE, PAGE_EXPIRED_ERROR)
         if refusal := query.get("error"):
-            code = refusal if CODE.fullmatch(refusal) else "unknown_error"
-            said = DENIED if code == "access_denied" else REFUSED.format(code=code)
+            code = refusal if ERROR_CODE_PATTERN.fullmatch(refusal) else "unknown_error"
+            said = DENIED_ERROR if code == "access_denied" else REFUSED_ERROR.format(code=code)
             raise HTTPException(HTTPStatus.OK, said)
-        if not _CODE.fullmatch(query.get("code", "")):
-            raise HTTPException(HTTPStatus.GONE, EXPIRED)
+        if not _OAUTH_CODE_PATTERN.fullmatch(query.get("code", "")):
+            raise HTTPException(HTTPStatus.GONE, PAGE_EXPIRED_ERROR)
         try:
             stored = self._install(query["code"])
         except OAuthError as error:
             raise _describe_error(error) from None
-        return HTMLResponse(_render_done(stored), headers=HEADERS)
+        return HTMLResponse(_render_done(stored), headers=SECURITY_HEADERS)
 
     def _install(self, code: str) -> Installation:
         """Exchange an OAuth code for tokens, and store the installation.
@@ -212,7 +226,7 @@ class InstallPages:
         if others := apps - {found.app_id}:
             said = "an installation by the Slack app %s was refused: those on record are of %s"
             log.error(said, found.app_id, ", ".join(sorted(others)))
-            raise HTTPException(HTTPStatus.CONFLICT, WRONG_APP)
+            raise HTTPException(HTTPStatus.CONFLICT, WRONG_APP_ERROR)
         found.bot_id, found.url = self._oauth.find_bot_id_and_url(answer.tokens.bot)
         found.sealed_tokens = self._cipher.seal(found.workspace, answer.tokens)
         found.token_key = self._cipher.key_id
@@ -248,17 +262,17 @@ class InstallPages:
 def _describe_error(error: OAuthError) -> HTTPException:
     """Return what a person is told of an OAuth error; log what the operator has to mend."""
     if error.is_passing:
-        return HTTPException(HTTPStatus.BAD_GATEWAY, UNREACHABLE)
+        return HTTPException(HTTPStatus.BAD_GATEWAY, UNREACHABLE_ERROR)
     if error.code == "cannot_install_an_org_installed_app":
-        return HTTPException(HTTPStatus.CONFLICT, ORG_HAS_IT)
-    if error.code in _USED_UP:
-        return HTTPException(HTTPStatus.GONE, EXPIRED)
+        return HTTPException(HTTPStatus.CONFLICT, ORG_HAS_APP_ERROR)
+    if error.code in _DEAD_CODE_ERRORS:
+        return HTTPException(HTTPStatus.GONE, PAGE_EXPIRED_ERROR)
     if error.is_by_settings:
         remedy = "COUNTERSIGN_CLIENT_ID, COUNTERSIGN_CLIENT_SECRET and the app's redirect URLs"
         log.error("nobody can install the bot: Slack answers %s; correct %s", error.code, remedy)
-        return HTTPException(HTTPStatus.BAD_GATEWAY, NOT_SET_UP)
+        return HTTPException(HTTPStatus.BAD_GATEWAY, SETUP_ERROR)
     log.error("the bot could not be installed: Slack answers %s", error.code)
-    return HTTPException(HTTPStatus.BAD_GATEWAY, REFUSED.format(code=error.code))
+    return HTTPException(HTTPStatus.BAD_GATEWAY, REFUSED_ERROR.format(code=error.code))
 
 
 def _render(title: str, shown: str = "", foot: str = "") -> str:
@@ -268,12 +282,16 @@ def _render(title: str, shown: str = "", foot: str = "") -> str:
 
 def _render_done(stored: Installation) -> str:
     if stored.state is InstallationState.PAUSED:
-        return _render(f"Countersign is paused in {stored.name}", f'<p class="lead">{PAUSED}</p>')
+        return _render(
+            f"Countersign is paused in {stored.name}", f'<p class="lead">{PAUSED_TEXT}</p>'
+        )
     title = f"Countersign is now in {stored.name}"
     if stored.is_org_wide:
-        return _render(title, f'<p class="lead">{ORG_NEXT}</p>')
+        return _render(title, f'<p class="lead">{ORG_NEXT_STEP_TEXT}</p>')
     query = urlencode({"team": stored.workspace, "id": stored.app_id})
     app = f'<a class="button" href="slack://app?{escape(query)}">Open Slack</a>'
     query = urlencode({"team": stored.workspace, "app": stored.app_id})
     web = f'<a href="https://slack.com/app_redirect?{escape(query)}">Open it in this browser</a>'
-    return _render(title, f'<p class="lead">{USE_IT}</p>', f'{app}<p class="small">{web}</p>')
+    return _render(
+        title, f'<p class="lead">{HOW_TO_USE_TEXT}</p>', f'{app}<p class="small">{web}</p>'
+    )

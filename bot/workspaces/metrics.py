@@ -1,6 +1,6 @@
 """The metrics of a process that serves many workspaces: what all of them do, and a few of each.
 
-No more than MOST workspaces have a label of their own, so that their number does not decide how
+At most MAX_LABELLED_WORKSPACES have a label of their own, so that their number does not decide how
 much there is to store; the others are counted together.
 """
 
@@ -20,10 +20,10 @@ from storage.audit_log import AuditLine
 from storage.record import Store
 from storage.schedule import count_backlog
 
-MOST = 100  # workspaces with a label of their own
-OTHERS = "other"
-PENDING = "countersign_workspace_pending_calls"
-CALLS = "countersign_workspace_calls_total"
+MAX_LABELLED_WORKSPACES = 100
+OTHERS_LABEL = "other"
+PENDING_CALLS_METRIC = "countersign_workspace_pending_calls"
+CALLS_METRIC = "countersign_workspace_calls_total"
 
 
 class WorkspacesMetrics(Collector):
@@ -33,7 +33,7 @@ class WorkspacesMetrics(Collector):
         """`now` returns the time that ages are reckoned from."""
         self.all = PrometheusMetrics(now)
         self.calls = Counter(
-            CALLS,
+            CALLS_METRIC,
             "calls that came to that status, by workspace",
             ("workspace", "status"),
             registry=self.all.registry,
@@ -46,15 +46,17 @@ class WorkspacesMetrics(Collector):
     def build_exporter(self, workspace: str) -> Exporter:
         """Return the exporter to which a workspace's app reports its metrics."""
         with self._lock:
-            own = sum(each != OTHERS for each in self._labels.values())
-            label = self._labels.setdefault(workspace, workspace if own < MOST else OTHERS)
+            own = sum(each != OTHERS_LABEL for each in self._labels.values())
+            label = self._labels.setdefault(
+                workspace, workspace if own < MAX_LABELLED_WORKSPACES else OTHERS_LABEL
+            )
             return self._exporters.setdefault(workspace, _WorkspaceExporter(self, label))
 
     def forget_workspace(self, workspace: str) -> None:
         """Drop the figures of a workspace that is no longer served; another may have its label."""
         with self._lock:
             self._exporters.pop(workspace, None)
-            if self._labels.pop(workspace, OTHERS) != OTHERS:
+            if self._labels.pop(workspace, OTHERS_LABEL) != OTHERS_LABEL:
                 self.calls.remove_by_labels({"workspace": workspace})
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
@@ -65,7 +67,7 @@ class WorkspacesMetrics(Collector):
         for each in exporters:
             sums[each.label] = sums.get(each.label, 0) + each.count_pending_calls()
         about = "calls that wait for people, by workspace"
-        family = GaugeMetricFamily(PENDING, about, labels=["workspace"])
+        family = GaugeMetricFamily(PENDING_CALLS_METRIC, about, labels=["workspace"])
         for label, number in sorted(sums.items()):
             family.add_metric([label], number)
         yield family

@@ -20,12 +20,18 @@ from pydantic import SecretStr
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackClientError
 
-from bot.slack_codes import CODE, PASSING, TOO_MANY, UNKNOWN, extract_error_code
+from bot.slack_codes import (
+    ERROR_CODE_PATTERN,
+    HTTP_TOO_MANY_REQUESTS,
+    TEMPORARY_ERROR_CODES,
+    UNKNOWN_OUTCOME_CODES,
+    extract_error_code,
+)
 from bot.workspaces.tokens import Tokens
 
-TIMEOUT = 10  # seconds for an answer
-PAGE = 1000  # workspaces of an organisation that Slack names at once
-_SETTINGS = frozenset({"bad_client_secret", "bad_redirect_uri", "invalid_client_id"})
+TIMEOUT_SECONDS = 10
+MAX_WORKSPACES_PER_PAGE = 1000
+_SETTINGS_ERROR_CODES = frozenset({"bad_client_secret", "bad_redirect_uri", "invalid_client_id"})
 
 
 class OAuthError(Exception):
@@ -39,7 +45,7 @@ class OAuthError(Exception):
     @property
     def is_by_settings(self) -> bool:
         """Return whether the settings of this installation are wrong, not the request."""
-        return self.code in _SETTINGS
+        return self.code in _SETTINGS_ERROR_CODES
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +71,9 @@ class OAuthClient:
         self._authorize_url = f"{parts.scheme}://{parts.netloc}/oauth/v2/authorize"
         quiet = logging.getLogger("countersign.oauth")
         quiet.setLevel(logging.WARNING)  # on debug, slack_sdk logs tokens
-        self._client = WebClient(base_url=api_url, timeout=TIMEOUT, logger=quiet, retry_handlers=[])
+        self._client = WebClient(
+            base_url=api_url, timeout=TIMEOUT_SECONDS, logger=quiet, retry_handlers=[]
+        )
 
     def build_authorize_url(self, scopes: list[str], redirect_uri: str, state: str) -> str:
         """Return the address of Slack's page on which a person allows these scopes."""
@@ -99,7 +107,9 @@ class OAuthClient:
         """Return the workspaces that an organisation's token may be used in; raises OAuthError."""
 
         def read_pages() -> list[str]:
-            pages = self._client.auth_teams_list(token=token.get_secret_value(), limit=PAGE)
+            pages = self._client.auth_teams_list(
+                token=token.get_secret_value(), limit=MAX_WORKSPACES_PER_PAGE
+            )
             return [str(each["id"]) for page in pages for each in page.get("teams") or ()]
 
         found: list[str] = _ask(read_pages)
@@ -127,9 +137,12 @@ def _ask(request: Callable[[], Any]) -> Any:
         return request()
     except SlackApiError as error:
         code, status = extract_error_code(error), int(getattr(error.response, "status_code", 200))
-        if not CODE.fullmatch(code):  # a proxy's page, or Slack's of an outage
+        if not ERROR_CODE_PATTERN.fullmatch(code):  # a proxy's page, or Slack's of an outage
             raise OAuthError("", is_passing=True) from None
-        is_passing = status >= TOO_MANY or code in PASSING | UNKNOWN
+        is_passing = (
+            status >= HTTP_TOO_MANY_REQUESTS
+            or code in TEMPORARY_ERROR_CODES | UNKNOWN_OUTCOME_CODES
+        )
         raise OAuthError(code, is_passing=is_passing) from None
     except (SlackClientError, HTTPException, OSError, ValueError):  # the last: it is no JSON
         raise OAuthError("", is_passing=True) from None

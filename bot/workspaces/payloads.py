@@ -14,8 +14,8 @@ from bot.workspaces import removals
 from storage.installations import InstallationRecord
 
 HasThread = Callable[[str, str, str], bool]  # whether a request of an installation is in a thread
-_MENTION = re.compile(r"<@([UW][A-Z0-9]+)")
-_ID = re.compile("[A-Z0-9]{0,40}")
+_MENTION_PATTERN = re.compile(r"<@([UW][A-Z0-9]+)")
+_SLACK_ID_PATTERN = re.compile("[A-Z0-9]{0,40}")
 _ID_FIELDS = (
     *("team_id", "enterprise_id", "context_team_id", "context_enterprise_id"),
     *("app_installed_team_id", "bot_id"),
@@ -39,7 +39,9 @@ def is_well_formed(payload: Mapping[str, Any]) -> bool:
 
 
 def _is_id(value: object) -> bool:
-    return value is None or (isinstance(value, str) and _ID.fullmatch(value) is not None)
+    return value is None or (
+        isinstance(value, str) and _SLACK_ID_PATTERN.fullmatch(value) is not None
+    )
 
 
 def find_installation(
@@ -76,7 +78,7 @@ def _find_by_shared_thread(
 ) -> str | None:
     """Return whose bot a message in a shared channel mentions, or whose request its thread is."""
     event = payload["event"]
-    for each in _MENTION.findall(str(event["text"])):
+    for each in _MENTION_PATTERN.findall(str(event["text"])):
         if mentioned := _choose(record.list_workspaces_of_bot(each), named):
             return mentioned
     thread = event.get("thread_ts")
@@ -99,7 +101,7 @@ def _list_event_teams(payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for each in payload.get("authorizations") or ():
         team, enterprise = each.get("team_id") or "", each.get("enterprise_id") or ""
         yield team if team.startswith("T") else "", enterprise
-        if enterprise and payload["event"].get("type") in removals.EVENTS:
+        if enterprise and payload["event"].get("type") in removals.REMOVAL_EVENTS:
             yield "", enterprise
     enterprise = payload.get("context_enterprise_id") or payload.get("enterprise_id") or ""
     for name in ("context_team_id", "team_id"):

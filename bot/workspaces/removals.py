@@ -21,9 +21,9 @@ from storage.states import InstallationState
 
 log = logging.getLogger("countersign.workspaces")
 ACCESS_EVENTS = frozenset({"team_access_granted", "team_access_revoked"})
-EVENTS = ACCESS_EVENTS | {"app_uninstalled", "tokens_revoked"}
-LATE = timedelta(seconds=30)  # after which an event may come behind a later one
-CLOSE = timedelta(seconds=5)  # to an event, whose time is a whole second: either may come first
+REMOVAL_EVENTS = ACCESS_EVENTS | {"app_uninstalled", "tokens_revoked"}
+LATE_EVENT_AGE = timedelta(seconds=30)  # after which an event may come behind a later one
+EVENT_TIME_TOLERANCE = timedelta(seconds=5)  # Slack gives whole seconds: either may come first
 
 
 def apply_installation_event(
@@ -61,7 +61,7 @@ def apply_installation_event(
         return None
     sent = payload.get("event_time")
     until = datetime.fromtimestamp(sent, UTC) if isinstance(sent, int) else now
-    if abs(row.installed_at - until) < CLOSE:
+    if abs(row.installed_at - until) < EVENT_TIME_TOLERANCE:
         if not is_token_void(row):
             return None
         until = row.installed_at
@@ -77,7 +77,7 @@ def is_late_access_event(payload: Mapping[str, Any], now: datetime) -> bool:
     Slack sends an event again, after minutes too, until it is acknowledged in time.
     """
     sent = payload.get("event_time")
-    is_old = isinstance(sent, int) and now - datetime.fromtimestamp(sent, UTC) > LATE
+    is_old = isinstance(sent, int) and now - datetime.fromtimestamp(sent, UTC) > LATE_EVENT_AGE
     return is_old and (payload.get("event") or {}).get("type") in ACCESS_EVENTS
 
 

@@ -17,10 +17,11 @@ from storage.installations import Installation, InstallationRecord
 from storage.states import InstallationState
 
 log = logging.getLogger("countersign.workspaces")
-AHEAD = timedelta(hours=2)  # before a token expires
-CLAIM = timedelta(minutes=1)  # in which no other process tries; Slack's answer takes less
-FIRST, LONGEST = timedelta(seconds=30), timedelta(minutes=10)  # before it is tried again
-REFUSED = timedelta(hours=1)  # the same after an answer that will not change by itself
+RENEW_BEFORE_EXPIRY = timedelta(hours=2)
+CLAIM_DURATION = timedelta(minutes=1)  # in which no other process tries; Slack's answer takes less
+FIRST_RETRY_INTERVAL = timedelta(seconds=30)
+MAX_RETRY_INTERVAL = timedelta(minutes=10)
+REFUSED_RETRY_INTERVAL = timedelta(hours=1)  # after an answer that will not change by itself
 
 
 class TokenRotation:
@@ -48,7 +49,7 @@ class TokenRotation:
                 self._renew(row)
 
     def _renew(self, row: Installation) -> None:
-        claimed = self._record.claim_rotation(row, self._clock.now() + CLAIM)
+        claimed = self._record.claim_rotation(row, self._clock.now() + CLAIM_DURATION)
         if claimed is None:
             return
         try:
@@ -68,9 +69,11 @@ class TokenRotation:
             self._on_renewed(stored)
 
     def _postpone(self, claimed: Installation, error: OAuthError | TokenKeyError) -> None:
-        wait, workspace = REFUSED, claimed.workspace
+        wait, workspace = REFUSED_RETRY_INTERVAL, claimed.workspace
         if isinstance(error, OAuthError) and error.is_passing:
-            wait = min(FIRST * 2 ** min(claimed.renewal_failures, 10), LONGEST)
+            wait = min(
+                FIRST_RETRY_INTERVAL * 2 ** min(claimed.renewal_failures, 10), MAX_RETRY_INTERVAL
+            )
             said = "workspace %s: its token could not be renewed (%s); next attempt in %s"
             log.warning(said, workspace, error, wait)
         elif isinstance(error, OAuthError):
@@ -88,5 +91,5 @@ def _is_due(row: Installation, now: datetime) -> bool:
     if row.token_expires_at is None or row.state is InstallationState.REMOVED:
         return False
     # what has longer to wait was written by a clock that was ahead
-    waits = row.renewal_until and now < row.renewal_until <= now + 2 * REFUSED
-    return row.token_expires_at - AHEAD <= now and not waits
+    waits = row.renewal_until and now < row.renewal_until <= now + 2 * REFUSED_RETRY_INTERVAL
+    return row.token_expires_at - RENEW_BEFORE_EXPIRY <= now and not waits

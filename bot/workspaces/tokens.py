@@ -23,7 +23,7 @@ from pydantic import SecretStr
 from bot.config.settings import Settings
 from bot.config.startup import StartupError
 from storage.digest import (
-    SHORTEST,
+    KEY_MIN_CHARS,
     KeyFileError,
     compute_key_id,
     key_file_path,
@@ -32,12 +32,12 @@ from storage.digest import (
 )
 from storage.installations import Installation, InstallationRecord
 
-RECORD = "installations.db"  # in the folder of the workspaces
+INSTALLATIONS_FILE_NAME = "installations.db"  # in the folder of the workspaces
 log = logging.getLogger("countersign.workspaces")
-SETTING = "COUNTERSIGN_TOKEN_KEYS"
-_ID = re.compile(r"[A-Za-z0-9._-]{1,32}", re.ASCII)
-_NONCE = 12  # bytes, as AES-GCM has it
-_PURPOSE = b"countersign installation tokens"
+KEY_SETTING = "COUNTERSIGN_TOKEN_KEYS"
+_KEY_ID_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,32}", re.ASCII)
+_NONCE_BYTES = 12  # as AES-GCM has it
+_KEY_PURPOSE = b"countersign installation tokens"
 
 
 class TokenKeyError(ValueError):
@@ -59,11 +59,11 @@ class TokenCipher:
         """`secrets` by their ids; the first encrypts. TokenKeyError if they cannot be used."""
         for number, (key_id, secret) in enumerate(secrets.items(), 1):
             # an id is not named here: where it is wrong, it may be the secret
-            if not _ID.fullmatch(key_id) or not secret:
-                raise TokenKeyError(f"{SETTING}: write id:secret,id:secret with ids as 2026-11")
-            if len(secret) < SHORTEST:
-                short = f"the secret of key {number} is shorter than {SHORTEST} characters"
-                raise TokenKeyError(f"{SETTING}: {short}")
+            if not _KEY_ID_PATTERN.fullmatch(key_id) or not secret:
+                raise TokenKeyError(f"{KEY_SETTING}: write id:secret,id:secret with ids as 2026-11")
+            if len(secret) < KEY_MIN_CHARS:
+                short = f"the secret of key {number} is shorter than {KEY_MIN_CHARS} characters"
+                raise TokenKeyError(f"{KEY_SETTING}: {short}")
         self._ciphers = {key_id: AESGCM(_derive_key(each)) for key_id, each in secrets.items()}
         self.key_id = next(iter(secrets))  # of the key that encrypts
 
@@ -72,7 +72,7 @@ class TokenCipher:
         """Return the cipher for "id:secret,id:secret"; TokenKeyError if it cannot be read."""
         pairs = [each.strip().partition(":") for each in setting.get_secret_value().split(",")]
         if len({key_id.strip() for key_id, _, _ in pairs}) < len(pairs):
-            raise TokenKeyError(f"{SETTING} has two keys with one id")
+            raise TokenKeyError(f"{KEY_SETTING} has two keys with one id")
         return cls({key_id.strip(): secret.strip() for key_id, _, secret in pairs})
 
     def seal(self, workspace: str, tokens: Tokens) -> bytes:
@@ -80,7 +80,7 @@ class TokenCipher:
         held = {"bot": tokens.bot.get_secret_value()}
         if tokens.refresh is not None:
             held["refresh"] = tokens.refresh.get_secret_value()
-        nonce, bound = os.urandom(_NONCE), _bind(workspace, self.key_id)
+        nonce, bound = os.urandom(_NONCE_BYTES), _bind(workspace, self.key_id)
         return nonce + self._ciphers[self.key_id].encrypt(nonce, json.dumps(held).encode(), bound)
 
     def open(self, installation: Installation) -> Tokens:
@@ -91,11 +91,13 @@ class TokenCipher:
         if key_id not in self._ciphers:
             raise TokenKeyError(
                 f"the token of {workspace} is encrypted with the key {key_id}, which is not among"
-                f" those of {SETTING}; put it behind the others, or install the bot there again"
+                f" those of {KEY_SETTING}; put it behind the others, or install the bot there again"
             )
         sealed, bound = installation.sealed_tokens, _bind(workspace, key_id)
         try:
-            text = self._ciphers[key_id].decrypt(sealed[:_NONCE], sealed[_NONCE:], bound)
+            text = self._ciphers[key_id].decrypt(
+                sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], bound
+            )
         except (InvalidTag, ValueError):  # ValueError: it is too short for any
             raise TokenKeyError(
                 f"the token of {workspace} is not what was encrypted with the key {key_id}: that"
@@ -126,16 +128,16 @@ class TokenCipher:
 
 
 def _derive_key(secret: str) -> bytes:
-    return HKDF(SHA256(), 32, salt=None, info=_PURPOSE).derive(secret.encode())
+    return HKDF(SHA256(), 32, salt=None, info=_KEY_PURPOSE).derive(secret.encode())
 
 
 def _bind(workspace: str, key_id: str) -> bytes:
-    return json.dumps([_PURPOSE.decode(), workspace, key_id]).encode()
+    return json.dumps([_KEY_PURPOSE.decode(), workspace, key_id]).encode()
 
 
 def open_installation_record(settings: Settings) -> InstallationRecord:
     """Return the record of installations that the settings name, open; raises SchemaError."""
-    own = f"sqlite:///{settings.workspaces / RECORD}"
+    own = f"sqlite:///{settings.workspaces / INSTALLATIONS_FILE_NAME}"
     return InstallationRecord(settings.database_url if settings.is_shared else own).open()
 
 

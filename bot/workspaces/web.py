@@ -17,17 +17,17 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from bot.config.workspace_settings import WORKSPACE_ID
-from bot.http.http_side import NOT_NOW
-from bot.http.slack_endpoint import FORWARDED, ServedElsewhereError
+from bot.config.workspace_settings import WORKSPACE_ID_PATTERN
+from bot.http.http_side import UNAVAILABLE_ERROR
+from bot.http.slack_endpoint import FORWARDED_HEADER, ServedElsewhereError
 from bot.workspaces.dispatcher import UseApp
 from bot.workspaces.hosted import NotInstalledError, NotServedError
 
-_PATH = re.compile(rf"/w/({WORKSPACE_ID.pattern})(/.*)?", re.DOTALL)
-WAKING = 8  # workspaces whose apps are started at once because of requests to them
-NOT_SERVED = "There is nothing at this address."
-HOP_BY_HOP = (b"connection", b"transfer-encoding", b"keep-alive", b"upgrade", b"te")
-NOT_ITS_OWN = (*HOP_BY_HOP, b"date", b"server")  # this process' server says the last two
+_WORKSPACE_PATH_PATTERN = re.compile(rf"/w/({WORKSPACE_ID_PATTERN.pattern})(/.*)?", re.DOTALL)
+MAX_CONCURRENT_STARTS = 8  # of apps, because of requests to them
+NOT_FOUND_TEXT = "There is nothing at this address."
+HOP_BY_HOP_HEADERS = (b"connection", b"transfer-encoding", b"keep-alive", b"upgrade", b"te")
+DROPPED_ANSWER_HEADERS = (*HOP_BY_HOP_HEADERS, b"date", b"server")  # this server sets the last two
 
 
 class WorkspacePaths:
@@ -36,12 +36,14 @@ class WorkspacePaths:
     def __init__(self, rest: ASGIApp, use_app: UseApp) -> None:
         """`rest`: the app for all other paths."""
         self._rest, self._use_app = rest, use_app
-        self._turns = CapacityLimiter(WAKING)
+        self._turns = CapacityLimiter(MAX_CONCURRENT_STARTS)
         self._others: httpx2.AsyncClient | None = None  # making it takes a tenth of a second
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; with 404 where the bot is not installed, 503 where it is paused."""
-        found = _PATH.fullmatch(scope["path"]) if scope["type"] == "http" else None
+        found = (
+            _WORKSPACE_PATH_PATTERN.fullmatch(scope["path"]) if scope["type"] == "http" else None
+        )
         if found is None:
             await self._rest(scope, receive, send)
             return
@@ -54,10 +56,12 @@ class WorkspacePaths:
             await self._pass_on(elsewhere.url, scope, receive, send)
             return
         except NotInstalledError:
-            await PlainTextResponse(NOT_SERVED, HTTPStatus.NOT_FOUND)(scope, receive, send)
+            await PlainTextResponse(NOT_FOUND_TEXT, HTTPStatus.NOT_FOUND)(scope, receive, send)
             return
         except NotServedError:
-            await PlainTextResponse(NOT_NOW, HTTPStatus.SERVICE_UNAVAILABLE)(scope, receive, send)
+            await PlainTextResponse(UNAVAILABLE_ERROR, HTTPStatus.SERVICE_UNAVAILABLE)(
+                scope, receive, send
+            )
             return
         try:
             web = await to_thread.run_sync(app.endpoints.get_web_app, limiter=self._turns)
@@ -71,23 +75,25 @@ class WorkspacePaths:
             limits = httpx2.Limits(max_connections=None)  # many may wait for long
             self._others = httpx2.AsyncClient(timeout=None, limits=limits, trust_env=False)
         request = Request(scope, receive)
-        left_out = (*HOP_BY_HOP, FORWARDED.encode())
+        left_out = (*HOP_BY_HOP_HEADERS, FORWARDED_HEADER.encode())
         headers = [each for each in request.headers.raw if each[0] not in left_out]
         there = httpx2.URL(url).copy_with(raw_path=_get_target(scope))
         has_body = {"content-length", "transfer-encoding"} & {*request.headers}
         body = request.stream() if has_body else None
-        headers.append((FORWARDED.encode(), b"1"))
+        headers.append((FORWARDED_HEADER.encode(), b"1"))
         asked = httpx2.Request(request.method, there, headers=headers, content=body)
         found = None
-        if FORWARDED not in request.headers:
+        if FORWARDED_HEADER not in request.headers:
             with suppress(httpx2.HTTPError):
                 found = await self._others.send(asked, stream=True)
         if found is None:
-            await PlainTextResponse(NOT_NOW, HTTPStatus.SERVICE_UNAVAILABLE)(scope, receive, send)
+            await PlainTextResponse(UNAVAILABLE_ERROR, HTTPStatus.SERVICE_UNAVAILABLE)(
+                scope, receive, send
+            )
             return
         answer = StreamingResponse(found.aiter_raw(), found.status_code)
         headers = [(name.lower(), value) for name, value in found.headers.raw]
-        answer.raw_headers = [each for each in headers if each[0] not in NOT_ITS_OWN]
+        answer.raw_headers = [each for each in headers if each[0] not in DROPPED_ANSWER_HEADERS]
         try:
             await answer(scope, receive, send)
         finally:

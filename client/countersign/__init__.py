@@ -50,11 +50,11 @@ __all__ = [
     "asking",
     "countersigned",
 ]
-_HOME_OF = {"Countersign": "client", "asking": "context", "countersigned": "decorated"}
+_MODULE_BY_NAME = {"Countersign": "client", "asking": "context", "countersigned": "decorated"}
 
 
 def __getattr__(name: str) -> Any:
     """Import a name of `__all__` from its module when it is used; AttributeError for any other."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME_OF.get(name, 'request')}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULE_BY_NAME.get(name, 'request')}"), name)

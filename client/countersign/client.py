@@ -36,13 +36,20 @@ from countersign.request import (
     parse_request,
 )
 from countersign.schema import replace_unstorable_characters
-from countersign.wire import PATIENCE, SCHEME, ApiTransport, build_bot_socket_address
+from countersign.wire import (
+    RETRY_TIMEOUT_SECONDS,
+    UNIX_SCHEME,
+    ApiTransport,
+    build_bot_socket_address,
+)
 
-LONGEST_LOOK = 60.0  # seconds that one look may wait
-LOOK = 20.0  # seconds that one of many looks waits: a line that died silently is noticed after it
-GLANCE = 1.0  # seconds between two looks that were answered at once
-GONE = 120.0  # seconds without an answer after which who waits without an end gives up
-REQUESTS, QUESTIONS, HOOK = "/v1/requests", "/v1/questions", "/v1/hooks/claude-code"
+MAX_LOOK_SECONDS = 60.0
+LOOK_SECONDS = 20.0  # of one of many: a line that died silently is noticed after it
+POLL_INTERVAL_SECONDS = 1.0  # between two looks that were answered at once
+SILENCE_TIMEOUT_SECONDS = 120.0  # without an answer, after which who waits without an end gives up
+REQUESTS_PATH = "/v1/requests"
+QUESTIONS_PATH = "/v1/questions"
+HOOK_PATH = "/v1/hooks/claude-code"
 Seconds = float
 T = TypeVar("T")
 IS_DECIDED, HAS_ENDED = attrgetter("is_decided"), attrgetter("has_ended")
@@ -81,7 +88,7 @@ class Countersign:
             raise NotAllowed("Who has approved is checked by the receipt: say `verify`, too.")
         environ = os.environ
         url = url or environ.get("COUNTERSIGN_URL", "")
-        known = "" if url.startswith(SCHEME) else environ.get("COUNTERSIGN_API_KEY", "")
+        known = "" if url.startswith(UNIX_SCHEME) else environ.get("COUNTERSIGN_API_KEY", "")
         self._wire = ApiTransport(url, key or known)
 
     @classmethod
@@ -139,7 +146,7 @@ class Countersign:
         if deadline is not None:
             body["deadline_seconds"] = max(1, round(deadline))
         named += f" {around.call}" if around.call else ""
-        return self._post(REQUESTS, body, around, named, arguments, while_open=while_open)
+        return self._post(REQUESTS_PATH, body, around, named, arguments, while_open=while_open)
 
     def _post(
         self,
@@ -190,7 +197,7 @@ class Countersign:
         return self._wait_until(request_id, lambda found: found.status is not RequestStatus.RUNNING)
 
     def claim(
-        self, request_id: str, claimant: str = "", *, patience: Seconds = PATIENCE
+        self, request_id: str, claimant: str = "", *, patience: Seconds = RETRY_TIMEOUT_SECONDS
     ) -> Handout:
         """Claim an approved call to run it now, once, with the arguments that were approved.
 
@@ -245,14 +252,18 @@ class Countersign:
         }
         return _parse_answer(parse_request, self._post_act(request_id, "outcome", said))
 
-    def cancel(self, request_id: str, *, patience: Seconds = PATIENCE) -> Request:
+    def cancel(self, request_id: str, *, patience: Seconds = RETRY_TIMEOUT_SECONDS) -> Request:
         """Cancel a request; raises NotAllowed if it has ended or was handed out."""
         return _parse_answer(parse_request, self._post_act(request_id, "cancel", {}, patience))
 
     def _post_act(
-        self, request_id: str, act: str, body: Mapping[str, Any], patience: Seconds = PATIENCE
+        self,
+        request_id: str,
+        act: str,
+        body: Mapping[str, Any],
+        patience: Seconds = RETRY_TIMEOUT_SECONDS,
     ) -> Any:
-        path = f"{REQUESTS}/{quote(request_id, safe='')}/{act}"
+        path = f"{REQUESTS_PATH}/{quote(request_id, safe='')}/{act}"
         return self._wire.post(path, body, patience=patience)
 
     def cancel_if_possible(self, request_id: str) -> Request:
@@ -279,10 +290,10 @@ class Countersign:
         around = replace(context.get_current_circumstances(), **circumstances)
         asked = {"question": question} if isinstance(question, str) else dict(question)
         body = {"question": asked}
-        return self._post(QUESTIONS, body, around, "a question", asked, while_open=while_open)
+        return self._post(QUESTIONS_PATH, body, around, "a question", asked, while_open=while_open)
 
     def send_hook_input(
-        self, hook_input: Mapping[str, Any], *, look: Seconds = LONGEST_LOOK, **terms: str
+        self, hook_input: Mapping[str, Any], *, look: Seconds = MAX_LOOK_SECONDS, **terms: str
     ) -> dict[str, Any]:
         """Send Countersign the input of a Claude Code hook, and return the answer for Claude Code.
 
@@ -290,7 +301,7 @@ class Countersign:
         and `status` instead; send the same input again then. `terms`: query parameters of the
         hook's address. Raises NotAllowed and Unreachable.
         """
-        path = f"{HOOK}?{urlencode(terms)}" if terms else HOOK
+        path = f"{HOOK_PATH}?{urlencode(terms)}" if terms else HOOK_PATH
         answer = self._wire.post(path, hook_input, later=look)
         if not isinstance(answer, dict):
             raise _build_unknown_answer_error()
@@ -315,9 +326,11 @@ class Countersign:
             raise trouble
         return request.result
 
-    def _look(self, request_id: str, wait: Seconds, patience: Seconds | None = PATIENCE) -> Request:
-        wait = min(max(wait, 0.0), LONGEST_LOOK)
-        path = f"{REQUESTS}/{quote(request_id, safe='')}?wait={int(wait)}"
+    def _look(
+        self, request_id: str, wait: Seconds, patience: Seconds | None = RETRY_TIMEOUT_SECONDS
+    ) -> Request:
+        wait = min(max(wait, 0.0), MAX_LOOK_SECONDS)
+        path = f"{REQUESTS_PATH}/{quote(request_id, safe='')}?wait={int(wait)}"
         answer = self._wire.get(path, waits=wait, patience=patience)
         return _parse_answer(parse_request, answer)
 
@@ -331,7 +344,7 @@ class Countersign:
         stop, heard_at = given_up or threading.Event(), time.monotonic()
         until = float("inf") if seconds is None else heard_at + seconds
         found: Request | None = None
-        longest = LOOK
+        longest = LOOK_SECONDS
         while True:
             asked_at = time.monotonic()
             is_first = found is None  # what somebody else runs is only looked at, not waited for
@@ -344,11 +357,13 @@ class Countersign:
             except TooManyRequests:  # wait already: then it is looked at now and again
                 longest = 0.0
             except Unreachable:  # the request stands, and somebody may answer while there is time
-                if time.monotonic() >= (heard_at + GONE if seconds is None else until):
+                if time.monotonic() >= (
+                    heard_at + SILENCE_TIMEOUT_SECONDS if seconds is None else until
+                ):
                     raise
             if found is not None and enough(found):
                 return found
-            pause = asked_at + GLANCE - time.monotonic()  # it was answered at once
+            pause = asked_at + POLL_INTERVAL_SECONDS - time.monotonic()  # it was answered at once
             if pause > 0:
                 stop.wait(max(min(pause, until - time.monotonic()), 0.0))
             if stop.is_set():

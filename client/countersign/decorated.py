@@ -65,8 +65,8 @@ async def run_in_thread(work: Callable[[], T]) -> T:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-_MINE = "__countersigned__"
-_NAME = re.compile(r"[A-Za-z0-9_]{1,64}")  # as policy has it
+_GATED_CALL_ATTRIBUTE = "__countersigned__"
+_TOOL_NAME_PATTERN = re.compile(r"[A-Za-z0-9_]{1,64}")  # as policy has it
 
 
 def countersigned(
@@ -101,7 +101,7 @@ def countersigned(
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         name = getattr(function, "__name__", repr(function))
-        if not _NAME.fullmatch(name):
+        if not _TOOL_NAME_PATTERN.fullmatch(name):
             takes = "letters, digits and underscores, 64 characters at most"
             raise TypeError(f"{name} is no name that people can be asked by: {takes}")
         parameters = list_shown_parameters(function, without)
@@ -122,7 +122,7 @@ def request_approval(function: Callable[..., Any], arguments: Mapping[str, Any])
     Within a run, a call that was asked before is found and not asked again. Raises TypeError for a
     function that is not decorated, NotAllowed, Unreachable, and pydantic.ValidationError.
     """
-    gated = getattr(function, _MINE, None)
+    gated = getattr(function, _GATED_CALL_ATTRIBUTE, None)
     if not isinstance(gated, _GatedFunction):
         name = getattr(function, "__name__", str(function))
         raise TypeError(f"{name} is not decorated with @countersigned")
@@ -209,7 +209,7 @@ class _GatedFunction:
             taken.report_outcome(succeeded=True, result=result)
             return result
 
-        setattr(asked, _MINE, self)
+        setattr(asked, _GATED_CALL_ATTRIBUTE, self)
         return asked
 
     def build_async_wrapper(self) -> Callable[..., Awaitable[Any]]:
@@ -238,5 +238,5 @@ class _GatedFunction:
             await run_in_thread(partial(taken.report_outcome, succeeded=True, result=result))
             return result
 
-        setattr(asked, _MINE, self)
+        setattr(asked, _GATED_CALL_ATTRIBUTE, self)
         return asked

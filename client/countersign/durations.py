@@ -10,20 +10,20 @@ from datetime import timedelta
 
 MINUTE, HOUR, DAY = 60, 3_600, 86_400  # seconds
 
-_WRITTEN = re.compile(r"([1-9][0-9]{0,8})([smhd])")
-_UNITS = {"s": 1, "m": MINUTE, "h": HOUR, "d": DAY}
-_WORDS = ((DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"))
+_DURATION_PATTERN = re.compile(r"([1-9][0-9]{0,8})([smhd])")
+_SECONDS_BY_UNIT = {"s": 1, "m": MINUTE, "h": HOUR, "d": DAY}
+_UNIT_WORDS = ((DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"))
 
 
 def parse_duration(text: str, units: str = "smhd") -> int:
     """Return the seconds in a duration such as "4h"; 0 for other text, or for other units."""
-    found = _WRITTEN.fullmatch(text)
-    return int(found[1]) * _UNITS[found[2]] if found and found[2] in units else 0
+    found = _DURATION_PATTERN.fullmatch(text)
+    return int(found[1]) * _SECONDS_BY_UNIT[found[2]] if found and found[2] in units else 0
 
 
 def format_duration(duration: int) -> str:
     """Return a number of seconds in words, in the largest unit that is exact: "4 hours"."""
-    for size, unit in _WORDS:
+    for size, unit in _UNIT_WORDS:
         if duration >= size and duration % size == 0:
             return _format_count(duration // size, unit)
     return _format_count(duration, "second")
@@ -36,7 +36,7 @@ def format_rough_duration(left: timedelta) -> str:
     minute.
     """
     minutes = max(1, round(left.total_seconds() / MINUTE))
-    for size, unit in _WORDS:
+    for size, unit in _UNIT_WORDS:
         count, rest = divmod(minutes * MINUTE, size)
         if count >= 2 or (count == 1 and not rest):
             return _format_count(count, unit)

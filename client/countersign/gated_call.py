@@ -27,9 +27,10 @@ from countersign.request import (
 from countersign.schema import convert_result_to_json, format_value
 
 log = logging.getLogger("countersign.client")
-SIGNS_OF_LIFE = 3  # in each lease
-BRIEF = 5.0  # seconds to take back what nobody waits for any more
-LOOKS, BETWEEN = 60, 1.0  # at a claim of somebody else's, and the seconds between two
+RENEWALS_PER_LEASE = 3
+CANCEL_TIMEOUT_SECONDS = 5.0  # of what nobody waits for any more
+MAX_CLAIM_POLLS = 60  # at a claim of somebody else's
+CLAIM_POLL_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class ClaimedGatedCall:
             done.set()
 
     def _renew_lease_until(self, done: threading.Event) -> None:
-        while not done.wait(self._lease / SIGNS_OF_LIFE):
+        while not done.wait(self._lease / RENEWALS_PER_LEASE):
             with contextlib.suppress(CountersignError):  # the outcome will say
                 self._client.claim(self.request.id, self.claimant, patience=self._lease / 2)
 
@@ -168,7 +169,7 @@ class GatedCall:
     def _claim_or_suspend(self, suspension: context.CallSuspension) -> ClaimedGatedCall | None:
         """Claim an approved call or suspend an undecided one; wait for one that runs elsewhere."""
         request = self.send_request()  # whoever is suspended does not take it back: nothing waits
-        tries = LOOKS
+        tries = MAX_CLAIM_POLLS
         while True:
             if not request.is_decided:
                 suspension.suspend(request)
@@ -189,7 +190,7 @@ class GatedCall:
                         raise
                     request = taken.request  # somebody else was faster, or it is asked again
                     if request.status is RequestStatus.APPROVED:  # their claim is being checked
-                        self._given_up.wait(BETWEEN)
+                        self._given_up.wait(CLAIM_POLL_SECONDS)
 
     def _claim_approved(self, request: Request) -> ClaimedGatedCall | None:
         """Claim an approved call; if it was done before, set `earlier_result` and return None."""
@@ -220,4 +221,4 @@ class GatedCall:
 def cancel_unwaited_request(client: Countersign, request_id: str) -> None:
     """Cancel a request that nobody waits for any more, if that is possible within five seconds."""
     with contextlib.suppress(CountersignError):
-        client.cancel(request_id, patience=BRIEF)
+        client.cancel(request_id, patience=CANCEL_TIMEOUT_SECONDS)

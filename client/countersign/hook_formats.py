@@ -10,11 +10,11 @@ from enum import StrEnum
 from typing import Any
 from uuid import uuid4
 
-ANSWER = "hookSpecificOutput"
-NO_WAY_ROUND = "Do not try to get it done in another way."
-OWN_ID = "countersign-"  # begins an id of ours, where Claude Code gives a use none
+OUTPUT_FIELD = "hookSpecificOutput"
+NO_WORKAROUND_TEXT = "Do not try to get it done in another way."
+OWN_ID_PREFIX = "countersign-"  # of an id of ours, where Claude Code gives a use none
 # of what a tool returned: where it goes on; the rest does not travel
-TOLD_OF_RESPONSE = STATUS, IN_BACKGROUND = "status", "backgroundTaskId"
+RESPONSE_FIELDS = STATUS_FIELD, BACKGROUND_TASK_FIELD = "status", "backgroundTaskId"
 
 
 class HookEventKind(StrEnum):
@@ -27,26 +27,26 @@ class HookEventKind(StrEnum):
     DENIED = "PermissionDenied"  # by its own auto mode, after the hook had let it through
 
 
-ASKING = (HookEventKind.BEFORE, HookEventKind.PERMISSION)
+APPROVAL_EVENTS = (HookEventKind.BEFORE, HookEventKind.PERMISSION)
 
 
 def get_use_id(said: Mapping[str, Any]) -> Any:
     """Return the id of a use; a new one for a request for permission that has none."""
     is_permission = said["hook_event_name"] == HookEventKind.PERMISSION
-    return said.get("tool_use_id") or (f"{OWN_ID}{uuid4().hex}" if is_permission else None)
+    return said.get("tool_use_id") or (f"{OWN_ID_PREFIX}{uuid4().hex}" if is_permission else None)
 
 
 def drop_tool_output(said: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a hook says after a use, without what the tool has printed."""
     response = said.get("tool_response")
     kept = response if isinstance(response, dict) else {}
-    short = {name: kept[name] for name in TOLD_OF_RESPONSE if name in kept}
+    short = {name: kept[name] for name in RESPONSE_FIELDS if name in kept}
     return {**said, "tool_response": short}
 
 
 def build_hook_deny_answer(why: str, event: HookEventKind = HookEventKind.BEFORE) -> dict[str, Any]:
     """Return the hook's answer that denies a tool use; Claude reads the sentence `why`."""
-    said = f"{why.rstrip('.')}. {NO_WAY_ROUND}"
+    said = f"{why.rstrip('.')}. {NO_WORKAROUND_TEXT}"
     if event is HookEventKind.PERMISSION:
         return build_hook_answer(event, {"decision": {"behavior": "deny", "message": said}})
     decided = {"permissionDecision": "deny", "permissionDecisionReason": said}
@@ -55,4 +55,4 @@ def build_hook_deny_answer(why: str, event: HookEventKind = HookEventKind.BEFORE
 
 def build_hook_answer(event: HookEventKind, decided: Mapping[str, Any]) -> dict[str, Any]:
     """Return the answer to this hook with what was decided."""
-    return {ANSWER: {"hookEventName": event.value, **decided}}
+    return {OUTPUT_FIELD: {"hookEventName": event.value, **decided}}

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
-DECISION = "urn:countersign:decision:v1"
-END = "urn:countersign:end:v1"
-MOST = 1_000_000  # bytes of a receipt that is read
+DECISION_KIND = "urn:countersign:decision:v1"
+END_KIND = "urn:countersign:end:v1"
+MAX_RECEIPT_BYTES = 1_000_000
 EXACT = 2**53  # from here on a float is no exact integer
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
+_TIME_PATTERN = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
 class ReceiptError(ValueError):
@@ -40,7 +40,7 @@ class ReceiptError(ValueError):
 class Receipt:
     """A receipt whose signature is right."""
 
-    kind: str  # DECISION or END
+    kind: str  # DECISION_KIND or END
     key_id: str  # of the installation's key that has signed it
     subject: str  # SHA-256 of what may run, in hexadecimal digits
     content: Mapping[str, Any]  # the statement's predicate
@@ -134,7 +134,7 @@ def verify_receipt(text: str, keys: Mapping[str, Ed25519PublicKey]) -> Receipt:
 def _read_statement(payload: bytes, key_id: str) -> Receipt:
     statement = parse_object(payload, "the statement")
     kind, content = statement.get("predicateType"), statement.get("predicate")
-    if statement.get("_type") != STATEMENT_TYPE or kind not in (DECISION, END):
+    if statement.get("_type") != STATEMENT_TYPE or kind not in (DECISION_KIND, END_KIND):
         raise ReceiptError("The receipt is of a kind that this program does not know.")
     subjects = statement.get("subject")
     one = subjects[0] if isinstance(subjects, list) and len(subjects) == 1 else None
@@ -147,10 +147,10 @@ def _read_statement(payload: bytes, key_id: str) -> Receipt:
 
 # Votes that were signed with passkeys (WebAuthn).
 
-SIGNED_NAMES = ("nonce", "expires", "authenticator", "signature", "key")
-RSA_BITS = 2048  # of a passkey's key at least
+SIGNED_VOTE_FIELDS = ("nonce", "expires", "authenticator", "signature", "key")
+MIN_RSA_BITS = 2048  # of a passkey's key
 PRESENT_AND_VERIFIED = 0x05  # flags: somebody was there, and the authenticator checked who
-SIGNING_TIME = timedelta(minutes=5)  # for so long a link to sign works
+SIGNING_LINK_DURATION = timedelta(minutes=5)  # for so long a link to sign works
 Json = dict[str, Any]
 
 
@@ -172,12 +172,12 @@ def check_vote_signature(receipt: Receipt, vote: Json) -> None:
     signed = vote.get("passkey")
     if (
         not isinstance(signed, dict)
-        or not signed.keys() >= {*SIGNED_NAMES}
+        or not signed.keys() >= {*SIGNED_VOTE_FIELDS}
         or ("origin" in signed) is ("clientDataJSON" in signed)
     ):
         raise ReceiptError("A vote's signature is not whole.")
     expires, at = _parse_time(signed["expires"]), _parse_time(vote.get("at"))
-    if expires is None or at is None or not timedelta(0) < expires - at <= SIGNING_TIME:
+    if expires is None or at is None or not timedelta(0) < expires - at <= SIGNING_LINK_DURATION:
         raise ReceiptError("A vote's passkey has signed at another time.")
     statement = _build_signed_statement(receipt, vote, signed)
     challenge = _compute_digest(statement)
@@ -245,7 +245,7 @@ def _verify_with_jwk(key: object, signature: bytes, signed: bytes) -> None:
             case "OKP", "Ed25519":
                 edwards = ed25519.Ed25519PublicKey.from_public_bytes(parts["x"])
                 edwards.verify(signature, signed)
-            case "RSA", None if n.bit_length() >= RSA_BITS:
+            case "RSA", None if n.bit_length() >= MIN_RSA_BITS:
                 modulus = rsa.RSAPublicNumbers(e, n).public_key()
                 modulus.verify(signature, signed, padding.PKCS1v15(), hashes.SHA256())
             case _:
@@ -286,7 +286,7 @@ def check_approval(
     many different people have to have approved it at least; with `passkeys` only those count who
     have signed with one. `now`: aware; an approval is good until the time it names.
     """
-    if receipt.kind != DECISION or receipt.content.get("decision") != "approved":
+    if receipt.kind != DECISION_KIND or receipt.content.get("decision") != "approved":
         raise ReceiptError("The receipt does not say that the call was approved.")
     check_subject(receipt, tool=tool, arguments=arguments)
     count = len(set(list_approvers(receipt, passkeys=passkeys)))
@@ -302,7 +302,7 @@ def check_approval(
 def check_subject(receipt: Receipt, *, tool: str, arguments: Mapping[str, Any] | None) -> None:
     """Raise ReceiptError unless the receipt is of a decision about this: see `check_approval`."""
     content = receipt.content
-    if receipt.kind != DECISION:
+    if receipt.kind != DECISION_KIND:
         raise ReceiptError("The receipt does not say what was decided.")
     if tool and content.get("tool") != tool:
         raise ReceiptError(f"What was approved is {content.get('tool')}, not {tool}.")
@@ -342,7 +342,7 @@ def check_end(receipt: Receipt, decision: Receipt) -> None:
     """Raise ReceiptError unless `receipt` says how the call of this decision ended."""
     named = receipt.content.get("decision")
     digest = named.get("sha256") if isinstance(named, dict) else None
-    if receipt.kind != END or digest != decision.digest or receipt.subject != decision.subject:
+    if receipt.kind != END_KIND or digest != decision.digest or receipt.subject != decision.subject:
         raise ReceiptError("The receipt of the end belongs to another decision.")
 
 
@@ -408,7 +408,7 @@ def parse_object(text: str | bytes, what: str) -> dict[str, Any]:
     def refuse(_: str) -> Any:
         raise ReceiptError(f"In {what} a number is not finite.")
 
-    if len(text) > MOST:
+    if len(text) > MAX_RECEIPT_BYTES:
         raise ReceiptError(f"{what[:1].upper()}{what[1:]} is too long.")
     try:
         whole = text if isinstance(text, str) else text.decode()
@@ -450,7 +450,7 @@ def decode_base64url(text: object) -> bytes:
 def _parse_time(text: Any) -> datetime | None:
     """Return an RFC 3339 time; None for anything else."""
     try:
-        return datetime.fromisoformat(text) if _TIME.fullmatch(str(text)) else None
+        return datetime.fromisoformat(text) if _TIME_PATTERN.fullmatch(str(text)) else None
     except ValueError:
         return None
 

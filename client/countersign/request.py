@@ -29,9 +29,9 @@ class RequestStatus(StrEnum):
 
 
 S = RequestStatus
-UNDECIDED = frozenset({S.PREPARING, S.PENDING})
-UNENDED = UNDECIDED | {S.APPROVED, S.RUNNING, S.UNKNOWN}
-DECLINED = frozenset({S.REJECTED, S.REFUSED, S.CANCELLED, S.INVALIDATED, S.SUPERSEDED})
+UNDECIDED_STATUSES = frozenset({S.PREPARING, S.PENDING})
+UNFINISHED_STATUSES = UNDECIDED_STATUSES | {S.APPROVED, S.RUNNING, S.UNKNOWN}
+DECLINED_STATUSES = frozenset({S.REJECTED, S.REFUSED, S.CANCELLED, S.INVALIDATED, S.SUPERSEDED})
 
 
 class Does(StrEnum):
@@ -91,12 +91,12 @@ class Request:
     @property
     def is_decided(self) -> bool:
         """Whether people no longer have to decide."""
-        return self.status not in UNDECIDED
+        return self.status not in UNDECIDED_STATUSES
 
     @property
     def has_ended(self) -> bool:
         """Whether the status is final."""
-        return self.status not in UNENDED
+        return self.status not in UNFINISHED_STATUSES
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,15 +199,15 @@ def find_request_error(request: Request) -> CountersignError | None:
             return DidNotWork(f"It was approved, and failed{why}", request)
         case RequestStatus.UNKNOWN:
             return DidNotWork("It was begun, and nobody knows how it ended.", request)
-        case each if each in DECLINED:
+        case each if each in DECLINED_STATUSES:
             return Rejected(f"It was {each.value}{why}", request)
     return None
 
 
 # Text from others, made harmless to a terminal and to a model.
 
-_JOINER = "\u200d"  # between the parts of one emoji
-_ACTING = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # what a terminal may act upon
+_ZERO_WIDTH_JOINER = "\u200d"  # between the parts of one emoji
+_CONTROL_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # what a terminal may act upon
 
 
 def escape_control_characters(text: str) -> str:
@@ -221,4 +221,7 @@ def escape_control_characters(text: str) -> str:
 
 
 def _is_control_character(char: str) -> bool:
-    return char not in "\n\t" + _JOINER and unicodedata.category(char) in _ACTING
+    return (
+        char not in "\n\t" + _ZERO_WIDTH_JOINER
+        and unicodedata.category(char) in _CONTROL_CATEGORIES
+    )

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 if TYPE_CHECKING:  # loaded when a function is first called, so that importing this costs nothing
     from pydantic import TypeAdapter
 
-MOST_RESULT = 90_000  # bytes of an outcome, as JSON
-MOST_DEPTH = 30  # levels of one: the API reads 32 of a body
-SHOWN_OF_MORE = 20_000  # characters of one that is longer
-_UNNAMED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+MAX_RESULT_BYTES = 90_000  # as JSON
+MAX_RESULT_DEPTH = 30  # the API reads 32 levels of a body
+MAX_SHORTENED_CHARS = 20_000  # of a result that is longer
+_VARIADIC_KINDS = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def list_shown_parameters(
@@ -30,7 +30,7 @@ def list_shown_parameters(
     """
     found = dict(inspect.signature(function).parameters)
     for name, each in found.items():
-        if each.kind in _UNNAMED:
+        if each.kind in _VARIADIC_KINDS:
             raise TypeError(
                 f"{function.__name__} takes *{name}: people must be told what each argument is"
                 " called; give them names"
@@ -166,9 +166,9 @@ def convert_result_to_json(value: Any) -> Any:
     except Exception:  # noqa: BLE001 # it holds itself, or its own code for this fails
         made = format_value(value)
     text = json.dumps(made)
-    if len(text) <= MOST_RESULT and _measure_depth(made) <= MOST_DEPTH:
+    if len(text) <= MAX_RESULT_BYTES and _measure_depth(made) <= MAX_RESULT_DEPTH:
         return made
-    return f"{text[:SHOWN_OF_MORE]}… ({len(text):,} characters in all)"
+    return f"{text[:MAX_SHORTENED_CHARS]}… ({len(text):,} characters in all)"
 
 
 def _measure_depth(value: Any) -> int:
@@ -203,12 +203,18 @@ def replace_unstorable_characters(value: Any) -> Any:
     return value
 
 
-_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array"}
+_JSON_TYPE_BY_CLASS = {
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    list: "array",
+}
 
 
 def infer_schema_from_values(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return a JSON Schema that fits these arguments and others of the same names and types."""
-    kinds = {name: _TYPES.get(type(each)) for name, each in arguments.items()}
+    kinds = {name: _JSON_TYPE_BY_CLASS.get(type(each)) for name, each in arguments.items()}
     return {
         "type": "object",
         "properties": {

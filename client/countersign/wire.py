@@ -38,7 +38,7 @@ from countersign.request import (
 )
 from countersign.version import VERSION
 
-SCHEME = "unix:"
+UNIX_SCHEME = "unix:"
 
 
 def build_bot_socket_address(record: str | os.PathLike[str] = "") -> str:
@@ -47,7 +47,7 @@ def build_bot_socket_address(record: str | os.PathLike[str] = "") -> str:
     `record`: the bot's SQLite file, by default the one in DATABASE_URL, else countersign.db in the
     working directory.
     """
-    return f"{SCHEME}{os.path.abspath(os.fspath(record) or _get_database_path())}.socket"
+    return f"{UNIX_SCHEME}{os.path.abspath(os.fspath(record) or _get_database_path())}.socket"
 
 
 def _get_database_path() -> str:
@@ -93,11 +93,11 @@ class UnixHandler(HTTPHandler):
 
 # Requests with a key, and when they are tried again.
 
-KEY_PREFIX = "csk_"
-PATIENCE = 60.0  # seconds that a line is tried which is lost
-ANSWER = 20.0  # seconds that an answer may take beyond what it was asked to wait
-PAUSES = (0.25, 0.5, 1.0)  # seconds between tries, the last for ever: nobody notices a restart
-THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
+API_KEY_PREFIX = "csk_"
+RETRY_TIMEOUT_SECONDS = 60.0  # for a connection that is lost
+ANSWER_TIMEOUT_SECONDS = 20.0  # beyond what it was asked to wait
+RETRY_PAUSES_SECONDS = (0.25, 0.5, 1.0)  # the last repeats; short, so that nobody notices a restart
+LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 log = logging.getLogger("countersign.client")
 
 
@@ -107,24 +107,26 @@ class ApiTransport:
     def __init__(self, url: str, key: str) -> None:
         """Check the address and the key; raises NotAllowed if one is missing or malformed."""
         url, key = url.strip(), key.strip()  # a file's line may end in them
-        is_local = url.startswith(SCHEME)
+        is_local = url.startswith(UNIX_SCHEME)
         host = "" if is_local else _find_host(url)
         if not is_local and not host:
             raise NotAllowed("Set COUNTERSIGN_URL to where Countersign is, https://…")
         # some other secret must not travel
-        is_key = key.startswith(KEY_PREFIX) and key.isascii() and key.isprintable()
+        is_key = key.startswith(API_KEY_PREFIX) and key.isascii() and key.isprintable()
         if not is_key and (key or not is_local):
             raise NotAllowed(
-                f"Set COUNTERSIGN_API_KEY to the key, {KEY_PREFIX}…, that"
+                f"Set COUNTERSIGN_API_KEY to the key, {API_KEY_PREFIX}…, that"
                 " `countersign key new` has shown."
             )
         self.url = url.rstrip("/")
         self._base = "http://localhost" if is_local else self.url
         self._key = key
-        self._opener = _build_opener(host, url.removeprefix(SCHEME) if is_local else "")
+        self._opener = _build_opener(host, url.removeprefix(UNIX_SCHEME) if is_local else "")
         self._is_lost = False  # the last that was said had no answer
 
-    def get(self, path: str, *, waits: float = 0.0, patience: float | None = PATIENCE) -> Any:
+    def get(
+        self, path: str, *, waits: float = 0.0, patience: float | None = RETRY_TIMEOUT_SECONDS
+    ) -> Any:
         """Return the JSON at a path; `waits`: seconds that the server was asked to wait first.
 
         Raises NotAllowed, and Unreachable after `patience` seconds without an answer. If `patience`
@@ -140,7 +142,7 @@ class ApiTransport:
         *,
         key: str = "",
         later: float | None = None,
-        patience: float = PATIENCE,
+        patience: float = RETRY_TIMEOUT_SECONDS,
     ) -> Any:
         """Send a JSON body and return the answer's JSON.
 
@@ -172,12 +174,12 @@ class ApiTransport:
         request.add_header("Accept", "application/json, application/problem+json")
         request.add_header("User-Agent", f"countersign-client/{VERSION}")
         until = time.monotonic() + (0.0 if patience is None else waits + patience)
-        pauses = chain(PAUSES, repeat(PAUSES[-1]))
+        pauses = chain(RETRY_PAUSES_SECONDS, repeat(RETRY_PAUSES_SECONDS[-1]))
         while True:
             again = next(pauses) * random.uniform(0.75, 1.25)  # noqa: S311 # no secret: it spreads
             error: CountersignError
             try:
-                with self._opener.open(request, timeout=waits + ANSWER) as answer:
+                with self._opener.open(request, timeout=waits + ANSWER_TIMEOUT_SECONDS) as answer:
                     said = answer.read()
                 self._log_reached_again()
                 return _parse_answer(said)
@@ -237,7 +239,7 @@ def _build_opener(host: str, path: str) -> OpenerDirector:
     """
     if path:
         return build_opener(_NoRedirects, ProxyHandler({}), UnixHandler(path))
-    return build_opener(_NoRedirects, ProxyHandler({} if host in THIS_MACHINE else None))
+    return build_opener(_NoRedirects, ProxyHandler({} if host in LOOPBACK_HOSTS else None))
 
 
 def _parse_answer(answer: bytes) -> Any:

@@ -46,7 +46,7 @@ def statement(**content: Any) -> dict[str, Any]:
     return {
         "_type": receipts.STATEMENT_TYPE,
         "subject": [{"name": "call", "digest": {"sha256": digest}}],
-        "predicateType": receipts.DECISION,
+        "predicateType": receipts.DECISION_KIND,
         "predicate": made,
     }
 

@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field, SecretStr, ValidationError
 from countersign import countersigned
 from countersign.decorated import humanize_identifier
 from countersign.schema import (
-    MOST_RESULT,
+    MAX_RESULT_BYTES,
     build_function_codec,
     convert_result_to_json,
     infer_schema_from_values,
@@ -201,9 +201,9 @@ def test_results_that_are_no_json_are_reported_as_text() -> None:
     assert convert_result_to_json(deep[0][0][0][0][0][0][0][0][0][0]) == json.loads(
         "[" * 30 + "]" * 30
     )
-    cut = convert_result_to_json("x" * MOST_RESULT)
+    cut = convert_result_to_json("x" * MAX_RESULT_BYTES)
     assert cut.endswith("(90,002 characters in all)")
-    assert len(cut) < MOST_RESULT
+    assert len(cut) < MAX_RESULT_BYTES
 
 
 def test_values_alone_make_a_schema() -> None:

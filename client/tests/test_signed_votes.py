@@ -230,7 +230,7 @@ def test_nothing_of_what_was_signed_may_change(name: str) -> None:
         check(receipt_with(vote))
 
 
-@pytest.mark.parametrize("name", [*receipts.SIGNED_NAMES, "origin", "clientDataJSON", "rpId"])
+@pytest.mark.parametrize("name", [*receipts.SIGNED_VOTE_FIELDS, "origin", "clientDataJSON", "rpId"])
 @pytest.mark.parametrize("value", [None, 7, "", "=", [], {}])
 def test_what_is_no_evidence_is_refused(name: str, value: Any) -> None:
     """With a sentence, whatever stands there."""

@@ -69,7 +69,7 @@ def test_how_it_ended_is_said_where_nobody_knows(capsys: pytest.CaptureFixture[s
     keys = receipts.read_public_keys(json.dumps(JWK))
     named = {"sha256": receipts.verify_receipt(json.dumps(decision), keys).digest}
     said = {"decision": named, "status": "unknown", "endedAt": None, "note": ""}
-    end = signed(statement() | {"predicateType": receipts.END, "predicate": said})
+    end = signed(statement() | {"predicateType": receipts.END_KIND, "predicate": said})
     assert verify(json.dumps({"decision": decision, "end": end})) == 0
     assert "How it ended: unknown\n" in capsys.readouterr().out
     assert verify(json.dumps(end)) == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from countersign import Countersign
-from countersign.mcp_proxy.held_calls import MOST_KNOWN, OpenHostCalls
+from countersign.mcp_proxy.held_calls import MAX_KNOWN_CALLS, OpenHostCalls
 
 
 def test_what_no_host_waits_for_is_forgotten_in_the_end() -> None:
@@ -14,9 +14,9 @@ def test_what_no_host_waits_for_is_forgotten_in_the_end() -> None:
     waits = wishes.find_or_add_host_call("note", {"text": "somebody waits"})
     with wishes.forget_call_when_answered(waits):
         first = wishes.find_or_add_host_call("note", {"text": "0"})
-        for number in range(MOST_KNOWN + 10):
+        for number in range(MAX_KNOWN_CALLS + 10):
             wishes.find_or_add_host_call("note", {"text": str(number)})
         assert wishes.find_or_add_host_call("note", {"text": "somebody waits"}) is waits
         assert wishes.find_or_add_host_call("note", {"text": "0"}) is not first
-        last = wishes.find_or_add_host_call("note", {"text": str(MOST_KNOWN)})
-        assert wishes.find_or_add_host_call("note", {"text": str(MOST_KNOWN)}) is last
+        last = wishes.find_or_add_host_call("note", {"text": str(MAX_KNOWN_CALLS)})
+        assert wishes.find_or_add_host_call("note", {"text": str(MAX_KNOWN_CALLS)}) is last

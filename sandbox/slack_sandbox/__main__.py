@@ -7,16 +7,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from slack_sandbox.ports import HIGHEST
+from slack_sandbox.ports import MAX_PORT
 
-INTERRUPTED = 130  # exit code of Ctrl-C
-MISUSED = "--allow goes with --run"
+EXIT_INTERRUPTED = 130  # exit code of Ctrl-C
+ALLOW_WITHOUT_RUN_ERROR = "--allow goes with --run"
 
 
 def port(text: str) -> int:
     """The number, from 0 (any that is free) to 65535; the usage tells of anything else."""
-    if not (text.isascii() and text.isdecimal()) or int(text) > HIGHEST:
-        why = f"there is no port {text!r}; give one from 0 to {HIGHEST}"
+    if not (text.isascii() and text.isdecimal()) or int(text) > MAX_PORT:
+        why = f"there is no port {text!r}; give one from 0 to {MAX_PORT}"
         raise argparse.ArgumentTypeError(why)
     return int(text)
 
@@ -90,11 +90,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     add_arguments(parser)
     arguments = parser.parse_args(argv)
     if arguments.allow and arguments.run is None:
-        parser.error(MISUSED)
+        parser.error(ALLOW_WITHOUT_RUN_ERROR)
     try:
         return serve(arguments)
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return EXIT_INTERRUPTED
 
 
 if __name__ == "__main__":

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import socket
 
-PORT, HIGHEST = 8765, 65535
-TRIES = 20  # ports looked at, one after the other
+DEFAULT_PORT = 8765
+MAX_PORT = 65535
+MAX_PORTS_TRIED = 20  # one after the other
 
 
 class PortTakenError(Exception):
@@ -13,11 +14,11 @@ class PortTakenError(Exception):
 
 
 def free_port(wanted: int | None) -> int:
-    """`wanted` (0: any), or the first free port from PORT on; PortTakenError where it is taken."""
+    """`wanted` (0: any), or the first free one from DEFAULT_PORT on; PortTakenError if taken."""
     if wanted is None:
-        return first_free(PORT)
-    if not 0 <= wanted <= HIGHEST:
-        raise PortTakenError(f"{wanted} is no port; give one from 0 to {HIGHEST} with --port")
+        return first_free(DEFAULT_PORT)
+    if not 0 <= wanted <= MAX_PORT:
+        raise PortTakenError(f"{wanted} is no port; give one from 0 to {MAX_PORT} with --port")
     if not _is_free(wanted):
         raise PortTakenError(f"port {wanted} is taken; choose another with --port")
     return wanted
@@ -25,7 +26,7 @@ def free_port(wanted: int | None) -> int:
 
 def first_free(port: int) -> int:
     """Return the first free port from `port` on; raises PortTakenError where none is near it."""
-    for each in range(port, port + TRIES):
+    for each in range(port, port + MAX_PORTS_TRIED):
         if _is_free(each):
             return each
     raise PortTakenError(f"port {port} is taken; choose another with --port")

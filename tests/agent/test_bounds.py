@@ -11,9 +11,9 @@ import httpx2
 import openai
 import pytest
 
-from bot.agent.chat_completions import CHAT
-from bot.agent.planner import ENDLESS, MOST, Planner
-from bot.agent.responses import RESPONSES
+from bot.agent.chat_completions import CHAT_DIALECT
+from bot.agent.planner import ENDLESS_ANSWER_ERROR, MAX_ANSWER_CHARS, Planner
+from bot.agent.responses import RESPONSES_DIALECT
 from bot.agent.turn import Dialect, PlannerError
 from tests.agent.test_planner import Words
 
@@ -31,13 +31,16 @@ def calls(text: str) -> list[dict[str, Any]]:
 
 
 ENDLESSLY: dict[str, tuple[Dialect, dict[str, Any]]] = {
-    "words": (RESPONSES, {"type": "response.output_text.delta", "delta": AGAIN}),
-    "a refusal": (RESPONSES, {"type": "response.refusal.delta", "delta": AGAIN}),
-    "arguments": (RESPONSES, {"type": "response.function_call_arguments.delta", "delta": AGAIN}),
-    "thoughts": (RESPONSES, {"type": "response.reasoning_text.delta", "delta": AGAIN}),
-    "words in a chat": (CHAT, chunk(content=AGAIN)),
-    "arguments in a chat": (CHAT, chunk(tool_calls=calls(AGAIN))),
-    "thoughts in a chat": (CHAT, chunk(reasoning_content=AGAIN)),
+    "words": (RESPONSES_DIALECT, {"type": "response.output_text.delta", "delta": AGAIN}),
+    "a refusal": (RESPONSES_DIALECT, {"type": "response.refusal.delta", "delta": AGAIN}),
+    "arguments": (
+        RESPONSES_DIALECT,
+        {"type": "response.function_call_arguments.delta", "delta": AGAIN},
+    ),
+    "thoughts": (RESPONSES_DIALECT, {"type": "response.reasoning_text.delta", "delta": AGAIN}),
+    "words in a chat": (CHAT_DIALECT, chunk(content=AGAIN)),
+    "arguments in a chat": (CHAT_DIALECT, chunk(tool_calls=calls(AGAIN))),
+    "thoughts in a chat": (CHAT_DIALECT, chunk(reasoning_content=AGAIN)),
 }
 
 
@@ -62,7 +65,7 @@ def broken_off(dialect: Dialect, event: dict[str, Any], timeout: float) -> tuple
     planner = Planner(client, model="gpt-5", dialects=(dialect,), backoff=0)
     with pytest.raises(PlannerError) as ended:
         planner.take_turn(given, [], "Be brief.", words)
-    assert str(ended.value) == ENDLESS
+    assert str(ended.value) == ENDLESS_ANSWER_ERROR
     return words, asked
 
 
@@ -70,12 +73,12 @@ def broken_off(dialect: Dialect, event: dict[str, Any], timeout: float) -> tuple
 def test_an_answer_that_repeats_itself_is_bounded(name: str) -> None:
     """Whatever it repeats; it is not asked for again, and people are told why."""
     words, asked = broken_off(*ENDLESSLY[name], 120.0)
-    assert len(words.text) <= MOST
+    assert len(words.text) <= MAX_ANSWER_CHARS
     assert asked == 1
 
 
 @pytest.mark.parametrize("event", [{"type": "response.in_progress"}, {"type": "x", "delta": ""}])
 def test_an_answer_that_takes_too_long_is_broken_off(event: dict[str, Any]) -> None:
     """Though there are signs of it, and nothing that could be counted."""
-    _, asked = broken_off(RESPONSES, event, 0.05)
+    _, asked = broken_off(RESPONSES_DIALECT, event, 0.05)
     assert asked == 1

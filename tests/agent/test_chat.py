@@ -10,7 +10,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.chat_completions import CHAT_AT_OPENAI, OURS, build_chat_messages, build_request_body
+from bot.agent.chat_completions import (
+    COUNTERSIGN_NOTE_HEADER,
+    OPENAI_CHAT_DIALECT,
+    build_chat_messages,
+    build_request_body,
+)
 from bot.agent.turn import ModelRequest
 from tests.model_stand_in.answers import seal_reasoning
 from tests.model_stand_in.chat_checks import check_chat_request
@@ -119,7 +124,7 @@ def test_what_is_fine_is_kept_to_the_letter() -> None:
         },
         {"role": "tool", "tool_call_id": "call_1", "content": "SUCCEEDED."},
         {"role": "assistant", "content": "One moment."},
-        {"role": "user", "content": f"{OURS}\nWhat waited has been decided."},
+        {"role": "user", "content": f"{COUNTERSIGN_NOTE_HEADER}\nWhat waited has been decided."},
     ]
 
 
@@ -161,7 +166,7 @@ def test_without_tools_none_are_named() -> None:
     )
     assert set(bare) == {"model", "messages"}
     inquiry = ModelRequest("gpt-5", None, [message("user", "hello")], [], "Be brief.")
-    assert CHAT_AT_OPENAI.build_request_body(inquiry) == {**bare, "store": False}
+    assert OPENAI_CHAT_DIALECT.build_request_body(inquiry) == {**bare, "store": False}
     tool = {"type": "function", "name": "note", "description": "Note", "strict": False}
     full = build_request_body(
         ModelRequest("gpt-5", "low", [message("user", "hello")], [{**tool, "parameters": {}}], "")

@@ -12,10 +12,10 @@ import httpx2
 import openai
 import pytest
 
-from bot.agent.chat_completions import CHAT
+from bot.agent.chat_completions import CHAT_DIALECT
 from bot.agent.model_errors import is_tool_use_unsupported, model_error_sentence
 from bot.agent.planner import Planner as Turns
-from bot.agent.responses import RESPONSES
+from bot.agent.responses import RESPONSES_DIALECT
 from bot.agent.turn import PlannerError, Proposal, Reply
 from bot.demo.model_server import Turn
 from tests.agent.test_planner import REQUEST, Wire, Words
@@ -36,7 +36,7 @@ class ChatWire(Wire):
 
     def turn(self, words: Words | None = None) -> Reply | Proposal:
         """One turn of the planner over this wire."""
-        planner = Turns(self.client, model="gpt-5", dialects=(CHAT,), retries=0)
+        planner = Turns(self.client, model="gpt-5", dialects=(CHAT_DIALECT,), retries=0)
         return planner.take_turn(REQUEST["input"], REQUEST["tools"], "Be brief.", words or Words())
 
 
@@ -194,7 +194,9 @@ def server() -> Iterator[StrictPlanner]:
 def both(server: StrictPlanner, model: str = "gpt-5") -> Turns:
     """A planner that finds out what the server speaks."""
     client = openai.OpenAI(api_key="sk-offline", base_url=server.url, timeout=10)
-    return Turns(client, model=model, dialects=(RESPONSES, CHAT), retries=2, backoff=0)
+    return Turns(
+        client, model=model, dialects=(RESPONSES_DIALECT, CHAT_DIALECT), retries=2, backoff=0
+    )
 
 
 def test_the_api_is_found_out_once(server: StrictPlanner) -> None:
@@ -217,7 +219,7 @@ def test_a_missing_model_is_no_missing_api(server: StrictPlanner) -> None:
     missing = Turns(
         openai.OpenAI(api_key="sk-offline", base_url=server.url),
         model="no such/model",
-        dialects=(CHAT, RESPONSES),
+        dialects=(CHAT_DIALECT, RESPONSES_DIALECT),
         retries=0,
     )
     with pytest.raises(PlannerError, match="does not exist"):

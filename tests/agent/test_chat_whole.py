@@ -12,10 +12,10 @@ import httpx2
 import openai
 import pytest
 
-from bot.agent.chat_completions import CHAT, build_chat_messages
+from bot.agent.chat_completions import CHAT_DIALECT, build_chat_messages
 from bot.agent.model_errors import is_streaming_unsupported, model_error_sentence
 from bot.agent.planner import Planner as Turns
-from bot.agent.responses import RESPONSES
+from bot.agent.responses import RESPONSES_DIALECT
 from bot.agent.turn import PlannerError, Proposal
 from bot.demo.model_server import Turn
 from tests.agent.test_planner import REQUEST, Words
@@ -36,7 +36,7 @@ def server() -> Iterator[StrictPlanner]:
 def asking(server: StrictPlanner) -> Turns:
     """A planner that finds out what the server has, and tries nothing twice."""
     client = openai.OpenAI(api_key="sk-offline", base_url=server.url, timeout=10)
-    return Turns(client, model="gpt-5", dialects=(RESPONSES, CHAT), retries=0)
+    return Turns(client, model="gpt-5", dialects=(RESPONSES_DIALECT, CHAT_DIALECT), retries=0)
 
 
 def streamed(server: StrictPlanner) -> list[bool]:
@@ -88,7 +88,7 @@ def test_why_nothing_was_streamed_is_told(server: StrictPlanner) -> None:
 
     http = httpx2.Client(transport=httpx2.MockTransport(answer))
     client = openai.OpenAI(api_key="x", base_url="http://model.test/v1", http_client=http)
-    planner = Turns(client, model="gpt-5", dialects=(CHAT,), retries=0)
+    planner = Turns(client, model="gpt-5", dialects=(CHAT_DIALECT,), retries=0)
     with pytest.raises(PlannerError, match="longer than the model can read"):
         planner.take_turn(REQUEST["input"], REQUEST["tools"], "Be brief.", Words())
 
@@ -109,7 +109,9 @@ def test_a_stream_that_the_server_ends_early_is_asked_for_whole() -> None:
     http = httpx2.Client(transport=httpx2.MockTransport(answer))
     client = openai.OpenAI(api_key="x", base_url="http://model.test/v1", http_client=http)
     words = Words()
-    turn = Turns(client, model="gpt-5", dialects=(CHAT,), retries=0).take_turn([], [], "", words)
+    turn = Turns(client, model="gpt-5", dialects=(CHAT_DIALECT,), retries=0).take_turn(
+        [], [], "", words
+    )
     assert (turn.text, words.text) == ("Whole.", "Whole.")
 
 
@@ -130,7 +132,7 @@ def test_the_line_of_an_empty_stream_may_be_closed() -> None:
 
     http = httpx2.Client(transport=httpx2.MockTransport(answer))
     client = openai.OpenAI(api_key="x", base_url="http://model.test/v1", http_client=http)
-    planner = Turns(client, model="gpt-5", dialects=(CHAT,), retries=0)
+    planner = Turns(client, model="gpt-5", dialects=(CHAT_DIALECT,), retries=0)
     turn = planner.take_turn(REQUEST["input"], [], "Be brief." * 400, Words())
     assert turn.text == "Whole."
     assert asked == [True, False, False]
@@ -158,7 +160,7 @@ def test_servers_say_that_they_do_not_stream(said: str, param: str | None, lacks
 
     http = httpx2.Client(transport=httpx2.MockTransport(answer))
     client = openai.OpenAI(api_key="x", base_url="http://model.test/v1", http_client=http)
-    planner = Turns(client, model="gpt-5", dialects=(CHAT,), retries=0)
+    planner = Turns(client, model="gpt-5", dialects=(CHAT_DIALECT,), retries=0)
     if lacks:
         assert planner.take_turn(REQUEST["input"], [], "Be brief.", Words()).text == "Whole."
     else:

@@ -11,10 +11,10 @@ import openai
 import pytest
 
 from bot.agent import prompt
-from bot.agent.chat_completions import CHAT
+from bot.agent.chat_completions import CHAT_DIALECT
 from bot.agent.model_errors import parse_context_window, raise_stream_error
 from bot.agent.planner import Planner
-from bot.agent.responses import RESPONSES
+from bot.agent.responses import RESPONSES_DIALECT
 from bot.agent.turn import ModelRequestTooLongError
 from tests.agent.test_planner import Words
 from tests.model_stand_in.planner import ApiFeature
@@ -34,10 +34,10 @@ def server() -> Iterator[Server]:
 def planner(server: Server, *dialects: Any) -> Planner:
     """A planner at that server."""
     client = openai.OpenAI(api_key="sk-offline", base_url=server.url)
-    return Planner(client, model="gpt-5", dialects=dialects or (RESPONSES,), retries=2)
+    return Planner(client, model="gpt-5", dialects=dialects or (RESPONSES_DIALECT,), retries=2)
 
 
-@pytest.mark.parametrize(("dialect", "window"), [(RESPONSES, 0), (CHAT, 4_000)])
+@pytest.mark.parametrize(("dialect", "window"), [(RESPONSES_DIALECT, 0), (CHAT_DIALECT, 4_000)])
 def test_what_does_not_fit_is_told_as_such(server: Server, dialect: Any, window: int) -> None:
     """It is asked once only, by either API, and how much fits is known where the server says so."""
     with pytest.raises(ModelRequestTooLongError, match="longer than the model can read") as raised:
@@ -86,8 +86,8 @@ def test_the_server_compacts(server: Server) -> None:
     with pytest.raises(Exception, match="could not be verified"):
         here.take_turn([altered, *LONG], [], "Be brief.", Words())
 
-    assert planner(server, CHAT).compaction_server_id == ""
-    assert planner(server, CHAT).compact_items(LONG, "") is None
+    assert planner(server, CHAT_DIALECT).compaction_server_id == ""
+    assert planner(server, CHAT_DIALECT).compact_items(LONG, "") is None
     server.without = {ApiFeature.COMPACTION}
     server.refused.clear()
     assert [here.compact_items(LONG, "") for _ in range(2)] == [None, None]
@@ -136,9 +136,9 @@ def test_a_summary_is_asked_of_what_fits() -> None:
     item, out = prompt.build_item_to_summarize(items, 4_000)
     text = item["content"][0]["text"]
     head, *lines = text.splitlines()
-    assert head == prompt.SUMMARY_SOURCE
+    assert head == prompt.SUMMARY_SOURCE_HEADING
     assert lines[0] == "> In short: the beginning."
-    assert lines[1] == prompt.OLDER_LEFT_OUT.format(many=out)
+    assert lines[1] == prompt.OLDER_ENTRIES_OMITTED_LINE.format(many=out)
     assert 10 < out < 50
     assert all(line.startswith("> ") for line in lines[2:] if line)
     assert '> The agent called peek: {"text": "1042"}' in lines

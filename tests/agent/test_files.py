@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from bot.agent import file_items
 from bot.agent.chat_completions import build_chat_messages
 from bot.agent.file_items import PDF, TEXT, EncodedFile, recognise_content
-from bot.agent.model_errors import TRANSIENT, build_planner_error, can_retry
+from bot.agent.model_errors import TRANSIENT_ERRORS, build_planner_error, can_retry
 from bot.agent.turn import ModelRequestRefusedError
 from tests.model_stand_in.chat_checks import check_chat_request
 from tests.model_stand_in.responses_checks import check_responses_request
@@ -71,8 +71,8 @@ def test_no_line_of_a_text_stands_outside_its_quotation(text: str) -> None:
 
 def test_a_long_text_is_cut_and_says_by_how_much() -> None:
     """What is left out is counted."""
-    kept = file_items.cut_file_text("x" * (file_items.MOST_TEXT + 7))
-    assert kept == "x" * file_items.MOST_TEXT + "\n[… 7 more characters were left out]"
+    kept = file_items.cut_file_text("x" * (file_items.MAX_FILE_TEXT + 7))
+    assert kept == "x" * file_items.MAX_FILE_TEXT + "\n[… 7 more characters were left out]"
     assert file_items.cut_file_text("short") == "short"
 
 
@@ -103,7 +103,7 @@ def test_a_server_that_does_not_take_files_is_understood(
     error = make(said, body={"message": said}, response=response)
     assert isinstance(build_planner_error(error, "gpt-5"), ModelRequestRefusedError) is refused
     if refused:
-        assert not (isinstance(error, TRANSIENT) and can_retry(error))
+        assert not (isinstance(error, TRANSIENT_ERRORS) and can_retry(error))
 
 
 def item(*kinds: bytes) -> dict[str, Any]:
@@ -132,7 +132,7 @@ def test_references_are_filled_as_both_apis_take_them() -> None:
         "0": EncodedFile("image/png", base64.b64encode(PNG).decode()),
         "1": EncodedFile(PDF, base64.b64encode(b"%PDF-1.4").decode()),
         "2": EncodedFile(TEXT, "a\nb"),
-        "3": EncodedFile("image/png", "", replacement_text=file_items.REFUSED),
+        "3": EncodedFile("image/png", "", replacement_text=file_items.REFUSED_FILE_TEXT),
     }
     filled = file_items.replace_references_with_files(transcript, files)
     assert filled[1:] == [told, said]
@@ -140,8 +140,8 @@ def test_references_are_filled_as_both_apis_take_them() -> None:
     assert [each["type"] for each in shown[:2]] == ["input_image", "input_file"]
     assert [each["text"] for each in shown[2:]] == [
         "> a\n> b",
-        file_items.REFUSED,
-        file_items.DELETED,
+        file_items.REFUSED_FILE_TEXT,
+        file_items.DELETED_FILE_TEXT,
     ]
     assert file_items.list_referenced_file_ids(filled) == []
     check_responses_request({"model": "gpt-5", "input": filled})

@@ -14,7 +14,7 @@ import pytest
 
 from bot.agent.model_errors import CutStreamError
 from bot.agent.turn import (
-    MOST_TOKENS,
+    MAX_PLAUSIBLE_TOKENS,
     ModelRequestTooLongError,
     PlannerError,
     Proposal,
@@ -123,7 +123,7 @@ def test_a_response_of_other_types_is_read_as_far_as_it_can_be(value: Any) -> No
         result = Wire([delta("a"), delta(value), *odd, done(said("a")), each]).turn()
         assert isinstance(result, Reply)
         assert result.text == ("ax" if value == "x" else "a")
-        assert 0 <= result.tokens < MOST_TOKENS
+        assert 0 <= result.tokens < MAX_PLAUSIBLE_TOKENS
     result = Wire([done(said("a")), done({"type": "function_call_output"}), COMPLETED]).turn()
     assert [each["type"] for each in result.items] == ["message"]
 
@@ -144,7 +144,7 @@ def test_a_chat_of_other_types_is_read_as_far_as_it_can_be(value: Any) -> None:
     result = ChatWire([*odd, chunk(value or "stop"), chunk("stop")]).turn()
     assert isinstance(result, Reply)
     assert result.text == "a"
-    assert 0 <= result.tokens < MOST_TOKENS
+    assert 0 <= result.tokens < MAX_PLAUSIBLE_TOKENS
 
 
 @pytest.mark.parametrize("kept", [[], [said("a")], [called()]], ids=["nothing", "words", "a call"])

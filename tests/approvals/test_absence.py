@@ -7,7 +7,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bot.approvals.card_routing import FEW, filter_people_still_away, list_away_people
+from bot.approvals.card_routing import (
+    MAX_PEOPLE_CHECKED_FOR_ABSENCE,
+    filter_people_still_away,
+    list_away_people,
+)
 from bot.policy.authority import Authority
 from bot.slack.lookups import build_person_from_slack_user
 from tests.runs.fakes import ANA, CLEO, TEAM, FakeDirectory
@@ -21,7 +25,12 @@ def test_nobody_is_away_where_slack_is_silent() -> None:
     authority = Authority(directory, TEAM)
     directory.known[ANA] = replace(directory.known[ANA], status="palm_tree", status_until=AT)
     assert list_away_people(authority, {ANA, CLEO}) == ((ANA, AT.isoformat()),)
-    assert list_away_people(authority, {ANA, *(f"UCROWD{n}" for n in range(FEW))}) == ()
+    assert (
+        list_away_people(
+            authority, {ANA, *(f"UCROWD{n}" for n in range(MAX_PEOPLE_CHECKED_FOR_ABSENCE))}
+        )
+        == ()
+    )
     directory.down = True
     assert list_away_people(authority, {ANA, CLEO}) == ()
 

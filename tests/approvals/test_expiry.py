@@ -171,7 +171,7 @@ def test_a_question_that_nobody_answered(clockwork: Clockwork) -> None:
     with clockwork.store.write() as tx:
         add_revision(tx, row, '{"kind":"text","question":"Which one?"}')
     clockwork.expiry.expire_due_calls()
-    assert (made.call().status, made.call().output) == (C.EXPIRED, outputs.UNANSWERED)
+    assert (made.call().status, made.call().output) == (C.EXPIRED, outputs.QUESTION_EXPIRED)
     with clockwork.store.read() as tx:
         assert outbox.find_message_by_key(tx, f"expired:{row.id}:2") is None
         assert outbox.find_message_by_key(tx, f"unanswered:{row.id}:2") is not None

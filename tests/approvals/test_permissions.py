@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import delete
 
 from bot.approvals.permissions import is_reason_in_own_words, may_approve_alone, needs_reason
-from bot.cards.review_dialog import REASONS
+from bot.cards.review_dialog import REJECTION_REASONS
 from bot.policy.authority import Denial, Permission, Verdict
 from bot.policy.gates import Approvers, Ask, Stage
 from storage.calls import CallEditorsAndVotes
@@ -199,7 +199,7 @@ def test_whose_approval_may_be_remembered(world: World) -> None:
 
 def test_ready_reasons_are_not_ones_own_words() -> None:
     """A rejection with one of the offered reasons says no more than it; silence says nothing."""
-    ready = next(iter(REASONS.values()))
+    ready = next(iter(REJECTION_REASONS.values()))
     assert is_reason_in_own_words(V.REJECT, "It was paid twice.")
     assert is_reason_in_own_words(V.APPROVE, ready)
     assert not is_reason_in_own_words(V.REJECT, ready)

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from bot.approvals.permissions import NAMED
+from bot.approvals.permissions import MAX_PEOPLE_NAMED
 from bot.cards import sentences
 from bot.cards.slack_text import user_mention
 from bot.policy.authority import Denial, Person
@@ -87,7 +87,7 @@ def test_of_many_some_are_named(world: World, more: int) -> None:
     found = told(world, "not_approver", world.asked(gate_of(people)).call())
     assert [each for each in people if user_mention(each) in found] == people[:10]
     assert ("and others" in found) is bool(more)
-    assert NAMED == 10
+    assert MAX_PEOPLE_NAMED == 10
 
 
 def test_who_may_where_nobody_is_named(world: World) -> None:

@@ -48,9 +48,9 @@ def check_looks(tab: Tab) -> None:
 
 def test_ana_walks_to_slack_and_back(site: Site, tab: Tab) -> None:
     """One button here, one at Slack; then the page says where it is, and leads to Slack."""
-    tab.driver.get(site.url + pages.INSTALL)
-    assert tab.text("h1") == pages.TITLE
-    assert len(tab.all("main li")) == len(pages.ABLE)
+    tab.driver.get(site.url + pages.INSTALL_PATH)
+    assert tab.text("h1") == pages.PAGE_TITLE
+    assert len(tab.all("main li")) == len(pages.ABILITY_BY_SCOPE_PREFIXES)
     check_looks(tab)
     tab.press(BUTTON)
     tab.press("button[value=allow]")
@@ -61,16 +61,16 @@ def test_ana_walks_to_slack_and_back(site: Site, tab: Tab) -> None:
     # the local Slack has no icon, and Chromium minds
     assert [each for each in complaints(tab) if site.url in each["message"]] == []
     tab.driver.refresh()
-    assert tab.text("h1") == pages.EXPIRED
+    assert tab.text("h1") == pages.PAGE_EXPIRED_ERROR
     check_looks(tab)
 
 
 def test_ana_changes_her_mind(site: Site, tab: Tab) -> None:
     """She cancels at Slack, begins again from the page that says so, and allows it."""
-    tab.driver.get(site.url + pages.INSTALL)
+    tab.driver.get(site.url + pages.INSTALL_PATH)
     tab.press(BUTTON)
     tab.press("button[value=cancel]")
-    tab.wait(lambda: tab.text("h1") == pages.DENIED)
+    tab.wait(lambda: tab.text("h1") == pages.DENIED_ERROR)
     check_looks(tab)
     assert site.told == []
     tab.press(AGAIN)
@@ -82,10 +82,10 @@ def test_ana_changes_her_mind(site: Site, tab: Tab) -> None:
 
 def test_a_browser_that_keeps_no_cookies(site: Site, tab: Tab) -> None:
     """It comes back as another browser would, and is told so."""
-    tab.driver.get(site.url + pages.INSTALL)
+    tab.driver.get(site.url + pages.INSTALL_PATH)
     tab.press(BUTTON)
     tab.one("button[value=allow]")
     tab.driver.execute_cdp_cmd("Network.clearBrowserCookies", {})
     tab.press("button[value=allow]")
-    tab.wait(lambda: tab.text("h1") == pages.EXPIRED)
+    tab.wait(lambda: tab.text("h1") == pages.PAGE_EXPIRED_ERROR)
     assert site.told == []

@@ -36,7 +36,7 @@ def test_a_step_is_seen_while_it_is_taken(
     theme: str,
 ) -> None:
     """The status names it, the task turns, then has its tick, and the answer follows below it."""
-    monkeypatch.setattr(runner, "FIRST_BEAT", 0.3)
+    monkeypatch.setattr(runner, "FIRST_BEAT_SECONDS", 0.3)
     harness, fakes = world
     fakes.go_on.clear()
     harness.planner.script(

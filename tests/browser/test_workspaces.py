@@ -9,7 +9,7 @@ import pytest
 from selenium.webdriver.support.ui import Select
 
 from bench.pictures.installing import FIRST, REQUEST, SECOND, SUPPORT, Places, two_workspaces
-from bot.workspaces.install_pages import INSTALL
+from bot.workspaces.install_pages import INSTALL_PATH
 from sandbox.tests.page.page import THREAD, Page
 
 pytestmark = [pytest.mark.browser, pytest.mark.long]
@@ -24,7 +24,7 @@ def places(tmp_path: Path) -> Iterator[Places]:
 
 def install(page: Page, places: Places, team: str) -> None:
     """Ana installs the bot in her workspace, from its page by way of Slack's."""
-    page.driver.get(places.url + INSTALL)
+    page.driver.get(places.url + INSTALL_PATH)
     page.press("footer button")
     Select(page.one("select")).select_by_value(f"{team}/ana")  # type: ignore[no-untyped-call]  # as it is
     page.press("button[value=allow]")

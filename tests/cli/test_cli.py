@@ -195,7 +195,7 @@ def test_expected_trouble_is_a_sentence(
             held = sqlite3.connect(path, isolation_level=None)
             held.execute("PRAGMA locking_mode=EXCLUSIVE")
             held.execute("BEGIN EXCLUSIVE")
-            monkeypatch.setattr("storage.sqlite_connections.WAIT", 0.1)
+            monkeypatch.setattr("storage.sqlite_connections.LOCK_TIMEOUT_SECONDS", 0.1)
         case "full":
             monkeypatch.setattr(
                 "storage.sqlite_connections.PRAGMAS", (*PRAGMAS, "PRAGMA max_page_count=2")

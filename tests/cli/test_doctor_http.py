@@ -64,7 +64,7 @@ def test_a_bot_that_listens_there_is_asked(tmp_path: Path) -> None:
 
 def test_an_address_of_somebody_else(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     """What does not answer, or answers otherwise, cannot be listened to, and that is said."""
-    monkeypatch.setattr(module, "HTTP_PATIENCE", 0.1)
+    monkeypatch.setattr(module, "HTTP_TIMEOUT_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as other:
         there = ListeningAddress("127.0.0.1", other.getsockname()[1])
         check = found(settings.model_copy(update={"http": there}))["http address"]
@@ -74,7 +74,7 @@ def test_an_address_of_somebody_else(settings: Settings, monkeypatch: pytest.Mon
 
 def test_packages_that_are_missing(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the extra brings is named where it is not there."""
-    monkeypatch.setattr(module, "PACKAGES", ("starlette", "not_installed_here"))
+    monkeypatch.setattr(module, "HTTP_PACKAGES", ("starlette", "not_installed_here"))
     check = found(settings.model_copy(update={"http": ListeningAddress("127.0.0.1", 0)}))["http"]
     assert check.level == "fail"
     assert str(check).endswith(

@@ -151,7 +151,7 @@ def test_a_step_that_fails_is_told_and_the_rest_goes_on(
     method: str,
 ) -> None:
     """Whatever Slack refuses once, the rest is tried, all is cleared, and the exit code is 1."""
-    monkeypatch.setattr(live_check, "WAIT", 5.0)
+    monkeypatch.setattr(live_check, "WAIT_SECONDS", 5.0)
     slack.faults.fail(method, "fatal_error")
     assert main(["doctor", "--live", ANA]) == 1
     found = tried(capsys.readouterr().out)
@@ -213,7 +213,7 @@ def test_it_goes_on_where_nobody_clicks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """After the time-out it goes on, and says that no click came."""
-    monkeypatch.setattr(live_check, "WAIT", 0.2)
+    monkeypatch.setattr(live_check, "WAIT_SECONDS", 0.2)
     assert main(["doctor", "--live", ANA]) == 1
     assert tried(capsys.readouterr().out)[CHECK].startswith("no click within")
     assert left(slack) == []
@@ -287,7 +287,7 @@ def test_a_bot_beside_it_is_said(
     (tmp_path / "bot").mkdir()
     harness = Harness(tmp_path / "bot")
     try:
-        monkeypatch.setattr(live_check, "WAIT", 0.2)
+        monkeypatch.setattr(live_check, "WAIT_SECONDS", 0.2)
         monkeypatch.setenv("SLACK_BOT_TOKEN", harness.slack.bot_token)
         monkeypatch.setenv("SLACK_APP_TOKEN", harness.slack.app_token)
         monkeypatch.setenv("SLACK_API_URL", harness.slack.api_url)

@@ -89,7 +89,7 @@ def test_however_it_stands_when_the_wait_begins(
     """Slack may take its time with the message that the request begins with: it is `preparing`
     when the job begins to wait for good.
     """
-    monkeypatch.setattr(approval_wait, "AT_ONCE", 0.3)
+    monkeypatch.setattr(approval_wait, "LINK_WAIT_SECONDS", 0.3)
     version, held = f"8.{at}.{how}", None
     if at == "preparing":
         held = shop.harness.slack.faults.hold("chat.postMessage", match=about(version))
@@ -128,7 +128,7 @@ def test_while_the_bot_is_started_anew(
     nobody does.
     """
     caplog.set_level(logging.WARNING, "countersign.client")
-    monkeypatch.setattr(approval_wait, "AT_ONCE", 0.3)
+    monkeypatch.setattr(approval_wait, "LINK_WAIT_SECONDS", 0.3)
     version = f"8.restart.{at}"
     if at == "preparing":
         shop.harness.slack.faults.hold("chat.postMessage", match=about(version))
@@ -186,7 +186,7 @@ def test_where_too_many_wait_already(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nobody may wait at the server any more: then the job looks now and again."""
-    monkeypatch.setattr(waiting_programs, "MOST_OF_ONE", 0)
+    monkeypatch.setattr(waiting_programs, "MAX_WAITING_REQUESTS_PER_KEY", 0)
     waited = job(shop, "8.too-many")
     says(capsys, shop, "people have")
     decide(shop, "approve", "8.too-many")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from countersign.cli.commands import main
-from countersign.cli.hook import BLOCKED
+from countersign.cli.hook import BLOCKED_EXIT_CODE
 from tests.client.shop import Shop, ended
 from tests.pages import ROOT
 
@@ -93,13 +93,13 @@ def test_where_nobody_can_be_asked_no_tool_is_used(
     assert answer(capsys)["permissionDecision"] == "deny"
     deep = use("ls").replace("5000", "[" * 100_000 + "]" * 100_000)
     for said in ("", "{}", "[]", "null", deep, use("ls", hook_event_name="Stop")):
-        assert hook(monkeypatch, said) == BLOCKED
+        assert hook(monkeypatch, said) == BLOCKED_EXIT_CODE
         assert not capsys.readouterr().out
     monkeypatch.setattr("sys.stdin", None)  # closed by whoever has started it
-    assert main(["hook"]) == BLOCKED
+    assert main(["hook"]) == BLOCKED_EXIT_CODE
     with pytest.raises(SystemExit) as end:
         main(["hook", "--wait", "for ever"])
-    assert end.value.code == BLOCKED
+    assert end.value.code == BLOCKED_EXIT_CODE
     # afterwards nothing depends on it: no code that Claude Code takes for a no
     assert hook(monkeypatch, use("ls", hook_event_name="PostToolUse")) == 1
     assert "was not told" in capsys.readouterr().err
@@ -133,7 +133,7 @@ def test_a_hook_that_is_ended_takes_it_back(shop: Shop) -> None:
         shop.card("Use Bash: make ended")
         assert "Asked at" in process.stderr.readline()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == BLOCKED
+        assert process.wait(30) == BLOCKED_EXIT_CODE
     shop.harness.settle()
     [call] = shop.calls("make ended")
     assert call.status.value == "cancelled"

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from countersign.cli.hook import BLOCKED
+from countersign.cli.hook import BLOCKED_EXIT_CODE
 from tests.client.test_hook import use
 from tests.pages import ROOT
 
@@ -50,7 +50,7 @@ def silent() -> Iterator[dict[str, str]]:
 
 def is_no(code: int, said: str) -> bool:
     """Whether Claude Code takes this for a no."""
-    if code == BLOCKED:
+    if code == BLOCKED_EXIT_CODE:
         return True
     found: dict[str, Any] = json.loads(said)["hookSpecificOutput"]
     return code == 0 and found["permissionDecision"] == "deny"
@@ -97,7 +97,7 @@ def test_an_answer_that_cannot_be_written_is_a_no(where: str) -> None:
     found = subprocess.run(
         command, cwd=ROOT, env=env, input=use("ls").encode(), stdout=pipe, check=False, timeout=60
     )
-    assert found.returncode == BLOCKED
+    assert found.returncode == BLOCKED_EXIT_CODE
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
@@ -125,7 +125,7 @@ def test_a_hook_that_is_ended_is_a_no(
         assert "loads" in hook.stderr.readline()
         for _ in range(times):
             hook.send_signal(sent)
-        assert hook.wait(60) == BLOCKED
+        assert hook.wait(60) == BLOCKED_EXIT_CODE
 
 
 @pytest.mark.long  # it waits as long as Claude Code would

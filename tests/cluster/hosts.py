@@ -23,7 +23,7 @@ from bot.cards.sentences import LOOKUP_FAILED_REPLY
 from bot.clock import SystemClock
 from bot.config.workspace_settings import get_schema_name
 from bot.workspaces.host import WorkspaceHost
-from bot.workspaces.hosted import QUIET
+from bot.workspaces.hosted import QUIET_TIMEOUT_SECONDS
 from slack_sandbox.client.actor import Actor
 from slack_sandbox.server import Sandbox
 from storage.installations import InstallationRecord
@@ -43,7 +43,7 @@ RELUCTANCE = 0.5  # seconds until somebody who was shown an error clicks again
 def _run(environ: dict[str, str], log: str, _ahead: float) -> None:
     """The command `countersign serve`, for many workspaces."""
     settings, _ = begin_process(environ, log)
-    quiet = float(os.environ.get("QUIET", QUIET))
+    quiet = float(os.environ.get("QUIET", QUIET_TIMEOUT_SECONDS))
     host = WorkspaceHost(settings, SystemClock(), build, os.environ, quiet=quiet)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:

@@ -16,7 +16,7 @@ from sqlmodel import col, select
 
 from bot.app import build
 from bot.demo.demo import build_visitor_guide, choose_http_address, start_demo, write_demo_settings
-from bot.demo.first_days import HISTORY
+from bot.demo.first_days import PAST_REQUESTS
 from countersign.cli.commands import main
 from storage.models import Call, Run
 from storage.states import CallStatus
@@ -46,7 +46,7 @@ def test_all_of_it_happens_and_two_cards_wait(
             runs = fetch_rows(tx, Run, select(Run).order_by(col(Run.created_at)))
             calls = fetch_rows(tx, Call, select(Call).order_by(col(Call.created_at)))
             assert find_first_broken_row(tx) is None
-        assert len(runs) == len(HISTORY) + 2
+        assert len(runs) == len(PAST_REQUESTS) + 2
         assert [call.status for call in calls] == [
             C.SUCCEEDED,
             C.SUCCEEDED,

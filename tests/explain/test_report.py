@@ -8,14 +8,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from bot.explain.report import (
-    MOST_LINES,
+    MAX_TABLE_ROWS,
     CallFate,
     compute_report,
     format_duration,
     render_report_lines,
 )
 from storage.call_history import CallInReport, VoteInReport
-from storage.calls import FORM
+from storage.calls import FORM_AUTHOR
 from storage.models import Revision
 from storage.states import CallStatus, CallVerb
 
@@ -111,7 +111,7 @@ def test_approvers_are_told_by_their_votes() -> None:
 def test_who_asks_with_a_form_edits_nothing() -> None:
     """The first values are the request itself, whoever wrote them."""
     written = call(CallStatus.SUCCEEDED, (ANA, APPROVE, 30))
-    written.revisions_by_number[1] = Revision(author=FORM, created_at=AT)
+    written.revisions_by_number[1] = Revision(author=FORM_AUTHOR, created_at=AT)
     found = compute_report([written], AT, UNTIL)
     assert (found.total.edited, [each.person for each in found.approvers]) == (0, [ANA])
 
@@ -160,10 +160,10 @@ def test_nothing_asked_is_one_line() -> None:
 
 def test_long_tables_say_what_they_leave_out() -> None:
     """Of many tools the most asked are listed, and how many are not."""
-    many = [call(CallStatus.EXPIRED, tool=f"tool_{number}") for number in range(MOST_LINES + 3)]
+    many = [call(CallStatus.EXPIRED, tool=f"tool_{number}") for number in range(MAX_TABLE_ROWS + 3)]
     lines = list(render_report_lines(compute_report(many, AT, UNTIL), Names()))
     assert "… and 3 more tools" in lines
-    assert sum(line.startswith("tool_") for line in lines) == MOST_LINES
+    assert sum(line.startswith("tool_") for line in lines) == MAX_TABLE_ROWS
 
 
 @pytest.mark.parametrize(

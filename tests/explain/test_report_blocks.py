@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from bot.explain.report import MOST, compute_report, render_report_blocks
+from bot.explain.report import MAX_LISTED_ITEMS, compute_report, render_report_blocks
 from storage.states import CallStatus
 from tests.explain.test_report import ANA, APPROVE, AT, CALLS, UNTIL, call
 from tests.messages.cards_support import accept_message, read
@@ -37,7 +37,7 @@ def test_much_is_counted() -> None:
     """Of many tools and days the first are listed, and how many are not; Slack takes it."""
     many = [
         call(CallStatus.SUCCEEDED, (f"U{n:09}", APPROVE, 9), tool=f"{'long ' * 30}{n}", day=n)
-        for n in range(MOST + 8)
+        for n in range(MAX_LISTED_ITEMS + 8)
     ]
     blocks = render_report_blocks(compute_report(many, AT, AT + timedelta(days=60)), {})
     accept_message(blocks)

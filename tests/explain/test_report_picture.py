@@ -13,7 +13,7 @@ from matplotlib.dates import date2num
 
 from bot.explain.report import Report, compute_report
 from bot.explain.report_picture import (
-    MOST,
+    MAX_TOOLS,
     draw_report_figure,
     draw_report_png,
     has_decisions_to_draw,
@@ -97,10 +97,10 @@ def test_many_tools_say_how_many_are_left_out() -> None:
     """The twelve that were asked for most have a bar."""
     many = [
         call(CallStatus.SUCCEEDED, (ANA, APPROVE, 9), tool=f"tool_{number:02}")
-        for number in range(MOST + 3)
+        for number in range(MAX_TOOLS + 3)
     ]
     _, tools = panels(compute_report(many, AT, UNTIL))
-    assert names(tools) == [f"tool_{number:02}" for number in range(MOST)]
+    assert names(tools) == [f"tool_{number:02}" for number in range(MAX_TOOLS)]
     assert "3 more tools are not shown" in tools.get_xlabel()
 
 

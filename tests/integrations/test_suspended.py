@@ -12,7 +12,7 @@ import pytest
 
 from bot.config.connection_settings import Transport
 from countersign import Countersign
-from storage.programs import LEASE
+from storage.programs import CLAIM_LEASE_DURATION
 from storage.states import CallStatus
 from tests.client.shop import Shop, key_for
 from tests.integrations.frameworks import DONE, FRAMEWORKS, PATIENCE, Framework
@@ -81,7 +81,7 @@ def test_suspended_work_goes_on_once(work: Work) -> None:
     goes_on_twice(work, edited)
     work.run(dies, dies=Dies.AT_WORK)
     work.run(reported, dies=Dies.ONCE_REPORTED)
-    shop.harness.clock.advance(LEASE.total_seconds() + 1)
+    shop.harness.clock.advance(CLAIM_LEASE_DURATION.total_seconds() + 1)
     shop.harness.slack.wait(lambda: shop.calls(f'"{dies}"')[0].status is CallStatus.UNKNOWN)
     assert work.run(dies, reported, rejected) == [DONE] * 3
 

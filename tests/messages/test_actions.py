@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.cards.action_names import MENU, Action, BlockRole, DialogId
+from bot.cards.action_names import OVERFLOW_MENU_ACTION_ID, Action, BlockRole, DialogId
 from bot.cards.button_codec import (
-    LOOKS,
-    TURNS_HOME,
+    HOME_PAGE_ACTIONS,
+    LOOK_ACTIONS,
     CallTarget,
     CardTarget,
     Click,
@@ -74,9 +74,9 @@ def targets(action: Action) -> st.SearchStrategy[Any]:
         return CARDS
     if action in {Action.CANCEL_RUN, Action.RETRY, Action.LOOK_SHOW}:
         return RUNS
-    if action in LOOKS or action in (Action.DELEGATE, Action.OPEN_PAGE, Action.ADD_PASSKEY):
+    if action in LOOK_ACTIONS or action in (Action.DELEGATE, Action.OPEN_PAGE, Action.ADD_PASSKEY):
         return st.just(NoTarget())
-    if action in TURNS_HOME:
+    if action in HOME_PAGE_ACTIONS:
         channels = st.sampled_from(["", "C0SUPPORT"])
         return st.builds(HomeTabTarget, st.sampled_from(HomeTabPart), st.integers(0, 999), channels)
     if action is Action.END_DELEGATION:
@@ -98,20 +98,24 @@ SUBJECTS = st.sampled_from(DialogId).flatmap(
 def test_a_click_is_read_as_it_was_written(click: Click) -> None:
     """A button's value, and a menu's choice, name the same action and target when they return."""
     if click.action in CHOICES:
-        assert decode_click(MENU, encode_button_value(click)) == click
+        assert decode_click(OVERFLOW_MENU_ACTION_ID, encode_button_value(click)) == click
     if click.action not in CHOICES - EITHER:
         assert decode_click(click.action, encode_button_value(click.target)) == click
 
 
 @given(
-    st.sampled_from([*Action, MENU, "yes_to_all", ""]), st.text(alphabet="a1:-_ ²٣\n", max_size=9)
+    st.sampled_from([*Action, OVERFLOW_MENU_ACTION_ID, "yes_to_all", ""]),
+    st.text(alphabet="a1:-_ ²٣\n", max_size=9),
 )
 def test_a_value_that_is_read_was_written_so(action_id: str, value: str) -> None:
     """Whatever comes, it is malformed or exactly what the bot would have written itself."""
     match decode_click(action_id, value):
         case Click(action, target) as click:
-            assert encode_button_value(click if action_id == MENU else target) == value
-            assert action_id in (MENU, action)
+            assert (
+                encode_button_value(click if action_id == OVERFLOW_MENU_ACTION_ID else target)
+                == value
+            )
+            assert action_id in (OVERFLOW_MENU_ACTION_ID, action)
         case MalformedValue(why):
             assert why
 
@@ -146,7 +150,10 @@ ODD = [
     ),
     *(("cancel_run", each) for each in ("", "r:1", "r 1")),
     *(("feedback", each) for each in ("", "good", "good:", "fine:r", "good:r:1")),
-    *((MENU, each) for each in ("review", "review:", "review:c", "send_back:c:01", "withdraw::1")),
+    *(
+        (OVERFLOW_MENU_ACTION_ID, each)
+        for each in ("review", "review:", "review:c", "send_back:c:01", "withdraw::1")
+    ),
 ]
 
 
@@ -155,7 +162,9 @@ def test_an_odd_value_names_its_action_and_no_target(action_id: str, value: str)
     """A value the bot did not write is malformed, whatever it resembles."""
     found = decode_click(action_id, value)
     assert isinstance(found, MalformedValue)
-    assert found.name == (value.partition(":")[0] if action_id == MENU else action_id)
+    assert found.name == (
+        value.partition(":")[0] if action_id == OVERFLOW_MENU_ACTION_ID else action_id
+    )
 
 
 @pytest.mark.parametrize(
@@ -165,9 +174,9 @@ def test_an_odd_value_names_its_action_and_no_target(action_id: str, value: str)
         ("", "c:1"),
         ("send_back", "c:1"),
         ("withdraw", "c:1"),
-        (MENU, "approve:c:1"),
-        (MENU, "more:c:1"),
-        (MENU, ""),
+        (OVERFLOW_MENU_ACTION_ID, "approve:c:1"),
+        (OVERFLOW_MENU_ACTION_ID, "more:c:1"),
+        (OVERFLOW_MENU_ACTION_ID, ""),
     ],
 )
 def test_an_unknown_action_is_none_of_ours(action_id: str, value: str) -> None:
@@ -182,11 +191,11 @@ def test_button_and_menu_give_their_value_in_different_places() -> None:
     assert decode_clicked_element({"action_id": "edit", "value": "c:1"}) == Click(
         Action.EDIT, CallTarget("c", 1)
     )
-    chosen = {"action_id": MENU, "selected_option": {"value": "review:c:1"}}
+    chosen = {"action_id": OVERFLOW_MENU_ACTION_ID, "selected_option": {"value": "review:c:1"}}
     assert decode_clicked_element(chosen) == Click(Action.REVIEW, CallTarget("c", 1))
     for odd in (
         {},
-        {"action_id": MENU, "selected_option": None},
+        {"action_id": OVERFLOW_MENU_ACTION_ID, "selected_option": None},
         {"action_id": 7, "value": ["c:1"]},
     ):
         assert isinstance(decode_clicked_element(odd), MalformedValue)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bot.cards.button_codec import CallTarget, CardTarget
 from bot.cards.review_dialog import (
-    REASONS,
+    REJECTION_REASONS,
     parse_rejection_reason,
     render_break_glass_dialog,
     render_objection_dialog,
@@ -194,4 +194,6 @@ def test_an_odd_rejection_is_no_reason(values: dict[str, Any]) -> None:
 def test_the_dialog_offers_the_reasons_that_are_read() -> None:
     """Every option of the dialog is one that `parse_rejection_reason` knows."""
     modal = render_reject_dialog(CallTarget("x", 1), count=1, title="x")
-    assert [option["value"] for option in modal["blocks"][1]["element"]["options"]] == list(REASONS)
+    assert [option["value"] for option in modal["blocks"][1]["element"]["options"]] == list(
+        REJECTION_REASONS
+    )

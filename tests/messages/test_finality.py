@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 
 from bot.cards.answers import help_text
-from bot.cards.call_pieces import FINAL, UNSAID, UNTRUSTED, build_joint_approval_confirmation
+from bot.cards.call_pieces import (
+    IRREVERSIBLE_TEXT,
+    REVERSIBILITY_UNSTATED_TEXT,
+    REVERSIBILITY_UNTRUSTED_TEXT,
+    build_joint_approval_confirmation,
+)
 from bot.cards.card import render_card
 from bot.cards.review_dialog import render_review_dialog
 from bot.mcp.server_file import Server, ToolDefinition
@@ -19,9 +24,9 @@ from bot.tools.handed_over import HandedOverAction, load_action_tool
 from tests.messages.cards_support import CANCEL, NOW, view
 
 SAID = {
-    EffectSource.BY_AUTHOR: FINAL,
-    EffectSource.BY_NOBODY: UNSAID,
-    EffectSource.BY_STRANGER: UNTRUSTED,
+    EffectSource.BY_AUTHOR: IRREVERSIBLE_TEXT,
+    EffectSource.BY_NOBODY: REVERSIBILITY_UNSTATED_TEXT,
+    EffectSource.BY_STRANGER: REVERSIBILITY_UNTRUSTED_TEXT,
 }
 
 
@@ -87,7 +92,7 @@ def test_what_has_to_be_signed_is_asked_about_once() -> None:
         call = replace(CANCEL, needs_signature=needs_signature)
         drawn = json.dumps(render_card(view(call), NOW).blocks)
         assert ("Approve this?" in drawn) is not needs_signature
-        assert FINAL in drawn
+        assert IRREVERSIBLE_TEXT in drawn
 
 
 def test_a_plan_of_both_kinds_tells_them_apart() -> None:

@@ -9,7 +9,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from bot.cards.block_kit import (
-    PART,
+    MAX_PART_CHARS,
     cut_before_unfinished_link,
     format_as_blockquote,
     split_into_message_parts,
@@ -187,4 +187,4 @@ def test_a_growing_text_grows_in_its_frame() -> None:
 def test_each_part_fits_a_message(text: str) -> None:
     """However a text is made, its parts with their frames are short enough, and soon had."""
     for part in split_into_message_parts(text):
-        assert count_slack_characters(format_as_blockquote(part)) <= PART
+        assert count_slack_characters(format_as_blockquote(part)) <= MAX_PART_CHARS

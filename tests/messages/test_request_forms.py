@@ -19,8 +19,8 @@ from bot.cards.button_codec import (
 )
 from bot.cards.field_layout import FieldErrors
 from bot.cards.request_form import (
-    MOST,
-    MOST_QUOTED,
+    MAX_MENU_OPTIONS,
+    MAX_QUOTE_CHARS,
     CompletedRequestForm,
     RequestForm,
     RequestFormChoice,
@@ -178,11 +178,11 @@ def test_what_a_template_may_fix(fixed: dict[str, Any], wrong: list[str]) -> Non
 
 def test_the_metadata_holds_whatever_a_message_says() -> None:
     """However odd and long a message is, Slack takes the form, and it is read as it was written."""
-    quoted = '\U0001f600\u202e"\\\n' * MOST_QUOTED
+    quoted = '\U0001f600\u202e"\\\n' * MAX_QUOTE_CHARS
     target = FormTarget(
         FormSource.TEMPLATE,
         "é" * 60,
-        FormContext("C0SUPPORT", quoted[:MOST_QUOTED], "https://x/" * 20),
+        FormContext("C0SUPPORT", quoted[:MAX_QUOTE_CHARS], "https://x/" * 20),
     )
     for view in (
         render_request_form_dialog(form(), target),
@@ -202,7 +202,7 @@ def test_a_picker_holds_as_many_as_slack_takes() -> None:
     """More tools than a menu takes are counted, and are to be had by their names."""
     choices = [
         RequestFormChoice(FormSource.TOOL, f"t{n}", f"{n} " + "x" * 90, "read")
-        for n in range(MOST + 7)
+        for n in range(MAX_MENU_OPTIONS + 7)
     ]
     view = render_request_picker_dialog(choices, FormContext())
     assert checker.check_view(view) == []

@@ -192,7 +192,7 @@ class ModelExchange:
             for number, chunk in enumerate(build_chat_completion_chunks(turn, self.chat), start=3):
                 said = any(each["delta"] for each in chunk.get("choices") or ())
                 yield StreamEvent(number, model_server.format_event(chunk), said)
-            yield StreamEvent(number + 1, model_server.CHAT_END, is_delta=False)
+            yield StreamEvent(number + 1, model_server.CHAT_STREAM_END, is_delta=False)
             return
         items, blank, final = self._build_responses_answer(turn)
         for number, event in enumerate(build_response_events(turn, items, blank, final)):

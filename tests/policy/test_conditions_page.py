@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.policy.condition import NAMES, SPACES, Condition
+from bot.policy.condition import NAMESPACES, VARIABLE_NAMES, Condition
 from bot.policy.condition_values import Facts
 
 PAGE = (Path(__file__).parents[2] / "docs" / "policy.md").read_text("utf-8")
@@ -24,7 +24,7 @@ def test_the_conditions_of_the_page() -> None:
     for source in sources:
         Condition(source)
     section = PAGE.partition("\n## Conditions\n")[2].partition("\n## ")[0]
-    assert [name for name in NAMES if f"`{name}" not in section] == []
+    assert [name for name in VARIABLE_NAMES if f"`{name}" not in section] == []
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_what_the_page_says_of_conditions(source: str, expected: bool | None) ->
         assert condition.is_true_for(facts) is expected
 
 
-@pytest.mark.parametrize("name", sorted(NAMES - {"args", *SPACES}))
+@pytest.mark.parametrize("name", sorted(VARIABLE_NAMES - {"args", *NAMESPACES}))
 def test_a_fact_that_nobody_knows_is_no_value(name: str) -> None:
     """None, of whichever fact, is "not known": not even a comparison with null has an answer."""
     facts = Facts(tool="x", effect="write", requester="U1", args={}, now=MONDAY)

@@ -60,7 +60,9 @@ def logged_in(at: Guarded, harness: Harness, state: dict[str, str]) -> None:
     """Start the proxy at a terminal without a screen, and log in at the address that it writes."""
     web = harness.app.endpoints.web
     assert web is not None
-    plain = {name: each for name, each in os.environ.items() if name not in mcp_proxy.SCREENS}
+    plain = {
+        name: each for name, each in os.environ.items() if name not in mcp_proxy.DISPLAY_VARIABLES
+    }
     asked = {"COUNTERSIGN_URL": web.url, "COUNTERSIGN_API_KEY": "csk_none"}
     command = [sys.executable, "-m", "bot", "mcp-proxy", "--url", at.url]
     with subprocess.Popen(
@@ -179,7 +181,7 @@ def test_an_address_is_opened_only_where_there_is_a_screen(
     browser.write_text(f'#!/bin/sh\necho on stdout\necho "$1" > {tmp_path}/opened\n')
     browser.chmod(0o755)
     monkeypatch.setenv("BROWSER", str(browser))
-    for each in mcp_proxy.SCREENS:
+    for each in mcp_proxy.DISPLAY_VARIABLES:
         monkeypatch.delenv(each, raising=False)
     show_login_address("https://login.example/\x1b[2J")
     written = capsys.readouterr()

@@ -12,7 +12,7 @@ import pytest
 
 from bot.clock import SystemClock
 from bot.replicas.replicas import (
-    LEASE,
+    HEARTBEAT_LEASE_SECONDS,
     DeadReplicaDetector,
     HeartbeatSender,
     ReplicaChannelOwnership,
@@ -67,12 +67,12 @@ class Replica:
 
     def __init__(self, store: Store, name: str) -> None:
         self.clock, self.time = DatabaseClock(SystemClock()), Time()
-        self.living = DeadReplicaDetector(LEASE, self.time.passed)
+        self.living = DeadReplicaDetector(HEARTBEAT_LEASE_SECONDS, self.time.passed)
         self.pulse = HeartbeatSender(
             store,
             self.clock,
             name,
-            LEASE,
+            HEARTBEAT_LEASE_SECONDS,
             active=set,
             learn=lambda tx: self.living.observe_heartbeats(
                 lambda: replicas.get_heartbeat_expiry_by_replica(tx)
@@ -117,7 +117,7 @@ def test_each_keeps_its_channels(database: Database, step: str) -> None:
     third = Replica(database.store, "c")
     assert held(third, second, first) == [set(), {"C2"}, {"C1"}]
     for each in (second, first, third):
-        each.time.at += LEASE / 2
+        each.time.at += HEARTBEAT_LEASE_SECONDS / 2
         assert each.pulse.store_heartbeat()
     assert held(third, first, second) == [set(), {"C1"}, {"C2"}]
 
@@ -130,9 +130,9 @@ def test_the_channels_of_one_who_died_are_free(database: Database, step: str) ->
     assert second.channels.claim_channels(CHANNELS) == {"C2"}
     database.step(STEPS[step])
     for _ in range(2):
-        second.time.at += LEASE * 0.4
+        second.time.at += HEARTBEAT_LEASE_SECONDS * 0.4
         assert second.channels.claim_channels(CHANNELS) == {"C2"}
-    second.time.at += LEASE * 0.3
+    second.time.at += HEARTBEAT_LEASE_SECONDS * 0.3
     assert second.channels.claim_channels(CHANNELS) == CHANNELS
 
 
@@ -141,6 +141,6 @@ def test_who_stalls_takes_nobody_for_dead(database: Database) -> None:
     first, second = Replica(database.store, "a"), Replica(database.store, "b")
     assert first.channels.claim_channels({"C1"}) == {"C1"}
     assert second.channels.claim_channels(CHANNELS) == {"C2"}
-    second.time.at += 10 * LEASE
+    second.time.at += 10 * HEARTBEAT_LEASE_SECONDS
     assert first.pulse.store_heartbeat()
     assert second.channels.claim_channels(CHANNELS) == {"C2"}

@@ -17,7 +17,7 @@ from sqlalchemy import select
 from sqlmodel import col
 
 from bot.agent.turn import FunctionCall, PlannerError, Proposal, Reply
-from bot.cards.answers import NOTHING_BELOW, ModelAnswerFooter
+from bot.cards.answers import EMPTY_FOOTER, ModelAnswerFooter
 from bot.policy.gates import Allow, load_gate
 from bot.runs.worker_pool import WorkerPool
 from bot.tools import ToolContext, ToolError
@@ -130,7 +130,7 @@ class SilentThread:
         """Nothing to take back."""
 
     def store_whole_text(
-        self, tx: Transaction, text: str, *, last: bool, record: ModelAnswerFooter = NOTHING_BELOW
+        self, tx: Transaction, text: str, *, last: bool, record: ModelAnswerFooter = EMPTY_FOOTER
     ) -> None:
         """Nothing to post."""
 

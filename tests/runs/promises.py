@@ -7,7 +7,13 @@ from collections import Counter
 
 from storage import calls
 from storage.models import Audit, Call, Run
-from storage.states import CALL_FINAL, MODELLED, RUN_OPEN, CallStatus, RunStatus
+from storage.states import (
+    CALL_FINAL_STATUSES,
+    MODEL_DRIVEN_SOURCES,
+    RUN_OPEN_STATUSES,
+    CallStatus,
+    RunStatus,
+)
 from tests.record_checks import find_first_broken_row, list_transcript_items
 from tests.runs.harness import LoopHarness
 
@@ -76,7 +82,9 @@ def nobody_waits_for_nobody(found: list[Run], proposed: list[Call]) -> None:
 def each_errand_is_one_run(found: list[Run], proposed: list[Call]) -> None:
     """A call that a sub-agent works on has one open run, and an open run of one has its call."""
     entrusted = [call.id for call in proposed if call.status is C.ENTRUSTED]
-    works = [run.parent_call for run in found if run.parent_call and run.status in RUN_OPEN]
+    works = [
+        run.parent_call for run in found if run.parent_call and run.status in RUN_OPEN_STATUSES
+    ]
     assert sorted(entrusted) == sorted(works)
     born = [run.parent_call for run in found if run.parent_call]
     assert len(born) == len(set(born))
@@ -88,8 +96,8 @@ def all_came_to_an_end(harness: LoopHarness) -> None:
     """Check that no run is open and no call undecided, and that each call has its one output."""
     found, proposed, _, _ = harness.all()
     for run in found:
-        assert run.status not in RUN_OPEN, run
-        if run.status is not R.FAILED and run.source in MODELLED:
+        assert run.status not in RUN_OPEN_STATUSES, run
+        if run.status is not R.FAILED and run.source in MODEL_DRIVEN_SOURCES:
             told_once(harness, run, [call for call in proposed if call.run_id == run.id])
     assert not [c for c in proposed if c.status in (C.PENDING, C.RUNNING, C.ENTRUSTED)]
 
@@ -101,7 +109,7 @@ def told_once(harness: LoopHarness, run: Run, proposed: list[Call]) -> None:
     told = Counter(item["call_id"] for item in items if item.get("type") == "function_call_output")
     for call in proposed:
         assert told[call.provider_id] == 1, call
-        assert call.status in CALL_FINAL or call.status is C.UNKNOWN, call
+        assert call.status in CALL_FINAL_STATUSES or call.status is C.UNKNOWN, call
 
 
 def walked(row: Call | Run, told: list[Audit]) -> str:

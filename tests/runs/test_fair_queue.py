@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.runs.worker_pool import AHEAD, FairQueue
+from bot.runs.worker_pool import MAX_APPROVED_RUNS_AHEAD, FairQueue
 from storage.runs import ReadyRun, Requester
 
 
@@ -189,14 +189,14 @@ def test_waiting_is_bounded_in_turns(
         more()
     held += begin(queue)
     queue.put_run(run("late", 0, decided=decided))
-    for begun in range((AHEAD + 1) * (floods + 1) * workers + 1):
+    for begun in range((MAX_APPROVED_RUNS_AHEAD + 1) * (floods + 1) * workers + 1):
         held += begin(queue)
         if any(each.startswith("late") for each in held):
             return
         more()
         one = held.pop(data.draw(st.integers(0, len(held) - 1)))
         queue.release_run(one)
-        assert begun < (AHEAD + 1) * (floods + 1) * workers
+        assert begun < (MAX_APPROVED_RUNS_AHEAD + 1) * (floods + 1) * workers
     raise AssertionError("it never had a turn")
 
 

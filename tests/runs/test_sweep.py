@@ -14,7 +14,7 @@ import pytest
 
 from bot.agent import outputs
 from bot.core import Core
-from bot.runs.loop import OVERDUE, TRIES, MainLoop
+from bot.runs.loop import MAX_DELIVERY_TRIES, OVERDUE_RETRY_INTERVAL, MainLoop
 from bot.runs.worker_pool import WorkerPool
 from storage import endings, inbox, outbox, runs
 from storage.models import Delivery, Message
@@ -117,7 +117,7 @@ def test_a_click_that_never_works_does_not_hold_up_for_ever(setup: LoopSetup) ->
     broken = approve(seeded)
     broken.body = "no JSON"
     setup.arrive(broken)
-    for number in range(TRIES):
+    for number in range(MAX_DELIVERY_TRIES):
         assert setup.told("broken:") == []
         setup.tick(AT + HOUR + number * timedelta(minutes=1))
         assert seeded.call().status is C.EXPIRED
@@ -175,7 +175,7 @@ def test_the_loop_does_not_spin_over_what_cannot_fall(setup: LoopSetup) -> None:
     thread.start()
     assert rest.wait_for(lambda: looked(1), 30)  # it looks at all
     looks.clear()
-    assert not rest.wait_for(lambda: looked(7), OVERDUE.total_seconds() / 2)
+    assert not rest.wait_for(lambda: looked(7), OVERDUE_RETRY_INTERVAL.total_seconds() / 2)
     setup.loop.stop(5)
     thread.join(30)
 

@@ -176,7 +176,7 @@ def test_an_old_connection_is_not_trusted(
 ) -> None:
     """After a while without a call a new connection is made, though the old one seems to live."""
     post(client, "fresh")
-    monkeypatch.setattr(module, "IDLE", 0.0)
+    monkeypatch.setattr(module, "MAX_IDLE_SECONDS", 0.0)
     post(client, "later")
     assert relay.count == 2
 

@@ -33,10 +33,10 @@ METHODS = (
     *("users.info", "users.list", "views.open", "views.publish", "views.update"),
 )
 LISTED = {
-    ErrorMeaning.FINAL: slack_codes.FINAL,
-    ErrorMeaning.PASSING: slack_codes.PASSING,
-    ErrorMeaning.TOKEN: slack_codes.TOKEN,
-    ErrorMeaning.UNKNOWN: slack_codes.UNKNOWN,
+    ErrorMeaning.FINAL: slack_codes.PERMANENT_ERROR_CODES,
+    ErrorMeaning.PASSING: slack_codes.TEMPORARY_ERROR_CODES,
+    ErrorMeaning.TOKEN: slack_codes.TOKEN_ERROR_CODES,
+    ErrorMeaning.UNKNOWN: slack_codes.UNKNOWN_OUTCOME_CODES,
 }
 EVERY = sorted(set().union(*LISTED.values()) | {slack_codes.MISSING_SCOPE, "a_code_of_next_year"})
 # answers that are none: a status and no JSON, or an error without a code

@@ -113,7 +113,7 @@ def test_the_token_goes_nowhere_else(host: Host, url: str) -> None:
     fetcher = FileFetcher(lambda: "xoxb-secret", f"{host.url}/api/")
     with pytest.raises(NotFetchedError) as failed:
         fetcher.fetch(url, 10, time.monotonic() + 5)
-    assert failed.value.reason == file_items.ELSEWHERE
+    assert failed.value.reason == file_items.EXTERNAL_FILE_REASON
     assert host.tokens == []
 
 
@@ -124,7 +124,7 @@ def test_no_redirect_is_followed(host: Host) -> None:
         for url in (f"{other.url}/signin", f"{host.url}/signin"):
             with pytest.raises(NotFetchedError, match="302") as failed:
                 host.fetch(leads_to(url))
-            assert failed.value.reason == file_items.NOT_ALLOWED
+            assert failed.value.reason == file_items.MISSING_SCOPE_REASON
         assert (len(host.tokens), other.tokens) == (2, [])
     finally:
         other.close()
@@ -147,7 +147,10 @@ def test_what_may_pass_is_tried_once_more(host: Host) -> None:
     assert host.fetch(short, says(body=b"whole")).data == b"whole"
     with pytest.raises(NotFetchedError, match="4 bytes are missing"):
         host.fetch(short, short)
-    for status, reason in ((403, file_items.NOT_ALLOWED), (404, file_items.HIDDEN)):
+    for status, reason in (
+        (403, file_items.MISSING_SCOPE_REASON),
+        (404, file_items.HIDDEN_FILE_REASON),
+    ):
         with pytest.raises(NotFetchedError) as failed:
             host.fetch(says(status))
         assert failed.value.reason == reason
@@ -156,7 +159,7 @@ def test_what_may_pass_is_tried_once_more(host: Host) -> None:
 
 def test_time_is_bounded(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """A host that says nothing, or a little at a time, is given up in time."""
-    monkeypatch.setattr(file_reader, "SILENCE", 0.1)
+    monkeypatch.setattr(file_reader, "READ_TIMEOUT_SECONDS", 0.1)
     ended = threading.Event()
 
     def silent(_: BaseHTTPRequestHandler) -> None:

@@ -14,7 +14,7 @@ from bot.policy.authority import LookupFailedError, LookupPendingError
 from bot.signals import Signals
 from bot.slack import lookups
 from bot.slack.client import SlackClient
-from bot.slack.directory import FEW, SlackDirectory
+from bot.slack.directory import MAX_SINGLE_LOOKUPS, SlackDirectory
 from bot.slack.lookups import LookupCache, LookupKind, build_read_only_slack_client
 from bot.tools.names import SlackIdKind, SlackIdResolver
 from slack_sandbox.server import Sandbox
@@ -101,14 +101,14 @@ def test_many_people_come_from_the_list(slack: Sandbox, directory: SlackDirector
 
     An event about somebody in it changes the list.
     """
-    crowd = [Person(f"m{n}", f"UM{n:07}", f"Member {n}") for n in range(FEW + 1)]
+    crowd = [Person(f"m{n}", f"UM{n:07}", f"Member {n}") for n in range(MAX_SINGLE_LOOKUPS + 1)]
     with slack.world.lock:
         slack.world.people |= {each.name: each for each in crowd}
         slack.world.by_id |= {each.id: each for each in crowd}
     assert set(directory.find_people(["UANA00001", "UNOBODY01"])) == {"UANA00001"}
     assert calls(slack, "users.info") == 2
-    assert len(directory.find_people([each.id for each in crowd])) == FEW + 1
-    assert len(directory.find_people([each.id for each in crowd])) == FEW + 1
+    assert len(directory.find_people([each.id for each in crowd])) == MAX_SINGLE_LOOKUPS + 1
+    assert len(directory.find_people([each.id for each in crowd])) == MAX_SINGLE_LOOKUPS + 1
     assert (calls(slack, "users.info"), calls(slack, "users.list")) == (2, 1)
     changed = {"id": crowd[0].id, "name": "m0", "deleted": True}
     assert directory.update_cache_from_event({"type": "user_change", "user": changed})
@@ -298,7 +298,7 @@ def test_the_oldest_answers_are_forgotten(
     slack: Sandbox, directory: SlackDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that what is remembered does not grow with what was ever asked."""
-    monkeypatch.setattr(lookups, "MOST_ANSWERS", 2)
+    monkeypatch.setattr(lookups, "MAX_REMEMBERED_ANSWERS", 2)
     for user in ("UANA00001", "UBEN00001", "UCLEO0001"):
         directory.find_person(user)
     before = calls(slack, "users.info")

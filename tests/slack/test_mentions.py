@@ -27,7 +27,7 @@ def mentioned(args: dict[str, Any]) -> set[str]:
 
 
 def notice(office: PostOffice, *notified: str, **columns: Any) -> Message:
-    body = {"text": SAID, outbox.NOTIFIED: list(notified)}
+    body = {"text": SAID, outbox.NOTIFIED_KEY: list(notified)}
     return office.put(body=body, **columns)
 
 

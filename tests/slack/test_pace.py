@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from bot.slack.pace import BURST, ChannelPacer, order_due_messages
+from bot.slack.pace import MAX_BURST_MESSAGES, ChannelPacer, order_due_messages
 from storage.models import Message
 from storage.states import MessageKind, MessageStatus
 from tests.runs.fakes import StillClock
@@ -27,13 +27,13 @@ def test_one_a_second_after_a_burst() -> None:
     """A quiet channel takes a few at once, then one each second; another channel is its own."""
     clock = StillClock()
     pace = ChannelPacer(clock, SLACK)
-    assert burst(pace) == BURST
+    assert burst(pace) == MAX_BURST_MESSAGES
     assert pace.compute_wait_before_post("C1") == timedelta(seconds=1)
-    assert burst(pace, "C2") == BURST
+    assert burst(pace, "C2") == MAX_BURST_MESSAGES
     clock.at += timedelta(seconds=1)
     assert burst(pace) == 1
     clock.at += timedelta(hours=1)
-    assert burst(pace) == BURST
+    assert burst(pace) == MAX_BURST_MESSAGES
 
 
 @pytest.mark.parametrize(
@@ -44,12 +44,12 @@ def test_where_it_is_kept(url: str, is_kept: bool) -> None:
     """At Slack from the first post on; at another server for a while after it has refused one."""
     clock = StillClock()
     pace = ChannelPacer(clock, url)
-    assert (burst(pace) == BURST) is is_kept
+    assert (burst(pace) == MAX_BURST_MESSAGES) is is_kept
     pace.note_refusal("C1")
     assert burst(pace) == 0
-    assert (burst(pace, "C2") == BURST) is is_kept
+    assert (burst(pace, "C2") == MAX_BURST_MESSAGES) is is_kept
     clock.at += timedelta(seconds=60)
-    assert (burst(pace) == BURST) is is_kept
+    assert (burst(pace) == MAX_BURST_MESSAGES) is is_kept
 
 
 def row(seq: int, kind: MessageKind, run: str, ts: str = "") -> Message:

@@ -12,7 +12,7 @@ from bot.monitoring.live_events import EventKind, StepEvent, ToolStep
 from bot.signals import Signals
 from bot.slack import presence as module
 from bot.slack.client import SlackClient
-from bot.slack.presence import PROMPTS, SlackStatusSender
+from bot.slack.presence import SUGGESTED_PROMPTS, SlackStatusSender
 from slack_sandbox.server import Sandbox
 from storage.models import Run
 from tests.local_slack import build_local_slack
@@ -30,7 +30,7 @@ class Stage:
     def __init__(self, slack: Sandbox) -> None:
         self.slack = slack
         self.client = SlackClient(slack.bot_token, base_url=slack.api_url, retry_handlers=[])
-        self.presence = SlackStatusSender(self.client, PROMPTS, Signals())
+        self.presence = SlackStatusSender(self.client, SUGGESTED_PROMPTS, Signals())
         self.run = self.thread()
         self._seen = 0
 
@@ -177,7 +177,7 @@ def test_what_slack_did_not_take_is_set_later(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     """The last states of a request are lost to a limit, twice: they are set once there is room."""
-    monkeypatch.setattr(module, "PAUSE", 0.02)
+    monkeypatch.setattr(module, "DEFAULT_RETRY_SECONDS", 0.02)
     stage.presence.show_working(stage.run)
     stage.sent()
     stage.slack.faults.rate_limit(method, times=2, retry_after=0)
@@ -193,7 +193,7 @@ def test_after_a_while_it_is_set_again(stage: Stage, monkeypatch: pytest.MonkeyP
     """Slack drops a status after two minutes, so an older one is set anew; a session's stays."""
     stage.presence.show_working(stage.run)
     assert stage.sent() == BEGUN
-    monkeypatch.setattr(module, "FRESH", 0.0)
+    monkeypatch.setattr(module, "MAX_STATUS_AGE_SECONDS", 0.0)
     stage.presence.show_working(stage.run)
     assert stage.sent() == [WORKING]
 
@@ -246,7 +246,7 @@ def test_a_step_that_takes_long_is_named(stage: Stage) -> None:
 
 def test_few_threads_are_remembered(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """The memory is bounded: the thread that was shown longest ago is forgotten first."""
-    monkeypatch.setattr(module, "REMEMBERED", 1)
+    monkeypatch.setattr(module, "MAX_REMEMBERED_THREADS", 1)
     stage.presence.show_working(stage.run)
     stage.presence.show_working(stage.thread())
     assert stage.sent() == BEGUN * 2

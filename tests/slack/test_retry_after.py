@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bot.slack.client import LONGEST, RateLimitPauses, parse_retry_after
+from bot.slack.client import MAX_RETRY_AFTER_SECONDS, RateLimitPauses, parse_retry_after
 from bot.slack.lookups import build_read_only_slack_client
 from storage.states import MessageStatus
 from tests.slack.odd_server import OddServer
@@ -37,8 +37,8 @@ ABSURD = (
         *((each, 0.0) for each in (None, "", "soon", "-5", "0", "nan", "inf", "1e400", "²")),
         ("1.5", 1.5),
         (7, 7.0),
-        ("1e300", LONGEST),
-        ("86400", LONGEST),
+        ("1e300", MAX_RETRY_AFTER_SECONDS),
+        ("86400", MAX_RETRY_AFTER_SECONDS),
     ],
 )
 def test_the_seconds_of_a_header(header: object, seconds: float) -> None:
@@ -68,8 +68,8 @@ def test_a_message_that_is_limited_is_sent_later(
     for _ in range(3):
         assert office.send(row) is False
         assert office.now(row).status is M.PENDING
-        assert 0.4 < office.due_in(row) <= LONGEST
-        office.clock.at += timedelta(seconds=LONGEST)
+        assert 0.4 < office.due_in(row) <= MAX_RETRY_AFTER_SECONDS
+        office.clock.at += timedelta(seconds=MAX_RETRY_AFTER_SECONDS)
     office.client.base_url = right
     assert office.send(row) is True
     assert office.now(row).status is M.SENT

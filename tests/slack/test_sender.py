@@ -286,7 +286,7 @@ def test_who_waits_for_a_message_is_woken(office: PostOffice) -> None:
     assert office.send(root) is True
     assert (office.signals.work.is_set(), made.run().thread_ts) == (True, office.now(root).ts)
     office.signals.work.clear()
-    asks = {"calls": made.ids, outbox.QUESTION: True}
+    asks = {"calls": made.ids, outbox.QUESTION_KEY: True}
     notice = office.put(body={"text": "no question", **asks})
     office.send(notice)
     assert not office.signals.work.is_set()

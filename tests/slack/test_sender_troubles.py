@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bot.approvals.deadlines import NO_FILE, NO_ROWS, NO_TABLE
+from bot.approvals.deadlines import NO_FILE_NOTICE, NO_ROWS_NOTICE, NO_TABLE_NOTICE
 from storage import outbox
 from storage.states import CallStatus, MessageStatus, RunStatus
 from tests.runs.fakes import ANA, BEN
@@ -152,8 +152,8 @@ FILE = {"name": "lost.csv", "title": "Rows", "content": "a"}
 @pytest.mark.parametrize(
     ("kind", "method", "body", "text"),
     [
-        ("table", POST, TABLE, NO_TABLE),
-        ("file", "files.getUploadURLExternal", FILE, NO_FILE),
+        ("table", POST, TABLE, NO_TABLE_NOTICE),
+        ("file", "files.getUploadURLExternal", FILE, NO_FILE_NOTICE),
     ],
 )
 def test_who_was_promised_rows_is_told(
@@ -161,7 +161,7 @@ def test_who_was_promised_rows_is_told(
 ) -> None:
     """The thread is, or who alone was to get them."""
     made = seed(office.store)
-    for recipient, told, words in (("", "notice", text), (ANA, "private", NO_ROWS)):
+    for recipient, told, words in (("", "notice", text), (ANA, "private", NO_ROWS_NOTICE)):
         office.slack.faults.fail(method, "restricted_action")
         row = office.put(kind, body=body, run_id=made.run_id, recipient=recipient)
         assert office.send(row) is True

@@ -222,7 +222,7 @@ def test_a_second_process_with_the_same_token(
 ) -> None:
     """It is refused unless a setting allows it; the log says so, as an error where it is one."""
     caplog.set_level(logging.INFO, module.log.name)  # whatever an earlier test has set
-    monkeypatch.setattr(module, "LINGERING", (0.01,))
+    monkeypatch.setattr(module, "RETRY_PAUSES_SECONDS", (0.01,))
     with build_local_slack() as sandbox:
         app, settings = app_on(sandbox), settings_of(sandbox, allowed=allowed)
         alone = {"other_connections": False}

@@ -9,7 +9,7 @@ from slack_bolt import BoltResponse
 
 from bot.signals import UnacknowledgedDeliveries
 from bot.slack.socket import SocketModeConnection
-from bot.slack.socket_client import AT_ONCE
+from bot.slack.socket_client import MAX_PARALLEL_DELIVERIES
 from tests.local_slack import build_local_slack
 from tests.slack.test_socket import app_on
 
@@ -31,9 +31,9 @@ def test_a_command_amid_a_flood_of_messages() -> None:
         slack.connect()  # type: ignore[no-untyped-call]  # Bolt's own signature
         try:
             sandbox.wait(lambda: sandbox.connections == 1)
-            for number in range(2 * AT_ONCE):
+            for number in range(2 * MAX_PARALLEL_DELIVERIES):
                 ana.say("support", f"message {number}")
-            assert all(arrived.acquire(timeout=10) for _ in range(AT_ONCE))
+            assert all(arrived.acquire(timeout=10) for _ in range(MAX_PARALLEL_DELIVERIES))
             sent: Any = ana.command("support", "/approvals")
             sandbox.wait(lambda: sent.acked_at is not None, 2)
         finally:

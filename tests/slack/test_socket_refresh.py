@@ -169,7 +169,7 @@ def test_a_new_connection_that_cannot_be_made_keeps_the_old_one(
     heard: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While Slack gives no new one, what comes by the old one is heard; then it is tried again."""
-    monkeypatch.setattr(socket_client, "PING", 0.1)
+    monkeypatch.setattr(socket_client, "PING_INTERVAL_SECONDS", 0.1)
     heard.sandbox.faults.fail("apps.connections.open", "internal_error", times=3)
     heard.sandbox.faults.disconnect("warning")
     heard.sandbox.wait(lambda: heard.opened >= 3)
@@ -205,7 +205,7 @@ def test_a_connection_that_died_is_no_other_process(
     Nothing is said as an error, then or when the bot's own connections break later on.
     """
     caplog.set_level(logging.INFO, module.log.name)  # whatever an earlier test has set
-    monkeypatch.setattr(module, "LINGERING", (0.2,) * 10)
+    monkeypatch.setattr(module, "RETRY_PAUSES_SECONDS", (0.2,) * 10)
     with build_local_slack() as sandbox:
         sandbox.faults.count_dead(1.0)
         died = Heard(sandbox)
@@ -231,4 +231,4 @@ def test_a_connection_that_died_is_no_other_process(
 
 def test_the_start_waits_as_long_as_a_dead_connection_may_be_counted() -> None:
     """Slack was seen to count one for fifteen seconds: the start is not given up before."""
-    assert sum(module.LINGERING) > 2 * 15
+    assert sum(module.RETRY_PAUSES_SECONDS) > 2 * 15

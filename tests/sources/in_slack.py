@@ -18,7 +18,7 @@ from bot.terminal.terminal_messages import (
 )
 from storage.backend import socket_path
 from storage.models import Delivery, Run
-from storage.states import RUN_OPEN
+from storage.states import RUN_OPEN_STATUSES
 from tests.sources.place import PATIENCE, Place
 from tests.sources.source import Asked, End, Heard, Source, Stage
 from tests.stories.follower import followed
@@ -46,7 +46,7 @@ class _InAThread(Asked):
     def outcome(self) -> Heard:
         """As Asked says: the thread says it, in words."""
         run = self._run()
-        self.place.wait(lambda: self._run_of(run.id).status not in RUN_OPEN)
+        self.place.wait(lambda: self._run_of(run.id).status not in RUN_OPEN_STATUSES)
         self.place.rest()
         reader, ben = Reader(self.place.slack), self.place.harness.person("ben")
         said = [m for m in ben.messages(self.channel, self.thread) if m.get("bot_id")]
@@ -210,7 +210,7 @@ class _AtTheTerminal(Asked):
 
         def is_over() -> bool:
             [run] = self.place.all(Run, Run.id == run_id)
-            return run.status not in RUN_OPEN
+            return run.status not in RUN_OPEN_STATUSES
 
         self._pool.shutdown()
         self.place.wait(is_over)

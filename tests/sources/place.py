@@ -17,7 +17,7 @@ from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.records import Delivery
 from storage.digest import key_file_path, load_or_create_signing_key
 from storage.models import Call, Message, Revision, Run
-from storage.states import MESSAGE_OPEN, RUN_OPEN
+from storage.states import MESSAGE_OPEN_STATUSES, RUN_OPEN_STATUSES
 from storage.store import Store
 from storage.transaction import fetch_rows
 from tests.client_keys import make_key
@@ -151,8 +151,8 @@ class Place:
 
     def is_over(self) -> bool:
         """Whether no request is open, and Slack knows all of it."""
-        unsent = self.all(Message, col(Message.status).in_(MESSAGE_OPEN))
-        return not unsent and not self.all(Run, col(Run.status).in_(RUN_OPEN))
+        unsent = self.all(Message, col(Message.status).in_(MESSAGE_OPEN_STATUSES))
+        return not unsent and not self.all(Run, col(Run.status).in_(RUN_OPEN_STATUSES))
 
     # what people do
 

@@ -44,7 +44,9 @@ def test_a_thread_has_room_for_so_many_bytes(store: Store) -> None:
         picture = file(run, "1.1", size=100)
         for each in (picture, file(run, "1.2", "application/pdf", 20)):
             transcripts.insert_attached_file(tx, each, at=AT)
-        transcripts.insert_attached_file(tx, file(run, "1.3", transcripts.TEXT, 3), at=AT)
+        transcripts.insert_attached_file(
+            tx, file(run, "1.3", transcripts.TEXT_MEDIA_TYPE, 3), at=AT
+        )
         transcripts.insert_attached_file(tx, file(later, "2.2", size=1000), at=AT)
         assert transcripts.sum_attached_file_bytes(tx, run) == 1120
         assert (

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 
 from storage.database_errors import is_temporary_database_error
-from storage.sqlite import KEPT, SqliteFile
+from storage.sqlite import MAX_IDLE_CONNECTIONS, SqliteFile
 from storage.sqlite_connections import SyncSwitchConnection
 from storage.store import ReadOnlyStore, Store
 
@@ -62,22 +62,22 @@ def test_a_burst_leaves_no_more_connections_than_are_kept(store: Store) -> None:
     file = store.database
     assert isinstance(file, SqliteFile)
     with ExitStack() as burst:
-        taken = [burst.enter_context(store.read()).raw for _ in range(3 * KEPT)]
-    assert len(file._idle) == KEPT
+        taken = [burst.enter_context(store.read()).raw for _ in range(3 * MAX_IDLE_CONNECTIONS)]
+    assert len(file._idle) == MAX_IDLE_CONNECTIONS
     closed = [each for each in taken if each not in file._idle]
-    assert len(closed) == 2 * KEPT
+    assert len(closed) == 2 * MAX_IDLE_CONNECTIONS
     with pytest.raises(sqlite3.ProgrammingError):
         closed[0].execute("SELECT 1")
     with store.write() as tx:
         assert tx.raw in taken
-        assert len(file._idle) == KEPT - 1
+        assert len(file._idle) == MAX_IDLE_CONNECTIONS - 1
 
 
 def test_a_transaction_that_is_over_asks_nothing_of_its_connection(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may be closed by then, or another's: whether rows were changed is known all the same."""
-    monkeypatch.setattr("storage.sqlite.KEPT", 0)
+    monkeypatch.setattr("storage.sqlite.MAX_IDLE_CONNECTIONS", 0)
     with store.write() as tx:
         tx.exec_driver_sql("INSERT INTO contact VALUES ('T', 'U', 1)")
     assert tx.has_changes

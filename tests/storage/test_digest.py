@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage.digest import (
-    SAFE_INTEGER,
+    MAX_SAFE_INTEGER,
     NonCanonicalValueError,
     canonical_json,
     compute_digest_of_call,
@@ -24,11 +24,11 @@ from storage.digest import (
 )
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
-safe = st.integers(-SAFE_INTEGER, SAFE_INTEGER)
+safe = st.integers(-MAX_SAFE_INTEGER, MAX_SAFE_INTEGER)
 # Between 2**53 and 1e21 a float is written as a whole number, which reads back as an integer: see
 # whole numbers below.
 floats = (
-    st.floats(-SAFE_INTEGER, SAFE_INTEGER)
+    st.floats(-MAX_SAFE_INTEGER, MAX_SAFE_INTEGER)
     | st.floats(1e21, 1e300)
     | st.sampled_from([0.0, -0.0, 1.0, 5e-324])
 )
@@ -100,7 +100,7 @@ def test_whole_numbers_of_any_size(left: int, right: int) -> None:
 
     Beyond 2**53 they are written as strings, in full.
     """
-    for add in (0, SAFE_INTEGER, 2**64, -(2**53)):
+    for add in (0, MAX_SAFE_INTEGER, 2**64, -(2**53)):
         a, b = left + add, right + add
         assert (canonical_json(a) == canonical_json(b)) == (a == b)
         assert int(json.loads(canonical_json(a))) == a

@@ -155,10 +155,10 @@ def test_of_many_decisions_the_newest_are_found(store: Store) -> None:
     """What was decided by a person, or for them, comes as a look at every row would have it: the
     newest first, also where it was voted on long before, and in one channel.
     """
-    runs, made, votes = years(store, 4 * request_lists.LOOKED_AT)
+    runs, made, votes = years(store, 4 * request_lists.MAX_ROWS_EXAMINED)
     run_of = {run.id: run for run in runs}
     voted = {vote.call_id for vote in votes if vote.created_at >= LONG_AGO}
-    assert len(voted) > request_lists.LOOKED_AT
+    assert len(voted) > request_lists.MAX_ROWS_EXAMINED
 
     def expected(person: str, channel: str, most: int) -> list[str]:
         found = [

@@ -10,8 +10,8 @@ from sqlmodel import col, select
 from storage import inbox, moves, outbox
 from storage.models import Delivery, Message
 from storage.states import (
-    DELIVERY_MOVES,
-    MESSAGE_MOVES,
+    DELIVERY_TRANSITIONS,
+    MESSAGE_TRANSITIONS,
     DeliveryStatus,
     IllegalStatusChangeError,
     MessageKind,
@@ -40,7 +40,7 @@ def test_a_message_moves_as_the_table_says(
     """Each of the cells: the move is made and read back, or refused as a bug."""
     with store.write() as tx:
         row = message(tx, source)
-        if target in MESSAGE_MOVES[source]:
+        if target in MESSAGE_TRANSITIONS[source]:
             assert moves.change_message_status(tx, row, target, error="why")
             now = outbox.find_message_by_key(tx, "k")
             assert now is not None
@@ -87,6 +87,6 @@ def test_a_delivery_is_dealt_with_once(store: Store, target: DeliveryStatus) -> 
         assert not moves.change_delivery_status(tx, row, D.DONE)
         [now] = fetch_rows(tx, Delivery, select(Delivery))
         assert now.status is target
-        for other in set(D) - DELIVERY_MOVES[target]:
+        for other in set(D) - DELIVERY_TRANSITIONS[target]:
             with pytest.raises(IllegalStatusChangeError):
                 moves.change_delivery_status(tx, now, other)

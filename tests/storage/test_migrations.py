@@ -24,7 +24,7 @@ from storage.delegations import Delegation
 from storage.grants import Grant
 from storage.inbox import GreetedPerson
 from storage.migrations import newest
-from storage.models import APPEND_ONLY
+from storage.models import APPEND_ONLY_TABLES
 from storage.programs import ProgramApiKey
 from storage.record_copies import CopyNote
 from storage.replicas import ChannelSender, Pause, Replica
@@ -120,7 +120,7 @@ def test_a_fresh_schema_is_that_of_the_models(store: Store) -> None:
         assert apart <= set(SQLModel.metadata.tables)
         assert compare_metadata(context, SQLModel.metadata) == []
         assert context.get_current_revision() == HEAD
-    assert counts(store.path)["triggers"] == 2 * len(APPEND_ONLY)
+    assert counts(store.path)["triggers"] == 2 * len(APPEND_ONLY_TABLES)
 
 
 def test_opening_again_changes_nothing(store: Store) -> None:

@@ -12,7 +12,13 @@ from bot.agent import outputs
 from storage import decisions, moves, runs
 from storage.decisions import AppliedDecision
 from storage.models import Call, Run
-from storage.states import CALL_MOVES, RUN_MOVES, CallStatus, IllegalStatusChangeError, RunStatus
+from storage.states import (
+    CALL_TRANSITIONS,
+    RUN_TRANSITIONS,
+    CallStatus,
+    IllegalStatusChangeError,
+    RunStatus,
+)
 from storage.store import Store
 from tests.record_checks import find_first_broken_row
 from tests.storage.builders import AT, HOUR, ONE, TEAM, C, R, seed
@@ -35,7 +41,7 @@ def test_every_call_move(shared: Store, source: CallStatus, target: CallStatus) 
     seeded = seed(shared, source)
     row = seeded.call()
     with shared.write() as tx:
-        if target not in CALL_MOVES[source]:
+        if target not in CALL_TRANSITIONS[source]:
             with pytest.raises(IllegalStatusChangeError):
                 moves.change_call_status(tx, row, target, at=AT, actor="UANA00001")
         else:
@@ -43,7 +49,7 @@ def test_every_call_move(shared: Store, source: CallStatus, target: CallStatus) 
                 moves.change_call_status(tx, row, target, at=AT, actor="UANA00001", note="moved")
                 is True
             )
-    if target not in CALL_MOVES[source]:
+    if target not in CALL_TRANSITIONS[source]:
         assert (seeded.call().status, seeded.events()) == (source, [])
         return
     moved, told = seeded.call(), seeded.audit()
@@ -64,12 +70,12 @@ def test_every_run_move(shared: Store, source: RunStatus, target: RunStatus) -> 
     seeded = seed(shared, run=source)
     before = seeded.run()
     with shared.write() as tx:
-        if target not in RUN_MOVES[source]:
+        if target not in RUN_TRANSITIONS[source]:
             with pytest.raises(IllegalStatusChangeError):
                 moves.change_run_status(tx, seeded.run(), target, at=AT + HOUR)
         else:
             assert moves.change_run_status(tx, seeded.run(), target, at=AT + HOUR) is True
-    if target not in RUN_MOVES[source]:
+    if target not in RUN_TRANSITIONS[source]:
         assert (seeded.run().status, seeded.events()) == (source, [])
         return
     moved = seeded.run()
@@ -79,7 +85,9 @@ def test_every_run_move(shared: Store, source: RunStatus, target: RunStatus) -> 
     assert json.loads(seeded.audit()[0].data) == {"from": source, "to": target}
 
 
-LEGAL = [(source, target) for source, targets in CALL_MOVES.items() for target in sorted(targets)]
+LEGAL = [
+    (source, target) for source, targets in CALL_TRANSITIONS.items() for target in sorted(targets)
+]
 
 
 @pytest.mark.parametrize(("source", "target"), LEGAL)
@@ -106,7 +114,7 @@ def test_the_second_move_of_a_run_loses(shared: Store, source: RunStatus) -> Non
     """Two that read a run in one status cannot both move it."""
     seeded = seed(shared, run=source)
     first, second = seeded.run(), seeded.run()
-    target = min(RUN_MOVES[source])
+    target = min(RUN_TRANSITIONS[source])
     with shared.write() as tx:
         assert moves.change_run_status(tx, first, target, at=AT)
         assert not moves.change_run_status(tx, second, target, at=AT)

@@ -95,7 +95,7 @@ def test_a_line_everywhere(store: Store) -> None:
         found_ = [outbox.find_message_by_key(tx, each) for each in keys]
     assert [each and each.thread_ts for each in found_] == ["1.0", "5.0", None]
     body = outbox.parse_message_body(row(store, keys[1]))
-    assert body == {"text": "words", "mrkdwn": True, outbox.NOTIFIED: []}
+    assert body == {"text": "words", "mrkdwn": True, outbox.NOTIFIED_KEY: []}
     with store.write() as tx:
         outbox.queue_line_in_all_threads(tx, made.run(), [], "alone", "words")
     assert row(store, "alone:C0SUPPORT:1.0").thread_ts == "1.0"

@@ -25,7 +25,7 @@ from storage.database_errors import is_temporary_database_error
 from storage.decisions import AppliedDecision
 from storage.digest import KeyFileError
 from storage.grants import Grant
-from storage.installations import SCHEMA, Installation, InstallationRecord
+from storage.installations import TABLES_SCHEMA, Installation, InstallationRecord
 from storage.models import Call, Delivery
 from storage.store import SchemaError, Store, StoreClosedError
 from tests.postgres_server import Server, binaries, serve
@@ -126,7 +126,7 @@ def test_only_who_works_on_the_same_schema_counts(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Commands that want a record for themselves ask who else works on its schema."""
-    monkeypatch.setattr(backups, "PATIENCE", 0.1)
+    monkeypatch.setattr(backups, "SESSION_END_TIMEOUT_SECONDS", 0.1)
     server.fresh("several", "new")
     urls = [f"{server.url('several', 'owner')}&schema=countersign_t0{x}" for x in ("one", "two")]
     stores = [Store(each, key=KEY).open() for each in urls]
@@ -137,14 +137,14 @@ def test_only_who_works_on_the_same_schema_counts(
         with pytest.raises(backups.BackupError, match="another process works with"):
             backups.require_no_other_process(third)
         stores[0].close()
-        monkeypatch.setattr(backups, "PATIENCE", 5.0)
+        monkeypatch.setattr(backups, "SESSION_END_TIMEOUT_SECONDS", 5.0)
         backups.require_no_other_process(third)
     stores[1].close()
 
 
 def test_who_has_the_workspace_counts(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of several processes the one that has it, whichever sessions it uses."""
-    monkeypatch.setattr(backups, "PATIENCE", 0.1)
+    monkeypatch.setattr(backups, "SESSION_END_TIMEOUT_SECONDS", 0.1)
     server.fresh("several", "new")
     url = server.url("several", "owner")
     record = InstallationRecord(url).open()
@@ -153,7 +153,9 @@ def test_who_has_the_workspace_counts(server: Server, monkeypatch: pytest.Monkey
     with closing(Store(f"{url}&schema=countersign_t0one", key=KEY).open()) as store:
         for until in (f"{own} + 5000000", f"{own} - 1"):
             with server.connect("several") as owner:
-                owner.execute(f"UPDATE {SCHEMA}.installation SET owner='one', owner_until={until}")
+                owner.execute(
+                    f"UPDATE {TABLES_SCHEMA}.installation SET owner='one', owner_until={until}"
+                )
             if "+" not in until:
                 backups.require_no_other_process(store)
                 continue
@@ -322,7 +324,7 @@ def test_what_runs_again_is_kept_ready_up_to_a_number(
     two: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server keeps them ready for a session, and no more than so many."""
-    monkeypatch.setattr(postgres_session, "PREPARED", 5)
+    monkeypatch.setattr(postgres_session, "MAX_PREPARED_STATEMENTS", 5)
     with two[0].read() as tx:
         for number in range(20):
             wanted = select(col(Call.id)).where(col(Call.id).in_([f"c{n}" for n in range(number)]))
@@ -365,9 +367,9 @@ def test_a_process_stopped_amid_a_transaction_holds_up_nobody_for_long(
 
 def test_a_line_that_is_cut_is_noticed() -> None:
     """Every session asks for signs of life: a dead line does not hold a thread for hours."""
-    assert postgres_session.ON_THE_LINE["tcp_user_timeout"] <= timedelta(seconds=15) / timedelta(
-        milliseconds=1
-    )
+    assert postgres_session.CONNECTION_PARAMETERS["tcp_user_timeout"] <= timedelta(
+        seconds=15
+    ) / timedelta(milliseconds=1)
     assert (
-        postgres_session.IDLE < postgres_session.WAIT
+        postgres_session.IDLE_TIMEOUT_SECONDS < postgres_session.LOCK_TIMEOUT_SECONDS
     )  # a stopped writer is gone before others give up

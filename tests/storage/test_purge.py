@@ -19,9 +19,9 @@ from storage.columns import get_column_values
 from storage.delegations import Delegation
 from storage.examination import ExaminationResult, examine_audit_and_rows
 from storage.models import (
-    APPEND_ONLY,
-    DELETED,
-    EMPTIED,
+    APPEND_ONLY_TABLES,
+    DELETABLE_TABLES,
+    EMPTIED_COLUMN_BY_TABLE,
     Audit,
     Call,
     Delivery,
@@ -179,24 +179,24 @@ def test_the_transcript_begins_anew(over: LoopHarness) -> None:
 def test_only_a_purge_is_let_through(over: LoopHarness) -> None:
     """In a purged request rows are emptied and nothing else; in any other they are not."""
     with closing(sqlite3.connect(over.path, isolation_level=None)) as raw:
-        for table, (column, empty, *_) in EMPTIED.items():
+        for table, (column, empty, *_) in EMPTIED_COLUMN_BY_TABLE.items():
             with pytest.raises(sqlite3.IntegrityError, match="append-only"):
                 raw.execute(f"UPDATE {table} SET {column} = '{empty}' WHERE {column} != '{empty}'")
         purged(over)
-        for table, (column, empty, others, _) in EMPTIED.items():
+        for table, (column, empty, others, _) in EMPTIED_COLUMN_BY_TABLE.items():
             with pytest.raises(sqlite3.IntegrityError, match="append-only"):
                 raw.execute(f"UPDATE {table} SET {column} = 'another'")
             for other in others.split():
                 with pytest.raises(sqlite3.IntegrityError, match="append-only"):
                     raw.execute(f"UPDATE {table} SET {column} = '{empty}', {other} = -7")
-            if table not in DELETED:
+            if table not in DELETABLE_TABLES:
                 with pytest.raises(sqlite3.IntegrityError, match="append-only"):
                     raw.execute(f"DELETE FROM {table}")
 
 
 def test_rows_go_with_a_purged_request_alone(over: LoopHarness) -> None:
     """Those of another one cannot be deleted; the newest row stays, for its number."""
-    for table in DELETED:
+    for table in DELETABLE_TABLES:
         with pytest.raises(Exception, match="append-only"), over.store.write() as tx:
             tx.exec_driver_sql(f"DELETE FROM {table}")
     with over.store.read() as tx:
@@ -214,7 +214,7 @@ def test_rows_go_with_a_purged_request_alone(over: LoopHarness) -> None:
     assert (item.body, delivery.body) == ("{}", "{}")
     assert item.seq == before[0]
     with over.store.write() as tx:
-        for table in DELETED:
+        for table in DELETABLE_TABLES:
             tx.exec_driver_sql(f"DELETE FROM {table}")
 
 
@@ -234,9 +234,9 @@ def test_a_programs_key_outlives_the_purge(over: LoopHarness) -> None:
 def test_every_column_is_guarded() -> None:
     """A column that is added to such a table has to be named beside the others."""
     models = {"audit": Audit, "revision": Revision, "answer": PersonAnswer, "item": Item}
-    assert models.keys() == EMPTIED.keys()
-    assert set(APPEND_ONLY) - models.keys() == {"vote", "signature", "attempt", "mode"}
-    for table, (column, _, others, _) in EMPTIED.items():
+    assert models.keys() == EMPTIED_COLUMN_BY_TABLE.keys()
+    assert set(APPEND_ONLY_TABLES) - models.keys() == {"vote", "signature", "attempt", "mode"}
+    for table, (column, _, others, _) in EMPTIED_COLUMN_BY_TABLE.items():
         assert {column, *others.split()} == set(models[table].model_fields)
 
 

@@ -80,9 +80,9 @@ def test_the_databases_errors_are_sqlalchemys(store: Store) -> None:
 def test_statements_made_on_the_spot_fill_no_memory(store: Store) -> None:
     """However many different statements are run, a bounded number of them is kept."""
     with store.read() as tx:
-        for _ in range(transaction.KEPT + 10):
+        for _ in range(transaction.MAX_COMPILED_STATEMENTS + 10):
             tx.execute(select(col(Run.id)))
-    assert len(transaction.known) <= transaction.KEPT
+    assert len(transaction.known) <= transaction.MAX_COMPILED_STATEMENTS
 
 
 def test_a_trace_sees_what_is_run_and_committed(store: Store, seeded: Seeded) -> None:

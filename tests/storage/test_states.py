@@ -85,8 +85,8 @@ def test_the_drawn_tables_are_complete() -> None:
     """The tables here have a cell for every pair of statuses there is."""
     assert set(CALL_CELLS) == set(product(CallStatus.__members__, repeat=2))
     assert set(RUN_CELLS) == set(product(RunStatus.__members__, repeat=2))
-    assert set(states.CALL_MOVES) == set(CallStatus)
-    assert set(states.RUN_MOVES) == set(RunStatus)
+    assert set(states.CALL_TRANSITIONS) == set(CallStatus)
+    assert set(states.RUN_TRANSITIONS) == set(RunStatus)
 
 
 @pytest.mark.parametrize(("source", "target"), CALL_CELLS)
@@ -94,12 +94,12 @@ def test_a_call_makes_only_marked_moves(source: str, target: str) -> None:
     """A call makes exactly the marked moves; any other raises and names both ends."""
     if CALL_CELLS[source, target]:
         states.require_allowed_status_change(
-            states.CALL_MOVES, CallStatus[source], CallStatus[target]
+            states.CALL_TRANSITIONS, CallStatus[source], CallStatus[target]
         )
     else:
         with pytest.raises(IllegalStatusChangeError, match=f"{source.lower()} -> {target.lower()}"):
             states.require_allowed_status_change(
-                states.CALL_MOVES, CallStatus[source], CallStatus[target]
+                states.CALL_TRANSITIONS, CallStatus[source], CallStatus[target]
             )
 
 
@@ -107,20 +107,22 @@ def test_a_call_makes_only_marked_moves(source: str, target: str) -> None:
 def test_a_run_makes_only_marked_moves(source: str, target: str) -> None:
     """A run makes exactly the marked moves; any other raises and names both ends."""
     if RUN_CELLS[source, target]:
-        states.require_allowed_status_change(states.RUN_MOVES, RunStatus[source], RunStatus[target])
+        states.require_allowed_status_change(
+            states.RUN_TRANSITIONS, RunStatus[source], RunStatus[target]
+        )
     else:
         with pytest.raises(IllegalStatusChangeError, match=f"{source.lower()} -> {target.lower()}"):
             states.require_allowed_status_change(
-                states.RUN_MOVES, RunStatus[source], RunStatus[target]
+                states.RUN_TRANSITIONS, RunStatus[source], RunStatus[target]
             )
 
 
 def test_messages_and_deliveries_make_only_marked_moves() -> None:
     """So do what is sent and what was delivered; each has all of its statuses in its table."""
     for moves, found in (
-        (states.MESSAGE_MOVES, MESSAGE_CELLS),
-        (states.DELIVERY_MOVES, DELIVERY_CELLS),
-        (states.INSTALLATION_MOVES, INSTALLATION_CELLS),
+        (states.MESSAGE_TRANSITIONS, MESSAGE_CELLS),
+        (states.DELIVERY_TRANSITIONS, DELIVERY_CELLS),
+        (states.INSTALLATION_TRANSITIONS, INSTALLATION_CELLS),
     ):
         drawn = {
             source: {to for (begun, to), marked in found.items() if marked and begun == source}
@@ -133,10 +135,14 @@ def test_rows_are_born_in_these_statuses() -> None:
     """A call is born asking, allowed or refused; a run is born ready, a delivery new; a message
     waits to be posted, or streams.
     """
-    assert {status.name for status in states.MESSAGE_BIRTHS} == {"PENDING", "STREAMING"}
-    assert {status.name for status in states.DELIVERY_BIRTHS} == {"NEW"}
-    assert {status.name for status in states.CALL_BIRTHS} == {"PENDING", "APPROVED", "REFUSED"}
-    assert {status.name for status in states.RUN_BIRTHS} == {"READY"}
+    assert {status.name for status in states.MESSAGE_INITIAL_STATUSES} == {"PENDING", "STREAMING"}
+    assert {status.name for status in states.DELIVERY_INITIAL_STATUSES} == {"NEW"}
+    assert {status.name for status in states.CALL_INITIAL_STATUSES} == {
+        "PENDING",
+        "APPROVED",
+        "REFUSED",
+    }
+    assert {status.name for status in states.RUN_INITIAL_STATUSES} == {"READY"}
 
 
 def test_final_and_open() -> None:
@@ -149,8 +155,8 @@ def test_final_and_open() -> None:
         for source, _ in CALL_CELLS
         if not any(CALL_CELLS[source, to] for to in CALL_COLUMNS.split())
     }
-    assert {status.name for status in states.CALL_FINAL} == dead
-    assert {status.name for status in states.RUN_OPEN} == {"READY", "RUNNING", "WAITING"}
+    assert {status.name for status in states.CALL_FINAL_STATUSES} == dead
+    assert {status.name for status in states.RUN_OPEN_STATUSES} == {"READY", "RUNNING", "WAITING"}
 
 
 def reachable(table: dict[tuple[str, str], bool], births: set[str]) -> set[str]:
@@ -166,24 +172,24 @@ def reachable(table: dict[tuple[str, str], bool], births: set[str]) -> set[str]:
 
 def test_every_status_can_be_reached() -> None:
     """No status is there that nothing leads to."""
-    assert reachable(CALL_CELLS, {status.name for status in states.CALL_BIRTHS}) == set(
+    assert reachable(CALL_CELLS, {status.name for status in states.CALL_INITIAL_STATUSES}) == set(
         CallStatus.__members__
     )
-    assert reachable(RUN_CELLS, {status.name for status in states.RUN_BIRTHS}) == set(
+    assert reachable(RUN_CELLS, {status.name for status in states.RUN_INITIAL_STATUSES}) == set(
         RunStatus.__members__
     )
 
 
 def test_nothing_runs_unless_approved() -> None:
     """RUNNING comes from APPROVED alone, and no refusal, rejection or expiry leads anywhere."""
-    assert {source for source in CallStatus if CallStatus.RUNNING in states.CALL_MOVES[source]} == {
-        CallStatus.APPROVED
-    }
-    assert {each for each in CallStatus if CallStatus.ENTRUSTED in states.CALL_MOVES[each]} == {
-        CallStatus.RUNNING
-    }
+    assert {
+        source for source in CallStatus if CallStatus.RUNNING in states.CALL_TRANSITIONS[source]
+    } == {CallStatus.APPROVED}
+    assert {
+        each for each in CallStatus if CallStatus.ENTRUSTED in states.CALL_TRANSITIONS[each]
+    } == {CallStatus.RUNNING}
     for status in (CallStatus.REFUSED, CallStatus.REJECTED, CallStatus.EXPIRED):
-        assert status in states.CALL_FINAL
+        assert status in states.CALL_FINAL_STATUSES
 
 
 def test_every_status_is_explained() -> None:

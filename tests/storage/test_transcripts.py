@@ -94,7 +94,7 @@ def test_an_uncommitted_item_is_not_remembered(seeded: Seeded) -> None:
 
 def test_what_is_remembered_is_bounded(seeded: Seeded, monkeypatch: pytest.MonkeyPatch) -> None:
     """The threads read longest ago are forgotten first, and read anew in full when they return."""
-    monkeypatch.setattr(transcripts, "KEPT", 150)
+    monkeypatch.setattr(transcripts, "CACHE_MAX_CHARS", 150)
     known, other = TranscriptCache(), seeded.run()
     other.id, other.thread_ts, other.status = "other", "1.2", RunStatus.READY
     long = {"role": "user", "content": "x" * 100}
@@ -113,7 +113,7 @@ def test_so_are_short_items_which_take_more_than_their_words(
     seeded: Seeded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However little many items say, only so many are remembered."""
-    monkeypatch.setattr(transcripts, "ITEMS", 5)
+    monkeypatch.setattr(transcripts, "CACHE_MAX_ITEMS", 5)
     known, other = TranscriptCache(), seeded.run()
     other.id, other.thread_ts, other.status = "other", "1.2", RunStatus.READY
     short = [{"role": "user", "content": str(number)} for number in range(3)]

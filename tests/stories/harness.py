@@ -28,7 +28,7 @@ from slack_sandbox.workspace.clock import ShiftedClock
 from storage import endings
 from storage.examination import examine_audit_and_rows
 from storage.models import Audit, Call, Run
-from storage.states import RUN_OPEN
+from storage.states import RUN_OPEN_STATUSES
 from storage.transaction import fetch_rows
 from tests.local_slack import build_local_slack
 from tests.model_stand_in.planner import StrictPlanner
@@ -176,7 +176,9 @@ class Harness:
         with self.slack.world.lock:
             self.slack.world.stacks.clear()  # dialogs that are still open
         with self.app.core.store.read() as tx:
-            waiting = fetch_rows(tx, Run, select(Run).where(Run.status.in_(list(RUN_OPEN))))
+            waiting = fetch_rows(
+                tx, Run, select(Run).where(Run.status.in_(list(RUN_OPEN_STATUSES)))
+            )
         for run in waiting:
             with self.app.core.store.write() as tx:
                 endings.cancel_run(tx, run, at=self.clock.now(), actor="reset", words=outputs)

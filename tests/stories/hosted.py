@@ -16,7 +16,7 @@ from sqlalchemy import text
 from bot.app import App, build
 from bot.config.connection_settings import Transport
 from bot.config.settings import Settings
-from bot.config.workspace_settings import SHARED
+from bot.config.workspace_settings import SHARED_VARIABLES_PATTERN
 from bot.tools import Tool
 from bot.workspaces.host import WorkspaceHost
 from bot.workspaces.tokens import Tokens, open_installation_record, open_token_cipher
@@ -178,7 +178,11 @@ class HostedHarness(Harness):
             "COUNTERSIGN_SHOP": "shop.db",
             "COUNTERSIGN_MODEL_BACKOFF": "0.05",
             "COUNTERSIGN_MAX_ASKED_PER_HOUR": "10000",
-            **{name: value for name, value in self.extra.items() if not SHARED.fullmatch(name)},
+            **{
+                name: value
+                for name, value in self.extra.items()
+                if not SHARED_VARIABLES_PATTERN.fullmatch(name)
+            },
         }
         lines = [f"{name}={value}" for name, value in own.items()]
         (self.folder / "settings.env").write_text("\n".join(lines), "utf-8")
@@ -191,7 +195,11 @@ class HostedHarness(Harness):
                 "COUNTERSIGN_URL": "https://approve.example.com",
                 "COUNTERSIGN_HTTP": "127.0.0.1:0",
                 **CLIENT,
-                **{name: value for name, value in self.extra.items() if SHARED.fullmatch(name)},
+                **{
+                    name: value
+                    for name, value in self.extra.items()
+                    if SHARED_VARIABLES_PATTERN.fullmatch(name)
+                },
             }
         )
         host._get_hosted(self.team).stop()  # it may have started before its settings were there

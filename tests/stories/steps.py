@@ -11,7 +11,7 @@ from bot.demo.model_server import Turn
 from bot.slack.directory import SlackDirectory
 from slack_sandbox.workspace.records import Delivery as Sent
 from storage.models import Audit, Message
-from storage.states import MESSAGE_OPEN, CallStatus
+from storage.states import MESSAGE_OPEN_STATUSES, CallStatus
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, value_of, words
 
@@ -146,7 +146,7 @@ def all_sent(harness: Harness) -> None:
     """Wait until nothing waits in the outbox any more, moving the clock over its pauses."""
 
     def unsent() -> list[Message]:
-        return harness.all(Message, col(Message.status).in_(MESSAGE_OPEN))
+        return harness.all(Message, col(Message.status).in_(MESSAGE_OPEN_STATUSES))
 
     for _ in range(6):
         harness.settle()

@@ -9,7 +9,7 @@ import pytest
 
 from bot.cli.bot_connection import BotUnreachableError, open_chat_event_socket, send_command
 from bot.demo.model_server import Turn
-from bot.http.local_api import CHATS
+from bot.http.local_api import MAX_OPEN_CHATS
 from bot.terminal.terminal_messages import (
     ChatEventKind,
     CommandKind,
@@ -64,7 +64,7 @@ def test_so_many_chats_and_no_more(harness: Harness) -> None:
     harness.planner.script(Turn(text="Yes."))
     run = send_command(path, OperatorCommand(CommandKind.SAY, "", "who is there?")).run
     with ExitStack() as open_:
-        for _ in range(CHATS):
+        for _ in range(MAX_OPEN_CHATS):
             assert open_.enter_context(open_chat_event_socket(path, run)).recv(1)  # it is followed
         with pytest.raises(BotUnreachableError, match="Too many chats"):
             open_chat_event_socket(path, run)

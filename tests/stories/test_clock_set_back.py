@@ -160,7 +160,7 @@ def test_a_claim_of_a_program_that_has_lapsed(harness: Harness, back: Back) -> N
     found = approved(harness, "7.0")
     claimed(harness, found)
     back(harness)
-    later(harness, int(handovers.LEASE.total_seconds()) + 1)
+    later(harness, int(handovers.CLAIM_LEASE_DURATION.total_seconds()) + 1)
     again = programs(harness).find_request(found.run_id, "ci")
     assert again is not None
     assert again.load_status().status is C.UNKNOWN

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bot.slack_codes import PASSING, TOKEN, UNKNOWN
+from bot.slack_codes import TEMPORARY_ERROR_CODES, TOKEN_ERROR_CODES, UNKNOWN_OUTCOME_CODES
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.steps import ask, press, told
 
@@ -29,9 +29,11 @@ NEVER = (
 )
 SENTENCES = {
     **dict.fromkeys(NEVER, "Clicking again may not help"),
-    **dict.fromkeys(TOKEN, "refuses all my requests"),
-    **dict.fromkeys(PASSING, "does not accept anything from me"),
-    **dict.fromkeys((*UNKNOWN, "a_code_of_next_year"), "Something went wrong at Slack"),
+    **dict.fromkeys(TOKEN_ERROR_CODES, "refuses all my requests"),
+    **dict.fromkeys(TEMPORARY_ERROR_CODES, "does not accept anything from me"),
+    **dict.fromkeys(
+        (*UNKNOWN_OUTCOME_CODES, "a_code_of_next_year"), "Something went wrong at Slack"
+    ),
     **OWN,
 }
 
@@ -46,7 +48,7 @@ def test_every_error_has_its_sentence(harness: Harness) -> None:
         said = told(harness, "ana", SUPPORT, thread, part if code in OWN else f"({code})")
         assert part in said
         assert "Nothing was changed" in said or code in TRIGGER
-        assert ("lease click again" in said) is (code not in (*NEVER, *TOKEN, *DONE))
+        assert ("lease click again" in said) is (code not in (*NEVER, *TOKEN_ERROR_CODES, *DONE))
 
 
 @pytest.mark.parametrize("status", [200, 302, 404, 500, 503])

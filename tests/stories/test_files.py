@@ -105,7 +105,7 @@ def test_a_receipt_is_read_and_a_refund_asked(harness: Harness) -> None:
     }
     assert "rows.csv (text, 21 bytes):" in texts(harness)
     assert "> order,amount\n> 1042,40" in texts(harness)
-    assert f"all.zip: not read, because {told_of.UNREADABLE}." in texts(harness)
+    assert f"all.zip: not read, because {told_of.UNSUPPORTED_TYPE_REASON}." in texts(harness)
 
     harness.restart()
     with harness.slack.world.lock:
@@ -153,7 +153,7 @@ def test_a_model_without_sight_goes_on(harness: Harness) -> None:
         harness.said(SUPPORT, thread, "Cannot see.")
         assert "only supported by certain models" in harness.planner.refused[-1]
         refused = len(harness.planner.refused)
-        assert told_of.REFUSED in texts(harness)
+        assert told_of.REFUSED_FILE_TEXT in texts(harness)
         first = asked(harness)
         harness.planner.script(Turn(text="Still not."))
         harness.person("ben").say(SUPPORT, "@bot and now?", thread)
@@ -200,7 +200,7 @@ def test_what_is_deleted_is_sent_no_more(harness: Harness) -> None:
     harness.settle()
     sent = [part for item in asked(harness) if about_files(item) for part in parts_of(item)]
     assert [each["type"] for each in sent if each["type"] != "input_text"] == ["input_file"]
-    assert sum(each.get("text") == told_of.DELETED for each in sent) == 2
+    assert sum(each.get("text") == told_of.DELETED_FILE_TEXT for each in sent) == 2
     assert "> order" not in str(sent)
     rows = {each.media: each for each in kept(harness, thread)}
     assert (rows["image/png"].withheld, rows["image/png"].data) == (WithheldReason.DELETED, "")
@@ -244,12 +244,12 @@ def test_what_cannot_be_had_is_said(harness: Harness) -> None:
     why = [each["text"].partition("because ")[2].rstrip(".") for each in parts(harness)[1:]]
     assert why == [
         told_of.too_large_note(1_000_000_000),
-        told_of.ELSEWHERE,
-        told_of.ELSEWHERE,
-        told_of.HIDDEN,
-        told_of.OWN_DOCUMENT,
-        told_of.HIDDEN,
-        told_of.HIDDEN,
+        told_of.EXTERNAL_FILE_REASON,
+        told_of.EXTERNAL_FILE_REASON,
+        told_of.HIDDEN_FILE_REASON,
+        told_of.SLACK_DOCUMENT_REASON,
+        told_of.HIDDEN_FILE_REASON,
+        told_of.HIDDEN_FILE_REASON,
     ]
 
 
@@ -271,7 +271,7 @@ def test_without_the_scope_the_model_is_told(harness: Harness) -> None:
         page = {"notes.txt": b"hello", "page.html": b"<p>hello</p>"}
         thread = shared(harness, "@bot read it", page, Turn(text="I may not."))
         harness.said(SUPPORT, thread, "I may not.")
-        assert texts(harness).count(told_of.NOT_ALLOWED) == 2
+        assert texts(harness).count(told_of.MISSING_SCOPE_REASON) == 2
         assert "Sign in" not in str(asked(harness))
     finally:
         app.granted = before
@@ -282,7 +282,7 @@ def test_a_team_that_gives_no_files_to_a_model(own_harness: Callable[..., Harnes
     harness = own_harness(COUNTERSIGN_FILES="off")
     thread = shared(harness, "@bot read it", {"pay.csv": CSV}, Turn(text="I am not given it."))
     harness.said(SUPPORT, thread, "I am not given it.")
-    assert f"pay.csv: not read, because {told_of.OFF}." in texts(harness)
+    assert f"pay.csv: not read, because {told_of.FILES_DISABLED_REASON}." in texts(harness)
     assert "1042" not in str(asked(harness))
     assert kept(harness, thread) == []
 
@@ -293,6 +293,6 @@ def test_a_model_that_is_given_texts_only(own_harness: Callable[..., Harness]) -
     files = {"pay.csv": CSV, "cat.png": PNG}
     thread = shared(harness, "@bot read it", files, Turn(text="The table alone."))
     harness.said(SUPPORT, thread, "The table alone.")
-    assert f"cat.png: not read, because {told_of.TEXTS_ONLY}." in texts(harness)
+    assert f"cat.png: not read, because {told_of.TEXT_ONLY_MODEL_REASON}." in texts(harness)
     assert "> 1042,40" in texts(harness)
     assert [each.media for each in kept(harness, thread)] == ["text/plain"]

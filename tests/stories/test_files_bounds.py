@@ -37,16 +37,16 @@ def test_no_more_is_read_than_the_limits_let_in(
     thread = shared(harness, "@bot read all of it", {**long, **short}, Turn(text="What I can."))
     harness.said(SUPPORT, thread, "What I can.")
     assert texts(harness).count("[… 10000 more characters were left out]") == 3
-    assert texts(harness).count(f"not read, because {told_of.TOO_MUCH_TEXT}.") == 7
-    assert f"5.txt: not read, because {told_of.TOO_MANY}." in texts(harness)
+    assert texts(harness).count(f"not read, because {told_of.TOO_MUCH_TEXT_REASON}.") == 7
+    assert f"5.txt: not read, because {told_of.TOO_MANY_FILES_REASON}." in texts(harness)
 
-    monkeypatch.setattr(told_of, "MOST_IN_THREAD", len(PNG) + len(PDF))
+    monkeypatch.setattr(told_of, "MAX_FILE_BYTES_PER_THREAD", len(PNG) + len(PDF))
     shared(harness, "@bot the first", {"a.png": PNG}, Turn(text="Seen."), thread=thread)
     more = {"b.png": PNG, "c.pdf": PDF, "d.pdf": PDF}
     shared(harness, "@bot more", more, Turn(text="One of them."), thread=thread)
     harness.said(SUPPORT, thread, "One of them.")
     for name in ("b.png", "d.pdf"):
-        assert f"{name}: not read, because {told_of.NO_ROOM}." in texts(harness)
+        assert f"{name}: not read, because {told_of.THREAD_FULL_REASON}." in texts(harness)
     assert parts(harness)[3]["file_data"] == data("application/pdf", PDF)
 
 
@@ -63,7 +63,7 @@ def test_a_refused_file_takes_no_other_along(harness: Harness) -> None:
     harness.settle()
     sent = [part for item in asked(harness) if about_files(item) for part in parts_of(item)]
     assert [each["image_url"] for each in sent if "image_url" in each] == [data("image/png", PNG)]
-    assert told_of.REFUSED in texts(harness)
+    assert told_of.REFUSED_FILE_TEXT in texts(harness)
     assert [each.withheld for each in (*kept(harness, thread), *kept(harness, later))] == [
         WithheldReason.NO,
         WithheldReason.REFUSED,

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from slack_bolt import BoltRequest, BoltResponse
 
-from bot.cards.action_names import MENU, Action, DialogId, ShortcutId
+from bot.cards.action_names import OVERFLOW_MENU_ACTION_ID, Action, DialogId, ShortcutId
 from bot.cards.button_codec import (
-    _ABOUT,
+    _TARGET_TYPE_BY_ACTION,
     CallTarget,
     CardTarget,
     Click,
@@ -32,8 +32,8 @@ from bot.cards.button_codec import (
     encode_button_value,
     encode_dialog_metadata,
 )
-from bot.slack.command_answers import COMMAND
-from bot.slack.listeners import EVENTS
+from bot.slack.command_answers import SLASH_COMMAND
+from bot.slack.listeners import SUBSCRIBED_EVENTS
 from slack_sandbox.workspace.people import TEAM
 from slack_sandbox.workspace.records import Delivery as Sent
 from storage.delegations import Delegation
@@ -91,7 +91,7 @@ class About:
             HomeTabTarget: HomeTabTarget(),
             PasskeyTarget: PasskeyTarget("p1"),
             NoTarget: NoTarget(),
-        }[_ABOUT[action]]
+        }[_TARGET_TYPE_BY_ACTION[action]]
 
 
 def events(about: About) -> Iterator[tuple[str, Json]]:
@@ -118,7 +118,7 @@ def events(about: About) -> Iterator[tuple[str, Json]]:
         "subteam_members_changed": {"subteam_id": "S0LEADS", "added_users": [BEN]},
         "user_change": {"user": {"id": BEN, "deleted": True}},
     }
-    for name in EVENTS:
+    for name in SUBSCRIBED_EVENTS:
         if name in whole:
             yield name, {"type": name, **whole[name]}
         else:
@@ -139,8 +139,12 @@ def elements(about: About) -> Iterator[tuple[str, Json]]:
         target = about.target(action)
         yield action, {"type": "button", "action_id": action, "value": encode_button_value(target)}
         chosen = {"value": encode_button_value(Click(action, target))}
-        option = {"type": "overflow", "action_id": MENU, "selected_option": chosen}
-        yield f"{MENU}: {action}", option
+        option = {
+            "type": "overflow",
+            "action_id": OVERFLOW_MENU_ACTION_ID,
+            "selected_option": chosen,
+        }
+        yield f"{OVERFLOW_MENU_ACTION_ID}: {action}", option
 
 
 def dialogs(about: About) -> Iterator[tuple[str, Json]]:
@@ -226,7 +230,13 @@ def table(about: About, whose: Json) -> list[Row]:
         for number, (name, event) in enumerate(events(about))
     ]
     made += [Row(name, "interactive", body) for name, body in interactions(about, whose)]
-    command = {"command": COMMAND, "text": "list", "user_id": ANA, "channel_id": SUPPORT, **whose}
+    command = {
+        "command": SLASH_COMMAND,
+        "text": "list",
+        "user_id": ANA,
+        "channel_id": SUPPORT,
+        **whose,
+    }
     command |= {"trigger_id": "1.2.3", "response_url": "http://127.0.0.1:9/"}
     return [*made, Row("the command", "slash_commands", command)]
 

@@ -233,7 +233,7 @@ def test_a_program_that_is_not_heard_of(harness: Harness) -> None:
     harness.clock.advance(200)
     harness.settle()
     assert found.load_status().status == C.RUNNING
-    harness.clock.advance(handovers.LEASE.total_seconds())
+    harness.clock.advance(handovers.CLAIM_LEASE_DURATION.total_seconds())
     harness.slack.wait(lambda: found.load_status().status == C.UNKNOWN)
     for claimant in (ME, OTHER):
         with pytest.raises(ClaimRefusedError):
@@ -248,7 +248,7 @@ def test_run_again_is_claimed_anew(harness: Harness) -> None:
     """Nobody knows how it ended; an approver wants it again: it is there for a new attempt."""
     found = approved(harness, "6.0")
     claimed(harness, found)
-    harness.clock.advance(handovers.LEASE.total_seconds() + 1)
+    harness.clock.advance(handovers.CLAIM_LEASE_DURATION.total_seconds() + 1)
     harness.slack.wait(lambda: found.load_status().status == C.UNKNOWN)
     card = card_of(harness, found, "run_again")
     harness.person("ana").click(SUPPORT, card["ts"], "run_again")

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from bot.approvals.request_overview import LOOKED_AT
-from bot.cards.home_tab import REQUESTS, WAITING
+from bot.approvals.request_overview import MAX_CALLS_EXAMINED
+from bot.cards.home_tab import MAX_REQUESTS, MAX_WAITING_CALLS
 from bot.demo.model_server import Turn
 from storage.grants import Grant
 from storage.states import CallStatus
@@ -271,18 +271,18 @@ def test_much_is_counted_within_slacks_limit(own: Harness) -> None:
 
     Of the calls no more are judged than the bound, and that is said as well.
     """
-    for number in range(0, LOOKED_AT + 2, 4):
+    for number in range(0, MAX_CALLS_EXAMINED + 2, 4):
         some = [("note", {"text": f"plant {each}"}) for each in range(number, number + 4)]
         own.planner.script(Turn(calls=some))
         own.person("ben").say(SUPPORT, "@bot please")
         arrived(own)
     blocks = opened(own, "ana", "Waits for you", "more that you may decide")
     assert len(blocks) <= 100
-    assert offered(blocks).count("review") == WAITING
-    assert f"and {LOOKED_AT - WAITING} more that you may decide" in str(blocks)
+    assert offered(blocks).count("review") == MAX_WAITING_CALLS
+    assert f"and {MAX_CALLS_EXAMINED - MAX_WAITING_CALLS} more that you may decide" in str(blocks)
     assert "than I can list here" in str(blocks)
     mine = opened(own, "ben", "Your requests", "and older ones.")
-    assert sum(each["type"] == "rich_text" for each in mine) == REQUESTS
+    assert sum(each["type"] == "rich_text" for each in mine) == MAX_REQUESTS
 
 
 def test_a_slow_slack_holds_up_nobody(harness: Harness) -> None:

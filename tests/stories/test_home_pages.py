@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bot.cards.home_tab import REQUESTS, WAITING_PAGE
+from bot.cards.home_tab import MAX_REQUESTS, WAITING_CALLS_PER_PAGE
 from bot.demo.model_server import Turn
 from storage.delegations import Delegation
 from tests.stories.asked_people import question
@@ -104,7 +104,7 @@ def test_what_waits_has_pages(own: Harness) -> None:
 
     Who looks at a page of which everything is gone is shown the one before it.
     """
-    for number in range(0, WAITING_PAGE + 4, 4):
+    for number in range(0, WAITING_CALLS_PER_PAGE + 4, 4):
         some = [("note", {"text": f"bulb {each}."}) for each in range(number, number + 4)]
         own.planner.script(Turn(calls=some))
         last = own.person("ben").say(SUPPORT, "@bot please")
@@ -112,7 +112,7 @@ def test_what_waits_has_pages(own: Harness) -> None:
     blocks = opened(own, "ana", "Waits for you", "more that you may decide")
     assert len(blocks) <= 100
     first = pressed(own, "ana", "home_waiting", "home_next")
-    assert offered(first).count("review") == WAITING_PAGE
+    assert offered(first).count("review") == WAITING_CALLS_PER_PAGE
     assert "bulb 0." in str(first)
     second = pressed(own, "ana", "home_next", "home_before")
     assert offered(second).count("review") == 4
@@ -126,13 +126,13 @@ def test_what_waits_has_pages(own: Harness) -> None:
 
 def test_requests_have_a_list_of_their_own(own: Harness) -> None:
     """Where there are more of them than Home shows, a button shows all, and another goes back."""
-    for number in range(REQUESTS + 1):
+    for number in range(MAX_REQUESTS + 1):
         own.planner.script(Turn(text=f"Answer {number}."))
         own.person("ben").say(SUPPORT, f"@bot question {number}.")
         arrived(own)
     assert "question 0." not in str(opened(own, "ben", "Your requests", "and older ones."))
     mine = pressed(own, "ben", "home_mine", "question 0.")
-    assert sum(each["type"] == "rich_text" for each in mine) == REQUESTS + 1
+    assert sum(each["type"] == "rich_text" for each in mine) == MAX_REQUESTS + 1
     pressed(own, "ben", "home_all", "and older ones.")
     own.person("ben").click_home("home_channel", selected=GENERAL)
     wait(own, "ben", f"Nothing waits for you in <#{GENERAL}>.", without="question")
@@ -161,7 +161,7 @@ def test_a_delegate_sees_for_whom(harness: Harness) -> None:
 
 def test_home_shows_one_channel(own: Harness) -> None:
     """Narrowed to a channel, only what was asked there stands in each list, on all its pages."""
-    for number in range(0, WAITING_PAGE + 4, 4):
+    for number in range(0, WAITING_CALLS_PER_PAGE + 4, 4):
         some = [("note", {"text": f"shrub {each}."}) for each in range(number, number + 4)]
         own.planner.script(Turn(calls=some))
         own.person("ben").say(SUPPORT, "@bot please")
@@ -178,7 +178,7 @@ def test_home_shows_one_channel(own: Harness) -> None:
     ana.click_home("home_channel", selected=SUPPORT)
     wait(own, "ana", "shrub 0.", "more that you may decide", without="in general")
     first = pressed(own, "ana", "home_waiting", "home_next")
-    assert offered(first).count("review") == WAITING_PAGE
+    assert offered(first).count("review") == WAITING_CALLS_PER_PAGE
     second = pressed(own, "ana", "home_next", "home_before")
     assert offered(second).count("review") == 4
     assert f'"initial_conversation": "{SUPPORT}"' in json.dumps(second)

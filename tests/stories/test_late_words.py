@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlmodel import col
 
-from bot.slack_codes import FINAL
+from bot.slack_codes import PERMANENT_ERROR_CODES
 from storage.models import Run
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.steps import ask_for, press, told
@@ -42,4 +42,4 @@ def test_each_refusal_of_a_dialog_says_what_it_is(harness: Harness, code: str, w
     press(harness, "ana", SUPPORT, card, "edit")
     said = told(harness, "ana", SUPPORT, card["thread_ts"], words)
     assert "Nothing was changed" in said
-    assert ("in time" in said) is (code in TRIGGER & FINAL)
+    assert ("in time" in said) is (code in TRIGGER & PERMANENT_ERROR_CODES)

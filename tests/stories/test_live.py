@@ -40,7 +40,7 @@ def test_a_tool_is_heard_from_its_start_to_its_end(
     harness: Harness, fakes: FakeTools, heard: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It begins, takes long and ends, in words for people, between the turns of the model."""
-    monkeypatch.setattr(runner, "FIRST_BEAT", 0.02)
+    monkeypatch.setattr(runner, "FIRST_BEAT_SECONDS", 0.02)
     stored: list[CallStatus] = []
 
     def look(event: Event) -> None:

@@ -10,7 +10,7 @@ import pytest
 from bot.config.connection_settings import ModelApi
 from bot.demo.model_server import Turn, estimate_tokens
 from storage.models import Item
-from storage.transcripts import KIND
+from storage.transcripts import COMPACTION_TYPE
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
@@ -39,7 +39,9 @@ def test_an_errand_that_becomes_too_long_goes_on(own_harness: Callable[..., Harn
     assert fakes.did("note", "errand long") == 1
     assert sum(fakes.ran.values()) == 6
     assert harness.planner.refused == []
-    made = [each for each in harness.all(Item) if json.loads(each.body).get("type") == KIND]
+    made = [
+        each for each in harness.all(Item) if json.loads(each.body).get("type") == COMPACTION_TYPE
+    ]
     assert {each.run_id for each in made} == {child_of(harness, thread).id}
     *_, child, parent = harness.planner.requests
     sent = child["input"]

@@ -15,7 +15,7 @@ from bot.demo.model_server import Turn, estimate_tokens
 from storage import runs
 from storage.models import Item
 from storage.states import CallStatus
-from storage.transcripts import KIND, AttachedFile, WithheldReason
+from storage.transcripts import COMPACTION_TYPE, AttachedFile, WithheldReason
 from tests.model_stand_in.planner import ApiFeature
 from tests.stories.asked_people import question
 from tests.stories.fakes import FakeTools
@@ -143,7 +143,9 @@ def test_a_long_thread_goes_on(own_harness: Callable[..., Harness], api: ModelAp
     assert by_server or SUMMARY in stands["content"][0]["text"]
     after = items_of(harness)
     assert after[: len(before)] == before
-    assert [each["type"] for each in after if each.get("type") == KIND] == [KIND]
+    assert [each["type"] for each in after if each.get("type") == COMPACTION_TYPE] == [
+        COMPACTION_TYPE
+    ]
 
     harness.restart()
     harness.planner.script(Turn(text="Still here."))
@@ -194,14 +196,14 @@ def test_files_in_a_long_thread(own_harness: Callable[..., Harness]) -> None:
     assert size(sent) < WINDOW
     [stands] = stands_for(harness)
     assert (stands["seal"], "base64" in json.dumps(stands)) == (f"{harness.planner.url}/", False)
-    assert told.FILE_GONE in json.dumps(stands)
+    assert told.SUMMARISED_FILE_TEXT in json.dumps(stands)
     assert [each.withheld for each in harness.all(AttachedFile)] == [
         WithheldReason.NO,
         WithheldReason.NO,
     ]
     harness.planner.context = size(sent) - size({"input": sent["input"]}) + 2_000
     _, sent = attach(harness, "long.txt", b"Words. " * 3_000, None)
-    assert words_of.REFUSED in json.dumps(sent["input"][-2])
+    assert words_of.REFUSED_FILE_TEXT in json.dumps(sent["input"][-2])
     withheld = [each.withheld for each in harness.all(AttachedFile)]
     assert sorted(withheld) == [WithheldReason.NO, WithheldReason.NO, WithheldReason.REFUSED]
     assert len(stands_for(harness)) == 1
@@ -225,7 +227,7 @@ def same(sent: dict[str, Any], item: dict[str, Any]) -> bool:
 
 def stands_for(harness: Harness) -> list[dict[str, Any]]:
     """The compactions that are stored, in order."""
-    return [each for each in items_of(harness) if each.get("type") == KIND]
+    return [each for each in items_of(harness) if each.get("type") == COMPACTION_TYPE]
 
 
 def test_a_restart_amid_a_compaction(own_harness: Callable[..., Harness]) -> None:
@@ -286,7 +288,7 @@ def test_a_thread_that_cannot_be_summed_up(own_harness: Callable[..., Harness]) 
     sent = goes_on(harness, thread, "And on.")["input"]
     assert SUMMARY in json.dumps(sent[0])
     [asked] = planner.requests[-2]["input"]
-    assert told.SUMMARY_SOURCE in asked["content"][0]["text"]
+    assert told.SUMMARY_SOURCE_HEADING in asked["content"][0]["text"]
     assert "could not be summed up" not in asked["content"][0]["text"]
     assert [each["whole"] for each in stands_for(harness)] == [False, True]
     assert all(any(same(item, each) for item in sent) for each in on_record)

@@ -43,7 +43,7 @@ def test_a_look_up_that_is_rate_limited(harness: Harness, fakes: FakeTools) -> N
 
 def test_a_card_beyond_the_first_page(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     """However much has been said in the channel meanwhile, the card that stands there is found."""
-    monkeypatch.setattr(posting, "PAGE", 3)
+    monkeypatch.setattr(posting, "PAGE_SIZE", 3)
     shown = len(cards_in(harness, FINANCE))
     harness.slack.faults.drop("chat.postMessage", "after", match=with_card)
     harness.slack.faults.rate_limit("conversations.history", retry_after=40)

@@ -64,7 +64,7 @@ def made(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Harness:
     """A bot with the record there, in a Slack that waits half a second."""
-    monkeypatch.setattr("bot.http.http_side.GOOD_FOR", 0.0)
+    monkeypatch.setattr("bot.http.http_side.DATABASE_CHECK_CACHE_SECONDS", 0.0)
     where = {"DATABASE_URL": new_record(record), "COUNTERSIGN_HTTP": "127.0.0.1:0"}
     harness = own_harness(fakes.tools, **where)
     harness.slack.world.ack_seconds = 0.5

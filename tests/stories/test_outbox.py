@@ -14,7 +14,7 @@ from bot.demo.model_server import Turn
 from slack_sandbox.web_api.faults import When
 from storage import outbox
 from storage.models import Message
-from storage.states import MESSAGE_OPEN, CallStatus, MessageStatus, RunStatus
+from storage.states import MESSAGE_OPEN_STATUSES, CallStatus, MessageStatus, RunStatus
 from storage.transaction import fetch_rows
 from tests.records import store_of
 from tests.storage.builders import set_message
@@ -213,7 +213,7 @@ def test_what_came_while_a_channel_was_served_is_sent(
 
 
 def unsent(harness: Harness) -> list[Message]:
-    return harness.all(Message, col(Message.status).in_(MESSAGE_OPEN))
+    return harness.all(Message, col(Message.status).in_(MESSAGE_OPEN_STATUSES))
 
 
 def test_a_card_for_an_archived_channel_fails_closed(harness: Harness) -> None:

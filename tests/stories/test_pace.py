@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from bot.demo.model_server import Turn
 from storage.models import Message
-from storage.states import MESSAGE_OPEN, MessageKind, RunStatus
+from storage.states import MESSAGE_OPEN_STATUSES, MessageKind, RunStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import GENERAL, Harness
 from tests.stories.messages import action_ids
@@ -34,7 +34,7 @@ def test_a_crowd_of_requests_in_one_channel(own_harness: Callable[..., Harness])
         harness.slack.wait(lambda: harness.run_in(threads[0]).status is RunStatus.COMPLETED)
         for _ in range(60):
             harness.settle()
-            if not harness.all(Message, Message.status.in_(MESSAGE_OPEN)):
+            if not harness.all(Message, Message.status.in_(MESSAGE_OPEN_STATUSES)):
                 break
             harness.clock.advance(1)
         all_sent(harness)

@@ -11,7 +11,7 @@ from bot.runs.program_calls import ProgramRequestStatus, RequesterNotPermittedEr
 from bot.runs.program_requests import ProgramRequest, ProgramRequests
 from storage import channel_modes, moves
 from storage.models import Run
-from storage.states import CALL_FINAL, CallStatus, ChannelMode
+from storage.states import CALL_FINAL_STATUSES, CallStatus, ChannelMode
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import FINANCE, PARTNERS, SUPPORT, Harness
 from tests.stories.messages import words
@@ -46,7 +46,7 @@ def asked(
 
 def ended_status(harness: Harness, found: ProgramRequest) -> ProgramRequestStatus:
     """The request's status once its call has ended."""
-    harness.slack.wait(lambda: found.load_status().status in CALL_FINAL)
+    harness.slack.wait(lambda: found.load_status().status in CALL_FINAL_STATUSES)
     return found.load_status()
 
 

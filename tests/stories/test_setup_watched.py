@@ -14,8 +14,8 @@ from tests.local_slack import read_countersign_manifest
 pytest.importorskip("prometheus_client")
 
 from bot.checks import inspection
-from bot.config.startup import EVERY, StartupError
-from bot.slack.socket import ANOTHERS
+from bot.config.startup import POLICY_CHECK_INTERVAL, StartupError
+from bot.slack.socket import TOKENS_OF_TWO_APPS_ERROR
 from tests.stories.harness import Harness
 
 PAGE = {"COUNTERSIGN_HTTP": "127.0.0.1:0"}
@@ -46,14 +46,14 @@ def until(is_so: Callable[[], bool]) -> None:
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """It looks at once."""
-    monkeypatch.setattr(inspection, "SOON", 0.0)
+    monkeypatch.setattr(inspection, "FIRST_CHECK_DELAY_SECONDS", 0.0)
 
 
 def reload(harness: Harness, policy: str) -> None:
     """Put another policy into the file, and let the bot see it."""
     (harness.folder / "policy.toml").write_text(policy)
     for _ in range(2):
-        harness.clock.advance(EVERY.total_seconds() + 1)
+        harness.clock.advance(POLICY_CHECK_INTERVAL.total_seconds() + 1)
         harness.settle()
 
 
@@ -160,6 +160,8 @@ def test_an_app_token_of_another_app_is_refused_at_the_start(
     with pytest.raises(StartupError) as caught:
         harness.start()
     harness.app.stop()
-    assert caught.value.settings == (ANOTHERS.format(other.id, harness.slack.world.app.id),)
+    assert caught.value.settings == (
+        TOKENS_OF_TWO_APPS_ERROR.format(other.id, harness.slack.world.app.id),
+    )
     del harness.extra["SLACK_APP_TOKEN"]
     harness.start()

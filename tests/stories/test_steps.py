@@ -24,7 +24,7 @@ THINKS = "is working on it…"
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tool takes long after a moment, not after a second."""
-    monkeypatch.setattr(runner, "FIRST_BEAT", 0.02)
+    monkeypatch.setattr(runner, "FIRST_BEAT_SECONDS", 0.02)
 
 
 @pytest.fixture

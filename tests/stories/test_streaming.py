@@ -65,7 +65,7 @@ def test_a_short_answer_is_posted_at_once(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However late its words come, no stream is begun for it, of which Slack allows few."""
-    monkeypatch.setattr(stream, "PACE", 0.0)
+    monkeypatch.setattr(stream, "APPEND_INTERVAL_SECONDS", 0.0)
     thread = chat(harness, "It has been shipped.")
     harness.said(SUPPORT, thread, "It has been shipped.")
     all_sent(harness)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bot.slack_codes import TOKEN
+from bot.slack_codes import TOKEN_ERROR_CODES
 from storage.models import Message
 from storage.states import CallStatus, MessageStatus
 from tests.stories.fakes import FakeTools
@@ -26,7 +26,7 @@ def good_again(harness: Harness) -> None:
     all_sent(harness)
 
 
-@pytest.mark.parametrize("code", sorted(TOKEN))
+@pytest.mark.parametrize("code", sorted(TOKEN_ERROR_CODES))
 def test_a_token_refused_while_a_card_is_decided(
     harness: Harness, fakes: FakeTools, code: str
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from bot.approvals.edits import TOOL_CHANGED
+from bot.approvals.edits import TOOL_CHANGED_ERROR
 from bot.demo.model_server import Turn
 from bot.tools import Effect, Tool, ToolContext, tool
 from storage.models import Audit
@@ -180,9 +180,9 @@ def test_a_call_of_a_changed_tool_is_not_edited(deployed: tuple[Harness, FakeToo
     harness.tools = [changed_note(fakes), *(t for t in fakes.tools if t.name != "note")]
     harness.restart()
     assert harness.person("ana").submit(typed(text="edited"))["outcome"] == "updated"
-    assert TOOL_CHANGED in on_top(harness, "ana")
+    assert TOOL_CHANGED_ERROR in on_top(harness, "ana")
     press(harness, "cleo", SUPPORT, card, "edit")
-    told(harness, "cleo", SUPPORT, thread, TOOL_CHANGED)
+    told(harness, "cleo", SUPPORT, thread, TOOL_CHANGED_ERROR)
     assert statuses(harness, thread) == ["pending"]
 
 

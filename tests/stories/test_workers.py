@@ -184,7 +184,7 @@ def test_a_worker_stalls_in_a_tool(
     harness: Harness, fakes: FakeTools, second: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The call is UNKNOWN to who takes over; the late result changes nothing and is audited."""
-    monkeypatch.setattr(runner, "FIRST_BEAT", 60.0)  # it gives no sign of life meanwhile
+    monkeypatch.setattr(runner, "FIRST_BEAT_SECONDS", 60.0)  # it gives no sign of life meanwhile
     stand_still(harness, second)  # else it may be the one to claim the run
     thread, card = ask_for(harness, "stalled", tool="slow")
     harness.person("ana").click(SUPPORT, card["ts"], "approve")

@@ -10,7 +10,13 @@ from slack_sdk import WebClient
 
 from bot.slack.client import SlackClient
 from bot.slack.directory import SlackDirectory
-from bot.slack_codes import FINAL, MISSING_SCOPE, PASSING, TOKEN, UNKNOWN
+from bot.slack_codes import (
+    MISSING_SCOPE,
+    PERMANENT_ERROR_CODES,
+    TEMPORARY_ERROR_CODES,
+    TOKEN_ERROR_CODES,
+    UNKNOWN_OUTCOME_CODES,
+)
 from bot.tools.names import SlackIdResolver
 from bot.tools.runner import LostToolAnswer, ToolFailure
 from bot.tools.slack_tools import build_slack_tools
@@ -30,7 +36,7 @@ WRITES = {
     "invite": ("conversations.invite", {"channel": "C0SUPPORT", "people": ["@cleo"]}),
     "set_topic": ("conversations.setTopic", {"channel": "C0SUPPORT", "topic": "t"}),
 }
-CERTAIN = FINAL | PASSING | TOKEN | {MISSING_SCOPE}
+CERTAIN = PERMANENT_ERROR_CODES | TEMPORARY_ERROR_CODES | TOKEN_ERROR_CODES | {MISSING_SCOPE}
 
 
 class Split:
@@ -81,7 +87,7 @@ def test_every_code_is_certain_or_not(slack: Sandbox, chat: Tools, name: str) ->
     """A listed refusal is one; Slack's own failures and codes that nobody listed are not."""
     slack.leave("cleo", "support")
     method, values = WRITES[name]
-    for code in sorted(CERTAIN | UNKNOWN | {"a_code_of_next_year"}):
+    for code in sorted(CERTAIN | UNKNOWN_OUTCOME_CODES | {"a_code_of_next_year"}):
         slack.faults.fail(method, code)
         found = outcome(chat[name], values)
         assert isinstance(found, ToolFailure if code in CERTAIN else LostToolAnswer), (code, found)

@@ -15,7 +15,7 @@ from slack_sdk import WebClient
 from bot.slack.directory import SlackDirectory
 from bot.tools import ToolError
 from bot.tools.runner import LostToolAnswer, ToolFailure
-from bot.tools.slack_lookup import SENTENCES, STEMS
+from bot.tools.slack_lookup import ERROR_TEXT_BY_CODE, ERROR_TEXT_BY_CODE_PREFIX
 from bot.tools.slack_tools import EVENT_TYPE, build_slack_tools
 from slack_sandbox.server import Sandbox
 from tests.tools import NAMING, Tools, context, preview, use
@@ -230,8 +230,8 @@ def test_every_sentence_is_for_a_code_that_slack_has() -> None:
     known = {
         code for method in (*used, "conversations.setTopic") for code in methods[method]["errors"]
     }
-    assert set(SENTENCES) <= known
-    assert all(any(code.startswith(stem) for code in known) for stem in STEMS)
+    assert set(ERROR_TEXT_BY_CODE) <= known
+    assert all(any(code.startswith(stem) for code in known) for stem in ERROR_TEXT_BY_CODE_PREFIX)
 
 
 class TestSchedule:

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import update
 from sqlalchemy.exc import OperationalError
 
-from bot.monitoring.metrics import MEASURES, READ, PrometheusMetrics
+from bot.monitoring.metrics import ALL_METRICS, COLLECTED_METRICS, PrometheusMetrics
 from bot.monitoring.spans import Incident, Tracer, WorkKind
 from storage import inbox
 from storage.models import Call
@@ -60,7 +60,7 @@ def test_all_of_the_table_is_exported(scraped: Scrapes, store: Store) -> None:
     scraped.tracer.attach_store(store)
     found = scraped.families()
     own = {name: kind for name, kind in found.items() if name.startswith("countersign_")}
-    assert own == {each.name: each.metric_type.__name__.lower() for each in MEASURES}
+    assert own == {each.name: each.metric_type.__name__.lower() for each in ALL_METRICS}
     assert {"process_cpu_seconds_total", "process_resident_memory_bytes"} <= set(found)
     assert all(name.startswith(("process_", "python_")) for name in set(found) - set(own))
     assert scraped("countersign_calls_total", status="expired") == 0
@@ -144,6 +144,6 @@ def test_a_database_that_cannot_be_read_is_told(scraped: Scrapes, unreadable: St
     """Then that alone is told of the record, and what this process counted is there as ever."""
     scraped.tracer.attach_store(unreadable)
     assert scraped("countersign_database_up") == 0
-    missing = {each.name for each in READ} - set(scraped.families())
-    assert len(missing) == len(READ) - 1
+    missing = {each.name for each in COLLECTED_METRICS} - set(scraped.families())
+    assert len(missing) == len(COLLECTED_METRICS) - 1
     assert scraped("countersign_calls_total", status="expired") == 0

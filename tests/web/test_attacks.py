@@ -99,7 +99,7 @@ def test_ten_megabytes_are_not_read(sender: Sender) -> None:
     length = {"Content-Length": str(10 * 1024 * 1024)}
     assert sender.raw(head((headers | length).items())) == 413
     chunk = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
-    chunks = [chunk] * (module.MOST // 0x10000 + 1)
+    chunks = [chunk] * (module.MAX_BODY_BYTES // 0x10000 + 1)
     assert sender.raw(head((headers | {"Transfer-Encoding": "chunked"}).items()), *chunks) == 413
 
 
@@ -122,7 +122,7 @@ def test_chunks_are_taken(sender: Sender, bot: Harness, tally: Tally) -> None:
 
 def test_a_slow_body(sender: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that does not come to its end is given up."""
-    monkeypatch.setattr(module, "READ", 0.2)
+    monkeypatch.setattr(module, "BODY_TIMEOUT_SECONDS", 0.2)
     body = event("wait for it")
     headers = sender.headers(body) | {"Content-Length": str(len(body))}
     assert sender.raw(head(headers.items()), body[:-1]) == 408

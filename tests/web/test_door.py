@@ -16,7 +16,7 @@ from bot.config.startup import StartupError
 from bot.http import server as module
 from bot.http.http_side import build_web_app
 from bot.http.server import WebServer
-from bot.http.slack_endpoint import FORWARDED, SignatureChecker, SlackEndpoint
+from bot.http.slack_endpoint import FORWARDED_HEADER, SignatureChecker, SlackEndpoint
 from bot.identity import Identity
 from bot.signals import UnacknowledgedDeliveries
 from bot.slack.client import SlackClient
@@ -89,7 +89,7 @@ def test_a_replay_of_what_is_under_way(served: Served) -> None:
     assert served.came.wait(30)
     assert sender.post(body, headers, **{"X-Slack-Retry-Num": "1"}) == 409
     # another process of ours has it as well: that one asks again
-    assert sender.post(body, headers, **{FORWARDED: "1"}) == 503
+    assert sender.post(body, headers, **{FORWARDED_HEADER: "1"}) == 503
     served.go.set()
     first.join(10)
     assert (found, served.taken) == ([200], 1)
@@ -126,7 +126,7 @@ def test_headers_that_do_not_come(
     served: Served, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
     """A connection on which no request begins, or none goes on, is closed."""
-    monkeypatch.setattr(module, "HEADERS", 0.1)
+    monkeypatch.setattr(module, "HEADERS_TIMEOUT_SECONDS", 0.1)
     assert served.sender.raw(sent) == 0
 
 
@@ -134,7 +134,7 @@ def test_headers_of_a_second_request_that_do_not_come(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same holds for a later request on the same connection."""
-    monkeypatch.setattr(module, "HEADERS", 0.1)
+    monkeypatch.setattr(module, "HEADERS_TIMEOUT_SECONDS", 0.1)
     url = urlsplit(served.server.url)
     with socket.create_connection((url.hostname, url.port or 0), timeout=10) as line:
         line.sendall(head([], "GET", "/nowhere") + b"GET /ano")
@@ -143,7 +143,7 @@ def test_headers_of_a_second_request_that_do_not_come(
 
 def test_a_slow_answer_is_waited_for(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once the headers are there, nothing is cut off while the listeners work."""
-    monkeypatch.setattr(module, "HEADERS", 0.05)
+    monkeypatch.setattr(module, "HEADERS_TIMEOUT_SECONDS", 0.05)
     served.go.clear()
     threading.Timer(0.3, served.go.set).start()
     assert served.sender.post(event("thinking")) == 200

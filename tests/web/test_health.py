@@ -64,8 +64,8 @@ def test_a_database_that_cannot_be_written(
     own_harness: Callable[..., Harness], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While another program holds it, no work is to be sent here; the process lives."""
-    monkeypatch.setattr(health_checks, "PATIENCE", 0.3)
-    monkeypatch.setattr(http_side, "GOOD_FOR", 0.0)
+    monkeypatch.setattr(health_checks, "CHECK_TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr(http_side, "DATABASE_CHECK_CACHE_SECONDS", 0.0)
     harness = own_harness(transport=Transport.HTTP)
     there = sender_to(harness)
     harness.slack.wait(lambda: asked(there, "/readyz")[0] == 200)
@@ -82,7 +82,7 @@ def test_a_token_that_slack_refuses(
     own_harness: Callable[..., Harness], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once Slack no longer takes the bot's token, no work is to be sent here, until it does."""
-    monkeypatch.setattr(http_side, "ASK_AGAIN", 0.0)
+    monkeypatch.setattr(http_side, "SLACK_CHECK_CACHE_SECONDS", 0.0)
     harness = own_harness(transport=Transport.HTTP)
     there = sender_to(harness)
     harness.slack.world.app.revoked = True
@@ -96,7 +96,7 @@ def test_a_slack_that_does_not_answer(
     own_harness: Callable[..., Harness], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That Slack is down says nothing about the token, and holds up no answer."""
-    monkeypatch.setattr(http_side, "ASK_AGAIN", 0.0)
+    monkeypatch.setattr(http_side, "SLACK_CHECK_CACHE_SECONDS", 0.0)
     harness = own_harness(transport=Transport.HTTP)
     there = sender_to(harness)
     harness.slack.faults.hang("auth.test")
@@ -117,11 +117,11 @@ def test_a_loop_that_does_not_look() -> None:
     assert [each().status_code for each in health(loop).get_pages().values()] == [503, 503]
     loop.clear()
     assert [each().status_code for each in health(loop).get_pages().values()] == [200, 200]
-    late = health(loop, tick=-module.BEHIND - 1)
+    late = health(loop, tick=-module.MAX_READY_DELAY_SECONDS - 1)
     assert [each().status_code for each in late.get_pages().values()] == [200, 503]
     said = bytes(late.render_readiness_page().body)
     assert re.search(b"loop: is [6-9] seconds late", said)
-    lost = health(loop, tick=-module.LOST - 1)
+    lost = health(loop, tick=-module.MAX_ALIVE_DELAY_SECONDS - 1)
     assert [each().status_code for each in lost.get_pages().values()] == [503, 503]
 
 

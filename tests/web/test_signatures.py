@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bot.http.slack_endpoint import WINDOW, SignatureChecker, SignedRequestStatus
+from bot.http.slack_endpoint import MAX_AGE_SECONDS, SignatureChecker, SignedRequestStatus
 from slack_sandbox.delivery.signing import signature
 from slack_sandbox.workspace.clock import ShiftedClock
 
@@ -14,15 +14,15 @@ def test_remembered_as_long_as_it_could_come_again() -> None:
     clock = ShiftedClock()
     signatures = SignatureChecker(SECRET, clock)
     now = int(clock.now().timestamp())
-    soon = now + WINDOW - 10  # from a clock that is ahead: good for almost twice as long
+    soon = now + MAX_AGE_SECONDS - 10  # from a clock that is ahead: good for almost twice as long
     first, ahead = (signature(SECRET, each, b"{}") for each in (now, soon))
     assert signatures.register_signed_request(str(now), first) is SignedRequestStatus.NEVER
     assert signatures.register_signed_request(str(soon), ahead) is SignedRequestStatus.NEVER
-    clock.advance(WINDOW + 5)
+    clock.advance(MAX_AGE_SECONDS + 5)
     assert not signatures.has_plausible_headers(str(now), first)
     assert signatures.has_plausible_headers(str(soon), ahead)
     assert signatures.register_signed_request(str(soon), ahead) is SignedRequestStatus.UNDER_WAY
-    clock.advance(WINDOW)
+    clock.advance(MAX_AGE_SECONDS)
     assert not signatures.has_plausible_headers(str(soon), ahead)
     for at, each in ((now, first), (soon, ahead)):  # both are forgotten
         assert signatures.register_signed_request(str(at), each) is SignedRequestStatus.NEVER

@@ -26,7 +26,7 @@ from bot.cards import passkey_views
 from bot.cards.action_names import Action
 from bot.config.connection_settings import ListeningAddress, Transport
 from bot.http import signing_pages
-from bot.http.api_gate import SIGNING
+from bot.http.api_gate import MAX_SIGNING_REQUESTS
 from bot.http.http_side import build_web_app
 from bot.http.server import WebServer
 from storage.models import Audit, Call, Delivery
@@ -141,8 +141,8 @@ def test_there_is_no_such_link(world: Harness, path: str, token: str) -> None:
     """A token that nobody was given leads nowhere, whatever is in it."""
     url = f"{world.app.core.settings.url}{path}/{quote(token, safe='%')}"
     answer, text = steps.fetch(url)
-    assert (answer.status, html.escape(signing_pages.NO_LINK) in text) == (404, True)
-    assert steps.post(url, CREDENTIAL) == (404, {"detail": signing_pages.NO_LINK})
+    assert (answer.status, html.escape(signing_pages.UNKNOWN_LINK_ERROR) in text) == (404, True)
+    assert steps.post(url, CREDENTIAL) == (404, {"detail": signing_pages.UNKNOWN_LINK_ERROR})
     assert steps.fetch(f"{url}/outcome")[0].status == 404
     assert steps.fetch(url, "PUT")[0].status == 405
 
@@ -162,7 +162,10 @@ def test_there_is_no_such_link(world: Harness, path: str, token: str) -> None:
 def test_another_page_cannot_post(world: Harness, headers: dict[str, str]) -> None:
     """What a page of another address sends is refused, and the link still works."""
     url = steps.issue_link(world, steps.ask_for(world))
-    assert steps.post(url, CREDENTIAL, **headers) == (403, {"detail": signing_pages.NOT_FROM_PAGE})
+    assert steps.post(url, CREDENTIAL, **headers) == (
+        403,
+        {"detail": signing_pages.NOT_FROM_PAGE_ERROR},
+    )
     assert steps.fetch(url)[0].status == 200
 
 
@@ -260,7 +263,7 @@ def test_what_is_decided_meanwhile_cannot_be_signed(world: Harness) -> None:
     url = steps.issue_link(world, thread)
     press(world, "ana", SUPPORT, world.card(SUPPORT, thread), Action.REJECT_NOW)
     arrived(world)
-    refused(url, passkey_views.DECIDED_SINCE_REPLY)
+    refused(url, passkey_views.ALREADY_DECIDED_REPLY)
 
 
 def test_what_is_revised_meanwhile_cannot_be_signed(world: Harness) -> None:
@@ -289,7 +292,7 @@ def test_a_stopping_process_stores_nothing(world: Harness, monkeypatch: Any) -> 
     web = world.app.endpoints.web
     assert web is not None
     monkeypatch.setattr(web, "_shut", True)
-    assert steps.post(url, CREDENTIAL) == (503, {"detail": signing_pages.STOPPING})
+    assert steps.post(url, CREDENTIAL) == (503, {"detail": signing_pages.RESTARTING_ERROR})
     monkeypatch.undo()
     assert steps.post(url, CREDENTIAL)[0] == 202
 
@@ -313,7 +316,7 @@ def test_run_listens_where_people_have_to_sign(
 ) -> None:
     """Without COUNTERSIGN_HTTP it takes the usual address, only if the policy asks for it."""
     usual = ListeningAddress("127.0.0.1", free_port())
-    monkeypatch.setattr(inbound_connections, "USUAL", usual)
+    monkeypatch.setattr(inbound_connections, "DEFAULT_ADDRESS", usual)
     policy = steps.SIGNED if asks else POLICY.read_text("utf-8")
     world = steps.build_signing_harness(tmp_path, policy, COUNTERSIGN_HTTP="")
     try:
@@ -322,7 +325,7 @@ def test_run_listens_where_people_have_to_sign(
         if web is not None:
             assert web.url == f"http://127.0.0.1:{usual.port}"
             answer, text = steps.fetch(f"{web.url}/sign/{NOBODYS}")
-            assert (answer.status, signing_pages.NO_LINK in text) == (404, True)
+            assert (answer.status, signing_pages.UNKNOWN_LINK_ERROR in text) == (404, True)
     finally:
         world.close()
 
@@ -357,8 +360,11 @@ def test_so_many_are_answered_at_once() -> None:
     pages = {"/healthz": lambda: PlainTextResponse("alive")}
     server.start(build_web_app(pages, None, signing=[Route("/sign/{token}", slow)]))
     try:
-        with ThreadPoolExecutor(SIGNING) as people:
-            first = [people.submit(steps.fetch, f"{server.url}/sign/x") for _ in range(SIGNING)]
+        with ThreadPoolExecutor(MAX_SIGNING_REQUESTS) as people:
+            first = [
+                people.submit(steps.fetch, f"{server.url}/sign/x")
+                for _ in range(MAX_SIGNING_REQUESTS)
+            ]
             for _ in first:
                 assert entered.acquire(timeout=10)
             assert steps.fetch(f"{server.url}/sign/x")[0].status == 503

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from storage.installations import SCHEMA, InstallationRecord
+from storage.installations import TABLES_SCHEMA, InstallationRecord
 from tests.postgres_server import Server, binaries, serve
 from tests.workspaces.hosting import Hosting
 from tests.workspaces.installing import Browser, Site
@@ -38,7 +38,7 @@ def open_record(
     else:
         server = request.getfixturevalue("server")
         with server.connect("installed") as owner:
-            owner.execute(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE")
+            owner.execute(f"DROP SCHEMA IF EXISTS {TABLES_SCHEMA} CASCADE")
         url = server.url("installed", "owner")
     opened: list[InstallationRecord] = []
 

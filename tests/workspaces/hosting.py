@@ -19,7 +19,7 @@ from bot.demo.model_server import Turn
 from bot.tools import Tool
 from bot.workspaces.host import WorkspaceHost
 from bot.workspaces.hosted import NotServedError
-from bot.workspaces.install_pages import REDIRECT
+from bot.workspaces.install_pages import REDIRECT_PATH
 from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.clock import ShiftedClock
 from storage.installations import Installation
@@ -73,7 +73,7 @@ class Hosting:
         self.machine = Machine(self.clock)
         self.url = f"http://localhost:{free_port()}"
         manifest = copy.deepcopy(read_countersign_manifest())
-        manifest["oauth_config"]["redirect_urls"] = [self.url + REDIRECT]
+        manifest["oauth_config"]["redirect_urls"] = [self.url + REDIRECT_PATH]
         manifest["settings"]["token_rotation_enabled"] = rotates
         events = manifest["settings"]["event_subscriptions"]["bot_events"]
         events += ["team_access_granted", "team_access_revoked"]

@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 
 from bot.config.connection_settings import ListeningAddress, parse_page_address
 from bot.http.server import WebServer
-from bot.workspaces.install_pages import INSTALL, InstallPages
+from bot.workspaces.install_pages import INSTALL_PATH, InstallPages
 from bot.workspaces.oauth_client import OAuthClient
 from bot.workspaces.rotation import TokenRotation
 from bot.workspaces.tokens import TokenCipher, Tokens
@@ -113,7 +113,7 @@ class Browser:
     def press(self, **headers: str) -> httpx2.Response:
         """Press the page's button, as a browser sends it unless other headers are given."""
         sent = {"Origin": self.site.url, "Sec-Fetch-Site": "same-origin"} | headers
-        return self.http.post(self.site.url + INSTALL, headers=sent)
+        return self.http.post(self.site.url + INSTALL_PATH, headers=sent)
 
     def leave(self) -> str:
         """Press the page's button; the address at Slack to which it leads."""

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from bot.workspaces.oauth_client import OAuthError
-from storage.installations import SCHEMA
+from storage.installations import TABLES_SCHEMA
 from storage.states import InstallationState
 from tests.pages import ROOT, blocks_in, section
 from tests.postgres_server import Server
@@ -159,7 +159,7 @@ def test_a_server_s_record_comes_back(
         assert token not in read_all(harness.folder / folder)
     harness.stop()
     with psycopg.connect(url, autocommit=True) as owner:
-        owner.execute(f"DROP SCHEMA {SCHEMA} CASCADE")
+        owner.execute(f"DROP SCHEMA {TABLES_SCHEMA} CASCADE")
         owner.execute(f"DROP SCHEMA countersign_{TEAM.lower()} CASCADE")
     assert LOAD.replace('"', "") in PAGE.read_text("utf-8").replace('"', "")
     harness.type(LOAD, **given)

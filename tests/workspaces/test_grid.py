@@ -10,7 +10,7 @@ import pytest
 
 from bot.config.connection_settings import Transport
 from bot.demo.model_server import Turn
-from bot.slack.organisation import OF_EACH_WORKSPACE
+from bot.slack.organisation import RESULT_KEY_BY_METHOD
 from countersign.cli.commands import main
 from slack_sandbox.web_api.orgs import NEED_TEAM
 from storage.states import RunStatus
@@ -251,7 +251,7 @@ def test_every_method_is_in_the_table() -> None:
     """Each method that the bot calls, and that wants a workspace from such a token, gets one."""
     source = "".join(each.read_text("utf-8") for each in (ROOT / "bot").rglob("*.py"))
     called = {each for each in NEED_TEAM if f".{each.replace('.', '_')}(" in source}
-    assert called - {"conversations.create"} == set(OF_EACH_WORKSPACE)
+    assert called - {"conversations.create"} == set(RESULT_KEY_BY_METHOD)
 
 
 def test_calls_in_each_workspace(grid: Grid) -> None:
@@ -266,13 +266,13 @@ def test_calls_in_each_workspace(grid: Grid) -> None:
         "users.conversations": {"user": dan, "limit": 2},
         "users.list": {"limit": 2},
     }
-    assert arguments.keys() == OF_EACH_WORKSPACE.keys()
+    assert arguments.keys() == RESULT_KEY_BY_METHOD.keys()
     with grid.host.use_app(ORG) as app:
         posting, reading = app.slack_clients  # type: ignore[attr-defined]  # the whole app's
         for client in (posting, reading):
             found = {
                 method: client.api_call(method, http_verb="GET", params=given)[
-                    OF_EACH_WORKSPACE[method]
+                    RESULT_KEY_BY_METHOD[method]
                 ]
                 for method, given in arguments.items()
             }

@@ -16,9 +16,9 @@ from bot.app import App
 from bot.clock import ForwardOnlyClock
 from bot.config.connection_settings import Transport
 from bot.config.startup import StartupError
-from bot.workspaces.dispatcher import AWAY, PAUSED
-from bot.workspaces.hosted import RETRY, HostedWorkspace, NotServedError
-from bot.workspaces.install_pages import PAUSED as INSTALLED_BUT_PAUSED
+from bot.workspaces.dispatcher import PAUSED_NOTICE, UNAVAILABLE_NOTICE
+from bot.workspaces.hosted import START_RETRY_INTERVAL, HostedWorkspace, NotServedError
+from bot.workspaces.install_pages import PAUSED_TEXT as INSTALLED_BUT_PAUSED
 from slack_sandbox.workspace.clock import ShiftedClock
 from storage.states import CallStatus, InstallationState
 from tests.stories.harness import Machine
@@ -79,7 +79,7 @@ def test_a_pause_and_its_end(hosting: Hosting) -> None:
     look_again(hosting)
     sleeps(hosting, one)
     before = len(calls_of(hosting, ONE))
-    assert PAUSED in one.command("/approvals list")
+    assert PAUSED_NOTICE in one.command("/approvals list")
     one.person("ben").say(SUPPORT, "@bot note: while it is paused")
     click = one.person("ana").click(SUPPORT, card["ts"], "approve")
     assert click.wait() in ("http_error", "timeout")  # Slack says that it did not work
@@ -116,7 +116,7 @@ def test_a_dialog_that_is_sent_meanwhile(hosting: Hosting, *, is_paused: bool) -
         one.stop_app()
     ana.submit(typed(text="as Ana has it"))
     shown = str(hosting.wait(ana.view))
-    assert (PAUSED if is_paused else AWAY) in shown
+    assert (PAUSED_NOTICE if is_paused else UNAVAILABLE_NOTICE) in shown
     assert "as Ana has it" in str(ana.view()["state"]["values"])  # type: ignore[index]  # it is open
     if is_paused:
         set_state(hosting, ONE, ACTIVE)
@@ -230,7 +230,7 @@ def test_paused_removed_and_back(hosting: Hosting) -> None:
         page = ana.open(ana.allow(ana.leave(), **{"as": f"{ONE}/ana"}))
     assert INSTALLED_BUT_PAUSED in page.text.replace("&#x27;", "’")
     assert hosting.row(ONE).state is PAUSE
-    assert PAUSED in one.command("/approvals list")
+    assert PAUSED_NOTICE in one.command("/approvals list")
 
 
 def test_a_token_that_slack_refuses(hosting: Hosting) -> None:
@@ -261,7 +261,7 @@ def test_a_file_that_is_broken(
     one.stop_app()
     one.folder.mkdir(parents=True, exist_ok=True)
     (one.folder / broken).write_text("COUNTERSIGN_MAX_TURNS=none of these", "utf-8")
-    assert AWAY in one.command("/approvals list")
+    assert UNAVAILABLE_NOTICE in one.command("/approvals list")
     [said] = [each for each in caplog.records if "cannot be served" in each.getMessage()]
     assert said.exc_info is None
     assert {"policy.toml": "policy.toml", "settings.env": "MAX_TURNS"}[broken] in said.getMessage()
@@ -300,7 +300,7 @@ def test_what_one_bot_says_of_a_start_that_fails(
                 path.write_bytes(b"x" * 50_000)
         for _ in range(2):
             one.start_app()
-            hosting.clock.advance(RETRY.total_seconds() + 1)
+            hosting.clock.advance(START_RETRY_INTERVAL.total_seconds() + 1)
         one.start_app()
     [said] = [each for each in caplog.records if each.levelname == "ERROR"]
     words = {
@@ -324,7 +324,7 @@ def test_a_key_that_is_missing(
     keys["COUNTERSIGN_TOKEN_KEYS"] = f"two:{'t' * 32}"
     hosting.restart()
     one = hosting.workspace(ONE)
-    assert AWAY in one.command("/approvals list")
+    assert UNAVAILABLE_NOTICE in one.command("/approvals list")
     said = [each for each in caplog.records if "cannot be served" in each.getMessage()]
     assert "encrypted with the key one, which is not among" in said[-1].getMessage()
     assert "could not be started" not in caplog.text  # which is for what nobody can mend
@@ -353,12 +353,12 @@ def test_a_clock_that_is_set_back_delays_no_start() -> None:
         return len(tried)
 
     assert use() == 1
-    shifted.advance(RETRY.total_seconds() / 2)
+    shifted.advance(START_RETRY_INTERVAL.total_seconds() / 2)
     machine.behind += timedelta(hours=1)
     assert use() == 1
     assert hosted.starts_at is not None
-    assert RETRY / 3 < hosted.starts_at - clock.now() <= RETRY / 2
-    shifted.advance(RETRY.total_seconds())
+    assert START_RETRY_INTERVAL / 3 < hosted.starts_at - clock.now() <= START_RETRY_INTERVAL / 2
+    shifted.advance(START_RETRY_INTERVAL.total_seconds())
     assert use() == 2
 
 

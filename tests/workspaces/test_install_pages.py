@@ -16,9 +16,9 @@ from starlette.testclient import TestClient
 
 from bot.checks.slack import read_manifest_scopes
 from bot.config.connection_settings import parse_page_address
-from bot.http.http_side import NOT_NOW
+from bot.http.http_side import UNAVAILABLE_ERROR
 from bot.workspaces import install_pages as pages
-from bot.workspaces.install_pages import INSTALL, REDIRECT
+from bot.workspaces.install_pages import INSTALL_PATH, REDIRECT_PATH
 from slack_sandbox.workspace.people import TEAM
 from storage.states import InstallationState
 from tests.local_slack import read_countersign_manifest
@@ -31,9 +31,9 @@ MINUTES = 60.0
 
 def test_ana_installs_it(site: Site, ana: Browser) -> None:
     """The page says what it will be able to do; then Slack's, and the installation is stored."""
-    page = ana.open(site.url + INSTALL)
-    assert title(page) == pages.TITLE
-    for phrase in pages.ABLE.values():
+    page = ana.open(site.url + INSTALL_PATH)
+    assert title(page) == pages.PAGE_TITLE
+    for phrase in pages.ABILITY_BY_SCOPE_PREFIXES.values():
         assert phrase in page.text
     assert not page.cookies
     leaving = ana.leave()
@@ -55,9 +55,11 @@ def test_ana_installs_it(site: Site, ana: Browser) -> None:
 
 def test_the_page_covers_every_scope() -> None:
     """Each scope of the manifest has a phrase; one that is added without is named itself."""
-    assert list(pages.describe_scopes(read_manifest_scopes())) == [*pages.ABLE.values()]
+    assert list(pages.describe_scopes(read_manifest_scopes())) == [
+        *pages.ABILITY_BY_SCOPE_PREFIXES.values()
+    ]
     assert list(pages.describe_scopes(["calls:write", "dnd:read"])) == [
-        pages.ABLE["users dnd:"],
+        pages.ABILITY_BY_SCOPE_PREFIXES["users dnd:"],
         "calls:write",
     ]
 
@@ -65,16 +67,16 @@ def test_the_page_covers_every_scope() -> None:
 def test_opening_an_install_page_changes_nothing(site: Site, ana: Browser) -> None:
     """However often scanners open them: no state, no cookie, no request to Slack."""
     for path in (
-        INSTALL,
-        REDIRECT,
-        f"{REDIRECT}?state=x&code=y",
-        f"{REDIRECT}?error=access_denied",
+        INSTALL_PATH,
+        REDIRECT_PATH,
+        f"{REDIRECT_PATH}?state=x&code=y",
+        f"{REDIRECT_PATH}?error=access_denied",
     ):
         page = ana.open(site.url + path)
         assert not page.cookies
         assert not site.slack.requests
     assert states(site) == 0
-    assert ana.http.put(site.url + INSTALL).status_code == 405
+    assert ana.http.put(site.url + INSTALL_PATH).status_code == 405
 
 
 @pytest.mark.parametrize(
@@ -91,7 +93,7 @@ def test_another_site_sends_nobody_to_slack(
 ) -> None:
     """The button counts only from the page it stands on."""
     page = ana.press(**headers)
-    assert (page.status_code, title(page)) == (403, pages.NOT_FROM_PAGE)
+    assert (page.status_code, title(page)) == (403, pages.NOT_FROM_PAGE_ERROR)
     assert not page.cookies
     assert states(site) == 0
 
@@ -100,7 +102,7 @@ def test_headers_are_strict(site: Site, ana: Browser) -> None:
     """No script, no frame, no cache; and no page is told from where somebody came."""
     going = ana.press()
     back = ana.allow(going.headers["refresh"].removeprefix("0;url="))
-    for page in (ana.open(site.url + INSTALL), going, ana.open(back), ana.open(back)):
+    for page in (ana.open(site.url + INSTALL_PATH), going, ana.open(back), ana.open(back)):
         policy = page.headers["content-security-policy"]
         assert policy.startswith("default-src 'none'; style-src 'sha256-")
         assert "script" not in policy
@@ -120,7 +122,7 @@ def test_a_secure_cookie_over_https(site: Site) -> None:
     address = parse_page_address("https://approve.example.com/bot")
     parts = (site.record, site.cipher, site.oauth, site.clock)
     app = Starlette(routes=pages.InstallPages(*parts, address, site.told.append).list_routes())
-    page = TestClient(app).post(INSTALL, headers={"Origin": "https://approve.example.com"})
+    page = TestClient(app).post(INSTALL_PATH, headers={"Origin": "https://approve.example.com"})
     [cookie] = page.headers.get_list("set-cookie")
     assert cookie.startswith("__Host-countersign-install=")
     assert "; Secure" in cookie
@@ -134,16 +136,16 @@ def test_once_in_time_and_here(site: Site, ana: Browser) -> None:
     back = ana.allow(ana.leave())
     with Browser(site) as other:
         page = other.open(back)
-        assert (page.status_code, title(page)) == (410, pages.EXPIRED)
+        assert (page.status_code, title(page)) == (410, pages.PAGE_EXPIRED_ERROR)
     assert title(ana.open(back)).startswith("Countersign is now in")
     page = ana.open(back)
-    assert (page.status_code, title(page)) == (410, pages.EXPIRED)
+    assert (page.status_code, title(page)) == (410, pages.PAGE_EXPIRED_ERROR)
     assert len(site.told) == 1
     late = ana.allow(ana.leave())
     site.clock.advance(10 * MINUTES)
     page = ana.open(late)
-    assert (page.status_code, title(page)) == (410, pages.EXPIRED)
-    assert f'href="{site.url}{INSTALL}"' in page.text
+    assert (page.status_code, title(page)) == (410, pages.PAGE_EXPIRED_ERROR)
+    assert f'href="{site.url}{INSTALL_PATH}"' in page.text
     assert len(site.told) == 1
 
 
@@ -152,10 +154,10 @@ def test_somebody_elses_way_back_is_no_use(site: Site, ana: Browser) -> None:
     with Browser(site) as mallory:
         theirs = mallory.allow(mallory.leave())
     ana.leave()  # she has a cookie, too
-    assert title(ana.open(theirs)) == pages.EXPIRED
+    assert title(ana.open(theirs)) == pages.PAGE_EXPIRED_ERROR
     own = query(ana.allow(ana.leave()))
-    mixed = f"{site.url}{REDIRECT}?state={own['state']}&code={query(theirs)['code']}x"
-    assert title(ana.open(mixed)) == pages.EXPIRED
+    mixed = f"{site.url}{REDIRECT_PATH}?state={own['state']}&code={query(theirs)['code']}x"
+    assert title(ana.open(mixed)) == pages.PAGE_EXPIRED_ERROR
     assert site.record.list() == []
 
 
@@ -170,11 +172,11 @@ def test_ana_does_not_allow_it(site: Site, ana: Browser) -> None:
     """Slack sends her back, the page says so, and the state is used up."""
     back = ana.allow(ana.leave(), "cancel")
     page = ana.open(back)
-    assert (page.status_code, title(page)) == (200, pages.DENIED)
-    assert title(ana.open(back)) == pages.EXPIRED
+    assert (page.status_code, title(page)) == (200, pages.DENIED_ERROR)
+    assert title(ana.open(back)) == pages.PAGE_EXPIRED_ERROR
     state = query(ana.leave())["state"]
-    odd = ana.open(f"{site.url}{REDIRECT}?state={state}&error=<b>no</b>")
-    assert title(odd) == pages.REFUSED.format(code="unknown_error")
+    odd = ana.open(f"{site.url}{REDIRECT_PATH}?state={state}&error=<b>no</b>")
+    assert title(odd) == pages.REFUSED_ERROR.format(code="unknown_error")
     assert "<b>" not in odd.text
 
 
@@ -184,7 +186,7 @@ def test_slack_is_away(site: Site, ana: Browser, method: str, how: str) -> None:
     """The page says so; a minute later it goes well."""
     getattr(site.slack.faults, how)(method)
     page = ana.open(ana.allow(ana.leave()))
-    assert (page.status_code, title(page)) == (502, pages.UNREACHABLE)
+    assert (page.status_code, title(page)) == (502, pages.UNREACHABLE_ERROR)
     assert site.record.list() == []
     site.install()
 
@@ -192,10 +194,10 @@ def test_slack_is_away(site: Site, ana: Browser, method: str, how: str) -> None:
 def test_a_code_that_slack_does_not_take(site: Site, ana: Browser) -> None:
     """One that was made up, and one that has expired at Slack."""
     state = query(ana.leave())["state"]
-    made_up = ana.open(f"{site.url}{REDIRECT}?state={state}&code=1.2.3")
-    assert (made_up.status_code, title(made_up)) == (410, pages.EXPIRED)
+    made_up = ana.open(f"{site.url}{REDIRECT_PATH}?state={state}&code=1.2.3")
+    assert (made_up.status_code, title(made_up)) == (410, pages.PAGE_EXPIRED_ERROR)
     state = query(ana.leave())["state"]
-    assert title(ana.open(f"{site.url}{REDIRECT}?state={state}")) == pages.EXPIRED
+    assert title(ana.open(f"{site.url}{REDIRECT_PATH}?state={state}")) == pages.PAGE_EXPIRED_ERROR
 
 
 def test_a_wrong_secret(make_site: Callable[..., Site], caplog: pytest.LogCaptureFixture) -> None:
@@ -203,7 +205,7 @@ def test_a_wrong_secret(make_site: Callable[..., Site], caplog: pytest.LogCaptur
     site = make_site(secret="of another app")
     with Browser(site) as ana:
         page = ana.open(ana.allow(ana.leave()))
-    assert (page.status_code, title(page)) == (502, pages.NOT_SET_UP)
+    assert (page.status_code, title(page)) == (502, pages.SETUP_ERROR)
     [line] = [each for each in caplog.records if each.levelno == logging.ERROR]
     assert (
         "bad_client_secret; correct COUNTERSIGN_CLIENT_ID, COUNTERSIGN_CLIENT_SECRET"
@@ -216,7 +218,7 @@ def test_another_slack_app(site: Site, ana: Browser) -> None:
     """Where workspaces have one app, no other is mixed in; a removed one is no matter."""
     site.record.insert_or_update_installation(installed("T0OTHER", app_id="A0OTHER"))
     page = ana.open(ana.allow(ana.leave()))
-    assert (page.status_code, title(page)) == (409, pages.WRONG_APP)
+    assert (page.status_code, title(page)) == (409, pages.WRONG_APP_ERROR)
     assert [each.workspace for each in site.record.list()] == ["T0OTHER"]
     site.record.set_state("T0OTHER", InstallationState.REMOVED, AT)
     assert title(ana.open(ana.allow(ana.leave()))).startswith("Countersign is now in")
@@ -228,7 +230,7 @@ def test_a_paused_workspace_is_told(site: Site, ana: Browser) -> None:
     site.record.set_state(TEAM, InstallationState.PAUSED, site.clock.now())
     page = ana.open(ana.allow(ana.leave()))
     assert title(page) == "Countersign is paused in Sandbox Coffee"
-    assert pages.PAUSED in page.text
+    assert pages.PAUSED_TEXT in page.text
     [row] = site.record.list()
     assert (row.state, row.token_revision) == (InstallationState.PAUSED, 2)
 
@@ -245,7 +247,7 @@ def test_it_cannot_be_stored(
         database.execute(f"CREATE TRIGGER full BEFORE INSERT ON installation {refuse}")
         database.commit()
         page = ana.open(back)
-        assert (page.status_code, title(page)) == (500, NOT_NOW)
+        assert (page.status_code, title(page)) == (500, UNAVAILABLE_ERROR)
         assert caplog.text.count("a page for people could not be made") == 1
         database.execute("DROP TRIGGER full")
         database.commit()
@@ -256,7 +258,7 @@ def test_it_cannot_be_stored(
             record.execute("ALTER TABLE signing_link RENAME TO elsewhere")
             record.commit()
             page = ana.open(f"{hosting.url}/w/{TEAM}/sign/{'a' * 43}")
-            assert (page.status_code, title(page)) == (500, NOT_NOW)
+            assert (page.status_code, title(page)) == (500, UNAVAILABLE_ERROR)
 
 
 def test_no_token_is_seen_anywhere(
@@ -267,7 +269,7 @@ def test_no_token_is_seen_anywhere(
     site = make_site(rotates=True)
     seen: list[str] = []
     with Browser(site) as ana:
-        for page in (ana.open(site.url + INSTALL), ana.press()):
+        for page in (ana.open(site.url + INSTALL_PATH), ana.press()):
             seen += [page.text, str(page.headers), str(page.url)]
         back = ana.allow(ana.leave())
         for page in (ana.open(back), ana.open(back)):

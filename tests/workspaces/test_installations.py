@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from storage.installations import SCHEMA, VERSION, InstallationRecord, OAuthState
+from storage.installations import TABLES_SCHEMA, TABLES_VERSION, InstallationRecord, OAuthState
 from storage.migrations import SchemaError
 from storage.states import IllegalStatusChangeError, InstallationState
 from tests.postgres_server import Server
@@ -221,7 +221,7 @@ def test_a_newer_record_is_refused(open_record: OpenRecord) -> None:
     """A record that a later build has written is not touched, and the message says what to do."""
     record = open_record()
     with record.write() as connection:
-        connection.execute(text(f"UPDATE installations_schema SET version = {VERSION + 1}"))
+        connection.execute(text(f"UPDATE installations_schema SET version = {TABLES_VERSION + 1}"))
     with pytest.raises(SchemaError, match=r"newer Countersign \(installations 2\); upgrade"):
         open_record()
 
@@ -261,17 +261,17 @@ def test_a_schema_of_its_own(server: Server, role: str) -> None:
         if role == "agent":
             owner.execute("DROP ROLE IF EXISTS agent")
             owner.execute("CREATE ROLE agent LOGIN")
-            owner.execute(f"GRANT USAGE ON SCHEMA {SCHEMA} TO agent")
-            owner.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA {SCHEMA} TO agent")
+            owner.execute(f"GRANT USAGE ON SCHEMA {TABLES_SCHEMA} TO agent")
+            owner.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA {TABLES_SCHEMA} TO agent")
         found = owner.execute(
             "SELECT DISTINCT schemaname FROM pg_tables WHERE tableowner = 'owner'"
         )
-        assert (SCHEMA,) in found.fetchall()
+        assert (TABLES_SCHEMA,) in found.fetchall()
     record = InstallationRecord(server.url("apart", role)).open()
     assert record.insert_or_update_installation(installed()).workspace == TEAM
     record.close()
     with server.connect("apart") as owner:
-        owner.execute(f"DROP SCHEMA {SCHEMA} CASCADE")
+        owner.execute(f"DROP SCHEMA {TABLES_SCHEMA} CASCADE")
     server.drop("apart")
 
 

@@ -1,11 +1,11 @@
-"""The metrics of many workspaces: no more labels than MOST, whoever comes and goes."""
+"""The metrics of many workspaces: a limited number of labels, whoever comes and goes."""
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
 
-from bot.workspaces.metrics import MOST, OTHERS, WorkspacesMetrics
+from bot.workspaces.metrics import MAX_LABELLED_WORKSPACES, OTHERS_LABEL, WorkspacesMetrics
 from storage.audit_log import AuditLine
 
 AT = datetime(2026, 11, 27, tzinfo=UTC)
@@ -25,13 +25,13 @@ def list_labels(metrics: WorkspacesMetrics) -> set[str]:
 def test_a_workspace_that_left_makes_room_for_another() -> None:
     """One too many is counted with the others; once one has left, a new one has its own label."""
     metrics = WorkspacesMetrics(lambda: AT)
-    names = [f"T{number:03}" for number in range(MOST + 1)]
+    names = [f"T{number:03}" for number in range(MAX_LABELLED_WORKSPACES + 1)]
     for each in names:
         report_call(metrics, each)
-    assert list_labels(metrics) == {*names[:MOST], OTHERS}
+    assert list_labels(metrics) == {*names[:MAX_LABELLED_WORKSPACES], OTHERS_LABEL}
     metrics.forget_workspace(names[0])
     metrics.forget_workspace(names[-1])
-    assert list_labels(metrics) == {*names[1:MOST], OTHERS}
+    assert list_labels(metrics) == {*names[1:MAX_LABELLED_WORKSPACES], OTHERS_LABEL}
     report_call(metrics, "TNEW")
     report_call(metrics, "TLATER")
-    assert list_labels(metrics) == {*names[1:MOST], "TNEW", OTHERS}
+    assert list_labels(metrics) == {*names[1:MAX_LABELLED_WORKSPACES], "TNEW", OTHERS_LABEL}

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from bot.workspaces.removals import EVENTS
+from bot.workspaces.removals import REMOVAL_EVENTS
 from slack_sandbox.workspace.records import Delivery as Sent
 from tests.stories.test_foreign_payloads import ACTS, FOREIGN, About, Row, table
 from tests.web.requests import FORM, Sender, form
@@ -82,7 +82,7 @@ def _in_form(value: Any) -> str:
 
 def lifecycle(whose: Json, bot: str) -> Iterator[Row]:
     """The events of an installation's end, and of what an organisation's serves."""
-    for name in sorted(EVENTS):
+    for name in sorted(REMOVAL_EVENTS):
         event = {"type": name, "team_ids": [ONE, TWO], "tokens": {"bot": [bot]}}
         body = {"type": "event_callback", "event_id": f"Ev{name}", "event": event, **whose}
         yield Row(name, "events_api", body)

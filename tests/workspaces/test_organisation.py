@@ -9,7 +9,7 @@ import pytest
 
 from bot.workspaces import install_pages as pages
 from bot.workspaces import oauth_client
-from bot.workspaces.removals import EVENTS, apply_installation_event
+from bot.workspaces.removals import REMOVAL_EVENTS, apply_installation_event
 from storage.states import InstallationState
 from tests.workspaces.installing import Browser, Site, title
 
@@ -38,7 +38,7 @@ def install(ana: Browser, team: str, **more: Any) -> str:
 def apply_events(site: Site, begun: int) -> list[str | None]:
     """What the record makes of what Slack has sent since then."""
     told = [each.payload for each in site.slack.deliveries[begun:]]
-    own = [each for each in told if each["event"]["type"] in EVENTS]
+    own = [each for each in told if each["event"]["type"] in REMOVAL_EVENTS]
     now = site.clock.now()
     return [apply_installation_event(site.record, each, now, lambda _: True) for each in own]
 
@@ -78,14 +78,14 @@ def test_a_whole_organisation(site: Site, ana: Browser, monkeypatch: pytest.Monk
     site.slack.workspace(SECOND).grant_access()
     assert apply_events(site, begun) == [ORG]
     assert find(SECOND, ORG) == ORG
-    monkeypatch.setattr(oauth_client, "PAGE", 1)  # so that there are two of them
+    monkeypatch.setattr(oauth_client, "MAX_WORKSPACES_PER_PAGE", 1)  # so that there are two of them
     assert site.oauth.list_granted_teams(site.tokens().bot) == [FIRST, SECOND]
     begun = len(site.slack.deliveries)
     site.slack.workspace(FIRST).revoke_access()
     assert apply_events(site, begun) == [ORG]
     assert find(FIRST, ORG) is None
     with Browser(site) as other:
-        assert install(other, SECOND) == pages.ORG_HAS_IT
+        assert install(other, SECOND) == pages.ORG_HAS_APP_ERROR
     site.clock.advance(10.5 * 3600)
     site.rotation.renew_due_tokens()
     [renewed] = site.record.list()
@@ -103,7 +103,7 @@ def test_its_workspaces_cannot_be_listed(
     site.slack.faults.fail("auth.teams.list", "fatal_error")
     back = ana.allow(ana.leave(), **{"as": f"{FIRST}/ana", "for": ORG})
     page = ana.open(back)
-    assert pages.ORG_NEXT in page.text
+    assert pages.ORG_NEXT_STEP_TEXT in page.text
     assert "its workspaces cannot be listed (Slack answers fatal_error)" in caplog.text
     assert site.record.find_workspace_of("", ORG) == ORG
 
@@ -112,9 +112,9 @@ def test_the_next_of_its_workspaces_cannot_be_listed(
     site: Site, ana: Browser, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is installed as well where Slack answers with a page for people, not with JSON."""
-    monkeypatch.setattr(oauth_client, "PAGE", 1)
+    monkeypatch.setattr(oauth_client, "MAX_WORKSPACES_PER_PAGE", 1)
     site.slack.faults.status("auth.teams.list", 502, match=lambda args: "cursor" in args)
     more: dict[str, Any] = {"as": f"{FIRST}/ana", "for": ORG, "add": [FIRST, SECOND]}
     page = ana.open(ana.allow(ana.leave(), **more))
-    assert pages.ORG_NEXT in page.text
+    assert pages.ORG_NEXT_STEP_TEXT in page.text
     assert "its workspaces cannot be listed (Slack cannot be reached)" in caplog.text

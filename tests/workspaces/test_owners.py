@@ -19,7 +19,7 @@ from bot.http.slack_endpoint import ServedElsewhereError
 from bot.workspaces.host import WorkspaceHost
 from bot.workspaces.hosted import NotServedError
 from storage import workspace_owners
-from storage.installations import SCHEMA, Installation, InstallationRecord
+from storage.installations import TABLES_SCHEMA, Installation, InstallationRecord
 from storage.states import InstallationState
 from storage.store import Store, StoreClosedError
 from storage.workspace_owners import WorkspaceOwners
@@ -36,7 +36,7 @@ MakeOwners = Callable[[str], WorkspaceOwners]
 def shared(server: Server) -> Iterator[InstallationRecord]:
     """A record with two workspaces."""
     with server.connect("installed") as owner:
-        owner.execute(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE")
+        owner.execute(f"DROP SCHEMA IF EXISTS {TABLES_SCHEMA} CASCADE")
     record = InstallationRecord(server.url("installed", "owner")).open()
     for each in (TEAM, OTHER):
         record.insert_or_update_installation(installed(each))
@@ -53,7 +53,7 @@ def make_owners(shared: InstallationRecord) -> MakeOwners:
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leases last a tenth of a second, by the server's clock and this one's."""
-    monkeypatch.setattr(workspace_owners, "LEASE", timedelta(seconds=0.1))
+    monkeypatch.setattr(workspace_owners, "LEASE_DURATION", timedelta(seconds=0.1))
 
 
 def lapse(record: InstallationRecord) -> None:
@@ -165,7 +165,7 @@ def test_who_has_lost_it_writes_nothing(
 def build_environ(server: Server) -> dict[str, str]:
     """The settings of processes that share an empty database."""
     with server.connect("installed") as owner:
-        for schema in (SCHEMA, get_schema_name(ONE)):
+        for schema in (TABLES_SCHEMA, get_schema_name(ONE)):
             owner.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
     return {
         "DATABASE_URL": server.url("installed", "owner"),
@@ -227,11 +227,11 @@ def test_one_that_is_taken_amid_its_start(
         starting = threading.Thread(target=one.start_app)
         starting.start()
         hosting.wait(lambda: owner.execute(others).fetchone())
-        owner.execute(f"UPDATE {SCHEMA}.installation SET {taken}")
+        owner.execute(f"UPDATE {TABLES_SCHEMA}.installation SET {taken}")
         owner.execute("COMMIT")
         starting.join()
         with pytest.raises(ServedElsewhereError), host.use_app(ONE):
             pass
-        owner.execute(f"UPDATE {SCHEMA}.installation SET owner = ''")
+        owner.execute(f"UPDATE {TABLES_SCHEMA}.installation SET owner = ''")
     with host.use_app(ONE):
         pass

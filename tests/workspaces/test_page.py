@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 from bench.pictures.installing import choose_free_port
-from bot.workspaces.install_pages import INSTALL, REDIRECT
+from bot.workspaces.install_pages import INSTALL_PATH, REDIRECT_PATH
 from tests.pages import ROOT, blocks_in, section
 from tests.test_manifest import fixture
 from tests.workspaces.installing import build_manifest
@@ -28,7 +28,9 @@ def test_the_app_has_what_is_needed() -> None:
     """The way back, the events, and whole organisations; Slack's schema takes it."""
     jsonschema = pytest.importorskip("jsonschema")
     manifest = build_manifest("https://approve.example.com")
-    assert manifest["oauth_config"]["redirect_urls"] == [f"https://approve.example.com{REDIRECT}"]
+    assert manifest["oauth_config"]["redirect_urls"] == [
+        f"https://approve.example.com{REDIRECT_PATH}"
+    ]
     events = set(manifest["settings"]["event_subscriptions"]["bot_events"])
     assert events >= {"app_uninstalled", "tokens_revoked"}
     assert events >= {"team_access_granted", "team_access_revoked"}
@@ -79,8 +81,8 @@ def test_it_is_tried_without_slack(tmp_path: Path) -> None:
         # the page's bot listens at the usual port, which may be taken here
         at = {"COUNTERSIGN_HTTP": f"127.0.0.1:{port}"}
         with typed(bot, tmp_path, **at) as process, httpx2.Client(trust_env=False) as ana:
-            get(url + INSTALL, process)
-            left = ana.post(url + INSTALL, headers={"Origin": url})
+            get(url + INSTALL_PATH, process)
+            left = ana.post(url + INSTALL_PATH, headers={"Origin": url})
             consent = left.headers["refresh"].removeprefix("0;url=")
             back = ana.post(consent, data={"as": "T0SANDBOXB/ana", "decision": "allow"})
             assert "Countersign is now in Sandbox Tea" in ana.get(back.headers["location"]).text

@@ -13,7 +13,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from bot.workspaces.host import EVERY
+from bot.workspaces.host import CHECK_INTERVAL_SECONDS
 from bot.workspaces.hosted import find_next_due_time
 from storage import delegations
 from storage.states import CallStatus
@@ -236,7 +236,7 @@ def test_in_use_it_goes_on(make_hosting: Callable[..., Hosting]) -> None:
     app = one.app
     assert app is not None
     for _ in range(5):
-        hosting.clock.advance(EVERY + 1)
+        hosting.clock.advance(CHECK_INTERVAL_SECONDS + 1)
         one.command("/approvals list")
     assert one.app is app
     assert hosting.row(ONE).due_at is None  # a process that is killed now starts it again
@@ -315,7 +315,7 @@ def test_with_an_operator_it_goes_on(hosting: Hosting) -> None:
     app: Any = one.app
     assert app is not None
     for _ in range(5):
-        hosting.clock.advance(EVERY + 1)
+        hosting.clock.advance(CHECK_INTERVAL_SECONDS + 1)
         hosting.workspace(TWO).command("/approvals list")
     assert one.app is app
     assert not [each for each in one.calls() if each.status is CallStatus.PENDING]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.doctor.doctor import EACH
-from bot.cli.workspaces import NONE_YET, ONE_ALONE
+from bot.cli.doctor.doctor import MANY_WORKSPACES_ERROR
+from bot.cli.workspaces import NO_INSTALLATIONS_NOTICE, SINGLE_WORKSPACE_ERROR
 from countersign.cli.commands import main
 from storage.states import InstallationState
 from tests.workspaces.hosting import ONE, SUPPORT, TWO, Hosting
@@ -64,7 +64,7 @@ def test_of_one_where_nothing_was_asked(installed: Hosting, run: Run) -> None:
 
 def test_nobody_has_it_yet(hosting: Hosting, run: Run) -> None:
     """The list says from where people install it."""
-    assert run("workspaces", "list") == (0, f"{NONE_YET.format(hosting.url)}\n")
+    assert run("workspaces", "list") == (0, f"{NO_INSTALLATIONS_NOTICE.format(hosting.url)}\n")
     assert run("workspaces", "doctor") == (0, "")
 
 
@@ -187,7 +187,7 @@ def test_doctor_looks_at_each(installed: Hosting, run: Run) -> None:
     for workspace in ("", ONE):
         code, said = run("doctor", workspace=workspace)
         assert code == 2
-        assert EACH in said.replace("\n", " ")
+        assert MANY_WORKSPACES_ERROR in said.replace("\n", " ")
 
 
 def test_of_one_alone(
@@ -234,4 +234,4 @@ def test_where_there_is_one_alone(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delenv("COUNTERSIGN_CLIENT_SECRET")
     code, said = run("workspaces", "list")
     assert code == 2
-    assert ONE_ALONE in said
+    assert SINGLE_WORKSPACE_ERROR in said

@@ -21,7 +21,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from bot.approvals.form_catalog import list_template_problems
 from bot.checks.check import (
-    PATIENCE,
+    CHECK_TIMEOUT_SECONDS,
     CheckResult,
     build_failure_result,
     build_ok_result,
@@ -30,14 +30,19 @@ from bot.checks.check import (
 from bot.checks.inspection import check_policy_rules
 from bot.cli.read_only_core import FailingSlackDirectory
 from bot.config.connection_settings import (
-    USUAL,
+    DEFAULT_ADDRESS,
     ListeningAddress,
     Transport,
     describe_listening_error,
 )
 from bot.config.settings import Settings
 from bot.mcp import server_file
-from bot.monitoring.exporters import METRICS, TRACES, is_extra_installed, missing_extra_text
+from bot.monitoring.exporters import (
+    METRICS_EXTRA,
+    TRACES_EXTRA,
+    is_extra_installed,
+    missing_extra_text,
+)
 from bot.policy.evaluation import Policy
 from bot.runs.surfaces import EntryPointKind, SurfaceError, load_surface_classes
 from bot.signing_key import unknown_signing_key_sentences
@@ -189,7 +194,8 @@ def _check_secret_columns(
         )
 
 
-ROOM_FAIL, ROOM_WARN = 50, 500  # free disk, megabytes
+DISK_FAILURE_MEGABYTES = 50  # with less free disk it is a failure, else a warning
+DISK_WARNING_MEGABYTES = 500
 
 
 def check_tools_can_be_built(settings: Settings) -> Iterator[CheckResult]:
@@ -241,10 +247,12 @@ def check_bot_database(settings: Settings) -> Iterator[CheckResult]:
     yield from _check_signing_key(settings, path)
     room = shutil.disk_usage(folder).free // 1_000_000
     text = f"{room} MB free beside the database"
-    if room >= ROOM_WARN:
+    if room >= DISK_WARNING_MEGABYTES:
         yield build_ok_result("disk", text)
     else:
-        build_result = build_failure_result if room < ROOM_FAIL else build_warning_result
+        build_result = (
+            build_failure_result if room < DISK_FAILURE_MEGABYTES else build_warning_result
+        )
         yield build_result("disk", text, "Make room")
 
 
@@ -299,7 +307,7 @@ def _check_database_file(path: Path) -> CheckResult:
         if is_foreign_file(path):
             return build_failure_result("database", foreign_file_sentence(path))
         with closing(
-            sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=PATIENCE)
+            sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=CHECK_TIMEOUT_SECONDS)
         ) as database:
             (found,) = database.execute("PRAGMA integrity_check(1)").fetchone()
             database.execute("BEGIN IMMEDIATE")
@@ -359,21 +367,21 @@ def _check_waiting_calls(
 def check_monitoring(settings: Settings) -> Iterator[CheckResult]:
     """Check that the packages for metrics and traces are installed, if the settings want them."""
     if settings.http is not None or settings.transport is Transport.HTTP:
-        if is_extra_installed(METRICS):
-            yield build_ok_result(METRICS, "counted, and shown at /metrics")
+        if is_extra_installed(METRICS_EXTRA):
+            yield build_ok_result(METRICS_EXTRA, "counted, and shown at /metrics")
         else:
-            yield build_warning_result(METRICS, missing_extra_text(METRICS))
+            yield build_warning_result(METRICS_EXTRA, missing_extra_text(METRICS_EXTRA))
     if settings.traces is not None:
-        if is_extra_installed(TRACES):
-            yield build_ok_result(TRACES, f"sent to {settings.traces}")
+        if is_extra_installed(TRACES_EXTRA):
+            yield build_ok_result(TRACES_EXTRA, f"sent to {settings.traces}")
         else:
-            yield build_failure_result(TRACES, missing_extra_text(TRACES))
+            yield build_failure_result(TRACES_EXTRA, missing_extra_text(TRACES_EXTRA))
 
 
-PACKAGES = ("starlette", "uvicorn", "fastapi", "standardwebhooks")
-HTTP_PATIENCE = 5.0  # seconds for a bot to answer
-ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where to ask what listens everywhere
-LISTENING = "http address"
+HTTP_PACKAGES = ("starlette", "uvicorn", "fastapi", "standardwebhooks")
+HTTP_TIMEOUT_SECONDS = 5.0
+LOOPBACK_BY_WILDCARD = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where to ask what listens everywhere
+HTTP_ADDRESS_SUBJECT = "http address"
 
 
 def check_http_settings(settings: Settings) -> Iterator[CheckResult]:
@@ -383,10 +391,10 @@ def check_http_settings(settings: Settings) -> Iterator[CheckResult]:
         yield build_ok_result("signing secret", text)
     elif settings.http is None:
         return
-    if lacking := [each for each in PACKAGES if find_spec(each) is None]:
+    if lacking := [each for each in HTTP_PACKAGES if find_spec(each) is None]:
         remedy = "pip install 'countersign-bot[serve]'"
         yield build_failure_result("http", f"{' and '.join(lacking)} is not installed", remedy)
-    yield _check_http_address(settings.http or USUAL, settings.transport)
+    yield _check_http_address(settings.http or DEFAULT_ADDRESS, settings.transport)
 
 
 def _check_http_address(address: ListeningAddress, transport: Transport) -> CheckResult:
@@ -398,18 +406,18 @@ def _check_http_address(address: ListeningAddress, transport: Transport) -> Chec
         return _check_address_is_free(address, where)
     if said is None:
         remedy = "Name another in COUNTERSIGN_HTTP"
-        return build_failure_result(LISTENING, f"{where} is another program's", remedy)
+        return build_failure_result(HTTP_ADDRESS_SUBJECT, f"{where} is another program's", remedy)
     if said:
         text = f"the bot at {where} is not ready: {said}"
-        return build_warning_result(LISTENING, text, "See to what it names")
+        return build_warning_result(HTTP_ADDRESS_SUBJECT, text, "See to what it names")
     way = "Slack's requests" if transport is Transport.HTTP else "health"
-    return build_ok_result(LISTENING, f"a bot is ready at {where}, for {way}")
+    return build_ok_result(HTTP_ADDRESS_SUBJECT, f"a bot is ready at {where}, for {way}")
 
 
 def _ask_bot_readiness(address: ListeningAddress) -> str | None:
     """Return what the bot at the address says is wrong, "" for nothing; None if it is no bot."""
-    host = ANYWHERE.get(address.host, address.host)
-    connection = HTTPConnection(host, address.port, timeout=HTTP_PATIENCE)
+    host = LOOPBACK_BY_WILDCARD.get(address.host, address.host)
+    connection = HTTPConnection(host, address.port, timeout=HTTP_TIMEOUT_SECONDS)
     try:
         connection.request("GET", "/readyz")
         answer = connection.getresponse()
@@ -429,5 +437,5 @@ def _check_address_is_free(address: ListeningAddress, where: str) -> CheckResult
         socket.create_server(address, family=family).close()
     except OSError as error:
         text = f"{where} cannot be listened to ({describe_listening_error(error)})"
-        return build_failure_result(LISTENING, text, "Name another in COUNTERSIGN_HTTP")
-    return build_ok_result(LISTENING, f"{where} is free")
+        return build_failure_result(HTTP_ADDRESS_SUBJECT, text, "Name another in COUNTERSIGN_HTTP")
+    return build_ok_result(HTTP_ADDRESS_SUBJECT, f"{where} is free")

@@ -17,10 +17,10 @@ from typing import Any
 from openai import APIStatusError, APITimeoutError, AuthenticationError, OpenAI, OpenAIError
 
 from bot.agent import model_errors
-from bot.agent.chat_completions import CHAT
+from bot.agent.chat_completions import CHAT_DIALECT
 from bot.agent.late_planner import list_api_dialects
 from bot.agent.prompt import INSTRUCTIONS, build_request_item
-from bot.agent.responses import RESPONSES
+from bot.agent.responses import RESPONSES_DIALECT
 from bot.agent.turn import Dialect, ModelRequest
 from bot.checks import check, people_checks, slack
 from bot.checks.inspection import check_freezes_and_business_hours
@@ -44,8 +44,8 @@ from bot.version import describe_version
 from countersign.cli.console import DOTENV, UsageError, print_error, print_line
 from storage.record import ReadOnlyStore
 
-LEAST = 16  # tokens of an answer; the Responses API takes no smaller limit
-READY = {
+MIN_OUTPUT_TOKENS = 16  # the Responses API takes no smaller limit
+READY_TOOL = {
     "name": "ready",
     "description": "Say that you are ready.",
     "parameters": {"type": "object", "properties": {}, "additionalProperties": False},
@@ -78,7 +78,7 @@ def check_model(settings: Settings, clock: Clock) -> Iterator[check.CheckResult]
         else:
             found = _build_answer_check(dialect, answer, asked)
             yield found
-            if found.level is check.CheckLevel.OK and dialect.path == CHAT.path:
+            if found.level is check.CheckLevel.OK and dialect.path == CHAT_DIALECT.path:
                 yield from _check_tool_calling(client, asked.model)
 
 
@@ -99,7 +99,7 @@ def _ask_model(
 ) -> tuple[Dialect, dict[str, Any]]:
     """Return the first API dialect that the server knows, and its answer; raises OpenAIError."""
     for dialect in spoken:
-        more = {"max_output_tokens": LEAST} if dialect is RESPONSES else {}
+        more = {"max_output_tokens": MIN_OUTPUT_TOKENS} if dialect is RESPONSES_DIALECT else {}
         try:
             return dialect, _post_to_model(
                 client, dialect, {**dialect.build_request_body(asked), **more}
@@ -155,7 +155,7 @@ def _build_answer_check(
     dialect: Dialect, answer: dict[str, Any], asked: ModelRequest
 ) -> check.CheckResult:
     """Return the check's result for the model's answer; HTTP 200 may still report a failure."""
-    by_chat = dialect.path == CHAT.path
+    by_chat = dialect.path == CHAT_DIALECT.path
     said, size = ("choices", "prompt_tokens") if by_chat else ("output", "input_tokens")
     if answer.get("status") == "failed" or not isinstance(answer.get(said), list):
         why = (answer.get("error") or {}).get("message") or "no response"
@@ -172,13 +172,13 @@ def _check_tool_calling(client: OpenAI, name: str) -> Iterator[check.CheckResult
 
     Servers may drop tools without saying so.
     """
-    said = [{"role": "user", "content": f"Call the tool {READY['name']}."}]
-    tools = [{"type": "function", "function": READY}]
+    said = [{"role": "user", "content": f"Call the tool {READY_TOOL['name']}."}]
+    tools = [{"type": "function", "function": READY_TOOL}]
     body = {"model": name, "messages": said, "tools": tools}
     answer: dict[str, Any] | None = None
-    for choice in ("required", {"type": "function", "function": {"name": READY["name"]}}):
+    for choice in ("required", {"type": "function", "function": {"name": READY_TOOL["name"]}}):
         with suppress(OpenAIError):  # some servers know no such choice
-            answer = _post_to_model(client, CHAT, {**body, "tool_choice": choice})
+            answer = _post_to_model(client, CHAT_DIALECT, {**body, "tool_choice": choice})
             break
     if answer is None:
         return
@@ -198,8 +198,8 @@ def _build_refusal_check(name: str, how: str, why: str, asked: ModelRequest) -> 
     return check.build_failure_result("model", text, remedy)
 
 
-POLICY = Path("policy.toml")
-FIRST_POLICY = """\
+POLICY_PATH = Path("policy.toml")
+POLICY_TEMPLATE = """\
 # Who decides about what the agent wants to do. Countersign reads this file at its start, and when
 # it changes. Rules are tried from the top; the first that fits applies. What no rule fits: reads
 # run, all else asks.
@@ -250,15 +250,17 @@ def write_first_policy(approvers: Sequence[str]) -> int:
             "Say who decides: countersign doctor --init --approver U0123 --approver @shop-leads"
         )
     try:
-        write_policy(POLICY, approvers)
+        write_policy(POLICY_PATH, approvers)
     except FileExistsError:
         return print_error(
-            f"{POLICY} is already there and was left as it is; move it away to have a new one."
+            f"{POLICY_PATH} is already there and was left as it is; move it away to have a new one."
         )
     except PolicyError as error:  # of a file that is not there, by its place in it
         found = (each.partition("] approvers: ")[2] or each for each in error.problems)
-        return print_error(f"{POLICY} was not written: {'; '.join(found)}")
-    print_line(f"Wrote {POLICY}. Set COUNTERSIGN_POLICY={POLICY}, then run: countersign doctor")
+        return print_error(f"{POLICY_PATH} was not written: {'; '.join(found)}")
+    print_line(
+        f"Wrote {POLICY_PATH}. Set COUNTERSIGN_POLICY={POLICY_PATH}, then run: countersign doctor"
+    )
     return 0
 
 
@@ -271,7 +273,7 @@ def write_policy(path: Path, approvers: Sequence[str]) -> Policy:
     quoted = ", ".join(
         '"' + each.replace("\\", "\\\\").replace('"', '\\"') + '"' for each in approvers
     )
-    text = FIRST_POLICY.replace("{approvers}", quoted)
+    text = POLICY_TEMPLATE.replace("{approvers}", quoted)
     policy = parse(text, str(path))
     file = path.open("x", encoding="utf-8")
     try:
@@ -286,7 +288,7 @@ def write_policy(path: Path, approvers: Sequence[str]) -> Policy:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments: the first policy, its approvers and the live check."""
     parser.add_argument(
-        "--init", action="store_true", help=f"write a first {POLICY}; never overwrites"
+        "--init", action="store_true", help=f"write a first {POLICY_PATH}; never overwrites"
     )
     tried = "try all that the bot does in this person's direct messages, then delete it"
     parser.add_argument("--live", metavar="@me", help=f"{tried}; @name or a user id")
@@ -294,7 +296,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--approver", action="append", default=[], metavar="U0123", help=who)
 
 
-EACH = (
+MANY_WORKSPACES_ERROR = (
     "the bot is installed in many workspaces here: `countersign workspaces doctor` checks them all,"
     " `countersign workspaces doctor T…` one of them"
 )
@@ -312,7 +314,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--approver goes with doctor --init")
     with suppress(DotenvError):  # which the checks say
         if "COUNTERSIGN_CLIENT_ID" in read_environment_variables(os.environ, DOTENV):
-            raise UsageError(EACH)
+            raise UsageError(MANY_WORKSPACES_ERROR)
     return check.print_checks(run_all_checks(os.environ, DOTENV, SystemClock()), print_line)
 
 

@@ -24,7 +24,7 @@ from slack_sdk.socket_mode.response import SocketModeResponse
 
 from bot import version
 from bot.checks.check import CheckResult, build_failure_result, build_ok_result
-from bot.checks.slack import UNREACHABLE, describe_slack_failure
+from bot.checks.slack import SLACK_UNREACHABLE_ERRORS, describe_slack_failure
 from bot.cli.doctor.live_workspace import (
     OK,
     LiveStepRunner,
@@ -39,17 +39,17 @@ from bot.config.settings import Settings
 from bot.policy.authority import LookupFailedError
 from bot.slack.client import find_app_id
 from bot.slack.directory import SlackDirectory
-from bot.slack.socket import GREETED
+from bot.slack.socket import HELLO_TIMEOUT_SECONDS
 from bot.slack.socket_client import EnvelopeAcknowledger, HelloMessage, ReconnectingSocketClient
 from countersign.cli.console import print_error, print_line
 from countersign.cli.process import handle_signals
 
-WAIT = 120.0  # seconds that a person has to click
-ASKED = "Please click once, so that Countersign can measure how a click arrives."
-DONE = "Thank you: your click has arrived."
-CONNECT = "connect by Socket Mode"
-CLICK = "wait for a click"
-_METHOD = "apps.connections.open"
+WAIT_SECONDS = 120.0  # that a person has to click
+CLICK_REQUEST_TEXT = "Please click once, so that Countersign can measure how a click arrives."
+CLICK_RECEIVED_TEXT = "Thank you: your click has arrived."
+CONNECT_STEP = "connect by Socket Mode"
+CLICK_STEP = "wait for a click"
+_CONNECT_METHOD = "apps.connections.open"
 
 
 class ClickListener:
@@ -76,7 +76,7 @@ class ClickListener:
         """
         self._socket.connect()
         try:
-            return self._hello.get(timeout=GREETED)
+            return self._hello.get(timeout=HELLO_TIMEOUT_SECONDS)
         except Empty:
             raise TimeoutError from None
 
@@ -102,7 +102,7 @@ def open_click_listener(
 ) -> tuple[ClickListener, HelloMessage] | None:
     """Open a connection that listens for clicks; None if that fails, which the report then says."""
     line = ClickListener(client, token, key)
-    hello = steps.run_step(CONNECT, _METHOD, line.open)
+    hello = steps.run_step(CONNECT_STEP, _CONNECT_METHOD, line.open)
     if hello is None:
         line.close()
         return None
@@ -114,29 +114,33 @@ def run_button_click_step(visit: LiveTrial, line: ClickListener | None, why: str
     steps = visit.steps
     if line is None or not visit.channel:
         steps.record_skipped_step(
-            CLICK, "block_actions", why if line is None else "no direct messages"
+            CLICK_STEP, "block_actions", why if line is None else "no direct messages"
         )
         return
-    asked = visit.post_message("post a button", ASKED, _render_button(visit.key))
+    asked = visit.post_message("post a button", CLICK_REQUEST_TEXT, _render_button(visit.key))
     if not asked:
-        steps.record_skipped_step(CLICK, "block_actions", "no button")
+        steps.record_skipped_step(CLICK_STEP, "block_actions", "no button")
         return
     print_error(
-        f"Click the button in your direct messages with the bot, within {WAIT:.0f} seconds."
+        f"Click the button in your direct messages with the bot, within {WAIT_SECONDS:.0f} seconds."
     )
     begun = time.perf_counter()
     try:
-        payload, arrived, acknowledged = line.clicks.get(timeout=WAIT)
+        payload, arrived, acknowledged = line.clicks.get(timeout=WAIT_SECONDS)
     except Empty:
-        steps.record_step(CLICK, "block_actions", f"no click within {WAIT:.0f} s", WAIT)
+        steps.record_step(
+            CLICK_STEP, "block_actions", f"no click within {WAIT_SECONDS:.0f} s", WAIT_SECONDS
+        )
         return
-    steps.record_step(CLICK, "block_actions", OK, arrived - begun)
+    steps.record_step(CLICK_STEP, "block_actions", OK, arrived - begun)
     steps.record_step(
         "acknowledge it (from its arrival)", "block_actions", OK, acknowledged - arrived
     )
     _open_dialog(visit, str(payload.get("trigger_id") or ""))
     try:
-        visit.client.chat_update(channel=visit.channel, ts=asked, text=DONE, blocks=[])
+        visit.client.chat_update(
+            channel=visit.channel, ts=asked, text=CLICK_RECEIVED_TEXT, blocks=[]
+        )
         result = OK
     except (SlackApiError, OSError) as error:
         result = describe_step_error(error)
@@ -150,9 +154,9 @@ def _open_dialog(visit: LiveTrial, trigger: str) -> None:
     opened = take(
         "open a dialog",
         "views.open",
-        lambda: client.views_open(trigger_id=trigger, view=_render_dialog(visit.key, DONE))["view"][
-            "id"
-        ],
+        lambda: client.views_open(
+            trigger_id=trigger, view=_render_dialog(visit.key, CLICK_RECEIVED_TEXT)
+        )["view"]["id"],
     )
     if opened:
         words = "All is done; please close this window."
@@ -164,7 +168,7 @@ def _open_dialog(visit: LiveTrial, trigger: str) -> None:
 def _render_button(key: str) -> list[dict[str, Any]]:
     label = {"type": "plain_text", "text": "Click here"}
     button = {"type": "button", "action_id": key, "text": label, "value": key}
-    words = {"type": "section", "text": {"type": "plain_text", "text": ASKED}}
+    words = {"type": "section", "text": {"type": "plain_text", "text": CLICK_REQUEST_TEXT}}
     return [words, {"type": "actions", "elements": [button]}]
 
 
@@ -178,7 +182,7 @@ def _render_dialog(key: str, words: str) -> dict[str, Any]:
     }
 
 
-_APP_IN_TOKEN = re.compile(r"xapp-\d+-(A[A-Z0-9]+)-")  # as Slack makes them
+_APP_ID_IN_TOKEN_PATTERN = re.compile(r"xapp-\d+-(A[A-Z0-9]+)-")  # as Slack makes them
 
 
 def check_app_token(client: WebClient, settings: Settings, own_app: str) -> CheckResult:
@@ -190,10 +194,10 @@ def check_app_token(client: WebClient, settings: Settings, own_app: str) -> Chec
     token = settings.slack_app_token.get_secret_value()
     try:
         client.apps_connections_open(app_token=token)
-        named = _APP_IN_TOKEN.match(token)
+        named = _APP_ID_IN_TOKEN_PATTERN.match(token)
         is_own = not own_app or (named is not None and named[1] == own_app)
         app = own_app if is_own else look_up_token_app(client, token)
-    except (SlackApiError, *UNREACHABLE) as error:
+    except (SlackApiError, *SLACK_UNREACHABLE_ERRORS) as error:
         remedy = "Make an app-level token with connections:write, and turn Socket Mode on"
         return build_failure_result("app token", describe_slack_failure(error), remedy)
     if own_app and app and app != own_app:
@@ -220,15 +224,15 @@ def look_up_token_app(client: WebClient, token: str) -> str:
         line.close()
 
 
-MISUSED = 2  # exit code
-PATIENCE = 15  # seconds for one call
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-BESIDE = (
+MISUSE_EXIT_CODE = 2
+CALL_TIMEOUT_SECONDS = 15
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+OTHER_CONNECTION_WARNING = (
     "Another process is connected with this app: the bot itself? Slack gives each delivery to one"
     " of the two, so your click may go there, and people's clicks may fail while this is tried."
 )
-ME = "@me"  # whoever COUNTERSIGN_OPERATOR names
-_PERSON = re.compile(r"@\S+|[UW][A-Z0-9]{5,}")
+OPERATOR_HANDLE = "@me"  # whoever COUNTERSIGN_OPERATOR names
+_PERSON_PATTERN = re.compile(r"@\S+|[UW][A-Z0-9]{5,}")
 
 
 def run_live_check(environ: MutableMapping[str, str], dotenv_path: Path, who: str) -> int:
@@ -243,10 +247,10 @@ def run_live_check(environ: MutableMapping[str, str], dotenv_path: Path, who: st
     token = settings.slack_bot_token.get_secret_value()
     if not token:
         print_error("SLACK_BOT_TOKEN is not set: there is no workspace to try.")
-        return MISUSED
+        return MISUSE_EXIT_CODE
     remove_variables_slack_misreads(environ, settings.slack_api_url)
     client = UploadTrackingClient(
-        token, base_url=settings.slack_api_url, timeout=PATIENCE, retry_handlers=[]
+        token, base_url=settings.slack_api_url, timeout=CALL_TIMEOUT_SECONDS, retry_handlers=[]
     )
     steps = LiveStepRunner(lambda tried: print_error(f"{tried.step}: {tried.result}"))
     me = steps.run_step("ask who the bot is", "auth.test", client.auth_test)
@@ -261,7 +265,7 @@ def run_live_check(environ: MutableMapping[str, str], dotenv_path: Path, who: st
         user = _resolve_user_id(client, who, settings.operator)
     except LookupFailedError as error:
         print_error(error)
-        return MISUSED
+        return MISUSE_EXIT_CODE
     key = f"live-{secrets.token_hex(8)}"
     visit = LiveTrial(client, steps, user, str(me.get("team_id") or ""), key)
     return _run_steps_and_clean_up(visit, settings, str(me.get("bot_id") or ""))
@@ -275,7 +279,7 @@ def _run_steps_and_clean_up(visit: LiveTrial, settings: Settings, bot: str) -> i
     line, hello = opened or (None, None)
     others = hello.connections - 1 if hello else 0
     if others > 0:
-        print_error(BESIDE)
+        print_error(OTHER_CONNECTION_WARNING)
     facts = _list_report_facts(settings, hello is not None, others)
     own_app = find_app_id(visit.client, bot)
     if hello and hello.app_id and own_app and hello.app_id != own_app:
@@ -290,7 +294,7 @@ def _run_steps_and_clean_up(visit: LiveTrial, settings: Settings, bot: str) -> i
             may_interrupt = False
             raise KeyboardInterrupt
 
-    with handle_signals(dict.fromkeys(SIGNALS, interrupt)):
+    with handle_signals(dict.fromkeys(STOP_SIGNALS, interrupt)):
         try:
             _run_steps(visit, line, why)
         except KeyboardInterrupt:
@@ -333,7 +337,7 @@ def _list_report_facts(settings: Settings, connected: bool, others: int) -> list
 
 def _resolve_user_id(client: WebClient, who: str, operator: str | None) -> str:
     """Return the user id of `who`; raises LookupFailedError with a sentence."""
-    if not _PERSON.fullmatch(who):
+    if not _PERSON_PATTERN.fullmatch(who):
         raise LookupFailedError(f"--live takes @name or a user id such as U0123ABC, not {who!r}.")
     if not who.startswith("@"):
         return who
@@ -344,10 +348,12 @@ def _resolve_user_id(client: WebClient, who: str, operator: str | None) -> str:
         raise LookupFailedError(f"{who} cannot be looked up ({error}); give an id.") from None
     finally:
         directory.close()
-    if not found and who == ME and operator:
+    if not found and who == OPERATOR_HANDLE and operator:
         return operator
-    if not found and who == ME:
-        raise LookupFailedError(f"{ME} is whom COUNTERSIGN_OPERATOR names; set it, or give an id.")
+    if not found and who == OPERATOR_HANDLE:
+        raise LookupFailedError(
+            f"{OPERATOR_HANDLE} is whom COUNTERSIGN_OPERATOR names; set it, or give an id."
+        )
     if len(found) != 1:
         raise LookupFailedError(f"{who} is {'several people' if found else 'nobody'}; give an id.")
     return found[0]

@@ -23,9 +23,9 @@ from countersign.cli.console import print_error
 
 T = TypeVar("T")
 OK = "ok"
-LEFT_OUT = "left out"
-_CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
-_SCOPES = re.compile(r"[a-z_.:,]{1,200}")
+SKIPPED_LABEL = "left out"
+_ERROR_CODE_PATTERN = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_SCOPES_PATTERN = re.compile(r"[a-z_.:,]{1,200}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class LiveStepRunner:
 
     def record_skipped_step(self, step: str, method: str, why: str) -> None:
         """Note that a step could not be tried, and why."""
-        self.record_step(step, method, f"{LEFT_OUT}: {why}")
+        self.record_step(step, method, f"{SKIPPED_LABEL}: {why}")
 
     def record_step(
         self,
@@ -97,12 +97,12 @@ def describe_step_error(error: Exception) -> str:
     if not isinstance(error, SlackApiError):
         return type(error).__name__
     code = extract_error_code(error)
-    if not _CODE.fullmatch(code):
+    if not _ERROR_CODE_PATTERN.fullmatch(code):
         return f"HTTP {getattr(error.response, 'status_code', '?')}"
     if is_rate_limited(error):
         return f"{code} (Slack allows it again in {get_retry_after_seconds(error):.0f} s)"
     needed = error.response.get("needed") if hasattr(error.response, "get") else None
-    is_scope = isinstance(needed, str) and _SCOPES.fullmatch(needed)
+    is_scope = isinstance(needed, str) and _SCOPES_PATTERN.fullmatch(needed)
     return f"{code} (needs {needed})" if is_scope else code
 
 
@@ -120,13 +120,19 @@ def render_live_report(steps: Sequence[LiveStep], facts: Sequence[str], cut_shor
     return "\n".join(lines)
 
 
-EVENT = "countersign_live"  # type of the metadata
-BEFORE = 600.0  # seconds that our clock and Slack's may be apart
-STATUS, NO_STATUS = "is trying things out…", ""
-PAGE = 100  # messages that are looked through
-LONGEST_WAIT = 60.0  # seconds: Slack counts calls by the minute
-GONE = ("message_not_found", "file_not_found", "file_deleted", "message_not_in_streaming_state")
-TEXT = "Countersign tries out this workspace: in a moment this is gone."
+METADATA_EVENT_TYPE = "countersign_live"
+MAX_CLOCK_DRIFT_SECONDS = 600.0  # between our clock and Slack's
+BUSY_STATUS_TEXT = "is trying things out…"
+EMPTY_STATUS_TEXT = ""
+MAX_MESSAGES_PER_PAGE = 100
+MAX_WAIT_SECONDS = 60.0  # Slack counts calls by the minute
+GONE_ERROR_CODES = (
+    "message_not_found",
+    "file_not_found",
+    "file_deleted",
+    "message_not_in_streaming_state",
+)
+TRIAL_MESSAGE_TEXT = "Countersign tries out this workspace: in a moment this is gone."
 
 
 class MessageNotFoundError(Exception):
@@ -180,16 +186,22 @@ class LiveTrial:
                 "all that stands in messages", "chat.*", "no direct messages"
             )
             return
-        self.root_ts = self.post_message("post a message", TEXT)
+        self.root_ts = self.post_message("post a message", TRIAL_MESSAGE_TEXT)
         found = take("find it by its metadata", "conversations.history", self._get_message_ts)
         if found and not self.root_ts:  # the answer to the post was lost
             self.root_ts, self.unknown_posts = str(found), 0
-        self.root_ts = self.root_ts or self.post_message("post one more, for the rest", TEXT)
+        self.root_ts = self.root_ts or self.post_message(
+            "post one more, for the rest", TRIAL_MESSAGE_TEXT
+        )
         if not self.root_ts:
             self.steps.record_skipped_step("change it, react to it", "chat.update", "no message")
             return
         at: dict[str, Any] = {"channel": self.channel, "ts": self.root_ts}
-        take("change it", "chat.update", lambda: client.chat_update(**at, text=f"{TEXT} (changed)"))
+        take(
+            "change it",
+            "chat.update",
+            lambda: client.chat_update(**at, text=f"{TRIAL_MESSAGE_TEXT} (changed)"),
+        )
         mark: dict[str, Any] = {"channel": self.channel, "timestamp": self.root_ts, "name": "eyes"}
         if take("react to it", "reactions.add", lambda: client.reactions_add(**mark)) is not None:
             step = "take the reaction away"
@@ -197,7 +209,7 @@ class LiveTrial:
 
     def post_message(self, step: str, text: str, blocks: list[dict[str, Any]] | None = None) -> str:
         """Post a message with the trial's key in its metadata; return its ts, "" if that failed."""
-        metadata = {"event_type": EVENT, "event_payload": {"key": self.key}}
+        metadata = {"event_type": METADATA_EVENT_TYPE, "event_payload": {"key": self.key}}
         options: dict[str, Any] = {"blocks": blocks} if blocks else {}
         self.unknown_posts += 1
         found = self.steps.run_step(
@@ -224,7 +236,7 @@ class LiveTrial:
         take(
             "show a status",
             "assistant.threads.setStatus",
-            lambda: client.assistant_threads_setStatus(**at, status=STATUS),
+            lambda: client.assistant_threads_setStatus(**at, status=BUSY_STATUS_TEXT),
         )
         self.has_status = self.steps.may_have_taken_effect()
         self._set_session_status("begin a session", "processing")
@@ -272,7 +284,9 @@ class LiveTrial:
 
     def publish_home(self) -> None:
         """Publish the person's Home tab; the bot redraws the tab when it is opened next."""
-        self.steps.run_step("publish Home", "views.publish", lambda: self._publish_home_text(TEXT))
+        self.steps.run_step(
+            "publish Home", "views.publish", lambda: self._publish_home_text(TRIAL_MESSAGE_TEXT)
+        )
         self.has_home = self.steps.may_have_taken_effect()
 
     def remove_everything(self) -> None:
@@ -289,7 +303,7 @@ class LiveTrial:
             return
         self.steps.retry_after = 0.0
         if not self._delete_everything():
-            if wait := min(self.steps.retry_after, LONGEST_WAIT):
+            if wait := min(self.steps.retry_after, MAX_WAIT_SECONDS):
                 print_error(
                     f"Slack limits how often it is asked: the rest is deleted in {wait:.0f} s."
                 )
@@ -324,9 +338,9 @@ class LiveTrial:
     def _load_history(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.client.conversations_history(
             channel=self.channel,
-            oldest=f"{self.started_at - BEFORE:.6f}",
+            oldest=f"{self.started_at - MAX_CLOCK_DRIFT_SECONDS:.6f}",
             include_all_metadata=True,
-            limit=PAGE,
+            limit=MAX_MESSAGES_PER_PAGE,
         )["messages"]
         return found
 
@@ -343,7 +357,9 @@ class LiveTrial:
         }
         made = {ts: _list_trial_files(each, self.key) for ts, each in tops.items()}
         for ts in {*tops, *filter(None, [self.root_ts])}:
-            pages = self.client.conversations_replies(channel=self.channel, ts=ts, limit=PAGE)
+            pages = self.client.conversations_replies(
+                channel=self.channel, ts=ts, limit=MAX_MESSAGES_PER_PAGE
+            )
             for each in pages["messages"]:
                 if each.get("bot_id") or _list_trial_files(each, self.key):
                     made[str(each["ts"])] = _list_trial_files(each, self.key)
@@ -356,7 +372,7 @@ class LiveTrial:
             try:
                 self.client.api_call(method, json=arguments)
             except SlackApiError as error:
-                if extract_error_code(error) not in GONE:
+                if extract_error_code(error) not in GONE_ERROR_CODES:
                     raise
             return True
 
@@ -364,7 +380,7 @@ class LiveTrial:
 
     def _clear_status(self) -> None:
         self.client.assistant_threads_setStatus(
-            channel_id=self.channel, thread_ts=self.root_ts, status=NO_STATUS
+            channel_id=self.channel, thread_ts=self.root_ts, status=EMPTY_STATUS_TEXT
         )
 
     def _set_session_status(self, step: str, state: str) -> None:

@@ -10,20 +10,20 @@ from sqlglot import exp
 from bot.tools.database.statement import Statement
 
 # in quotes, and whether another text is joined to it
-_TEXT_OR_NAME = re.compile(r"""(\|\|\s*)?('(?:[^']|'')*'|"(?:[^"]|"")*")(?=(\s*\|\|)?)""")
-_TEXT_OF_TIME = re.compile(
+_TEXT_OR_NAME_PATTERN = re.compile(r"""(\|\|\s*)?('(?:[^']|'')*'|"(?:[^"]|"")*")(?=(\s*\|\|)?)""")
+_TIME_WORD_PATTERN = re.compile(
     r"'\s*(?:now|today|tomorrow|yesterday)(?:\s+[\d:.+-]+|\s+allballs)?\s*'", re.IGNORECASE
 )
 # what gives another value each time it is called; any function without arguments may do so
-_CHANCE = re.compile(r"\(\s*\)|\b(?:random\w*|nextval)\s*\(", re.IGNORECASE)
+_VOLATILE_CALL_PATTERN = re.compile(r"\(\s*\)|\b(?:random\w*|nextval)\s*\(", re.IGNORECASE)
 # what gives another value with time, where only texts of time are left
-_TIME = re.compile(
+_TIME_EXPRESSION_PATTERN = re.compile(
     r"""\b(?:current_(?:date|time|timestamp)|localtime(?:stamp)?)\b(?:\s*\(\s*\))?
     |\b(?:(?:clock|statement|transaction)_timestamp|timeofday
     |now|date|datetime|time|julianday|unixepoch)\s*\(\s*\)|'""",
     re.IGNORECASE | re.VERBOSE,
 )
-_MOMENTS = (exp.CurrentTimestamp, exp.Localtimestamp, exp.CurrentDate)
+_CURRENT_TIME_NODES = (exp.CurrentTimestamp, exp.Localtimestamp, exp.CurrentDate)
 
 
 def list_columns_set_at_run(statement: Statement) -> dict[str, bool]:
@@ -42,7 +42,7 @@ def list_columns_set_at_run(statement: Statement) -> dict[str, bool]:
 
 def is_text_of_time(value: Any) -> bool:
     """Whether a value is a word that a database reads as a time, such as "now"."""
-    return bool(_TEXT_OF_TIME.fullmatch(f"'{value}'"))
+    return bool(_TIME_WORD_PATTERN.fullmatch(f"'{value}'"))
 
 
 def _list_set_values(statement: Statement) -> list[tuple[str, exp.Expr]]:
@@ -77,8 +77,8 @@ def _drop_conditions_of_time(value: exp.Expr, dialect: str) -> exp.Expr:
     def drop(node: exp.Expr) -> exp.Expr:
         if not isinstance(node, exp.Predicate):
             return node
-        plain = _TIME.sub("", _TEXT_OR_NAME.sub("?", node.sql(dialect)))
-        return node if _CHANCE.search(plain) else exp.true()
+        plain = _TIME_EXPRESSION_PATTERN.sub("", _TEXT_OR_NAME_PATTERN.sub("?", node.sql(dialect)))
+        return node if _VOLATILE_CALL_PATTERN.search(plain) else exp.true()
 
     return value.transform(drop)
 
@@ -88,10 +88,10 @@ def _differs_in_every_run(value: exp.Expr, dialect: str) -> bool:
 
     def keep_time(found: re.Match[str]) -> str:
         alone = not (found[1] or found[3])
-        return found[2] if alone and _TEXT_OF_TIME.fullmatch(found[2]) else "?"
+        return found[2] if alone and _TIME_WORD_PATTERN.fullmatch(found[2]) else "?"
 
-    sql = _TEXT_OR_NAME.sub(keep_time, value.sql(dialect))
-    return bool(_TIME.search(sql) or _CHANCE.search(sql))
+    sql = _TEXT_OR_NAME_PATTERN.sub(keep_time, value.sql(dialect))
+    return bool(_TIME_EXPRESSION_PATTERN.search(sql) or _VOLATILE_CALL_PATTERN.search(sql))
 
 
 def _is_text_joined_to_time(value: exp.Expr, dialect: str) -> bool:
@@ -104,7 +104,8 @@ def _is_text_joined_to_time(value: exp.Expr, dialect: str) -> bool:
         else:
             parts.append(part)
     return len(parts) > 1 and all(
-        (isinstance(part, _MOMENTS) and not part.this) or not _differs_in_every_run(part, dialect)
+        (isinstance(part, _CURRENT_TIME_NODES) and not part.this)
+        or not _differs_in_every_run(part, dialect)
         for part in map(_drop_cast_to_text, parts)
     )
 

@@ -24,8 +24,12 @@ from bot.tools.tables import clip_line
 # of types that only this database has, which are shown as "?"
 warnings.filterwarnings("ignore", "Did not recognize type", SAWarning)
 
-MOST_VALUES, MOST_CHECKS, MOST_OF_COMMENT = 20, 5, 120  # told of a column or a table
-OWN_TABLES = frozenset({"delivery", "run", "item", "plan", "call", "revision", "vote", "audit"})
+MAX_ENUM_VALUES = 20  # of a column
+MAX_CHECKS = 5  # of a table
+MAX_COMMENT_CHARS = 120
+COUNTERSIGN_TABLES = frozenset(
+    {"delivery", "run", "item", "plan", "call", "revision", "vote", "audit"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +122,7 @@ class Catalog:
             for each in table.checks
             if not any(name.lower() in each.lower() for name in table.secret)
         ]
-        checks = "".join(f"; CHECK {clip_line(each, 100)}" for each in told[:MOST_CHECKS])
+        checks = "".join(f"; CHECK {clip_line(each, 100)}" for each in told[:MAX_CHECKS])
         return f"{name}{_quote_comment(table.comment)}: {columns}{checks}"
 
     def _describe_column(self, table: Relation, column: Column, brief: bool) -> str:
@@ -128,8 +132,8 @@ class Catalog:
         if brief:
             return text
         if column.values:
-            more = len(column.values) - MOST_VALUES
-            listed = "|".join(clip_line(each, 30) for each in column.values[:MOST_VALUES])
+            more = len(column.values) - MAX_ENUM_VALUES
+            listed = "|".join(clip_line(each, 30) for each in column.values[:MAX_ENUM_VALUES])
             text += f" ({listed}{f'|… {more} more' if more > 0 else ''})"
         text += " NOT NULL" * (not column.nullable and column.name not in table.key)
         if column.computed is not None:
@@ -144,7 +148,7 @@ class Catalog:
 
 
 def _quote_comment(comment: str) -> str:
-    return f" “{clip_line(comment, MOST_OF_COMMENT)}”" if comment.strip() else ""
+    return f" “{clip_line(comment, MAX_COMMENT_CHARS)}”" if comment.strip() else ""
 
 
 def quote_name(name: str) -> str:
@@ -152,8 +156,8 @@ def quote_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-_CAST = re.compile(r"""('(?:[^']|'')*')::[\w\s".]+(?:\[\])?""")  # PostgreSQL writes a text so
-_SHORT = {  # as everybody writes them
+_CAST_PATTERN = re.compile(r"""('(?:[^']|'')*')::[\w\s".]+(?:\[\])?""")  # of a text in PostgreSQL
+_SHORT_TYPE_NAMES = {  # as everybody writes them
     "TIMESTAMP WITH TIME ZONE": "TIMESTAMPTZ",
     "TIMESTAMP WITHOUT TIME ZONE": "TIMESTAMP",
     "TIME WITHOUT TIME ZONE": "TIME",
@@ -208,7 +212,7 @@ def _build_reflection_filter(schema: str | None, names: Any) -> Any:
 
 def _build_column(found: Any, dialect: interfaces.Dialect) -> Column:
     kind = found["type"]
-    default = _CAST.sub(r"\1", str(found.get("default") or ""))
+    default = _CAST_PATTERN.sub(r"\1", str(found.get("default") or ""))
     if found.get("identity") or default.startswith("nextval("):
         default = "the next number"
     return Column(
@@ -232,7 +236,7 @@ def _format_column_type(kind: TypeEngine[Any], dialect: interfaces.Dialect) -> s
         written = str(kind.compile(dialect=dialect))
     except Exception:  # noqa: BLE001 - SQLAlchemy cannot write down types it does not know
         return "?"
-    return _SHORT.get(written, written)
+    return _SHORT_TYPE_NAMES.get(written, written)
 
 
 # Which columns are secret, and which table a change is about. The databases themselves keep the

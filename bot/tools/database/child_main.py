@@ -15,12 +15,19 @@ from typing import Any, BinaryIO
 
 from bot.tools import Tool
 from bot.tools.database import sql_tools
-from bot.tools.database.child_tools import COMMITTING, build_error_frame, decode_frame, encode_frame
+from bot.tools.database.child_tools import (
+    COMMITTING_FRAME,
+    build_error_frame,
+    decode_frame,
+    encode_frame,
+)
 from bot.tools.database.config import Database
 from bot.tools.database.sources import build_sources
 
-MEMORY = 400_000_000  # bytes that a call may take
-OUT_OF_MEMORY = "it took more memory than a call may take, and was stopped; nothing was changed"
+MAX_CALL_MEMORY_BYTES = 400_000_000
+OUT_OF_MEMORY_ERROR = (
+    "it took more memory than a call may take, and was stopped; nothing was changed"
+)
 
 
 def main() -> None:
@@ -36,7 +43,7 @@ def main() -> None:
     own = Path(first["own"]) if first["own"] else None
 
     def announce() -> None:
-        answers.write(encode_frame(COMMITTING))
+        answers.write(encode_frame(COMMITTING_FRAME))
 
     sources = build_sources(databases, own)
     made = sql_tools.build_in_process_database_tools(sources, announce=announce)
@@ -56,7 +63,7 @@ def _queue_received_lines(stream: BinaryIO, lines: queue.SimpleQueue[bytes]) -> 
 def _limit_memory() -> None:
     """Limit the memory that the process may still allocate (on Linux only)."""
     if (usage := Path("/proc/self/statm")).exists():
-        limit = int(usage.read_text().split()[0]) * resource.getpagesize() + MEMORY
+        limit = int(usage.read_text().split()[0]) * resource.getpagesize() + MAX_CALL_MEMORY_BYTES
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
@@ -67,7 +74,9 @@ def _answer_call(
         return encode_frame({"result": _run_call(sources, tools, asked)})
     except Exception as error:  # noqa: BLE001 - the bot is told, whatever it was
         if isinstance(error, MemoryError) or "out of memory" in str(error).lower():
-            return encode_frame({"error": "ToolError", "message": OUT_OF_MEMORY, "spent": True})
+            return encode_frame(
+                {"error": "ToolError", "message": OUT_OF_MEMORY_ERROR, "spent": True}
+            )
         return encode_frame(build_error_frame(error))
 
 

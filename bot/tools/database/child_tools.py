@@ -33,10 +33,12 @@ from bot.tools.database.statement import StatementError
 # The frames between the bot and its child process: one line of JSON each, with plain values and
 # the dataclasses of `bot.tools`. Pure.
 
-COMMITTING = {"committing": True}  # said before a COMMIT: from now on its end may be unknown
-_KINDS: dict[str, type[Any]] = {each.__name__: each for each in (Preview, Table, ToolContext)}
+COMMITTING_FRAME = {"committing": True}  # said before a COMMIT: from now on its end may be unknown
+_DATACLASS_BY_NAME: dict[str, type[Any]] = {
+    each.__name__: each for each in (Preview, Table, ToolContext)
+}
 # the most particular first; anything else was not foreseen
-_ERRORS: tuple[type[Exception], ...] = (
+_KNOWN_ERROR_TYPES: tuple[type[Exception], ...] = (
     StatementError,
     ChangedError,
     ToolError,
@@ -60,14 +62,14 @@ def decode_frame(text: bytes) -> dict[str, Any]:
 
 def build_error_frame(error: BaseException) -> dict[str, Any]:
     """Return the frame (message to the bot) that reports a failed call."""
-    kind = next((each.__name__ for each in _ERRORS if isinstance(error, each)), "")
+    kind = next((each.__name__ for each in _KNOWN_ERROR_TYPES if isinstance(error, each)), "")
     message, field = str(error) or type(error).__name__, getattr(error, "field", "")
     return {"error": kind, "message": message, "field": field}
 
 
 def decode_error_frame(answer: dict[str, Any]) -> Exception:
     """Return the exception that a child's frame reports; RuntimeError for an unforeseen kind."""
-    kinds = {each.__name__: each for each in _ERRORS}
+    kinds = {each.__name__: each for each in _KNOWN_ERROR_TYPES}
     made = kinds.get(answer["error"], RuntimeError)(answer["message"])
     if isinstance(made, ToolError):
         made.field = answer.get("field", "")
@@ -95,16 +97,16 @@ def _decode_value(value: Any) -> Any:
     kind = found.pop("$", None)
     if kind == "datetime":
         return datetime.fromisoformat(found["at"])
-    return _KINDS[kind](**found) if kind else found
+    return _DATACLASS_BY_NAME[kind](**found) if kind else found
 
 
 # The bot's side of its child processes: started when needed, kept for later calls, killed when
 # they take too long. The outcome of a call is never guessed.
 
-KEPT = 2  # processes that wait for the next call
-START = 30.0  # seconds that a process may take to be there
-PARSING = 3.0  # seconds
-_HIDDEN = ("SLACK_", "OPENAI_", "COUNTERSIGN_")  # of the environment: none of the child's business
+MAX_IDLE_PROCESSES = 2
+START_TIMEOUT_SECONDS = 30.0
+PARSE_TIMEOUT_SECONDS = 3.0
+_WITHHELD_VARIABLE_PREFIXES = ("SLACK_", "OPENAI_", "COUNTERSIGN_")  # none of the child's business
 
 log = logging.getLogger("countersign.databases")
 
@@ -113,7 +115,11 @@ class ChildProcess:
     """One child process, which runs calls of the database tools, one at a time."""
 
     def __init__(self, greeting: bytes) -> None:
-        environ = {key: each for key, each in os.environ.items() if not key.startswith(_HIDDEN)}
+        environ = {
+            key: each
+            for key, each in os.environ.items()
+            if not key.startswith(_WITHHELD_VARIABLE_PREFIXES)
+        }
         self._process = subprocess.Popen(
             [sys.executable, "-m", "bot.tools.database.child_main"],
             stdin=subprocess.PIPE,
@@ -130,11 +136,11 @@ class ChildProcess:
         Raises what the call raised; ToolError when the process had to be ended before a COMMIT,
         ConnectionError when a COMMIT was on its way.
         """
-        deadline = time.monotonic() + seconds + (START if self._fresh else 0)
+        deadline = time.monotonic() + seconds + (START_TIMEOUT_SECONDS if self._fresh else 0)
         self._fresh = committing = False
         self._write(encode_frame(asked))
         while answer := self._read_frame(deadline) or self._kill_and_read_frame():
-            if answer == COMMITTING:
+            if answer == COMMITTING_FRAME:
                 committing = True
                 continue
             if answer.get("spent"):
@@ -222,7 +228,7 @@ class ChildProcessPool:
 
     def _return_to_pool(self, child: ChildProcess) -> None:
         with self._lock:
-            if child.is_alive() and len(self._idle) < KEPT:
+            if child.is_alive() and len(self._idle) < MAX_IDLE_PROCESSES:
                 self._idle.append(child)
                 return
         child.stop()
@@ -233,8 +239,8 @@ def _stop_child_processes(children: list[ChildProcess]) -> None:
         each.stop()
 
 
-PREVIEW = 8.0  # seconds, fewer than any preview may take
-MARGIN = 2.0  # seconds that are left of a tool's own limit when its process is ended
+PREVIEW_TIMEOUT_SECONDS = 8.0  # fewer than any preview may take
+STOP_MARGIN_SECONDS = 2.0  # left of a tool's own limit when its process is ended
 
 
 @dataclass
@@ -269,7 +275,9 @@ def _build_statement_check(children: ChildProcessPool) -> Callable[..., None]:
     def refusal(name: str, sql: str, changes: bool) -> str:
         try:
             values = {"database": name, "sql": sql}
-            children.run_call("check", "change" if changes else "query", values, seconds=PARSING)
+            children.run_call(
+                "check", "change" if changes else "query", values, seconds=PARSE_TIMEOUT_SECONDS
+            )
         except StatementError as error:
             return str(error)
         return ""
@@ -297,7 +305,7 @@ def _build_child_process_tool(
 
     @wraps(tool.function)
     def run(args: BaseModel, *more: Any) -> Any:
-        seconds = tool.timeout - MARGIN
+        seconds = tool.timeout - STOP_MARGIN_SECONDS
         return children.run_call("run", tool.name, args.model_dump(), *more, seconds=seconds)
 
     if make is None:
@@ -306,7 +314,9 @@ def _build_child_process_tool(
     @wraps(make)
     def preview(args: BaseModel, *more: Any) -> Any:
         values = args.model_dump()
-        made = children.run_call("preview", tool.name, values, *more, seconds=PREVIEW)
+        made = children.run_call(
+            "preview", tool.name, values, *more, seconds=PREVIEW_TIMEOUT_SECONDS
+        )
         if query is None or made.in_thread is None:
             return made
         read = query.arguments.model_construct(database=values["database"], sql="SELECT 1")

@@ -24,18 +24,18 @@ from sqlalchemy.exc import ArgumentError
 
 from bot import toml_file
 
-_PARAMETERS = {"sslmode", "sslrootcert", "sslcert", "sslkey", "host", "port"}
+_ALLOWED_URL_PARAMETERS = {"sslmode", "sslrootcert", "sslcert", "sslkey", "host", "port"}
 
 
 SchemaName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")]
-_LOOKS_SECRET = re.compile(  # a column that holds what nobody should read, as people name it
+_SECRET_PATTERN = re.compile(  # a column that holds what nobody should read, as people name it
     r"passw|passphrase|secret|api_?key|private_?key|credential|card_?n(?:o|um)|tax_?id|passport"
     r"|(?:^|_)(?:iban|cvv|cvc|ssn|pin|salt|tokens?)$|_hash$|_token$",
     re.IGNORECASE,
 )
 
 
-_FORMS = {
+_FIELD_HINTS = {
     "name": "write a-z, 0-9, _ and -, up to 40 characters, a letter first",
     "about": "write one line of up to 200 characters",
 }
@@ -84,7 +84,9 @@ class Database(BaseModel):
         """
         if _is_column_matched(self.secret, table, column):
             return True
-        return bool(_LOOKS_SECRET.search(column)) and not self.is_declared_not_secret(table, column)
+        return bool(_SECRET_PATTERN.search(column)) and not self.is_declared_not_secret(
+            table, column
+        )
 
     def is_declared_not_secret(self, table: str, column: str) -> bool:
         """Whether `not_secret` names this column."""
@@ -126,10 +128,10 @@ class Database(BaseModel):
                 raise ValueError(
                     "it names no database or no role; write postgresql://role@host/database"
                 )
-            if odd := set(parts.query) - _PARAMETERS:
+            if odd := set(parts.query) - _ALLOWED_URL_PARAMETERS:
                 raise ValueError(
                     f"the parameter {min(odd)} is not taken; these are: "
-                    f"{', '.join(sorted(_PARAMETERS))}"
+                    f"{', '.join(sorted(_ALLOWED_URL_PARAMETERS))}"
                 )
         else:
             raise ValueError("only sqlite and postgresql are supported")
@@ -198,4 +200,4 @@ def _parse_database(
         why = 'is missing; write url = "…", or url_env = "NAME" of a variable that holds it'
         problems.add((*place, "url"), why)
         return None
-    return toml_file.validate_toml_table(Database, entry, place, problems, _FORMS)
+    return toml_file.validate_toml_table(Database, entry, place, problems, _FIELD_HINTS)

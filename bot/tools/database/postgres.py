@@ -22,7 +22,7 @@ from sqlglot import exp
 from bot.tools import Table, ToolError
 from bot.tools.database import row_changes, session
 from bot.tools.database.catalog import (
-    OWN_TABLES,
+    COUNTERSIGN_TABLES,
     Catalog,
     Relation,
     quote_name,
@@ -31,9 +31,9 @@ from bot.tools.database.catalog import (
 from bot.tools.database.config import Database
 from bot.tools.database.postgres_changes import open_row_cursor, run_changes_tracking_rows
 from bot.tools.database.postgres_rights import StatementReachChecker, check_role_rights
-from bot.tools.database.statement import WRITES, Statement
+from bot.tools.database.statement import WRITE_NODES, Statement
 
-_RELATIONS = """
+_SELECT_RELATIONS = """
     SELECT c.relname, c.relkind::text, ARRAY(SELECT attname::text FROM pg_catalog.pg_attribute a
         WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped
             AND NOT pg_catalog.has_column_privilege(c.oid, attnum, 'SELECT')),
@@ -51,12 +51,12 @@ _RELATIONS = """
     FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = %s AND c.relkind IN ('r', 'v', 'm', 'p', 'f') AND c.relname NOT LIKE 'pg\\_%%'
         AND pg_catalog.has_any_column_privilege(c.oid, 'SELECT, INSERT, UPDATE')"""
-_CHANGEABLE = """
+_SELECT_CAN_CHANGE_TABLES = """
     SELECT bool_or(pg_catalog.has_any_column_privilege(c.oid, 'INSERT, UPDATE')
             OR pg_catalog.has_table_privilege(c.oid, 'DELETE'))
         FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
         WHERE n.nspname = ANY(%s) AND c.relkind IN ('r', 'p', 'f')"""
-_KINDS = {"r": "table", "v": "view", "m": "view", "p": "partitioned", "f": "foreign"}
+_KIND_BY_CODE = {"r": "table", "v": "view", "m": "view", "p": "partitioned", "f": "foreign"}
 
 
 class PostgresSession(session.Session):
@@ -77,11 +77,11 @@ class PostgresSession(session.Session):
         tables: dict[str, Relation] = {}
         schemas = self.database.schemas
         for schema in schemas:
-            listed = self._raw.execute(_RELATIONS, (schema,)).fetchall()
+            listed = self._raw.execute(_SELECT_RELATIONS, (schema,)).fetchall()
             found = reflect_tables(
                 self.connection,
                 schema,
-                {name: _KINDS[kind] for name, kind, *_ in listed},
+                {name: _KIND_BY_CODE[kind] for name, kind, *_ in listed},
                 secret={name: frozenset(unread) for name, _, unread, *_ in listed},
                 keys={name: tuple((each,) for each in keys) for name, _, _, keys, _ in listed},
                 references={
@@ -98,9 +98,9 @@ class PostgresSession(session.Session):
         asked = self._raw.execute(
             "SELECT count(DISTINCT relname) FROM pg_catalog.pg_class "
             "WHERE relkind = 'r' AND relname = ANY(%s) GROUP BY relnamespace",
-            (sorted(OWN_TABLES),),
+            (sorted(COUNTERSIGN_TABLES),),
         )
-        return any(count == len(OWN_TABLES) for (count,) in asked.fetchall())
+        return any(count == len(COUNTERSIGN_TABLES) for (count,) in asked.fetchall())
 
     def run_query(self, statement: Statement, limit: int) -> Table:
         run = "EXECUTE countersign"
@@ -132,7 +132,7 @@ class PostgresSession(session.Session):
             cursor = open_row_cursor(self._raw).execute(b"EXECUTE countersign")
             rows = cursor.fetchall() if cursor.description else []
             done = (cursor.statusmessage or "?").split()[0].lower()
-            if done != (statement.verb if isinstance(statement.tree, WRITES) else "select"):
+            if done != (statement.verb if isinstance(statement.tree, WRITE_NODES) else "select"):
                 raise ToolError(f"the database did something else than it says: {done[:60]}")
         return rows
 
@@ -149,7 +149,7 @@ class PostgresSession(session.Session):
             self._raw.execute(text.encode(), prepare=True)  # by the protocol that takes one
             yield
         except psycopg.errors.InsufficientPrivilege as error:
-            if error.diag.source_function == _RAISE:
+            if error.diag.source_function == _RAISE_FUNCTION:
                 raise
             words = error.diag.message_primary or "permission denied"
             raise ToolError(
@@ -175,7 +175,10 @@ class PostgresSession(session.Session):
 
     def can_change_tables(self) -> bool:
         schemas = list(self.database.schemas)
-        return any(found for (found,) in self._raw.execute(_CHANGEABLE, (schemas,)).fetchall())
+        return any(
+            found
+            for (found,) in self._raw.execute(_SELECT_CAN_CHANGE_TABLES, (schemas,)).fetchall()
+        )
 
     def commit(self) -> None:
         try:
@@ -199,10 +202,10 @@ def _unreadable_columns_note(statement: Statement, catalog: Catalog) -> str:
     return f" ({', '.join(found[:10])}: secret; name the columns that are not)" if found else ""
 
 
-_RAISE = "exec_stmt_raise"  # where an error came from whose code and words a function chose
+_RAISE_FUNCTION = "exec_stmt_raise"  # where errors come from whose code and words a function chose
 # infinity is no date
-_AS_TEXT = ("date", "time", "timetz", "timestamp", "timestamptz", "interval", "json", "jsonb")
-_UNREACHED = (  # what libpq and the server say, which names addresses, and what people are told
+_TYPES_AS_TEXT = ("date", "time", "timetz", "timestamp", "timestamptz", "interval", "json", "jsonb")
+_ERROR_TEXTS = (  # what libpq and the server say, which names addresses, and what people are told
     ("password authentication failed|no password supplied", "its password is wrong or missing"),
     ('role ".*" does not exist', "its server has no such role"),
     ('database ".*" does not exist', "its server has no such database"),
@@ -227,7 +230,7 @@ class PostgresSource:
             hide_parameters=True,
             use_native_hstore=False,
             connect_args={
-                "connect_timeout": session.CONNECT_TIMEOUT,
+                "connect_timeout": session.CONNECT_TIMEOUT_SECONDS,
                 "application_name": "countersign",
                 "client_encoding": "utf8",
                 "tcp_user_timeout": 15_000,  # milliseconds until a dead line is noticed
@@ -248,7 +251,7 @@ class PostgresSource:
             raw.read_only = not writes
             # the rows of a change are told from one snapshot
             raw.isolation_level = level.REPEATABLE_READ if writes else level.READ_COMMITTED
-            for name in _AS_TEXT:
+            for name in _TYPES_AS_TEXT:
                 raw.adapters.register_loader(name, TextLoader)
             self._configure_transaction(raw, seconds, timeout or self.database.lock_timeout)
             yield PostgresSession(self.database, connection)
@@ -295,7 +298,8 @@ def _database_error_sentence(error: BaseException | None, seconds: float) -> str
         return "rows are locked by somebody else; nothing was changed. Trying again later may work"
     diag = getattr(error, "diag", None)
     if state and diag is not None and diag.message_primary:
-        servers = state[:2] in ("25", "42") and diag.source_function != _RAISE  # its own words
+        # its own words
+        servers = state[:2] in ("25", "42") and diag.source_function != _RAISE_FUNCTION
         if diag.context and not servers:
             return (
                 f"{row_changes.statement_number_prefix(error)}a function of the database refused "
@@ -306,7 +310,7 @@ def _database_error_sentence(error: BaseException | None, seconds: float) -> str
             words = session.mask_quoted_values(words)
         return f"{row_changes.statement_number_prefix(error)}the database says: {words[:300]}"
     why = next(
-        (words for found, words in _UNREACHED if re.search(found, str(error), re.IGNORECASE)), ""
+        (words for found, words in _ERROR_TEXTS if re.search(found, str(error), re.IGNORECASE)), ""
     )
     return (
         f"the database cannot be reached, or ended the connection{why and f' ({why})'}; "

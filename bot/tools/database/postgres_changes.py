@@ -25,7 +25,7 @@ from bot.tools.database.catalog import Catalog, Column, Relation, quote_name
 from bot.tools.database.statement import Statement
 
 RawConnection = psycopg.Connection[Any]
-_NUMBERS_AND_BYTES = frozenset(
+_NUMBER_AND_BYTES_TYPES = frozenset(
     ("bool", "bytea", "float4", "float8", "int2", "int4", "int8", "numeric", "oid")
 )
 
@@ -34,7 +34,7 @@ def open_row_cursor(raw: RawConnection) -> psycopg.Cursor[Any]:
     """Return a cursor that reads values as the server writes them, save numbers and bytes."""
     cursor = raw.cursor()
     for each in raw.adapters.types:
-        kept = each.name in _NUMBERS_AND_BYTES
+        kept = each.name in _NUMBER_AND_BYTES_TYPES
         for oid in {each.oid * (not kept), each.array_oid} - {0}:
             cursor.adapters.register_loader(oid, TextLoader)
     return cursor
@@ -42,11 +42,11 @@ def open_row_cursor(raw: RawConnection) -> psycopg.Cursor[Any]:
 
 # how many rows of a table the server has added, changed and deleted; one changed twice counts twice
 WriteCounts = Counter[str]
-_COUNTS = """
+_SELECT_WRITE_COUNTS = """
     SELECT relid, schemaname, n_tup_ins, n_tup_upd, n_tup_del
     FROM pg_catalog.pg_stat_xact_all_tables
     WHERE n_tup_ins + n_tup_upd + n_tup_del > 0 AND schemaname !~ '^pg_toast'"""
-_TABLE = """
+_SELECT_TABLES = """
     SELECT c.oid, c.relname::text, n.nspname::text, c.relpages,
         pg_catalog.has_table_privilege(c.oid, 'SELECT'),
         ARRAY(SELECT a.attname::text FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid
@@ -57,15 +57,15 @@ _TABLE = """
     FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
         JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT attisdropped
     WHERE c.oid = ANY(%s::oid[]) GROUP BY c.oid, n.oid"""
-_FAMILY = """
+_SELECT_INHERITING_TABLES = """
     WITH RECURSIVE kin(oid) AS (SELECT %s::regclass::oid
         UNION SELECT i.inhrelid FROM kin JOIN pg_catalog.pg_inherits i ON i.inhparent = kin.oid)
     SELECT oid FROM kin"""
-_NAMES = """
+_SELECT_COLUMN_NAMES = """
     SELECT DISTINCT attname::text FROM pg_catalog.pg_attribute
     WHERE attrelid = ANY(%s::oid[]) AND attnum > 0 AND NOT attisdropped"""
 # what locks whole tables changes more than rows, and the counts would not tell: TRUNCATE, ALTER
-_LOCKS = """
+_COUNT_TABLE_LOCKS = """
     SELECT count(*) FROM pg_catalog.pg_locks
     WHERE pid = pg_catalog.pg_backend_pid() AND locktype = 'relation'
         AND mode NOT IN ('AccessShareLock', 'RowShareLock', 'RowExclusiveLock')"""
@@ -110,7 +110,7 @@ class TouchedTableReader:
         self._raw, self._catalog = raw, catalog
         self._known = {(each.schema, each.name): each for each in catalog.tables.values()}
         name = f"{quote_name(table.schema)}.{quote_name(table.name)}"
-        self._family = [oid for (oid,) in self.query(_FAMILY, (name,))]
+        self._family = [oid for (oid,) in self.query(_SELECT_INHERITING_TABLES, (name,))]
         self.found: dict[int, ReadableTable | None] = {}
         target = self.load_tables([self._family[0]])[self._family[0]]
         if target is None or table.kind == "foreign":
@@ -123,7 +123,7 @@ class TouchedTableReader:
     def _add_parts_columns(self, table: Relation) -> Relation:
         """Return the table with the columns that only tables inheriting from it have."""
         known = {each.name for each in table.columns}
-        more = [Column(name, "") for (name,) in self.query(_NAMES, (self._family,))]
+        more = [Column(name, "") for (name,) in self.query(_SELECT_COLUMN_NAMES, (self._family,))]
         return replace(
             table, columns=(*table.columns, *(each for each in more if each.name not in known))
         )
@@ -141,14 +141,14 @@ class TouchedTableReader:
 
         Raises ToolError where it did more than change rows.
         """
-        rows = self.query(_COUNTS)
+        rows = self.query(_SELECT_WRITE_COUNTS)
         if any(schema in ("pg_catalog", "information_schema") for _, schema, *_ in rows):
             raise ToolError("it changes more than rows, which cannot be watched")
         counts: dict[int, WriteCounts] = {}
         for oid, _, added, changed, deleted in rows:
             own = counts.setdefault(self._family[0] if oid in self._family else oid, Counter())
             own.update(added=added, changed=changed, deleted=deleted)
-        if self.query(_LOCKS)[0][0]:
+        if self.query(_COUNT_TABLE_LOCKS)[0][0]:
             raise ToolError("it locks or alters whole tables, which cannot be watched")
         return counts
 
@@ -156,7 +156,7 @@ class TouchedTableReader:
         """Return the tables with these OIDs; None for one that the tools may not read."""
         if new := [oid for oid in oids if oid not in self.found]:
             for oid, name, schema, pages, whole, readable, types, part in self.query(
-                _TABLE, (new,)
+                _SELECT_TABLES, (new,)
             ):
                 relation = self._known.get((schema, name))
                 self.found[oid] = None
@@ -187,18 +187,18 @@ class TouchedTableReader:
         return {oid: self.found.get(oid) for oid in oids}
 
 
-MAX_PAGES = 100_000  # of a table that is looked through from end to end, 8 kB each
-_NOW = """
+MAX_SCANNED_PAGES = 100_000  # of a table that is read from end to end, 8 kB each
+_SELECT_TRANSACTION_TIMES = """
     SELECT pg_catalog.now()::timestamptz(6) AT TIME ZONE 'UTC',
         pg_catalog.clock_timestamp() AT TIME ZONE 'UTC',
         ARRAY[pg_catalog.now()::text, LOCALTIMESTAMP::text, pg_catalog.now()::timestamp::text,
             pg_catalog.to_json(pg_catalog.now()) #>> '{}',
             pg_catalog.to_json(LOCALTIMESTAMP) #>> '{}'], CURRENT_DATE::text"""
-_OURS = "pg_catalog.age(xmin) <= 0"  # written in this transaction
-_PLACE = "tableoid::text || ' ' || ctid::text"
+_WRITTEN_CONDITION = "pg_catalog.age(xmin) <= 0"  # by this transaction
+_ROW_PLACE = "tableoid::text || ' ' || ctid::text"
 # What was ended or locked in this transaction. Two statements of one transaction that do so to the
 # same row leave a number of another kind; that of a row which is as it was does no harm.
-_ENDED = (
+_ENDED_CONDITION = (
     "xmax <> 0 AND (pg_catalog.age(xmax) <= 0 OR pg_catalog.mxid_age(xmax) BETWEEN 1 AND 10000)"
 )
 
@@ -326,10 +326,10 @@ class ChangeTrialRunner:
         keys = self._list_keys_of_all_rows(trial) if found is self._target else None
         if keys is not None:
             return [("", row) for row in self._read_rows_by_key(found, keys)]
-        if not found.all_readable or found.pages > MAX_PAGES:
+        if not found.all_readable or found.pages > MAX_SCANNED_PAGES:
             return None
         # our snapshot is older than our number: what bears it or a later one is our own
-        return self._read_rows_with_places(found, _OURS, max_rows)
+        return self._read_rows_with_places(found, _WRITTEN_CONDITION, max_rows)
 
     def _read_rows_with_places(
         self, found: ReadableTable, condition: str, max_rows: int
@@ -337,7 +337,7 @@ class ChangeTrialRunner:
         """Return rows that meet a condition, with their places (ctid); raises TooManyRowsError."""
         limit = row_changes.compute_row_event_limit(max_rows)
         rows = self._tables.read_rows(
-            f"SELECT {_PLACE}, {found.select_list} FROM {found.source} "
+            f"SELECT {_ROW_PLACE}, {found.select_list} FROM {found.source} "
             f"WHERE {condition} ORDER BY tableoid, ctid LIMIT {limit + 1}"
         )
         if len(rows) > limit:
@@ -376,9 +376,9 @@ class ChangeTrialRunner:
                 if len(rows) == once.counts[oid]["changed"] + once.counts[oid]["deleted"]:
                     continue  # else keys were changed, and what was before has others
             if found.all_readable:
-                self._before[oid] = self._read_rows_with_places(found, _ENDED, max_rows)
+                self._before[oid] = self._read_rows_with_places(found, _ENDED_CONDITION, max_rows)
                 if self._later:
-                    ours = f"SELECT {_PLACE} FROM {found.source} WHERE {_OURS}"
+                    ours = f"SELECT {_ROW_PLACE} FROM {found.source} WHERE {_WRITTEN_CONDITION}"
                     self._earlier[oid] = {place for (place,) in self._tables.query(ours)}
 
     def _list_remaining_places(self, found: ReadableTable) -> set[str]:
@@ -387,7 +387,7 @@ class ChangeTrialRunner:
         if not places:
             return set()
         source = found.source.replace("%", "%%")
-        text = f"SELECT {_PLACE} FROM {source} WHERE ctid = ANY(%s::tid[])"
+        text = f"SELECT {_ROW_PLACE} FROM {source} WHERE ctid = ANY(%s::tid[])"
         found_places = self._tables.query(text, ([each.split(" ")[1] for each in places],))
         return {place for (place,) in found_places}
 
@@ -418,7 +418,7 @@ class ChangeTrialRunner:
 
 
 def _read_run_period(raw: RawConnection) -> row_changes.TrialTimeSpan:
-    ((start, end, texts, day),) = raw.execute(_NOW.encode()).fetchall()
+    ((start, end, texts, day),) = raw.execute(_SELECT_TRANSACTION_TIMES.encode()).fetchall()
     at, until = (datetime.fromisoformat(each).replace(tzinfo=UTC) for each in (start, end))
     return row_changes.TrialTimeSpan(at, until, tuple(dict.fromkeys(texts)), (day,), at)
 

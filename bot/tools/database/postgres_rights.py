@@ -20,19 +20,19 @@ from bot.tools.database.config import Database
 
 # Which functions a statement can reach in PostgreSQL; none may do more than compute.
 
-_MADE = 16384  # what has a number from here on was made by somebody, not by PostgreSQL
-_NAME_LENGTH = 63  # bytes of a name that the server looks at
+_FIRST_USER_OID = 16384  # PostgreSQL's own objects have lower numbers
+_MAX_NAME_BYTES = 63  # that the server looks at
 # trigger functions and those with internal arguments cannot be called by a statement
-_NAMED_FUNCTIONS = """
+_SELECT_FUNCTIONS_BY_NAME = """
     SELECT p.oid::int8, p.proname::text FROM pg_catalog.pg_proc p
     WHERE p.proname = ANY(%s) AND p.prorettype NOT IN (2279, 3838)
         AND NOT 2281 = ANY(p.proargtypes)
         AND (%s OR pg_catalog.has_function_privilege(p.oid, 'EXECUTE'))"""
-_NAMED_RELATIONS = """
+_SELECT_RELATIONS_BY_NAME = """
     SELECT c.oid::int8, c.relname::text, n.nspname IN ('pg_catalog', 'pg_toast')
     FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
     WHERE c.relname = ANY(%s) AND c.relkind IN ('r', 'v', 'm', 'p', 'f', 'i')"""
-_FUNCTIONS = """
+_SELECT_FUNCTIONS = """
     SELECT p.oid::int8, p.proname::text, p.prokind::text, p.provolatile = 'v', l.lanname::text,
         l.lanpltrusted, p.prosrc, pg_catalog.to_jsonb(p) ->> 'prosqlbody', p.proargdefaults::text,
         EXISTS (SELECT FROM pg_catalog.pg_depend d
@@ -50,7 +50,7 @@ _FUNCTIONS = """
     FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l ON l.oid = p.prolang
     WHERE p.oid = ANY(%s::oid[])"""
 # of each: what it is, its parse tree, a function that it calls, a relation that it leads to
-_READ = """
+_SELECT_READ_REFERENCES = """
     SELECT 'the view ' || c.relname, r.ev_action::text, 0::int8, 0::int8
         FROM pg_catalog.pg_rewrite r JOIN pg_catalog.pg_class c ON c.oid = r.ev_class
         WHERE c.oid = ANY(%(oids)s::oid[]) AND r.rulename = '_RETURN'
@@ -63,7 +63,7 @@ _READ = """
         WHERE adrelid = ANY(%(oids)s::oid[])
     UNION ALL SELECT '', '', 0, inhrelid::int8
         FROM pg_catalog.pg_inherits WHERE inhparent = ANY(%(oids)s::oid[])"""
-_WRITTEN = """
+_UNION_WRITE_REFERENCES = """
     UNION ALL SELECT 'the rule ' || rulename || ' of ' || ev_class::regclass,
             pg_catalog.concat_ws(' ', ev_action::text, ev_qual::text), 0, 0
         FROM pg_catalog.pg_rewrite WHERE ev_class = ANY(%(oids)s::oid[]) AND rulename <> '_RETURN'
@@ -84,7 +84,7 @@ _WRITTEN = """
         FROM pg_catalog.pg_constraint WHERE contype = 'f' AND confrelid = ANY(%(oids)s::oid[])
             AND (confdeltype NOT IN ('a', 'r') OR confupdtype NOT IN ('a', 'r'))"""
 # what is called without being spelled in any text
-_EVERYWHERE = """
+_SELECT_UNSPELLED_REFERENCES = """
     SELECT 'the operator ' || oprname || ' of this database', '', oprcode::int8, 0::int8
         FROM pg_catalog.pg_operator WHERE oid >= 16384
     UNION ALL SELECT 'a cast of this database', '', castfunc::int8, 0
@@ -96,11 +96,13 @@ _EVERYWHERE = """
     UNION ALL SELECT 'a range of this database', '', pg_catalog.unnest(
             ARRAY[rngsubdiff, rngcanonical]::int8[]), 0
         FROM pg_catalog.pg_range WHERE rngtypid >= 16384"""
-_CALLED = re.compile(r":(?:funcid|opfuncid|aggfnoid|winfnoid|\w+RangeFunc|tsmhandler) ([1-9]\d*)")
-_RELATED = re.compile(r":relid ([1-9]\d*)")
-_WORD = re.compile(r'[^\W\d][\w$]*|"(?:[^"]|"")+"')
+_CALLED_OID_PATTERN = re.compile(
+    r":(?:funcid|opfuncid|aggfnoid|winfnoid|\w+RangeFunc|tsmhandler) ([1-9]\d*)"
+)
+_RELATION_OID_PATTERN = re.compile(r":relid ([1-9]\d*)")
+_IDENTIFIER_PATTERN = re.compile(r'[^\W\d][\w$]*|"(?:[^"]|"")+"')
 # by language, what makes up a statement or a name
-_DYNAMIC = {
+_DYNAMIC_SQL_PATTERNS = {
     "sql": re.compile(r"u&[\"']", re.IGNORECASE),
     "plpgsql": re.compile(r"\bexecute\b|u&[\"']", re.IGNORECASE),
     "": re.compile(r"spi|exec|prepare|eval|u&[\"']", re.IGNORECASE),
@@ -141,16 +143,16 @@ class StatementReachChecker:
         """
         tokens = statement.tokenize(text)
         words = _fold_names(each.text for each in tokens if each.kind in ("word", "quoted"))
-        for oid, name in self._raw.execute(_NAMED_FUNCTIONS, (words, False)).fetchall():
-            self._functions[oid, False] = "" if oid < _MADE else f"the function {name}"
+        for oid, name in self._raw.execute(_SELECT_FUNCTIONS_BY_NAME, (words, False)).fetchall():
+            self._functions[oid, False] = "" if oid < _FIRST_USER_OID else f"the function {name}"
         self._queue_named_relations(words, "")
-        self._queue_references(self._raw.execute(_EVERYWHERE).fetchall())
+        self._queue_references(self._raw.execute(_SELECT_UNSPELLED_REFERENCES).fetchall())
         while self._functions or self._relations:
             self._check_queued_functions()
             self._follow_queued_relations()
 
     def _queue_named_relations(self, words: list[str], what: str) -> None:
-        for oid, name, server in self._raw.execute(_NAMED_RELATIONS, (words,)).fetchall():
+        for oid, name, server in self._raw.execute(_SELECT_RELATIONS_BY_NAME, (words,)).fetchall():
             if server and not what:
                 raise statement.StatementError(
                     f"{name} is the server's own; the tool tables tells more"
@@ -159,17 +161,17 @@ class StatementReachChecker:
 
     def _queue_references(self, rows: Iterable[tuple[str, str | None, int, int]]) -> None:
         for what, tree, function, relation in rows:
-            for oid in filter(None, [function, *map(int, _CALLED.findall(tree or ""))]):
+            for oid in filter(None, [function, *map(int, _CALLED_OID_PATTERN.findall(tree or ""))]):
                 self._functions.setdefault((oid, _may_call_nextval(what)), what)
-            found = [relation, *map(int, _RELATED.findall(tree or ""))]
+            found = [relation, *map(int, _RELATION_OID_PATTERN.findall(tree or ""))]
             self._relations |= {oid for oid in found if oid}
 
     def _follow_queued_relations(self) -> None:
-        new = {oid for oid in self._relations if oid >= _MADE} - self._seen_relations
+        new = {oid for oid in self._relations if oid >= _FIRST_USER_OID} - self._seen_relations
         self._relations = set()
         self._seen_relations |= new
         if new:
-            text = _READ + (_WRITTEN if self._writes else "")
+            text = _SELECT_READ_REFERENCES + (_UNION_WRITE_REFERENCES if self._writes else "")
             self._queue_references(self._raw.execute(text.encode(), {"oids": list(new)}).fetchall())
 
     def _check_queued_functions(self) -> None:
@@ -179,7 +181,7 @@ class StatementReachChecker:
         if not new:
             return
         oids = list({oid for oid, _ in new})
-        rows = self._raw.execute(_FUNCTIONS.encode(), (oids,)).fetchall()
+        rows = self._raw.execute(_SELECT_FUNCTIONS.encode(), (oids,)).fetchall()
         known = {found.oid: found for found in map(_Function._make, rows)}
         for (oid, _), what in new.items():
             if oid in known:
@@ -187,7 +189,7 @@ class StatementReachChecker:
 
     def _check_function(self, found: _Function, what: str) -> None:
         """Check a function that `what` calls ("": the statement); queue what it reaches itself."""
-        if found.oid < _MADE:
+        if found.oid < _FIRST_USER_OID:
             given = (
                 found.name == "nextval" and what and (not self._writes or _may_call_nextval(what))
             )
@@ -205,8 +207,8 @@ class StatementReachChecker:
         self._queue_references([(what, "", oid, 0) for oid in found.others])
         if found.body is None and found.language not in ("c", "internal"):
             # all functions and tables that its text could mean by its words
-            words = _fold_names(_WORD.findall(found.source))
-            named = self._raw.execute(_NAMED_FUNCTIONS, (words, True)).fetchall()
+            words = _fold_names(_IDENTIFIER_PATTERN.findall(found.source))
+            named = self._raw.execute(_SELECT_FUNCTIONS_BY_NAME, (words, True)).fetchall()
             self._queue_references([(what, "", oid, 0) for oid, _ in named])
             self._queue_named_relations(words, what)
 
@@ -232,7 +234,9 @@ def _explain_unknown_reach(found: _Function) -> str:
         return "" if found.others else "which may reach out of the database"
     if found.language != "sql" and not found.trusted:
         return "which may reach out of the database"
-    if found.body is None and _DYNAMIC.get(found.language, _DYNAMIC[""]).search(found.source):
+    if found.body is None and _DYNAMIC_SQL_PATTERNS.get(
+        found.language, _DYNAMIC_SQL_PATTERNS[""]
+    ).search(found.source):
         return "which makes up its statements as it runs"
     return ""
 
@@ -245,32 +249,32 @@ def _may_call_nextval(what: str) -> bool:
 def _fold_names(words: Iterable[str]) -> list[str]:
     """Return the names as the server compares them, sorted, each once."""
     names = {each[1:-1].replace('""', '"') if each[0] == '"' else each.lower() for each in words}
-    return sorted({each.encode()[:_NAME_LENGTH].decode(errors="ignore") for each in names})
+    return sorted({each.encode()[:_MAX_NAME_BYTES].decode(errors="ignore") for each in names})
 
 
-_ROLES = "pg_catalog.pg_has_role(session_user, r.oid, 'MEMBER')"  # it can become any of them
-_TOO_MUCH = f"""
+_SESSION_ROLE_CONDITION = "pg_catalog.pg_has_role(session_user, r.oid, 'MEMBER')"
+_SELECT_EXCESSIVE_ROLES = f"""
     SELECT string_agg(DISTINCT rolname, ', ') FROM pg_catalog.pg_roles r
-    WHERE {_ROLES} AND (
+    WHERE {_SESSION_ROLE_CONDITION} AND (
         rolsuper OR rolbypassrls OR rolreplication OR rolcreaterole OR rolname IN (
             'pg_read_server_files', 'pg_write_server_files', 'pg_execute_server_program',
             'pg_signal_backend', 'pg_read_all_data', 'pg_write_all_data', 'pg_read_all_stats',
             'pg_monitor'))"""
-_RECORD = f"""
+_SELECT_CAN_READ_RECORD = f"""
     SELECT 1 FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid
     WHERE n.nspname = 'countersign' AND c.relname = 'audit' AND EXISTS (
-        SELECT FROM pg_catalog.pg_roles r WHERE {_ROLES}
+        SELECT FROM pg_catalog.pg_roles r WHERE {_SESSION_ROLE_CONDITION}
             AND pg_catalog.has_schema_privilege(r.oid, n.oid, 'USAGE'))"""
-_OURS = "n.nspname NOT LIKE 'pg\\_%' AND n.nspname <> 'information_schema'"
-_COLUMNS = f"""
+_USER_SCHEMA_CONDITION = "n.nspname NOT LIKE 'pg\\_%' AND n.nspname <> 'information_schema'"
+_SELECT_COLUMNS = f"""
     SELECT c.oid::int8, a.attnum::int, n.nspname::text, c.relname::text, a.attname::text,
         coalesce(c.reloptions::text ~ 'security_invoker=(true|on|yes|1)', false)
     FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
         JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND attnum > 0 AND NOT attisdropped
-    WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND {_OURS} ORDER BY 3, 4, 2"""
+    WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND {_USER_SCHEMA_CONDITION} ORDER BY 3, 4, 2"""
 # Which column (0: anything) of one is read by which column (0: the whole) of another: tables that
 # inherit, generated columns, foreign keys, views, and views that use a whole row.
-_FLOWS = """
+_SELECT_COLUMN_FLOWS = """
     SELECT i.inhparent::int8, a.attnum::int, i.inhrelid::int8, b.attnum::int
         FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_attribute a ON a.attrelid = i.inhparent
         JOIN pg_catalog.pg_attribute b ON b.attrelid = i.inhrelid AND b.attname = a.attname
@@ -293,14 +297,14 @@ _FLOWS = """
             AND d.refclassid = 'pg_catalog.pg_class'::regclass AND d.refobjid <> r.ev_class
         WHERE r.rulename = '_RETURN' AND (
             d.refobjsubid > 0 OR r.ev_action::text LIKE '%:varattno 0 %')"""
-_READABLE = f"""
+_SELECT_READABLE_COLUMNS = f"""
     SELECT t.table_oid, t.number FROM unnest(%s::int8[], %s::int[]) AS t(table_oid, number)
     JOIN pg_catalog.pg_class c ON c.oid = t.table_oid::oid
-    WHERE EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE {_ROLES} AND
+    WHERE EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE {_SESSION_ROLE_CONDITION} AND
             pg_catalog.has_schema_privilege(r.oid, c.relnamespace, 'USAGE'))
-        AND EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE {_ROLES} AND
+        AND EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE {_SESSION_ROLE_CONDITION} AND
             pg_catalog.has_column_privilege(r.oid, c.oid, t.number::int2, 'SELECT'))"""
-_GRANTED = f"""
+_SELECT_READ_GRANTS = f"""
     SELECT DISTINCT g.oid::int8, coalesce(r.rolname::text, '') FROM (
         SELECT c.oid, acl.grantee, acl.privilege_type FROM pg_catalog.pg_class c,
             pg_catalog.aclexplode(coalesce(c.relacl, pg_catalog.acldefault('r', c.relowner))) acl
@@ -308,7 +312,7 @@ _GRANTED = f"""
             pg_catalog.aclexplode(a.attacl) acl) g
     LEFT JOIN pg_catalog.pg_roles r ON r.oid = g.grantee
     WHERE g.oid = ANY(%s::oid[]) AND g.privilege_type = 'SELECT'
-        AND (g.grantee = 0 OR {_ROLES}) ORDER BY 2"""
+        AND (g.grantee = 0 OR {_SESSION_ROLE_CONDITION}) ORDER BY 2"""
 ColumnNumber = tuple[int, int]  # a table's OID and a column's number
 
 
@@ -330,13 +334,13 @@ class _Relation:
 
 def check_role_rights(raw: RawConnection, database: Database) -> None:
     """Raise ExcessiveRoleRightsError if the role has too many rights or can read secret columns."""
-    found = raw.execute(_TOO_MUCH).fetchone()
+    found = raw.execute(_SELECT_EXCESSIVE_ROLES).fetchone()
     if found and found[0]:
         raise ExcessiveRoleRightsError(
             f"the role may do too much ({found[0]}): the database tools need one that is no "
             "superuser, reads no server files, runs no programs and goes past no row security"
         )
-    if raw.execute(_RECORD).fetchone():
+    if raw.execute(_SELECT_CAN_READ_RECORD).fetchone():
         raise ExcessiveRoleRightsError(
             "the role can reach Countersign's own record, which is kept there: no tool may",
             ("REVOKE ALL ON SCHEMA countersign FROM PUBLIC, CURRENT_ROLE",),
@@ -357,7 +361,7 @@ def check_role_rights(raw: RawConnection, database: Database) -> None:
 
 def _load_relations(raw: RawConnection) -> dict[int, _Relation]:
     relations: dict[int, _Relation] = {}
-    for oid, number, schema, name, column, invoker in raw.execute(_COLUMNS).fetchall():
+    for oid, number, schema, name, column, invoker in raw.execute(_SELECT_COLUMNS).fetchall():
         full = f"{quote_name(schema)}.{quote_name(name)}"
         relations.setdefault(oid, _Relation(name, full, invoker)).columns[number] = column
     return relations
@@ -373,7 +377,7 @@ def _list_secret_columns(
         for number, column in each.columns.items()
         if database.is_secret(each.name, column)
     }
-    flows: list[tuple[int, int, int, int]] = raw.execute(_FLOWS.encode()).fetchall()
+    flows: list[tuple[int, int, int, int]] = raw.execute(_SELECT_COLUMN_FLOWS.encode()).fetchall()
     known = -1
     while known != len(secret):
         known = len(secret)
@@ -399,7 +403,7 @@ def _list_readable_secret_columns(
         and not database.is_declared_not_secret(relations[oid].name, relations[oid].columns[number])
     ]
     values = ([oid for oid, _ in asked], [number for _, number in asked])
-    return raw.execute(_READABLE, values).fetchall()
+    return raw.execute(_SELECT_READABLE_COLUMNS, values).fetchall()
 
 
 def _build_revoke_statements(
@@ -409,7 +413,7 @@ def _build_revoke_statements(
     tables: set[int],
 ) -> Iterable[str]:
     """Yield SQL that replaces a SELECT right on a whole table by one on its other columns."""
-    for oid, grantee in raw.execute(_GRANTED, (sorted(tables),)).fetchall():
+    for oid, grantee in raw.execute(_SELECT_READ_GRANTS, (sorted(tables),)).fetchall():
         table, who = relations[oid], quote_name(grantee) if grantee else "PUBLIC"
         yield f"REVOKE SELECT ON {table.full} FROM {who};"
         left = [quote_name(name) for at, name in table.columns.items() if (oid, at) not in secret]

@@ -17,16 +17,16 @@ from bot.tools import Preview, Table, ToolError
 from bot.tools.database import row_changes
 from bot.tools.database.session import Session
 from bot.tools.database.statement import Statement
-from bot.tools.invisible_characters import EMOJI
+from bot.tools.invisible_characters import EMOJI_PATTERN
 from bot.tools.tables import format_row_count
 from storage.masking import MASK
 
 # The rows of a change as text for a narrow card in a monospaced font, secret columns masked; and
 # as one table, for approvers who want to see more of them than a card shows. Pure.
 
-WIDTH = 60  # characters
+MAX_LINE_CHARS = 60
 MAX_ROWS, MAX_COLUMNS = 5, 8
-_VERBS = {"insert": "Adds", "update": "Changes", "delete": "Deletes"}
+_SENTENCE_VERBS = {"insert": "Adds", "update": "Changes", "delete": "Deletes"}
 
 
 Step = tuple[Statement, row_changes.Change]  # of a change, with the rows that it touches
@@ -80,7 +80,7 @@ def touched_row_count_sentence(table: row_changes.TableRowChanges, verb: str) ->
     )
     parts = [f"{word} {format_row_count(count)}" for word, count in found if count]
     if not parts:
-        return f"{_VERBS.get(verb, 'Changes')} 0 rows of {table.table}: nothing matches."
+        return f"{_SENTENCE_VERBS.get(verb, 'Changes')} 0 rows of {table.table}: nothing matches."
     sentence = " and ".join([parts[0], *(each[0].lower() + each[1:] for each in parts[1:])])
     return f"{sentence} of {table.table}{table.why and f' ({table.why})'}."
 
@@ -111,7 +111,7 @@ def _render_changed_columns(
         )
     ]
     found += [each for each in table.hidden if each.lower() in set_here]
-    return [clip_value_text(f"   columns: {', '.join(found)}", 4 * WIDTH)] if found else []
+    return [clip_value_text(f"   columns: {', '.join(found)}", 4 * MAX_LINE_CHARS)] if found else []
 
 
 def _render_first_rows(table: row_changes.TableRowChanges, set_here: frozenset[str]) -> list[str]:
@@ -158,7 +158,7 @@ def _render_changed_row(
     names = ", ".join(
         f"{each} {format_value(row.before[table.columns.index(each)])}" for each in called
     )
-    lines = [clip_value_text(f"{number}. {names}", WIDTH)]
+    lines = [clip_value_text(f"{number}. {names}", MAX_LINE_CHARS)]
     pairs = list(zip(table.columns, row.before, row.after, strict=True))
     changed = [
         each
@@ -176,16 +176,16 @@ def _render_changed_row(
 def _render_changed_value(name: str, before: Any, after: Any) -> list[str]:
     old, new = format_value(before), format_value(after)
     if row_changes.is_same_value(before, after):
-        return [clip_value_text(f"   {name}  {old}  (stays)", WIDTH)]
+        return [clip_value_text(f"   {name}  {old}  (stays)", MAX_LINE_CHARS)]
     if normalize("NFKC", old) == normalize("NFKC", new):  # nobody would see what changes
         old, new = (ascii(each) if isinstance(each, str) else str(each) for each in (before, after))
     line = f"   {name}  {old} → {new}"
-    if len(line) <= WIDTH and "→" not in old + new:
+    if len(line) <= MAX_LINE_CHARS and "→" not in old + new:
         return [line]
     return [
         f"   {name.rstrip()}",
-        clip_value_text(f"   − {old}", WIDTH),
-        clip_value_text(f"   + {new}", WIDTH),
+        clip_value_text(f"   − {old}", MAX_LINE_CHARS),
+        clip_value_text(f"   + {new}", MAX_LINE_CHARS),
     ]
 
 
@@ -200,7 +200,7 @@ def _render_whole_rows(
     cells = [[format_value(value) for value in row[: len(names)]] for row in rows]
     widths = [max(len(each) for each in column) for column in zip(names, *cells, strict=True)]
     note = [f"(and {more} more column{'' if more == 1 else 's'})"] if more else []
-    if sum(widths) + 2 * len(widths) <= WIDTH and names:
+    if sum(widths) + 2 * len(widths) <= MAX_LINE_CHARS and names:
         lined = [names, *cells]
         return ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lined] + note
     wide = min(max((len(each) for each in names), default=0), 20)
@@ -209,22 +209,26 @@ def _render_whole_rows(
         for at, (name, value) in enumerate(zip(names, row, strict=True)):
             ahead = f"{number}. " if at == 0 else "   "
             lines.append(
-                clip_value_text(f"{ahead}{clip_value_text(name, wide).ljust(wide)}  {value}", WIDTH)
+                clip_value_text(
+                    f"{ahead}{clip_value_text(name, wide).ljust(wide)}  {value}", MAX_LINE_CHARS
+                )
             )
     return lines + note
 
 
 # a text that could be taken for something else that a preview says
-_AMBIGUOUS = re.compile(rf"$|\s|.*\s$|'.*'$|NULL$|0x|\(set at run time|{MASK[0]}", re.DOTALL)
-_CHARACTER = re.compile(rf"{EMOJI.pattern}|.", re.DOTALL)
-MOST_BYTES = 16  # of a value that is shown as a whole
+_AMBIGUOUS_TEXT_PATTERN = re.compile(
+    rf"$|\s|.*\s$|'.*'$|NULL$|0x|\(set at run time|{MASK[0]}", re.DOTALL
+)
+_CHARACTER_PATTERN = re.compile(rf"{EMOJI_PATTERN.pattern}|.", re.DOTALL)
+MAX_SHOWN_BYTES = 16  # of a value that is shown as a whole
 
 
 def format_value(value: Any) -> str:
     """Return a value on one line, as people read it: a dot for what cannot be printed."""
-    if isinstance(value, bytes | memoryview) and len(bytes(value)) > MOST_BYTES:
-        return f"0x{bytes(value)[: MOST_BYTES // 2].hex()}… ({len(bytes(value)):,} bytes)"
-    return _CHARACTER.sub(
+    if isinstance(value, bytes | memoryview) and len(bytes(value)) > MAX_SHOWN_BYTES:
+        return f"0x{bytes(value)[: MAX_SHOWN_BYTES // 2].hex()}… ({len(bytes(value)):,} bytes)"
+    return _CHARACTER_PATTERN.sub(
         lambda each: each[0] if len(each[0]) > 1 or each[0].isprintable() else "·",
         _format_full_value(value),
     )
@@ -236,7 +240,7 @@ def _format_full_value(value: Any) -> str:
     if isinstance(value, bytes | memoryview):
         return f"0x{bytes(value).hex()}"
     text = str(value)
-    return f"'{text}'" if isinstance(value, str) and _AMBIGUOUS.match(text) else text
+    return f"'{text}'" if isinstance(value, str) and _AMBIGUOUS_TEXT_PATTERN.match(text) else text
 
 
 def clip_value_text(text: str, width: int) -> str:
@@ -244,8 +248,9 @@ def clip_value_text(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
-COLUMNS = ("statement", "table", "row", "change", "column", "before", "after")
-MOST_VALUES, MOST_CHARACTERS = 50_000, 4_000_000
+CHANGE_TABLE_COLUMNS = ("statement", "table", "row", "change", "column", "before", "after")
+MAX_TABLE_LINES = 50_000
+MAX_TABLE_CHARS = 4_000_000
 
 
 def build_changed_value_table(steps: Sequence[Step], drawn: str) -> Table | None:
@@ -262,10 +267,10 @@ def build_changed_value_table(steps: Sequence[Step], drawn: str) -> Table | None
     size = 0
     for line in _list_value_table_rows(steps):
         size += sum(len(str(each)) for each in line)
-        if len(lines) == MOST_VALUES or size > MOST_CHARACTERS:
-            return Table("All rows of the change", COLUMNS, tuple(lines), more=True)
+        if len(lines) == MAX_TABLE_LINES or size > MAX_TABLE_CHARS:
+            return Table("All rows of the change", CHANGE_TABLE_COLUMNS, tuple(lines), more=True)
         lines.append(line)
-    return Table("All rows of the change", COLUMNS, tuple(lines))
+    return Table("All rows of the change", CHANGE_TABLE_COLUMNS, tuple(lines))
 
 
 def _list_value_table_rows(steps: Sequence[Step]) -> Iterator[tuple[Any, ...]]:
@@ -301,7 +306,7 @@ def _list_value_changes(
         yield "changed", "(nothing of what may be read)", "", ""
 
 
-_DONE = {"Insert": "Wrote {} into {}", "Delete": "Deleted {} of {}"}  # by the first word of a deed
+_OUTCOME_TEMPLATES = {"Insert": "Wrote {} into {}", "Delete": "Deleted {} of {}"}  # by first word
 
 
 def preview_change(session: Session, statements: Sequence[Statement]) -> Preview:
@@ -363,9 +368,9 @@ def applied_change_sentence(args: Any, result: Mapping[str, Any]) -> str:
     """Return a sentence for people about a change that was made: "Changed 3 rows of orders …"."""
     count = format_row_count(result["rows"])
     if table := result.get("table"):
-        done = _DONE.get(args.sql.summary.partition(" ")[0], "Changed {} of {}").format(
-            count, table
-        )
+        done = _OUTCOME_TEMPLATES.get(
+            args.sql.summary.partition(" ")[0], "Changed {} of {}"
+        ).format(count, table)
     else:
         done = f"Changed {count} in {len(result['statements'])} steps"
     others = [

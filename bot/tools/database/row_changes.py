@@ -136,8 +136,8 @@ def _format_value_for_digest(value: Any) -> str:
     return value.note if isinstance(value, ValueAtRun) else repr(value)
 
 
-_EPOCH_DAY = 2440587.5  # the Julian day of 1970-01-01
-_TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?([+-]\d\d(:?\d\d)?)?")
+_UNIX_EPOCH_JULIAN_DAY = 2440587.5
+_TIME_PATTERN = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?([+-]\d\d(:?\d\d)?)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class TrialTimeSpan:
             return ValueAtRun() if self._is_numeric_run_time(float(value)) else value
         if not isinstance(value, str):
             return value
-        if _TIME.fullmatch(value) and (found := self._match_time_text(value)):
+        if _TIME_PATTERN.fullmatch(value) and (found := self._match_time_text(value)):
             return found
         return _mark_times_in_text(value, self.texts)
 
@@ -178,7 +178,7 @@ class TrialTimeSpan:
     def _is_numeric_run_time(self, value: float) -> bool:
         """Whether a number is the run's time in (milli)seconds since 1970, or in Julian days."""
         start, end = self.start.timestamp() - 1, self.end.timestamp() + 1
-        days = [each / 86_400 + _EPOCH_DAY for each in (start, end)]
+        days = [each / 86_400 + _UNIX_EPOCH_JULIAN_DAY for each in (start, end)]
         return (
             start <= value <= end
             or start * 1000 <= value <= end * 1000

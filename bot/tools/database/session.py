@@ -22,14 +22,14 @@ from sqlalchemy.exc import DBAPIError
 
 from bot.tools import Table, ToolError
 from bot.tools.database import row_changes
-from bot.tools.database.catalog import OWN_TABLES, Catalog, Relation, get_target_table
+from bot.tools.database.catalog import COUNTERSIGN_TABLES, Catalog, Relation, get_target_table
 from bot.tools.database.config import Database
 from bot.tools.database.statement import Statement
 
-CONNECT_TIMEOUT = 5  # seconds
-PREVIEW_TIMEOUT = 2.0  # seconds a preview may take, and wait for locks
+CONNECT_TIMEOUT_SECONDS = 5
+PREVIEW_TIMEOUT_SECONDS = 2.0  # for which it also waits for locks
 # characters of all values of a result: after the row that goes beyond, no more are read
-MAX_SIZE = 5_000_000
+MAX_RESULT_CHARS = 5_000_000
 
 log = logging.getLogger("countersign.databases")
 
@@ -61,7 +61,7 @@ class Session(ABC):
         return found
 
     def _is_countersign_database(self, found: Catalog) -> bool:
-        return set(found.tables) >= OWN_TABLES
+        return set(found.tables) >= COUNTERSIGN_TABLES
 
     @abstractmethod
     def _read_catalog(self) -> Catalog:
@@ -130,7 +130,7 @@ def limit_rows(
     found: list[tuple[Any, ...]] = []
     size = 0
     for row in rows:
-        if len(found) == limit or size > MAX_SIZE:
+        if len(found) == limit or size > MAX_RESULT_CHARS:
             return tuple(found), True
         found.append(row)
         size += sum(len(value) for value in row if isinstance(value, str | bytes))

@@ -23,9 +23,9 @@ from bot.tools.database.preview import (
     preview_change,
     preview_mismatch_sentence,
 )
-from bot.tools.database.session import CONNECT_TIMEOUT, PREVIEW_TIMEOUT, Source
+from bot.tools.database.session import CONNECT_TIMEOUT_SECONDS, PREVIEW_TIMEOUT_SECONDS, Source
 from bot.tools.database.statement import (
-    MAX_LENGTH,
+    MAX_STATEMENT_CHARS,
     Statement,
     StatementError,
     Token,
@@ -35,7 +35,7 @@ from bot.tools.database.statement import (
     tokenize,
 )
 
-_DEEDS = {"insert": "Insert into", "update": "Update", "delete": "Delete rows of"}
+_SUMMARY_VERBS = {"insert": "Insert into", "update": "Update", "delete": "Delete rows of"}
 
 
 class SqlText(Code):
@@ -59,8 +59,8 @@ def _summarise_statement(tokens: tuple[Token, ...]) -> str:
     words = [each for each in tokens if each.depth == 0]
     for at, (each, after) in enumerate(pairwise(words)):
         # what is not the name of a WITH
-        if each.word in _DEEDS and after.word != "as" and after.text != "(":
-            return _append_table_name(_DEEDS[each.word], words[at + 1 :])
+        if each.word in _SUMMARY_VERBS and after.word != "as" and after.text != "(":
+            return _append_table_name(_SUMMARY_VERBS[each.word], words[at + 1 :])
     return "Change rows"
 
 
@@ -73,9 +73,9 @@ def _append_table_name(deed: str, rest: list[Token]) -> str:
     return f"{deed} {name}".rstrip()
 
 
-MAX_CELL = 2_000  # characters of one value
-MAX_TABLES = 200  # listed at once
-MAX_DETAILED = 40  # tables of which all is told
+MAX_VALUE_CHARS = 2_000
+MAX_LISTED_TABLES = 200
+MAX_DETAILED_TABLES = 40  # of which all is told
 Sources = Mapping[str, Source]
 
 
@@ -106,7 +106,7 @@ class StatementArguments(BaseModel):
     )
     sql: Annotated[str, AfterValidator(SqlText)] = Field(
         title="SQL",
-        max_length=MAX_LENGTH,
+        max_length=MAX_STATEMENT_CHARS,
         description="In the database's own SQL, with its values written out. No comments, no "
         "parameters.",
     )
@@ -140,7 +140,7 @@ def build_in_process_database_tools(
 def _compute_tool_timeout(sources: Sources) -> float:
     """Return a tool's timeout in seconds, longer than the slowest database is allowed to take."""
     limits = (each.database.timeout + each.database.lock_timeout for each in sources.values())
-    return max(limits) + CONNECT_TIMEOUT + 10
+    return max(limits) + CONNECT_TIMEOUT_SECONDS + 10
 
 
 def _build_tables_tool(sources: Sources) -> Tool[Any]:
@@ -183,7 +183,7 @@ def _build_query_tool(sources: Sources, check: StatementCheck) -> Tool[Any]:
     def preview(args: Query, _context: ToolContext) -> Preview:
         source = _get_source(sources, args.database)
         statement = Query.statement(args)
-        with source.open(writes=False, timeout=PREVIEW_TIMEOUT) as session:
+        with source.open(writes=False, timeout=PREVIEW_TIMEOUT_SECONDS) as session:
             session.check_statement(statement)
         return Preview(f"Reads at most {source.database.max_rows:,} rows and changes nothing.")
 
@@ -229,7 +229,7 @@ def _build_change_tool(
     def preview(args: Change, _context: ToolContext) -> Preview:
         source = _get_source(sources, args.database)
         statements = Change.statements(args)
-        with source.open(writes=True, timeout=PREVIEW_TIMEOUT) as session:
+        with source.open(writes=True, timeout=PREVIEW_TIMEOUT_SECONDS) as session:
             return preview_change(session, statements)
 
     @tool(
@@ -289,8 +289,8 @@ def _convert_to_json_value(value: Any) -> Any:
         return str(value)
     if isinstance(value, list):
         return [_convert_to_json_value(each) for each in value[:100]]
-    if isinstance(value, str) and len(value) > MAX_CELL:
-        return f"{value[:MAX_CELL]}… ({len(value) - MAX_CELL:,} more characters)"
+    if isinstance(value, str) and len(value) > MAX_VALUE_CHARS:
+        return f"{value[:MAX_VALUE_CHARS]}… ({len(value) - MAX_VALUE_CHARS:,} more characters)"
     return value
 
 
@@ -309,13 +309,13 @@ def _describe_database(source: Source, named: str) -> str:
         (each for each in catalog.tables.values() if named in each.name.lower()),
         key=lambda each: each.name,
     )
-    brief = len(found) > MAX_DETAILED
+    brief = len(found) > MAX_DETAILED_TABLES
     lines = [
         head,
-        *(f"  {catalog.describe_table(table, brief=brief)}" for table in found[:MAX_TABLES]),
+        *(f"  {catalog.describe_table(table, brief=brief)}" for table in found[:MAX_LISTED_TABLES]),
     ]
     if brief:
         lines.append("  (defaults, checks and comments: say which tables with `named`)")
-    if len(found) > MAX_TABLES:
-        lines.append(f"  … and {len(found) - MAX_TABLES} more; say which with `named`")
+    if len(found) > MAX_LISTED_TABLES:
+        lines.append(f"  … and {len(found) - MAX_LISTED_TABLES} more; say which with `named`")
     return "\n".join(lines if found else [*lines, "  no such tables"])

@@ -29,7 +29,7 @@ from bot.tools.database.sqlite_changes import run_changes_tracking_rows
 from bot.tools.database.statement import Statement, StatementError, Token
 
 # all that may be called: they compute, and touch nothing. Operators are functions here as well.
-_COMPUTING = """
+_ALLOWED_FUNCTION_NAMES = """
 -> ->> abs acos acosh asin asinh atan atan2 atanh avg ceil ceiling changes char coalesce concat
 concat_ws cos cosh count cume_dist current_date current_time current_timestamp date datetime
 degrees dense_rank exp first_value floor format glob group_concat hex ifnull if iif instr json
@@ -44,9 +44,9 @@ replace round row_number rtrim sign sin sinh soundex sqlite_version sqrt strftim
 substr substring sum tan tanh time timediff total total_changes trim trunc typeof unhex unicode
 unistr unistr_quote unixepoch unlikely upper zeroblob
 """
-_FUNCTIONS = frozenset(_COMPUTING.split())
-_TABLE_FUNCTIONS = {"json_each", "json_tree"}  # those that only compute
-_CHANGES = {
+_ALLOWED_FUNCTIONS = frozenset(_ALLOWED_FUNCTION_NAMES.split())
+_ALLOWED_TABLE_FUNCTIONS = {"json_each", "json_tree"}  # they only compute
+_VERB_BY_ACTION = {
     sqlite3.SQLITE_INSERT: "insert",
     sqlite3.SQLITE_UPDATE: "update",
     sqlite3.SQLITE_DELETE: "delete",
@@ -88,14 +88,14 @@ class SqliteAuthorizer:
         if (action, place) == (sqlite3.SQLITE_INSERT, "temp") and inner and first in self.logs:
             return sqlite3.SQLITE_OK  # the database's own triggers reach no temporary table
         why = ""
-        if action in _CHANGES and place == "main":
+        if action in _VERB_BY_ACTION and place == "main":
             self.changed.add(str(first))
         if action == sqlite3.SQLITE_READ:
             why = self._find_read_refusal(str(first), str(second), place, inner)
         elif action == sqlite3.SQLITE_FUNCTION:
-            why = "" if str(second).lower() in _FUNCTIONS else f"{second} cannot be called"
-        elif action in _CHANGES:
-            why = self._find_change_refusal(_CHANGES[action], str(first), place, inner)
+            why = "" if str(second).lower() in _ALLOWED_FUNCTIONS else f"{second} cannot be called"
+        elif action in _VERB_BY_ACTION:
+            why = self._find_change_refusal(_VERB_BY_ACTION[action], str(first), place, inner)
         elif action not in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE):
             why = f"it would do more than read and change rows (SQLite's action {action})"
         self.refused = self.refused or why
@@ -106,7 +106,7 @@ class SqliteAuthorizer:
         found = self._catalog.tables.get(name) if place in ("main", None) else None
         if found is None:  # that a WITH is read at all is told, not which of its columns
             known = name.startswith(("sqlite_", "pragma_")) or name in self._others
-            allowed = not (column or known) or name in _TABLE_FUNCTIONS
+            allowed = not (column or known) or name in _ALLOWED_TABLE_FUNCTIONS
             return "" if allowed else f"{table} is no table that can be read"
         if found.kind == "virtual":
             return f"{found.name} is a virtual table; those cannot be used"
@@ -180,11 +180,11 @@ _PRAGMAS = (
     "cell_size_check=ON",
     "temp_store=MEMORY",
 )
-_STEPS = 1_000  # instructions between two looks at the clock
-_INERT = {"NO ACTION", "RESTRICT"}  # what a foreign key may do that changes no other row
+_INSTRUCTIONS_PER_CHECK = 1_000  # of the clock
+_INERT_KEY_ACTIONS = {"NO ACTION", "RESTRICT"}  # of a foreign key: they change no other row
 # what a failed COMMIT leaves undone
-_UNDONE = ("BUSY", "FULL", "READONLY", "CONSTRAINT", "INTERRUPT", "LOCKED")
-_UNTOUCHED = tuple(f"SQLITE_{each}" for each in _UNDONE)
+_NOT_COMMITTED_CODES = ("BUSY", "FULL", "READONLY", "CONSTRAINT", "INTERRUPT", "LOCKED")
+_NOT_COMMITTED_ERROR_NAMES = tuple(f"SQLITE_{each}" for each in _NOT_COMMITTED_CODES)
 
 
 class SqliteSource:
@@ -234,7 +234,7 @@ def _configure_transaction(raw: sqlite3.Connection, writes: bool, deadline: floa
         raw.execute(f"PRAGMA {pragma}")
     # made known here: making itself known, it reads the schema, which the authorizer refuses
     raw.execute("SELECT 1 FROM json_each('[]'), json_tree('[]')").close()
-    raw.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
+    raw.set_progress_handler(lambda: time.monotonic() > deadline, _INSTRUCTIONS_PER_CHECK)
     raw.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
@@ -302,7 +302,7 @@ class SqliteSession(session.Session):
             self._raw.execute("COMMIT")
         except sqlite3.Error as error:
             code = str(getattr(error, "sqlite_errorname", ""))
-            if not code.startswith(_UNTOUCHED):
+            if not code.startswith(_NOT_COMMITTED_ERROR_NAMES):
                 raise ConnectionError(
                     f"the change was made, but writing it down failed: {code}"
                 ) from None
@@ -341,7 +341,9 @@ class SqliteSession(session.Session):
     def _list_cascaded_tables(self, target: str) -> set[str]:
         """Return the tables whose rows change with those of `target`, by foreign keys."""
         found = {target}
-        acting = [each for each in self._list_foreign_keys() if not {*each[4:]} <= _INERT]
+        acting = [
+            each for each in self._list_foreign_keys() if not {*each[4:]} <= _INERT_KEY_ACTIONS
+        ]
         while more := {each[0].lower() for each in acting if each[2].lower() in found} - found:
             found |= more
         return found - {target}

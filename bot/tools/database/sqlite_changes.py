@@ -74,8 +74,8 @@ def _mark_generated_number(
     return row_changes.RowChange(None, after)
 
 
-_EVENTS = (("INSERT", False, True), ("UPDATE", True, True), ("DELETE", True, False))
-_FULL = "countersign: too many rows"
+_TRIGGER_EVENTS = (("INSERT", False, True), ("UPDATE", True, True), ("DELETE", True, False))
+_TOO_MANY_ROWS_ERROR = "countersign: too many rows"
 # a context in which only that statement may run; gives its SqliteAuthorizer
 StatementGuard = Callable[[Statement], AbstractContextManager[Any]]
 
@@ -129,7 +129,7 @@ def run_changes_tracking_rows(
         raw.execute("ROLLBACK TO countersign_trial")
         again = trial()
     except sqlite3.IntegrityError as error:
-        if str(error) != _FULL:
+        if str(error) != _TOO_MANY_ROWS_ERROR:
             raise
         raise row_changes.TooManyRowsError(max_rows) from None
     return row_changes.merge_trials_of_statements(
@@ -225,7 +225,7 @@ def _build_trigger_statements(watched: WatchedTable, max_rows: int) -> list[str]
     texts = [
         f"CREATE TEMP TABLE {watched.log_table_name} (seq INTEGER PRIMARY KEY, kind TEXT, {fields})"
     ]
-    for event, has_old, has_new in _EVENTS:
+    for event, has_old, has_new in _TRIGGER_EVENTS:
         values = [
             f"{side}.{quote_name(each)}" if there else "NULL"
             for side, there in (("OLD", has_old), ("NEW", has_new))
@@ -236,7 +236,7 @@ def _build_trigger_statements(watched: WatchedTable, max_rows: int) -> list[str]
             f"ON main.{quote_name(watched.table.name)} BEGIN "
             f"INSERT INTO {watched.log_table_name} "
             f"VALUES (NULL, '{event[0]}', {', '.join(values)}); "
-            f"SELECT RAISE(ABORT, '{_FULL}') WHERE last_insert_rowid() > "
+            f"SELECT RAISE(ABORT, '{_TOO_MANY_ROWS_ERROR}') WHERE last_insert_rowid() > "
             f"{row_changes.compute_row_event_limit(max_rows)}; "
             "END"
         )

@@ -20,16 +20,16 @@ from bot.tools import ToolError
 from bot.tools.database.config import Dialect
 from bot.tools.invisible_characters import list_hidden_characters
 
-_SCHEMA = "it would change what the database is made of; only rows can be read and changed"
-_TRANSACTION = "every call runs in a transaction of its own; leave it out"
-_SETTING = "settings of the database cannot be changed"
-_BEGINS = {
-    **dict.fromkeys(("alter", "create", "drop", "comment", "reindex", "refresh"), _SCHEMA),
+_SCHEMA_REFUSAL = "it would change what the database is made of; only rows can be read and changed"
+_TRANSACTION_REFUSAL = "every call runs in a transaction of its own; leave it out"
+_SETTING_REFUSAL = "settings of the database cannot be changed"
+_REFUSAL_BY_FIRST_WORD = {
+    **dict.fromkeys(("alter", "create", "drop", "comment", "reindex", "refresh"), _SCHEMA_REFUSAL),
     **dict.fromkeys(
         ("begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release"),
-        _TRANSACTION,
+        _TRANSACTION_REFUSAL,
     ),
-    **dict.fromkeys(("set", "reset", "pragma", "discard"), _SETTING),
+    **dict.fromkeys(("set", "reset", "pragma", "discard"), _SETTING_REFUSAL),
     **dict.fromkeys(("grant", "revoke", "reassign", "security"), "rights cannot be changed"),
     **dict.fromkeys(("attach", "detach", "use"), "no other database can be opened from here"),
     "truncate": "write DELETE FROM instead",
@@ -43,7 +43,7 @@ _BEGINS = {
 
 def refused_verb_sentence(word: str, allowed: str) -> str:
     """Return why no statement may begin with `word` (lower case); `allowed`: what may be run."""
-    why = _BEGINS.get(word, "")
+    why = _REFUSAL_BY_FIRST_WORD.get(word, "")
     return f"{word.upper()[:30]} is not run" + (f": {why}" if why else f"; only {allowed} is")
 
 
@@ -65,9 +65,9 @@ def lexing_error_sentence(rest: str) -> str:
     return f"{rest[:12]!r} is not allowed; names other than a-z, 0-9 and _ need double quotes"
 
 
-MAX_LENGTH = 3_000  # characters, what an input in Slack takes
+MAX_STATEMENT_CHARS = 3_000  # what an input in Slack takes
 MAX_TOKENS, MAX_DEPTH = 1_200, 60  # a parser recurses: far below what would exhaust the stack
-_TOKEN = re.compile(
+_TOKEN_PATTERN = re.compile(
     r"""(?P<space>[ \t\r\n]+)
     | (?P<word>[A-Za-z_][A-Za-z0-9_]*)(?!['"$A-Za-z0-9_\u0080-\U0010ffff]|&['"])
     | (?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?![A-Za-z0-9_.$\u0080-\U0010ffff])
@@ -106,15 +106,17 @@ def tokenize(text: str) -> tuple[Token, ...]:
 
     Raises StatementError for what people could misread, and for a text that is too long.
     """
-    if len(text) > MAX_LENGTH:
-        raise StatementError(f"the statement has {len(text)} characters, more than {MAX_LENGTH}")
+    if len(text) > MAX_STATEMENT_CHARS:
+        raise StatementError(
+            f"the statement has {len(text)} characters, more than {MAX_STATEMENT_CHARS}"
+        )
     hidden = next((each for each in list_hidden_characters(text) if each != "\r"), "")
     if hidden:
         raise StatementError(f"it holds the invisible character U+{ord(hidden):04X}; remove it")
     tokens: list[Token] = []
     position = depth = 0
     while position < len(text):
-        found = _TOKEN.match(text, position)
+        found = _TOKEN_PATTERN.match(text, position)
         if found is None:
             raise StatementError(lexing_error_sentence(text[position:]))
         kind, piece = str(found.lastgroup), found[0]
@@ -151,21 +153,21 @@ def _split_words(text: str) -> frozenset[str]:
 
 # What runs a text as SQL, or works on the server by another way than rows, though the server calls
 # some of it stable.
-_BEYOND = ("pg_", "lo_", "dblink", "binary_upgrade")
-_BEYOND_NAMES = _split_words(
+_UNSAFE_FUNCTION_PREFIXES = ("pg_", "lo_", "dblink", "binary_upgrade")
+_UNSAFE_FUNCTIONS = _split_words(
     "set_config setval loread lowrite query_to_xml query_to_xmlschema query_to_xml_and_xmlschema "
     "cursor_to_xml cursor_to_xmlschema table_to_xml table_to_xmlschema table_to_xml_and_xmlschema "
     "schema_to_xml schema_to_xmlschema schema_to_xml_and_xmlschema database_to_xml "
     "database_to_xmlschema database_to_xml_and_xmlschema ts_stat ts_rewrite crosstab crosstabn "
     "crosstab2 crosstab3 crosstab4 crosstab_hash connectby xpath_table"
 )
-_HARMLESS = _split_words(
+_SAFE_FUNCTIONS = _split_words(
     "pg_typeof pg_size_pretty pg_size_bytes pg_column_size pg_relation_size pg_table_size "
     "pg_indexes_size pg_total_relation_size pg_database_size pg_get_expr random random_normal "
     "clock_timestamp timeofday gen_random_uuid uuidv4 uuidv7 array_sample array_shuffle"
 )
 # what a rollback does undo, or what only tells: for views, triggers and the like, not for a text
-_WITHIN = {"pg_notify", "pg_advisory_xact_lock", "currval", "lastval"}
+_SAFE_WITHIN_DEFINITIONS = {"pg_notify", "pg_advisory_xact_lock", "currval", "lastval"}
 
 
 def is_unsafe_postgres_function(name: str) -> bool:
@@ -173,7 +175,9 @@ def is_unsafe_postgres_function(name: str) -> bool:
 
     `name`: in lower case.
     """
-    return name in _BEYOND_NAMES or (name.startswith(_BEYOND) and name not in _HARMLESS)
+    return name in _UNSAFE_FUNCTIONS or (
+        name.startswith(_UNSAFE_FUNCTION_PREFIXES) and name not in _SAFE_FUNCTIONS
+    )
 
 
 def is_allowed_postgres_function(name: str, *, volatile: bool, owners: bool) -> bool:
@@ -183,21 +187,23 @@ def is_allowed_postgres_function(name: str, *, volatile: bool, owners: bool) -> 
     the caller was made by the database's owner, so it may reveal things of the server.
     """
     if owners:
-        return (not volatile and name not in _BEYOND_NAMES) or name in _HARMLESS | _WITHIN
-    return name in _HARMLESS or not (volatile or is_unsafe_postgres_function(name))
+        return (
+            not volatile and name not in _UNSAFE_FUNCTIONS
+        ) or name in _SAFE_FUNCTIONS | _SAFE_WITHIN_DEFINITIONS
+    return name in _SAFE_FUNCTIONS or not (volatile or is_unsafe_postgres_function(name))
 
 
 # The nodes of a statement that write.
-WRITES: tuple[type[exp.Expr], ...] = (exp.Insert, exp.Update, exp.Delete, exp.Merge)
+WRITE_NODES: tuple[type[exp.Expr], ...] = (exp.Insert, exp.Update, exp.Delete, exp.Merge)
 
 
 # it would log the text of what it cannot parse
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
-_CHANGES = {"insert": exp.Insert, "update": exp.Update, "delete": exp.Delete}
-_READS = ("select", "values", "with", "explain")
-_FOR_CHANGE = "INSERT, UPDATE or DELETE"
-_FOR_QUERY = "SELECT"
+_WRITE_NODE_BY_VERB = {"insert": exp.Insert, "update": exp.Update, "delete": exp.Delete}
+_READ_FIRST_WORDS = ("select", "values", "with", "explain")
+_CHANGE_VERBS_TEXT = "INSERT, UPDATE or DELETE"
+_QUERY_VERBS_TEXT = "SELECT"
 MAX_STATEMENTS = 10  # of one call
 
 
@@ -214,7 +220,7 @@ class Statement:
     @cached_property
     def changing_node(self) -> exp.Expr | None:
         """The part that changes rows: the statement, or one within a WITH; None for a query."""
-        return self.tree if isinstance(self.tree, WRITES) else self.tree.find(*WRITES)
+        return self.tree if isinstance(self.tree, WRITE_NODES) else self.tree.find(*WRITE_NODES)
 
     @cached_property
     def target(self) -> exp.Table | None:
@@ -265,11 +271,11 @@ def parse_statement(text: str, dialect: Dialect, *, changes: bool) -> Statement:
     semicolon.
     """
     tokens = tokenize(text)
-    wanted = _FOR_CHANGE if changes else _FOR_QUERY
+    wanted = _CHANGE_VERBS_TEXT if changes else _QUERY_VERBS_TEXT
     if not tokens:
         raise StatementError("it is empty")
     first = next((each for each in tokens if each.text != "("), tokens[0])
-    if first.word not in (*_CHANGES, *_READS):
+    if first.word not in (*_WRITE_NODE_BY_VERB, *_READ_FIRST_WORDS):
         raise StatementError(refused_verb_sentence(first.word or first.text, wanted))
     if any(each.text == ";" for each in tokens):
         raise StatementError("it is more than one statement; here one is taken, without ;")
@@ -306,7 +312,7 @@ def parse_changes(text: str, dialect: Dialect) -> tuple[Statement, ...]:
 
 def _get_first_explained_token(tokens: tuple[Token, ...]) -> Token:
     for each in tokens[1:]:
-        if each.depth == 0 and each.word in (*_CHANGES, "select", "values", "with"):
+        if each.depth == 0 and each.word in (*_WRITE_NODE_BY_VERB, "select", "values", "with"):
             return each
     raise StatementError("EXPLAIN explains a SELECT, INSERT, UPDATE or DELETE")
 
@@ -324,12 +330,12 @@ def _parse_tree(text: str, dialect: Dialect) -> exp.Expr:
 
 
 def _get_verb(tree: exp.Expr, tokens: tuple[Token, ...]) -> str:
-    for verb, kind in _CHANGES.items():
+    for verb, kind in _WRITE_NODE_BY_VERB.items():
         if isinstance(tree, kind):
             return verb
     if isinstance(tree, exp.Merge):
-        raise StatementError(refused_verb_sentence("merge", _FOR_CHANGE))
-    inner = tree.find(*WRITES)
+        raise StatementError(refused_verb_sentence("merge", _CHANGE_VERBS_TEXT))
+    inner = tree.find(*WRITE_NODES)
     if inner is not None:
         return _get_verb(inner, tokens)
     if isinstance(tree, (exp.Query, exp.Values)):
@@ -344,7 +350,7 @@ def _check_kind(statement: Statement, changes: bool) -> None:
         raise StatementError("it is EXPLAIN; use the tool query for it")
     if changes == (verb == "select"):
         other = "use the tool query for it" if changes else "use the tool change for it"
-        wanted = _FOR_CHANGE if changes else _FOR_QUERY
+        wanted = _CHANGE_VERBS_TEXT if changes else _QUERY_VERBS_TEXT
         raise StatementError(f"it is {verb.upper()}, and only {wanted} is allowed here; {other}")
     if not changes or change is None:
         return

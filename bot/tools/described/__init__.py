@@ -32,11 +32,11 @@ from pydantic_core import PydanticCustomError, PydanticKnownError
 from bot.tools.described import checking
 from bot.tools.names import ID_KEYWORD, SlackIdKind, build_id_validator
 from bot.tools.registration import Schema
-from storage.digest import SAFE_INTEGER
+from storage.digest import MAX_SAFE_INTEGER
 
 SchemaError = checking.UnfitSchemaError
 
-MOST_CELLS = 500_000  # fields of all objects of one value: each takes room, also an empty one
+MAX_VALUE_FIELDS = 500_000  # fields of all objects of one value: each takes room, also an empty one
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +85,9 @@ class SchemaBasedArguments(BaseModel):
             return handler(value)
         if (
             outline.checker is not None
-            and outline.most_inner_fields * _count_objects(value) > MOST_CELLS
+            and outline.most_inner_fields * _count_objects(value) > MAX_VALUE_FIELDS
         ):
-            raise checking.TOO_MUCH
+            raise checking.CHECK_LIMIT_ERROR
         given = {k: v for k, v in value.items() if v is not None or k not in outline.never_null}
         more: dict[str, Any] = {}
         if outline.may_have_extra_keys:
@@ -146,7 +146,7 @@ def normalise_json_number(value: float) -> int | float:
 
     Raises PydanticCustomError where its value would change.
     """
-    if isinstance(value, int) and abs(value) > SAFE_INTEGER:
+    if isinstance(value, int) and abs(value) > MAX_SAFE_INTEGER:
         value = _convert_to_equal_float(value)
     if not math.isfinite(value):
         raise PydanticCustomError("json_number", "Input has more digits than a number can keep")
@@ -171,9 +171,9 @@ def check_not_boolean(value: Any) -> Any:
 
 # The schema of one value, with references resolved and `allOf` parts merged. Pure.
 
-_MOST_FOLLOWED = 200  # references and parts on the way to one value
-_DEEPEST = 20  # alternatives within one another
-_NULL = {"type": "null"}
+_MAX_FOLLOWED_REFERENCES = 200  # references and parts on the way to one value
+_MAX_ALTERNATIVES_DEPTH = 20  # alternatives within one another
+_NULL_SCHEMA = {"type": "null"}
 
 
 def resolve_references(node: Any, root: Schema) -> Schema:
@@ -181,7 +181,7 @@ def resolve_references(node: Any, root: Schema) -> Schema:
 
     Raises SchemaError for a reference that leads to itself.
     """
-    return _follow_references(node, root, [_MOST_FOLLOWED])
+    return _follow_references(node, root, [_MAX_FOLLOWED_REFERENCES])
 
 
 def _follow_references(node: Any, root: Schema, left: list[int]) -> Schema:
@@ -213,7 +213,7 @@ def split_null_from_schema(node: Any, root: Schema, depth: int = 0) -> tuple[Sch
 
     Raises SchemaError for a reference that leads to itself.
     """
-    if depth > _DEEPEST:
+    if depth > _MAX_ALTERNATIVES_DEPTH:
         raise SchemaError("A reference in the schema leads to itself.")
     found, nullable = resolve_references(node, root), False
     if isinstance(found.get("type"), list):
@@ -252,19 +252,19 @@ def build_form_schema(node: Any, root: Schema, *, optional: bool) -> Schema:
     found, nullable = split_null_from_schema(node, root)
     if isinstance(found.get("items"), dict):
         found = {**found, "items": resolve_references(found["items"], root)}
-    return {"anyOf": [found, _NULL]} if nullable or optional else found
+    return {"anyOf": [found, _NULL_SCHEMA]} if nullable or optional else found
 
 
-DEEPEST = 4  # objects within one another that have fields; below they are JSON
-MOST_INNER = 3_000  # fields of all objects within; what is beyond them is JSON
-MOST_CHOICES = 100  # of a field; more are any JSON that the schema is held to
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,79}")
+MAX_OBJECT_DEPTH = 4  # objects within one another that have fields; below they are JSON
+MAX_INNER_FIELDS = 3_000  # fields of all objects within; what is beyond them is JSON
+MAX_CHOICES = 100  # of a field; more are any JSON that the schema is held to
+_FIELD_NAME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,79}")
 Whole = Annotated[int, BeforeValidator(check_not_boolean)]
 Number = Annotated[
     int | float, BeforeValidator(check_not_boolean), AfterValidator(normalise_json_number)
 ]
 Json = Annotated[Any, AfterValidator(normalise_json_value)]
-_PLAIN: dict[str, Any] = {"string": str, "integer": Whole, "number": Number, "boolean": bool}
+_PLAIN_TYPES: dict[str, Any] = {"string": str, "integer": Whole, "number": Number, "boolean": bool}
 _LITERAL: Any = Literal  # of values that are known only now
 _LIST: Any = list  # the same, of types
 
@@ -300,7 +300,7 @@ class _ModelBuilder:
     def __init__(self, whole: Schema, checker: checking.SchemaChecker) -> None:
         self._whole, self._checker = whole, checker
         self._models: dict[str, type[SchemaBasedArguments] | None] = {}
-        self._left = MOST_INNER
+        self._left = MAX_INNER_FIELDS
 
     def build_model(
         self, found: Schema, said: Schema, name: str, depth: int
@@ -361,17 +361,17 @@ class _ModelBuilder:
     def _build_type(self, found: Schema, name: str, depth: int) -> Any:
         choices = [found["const"]] if "const" in found else found.get("enum")
         if choices:
-            plain = all(isinstance(each, str | int) for each in choices[:MOST_CHOICES])
+            plain = all(isinstance(each, str | int) for each in choices[:MAX_CHOICES])
             # each error of a field would name all of them; the check of the schema does not
-            plain = plain and len(choices) <= MOST_CHOICES
+            plain = plain and len(choices) <= MAX_CHOICES
             return _LITERAL[tuple(choices)] if plain else Json
         kind = found.get("type")
-        if isinstance(kind, str) and kind in _PLAIN and not _has_alternatives(found):
+        if isinstance(kind, str) and kind in _PLAIN_TYPES and not _has_alternatives(found):
             named = next((each for each in SlackIdKind if each == found.get(ID_KEYWORD)), None)
             if kind == "string" and named:
                 return Annotated[str, build_id_validator(named)]
-            return _PLAIN[kind]
-        if depth >= DEEPEST:
+            return _PLAIN_TYPES[kind]
+        if depth >= MAX_OBJECT_DEPTH:
             return Json
         if kind == "array" and isinstance(found.get("items"), dict) and "prefixItems" not in found:
             inner, nullable = split_null_from_schema(found["items"], self._whole)
@@ -409,7 +409,7 @@ def _choose_field_names(keys: Iterable[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for key in wanted:
         name = key
-        if not _NAME.fullmatch(key) or hasattr(SchemaBasedArguments, key):
+        if not _FIELD_NAME_PATTERN.fullmatch(key) or hasattr(SchemaBasedArguments, key):
             name = re.sub(r"[^A-Za-z0-9_-]+", "_", key).strip("_")[:70]
             name = name if name[:1].isalpha() else f"field_{name}"
             while name in wanted or name in found.values() or hasattr(SchemaBasedArguments, name):

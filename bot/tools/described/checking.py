@@ -27,17 +27,17 @@ from bot.tools.registration import Path, Schema, replace_inner_schemas
 if TYPE_CHECKING:
     import jsonschema
 
-MOST_SECONDS = 0.2  # for one value; also for all parts of a schema when it is read
+MAX_CHECK_SECONDS = 0.2  # for one value; also for all parts of a schema when it is read
 # for arguments that were checked before: no call is turned away after it was approved
 # because a check took a little longer
-MOST_SECONDS_AGAIN = 2.0
-_patience: ContextVar[float] = ContextVar("seconds of processor", default=MOST_SECONDS)
+MAX_RECHECK_SECONDS = 2.0
+_patience: ContextVar[float] = ContextVar("seconds of processor", default=MAX_CHECK_SECONDS)
 
 
 @contextmanager
 def allow_longer_schema_checks() -> Iterator[None]:
     """Allow schema checks more time inside the block, for values that are already stored."""
-    token = _patience.set(MOST_SECONDS_AGAIN)
+    token = _patience.set(MAX_RECHECK_SECONDS)
     try:
         yield
     finally:
@@ -45,17 +45,17 @@ def allow_longer_schema_checks() -> Iterator[None]:
 
 
 # Converts a JSON Schema to draft 2020-12, and checks its size and depth. Pure.
-MOST_CHARACTERS = 100_000
-DEEPEST = 20  # schemas within one another
+MAX_SCHEMA_CHARS = 100_000
+MAX_SCHEMA_DEPTH = 20  # schemas within one another
 # of drafts and of programs: nothing that a value could break
-_LEFT_OUT = ("$schema", "$comment", "$anchor", "$vocabulary")
-_REFUSED = {
+_IGNORED_KEYWORDS = ("$schema", "$comment", "$anchor", "$vocabulary")
+_REFUSED_KEYWORDS = {
     "$dynamicRef": "a reference that depends on the way to it",
     "$recursiveRef": "a reference that depends on the way to it",
     "unevaluatedProperties": "what can take endless time to check",
     "unevaluatedItems": "what can take endless time to check",
 }
-_ESCAPED = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-fA-F]{4})")  # as RE2 does not write it
+_UNICODE_ESCAPE_PATTERN = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-fA-F]{4})")  # which RE2 lacks
 
 
 class UnfitSchemaError(ValueError):
@@ -73,8 +73,8 @@ def dump_schema(schema: Mapping[str, Any]) -> str:
         raise UnfitSchemaError("The schema is not JSON.") from error
     if not isinstance(schema, Mapping):
         raise UnfitSchemaError("The schema is not an object.")
-    if len(text) > MOST_CHARACTERS:
-        most = f"at most {MOST_CHARACTERS:,} are taken"
+    if len(text) > MAX_SCHEMA_CHARS:
+        most = f"at most {MAX_SCHEMA_CHARS:,} are taken"
         raise UnfitSchemaError(f"The schema has {len(text):,} characters; {most}.")
     return text
 
@@ -118,7 +118,7 @@ def compile_re2_pattern(text: str) -> Any:
     Raises UnfitSchemaError.
     """
     try:
-        return compile_pattern(_ESCAPED.sub(r"\1\\x{\2}", text))
+        return compile_pattern(_UNICODE_ESCAPE_PATTERN.sub(r"\1\\x{\2}", text))
     except UnknownValueError:
         why = "is none that can be checked in bounded time"
         raise UnfitSchemaError(f"The pattern {text[:100]} {why}.") from None
@@ -137,10 +137,12 @@ class _SchemaNormaliser:
             return ({} if node else {"not": {}}) if depth else node
         if not isinstance(node, dict):
             raise UnfitSchemaError("A part of the schema is no schema.")
-        if depth > DEEPEST:
-            raise UnfitSchemaError(f"The schema is nested more than {DEEPEST} levels deep.")
+        if depth > MAX_SCHEMA_DEPTH:
+            raise UnfitSchemaError(
+                f"The schema is nested more than {MAX_SCHEMA_DEPTH} levels deep."
+            )
         self.places.add(path)
-        known = {key: each for key, each in node.items() if key not in _LEFT_OUT}
+        known = {key: each for key, each in node.items() if key not in _IGNORED_KEYWORDS}
         kept = _replace_old_keywords(known)
         self._check_node(kept, depth)
         return replace_inner_schemas(
@@ -148,7 +150,7 @@ class _SchemaNormaliser:
         )
 
     def _check_node(self, node: Schema, depth: int) -> None:
-        for key, what in _REFUSED.items():
+        for key, what in _REFUSED_KEYWORDS.items():
             if key in node:
                 raise UnfitSchemaError(f"The schema has {key}, {what}.")
         if depth and "$id" in node and isinstance(node["$id"], str):
@@ -190,13 +192,15 @@ def _replace_old_keywords(node: Schema) -> Schema:
     return node
 
 
-MOST_ERRORS = 20
-MOST_STEPS = 20_000  # references and alternatives tried for one value
-MOST_WORK = 5_000_000  # what one value may take: for each keyword that is looked at A_LOOK, …
-A_LOOK = 4  # … and one for each thing that the keyword names
+MAX_ERRORS = 20
+MAX_CHECK_STEPS = 20_000  # references and alternatives tried for one value
+MAX_CHECK_WORK = 5_000_000  # of one value: for each keyword that is looked at KEYWORD_WORK, …
+KEYWORD_WORK = 4  # … and one for each thing that the keyword names
 Loc = tuple[int | str, ...]
 Keyword = Callable[[Any, Any, Any, Any], Any]
-TOO_MUCH = PydanticCustomError("schema_effort", "This is too large or nested to be checked")
+CHECK_LIMIT_ERROR = PydanticCustomError(
+    "schema_effort", "This is too large or nested to be checked"
+)
 _left: ContextVar[list[int]] = ContextVar("steps left")
 _ends: ContextVar[float] = ContextVar("when the processor's time is over")
 
@@ -206,7 +210,7 @@ class SchemaCheckLimitError(Exception):
 
 
 # the last: numbers beyond all reckoning
-BEYOND_CHECKING = (SchemaCheckLimitError, RecursionError, ArithmeticError)
+UNCHECKABLE_ERRORS = (SchemaCheckLimitError, RecursionError, ArithmeticError)
 
 
 class SchemaChecker:
@@ -227,7 +231,10 @@ class SchemaChecker:
         kind, formats = _build_validator_class(), _build_format_checker()
         self._validator = kind(schema, registry=Registry(), format_checker=formats)
         # for all parts of the schema together
-        self._left_for_nulls, self._seconds_for_nulls = [MOST_STEPS, MOST_WORK], MOST_SECONDS
+        self._left_for_nulls, self._seconds_for_nulls = (
+            [MAX_CHECK_STEPS, MAX_CHECK_WORK],
+            MAX_CHECK_SECONDS,
+        )
 
     def is_null_allowed(self, part: Any) -> bool:
         """Return whether a part of the schema accepts null; UnfitSchemaError if that takes long."""
@@ -235,7 +242,7 @@ class SchemaChecker:
         try:
             with _limit_checking(self._left_for_nulls, self._seconds_for_nulls):
                 return next(validator.iter_errors(None), None) is None
-        except BEYOND_CHECKING as error:
+        except UNCHECKABLE_ERRORS as error:
             raise UnfitSchemaError("The schema could take endless time to check.") from error
         finally:
             self._seconds_for_nulls -= thread_time() - begun
@@ -248,13 +255,13 @@ class SchemaChecker:
     def _list_errors(self, value: Any) -> list[InitErrorDetails]:
         """Return the errors of a value, or that it would take too long to find them."""
         try:
-            with _limit_checking([MOST_STEPS, MOST_WORK], _patience.get()):
-                errors = islice(self._validator.iter_errors(value), MOST_ERRORS)
+            with _limit_checking([MAX_CHECK_STEPS, MAX_CHECK_WORK], _patience.get()):
+                errors = islice(self._validator.iter_errors(value), MAX_ERRORS)
                 found = list(
-                    islice(chain.from_iterable(map(_convert_schema_error, errors)), MOST_ERRORS)
+                    islice(chain.from_iterable(map(_convert_schema_error, errors)), MAX_ERRORS)
                 )
-        except BEYOND_CHECKING:
-            return [InitErrorDetails(type=TOO_MUCH, loc=(), input=value)]
+        except UNCHECKABLE_ERRORS:
+            return [InitErrorDetails(type=CHECK_LIMIT_ERROR, loc=(), input=value)]
         return list({(each["loc"], str(each["type"])): each for each in found}.values())
 
 
@@ -303,7 +310,7 @@ def _limit_work(keyword: Keyword, *, tries: bool) -> Keyword:
             left[0] -= len(said) if isinstance(said, list) else 1
             if left[0] < 0:
                 raise SchemaCheckLimitError
-        _spend_work(A_LOOK + (len(said) if isinstance(said, list | dict) else 0))
+        _spend_work(KEYWORD_WORK + (len(said) if isinstance(said, list | dict) else 0))
         return keyword(validator, said, value, schema)
 
     return bounded
@@ -390,8 +397,10 @@ def _convert_schema_error(error: jsonschema.ValidationError) -> Iterator[InitErr
             if name not in value:
                 yield InitErrorDetails(type="missing", loc=(*loc, name), input=value)
         return
-    if error.validator in _KNOWN and (isinstance(said, str) or abs(said) < BEYOND_NUMBERS):
-        kind, key = _KNOWN[error.validator]
+    if error.validator in _PYDANTIC_ERROR_BY_KEYWORD and (
+        isinstance(said, str) or abs(said) < MAX_PYDANTIC_BOUND
+    ):
+        kind, key = _PYDANTIC_ERROR_BY_KEYWORD[error.validator]
         # a schema may give a length as 5.0, and pydantic's own sentences do not
         context = {key: int(said) if key.endswith("length") else said}
         if kind in ("too_short", "too_long"):
@@ -406,8 +415,8 @@ def _convert_schema_error(error: jsonschema.ValidationError) -> Iterator[InitErr
     yield InitErrorDetails(type=PydanticCustomError(kind, plain), loc=loc, input=value)
 
 
-BEYOND_NUMBERS = 2**63  # bounds from here on are in no sentence of pydantic's
-_KNOWN = {
+MAX_PYDANTIC_BOUND = 2**63  # bounds from here on are in no sentence of pydantic's
+_PYDANTIC_ERROR_BY_KEYWORD = {
     "minLength": ("string_too_short", "min_length"),
     "maxLength": ("string_too_long", "max_length"),
     "pattern": ("string_pattern_mismatch", "pattern"),
@@ -419,7 +428,7 @@ _KNOWN = {
     "minItems": ("too_short", "min_length"),
     "maxItems": ("too_long", "max_length"),
 }
-_TYPES = {
+_TYPE_LABELS = {
     "string": "a text",
     "integer": "a whole number",
     "number": "a number",
@@ -435,7 +444,7 @@ def _describe_violation(keyword: str, said: Any) -> tuple[Any, str]:
     match keyword:
         case "type":
             types = [said] if isinstance(said, str) else said
-            wanted = " or ".join(_TYPES.get(each, str(each)) for each in types)
+            wanted = " or ".join(_TYPE_LABELS.get(each, str(each)) for each in types)
             return "schema_type", f"Input should be {wanted}"
         case "enum" | "const":
             options = said if keyword == "enum" else [said]
@@ -456,7 +465,7 @@ def _build_format_checker() -> Any:
     from jsonschema import FormatChecker
 
     checker = FormatChecker(formats=())
-    for name, check in _FORMATS.items():
+    for name, check in _FORMAT_CHECKS.items():
         checker.checks(name, raises=ValueError)(partial(_has_format, check))
     return checker
 
@@ -477,7 +486,7 @@ def _is_uri(value: str) -> bool:
     return there and not any(each.isspace() for each in value)
 
 
-_FORMATS: dict[str, Callable[[str], object]] = {
+_FORMAT_CHECKS: dict[str, Callable[[str], object]] = {
     "date": date.fromisoformat,
     "date-time": datetime.fromisoformat,
     "time": time.fromisoformat,

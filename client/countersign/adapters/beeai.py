@@ -43,8 +43,8 @@ try:
 except ImportError as error:
     raise build_missing_package_error("beeai-framework") from error
 
-NESTED = EmitterOptions(is_blocking=True, persistent=True, match_nested=True)
-BY_ROLE = {
+NESTED_EVENT_OPTIONS = EmitterOptions(is_blocking=True, persistent=True, match_nested=True)
+MESSAGE_CLASS_BY_ROLE = {
     "assistant": AssistantMessage,
     "system": SystemMessage,
     "tool": ToolMessage,
@@ -70,7 +70,9 @@ async def run_agent(
     with asking(run=run), suspend_undecided_calls(CallSuspension(run)):
         if isinstance(task_or_messages, str):
             return await _run_keeping_messages(agent, task_or_messages)
-        *before, last = (BY_ROLE[each["role"]](each["content"]) for each in task_or_messages)
+        *before, last = (
+            MESSAGE_CLASS_BY_ROLE[each["role"]](each["content"]) for each in task_or_messages
+        )
         results = [await _run_waiting_call(agent, each) for each in last.get_tool_calls()]
         known = [each for each in results if each is not None]
         if len(known) < len(results):
@@ -96,7 +98,9 @@ class ApprovalRequirement(Requirement[Any]):
             if each.name in self._functions:
                 matcher = create_internal_event_matcher("start", each, parent_run_id=ctx.run_id)
                 ctx.emitter.on(
-                    matcher, partial(self._request_approval, self._functions[each.name]), NESTED
+                    matcher,
+                    partial(self._request_approval, self._functions[each.name]),
+                    NESTED_EVENT_OPTIONS,
                 )
 
     async def _request_approval(self, function: Callable[..., Any], start: Any, _: Any) -> None:
@@ -122,7 +126,9 @@ async def _run_keeping_messages(
     kept: dict[str, Any] = {}
     running = agent.run(said)
     running.on("start", lambda start, _: kept.update(state=start.state))
-    running.on(_is_model_reply, lambda success, _: kept.update(said=success.value), NESTED)
+    running.on(
+        _is_model_reply, lambda success, _: kept.update(said=success.value), NESTED_EVENT_OPTIONS
+    )
     try:
         return await running
     except FrameworkError as error:

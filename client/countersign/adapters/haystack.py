@@ -22,7 +22,7 @@ except ImportError as error:
     raise build_missing_package_error("haystack-ai") from error
 
 WAITING = "waits_for_people"  # why the agent stopped
-_KEPT = "countersign"  # in the run's own context
+_CONTEXT_KEY = "countersign"  # in the run's own context
 
 
 def hooks(*functions: Callable[..., Any]) -> dict[str, list[Any]]:
@@ -83,7 +83,7 @@ class _ApprovalHook(ConfirmationHook):
         if all(each.is_decided for each in asked):
             super().run(state)
             return
-        state.data["hook_context"][_KEPT] = last
+        state.data["hook_context"][_CONTEXT_KEY] = last
         state.set("messages", before, handler_override=replace_values)  # no call to run
         state.set("stop_run", WAITING)
 
@@ -92,7 +92,7 @@ class _RestoreCallsHook:
     """A hook that puts undecided calls back at the end of the messages for the caller to keep."""
 
     def run(self, state: State) -> None:
-        last = state.data["hook_context"].pop(_KEPT, None)
+        last = state.data["hook_context"].pop(_CONTEXT_KEY, None)
         if last is not None:
             kept = [*state.data["messages"], last]
             state.set("messages", kept, handler_override=replace_values)

@@ -19,8 +19,8 @@ try:
 except ImportError as error:
     raise build_missing_package_error("langchain") from error
 
-OURS = "countersign"  # in what an interrupt says
-NOT_DONE = "error"  # the status of an answer
+INTERRUPT_KEY = "countersign"  # in what an interrupt says
+ERROR_STATUS = "error"
 
 
 class ApprovalMiddleware(AgentMiddleware):
@@ -56,7 +56,11 @@ def get_next_input(snapshot: StateSnapshot, first_input: Any = None) -> Any:
     go on. If nothing is left to do: `first_input`, the input to begin with.
     """
     interrupts = snapshot.interrupts
-    ours = [each.id for each in interrupts if isinstance(each.value, dict) and OURS in each.value]
+    ours = [
+        each.id
+        for each in interrupts
+        if isinstance(each.value, dict) and INTERRUPT_KEY in each.value
+    ]
     if ours:
         return Command(resume=dict.fromkeys(ours, True))
     return None if snapshot.next else first_input
@@ -70,11 +74,11 @@ def _build_suspension(request: Any) -> CallSuspension:
 
 
 def _interrupt_graph(request: Request) -> None:
-    interrupt({OURS: request.id, "link": request.link})
+    interrupt({INTERRUPT_KEY: request.id, "link": request.link})
 
 
 def _build_error_message(request: Any, error: CountersignError) -> ToolMessage:
     call = request.tool_call
     return ToolMessage(
-        describe_call_error(error), name=call["name"], tool_call_id=call["id"], status=NOT_DONE
+        describe_call_error(error), name=call["name"], tool_call_id=call["id"], status=ERROR_STATUS
     )

@@ -27,7 +27,7 @@ try:
 except ImportError as error:
     raise build_missing_package_error("pydantic-ai-slim") from error
 
-OURS = "countersign"  # in what is kept of a call
+METADATA_KEY = "countersign"  # in what is kept of a call
 
 
 class ApprovalToolset(WrapperToolset[Any]):
@@ -62,7 +62,7 @@ def get_decisions(
     client = client or Countersign()
     found = DeferredToolResults()
     for call in requests.approvals:
-        request_id = requests.metadata.get(call.tool_call_id, {}).get(OURS)
+        request_id = requests.metadata.get(call.tool_call_id, {}).get(METADATA_KEY)
         if request_id is None:  # somebody else's to decide
             continue
         request = client.get_request(request_id)
@@ -74,4 +74,4 @@ def get_decisions(
 
 
 def _defer_call(request: Request) -> None:
-    raise ApprovalRequired({OURS: request.id, "link": request.link})
+    raise ApprovalRequired({METADATA_KEY: request.id, "link": request.link})

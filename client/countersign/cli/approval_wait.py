@@ -32,8 +32,10 @@ from countersign.request import (
 
 # Asking and waiting for the decision, for the commands that ask.
 
-AT_ONCE = 2.0  # seconds after which a card has its link
-BEFORE = "It was handed out before, and nobody has said how it went: it is not handed out again."
+LINK_WAIT_SECONDS = 2.0  # after which a card has its link
+ALREADY_CLAIMED_ERROR = (
+    "It was handed out before, and nobody has said how it went: it is not handed out again."
+)
 
 
 def add_request_options(parser: argparse.ArgumentParser, wait: str, note: str = "") -> None:
@@ -71,7 +73,7 @@ def wait_for_approval(
     own = isinstance(what, OwnAction)  # this process does it: it goes on once it is approved
     request = client.request(what, values, deadline=wait, **around)
     try:
-        request = client.wait(request.id, min(AT_ONCE, wait))
+        request = client.wait(request.id, min(LINK_WAIT_SECONDS, wait))
         if not request.is_decided:
             where = f" at {request.link}" if request.link else ""
             print_progress(f"Asked{where}; people have {format_duration(wait)}.")
@@ -88,7 +90,7 @@ def wait_for_approval(
         if not request.is_decided:
             raise Expired("Nobody approved it in time, and it could not be taken back.", request)
     if own and request.status is RequestStatus.UNKNOWN:
-        raise AlreadyTaken(BEFORE, request)
+        raise AlreadyTaken(ALREADY_CLAIMED_ERROR, request)
     if trouble := find_request_error(request):
         raise trouble
     if not own and not request.has_ended:

@@ -41,7 +41,7 @@ from countersign.schema import infer_schema_from_values
 # Which placeholders of a command would be read as code: by a shell, an interpreter or a program
 # that passes its words to one. Pure.
 
-PLACE = re.compile(r"\{(\w+)\}")
+PLACEHOLDER_PATTERN = re.compile(r"\{(\w+)\}")
 
 
 def _split_words(text: str) -> frozenset[str]:
@@ -57,7 +57,7 @@ INTERPRETERS = _split_words(
     " racket raku rscript ruby scala swift tsx ts-node"
 )
 # they read their words as code or as commands, or join them for a shell, here or elsewhere
-READ_ALL = _split_words(
+CODE_READING_PROGRAMS = _split_words(
     "adb ansible ansible-playbook awk bmake clickhouse clickhouse-client cmd clush dbclient dsh"
     " duckdb emacs eval ex expect fab gawk gdb gmake heroku hyperfine just less lldb m4 make man"
     " mariadb mawk mongo mongosh more mosh mysql nawk ncat nc nvim octave parallel parallel-ssh"
@@ -65,7 +65,7 @@ READ_ALL = _split_words(
     " su systemd-run tclsh tmux vi view vim watch wsl xterm"
 )
 # options whose value is code or a command
-CODE_OPTIONS: Mapping[str, re.Pattern[str]] = {
+CODE_OPTION_BY_PROGRAM: Mapping[str, re.Pattern[str]] = {
     "apt-get": re.compile(r"-o|--option"),
     "docker": re.compile(r"--(entrypoint|health-cmd)"),
     "find": re.compile(r"-(exec|execdir|ok|okdir)"),
@@ -89,29 +89,31 @@ LAUNCHERS = _split_words(
     "busybox chroot command doas env exec ionice nice nohup nsenter pkexec setsid stdbuf sudo time"
     " timeout toybox unshare xargs"
 )
-TO_A_SHELL: Mapping[str, re.Pattern[str]] = {
+SHELL_OPTION_BY_LAUNCHER: Mapping[str, re.Pattern[str]] = {
     "doas": re.compile(r"-[a-zA-Z]*s"),
     "env": re.compile(r"-[a-zA-Z0]*S.*|--split-string.*"),
     "sudo": re.compile(r"-[a-zA-Z]*[si]|--shell|--login"),
 }
-_OF_SHELLS = re.compile(r"[-+][a-zA-Z]*[oO]|--rcfile|--init-file")  # options with a value
-_FROM_LINE = re.compile(r"-[a-zA-Z]*c[a-zA-Z]*")
-_OF_PYTHON = re.compile(r"-[WX]")
-_CODE = re.compile(r"-[a-zA-Z]*[eErRBFpdIlMjx]|--[a-z-]+")  # of others, also with other values
-_SETS = re.compile(r"[A-Za-z_]\w*=")
+_SHELL_VALUE_OPTION_PATTERN = re.compile(r"[-+][a-zA-Z]*[oO]|--rcfile|--init-file")
+_COMMAND_OPTION_PATTERN = re.compile(r"-[a-zA-Z]*c[a-zA-Z]*")
+_PYTHON_VALUE_OPTION_PATTERN = re.compile(r"-[WX]")
+_CODE_OPTION_PATTERN = re.compile(r"-[a-zA-Z]*[eErRBFpdIlMjx]|--[a-z-]+")  # of other interpreters
+_ASSIGNMENT_PATTERN = re.compile(r"[A-Za-z_]\w*=")
 
 
 def list_words_read_as_code(words: Sequence[str]) -> Iterator[str]:
     """Yield each word with a placeholder whose value would, or might, be read as code."""
     for number, word in enumerate(words):
-        if PLACE.search(word) and (re.search(r"\s", word) or _is_read_as_code(words, number)):
+        if PLACEHOLDER_PATTERN.search(word) and (
+            re.search(r"\s", word) or _is_read_as_code(words, number)
+        ):
             yield word
 
 
 def extract_program_name(word: str) -> str:
     """Return the program that a word names, without its folder, its version and .exe."""
     plain = os.path.basename(word.replace("\\", "/")).lower().removesuffix(".exe")
-    return plain if plain in READ_ALL else re.sub(r"[-.\d]+$", "", plain)
+    return plain if plain in CODE_READING_PROGRAMS else re.sub(r"[-.\d]+$", "", plain)
 
 
 def _is_read_as_code(words: Sequence[str], place: int) -> bool:
@@ -132,9 +134,9 @@ def _find_script_name_index(words: Sequence[str], shell: int) -> int | None:
     if extract_program_name(words[shell]) not in SHELLS:
         return None
     for at in range(shell + 1, len(words)):
-        if _has_script_before(words[shell + 1 : at], _OF_SHELLS):
+        if _has_script_before(words[shell + 1 : at], _SHELL_VALUE_OPTION_PATTERN):
             options = words[shell + 1 : at - 1]
-            return at if any(_FROM_LINE.fullmatch(each) for each in options) else None
+            return at if any(_COMMAND_OPTION_PATTERN.fullmatch(each) for each in options) else None
     return None
 
 
@@ -143,19 +145,19 @@ def _is_last_word_read_as_code(name: str, given: Sequence[str]) -> bool:
 
     That word has the placeholder.
     """
-    if name in READ_ALL:
+    if name in CODE_READING_PROGRAMS:
         return True
     if name in SHELLS or name in PYTHONS:
-        values = _OF_SHELLS if name in SHELLS else _OF_PYTHON
+        values = _SHELL_VALUE_OPTION_PATTERN if name in SHELLS else _PYTHON_VALUE_OPTION_PATTERN
         return not _has_script_before(given[:-1], values)
     if name in INTERPRETERS:
-        return not _has_script_before(given[:-1], _CODE)
+        return not _has_script_before(given[:-1], _CODE_OPTION_PATTERN)
     if name in LAUNCHERS and _may_be_launched_command(name, given):
         return True
-    option = CODE_OPTIONS.get(name)
+    option = CODE_OPTION_BY_PROGRAM.get(name)
     if option is None:
         return False
-    attached = option.match(PLACE.split(given[-1])[0]) is not None
+    attached = option.match(PLACEHOLDER_PATTERN.split(given[-1])[0]) is not None
     return attached or (len(given) > 1 and option.fullmatch(given[-2]) is not None)
 
 
@@ -180,19 +182,21 @@ def _has_script_before(before: Sequence[str], values: re.Pattern[str]) -> bool:
 def _may_be_launched_command(name: str, given: Sequence[str]) -> bool:
     """Return whether the last of the words given to a launcher may name the command it starts."""
     before, word = given[:-1], given[-1]
-    shell = TO_A_SHELL.get(name)
+    shell = SHELL_OPTION_BY_LAUNCHER.get(name)
     if shell and any(map(shell.fullmatch, given)):
         return True
-    if any(not each.startswith("-") and not _SETS.match(each) for each in before):
+    if any(not each.startswith("-") and not _ASSIGNMENT_PATTERN.match(each) for each in before):
         return False  # that is what it starts, or the value of an option
     is_value = bool(before) and before[-1].startswith("-") and before[-1] != "--"
-    return not _SETS.match(word) and not word.startswith("-") and not is_value
+    return not _ASSIGNMENT_PATTERN.match(word) and not word.startswith("-") and not is_value
 
 
 # The command that a job runs once people have approved it, with the values as they approved
 # them.
 
-ALL = "COUNTERSIGN_ARGUMENTS"  # the environment variable in which the command finds all values
+ARGUMENTS_VARIABLE = (
+    "COUNTERSIGN_ARGUMENTS"  # the environment variable in which the command finds all values
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +213,7 @@ class CommandTemplate:
         """Raise UsageError for no command, unsafe words, or a placeholder not in `names`."""
         if not self.words:
             raise console.UsageError("behind -- stands the command that is to be run")
-        for place in PLACE.findall(" ".join(self.words)):
+        for place in PLACEHOLDER_PATTERN.findall(" ".join(self.words)):
             if place not in names:
                 raise console.UsageError(f"{{{place}}} is none of the values that people approve")
         code = None if self.is_unsafe else next(list_words_read_as_code(self.words), None)
@@ -220,7 +224,7 @@ class CommandTemplate:
                 " (or say --unsafe-template)"
             )
         first = self.words[0]
-        if PLACE.search(first):
+        if PLACEHOLDER_PATTERN.search(first):
             raise console.UsageError("which command it is stands fixed, and is no value")
         if not shutil.which(first):
             raise console.UsageError(f"there is no command {first}")
@@ -228,7 +232,7 @@ class CommandTemplate:
     def fill_placeholders(self, values: Mapping[str, Any]) -> list[str]:
         """Return the words with the values filled in; raises KeyError for a missing value."""
         return [
-            PLACE.sub(lambda found: _format_value(values[found.group(1)]), each)
+            PLACEHOLDER_PATTERN.sub(lambda found: _format_value(values[found.group(1)]), each)
             for each in self.words
         ]
 
@@ -239,7 +243,7 @@ def run_approved_command(words: Sequence[str], values: Mapping[str, Any]) -> int
     Its environment has the `values` as JSON. SIGTERM is passed on to it and ends no wait. Raises
     OSError and ValueError if it cannot be started.
     """
-    environment = {**os.environ, ALL: json.dumps(values)}
+    environment = {**os.environ, ARGUMENTS_VARIABLE: json.dumps(values)}
     child = subprocess.Popen(words, env=environment)  # noqa: S603 # what people have approved
     handlers: Mapping[signal.Signals, Callable[..., object]] = {
         signal.SIGTERM: lambda *_: child.send_signal(signal.SIGTERM),
@@ -253,9 +257,9 @@ def _format_value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-HANDED = "The arguments were given to the job that asked."
-NOT_PRINTED = "It was approved, but its claim could not be printed: nothing was done."
-DONE_BEFORE = "It was done before, and is not done again."
+ARGUMENTS_HANDED_OVER_TEXT = "The arguments were given to the job that asked."
+CLAIM_NOT_PRINTED_ERROR = "It was approved, but its claim could not be printed: nothing was done."
+ALREADY_DONE_NOTICE = "It was done before, and is not done again."
 
 
 class ExitCode(IntEnum):
@@ -373,20 +377,24 @@ def _claim_and_print_request(client: Countersign, request: Request, name: str) -
         return
     taken = ClaimedGatedCall(client, request, name)
     with suppress(CountersignError):  # who asked goes on; people are then asked how it ended
-        client.report(request.id, taken.claimant, succeeded=None, result=HANDED)
+        client.report(request.id, taken.claimant, succeeded=None, result=ARGUMENTS_HANDED_OVER_TEXT)
     try:
         _print_request(taken.request, claim=taken.claim_text)
     except OSError as error:  # a full disk, or nobody reads: nobody has the claim
         with suppress(CountersignError):
-            client.report(request.id, taken.claimant, succeeded=False, result=NOT_PRINTED)
-        raise console.CommandError(f"{NOT_PRINTED} ({error.strerror})", ExitCode.FAILED) from error
+            client.report(
+                request.id, taken.claimant, succeeded=False, result=CLAIM_NOT_PRINTED_ERROR
+            )
+        raise console.CommandError(
+            f"{CLAIM_NOT_PRINTED_ERROR} ({error.strerror})", ExitCode.FAILED
+        ) from error
 
 
 def _claim_and_run_command(
     client: Countersign, request: Request, name: str, command: CommandTemplate
 ) -> ExitCode:
     if request.status is RequestStatus.SUCCEEDED:
-        approval_wait.print_progress(DONE_BEFORE)
+        approval_wait.print_progress(ALREADY_DONE_NOTICE)
         return ExitCode.APPROVED
     taken = ClaimedGatedCall(client, request, name)
     began = time.monotonic()

@@ -26,7 +26,7 @@ from countersign.version import VERSION
 
 # The commands that are installed, and the parser made of them.
 
-GROUP = "countersign.commands"
+ENTRY_POINT_GROUP = "countersign.commands"
 
 
 class CommandModule(Protocol):
@@ -112,7 +112,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
 @cache
 def load_command_groups() -> tuple[CommandGroup, ...]:
     """Return the groups of commands that other distributions have added."""
-    return tuple(each.load() for each in entry_points(group=GROUP))
+    return tuple(each.load() for each in entry_points(group=ENTRY_POINT_GROUP))
 
 
 def list_installed_commands() -> dict[str, CommandEntry]:
@@ -165,9 +165,9 @@ def build_parser(
     return parser
 
 
-INTERRUPTED = 130  # exit code of a command that Ctrl-C cut short
-MISUSED = 2  # of no command at all
-NOT_READ = 141  # of one whose output nobody reads to its end
+INTERRUPTED_EXIT_CODE = 130  # of a command that Ctrl-C cut short
+MISUSE_EXIT_CODE = 2  # where there is no command
+BROKEN_PIPE_EXIT_CODE = 141  # of one whose output nobody reads to its end
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ class ParsedCommandLine:
     @property
     def misuse_exit_code(self) -> int:
         """The exit code for a command line that makes no sense."""
-        return self.entry.misuse_exit_code if self.entry else MISUSED
+        return self.entry.misuse_exit_code if self.entry else MISUSE_EXIT_CODE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -241,9 +241,9 @@ def _run_reporting_errors(typed: ParsedCommandLine) -> int:
     try:
         return _run_typed_command(typed)
     except KeyboardInterrupt:  # wherever it finds a command that serves, it ends it well
-        return 0 if serves else INTERRUPTED
+        return 0 if serves else INTERRUPTED_EXIT_CODE
     except BrokenPipeError:  # whoever reads has had enough, as `head` has
-        return NOT_READ
+        return BROKEN_PIPE_EXIT_CODE
     except CommandError as error:
         print_error(error)
         return error.exit_code

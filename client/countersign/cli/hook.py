@@ -19,14 +19,15 @@ from typing import Any, NoReturn
 from countersign import hook_formats
 from countersign.cli import approval_wait
 from countersign.cli.console import escape_control_characters, print_error, print_line
-from countersign.client import LONGEST_LOOK, Countersign
+from countersign.client import MAX_LOOK_SECONDS, Countersign
 from countersign.gated_call import cancel_unwaited_request
 from countersign.request import CountersignError, Expired, Unreachable
 
-BLOCKED = 2  # the exit code that Claude Code takes for a no
-LATE = 10.0  # seconds after a deadline in which the clock denies
-READ = 20.0  # seconds for what Claude Code says to come
-SLOW, AGAIN = 15.0, 10.0  # further seconds until it is given up, and until it is once more
+BLOCKED_EXIT_CODE = 2  # that Claude Code takes for a no
+DEADLINE_GRACE_SECONDS = 10.0  # after a deadline, in which the clock denies
+INPUT_TIMEOUT_SECONDS = 20.0  # for what Claude Code says to come
+PROCESSING_TIMEOUT_SECONDS = 15.0  # for all else, after which it is given up
+GIVE_UP_REPEAT_SECONDS = 10.0  # until it is given up once more
 
 
 class HookTimeoutError(Exception):
@@ -42,25 +43,25 @@ def run(arguments: argparse.Namespace) -> int:
     """Read a Claude Code hook's input from stdin and print the answer; returns the exit code."""
     wait = approval_wait.parse_wait_option(arguments)
     if sys.stdout is None:  # closed: nobody would read a no
-        return BLOCKED
+        return BLOCKED_EXIT_CODE
     try:
-        with _time_limit(READ):
+        with _time_limit(INPUT_TIMEOUT_SECONDS):
             said = json.load(sys.stdin)
         event = hook_formats.HookEventKind(said["hook_event_name"])
     except Exception:  # noqa: BLE001 # nested without end, or no input at all: the same
-        named = " or ".join(hook_formats.ASKING)
+        named = " or ".join(hook_formats.APPROVAL_EVENTS)
         print_error(f"What came in is not what Claude Code gives a {named} hook.")
-        return BLOCKED
-    if event not in hook_formats.ASKING:
+        return BLOCKED_EXIT_CODE
+    if event not in hook_formats.APPROVAL_EVENTS:
         return _report_tool_use(said)
     said["tool_use_id"] = hook_formats.get_use_id(said)  # the same each time it is asked
     try:
-        with _time_limit(wait + LATE + SLOW):
+        with _time_limit(wait + DEADLINE_GRACE_SECONDS + PROCESSING_TIMEOUT_SECONDS):
             answer: Mapping[str, Any] = _wait_for_decision(said, wait, arguments)
     except CountersignError as error:
         answer = hook_formats.build_hook_deny_answer(str(error), event)
     except KeyboardInterrupt:
-        return BLOCKED
+        return BLOCKED_EXIT_CODE
     except Exception as error:  # noqa: BLE001 # a hook that fails lets the tool be used
         why = f"Countersign could not ask ({type(error).__name__})."
         answer = hook_formats.build_hook_deny_answer(why, event)
@@ -86,15 +87,18 @@ def _wait_for_decision(
     names = ("does", "requester", "channel")
     around = {name: getattr(arguments, name) for name in names if getattr(arguments, name)}
     # first only to know what to take back, then until its card has a link
-    looks, until = [approval_wait.AT_ONCE, 0.0], time.monotonic() + wait + LATE
+    looks, until = (
+        [approval_wait.LINK_WAIT_SECONDS, 0.0],
+        time.monotonic() + wait + DEADLINE_GRACE_SECONDS,
+    )
     try:
         while time.monotonic() < until:
-            look = looks.pop() if looks else LONGEST_LOOK
+            look = looks.pop() if looks else MAX_LOOK_SECONDS
             found = client.send_hook_input(said, look=look, wait=f"{wait}s", **around)
-            if hook_formats.ANSWER in found:
+            if hook_formats.OUTPUT_FIELD in found:
                 return _validate_answer(found, said["hook_event_name"])
             request_id = str(found["id"])
-            if look == approval_wait.AT_ONCE:
+            if look == approval_wait.LINK_WAIT_SECONDS:
                 approval_wait.print_progress(
                     f"Asked at {found['link']}." if found["link"] else "Asked."
                 )
@@ -107,7 +111,11 @@ def _wait_for_decision(
 
 def _validate_answer(found: dict[str, Any], event: str) -> dict[str, Any]:
     """Return `found` if it is a valid answer at this hook; raises Unreachable if it is not."""
-    said = found[hook_formats.ANSWER] if isinstance(found[hook_formats.ANSWER], dict) else {}
+    said = (
+        found[hook_formats.OUTPUT_FIELD]
+        if isinstance(found[hook_formats.OUTPUT_FIELD], dict)
+        else {}
+    )
     decision = said.get("decision")
     if event == hook_formats.HookEventKind.BEFORE:
         decided = said.get("permissionDecision")
@@ -125,7 +133,7 @@ def _time_limit(limit: float) -> Iterator[None]:
         yield  # signals come to the main thread alone
         return
     before = signal.signal(signal.SIGALRM, _raise_out_of_time)
-    signal.setitimer(signal.ITIMER_REAL, limit, AGAIN)
+    signal.setitimer(signal.ITIMER_REAL, limit, GIVE_UP_REPEAT_SECONDS)
     try:
         yield
     finally:

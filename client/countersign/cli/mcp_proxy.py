@@ -22,10 +22,10 @@ from countersign.mcp_client import substitute_variables
 if TYPE_CHECKING:
     from countersign.mcp_client.connection import Address, UrlAddress
 
-NEEDS = ("mcp", "mcp_types", "httpx2", "anyio", "jsonschema", "referencing")  # of the extra
+EXTRA_PACKAGES = ("mcp", "mcp_types", "httpx2", "anyio", "jsonschema", "referencing")
 HOLD = 50.0  # seconds: hosts wait for a minute where they are told nothing
-MOST_NAME = 40  # characters
-START_SECONDS = 60.0  # in which the server behind has to be there
+MAX_NAME_CHARS = 40
+START_TIMEOUT_SECONDS = 60.0  # of the server behind
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,8 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the proxy on stdin and stdout until the host goes away."""
-    if len(arguments.name) > MOST_NAME:
-        raise console.UsageError(f"--name has {MOST_NAME} characters at most")
+    if len(arguments.name) > MAX_NAME_CHARS:
+        raise console.UsageError(f"--name has {MAX_NAME_CHARS} characters at most")
     if arguments.hold <= 0:
         raise console.UsageError("--hold takes seconds, more than none")
     if bool(arguments.server) == bool(arguments.url):
@@ -82,7 +82,9 @@ def run(arguments: argparse.Namespace) -> int:
         from countersign.mcp_proxy.proxy import run_proxy_process
         from countersign.request import NotAllowed
     except ModuleNotFoundError as error:
-        return console.print_missing_package("MCP proxy", error, NEEDS, "countersign-client[mcp]")
+        return console.print_missing_package(
+            "MCP proxy", error, EXTRA_PACKAGES, "countersign-client[mcp]"
+        )
     try:
         countersign = Countersign()
     except NotAllowed as error:
@@ -94,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
     behind = _build_server_address(arguments)
     try:
         run_proxy_process(
-            lambda: ServerConnection(behind, open_within=START_SECONDS),
+            lambda: ServerConnection(behind, open_within=START_TIMEOUT_SECONDS),
             held_calls,
             arguments.name,
             arguments.prefix,
@@ -119,10 +121,10 @@ def _build_server_address(arguments: argparse.Namespace) -> Address:
 
 # The server behind `countersign mcp-proxy --url`: its address, its headers, and who logs in.
 
-_URL = re.compile(r"https?://[^\s]+")
-_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # of a header, as RFC 9110 has it
-_SECRET = "authorization"  # noqa: S105 # the header that says who asks
-SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
+_URL_PATTERN = re.compile(r"https?://[^\s]+")
+_HEADER_NAME_PATTERN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # as RFC 9110 has it
+_SECRET_HEADER = "authorization"  # noqa: S105 # the header that says who asks
+DISPLAY_VARIABLES = ("DISPLAY", "WAYLAND_DISPLAY")
 
 
 def build_remote_address(
@@ -136,10 +138,10 @@ def build_remote_address(
     from countersign.mcp_client.connection import UrlAddress
     from countersign.mcp_client.login import LoginFile, ServerLogin, build_login_path
 
-    if not _URL.fullmatch(url):
+    if not _URL_PATTERN.fullmatch(url):
         raise console.UsageError("--url takes an address that begins with https:// or http://")
     found = dict(_parse_header(each, environ) for each in headers)
-    if any(name.lower() == _SECRET for name in found):
+    if any(name.lower() == _SECRET_HEADER for name in found):
         return UrlAddress(url, found)
     file = LoginFile(build_login_path(_get_login_folder(environ), url))
     return UrlAddress(url, found, login=ServerLogin(url, file, show_login_address))
@@ -149,7 +151,7 @@ def show_login_address(address: str) -> None:
     """Print where to log in to the standard error, and open it in a browser if there is one."""
     where = console.escape_control_characters(address)
     console.print_beside_result(f"To log in at the server behind, open {where}")
-    if sys.platform == "linux" and not any(os.environ.get(each) for each in SCREENS):
+    if sys.platform == "linux" and not any(os.environ.get(each) for each in DISPLAY_VARIABLES):
         return  # a browser of the terminal would write where the host listens
     quiet = subprocess.DEVNULL
     command = [sys.executable, "-m", "webbrowser", address]
@@ -165,7 +167,12 @@ def _parse_header(text: str, environ: Mapping[str, str]) -> tuple[str, str]:
     filled = substitute_variables(value.strip(), environ, missing)
     if missing:
         raise console.UsageError(f"--header {name}: the variable {min(missing)} is not set")
-    if not colon or not _NAME.fullmatch(name) or not filled.isprintable() or not filled.isascii():
+    if (
+        not colon
+        or not _HEADER_NAME_PATTERN.fullmatch(name)
+        or not filled.isprintable()
+        or not filled.isascii()
+    ):
         raise console.UsageError("--header takes 'Name: value', and $NAME in it for a variable")
     return name, filled
 

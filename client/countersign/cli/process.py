@@ -20,7 +20,7 @@ from typing import NoReturn
 # The start of a command that serves: imports without garbage collection, since they leave no
 # garbage, and memory that all threads share.
 
-ARENAS = -8  # what glibc's mallopt calls M_ARENA_MAX
+M_ARENA_MAX = -8  # of glibc's mallopt
 
 
 @contextmanager
@@ -44,17 +44,17 @@ def limit_memory_arenas() -> None:
     megabytes with fifty threads. Does nothing with another C library.
     """
     with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).mallopt(ARENAS, 2)
+        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 2)
 
 
 log = logging.getLogger("countersign")
-LONGEST = 13.0  # seconds that stopping may take
-LAST = 1.5  # and more, after which the system ends the process whatever Python is at
-GIVEN_UP = 1  # exit code of one that was ended so
+STOP_TIMEOUT_SECONDS = 13.0
+KILL_GRACE_SECONDS = 1.5  # after them the system ends the process, whatever Python is at
+HANGING_EXIT_CODE = 1
 
 _begun = threading.Event()
 _timed = threading.Event()
-ENDS = (signal.SIGTERM, signal.SIGINT)
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def interrupt_once_on(*signals: signal.Signals) -> None:
@@ -90,7 +90,7 @@ def handle_signals(handlers: Mapping[signal.Signals, Callable[..., object]]) -> 
 
 def install_stop_handlers() -> None:
     """Install handlers that end the process on the first SIGTERM or Ctrl-C and ignore others."""
-    heard = {each for each in ENDS if signal.getsignal(each) is not signal.SIG_IGN}
+    heard = {each for each in STOP_SIGNALS if signal.getsignal(each) is not signal.SIG_IGN}
     for each in heard:  # a shell has what it starts in the background ignore Ctrl-C
         signal.signal(each, _handle_stop_signal)
     # a handler has to wait where the main thread is inside of a library, a thread has not
@@ -116,8 +116,8 @@ def _start_time_limit() -> None:
         return
     _timed.set()
     # not even the interpreter is needed for it
-    signal.setitimer(signal.ITIMER_REAL, LONGEST + LAST)
-    watchdog = threading.Timer(LONGEST, _exit_hanging_process)
+    signal.setitimer(signal.ITIMER_REAL, STOP_TIMEOUT_SECONDS + KILL_GRACE_SECONDS)
+    watchdog = threading.Timer(STOP_TIMEOUT_SECONDS, _exit_hanging_process)
     watchdog.name, watchdog.daemon = "watchdog", True
     watchdog.start()
 
@@ -154,10 +154,10 @@ def _exit_hanging_process() -> NoReturn:
     """Log which threads hang, as far as that is possible, and end the process."""
     try:
         still = ", ".join(sorted({each.name for each in threading.enumerate()} - {"watchdog"}))
-        log.error("not stopped within %g seconds, and ended: %s hang", LONGEST, still)
+        log.error("not stopped within %g seconds, and ended: %s hang", STOP_TIMEOUT_SECONDS, still)
         _flush_output()
     finally:
-        os._exit(GIVEN_UP)
+        os._exit(HANGING_EXIT_CODE)
 
 
 def _flush_output() -> None:

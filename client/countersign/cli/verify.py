@@ -19,7 +19,7 @@ from countersign.cli.approval_wait import add_approval_options
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-NO_CRYPTOGRAPHY = "Receipts need cryptography: pip install 'countersign-client[verify]'."
+CRYPTOGRAPHY_MISSING_ERROR = "Receipts need cryptography: pip install 'countersign-client[verify]'."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         import cryptography  # noqa: F401 - asked for here, to say how to install it
     except ImportError:
-        return console.print_error(NO_CRYPTOGRAPHY)
+        return console.print_error(CRYPTOGRAPHY_MISSING_ERROR)
     try:
         keys = receipts.read_public_keys(_read(arguments.key))
         given = None
@@ -123,7 +123,7 @@ def _verify_decision(
     console.print_lines(map(console.escape_control_characters, lines))
 
 
-DECISIONS = {  # as they are said, those by votes with the verb of these
+LABEL_AND_VERB_BY_DECISION = {  # as they are said, those by votes with the verb of these
     "approved": ("Approved by", "approve"),
     "rejected": ("Rejected by", "reject"),
     "break_glass": ("Run without approval by", "break_glass"),
@@ -135,7 +135,7 @@ DECISIONS = {  # as they are said, those by votes with the verb of these
 def _describe_decision(receipt: receipts.Receipt) -> str:
     """Return what was decided, by whom and when, as the beginning of a sentence."""
     content, decided = receipt.content, str(receipt.content.get("decision"))
-    said, verb = DECISIONS.get(decided, (decided.capitalize(), ""))
+    said, verb = LABEL_AND_VERB_BY_DECISION.get(decided, (decided.capitalize(), ""))
     who = [_describe_voter(each) for each in receipts.list_votes(receipt, verb)] if verb else []
     if decided == "granted":
         who = [str(content.get("grantedBy", "somebody"))]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-_VARIABLE = re.compile(r"\$(\$|[A-Za-z_][A-Za-z0-9_]*)")
+_VARIABLE_PATTERN = re.compile(r"\$(\$|[A-Za-z_][A-Za-z0-9_]*)")
 
 
 def substitute_variables(text: str, environ: Mapping[str, str], missing: set[str]) -> str:
@@ -23,4 +23,4 @@ def substitute_variables(text: str, environ: Mapping[str, str], missing: set[str
             missing.add(name)
         return "$" if name == "$" else environ.get(name, "")
 
-    return _VARIABLE.sub(one, text)
+    return _VARIABLE_PATTERN.sub(one, text)

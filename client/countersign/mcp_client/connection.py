@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 # How requests go out to a server over HTTP: a tool's call goes once, whatever the answer is.
 
-MOST_MOVES = 5  # from one address to the next, that are remembered
+MAX_REDIRECTS = 5  # that are remembered, from one address to the next
 
 
 class SendCallsOnceAuth(httpx2.Auth):
@@ -85,7 +85,7 @@ class SendCallsOnceAuth(httpx2.Auth):
 
     def _resolve_known_redirects(self, url: httpx2.URL) -> httpx2.URL:
         """Return the address to which earlier requests to `url` were redirected in the end."""
-        for _ in range(MOST_MOVES):
+        for _ in range(MAX_REDIRECTS):
             url = self._moved.get(url, url)
         return url
 
@@ -284,7 +284,7 @@ def describe_connection_error(error: BaseException) -> str:
 
 # Checks a result against its tool's output schema; a mismatch is only remarked on.
 
-MOST_REMARK = 300  # characters
+MAX_REMARK_CHARS = 300
 
 
 # patterns may take endless time, and nothing depends on this check
@@ -306,12 +306,12 @@ def describe_schema_mismatch(result: CallToolResult, schema: Mapping[str, Any] |
         return ""
     if wrong is None:
         return ""
-    return f"The result is not what the tool promises: {wrong.message}"[:MOST_REMARK]
+    return f"The result is not what the tool promises: {wrong.message}"[:MAX_REMARK_CHARS]
 
 
-LIST_SECONDS = 10.0  # in which a server says what tools it has
-LONGEST_PAUSE = 300.0  # seconds between two tries to reach it
-NO_REASON = "The server says that it failed, and not why."
+LIST_TIMEOUT_SECONDS = 10.0  # in which a server says what tools it has
+MAX_RECONNECT_SECONDS = 300.0  # between two tries
+NO_REASON_TEXT = "The server says that it failed, and not why."
 
 
 class ServerNotReachedError(Exception):
@@ -382,7 +382,7 @@ class ServerConnection:
             session.wire.forget_call(call)
         if result.is_error:
             return sent_calls.FailedOutcome(
-                sent_calls.extract_result_text(result) or NO_REASON, result=result
+                sent_calls.extract_result_text(result) or NO_REASON_TEXT, result=result
             )
         promised = next((each.output_schema for each in tools if each.name == tool), None)
         return sent_calls.ResultOutcome(result, describe_schema_mismatch(result, promised))
@@ -412,7 +412,7 @@ class ServerConnection:
         for _ in range(2):
             session, client = await self._get_open_session()
             try:
-                with anyio.fail_after(LIST_SECONDS):
+                with anyio.fail_after(LIST_TIMEOUT_SECONDS):
                     found = await list_server_tools(client)
             except ToolListTooLongError as error:
                 raise ServerNotReachedError(str(error)) from None
@@ -429,7 +429,7 @@ class ServerConnection:
             self._session = None
         session.close_without_waiting()
         if isinstance(error, TimeoutError):
-            return f"it did not say within {LIST_SECONDS:g} seconds what tools it has"
+            return f"it did not say within {LIST_TIMEOUT_SECONDS:g} seconds what tools it has"
         return _append_http_status(describe_connection_error(error), session.wire.http_status)
 
     async def _get_open_session(self) -> tuple[ServerSession, Client]:
@@ -456,7 +456,7 @@ class ServerConnection:
             if self._login.login_needed_reason:
                 return ServerNotReachedError(self._login.login_needed_reason)
         self._failures += 1
-        self._again_at = time.monotonic() + min(2.0**self._failures, LONGEST_PAUSE)
+        self._again_at = time.monotonic() + min(2.0**self._failures, MAX_RECONNECT_SECONDS)
         self._report_put_off(why)
         return ServerNotReachedError(why)
 

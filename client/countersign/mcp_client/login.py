@@ -29,7 +29,8 @@ from pydantic import BaseModel, ValidationError
 
 # The file with a person's login at one server: the tokens, and the client they were issued to.
 
-PRIVATE, PRIVATE_FOLDER = 0o600, 0o700
+PRIVATE_FILE_MODE = 0o600
+PRIVATE_FOLDER_MODE = 0o700
 
 
 class StoredLogin(BaseModel):
@@ -66,9 +67,9 @@ class LoginFile:
 
     def write(self, login: StoredLogin) -> None:
         """Replace the file's login; raises OSError."""
-        self.path.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        self.path.parent.mkdir(mode=PRIVATE_FOLDER_MODE, parents=True, exist_ok=True)
         beside = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}")
-        file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
+        file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE_MODE)
         try:
             with os.fdopen(file, "w", encoding="utf-8") as writing:
                 writing.write(login.model_dump_json(exclude_none=True))
@@ -87,12 +88,13 @@ def build_login_path(folder: Path, url: str) -> Path:
 
 # Where a browser is sent after a login: an address that only this machine can reach.
 
-LOCAL, PATH = "127.0.0.1", "/callback"
-LINE = 16_384  # bytes of a request that are read
-READ = 10.0  # seconds for them to come
-DONE = "You are logged in. You can close this page."
-NOT_DONE = "You are not logged in. You can close this page."
-NOT_HERE = "There is nothing here."
+CALLBACK_HOST = "127.0.0.1"
+CALLBACK_PATH = "/callback"
+MAX_REQUEST_BYTES = 16_384
+REQUEST_TIMEOUT_SECONDS = 10.0
+LOGGED_IN_TEXT = "You are logged in. You can close this page."
+NOT_LOGGED_IN_TEXT = "You are not logged in. You can close this page."
+NOT_FOUND_TEXT = "There is nothing here."
 
 
 class NotLoggedInError(Exception):
@@ -118,7 +120,7 @@ class LoginRedirectReceiver:
     ) -> None:
         """Answer one request of a browser."""
         try:
-            async with asyncio.timeout(READ):
+            async with asyncio.timeout(REQUEST_TIMEOUT_SECONDS):
                 line = await reader.readuntil(b"\n")
                 while (await reader.readuntil(b"\n")).strip():
                     pass  # its headers
@@ -136,25 +138,27 @@ class LoginRedirectReceiver:
         asked = urlsplit(rest.partition(" ")[0])
         said = {name: each[-1] for name, each in parse_qs(asked.query).items()}
         known = self.state and compare_digest(said.get("state", "").encode(), self.state.encode())
-        if method != "GET" or asked.path != PATH or not known or self._result.done():
-            return "404 Not Found", NOT_HERE
+        if method != "GET" or asked.path != CALLBACK_PATH or not known or self._result.done():
+            return "404 Not Found", NOT_FOUND_TEXT
         if "code" in said:
             found = auth.AuthorizationCodeResult(
                 code=said["code"], state=said["state"], iss=said.get("iss")
             )
             self._result.set_result(found)
-            return "200 OK", DONE
+            return "200 OK", LOGGED_IN_TEXT
         why = said.get("error_description") or said.get("error") or "no reason was given"
         self._result.set_exception(NotLoggedInError(f"the login was refused: {why[:200]}"))
-        return "200 OK", NOT_DONE
+        return "200 OK", NOT_LOGGED_IN_TEXT
 
 
 @asynccontextmanager
 async def listen_for_login_redirect() -> AsyncIterator[LoginRedirectReceiver]:
     """Listen on a free port of this machine during the block; raises OSError if there is none."""
     redirect = LoginRedirectReceiver("")
-    server = await asyncio.start_server(redirect.handle_browser_request, LOCAL, 0, limit=LINE)
-    redirect.url = f"http://{LOCAL}:{server.sockets[0].getsockname()[1]}{PATH}"
+    server = await asyncio.start_server(
+        redirect.handle_browser_request, CALLBACK_HOST, 0, limit=MAX_REQUEST_BYTES
+    )
+    redirect.url = f"http://{CALLBACK_HOST}:{server.sockets[0].getsockname()[1]}{CALLBACK_PATH}"
     try:
         yield redirect
     finally:
@@ -170,11 +174,11 @@ def _build_http_response(status: str, text: str) -> bytes:
     return f"{head}{text}".encode()
 
 
-LOGIN_SECONDS = 600.0  # that a person has
-RENEW_SECONDS = 20.0  # in which a token is renewed
-LONG_AGO = 1.0  # an expiry
-_BUSY = HTTPStatus.TOO_MANY_REQUESTS
-NAME = "Countersign"
+LOGIN_TIMEOUT_SECONDS = 600.0  # that a person has
+RENEWAL_TIMEOUT_SECONDS = 20.0
+PAST_EXPIRY_TIME = 1.0
+_TOO_MANY_REQUESTS = HTTPStatus.TOO_MANY_REQUESTS
+OAUTH_CLIENT_NAME = "Countersign"
 log = logging.getLogger("countersign.servers")
 
 
@@ -184,7 +188,7 @@ class ServerLogin:
     def __init__(self, url: str, file: LoginFile, asked: Callable[[str], None]) -> None:
         """Prepare the login at `url`; `asked` shows a person the address at which to log in."""
         self._url, self._file, self._asked = url, file, asked
-        nowhere = auth.OAuthClientMetadata(redirect_uris=None, client_name=NAME)
+        nowhere = auth.OAuthClientMetadata(redirect_uris=None, client_name=OAUTH_CLIENT_NAME)
         self._sdk = OAuthClientProvider(url, nowhere, _TokenStorage(self))
         self._task: asyncio.Task[None] | None = None
         self._known = asyncio.Event()
@@ -245,7 +249,7 @@ class ServerLogin:
             return
         context = self._sdk.context
         if context.current_tokens and context.current_tokens.access_token == used:
-            context.token_expiry_time = LONG_AGO  # whatever was said
+            context.token_expiry_time = PAST_EXPIRY_TIME  # whatever was said
         if is_call:
             return
         again = await self._add_token(request)
@@ -277,13 +281,16 @@ class ServerLogin:
     async def _send_token_renewal(self, wish: httpx2.Request) -> httpx2.Response | None:
         """Send a token renewal request; return the answer, None if the server is unavailable."""
         try:
-            with fail_after(RENEW_SECONDS):
+            with fail_after(RENEWAL_TIMEOUT_SECONDS):
                 async with httpx2.AsyncClient() as http:
                     answer = await http.send(wish)
         except (httpx2.HTTPError, TimeoutError) as error:
             self._not_renewed = type(error).__name__
             return None
-        if answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR or answer.status_code == _BUSY:
+        if (
+            answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR
+            or answer.status_code == _TOO_MANY_REQUESTS
+        ):
             self._not_renewed = f"HTTP {answer.status_code}"
             return None
         return answer
@@ -332,13 +339,13 @@ class ServerLogin:
 
     async def _run_login(self, request: httpx2.Request) -> None:
         try:
-            with fail_after(LOGIN_SECONDS):
+            with fail_after(LOGIN_TIMEOUT_SECONDS):
                 async with listen_for_login_redirect() as redirect:
                     await self._complete_login(request, redirect)
         except NotLoggedInError as error:
             self._failed = str(error)
         except TimeoutError:
-            self._failed = f"nobody did within {LOGIN_SECONDS / 60:g} minutes"
+            self._failed = f"nobody did within {LOGIN_TIMEOUT_SECONDS / 60:g} minutes"
         except Exception as error:  # noqa: BLE001 # what a server says here may be anything
             self._failed = " ".join(f"{type(error).__name__} {error}".split())[:200]
 
@@ -356,7 +363,11 @@ class ServerLogin:
 
         uris = [redirect.url]
         wanted = auth.OAuthClientMetadata.model_validate(
-            {"client_name": NAME, "redirect_uris": uris, "token_endpoint_auth_method": "none"}
+            {
+                "client_name": OAUTH_CLIENT_NAME,
+                "redirect_uris": uris,
+                "token_endpoint_auth_method": "none",
+            }
         )
         new = _TokenStorage(None)
         provider = OAuthClientProvider(self._url, wanted, new, show, redirect.wait_for_login_result)

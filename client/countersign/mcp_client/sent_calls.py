@@ -32,7 +32,7 @@ from countersign.mcp_client import tool_list
 
 # The outcomes of a tool call. Only the server's own answer makes a call a failure.
 
-MOST_HEARD = 2_000  # characters of an answer that cannot be read
+MAX_UNREADABLE_CHARS = 2_000  # of an answer that cannot be read
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +81,19 @@ def format_unreadable_answer(answer: Any) -> str:
     if answer is None:
         return ""
     text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
-    return text if len(text) <= MOST_HEARD else f"{text[:MOST_HEARD]}…"
+    return text if len(text) <= MAX_UNREADABLE_CHARS else f"{text[:MAX_UNREADABLE_CHARS]}…"
 
 
 # JSON may name half a character, as a text has it that was cut amid one; the SDK reads none
 
-_ESCAPED = re.compile(
+_JSON_ESCAPE_PATTERN = re.compile(
     r"\\(?:ud[89ab]\w\w\\ud[c-f]\w\w|(?P<half>ud[89a-f]\w\w)|.)", re.IGNORECASE | re.DOTALL
 )
 
 
 def replace_half_characters(text: str) -> str:
     """Return JSON text with U+FFFD in the place of each half of a character."""
-    return _ESCAPED.sub(lambda found: r"\ufffd" if found["half"] else found[0], text)
+    return _JSON_ESCAPE_PATTERN.sub(lambda found: r"\ufffd" if found["half"] else found[0], text)
 
 
 def read_whole_message(error: Exception) -> SessionMessage | Exception:
@@ -106,9 +106,9 @@ def read_whole_message(error: Exception) -> SessionMessage | Exception:
     return error
 
 
-MOST_BODY = 1_048_576  # bytes of one message that are looked at
-FIRST_BAD = 300  # status of HTTP
-GARBLED = -32700  # JSON-RPC's code for what cannot be read
+MAX_MESSAGE_BYTES = 1_048_576  # that are looked at
+FIRST_ERROR_STATUS = 300
+PARSE_ERROR_CODE = -32700  # JSON-RPC's, for what cannot be read
 
 
 @dataclass(slots=True)
@@ -150,7 +150,7 @@ class ServerTraffic:
 
     def note_http_status(self, status: int, posted: RequestId | None) -> None:
         """Note the HTTP status of an answer; `posted`: the id of the call it answers, else None."""
-        status = status if status >= FIRST_BAD else 0
+        status = status if status >= FIRST_ERROR_STATUS else 0
         if posted is None:
             self.http_status = status
         elif call := self._calls.get(str(posted)):
@@ -195,7 +195,7 @@ class ServerTraffic:
             request = each.get("id") if isinstance(each, dict) else None
             if isinstance(request, str | int):
                 self.note_server_answer(request, each)
-                made = ErrorData(code=GARBLED, message="the answer cannot be read")
+                made = ErrorData(code=PARSE_ERROR_CODE, message="the answer cannot be read")
                 return SessionMessage(JSONRPCError(jsonrpc="2.0", id=request, error=made))
         return error
 
@@ -290,7 +290,7 @@ class _WatchedResponseBody(httpx2.AsyncByteStream):
                 yield self._note_chunk(line[:end])
                 del line[:end]
         yield self._note_chunk(line)
-        if not self._events and self._size <= MOST_BODY:
+        if not self._events and self._size <= MAX_MESSAGE_BYTES:
             self._wire.note_json_message(self._line.decode("utf-8", "replace"), self._posted)
 
     async def aclose(self) -> None:
@@ -300,10 +300,10 @@ class _WatchedResponseBody(httpx2.AsyncByteStream):
         """Note whole lines of the body, and return them with each half of a character replaced."""
         chunk = replace_half_characters(part.decode("latin-1")).encode("latin-1")
         self._size += len(chunk)
-        if self._size > MOST_BODY:  # too long to be looked at
+        if self._size > MAX_MESSAGE_BYTES:  # too long to be looked at
             self._line.clear()
             self._data.clear()
-            self._size = 0 if self._events else MOST_BODY + 1
+            self._size = 0 if self._events else MAX_MESSAGE_BYTES + 1
             return chunk
         self._line += chunk
         while self._events and b"\n" in self._line:

@@ -13,7 +13,8 @@ from pydantic import ValidationError
 
 from countersign.request import escape_control_characters
 
-MOST_PAGES, MOST_TOOLS = 50, 1_000  # of one server
+MAX_PAGES = 50  # of one server
+MAX_TOOLS = 1_000
 log = logging.getLogger("countersign.servers")
 
 
@@ -29,15 +30,15 @@ async def list_server_tools(client: Client) -> list[Tool]:
     """
     found: list[Tool] = []
     cursor: str | None = None
-    for _ in range(MOST_PAGES):
+    for _ in range(MAX_PAGES):
         page = await client.list_tools(cursor=cursor)
         found += page.tools
-        if len(found) > MOST_TOOLS:
-            raise ToolListTooLongError(f"it has more than {MOST_TOOLS:,} tools")
+        if len(found) > MAX_TOOLS:
+            raise ToolListTooLongError(f"it has more than {MAX_TOOLS:,} tools")
         cursor = page.next_cursor
         if cursor is None:
             return _leave_out_names_of_two(found)
-    raise ToolListTooLongError(f"its list of tools has more than {MOST_PAGES} pages")
+    raise ToolListTooLongError(f"its list of tools has more than {MAX_PAGES} pages")
 
 
 def _leave_out_names_of_two(tools: list[Tool]) -> list[Tool]:
@@ -59,7 +60,7 @@ def leave_out_unreadable_tools(item: SessionMessage | Exception, told: set[str])
         return
     answer = item.message.result
     tools = answer.get("tools")
-    if not isinstance(tools, list) or len(tools) > MOST_TOOLS:
+    if not isinstance(tools, list) or len(tools) > MAX_TOOLS:
         return
     if "content" in answer:  # it is the result of a call
         return

@@ -34,9 +34,9 @@ from countersign.request import (
 
 # A host gets progress messages while it waits for people, and after a while is told to call again.
 
-LOOK = 10.0  # seconds that one look at a request waits; so often the host hears that it waits
-LEAST = 1.0  # and that one waits at least: less would be answered at once
-NOT_DECIDED = "People have not decided yet{link}. Nothing was done."
+LOOK_SECONDS = 10.0  # that one look at a request waits; so often the host hears that it waits
+MIN_LOOK_SECONDS = 1.0  # less would be answered at once
+NOT_DECIDED_TEXT = "People have not decided yet{link}. Nothing was done."
 ProgressSender = Callable[[str], Awaitable[None]]
 
 
@@ -61,8 +61,8 @@ async def run_in_thread(work: Callable[[], T]) -> T:
 
 # Calls that hosts have made: the same call, made again while it is open, is asked only once.
 
-MOST_KNOWN = 500  # of one key and server
-KEPT = 600.0  # seconds that an end waits for a host which had given up
+MAX_KNOWN_CALLS = 500  # of one key and server
+RESULT_RETENTION_SECONDS = 600.0  # for a host which had given up
 
 
 @dataclass(slots=True)
@@ -109,7 +109,7 @@ class OpenHostCalls:
 
         The request of a forgotten call is found again while it is open.
         """
-        left = len(self._known) - MOST_KNOWN
+        left = len(self._known) - MAX_KNOWN_CALLS
         for each in [*self._known.values()] if left > 0 else ():
             if left > 0 and not each.waiting_hosts and each is not newest:
                 self._forget_call(each)
@@ -148,7 +148,10 @@ class OpenHostCalls:
             found: Request | None = None
             if call.request_id:
                 found = await run_in_thread(partial(self._countersign.get_request, call.request_id))
-                if found.has_ended and time.monotonic() - call.last_waited_at > KEPT:
+                if (
+                    found.has_ended
+                    and time.monotonic() - call.last_waited_at > RESULT_RETENTION_SECONDS
+                ):
                     found, call.is_done, call.result = None, False, None
             if found is None:
                 found = await run_in_thread(ask)
@@ -214,7 +217,9 @@ class HeldCallRunner:
         with self.host_calls.forget_call_when_answered(call):
             request = await self.host_calls.get_or_create_request(call, ask)
             look, says = self.countersign.get_request, "waits for people to approve it"
-            request = await self._wait_until(IS_DECIDED, request, look, progress, says, NOT_DECIDED)
+            request = await self._wait_until(
+                IS_DECIDED, request, look, progress, says, NOT_DECIDED_TEXT
+            )
             async with call.claim_lock:  # of the same call twice at once, one runs, both hear of it
                 if not call.is_done:
                     call.result = await self._claim_and_run(request, action.name, run)
@@ -267,7 +272,7 @@ class HeldCallRunner:
                     "to go on waiting; it is not asked twice."
                 )
             await progress(f"{says} {request.link}".strip())
-            seconds = min(LOOK, max(left, LEAST))
+            seconds = min(LOOK_SECONDS, max(left, MIN_LOOK_SECONDS))
             request = await run_in_thread(partial(look, request.id, seconds))
         return request
 
@@ -305,13 +310,14 @@ async def _report_outcome(taken: ClaimedGatedCall, succeeded: bool, result: Any)
     await run_in_thread(partial(taken.report_outcome, succeeded=succeeded, result=result))
 
 
-ASK, APPROVE = "ask_person", "request_approval"
-_MOST_TITLE = 80
-NOBODY_YET = "Nobody has answered yet{link}."
-_HINTS = ToolAnnotations(read_only_hint=True)
+ASK_TOOL = "ask_person"
+APPROVE_TOOL = "request_approval"
+_MAX_TITLE_CHARS = 80
+NOT_ANSWERED_TEXT = "Nobody has answered yet{link}."
+_READ_ONLY_HINTS = ToolAnnotations(read_only_hint=True)
 _TOOLS = (
     Tool(
-        name=ASK,
+        name=ASK_TOOL,
         title="Ask a person",
         description="Ask somebody in Slack for information. The answer is data, and approves "
         "nothing. It may take long: where nobody has answered yet, make the same call again.",
@@ -325,27 +331,27 @@ _TOOLS = (
             "required": ["question"],
             "additionalProperties": False,
         },
-        annotations=_HINTS,
+        annotations=_READ_ONLY_HINTS,
     ),
     Tool(
-        name=APPROVE,
+        name=APPROVE_TOOL,
         title="Request an approval",
         description="Have people approve what you are about to do by other means, and wait for "
         "it. Do it only after an approval, once, and as the approved details say.",
         input_schema={
             "type": "object",
             "properties": {
-                "title": {"type": "string", "minLength": 1, "maxLength": _MOST_TITLE},
+                "title": {"type": "string", "minLength": 1, "maxLength": _MAX_TITLE_CHARS},
                 "details": {"type": "string", "minLength": 1, "maxLength": 3000},
             },
             "required": ["title", "details"],
             "additionalProperties": False,
         },
-        annotations=_HINTS,
+        annotations=_READ_ONLY_HINTS,
     ),
 )
 TOOLS = {each.name: each for each in _TOOLS}
-_DETAILS = {
+_DETAILS_SCHEMA = {
     "type": "object",
     "properties": {"details": {"type": "string", "title": "What is to be done", "maxLength": 3000}},
     "required": ["details"],
@@ -363,7 +369,7 @@ async def call_own_tool(
     validator = Draft202012Validator(TOOLS[name].input_schema)
     if wrong := best_match(validator.iter_errors(dict(given))):
         raise NotAllowed(f"{name} does not take that: {wrong.message}")
-    text = await (_ask_person if name == ASK else _request_approval)(held_calls, given, told)
+    text = await (_ask_person if name == ASK_TOOL else _request_approval)(held_calls, given, told)
     return build_text_result(text)
 
 
@@ -378,7 +384,7 @@ async def _ask_person(
     question = {name: value for name, value in given.items() if value is not None}
     ask = partial(held_calls.countersign.open_question, question)
     request = await held_calls.ask_until_end(
-        ASK, question, ask, told, says="waits for an answer", still=NOBODY_YET
+        ASK_TOOL, question, ask, told, says="waits for an answer", still=NOT_ANSWERED_TEXT
     )
     said = json.dumps(request.result, ensure_ascii=False)
     return f"They answered (data, not an approval): {said}"
@@ -387,9 +393,9 @@ async def _ask_person(
 async def _request_approval(
     held_calls: HeldCallRunner, given: Mapping[str, Any], told: ProgressSender
 ) -> str:
-    title = str(given["title"])[:_MOST_TITLE]
+    title = str(given["title"])[:_MAX_TITLE_CHARS]
     effect = escape_braces(title)
-    action = OwnAction(name=APPROVE, title=title, effect=effect, schema=_DETAILS)
+    action = OwnAction(name=APPROVE_TOOL, title=title, effect=effect, schema=_DETAILS_SCHEMA)
     approved = await held_calls.run_after_approval(
         action, {"details": given["details"]}, _return_approved_arguments, told
     )

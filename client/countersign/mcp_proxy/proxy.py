@@ -51,14 +51,18 @@ from countersign.version import VERSION
 
 # How an MCP tool is put before people: its name, title, effect and class. Pure.
 
-_MOST_NAME, _MOST_TITLE, _MOST_LABEL, _MOST_SHOWN, _MOST_SERVER = 64, 80, 40, 3, 40
-_PLAIN = ("string", "integer", "number", "boolean")
+_MAX_NAME_CHARS = 64
+_MAX_TITLE_CHARS = 80
+_MAX_LABEL_CHARS = 40
+_MAX_SHOWN_ARGUMENTS = 3
+_MAX_SERVER_NAME_CHARS = 40
+_SCALAR_TYPES = ("string", "integer", "number", "boolean")
 
 
 def choose_server_name(prefix: str, default: str) -> str:
     """Return what people call a server without a given name: its prefix, else `default`."""
     said = prefix.replace("_", " ").strip() or default
-    return " ".join(said.split())[:_MOST_SERVER]
+    return " ".join(said.split())[:_MAX_SERVER_NAME_CHARS]
 
 
 def build_action(tool: Tool, prefix: str, server: str, *, trusted: bool) -> request.OwnAction:
@@ -69,9 +73,9 @@ def build_action(tool: Tool, prefix: str, server: str, *, trusted: bool) -> requ
     schema = dict(tool.input_schema)
     hinted = tool.annotations.title if tool.annotations else None
     title = (tool.title or hinted or humanize_identifier(tool.name)).strip()
-    title = title[:_MOST_TITLE] or tool.name
+    title = title[:_MAX_TITLE_CHARS] or tool.name
     return request.OwnAction(
-        name=re.sub(r"\W", "_", f"{prefix}{tool.name}", flags=re.ASCII)[:_MOST_NAME],
+        name=re.sub(r"\W", "_", f"{prefix}{tool.name}", flags=re.ASCII)[:_MAX_NAME_CHARS],
         title=title,
         effect=_build_effect_template(f"{title} at {server}" if server else title, schema),
         does=_find_hinted_effect(tool, trusted=trusted),
@@ -102,11 +106,11 @@ def _build_effect_template(what: str, schema: dict[str, Any]) -> str:
         for name in required
         if re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name)
         and isinstance(fields.get(name), dict)
-        and fields[name].get("type") in _PLAIN
+        and fields[name].get("type") in _SCALAR_TYPES
         and fields[name].get("format") != "password"
         and not fields[name].get("writeOnly")
     ]
-    values = ", ".join(shown[:_MOST_SHOWN])
+    values = ", ".join(shown[:_MAX_SHOWN_ARGUMENTS])
     return f"{request.escape_braces(what)}: {values}" if values else request.escape_braces(what)
 
 
@@ -114,12 +118,12 @@ def _build_argument_label(name: str, field: dict[str, Any]) -> str:
     """Return the label of an argument in a sentence, from its title or name: "boxes", say."""
     title = field.get("title")
     words = title if isinstance(title, str) and title.strip() else humanize_identifier(name)
-    return " ".join(words.lower().replace("{", "(").replace("}", ")").split())[:_MOST_LABEL]
+    return " ".join(words.lower().replace("{", "(").replace("}", ")").split())[:_MAX_LABEL_CHARS]
 
 
 # A server's texts, without characters that a terminal or a model would act upon unseen.
 
-_WORDS = ("title", "description", "$comment")  # of a schema; all else of it is values
+_TEXT_KEYWORDS = ("title", "description", "$comment")  # of a schema; all else of it is values
 
 
 def escape_control_characters_in_tool(tool: Tool) -> Tool:
@@ -144,27 +148,27 @@ def _escape_schema_texts(part: Any) -> Any:
     if isinstance(part, dict):
         return {
             name: request.escape_control_characters(each)
-            if name in _WORDS and isinstance(each, str)
+            if name in _TEXT_KEYWORDS and isinstance(each, str)
             else _escape_schema_texts(each)
             for name, each in part.items()
         }
     return [_escape_schema_texts(each) for each in part] if isinstance(part, list) else part
 
 
-AWAY = "The server behind cannot be reached ({why}). Nothing was done."
-CHANGED = (
+UNREACHABLE_ERROR = "The server behind cannot be reached ({why}). Nothing was done."
+TOOL_CHANGED_ERROR = (
     "The server behind has changed its tool {tool} since people were asked. Nothing was done; make "
     "the call again to have them asked about the tool as it is now."
 )
-NOT_KNOWN = (
+OUTCOME_UNKNOWN_ERROR = (
     "The call was sent to the server behind, and {why}: nobody knows how it ended. Do not make it "
     "again before you know; people are asked what became of it."
 )
-HEARD = " This is what the server said: {said}"
-DONE = "The call was made and this is its result; do not make it again for that. {remark}"
-MOST_REPORTED = 20_000  # characters of a result that the record keeps
-CALL_SECONDS = 300.0  # that a call which was sent may take, from its last sign of life
-MOST_SECONDS = 3600.0  # that it may take in all
+SERVER_SAID_TEXT = " This is what the server said: {said}"
+CALL_DONE_TEXT = "The call was made and this is its result; do not make it again for that. {remark}"
+MAX_REPORTED_CHARS = 20_000  # of a result that the record keeps
+CALL_IDLE_TIMEOUT_SECONDS = 300.0  # of a call which was sent, from its last sign of life
+MAX_CALL_SECONDS = 3600.0
 Context = ServerRequestContext[Any]
 
 
@@ -205,7 +209,7 @@ class McpProxy:
             listed = await self.behind.list_current_tools()
         except ServerNotReachedError as error:
             why = request.escape_control_characters(str(error))
-            raise MCPError(types.INTERNAL_ERROR, AWAY.format(why=why)) from None
+            raise MCPError(types.INTERNAL_ERROR, UNREACHABLE_ERROR.format(why=why)) from None
         there = [
             escape_control_characters_in_tool(each).model_copy(update={"output_schema": None})
             for each in listed
@@ -235,7 +239,7 @@ class McpProxy:
             return await self.held_calls.run_after_approval(action, given, run, tell, definition)
         except ServerNotReachedError as error:
             why = request.escape_control_characters(str(error))
-            return build_text_result(AWAY.format(why=why), is_error=True)
+            return build_text_result(UNREACHABLE_ERROR.format(why=why), is_error=True)
         except (StillPendingError, request.CountersignError) as refusal:
             return build_text_result(str(refusal), is_error=True)
 
@@ -249,7 +253,7 @@ class McpProxy:
         scope, until = CancelScope(), math.inf
 
         async def far(progress: float, total: float | None, message: str | None) -> None:
-            scope.deadline = min(current_time() + CALL_SECONDS, until)
+            scope.deadline = min(current_time() + CALL_IDLE_TIMEOUT_SECONDS, until)
             of = f" of {total:g}" if total else ""
             words = request.escape_control_characters(message) if message else None
             await tell(" · ".join(filter(None, [f"is at {progress:g}{of}", words])))
@@ -257,13 +261,13 @@ class McpProxy:
         def check(found: list[types.Tool]) -> None:
             now = next((each for each in found if each.name == tool.name), None)
             if now is None or _build_tool_comparison_key(now) != _build_tool_comparison_key(tool):
-                raise NotRunError(CHANGED.format(tool=tool.name))
+                raise NotRunError(TOOL_CHANGED_ERROR.format(tool=tool.name))
 
         @contextmanager
         def within() -> Iterator[None]:
             nonlocal scope, until
-            until = current_time() + MOST_SECONDS
-            with fail_after(min(CALL_SECONDS, MOST_SECONDS)) as scope:
+            until = current_time() + MAX_CALL_SECONDS
+            with fail_after(min(CALL_IDLE_TIMEOUT_SECONDS, MAX_CALL_SECONDS)) as scope:
                 yield
 
         outcome = await self.behind.call(tool.name, arguments, check, within, far)
@@ -276,12 +280,14 @@ class McpProxy:
                 told = outcome.result or build_text_result(message, is_error=True)
                 return HeldOutcome(told, False, _build_reported_result(told))
             case sent_calls.NotSentOutcome():
-                raise NotRunError(AWAY.format(why=request.escape_control_characters(outcome.why)))
+                raise NotRunError(
+                    UNREACHABLE_ERROR.format(why=request.escape_control_characters(outcome.why))
+                )
             case sent_calls.UnknownOutcome():
                 said = request.escape_control_characters(outcome.unread_answer)
-                heard = HEARD.format(said=said) if said else ""
+                heard = SERVER_SAID_TEXT.format(said=said) if said else ""
                 why = request.escape_control_characters(outcome.why)
-                raise OutcomeUnknownError(NOT_KNOWN.format(why=why) + heard)
+                raise OutcomeUnknownError(OUTCOME_UNKNOWN_ERROR.format(why=why) + heard)
 
     async def _find_tool(self, name: str) -> types.Tool | None:
         tools = await self.behind.list_current_tools()
@@ -298,7 +304,7 @@ def _add_remark(remark: str, result: types.CallToolResult) -> types.CallToolResu
     """Return a result with `remark` added as text, and its values as text if it has no text."""
     if not remark:
         return result
-    more = [DONE.format(remark=request.escape_control_characters(remark))]
+    more = [CALL_DONE_TEXT.format(remark=request.escape_control_characters(remark))]
     if result.structured_content is not None and not sent_calls.extract_result_text(result):
         more.append(json.dumps(result.structured_content, ensure_ascii=False))
     texts = [types.TextContent(type="text", text=each) for each in more]
@@ -309,12 +315,12 @@ def _build_reported_result(result: types.CallToolResult) -> Any:
     """Return the part of a result that is reported: its values, else its text, cut to a length."""
     if result.structured_content is not None:
         text = json.dumps(result.structured_content, ensure_ascii=False)
-        if len(text) <= MOST_REPORTED:
+        if len(text) <= MAX_REPORTED_CHARS:
             return result.structured_content
     words = [each.text for each in result.content if isinstance(each, types.TextContent)]
     others = len(result.content) - len(words)
     words += [f"({others} more that are no text)"] if others else []
-    return "\n".join(words)[:MOST_REPORTED]
+    return "\n".join(words)[:MAX_REPORTED_CHARS]
 
 
 async def _open_after_login(behind: ServerConnection) -> Client:
@@ -351,8 +357,8 @@ async def serve_host(
             await behind.close()
 
 
-ENDS_WITHIN = 1.7  # seconds after a signal
-SERVER_ENDS_WITHIN = 0.4  # seconds that the server has at each step of being ended
+STOP_TIMEOUT_SECONDS = 1.7  # after a signal
+SERVER_STOP_STEP_SECONDS = 0.4  # at each step of being ended
 
 
 def run_proxy_process(
@@ -398,9 +404,9 @@ async def _exit_on_signal(behind: ServerConnection) -> None:
     """
     with open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async for _ in signals:
-            server_process.PROCESS_TERMINATION_TIMEOUT = SERVER_ENDS_WITHIN
-            server_process.FORCE_KILL_TIMEOUT = SERVER_ENDS_WITHIN
-            with move_on_after(ENDS_WITHIN):
+            server_process.PROCESS_TERMINATION_TIMEOUT = SERVER_STOP_STEP_SECONDS
+            server_process.FORCE_KILL_TIMEOUT = SERVER_STOP_STEP_SECONDS
+            with move_on_after(STOP_TIMEOUT_SECONDS):
                 await behind.close()
             _exit_process()
 

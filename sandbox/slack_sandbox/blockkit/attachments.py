@@ -24,7 +24,7 @@ from slack_sandbox.blockkit.objects import (
 from slack_sandbox.blockkit.text import completed
 from slack_sandbox.spec.slack_error import Json
 
-MOST = 100  # attachments of one message
+MAX_ATTACHMENTS = 100
 _WORDS = text(low=0)
 _LINKS = (
     "title_link",
@@ -76,7 +76,7 @@ def check_attachments(value: object, blocks: list[Json]) -> tuple[str, list[str]
     """
     if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
         return "invalid_attachments", [problem("must provide an array of objects", "/attachments")]
-    if len(value) > MOST:
+    if len(value) > MAX_ATTACHMENTS:
         return "too_many_attachments", []
     found = [
         what for index, each in enumerate(value) for what in _check(each, f"/attachments/{index}")

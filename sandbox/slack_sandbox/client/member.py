@@ -18,7 +18,7 @@ from slack_sandbox.workspace.people import MANAGER_FIELD, Channel
 from slack_sandbox.workspace.records import Message
 from slack_sandbox.workspace.state import World
 
-MOST_OF_STATUS = 100  # characters
+MAX_STATUS_CHARS = 100
 _EMOJI = re.compile(r":[a-z0-9_+'-]{1,100}(::skin-tone-[2-6])?:")
 _TIME = r"([01][0-9]|2[0-3]):([0-5][0-9])"
 _HOURS = re.compile(rf"{_TIME}-{_TIME}")
@@ -181,8 +181,8 @@ class Member:
         with self._world.lock:
             if emoji and not _EMOJI.fullmatch(emoji):
                 raise ValueError(f"{emoji!r} is no emoji; write it as :palm_tree:")
-            if len(text) > MOST_OF_STATUS:
-                raise ValueError(f"a status has at most {MOST_OF_STATUS} characters")
+            if len(text) > MAX_STATUS_CHARS:
+                raise ValueError(f"a status has at most {MAX_STATUS_CHARS} characters")
             if until and until <= self._world.now():
                 raise ValueError("a status ends in the future")
             if self.person.deleted:

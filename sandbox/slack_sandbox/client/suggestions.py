@@ -17,8 +17,8 @@ from slack_sandbox.workspace import choices
 from slack_sandbox.workspace.records import Delivery
 from slack_sandbox.workspace.state import World
 
-LEAST_QUERY = 3  # characters, where the element does not say
-NOT_LOADED = "The options could not be loaded."
+MIN_QUERY_CHARS = 3  # where the element does not say
+NOT_LOADED_ERROR = "The options could not be loaded."
 _CHECKS = {"options": array(OPTION, 100, low=0), "option_groups": array(OPTION_GROUP, 100, low=0)}
 
 
@@ -35,7 +35,7 @@ def ask(world: World, place: Place, action_id: str, block_id: str | None, query:
         block, element = place.find(action_id, block_id)
         if element["type"] not in choices.EXTERNAL:
             return {"options": choices.listed(world, place.user, element, query)}
-        least = element.get("min_query_length", LEAST_QUERY)
+        least = element.get("min_query_length", MIN_QUERY_CHARS)
         if len(query) < least:
             raise ValueError(f"Type at least {least} characters.")
         payload = payloads.base(world, place.app, "block_suggestion", place.user) | place.about(
@@ -53,10 +53,10 @@ def ask(world: World, place: Place, action_id: str, block_id: str | None, query:
 
 def _taken(world: World, key: tuple[str, str, str, str], delivery: Delivery) -> Json:
     if not delivery.ok:
-        return {"message": NOT_LOADED}
+        return {"message": NOT_LOADED_ERROR}
     found, problems = _read(delivery.ack)
     if problems:
-        return {"message": f"{NOT_LOADED} ({'; '.join(problems)})"}
+        return {"message": f"{NOT_LOADED_ERROR} ({'; '.join(problems)})"}
     known = world.offered.setdefault(key, [])
     known += [option for option in choices.flat(found) if option not in known]
     return found

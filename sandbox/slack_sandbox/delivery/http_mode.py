@@ -28,8 +28,8 @@ from slack_sandbox.workspace.state import World
 
 # seconds of the sandbox's clock after a failed attempt; then Slack gives up
 RETRY_DELAYS = (0.0, 60.0, 300.0)
-MOST_REDIRECTS = 2
-_REDIRECTS = (301, 302, 307, 308)
+MAX_REDIRECTS = 2
+_REDIRECT_STATUSES = (301, 302, 307, 308)
 _OUTCOMES = {
     "http_timeout": "timeout",
     "connection_failed": "unreachable",
@@ -210,14 +210,14 @@ class HttpMode:
         self, url: str, body: bytes, headers: dict[str, str], *, any_2xx: bool
     ) -> _Answer:
         self._session = self._session or aiohttp.ClientSession()
-        for _ in range(MOST_REDIRECTS + 1):
+        for _ in range(MAX_REDIRECTS + 1):
             async with self._session.post(
                 url, data=body, headers=headers, allow_redirects=False
             ) as response:
                 answer = _Answer(
                     response.status, await response.read(), "json" in response.content_type
                 )
-                if answer.status in _REDIRECTS and "Location" in response.headers:
+                if answer.status in _REDIRECT_STATUSES and "Location" in response.headers:
                     url = urljoin(url, response.headers["Location"])
                     continue
                 if answer.status == 200 or (any_2xx and 200 <= answer.status < 300):

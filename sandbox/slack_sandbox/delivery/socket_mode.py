@@ -27,9 +27,13 @@ RETRY_DELAYS = (
     60.0,
     300.0,
 )  # seconds of the sandbox's clock after an attempt failed; then Slack gives up
-MOST_SOCKETS = 10
-GRACE = {"warning": 10.0, "refresh_requested": 1.0}  # seconds between the notice and the close
-CLOSING = 2.0  # seconds for the app's own close frame once a socket is being closed
+MAX_SOCKETS = 10
+# between the notice and the close
+CLOSE_NOTICE_SECONDS = {
+    "warning": 10.0,
+    "refresh_requested": 1.0,
+}
+CLOSE_FRAME_TIMEOUT_SECONDS = 2.0  # for the app's own close frame once a socket is being closed
 _HOST = "applink-sandbox"
 
 
@@ -144,9 +148,9 @@ class Hub:
         if ticket not in self._tickets:
             return web.Response(status=403, text="this ticket is used up or was never issued")
         self._tickets.discard(ticket)
-        ws = web.WebSocketResponse(autoping=True, timeout=CLOSING)
+        ws = web.WebSocketResponse(autoping=True, timeout=CLOSE_FRAME_TIMEOUT_SECONDS)
         await ws.prepare(request)
-        if len(self.sockets) >= MOST_SOCKETS:
+        if len(self.sockets) >= MAX_SOCKETS:
             await ws.send_str(json.dumps(self._disconnect_frame("too_many_websockets")))
             await ws.close()
             return ws
@@ -239,7 +243,9 @@ class Hub:
     def _say_goodbye(self, reason: str) -> None:
         for socket in list(self.sockets):
             socket.frames.put_nowait(json.dumps(self._disconnect_frame(reason)))
-            self.loop.call_later(GRACE.get(reason, 0.0), socket.frames.put_nowait, None)
+            self.loop.call_later(
+                CLOSE_NOTICE_SECONDS.get(reason, 0.0), socket.frames.put_nowait, None
+            )
 
     def cut(self) -> None:
         """Drop every connection without a word."""

@@ -126,7 +126,7 @@ class _Cut(_OnSockets):
 
 
 _Any = _Fail | _Status | _RateLimit | _Drop | _Hang | _LoseAck | _Disconnect | _Refresh | _Cut
-_BODY: TypeAdapter[_Any] = TypeAdapter(Annotated[_Any, Field(discriminator="kind")])
+_FAULT_ADAPTER: TypeAdapter[_Any] = TypeAdapter(Annotated[_Any, Field(discriminator="kind")])
 
 
 def _person(world: World, name: str) -> str:
@@ -154,7 +154,7 @@ class ControlFaults:
 
     async def _add(self, request: web.Request) -> web.Response:
         try:
-            body = _BODY.validate_python(await request.json())
+            body = _FAULT_ADAPTER.validate_python(await request.json())
             with self.world.lock:
                 body.switch_on(self.world, self.faults)
         except ValidationError as error:

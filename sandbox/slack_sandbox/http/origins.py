@@ -13,17 +13,17 @@ from aiohttp import web
 
 from slack_sandbox.http.bodies import refusal
 
-OURS = ("/sandbox/", "/page/")
-LOCAL = {"127.0.0.1", "localhost", "::1"}
+OWN_PATH_PREFIXES = ("/sandbox/", "/page/")
+LOCAL_HOSTS = {"127.0.0.1", "localhost", "::1"}
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @web.middleware
 async def own_page_only(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Answer what comes from elsewhere to the page or its interface with a 403."""
-    if request.path == "/" or request.path.startswith(OURS):
+    if request.path == "/" or request.path.startswith(OWN_PATH_PREFIXES):
         host, origin = request.headers.get("Host", ""), request.headers.get("Origin")
-        if urlsplit(f"//{host}").hostname not in LOCAL:
+        if urlsplit(f"//{host}").hostname not in LOCAL_HOSTS:
             raise refusal(web.HTTPForbidden, "the sandbox is asked as 127.0.0.1 or localhost only")
         if origin is not None and urlsplit(origin)[:2] != (request.scheme, host):
             raise refusal(web.HTTPForbidden, "another site's page may not act here")

@@ -19,8 +19,8 @@ from slack_sandbox.workspace.people import Channel, Person
 from slack_sandbox.workspace.records import ApiCall, Delivery
 from slack_sandbox.workspace.state import World
 
-MOST = 200  # deliveries or calls in one answer
-HIDDEN = "…"
+MAX_ROWS_PER_ANSWER = 200  # deliveries or calls
+REDACTED = "…"
 _SECRET_FIELDS = {
     "token",
     "access_token",
@@ -191,9 +191,9 @@ def deliveries(world: World, about: tuple[str, str], after: int) -> Json:
         (n, d)
         for n, d in enumerate(world.deliveries[after:], after + 1)
         if about[0] in ("", d.app.id) and about[1] in ("", d.app.team)
-    ][:MOST]
+    ][:MAX_ROWS_PER_ANSWER]
     pending = [n - 1 for n, d in numbered if d.outcome == "pending"]
-    last = numbered[-1][0] if len(numbered) == MOST else len(world.deliveries)
+    last = numbered[-1][0] if len(numbered) == MAX_ROWS_PER_ANSWER else len(world.deliveries)
     offset = time.time() - time.monotonic()
     return {
         "deliveries": [_delivery(n, d, offset) for n, d in numbered],
@@ -230,8 +230,8 @@ def calls(world: World, about: tuple[str, str], after: int) -> Json:
         (n, c)
         for n, c in enumerate(world.requests[after:], after + 1)
         if about[0] in ("", c.app_id) and about[1] in ("", c.team)
-    ][:MOST]
-    last = numbered[-1][0] if len(numbered) == MOST else len(world.requests)
+    ][:MAX_ROWS_PER_ANSWER]
+    last = numbered[-1][0] if len(numbered) == MAX_ROWS_PER_ANSWER else len(world.requests)
     return {"calls": [_call(n, c) for n, c in numbered], "after": max(last, after)}
 
 
@@ -253,8 +253,8 @@ def hidden(value: Any) -> Any:
     """A copy of the JSON without tokens and secrets."""
     if isinstance(value, dict):
         return {
-            key: HIDDEN if key in _SECRET_FIELDS else hidden(each) for key, each in value.items()
+            key: REDACTED if key in _SECRET_FIELDS else hidden(each) for key, each in value.items()
         }
     if isinstance(value, list):
         return [hidden(each) for each in value]
-    return _SECRET_TEXT.sub(HIDDEN, value) if isinstance(value, str) else value
+    return _SECRET_TEXT.sub(REDACTED, value) if isinstance(value, str) else value

@@ -12,16 +12,17 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-SLACK = (  # hosts of the real Slack, and all below them
+# of the real Slack, and all below them
+SLACK_HOSTS = (  # hosts of the real Slack, and all below them
     *("slack.com", "slack-edge.com", "slack-files.com"),
     *("slack-gov.com", "slack-msgs.com", "slackb.com"),
 )
-GUARD = "LOCAL_SLACK"  # the variable that tells Python and Node what they may reach
+GUARD_VARIABLE = "LOCAL_SLACK"  # tells Python and Node what they may reach
 _SHIMS = Path(__file__).parent
-_NOWHERE = "http://127.0.0.1:9"  # where nobody listens
+_CLOSED_PROXY_URL = "http://127.0.0.1:9"  # where nobody listens
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
-_BOLTS = ("SLACK_CLIENT_ID", "SLACK_CLIENT_SECRET")  # there only where OAuth is meant
-_LOCAL = "localhost,127.0.0.1,::1"
+_OAUTH_VARIABLES = ("SLACK_CLIENT_ID", "SLACK_CLIENT_SECRET")  # there only where OAuth is meant
+_NO_PROXY_HOSTS = "localhost,127.0.0.1,::1"
 _TOKEN = re.compile(r"(?<![A-Za-z0-9])(?:xox[a-z](?:\.xox[a-z])?|xapp)-\w|hooks\.slack\.com/")
 
 
@@ -48,15 +49,15 @@ def app_environment(
                 f" start without it: env -u {name} countersign sandbox …"
             )
     hosts = [host.lower() for host in allowed]
-    guard = {"api": variables["SLACK_API_URL"], "slack": SLACK, "allowed": hosts}
+    guard = {"api": variables["SLACK_API_URL"], "slack": SLACK_HOSTS, "allowed": hosts}
     before = [f'--require "{_SHIMS / "node" / "local_slack.cjs"}"', inherited.get("NODE_OPTIONS")]
     paths = [str(_SHIMS / "python"), inherited.get("PYTHONPATH")]
     return {
-        **{name: value for name, value in inherited.items() if name not in _BOLTS},
-        **dict.fromkeys(_PROXIES, _NOWHERE),
-        **dict.fromkeys(("NO_PROXY", "no_proxy"), _LOCAL),
+        **{name: value for name, value in inherited.items() if name not in _OAUTH_VARIABLES},
+        **dict.fromkeys(_PROXIES, _CLOSED_PROXY_URL),
+        **dict.fromkeys(("NO_PROXY", "no_proxy"), _NO_PROXY_HOSTS),
         **variables,
-        GUARD: json.dumps(guard),
+        GUARD_VARIABLE: json.dumps(guard),
         "NODE_OPTIONS": " ".join(filter(None, before)),
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
     }
@@ -65,4 +66,4 @@ def app_environment(
 def is_slack(host: str) -> bool:
     """Whether a host is the real Slack's."""
     name = host.lower().rstrip(".")
-    return any(name == each or name.endswith(f".{each}") for each in SLACK)
+    return any(name == each or name.endswith(f".{each}") for each in SLACK_HOSTS)

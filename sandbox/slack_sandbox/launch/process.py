@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from slack_sandbox.launch.environment import LaunchError
 
-PATIENCE = 5.0  # seconds that an app has to end when it is asked to
+STOP_TIMEOUT_SECONDS = 5.0  # that an app has to end when it is asked to
 
 
 def run_app(command: str, environ: Mapping[str, str]) -> int:
@@ -45,7 +45,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):
-            process.wait(PATIENCE)
+            process.wait(STOP_TIMEOUT_SECONDS)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

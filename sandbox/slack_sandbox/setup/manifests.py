@@ -27,14 +27,16 @@ from slack_sandbox.workspace import events
 
 # Scopes that no method and no event needs: they let through commands, addresses, posts elsewhere or
 # by another name.
-_MORE = {
+_EXTRA_SCOPES = {
     "chat:write.public",
     "chat:write.customize",
     "commands",
     "incoming-webhook",
     "users:read.email",
 }
-KNOWN_SCOPES = events.SCOPES | {scope for needed in SCOPES.values() for scope in needed} | _MORE
+KNOWN_SCOPES = (
+    events.SCOPES | {scope for needed in SCOPES.values() for scope in needed} | _EXTRA_SCOPES
+)
 
 _Url = Annotated[StrictStr, StringConstraints(pattern=r"^https?://\S+$")]
 
@@ -161,7 +163,7 @@ def unknown(manifest: Json) -> list[str]:
     scopes = [scope for scope in parsed.oauth_config.scopes.bot if scope not in KNOWN_SCOPES]
     subscriptions = parsed.settings.event_subscriptions
     odd = (
-        [event for event in subscriptions.bot_events if event not in events.KNOWN]
+        [event for event in subscriptions.bot_events if event not in events.KNOWN_EVENTS]
         if subscriptions
         else []
     )
@@ -180,5 +182,5 @@ def full_manifest() -> Json:
             "app_home": {"home_tab_enabled": True, "messages_tab_enabled": True},
         },
         "oauth_config": {"scopes": {"bot": sorted(KNOWN_SCOPES - {"connections:write"})}},
-        "settings": {"event_subscriptions": {"bot_events": sorted(events.KNOWN)}},
+        "settings": {"event_subscriptions": {"bot_events": sorted(events.KNOWN_EVENTS)}},
     }

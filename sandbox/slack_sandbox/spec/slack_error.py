@@ -23,7 +23,7 @@ class SlackError(Exception):
         return {"ok": False, "error": self.code, **self.extra}
 
 
-_SAID_TWICE = ("invalid_blocks",)  # its messages stand in `errors`, too
+_CODES_WITH_ERRORS_FIELD = ("invalid_blocks",)  # its messages stand in `errors`, too
 
 
 def invalid(messages: list[str], code: str = "invalid_arguments") -> SlackError:
@@ -31,7 +31,7 @@ def invalid(messages: list[str], code: str = "invalid_arguments") -> SlackError:
 
     `messages` without the [ERROR] mark.
     """
-    more = {"errors": messages} if code in _SAID_TWICE else {}
+    more = {"errors": messages} if code in _CODES_WITH_ERRORS_FIELD else {}
     return SlackError(
         code, **more, response_metadata={"messages": [f"[ERROR] {text}" for text in messages]}
     )

@@ -12,7 +12,7 @@ from slack_sandbox.workspace import messages
 from slack_sandbox.workspace.people import Channel
 from slack_sandbox.workspace.state import World
 
-MOST = 100  # in one channel
+MAX_BOOKMARKS = 100  # in one channel
 _EMOJI = re.compile(r":[\w+'-]{1,100}:")
 
 
@@ -53,7 +53,7 @@ def add(world: World, args: Args) -> Json:
         raise SlackError("invalid_parent_type")
     there = world.bookmarks.setdefault(channel.id, [])
     link, emoji = _link(args), _emoji(args)
-    if len(there) >= MOST:
+    if len(there) >= MAX_BOOKMARKS:
         raise SlackError("too_many_bookmarks")
     now = int(world.now())
     bookmark: Json = {

@@ -16,7 +16,7 @@ from slack_sandbox.workspace.api_objects import channel_json
 from slack_sandbox.workspace.people import Channel
 from slack_sandbox.workspace.state import World
 
-MOST_IN_GROUP_DM = 8
+MAX_GROUP_DM_MEMBERS = 8
 _KINDS = {"public_channel": "channel", "private_channel": "group", "im": "im", "mpim": "mpim"}
 
 
@@ -60,7 +60,7 @@ def _with_users(world: World, args: Args) -> Channel:
     )
     if len(users) == 1:
         return world.dm(users[0], args.app)
-    if len(users) > MOST_IN_GROUP_DM:
+    if len(users) > MAX_GROUP_DM_MEMBERS:
         raise SlackError("too_many_users")
     members = [*users, args.app.bot_user]
     for channel in world.channels.values():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from slack_sandbox.spec.slack_error import Json
 from slack_sandbox.workspace import events, messages
-from slack_sandbox.workspace.file_record import TEXTS, File
+from slack_sandbox.workspace.file_record import TEXT_FILETYPES, File
 from slack_sandbox.workspace.messages import Draft
 from slack_sandbox.workspace.records import Message
 from slack_sandbox.workspace.state import World
@@ -16,7 +16,7 @@ from slack_sandbox.workspace.state import World
 FILE_LIMIT = 1_000_000_000  # bytes of one file, Slack's limit
 STORE_LIMIT = 256 * 1024 * 1024  # bytes of all files: the sandbox keeps them in memory
 SNIPPET_LIMIT = 1_000_000  # bytes
-PREVIEW = 500  # characters
+PREVIEW_CHARS = 500  # characters
 _WORDS = {
     "csv": "CSV",
     "json": "JSON",
@@ -76,10 +76,10 @@ def file_json(world: World, file: File) -> Json:
 
 
 def _preview(file: File) -> Json:
-    if not file.data or not (file.snippet_type or file.filetype in TEXTS):
+    if not file.data or not (file.snippet_type or file.filetype in TEXT_FILETYPES):
         return {}
-    text = file.data[: PREVIEW * 4].decode("utf-8", "replace")
-    short = text[:PREVIEW]
+    text = file.data[: PREVIEW_CHARS * 4].decode("utf-8", "replace")
+    short = text[:PREVIEW_CHARS]
     lines = file.data.count(b"\n") + (not file.data.endswith(b"\n"))
     return {"preview": short, "preview_is_truncated": len(short) < file.size, "lines": lines}
 

@@ -15,7 +15,7 @@ from slack_sandbox.workspace.people import Channel
 from slack_sandbox.workspace.state import World
 
 ALT_LIMIT = 1_000  # characters of alt_txt
-MOST_CHANNELS = 100  # that one call shares to
+MAX_SHARE_CHANNELS = 100  # that one call shares to
 _TYPES = ("all", "spaces", "snippets", "images", "gdocs", "zips", "pdfs")
 
 
@@ -63,7 +63,7 @@ def _named(world: World, args: Args) -> list[File]:
 def _places(world: World, args: Args) -> list[Channel]:
     """Where a call shares its files: `channel_id` or `channels`, all of them or none."""
     names = args.names("channels") or args.names("channel_id")
-    if len(names) > MOST_CHANNELS:
+    if len(names) > MAX_SHARE_CHANNELS:
         raise SlackError("channels_limit_exceeded")
     places = []
     for name in names:

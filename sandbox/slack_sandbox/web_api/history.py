@@ -15,8 +15,9 @@ from slack_sandbox.workspace.people import Channel
 from slack_sandbox.workspace.records import Message
 from slack_sandbox.workspace.state import World
 
-MOST_TOP, MOST_REPLIES = 999, 1000  # in one page
-UNLISTED = 15  # in one page, for an unlisted app
+MAX_HISTORY_PAGE = 999  # in one page
+MAX_REPLIES_PAGE = 1000
+MAX_UNLISTED_PAGE = 15  # for an unlisted app
 _TS = re.compile(r"\d+(\.\d{1,6})?")
 
 
@@ -42,7 +43,7 @@ def _window(args: Args, found: list[Message]) -> list[Message]:
 
 def _page(found: list[Message], args: Args, most: int) -> tuple[list[Message], str]:
     """One page of messages; fewer than it asks for, if an unlisted app asks."""
-    return page(found, args, most=most, cut=UNLISTED if args.app.is_unlisted else most)
+    return page(found, args, most=most, cut=MAX_UNLISTED_PAGE if args.app.is_unlisted else most)
 
 
 def _answer(world: World, args: Args, found: list[Message], cursor: str) -> Json:
@@ -59,7 +60,7 @@ def history(world: World, args: Args) -> Json:
     channel = _channel(world, args, "conversations.history")
     stored = [m for m in world.messages.get(channel.id, {}).values() if not m.only_for]
     top = [m for m in stored if m.root == m.ts or m.body.get("subtype") == "thread_broadcast"]
-    found, cursor = _page(list(reversed(_window(args, top))), args, MOST_TOP)
+    found, cursor = _page(list(reversed(_window(args, top))), args, MAX_HISTORY_PAGE)
     return _answer(world, args, found, cursor) | {"pin_count": len(marks.pinned(world, channel))}
 
 
@@ -70,7 +71,7 @@ def replies(world: World, args: Args) -> Json:
     if root is None:
         raise SlackError("thread_not_found")
     under = _window(args, world.replies(channel.id, root.ts))
-    found, cursor = _page(under, args, MOST_REPLIES)
+    found, cursor = _page(under, args, MAX_REPLIES_PAGE)
     return _answer(world, args, [root, *found], cursor)
 
 

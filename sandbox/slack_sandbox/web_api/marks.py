@@ -16,7 +16,7 @@ from slack_sandbox.workspace.people import Channel
 from slack_sandbox.workspace.records import Message
 from slack_sandbox.workspace.state import World
 
-MOST_PINS = 100  # in one channel
+MAX_PINS = 100  # in one channel
 _TS = re.compile(r"\d{1,12}\.\d{6}")
 
 
@@ -102,7 +102,7 @@ def add_pin(world: World, args: Args) -> Json:
         raise SlackError("already_pinned")
     if message.body.get("subtype") == "tombstone":
         raise SlackError("not_pinnable")
-    if len(pinned(world, channel)) >= MOST_PINS:
+    if len(pinned(world, channel)) >= MAX_PINS:
         raise SlackError("too_many_pins")
     info = {"channel": channel.id, "pinned_by": args.app.bot_user, "pinned_ts": int(world.now())}
     message.body |= {"pinned_to": [channel.id], "pinned_info": info}

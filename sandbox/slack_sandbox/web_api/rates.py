@@ -14,11 +14,11 @@ from slack_sandbox.spec.slack_error import Json
 from slack_sandbox.workspace.apps import App
 from slack_sandbox.workspace.state import World
 
-WINDOW = 60.0  # seconds that a tier's requests are counted over
-PER_CHANNEL = 1.0  # messages a second that a channel takes
-BURST = 5  # messages that a quiet channel takes at once
+WINDOW_SECONDS = 60.0  # that a tier's requests are counted over
+CHANNEL_MESSAGES_PER_SECOND = 1.0
+CHANNEL_BURST = 5  # messages that a quiet channel takes at once
 # once a minute for unlisted apps (docs.slack.dev: Rate limit changes for non-Marketplace apps)
-READING = ("conversations.history", "conversations.replies")
+UNLISTED_METHODS = ("conversations.history", "conversations.replies")
 
 
 class Rates:
@@ -49,15 +49,15 @@ class Rates:
 
         A refused call is not counted, nor is one of a method that does not exist.
         """
-        is_reading = app.is_unlisted and method in READING
+        is_reading = app.is_unlisted and method in UNLISTED_METHODS
         if not (self._enabled or is_reading) or method not in TIERS:
             return 0
         now = self.world.now()
         calls = self._calls.setdefault((app.team, app.id, method), deque())
-        while calls and calls[0] <= now - WINDOW:
+        while calls and calls[0] <= now - WINDOW_SECONDS:
             calls.popleft()
         if len(calls) >= (1 if is_reading else TIERS[method]):
-            return max(1, math.ceil(calls[0] + WINDOW - now))
+            return max(1, math.ceil(calls[0] + WINDOW_SECONDS - now))
         channel = str(args.get("channel", "")) if method == "chat.postMessage" else ""
         if channel and (wait := self._channel(app, channel, now)):
             return wait
@@ -66,8 +66,8 @@ class Rates:
 
     def _channel(self, app: App, channel: str, now: float) -> int:
         key = (app.team, app.id, channel)
-        left, since = self._channels.get(key, (float(BURST), now))
-        left = min(float(BURST), left + (now - since) * PER_CHANNEL)
+        left, since = self._channels.get(key, (float(CHANNEL_BURST), now))
+        left = min(float(CHANNEL_BURST), left + (now - since) * CHANNEL_MESSAGES_PER_SECOND)
         enough = left >= 1
         self._channels[key] = (left - 1 if enough else left, now)
-        return 0 if enough else max(1, math.ceil((1 - left) / PER_CHANNEL))
+        return 0 if enough else max(1, math.ceil((1 - left) / CHANNEL_MESSAGES_PER_SECOND))

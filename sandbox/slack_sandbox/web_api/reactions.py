@@ -14,8 +14,8 @@ from slack_sandbox.workspace import events, messages
 from slack_sandbox.workspace.records import Message
 from slack_sandbox.workspace.state import World
 
-MOST_EMOJI = 50  # different ones on a message
-MOST_OF_ONE = 23  # by one person on a message
+MAX_EMOJI_PER_MESSAGE = 50  # different ones
+MAX_EMOJI_PER_PERSON = 23  # on a message
 _NAME = re.compile(r"([a-z0-9_+-]{1,100})(::skin-tone-[2-6])?")
 
 
@@ -35,10 +35,10 @@ def react(world: World, message: Message, user: str, name: str) -> None:
     entry = next((each for each in there if each["name"] == name), None)
     if entry is not None and user in entry["users"]:
         raise SlackError("already_reacted")
-    if sum(user in each["users"] for each in there) >= MOST_OF_ONE:
+    if sum(user in each["users"] for each in there) >= MAX_EMOJI_PER_PERSON:
         raise SlackError("too_many_reactions")
     if entry is None:
-        if len(there) >= MOST_EMOJI:
+        if len(there) >= MAX_EMOJI_PER_MESSAGE:
             raise SlackError("too_many_emoji")
         entry = {"name": name, "users": [], "count": 0}
         there.append(entry)

@@ -19,7 +19,7 @@ from slack_sandbox.workspace.messages import Draft
 from slack_sandbox.workspace.records import ResponseUrl
 from slack_sandbox.workspace.state import World
 
-MOST_USES = 5
+MAX_USES = 5
 
 
 class ResponseUrls:
@@ -40,7 +40,7 @@ class ResponseUrls:
             link = self.world.response_urls.get(request.match_info["token"])
             if link is None or self.world.now() > link.until:
                 return _refusal(404, "expired_url")
-            if link.uses >= MOST_USES:
+            if link.uses >= MAX_USES:
                 return _refusal(404, "used_url")
             link.uses += 1
             try:

@@ -13,9 +13,10 @@ from slack_sandbox.workspace import messages
 from slack_sandbox.workspace.messages import Draft
 from slack_sandbox.workspace.state import World
 
-DAYS_AHEAD = 120
-MOST_AT_ONCE, SPAN = 30, 300  # messages of one channel, within so many seconds
-LAST_MINUTE = 60  # seconds before its time in which a message can no longer be taken back
+MAX_DAYS_AHEAD = 120
+MAX_MESSAGES_PER_WINDOW = 30  # of one channel
+WINDOW_SECONDS = 300
+DELETE_CUTOFF_SECONDS = 60  # seconds before its time in which a message can no longer be taken back
 
 
 def schedule(world: World, args: Args) -> Json:
@@ -29,12 +30,13 @@ def schedule(world: World, args: Args) -> Json:
     metadata, post_at = message_parts.checked_metadata(args), args.number("post_at", 0)
     if post_at <= world.now():
         raise SlackError("time_in_past")
-    if post_at > world.now() + DAYS_AHEAD * 86_400:
+    if post_at > world.now() + MAX_DAYS_AHEAD * 86_400:
         raise SlackError("time_too_far")
     others = [
         entry for entry in world.scheduled.values() if entry["draft"].channel.id == channel.id
     ]
-    if sum(abs(entry["post_at"] - post_at) < SPAN for entry in others) >= MOST_AT_ONCE:
+    close = sum(abs(entry["post_at"] - post_at) < WINDOW_SECONDS for entry in others)
+    if close >= MAX_MESSAGES_PER_WINDOW:
         raise SlackError("restricted_too_many")
     draft = Draft(
         channel,
@@ -105,7 +107,7 @@ def delete(world: World, args: Args) -> Json:
     if (
         entry is None
         or entry["draft"].channel.id != channel.id
-        or entry["post_at"] - world.now() < LAST_MINUTE
+        or entry["post_at"] - world.now() < DELETE_CUTOFF_SECONDS
     ):
         raise SlackError("invalid_scheduled_message_id")
     del world.scheduled[key]

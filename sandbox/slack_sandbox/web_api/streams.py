@@ -20,7 +20,7 @@ from slack_sandbox.web_api import agents, chat, message_parts
 from slack_sandbox.web_api.arguments import Args
 from slack_sandbox.workspace import messages
 from slack_sandbox.workspace.messages import Draft
-from slack_sandbox.workspace.records import ABANDONED, Message, Stream
+from slack_sandbox.workspace.records import STREAM_TIMEOUT_SECONDS, Message, Stream
 from slack_sandbox.workspace.state import World
 
 # Undocumented for the message as a whole; others measured that appends beyond it are refused with
@@ -232,7 +232,7 @@ def _processing(world: World, args: Args, message: Message) -> None:
     if args.app.agent_view is not None:
         key = (args.app.id, message.channel, message.root)
         new = key not in world.sessions
-        session = agents.note_session(world, key, "processing", ABANDONED)
+        session = agents.note_session(world, key, "processing", STREAM_TIMEOUT_SECONDS)
         if new and (root := messages.root_of(world, *key[1:])):
             session["initiator"] = root.body.get("user", "")
 

@@ -116,13 +116,13 @@ def presence(world: World, args: Args) -> Json:
     return {"presence": "away" if away else "active"}
 
 
-MOST_USERS = 50  # of one dnd.teamInfo
+MAX_USERS_PER_CALL = 50  # of one dnd.teamInfo
 
 
 def do_not_disturb(world: World, args: Args) -> Json:
     """dnd.teamInfo: until when people get no notifications; pausing them is told as such hours."""
     users = args.names("users")
-    if len(users) > MOST_USERS:
+    if len(users) > MAX_USERS_PER_CALL:
         raise SlackError("invalid_arguments")
     found = {}
     for user in users:

@@ -23,8 +23,8 @@ from slack_sandbox.workspace.apps import App
 from slack_sandbox.workspace.records import Trigger, View
 from slack_sandbox.workspace.state import World
 
-MOST_VIEWS = 3
-MOST_BYTES = 250_000
+MAX_STACKED_VIEWS = 3
+MAX_VIEW_BYTES = 250_000
 
 
 def _trigger(world: World, args: Args) -> Trigger:
@@ -47,7 +47,7 @@ def check(app: App, view: Any, kind: str = "modal") -> Json:
         raise invalid([f"must be a {kind} [json-pointer:/view/type]"])
     if problems := checker.check_leave(view["blocks"], app.scopes, app.manifest, "/view/blocks"):
         raise invalid(problems)
-    if len(json.dumps(view)) > MOST_BYTES:
+    if len(json.dumps(view)) > MAX_VIEW_BYTES:
         raise SlackError("view_too_large")
     checked: Json = view
     return checked
@@ -182,7 +182,7 @@ def push(world: World, args: Args) -> Json:
     stack = there.stacks.get(trigger.user, [])
     if not any(v.id == trigger.view_id for v in stack):
         raise SlackError("not_found")
-    if len(stack) >= MOST_VIEWS:
+    if len(stack) >= MAX_STACKED_VIEWS:
         raise SlackError("push_limit_reached")
     trigger.used = True
     added = _add(there, args.app, trigger.user, view, stack, trigger.channel_id)
@@ -264,7 +264,7 @@ def respond(world: World, view: View, answer: Json | None) -> Json:
             return {"outcome": "updated"}
         if action == "push":
             _free_external_id(world, app, check(app, answer.get("view")))
-            if len(stack) >= MOST_VIEWS:
+            if len(stack) >= MAX_STACKED_VIEWS:
                 raise SlackError("push_limit_reached")
             _add(world, app, view.user, answer["view"], stack, view.channel_id)
             return {"outcome": "pushed"}

@@ -57,8 +57,13 @@ _NEEDS: dict[str, tuple[str, ...]] = {  # any of these scopes
     "team_access_granted": (),
     "team_access_revoked": (),
 }
-_LAST_WORDS = ("app_uninstalled", "tokens_revoked", "team_access_revoked")  # after an uninstall
-KNOWN = frozenset(_NEEDS)  # the events that the sandbox can send
+# after an uninstall
+_EVENTS_AFTER_UNINSTALL = (
+    "app_uninstalled",
+    "tokens_revoked",
+    "team_access_revoked",
+)
+KNOWN_EVENTS = frozenset(_NEEDS)  # the events that the sandbox can send
 SCOPES = frozenset(scope for needs in _NEEDS.values() for scope in needs)  # that let events through
 
 
@@ -73,7 +78,7 @@ def emit(
     needs = _NEEDS.get(name, ())
     if name not in app.subscriptions or (needs and not app.scopes.intersection(needs)):
         return None
-    if not app.installed and name not in _LAST_WORDS:
+    if not app.installed and name not in _EVENTS_AFTER_UNINSTALL:
         return None
     event.setdefault("event_ts", world.next_ts())
     where = f"-{channel.id}" if channel else ""

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from slack_sandbox.spec.slack_error import Json
 
-TEXTS = frozenset(  # filetypes that are shown as text
+TEXT_FILETYPES = frozenset(  # filetypes that are shown as text
     ("csv", "json", "md", "text", "log", "py", "js", "html", "xml", "yaml", "yml", "sql", "sh")
 )
 _SHORT = {"txt": "text", "markdown": "md", "jpeg": "jpg"}
@@ -43,7 +43,14 @@ class File:
     @property
     def mimetype(self) -> str:
         """The media type, by the name."""
-        if self.snippet_type or self.filetype in TEXTS - {"csv", "json", "html", "xml", "sh", "js"}:
+        if self.snippet_type or self.filetype in TEXT_FILETYPES - {
+            "csv",
+            "json",
+            "html",
+            "xml",
+            "sh",
+            "js",
+        }:
             return "text/plain"
         return mimetypes.guess_type(self.name)[0] or "application/octet-stream"
 

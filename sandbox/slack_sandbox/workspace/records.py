@@ -84,7 +84,7 @@ class ApiCall:
     ms: float = 0.0  # from the request to the answer
 
 
-ABANDONED = 600  # seconds without an append, after which a stream is over
+STREAM_TIMEOUT_SECONDS = 600  # without an append
 
 
 @dataclass(slots=True)
@@ -106,7 +106,7 @@ class Stream:
         """The state at a moment of the sandbox's time: one that nobody adds to is abandoned."""
         return (
             "abandoned"
-            if self.state == "in_progress" and now - self.touched > ABANDONED
+            if self.state == "in_progress" and now - self.touched > STREAM_TIMEOUT_SECONDS
             else self.state
         )
 

@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _Watcher = Callable[[int, frozenset[str] | None], None]
-_FRESH = 60_000_000  # microseconds for which a moment of one workspace is taken by another
+_SHARED_MOMENT_MICROSECONDS = (
+    60_000_000  # microseconds for which a moment of one workspace is taken by another
+)
 
 
 @dataclass(eq=False)
@@ -157,7 +159,7 @@ class World:
         With `same_ids` it is one that another workspace had lately, if there is one.
         """
         now, moments = int(self.now() * 1_000_000), self.shared.moments
-        known = bisect_right(moments, max(self._moment, now - _FRESH))
+        known = bisect_right(moments, max(self._moment, now - _SHARED_MOMENT_MICROSECONDS))
         if self.shared.same_ids and known < len(moments):
             self._moment = moments[known]
         else:

@@ -11,7 +11,7 @@ from sandbox.tests.builders import Json, section
 from sandbox.tests.harness import BoltHarness, bolt_harness
 from sandbox.tests.recordings import differences, fixture
 from slack_sandbox.spec.emoji import EMOJI
-from slack_sandbox.web_api.reactions import MOST_OF_ONE
+from slack_sandbox.web_api.reactions import MAX_EMOJI_PER_PERSON
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,7 @@ def test_unsound_reactions_are_refused(harness: BoltHarness) -> None:
     for name in (":eyes:", "Eyes", "", "not_an_emoji"):
         with pytest.raises(ValueError, match="invalid_name"):
             harness.ana.react("support", ts, name)
-    for name in sorted(EMOJI)[: MOST_OF_ONE - 1]:
+    for name in sorted(EMOJI)[: MAX_EMOJI_PER_PERSON - 1]:
         harness.ana.react("support", ts, name)
     with pytest.raises(ValueError, match="too_many_reactions"):
         harness.ana.react("support", ts, "tada")

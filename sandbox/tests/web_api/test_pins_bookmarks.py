@@ -72,7 +72,7 @@ def test_a_tombstone_is_not_pinned(sandbox: Sandbox, client: WebClient) -> None:
     ana.say("support", "reply", root)
     sandbox.delete_message("support", root)
     assert refused(client, "pins.add", channel=SUPPORT, timestamp=root) == "not_pinnable"
-    messages = [ana.say("support", str(number)) for number in range(marks.MOST_PINS + 1)]
+    messages = [ana.say("support", str(number)) for number in range(marks.MAX_PINS + 1)]
     with sandbox.world.lock:
         for ts in messages[:-1]:
             stored = sandbox.world.messages[SUPPORT][ts].body

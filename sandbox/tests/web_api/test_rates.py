@@ -10,7 +10,7 @@ from slack_sdk.http_retry.builtin_handlers import RateLimitErrorRetryHandler
 from sandbox.tests.harness import second_client
 from slack_sandbox.server import Sandbox
 from slack_sandbox.spec.facts import TIERS
-from slack_sandbox.web_api.rates import BURST
+from slack_sandbox.web_api.rates import CHANNEL_BURST
 
 SUPPORT = "C0SUPPORT"
 
@@ -75,7 +75,7 @@ def test_messages_of_a_channel(sandbox: Sandbox, client: WebClient) -> None:
     sent = 0
     while not (wait := wait_of(client, "chat.postMessage", channel=SUPPORT, text="x")):
         sent += 1
-    assert BURST <= sent <= BURST + 2, "a second may have gone by meanwhile"
+    assert CHANNEL_BURST <= sent <= CHANNEL_BURST + 2, "a second may have gone by meanwhile"
     assert wait == 1
     assert wait_of(client, "chat.postMessage", channel="C0FINANCE", text="x") == 0
     sandbox.clock.advance(1)

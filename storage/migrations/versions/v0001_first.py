@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from storage.migrations import SCRIPTS
+from storage.migrations import SCRIPTS_FOLDER
 
 revision = "0001"
 down_revision = None
@@ -11,7 +11,9 @@ down_revision = None
 
 def upgrade() -> None:
     """Create the tables and indexes on any database; triggers come after every migration."""
-    statements = (SCRIPTS / "shapes" / f"{revision}.sqlite.sql").read_text("utf-8").split("\n;\n")
+    statements = (
+        (SCRIPTS_FOLDER / "shapes" / f"{revision}.sqlite.sql").read_text("utf-8").split("\n;\n")
+    )
     tables = sa.MetaData()
     with sa.create_engine("sqlite://", hide_parameters=True).connect() as empty:
         for statement in statements:

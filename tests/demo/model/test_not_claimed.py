@@ -6,7 +6,7 @@ import pytest
 
 from bot.demo import demo
 from bot.demo.model_turns import plan_turn
-from bot.demo.order_phrases import OWN_WORDS
+from bot.demo.order_phrases import SENTENCE_BY_REASON
 from bot.slack import presence
 from tests.demo.model.test_phrases import called, refund, said, turn
 from tests.demo.model.tools import WRITES, offered
@@ -56,8 +56,8 @@ def test_without_the_shop_it_says_what_it_can() -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        *(prompt["message"] for prompt in presence.PROMPTS),
-        *(words for _, words in demo.PROMPTS),
+        *(prompt["message"] for prompt in presence.SUGGESTED_PROMPTS),
+        *(words for _, words in demo.SUGGESTED_PROMPTS),
         *(words.strip("- `") for words in EXAMPLES),
     ],
 )
@@ -69,7 +69,7 @@ def test_what_is_suggested_shines(words: str) -> None:
     assert isinstance(arguments, dict)
     reason = arguments.get("reason_for_approver", "")
     assert ("reason_for_approver" in arguments) == (name in WRITES)
-    assert (reason in OWN_WORDS.values()) == (name == "refund_order")
+    assert (reason in SENTENCE_BY_REASON.values()) == (name == "refund_order")
     assert not reason or reason not in words
     assert arguments.get("reason") != "other"
 

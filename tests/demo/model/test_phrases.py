@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.demo.model_server import Turn
-from bot.demo.model_turns import CORRECTED, plan_turn
-from bot.demo.order_phrases import OWN_WORDS
+from bot.demo.model_turns import CORRECTION_NOTE, plan_turn
+from bot.demo.order_phrases import SENTENCE_BY_REASON
 from tests.demo.model.tools import READS, WRITES, offered
 
 Calls = list[tuple[str, dict[str, Any]]]
@@ -38,7 +38,9 @@ def called(answer: Turn) -> Calls:
         values = dict(arguments)
         if name in WRITES:
             why = values.pop("reason_for_approver")
-            assert why in ("", *OWN_WORDS.values(), CORRECTED) or why.endswith(f". {CORRECTED}")
+            assert why in ("", *SENTENCE_BY_REASON.values(), CORRECTION_NOTE) or why.endswith(
+                f". {CORRECTION_NOTE}"
+            )
         (READS | WRITES)[name].model_validate(values)
         found.append((name, values))
     return found

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bot.agent import outputs
-from bot.demo.model_turns import CORRECTED
+from bot.demo.model_turns import CORRECTION_NOTE
 from tests.demo.model.test_phrases import called, cancel, refund, said, turn
 
 SUPERSEDED = (
@@ -66,15 +66,27 @@ TOLD: dict[str, tuple[str, str]] = {
     "STILL_RUNNING": (outputs.STILL_RUNNING, "is uncertain: the request was cancelled while"),
     "STEP_FAILED": (outputs.STEP_FAILED, "was cancelled: an earlier step of the plan failed"),
     "REJECTED_BEFORE": (outputs.REJECTED_BEFORE, "was refused: a person rejected this very"),
-    "SLACK_SILENT": (outputs.SLACK_SILENT, "was refused: Slack could not be asked who"),
-    "NAMES_UNKNOWN": (outputs.NAMES_UNKNOWN, "was refused: Slack could not be asked which"),
-    "WAITS": (outputs.WAITS, "waits for people: people have not decided this yet"),
+    "APPROVER_LOOKUP_FAILED": (
+        outputs.APPROVER_LOOKUP_FAILED,
+        "was refused: Slack could not be asked who",
+    ),
+    "NAME_LOOKUP_FAILED": (
+        outputs.NAME_LOOKUP_FAILED,
+        "was refused: Slack could not be asked which",
+    ),
+    "WAITING_FOR_DECISION": (
+        outputs.WAITING_FOR_DECISION,
+        "waits for people: people have not decided this yet",
+    ),
     "APPROVED_FOR_LATER": (
         outputs.APPROVED_FOR_LATER,
         "waits for people: people have approved this, and it starts later",
     ),
     "APPROVED_AND_WAITS": (outputs.APPROVED_AND_WAITS, "waits for people: this is approved and"),
-    "BESIDE": (outputs.BESIDE, "was refused: other calls of this request wait for people"),
+    "OTHER_CALLS_WAITING": (
+        outputs.OTHER_CALLS_WAITING,
+        "was refused: other calls of this request wait for people",
+    ),
     "failed_output": (
         outputs.failed_output("the bank said no.", RAN),
         "failed: the bank said no. Approved by",
@@ -184,23 +196,23 @@ ABOVE = {
     ),
 }
 PARTS = {
-    "MOST_QUOTED",
-    "INVALID",
+    "MAX_QUOTED_CHARS",
+    "INVALID_ARGUMENTS_PREFIX",
     "TOO_SLOW",
-    "REMEMBERED",
+    "REMEMBERED_APPROVAL_SENTENCE",
     "approved_by_sentence",
     "approver_note_sentence",
     "edited_by_sentence",
 }
-PARTS |= {"is_failed_midway", "_MIDWAY"}
+PARTS |= {"is_failed_midway", "_FAILED_MIDWAY_SENTENCE"}
 PARTS |= {"stopped_sub_agent_output"}  # of a sub-agent, which this one has none of
 # of answers to questions, of files and of approvals, which are told elsewhere
 PARTS |= {
-    "DATA",
-    "MOST_QUOTED_OF_QUESTION",
+    "ANSWER_DATA_SENTENCE",
+    "MAX_QUOTED_ANSWER_CHARS",
     "NEEDS_APPROVAL",
-    "UNANSWERED",
-    "UNANSWERED_BEFORE",
+    "QUESTION_EXPIRED",
+    "EARLIER_QUESTION_UNANSWERED",
     "_answer_line",
     "unapproved_sentence",
     "refused_approval_question_output",
@@ -208,7 +220,12 @@ PARTS |= {
     "question_declined_output",
     "nobody_to_ask_output",
 }
-PARTS |= {"REPLACE", "REPLACED", "DECIDED", "extract_tool_result"}  # about no call of their own
+PARTS |= {
+    "REPLACE_PLAN_TOOL_SCHEMA",
+    "WAITING_PLAN_WITHDRAWN",
+    "PLAN_DECIDED_NOTE",
+    "extract_tool_result",
+}  # about no call of their own
 
 
 def test_every_output_is_tried() -> None:
@@ -280,7 +297,7 @@ def test_what_was_sent_back_is_changed() -> None:
     assert "Tell me what to change, and I propose it anew." in turn(*items).text
     again = turn(*items, said("make it 30 EUR"))
     assert called(again) == [refund(1042, "30.00", "damaged")]
-    assert f"It came late. {CORRECTED}'" in str(again.calls)
+    assert f"It came late. {CORRECTION_NOTE}'" in str(again.calls)
 
 
 def test_what_was_sent_back_with_a_value_is_changed_at_once() -> None:
@@ -298,7 +315,7 @@ def test_a_correction_it_cannot_read_changes_nothing(words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "output", [outputs.UNANSWERED, outputs.question_declined_output(ANA, "Monday")]
+    "output", [outputs.QUESTION_EXPIRED, outputs.question_declined_output(ANA, "Monday")]
 )
 def test_a_question_without_an_answer_ends_it(output: str) -> None:
     """Where nobody could say, nothing is proposed, and nothing of the question's data is told."""

@@ -18,7 +18,13 @@ from slack_sandbox.server import Sandbox
 from storage.examination import examine_audit_and_rows
 from storage.models import Audit, Call, Delivery, Message, Run, Vote
 from storage.passkeys import Passkey, SigningLink, VoteSignature
-from storage.states import DRAWN, CallStatus, DeliveryStatus, MessageStatus, SigningLinkKind
+from storage.states import (
+    DRAWN_MESSAGE_KINDS,
+    CallStatus,
+    DeliveryStatus,
+    MessageStatus,
+    SigningLinkKind,
+)
 from storage.store import Store
 from storage.trail import AuditHeadFile, audit_head_file_path
 from storage.transaction import fetch_rows
@@ -121,7 +127,10 @@ def of_slack(world: Looked) -> Iterator[str]:
     yield from _lost(world, stored)
     yield from _of_messages(world, messages)
     for row in messages:
-        if row.kind in DRAWN and (row.status, row.shown) != (MessageStatus.SENT, row.wanted):
+        if row.kind in DRAWN_MESSAGE_KINDS and (row.status, row.shown) != (
+            MessageStatus.SENT,
+            row.wanted,
+        ):
             yield f"the card {row.key} is {row.status}, shows {row.shown} and not {row.wanted}"
 
 

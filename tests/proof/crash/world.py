@@ -15,7 +15,7 @@ from bot.config.connection_settings import Transport
 from slack_sandbox.workspace.clock import ShiftedClock
 from storage.digest import key_file_path, load_or_create_signing_key
 from storage.models import Call, Delivery, Message, Run
-from storage.states import MESSAGE_OPEN, RUN_OPEN
+from storage.states import MESSAGE_OPEN_STATUSES, RUN_OPEN_STATUSES
 from storage.store import Store
 from storage.transaction import fetch_rows
 from tests.local_slack import build_local_slack
@@ -172,8 +172,8 @@ class World:
 
     def is_over(self) -> bool:
         """Whether no request is open and nothing is left to be told to Slack."""
-        unsent = self.all(Message, Message.status.in_(MESSAGE_OPEN))
-        return not unsent and not self.all(Run, Run.status.in_(list(RUN_OPEN)))
+        unsent = self.all(Message, Message.status.in_(MESSAGE_OPEN_STATUSES))
+        return not unsent and not self.all(Run, Run.status.in_(list(RUN_OPEN_STATUSES)))
 
     def _orders(self) -> Orders:
         return Orders(

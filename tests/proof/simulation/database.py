@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import psycopg
 from sqlalchemy import make_url
 
-from storage.postgres_session import SCHEMA
+from storage.postgres_session import DEFAULT_SCHEMA
 from tests.records import ON_A_SERVER, new_record
 
 Row = Any  # its columns by number and by name
@@ -73,14 +73,14 @@ class _Served:
     def __init__(self, url: str) -> None:
         plain = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
         self._connection = psycopg.connect(plain, autocommit=True, row_factory=_naming)
-        self._connection.execute(f"SET search_path TO {SCHEMA}")
+        self._connection.execute(f"SET search_path TO {DEFAULT_SCHEMA}")
 
     def all(self, sql: str, values: Sequence[Any]) -> list[Row]:
         words: Any = sql.replace("?", "%s")
         return self._connection.execute(words, values).fetchall()
 
     def list_tables(self) -> list[str]:
-        found = self.all("SELECT tablename FROM pg_tables WHERE schemaname = ?", (SCHEMA,))
+        found = self.all("SELECT tablename FROM pg_tables WHERE schemaname = ?", (DEFAULT_SCHEMA,))
         return [name for (name,) in found]
 
     def is_sound(self) -> bool:

@@ -11,7 +11,7 @@ from sqlalchemy import select
 from bot.cards.action_names import Action
 from bot.cards.button_codec import CallTarget, Click, decode_click
 from storage.models import Message
-from storage.states import DRAWN, MessageStatus
+from storage.states import DRAWN_MESSAGE_KINDS, MessageStatus
 from storage.store import Store
 from storage.transaction import fetch_rows
 from tests.proof.simulation.people import buttons
@@ -118,7 +118,7 @@ def every_message_stands_as_wanted(world: World) -> None:
         found = fetch_rows(tx, Message, select(Message))
     for row in found:
         assert row.status in (MessageStatus.SENT, MessageStatus.FAILED), (row.key, row.status)
-        if row.kind not in DRAWN or row.status is not MessageStatus.SENT:
+        if row.kind not in DRAWN_MESSAGE_KINDS or row.status is not MessageStatus.SENT:
             continue
         post = world.slack.posts.get((row.channel, row.ts))
         if post is None:  # somebody has deleted it, and nothing has changed since

@@ -13,9 +13,9 @@ from typing import Any
 
 from bot.cards.action_names import Action, DialogId
 from bot.cards.button_codec import (
-    LOOKS,
-    OPENS_DIALOG,
-    TURNS_HOME,
+    DIALOG_ACTIONS,
+    HOME_PAGE_ACTIONS,
+    LOOK_ACTIONS,
     CallTarget,
     CardTarget,
     Click,
@@ -38,7 +38,7 @@ ASKERS = (BEN, BEN, DAN, ANA)
 WORDS = ("do it", "again", "do that", "something else", "more", "cancel", "help", "yes", "")
 SAID_EXACTLY = ("cancel", "help", "yes", "")
 PLACES = ("C0SUPPORT", "C0SUPPORT", "C0FINANCE")
-NOT_STORED = LOOKS | TURNS_HOME | {Action.FEEDBACK, Action.REQUEST, Action.ASK_AGAIN}
+NOT_STORED = LOOK_ACTIONS | HOME_PAGE_ACTIONS | {Action.FEEDBACK, Action.REQUEST, Action.ASK_AGAIN}
 NOT_STORED |= {Action.OPEN_PAGE}
 RECENT = 16  # messages that people still look at
 WEIGHTS = {
@@ -166,7 +166,7 @@ class People:
             return None
         self._number += 1
         person = self._random.choice(CLICKERS)
-        if meant.action in OPENS_DIALOG:
+        if meant.action in DIALOG_ACTIONS:
             return self._submit(meant, person, post)
         element = {"type": "button", "action_id": action_id, "value": value}
         if action_id not in frozenset(Action):

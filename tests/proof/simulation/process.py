@@ -220,6 +220,6 @@ class Process:
             delivery.received_at = self.clock.now()
             fresh = inbox.insert_delivery(tx, delivery)
         if fresh:
-            if delivery.kind in inbox.CLICKS:
+            if delivery.kind in inbox.CLICK_KINDS:
                 self.signals.decisions.hold_other_work()
             self.signals.work.notify()

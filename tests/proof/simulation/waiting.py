@@ -15,7 +15,13 @@ from typing import Any
 from unittest.mock import patch
 
 from bot.runs import loop, worker_pool
-from bot.signals import FIRST, DecisionPriority, Signal, Signals, UnacknowledgedDeliveries
+from bot.signals import (
+    ACKNOWLEDGE_FIRST_SECONDS,
+    DecisionPriority,
+    Signal,
+    Signals,
+    UnacknowledgedDeliveries,
+)
 from bot.slack import answer_streams, channel_queues
 from bot.tools import runner
 from storage import models
@@ -54,7 +60,7 @@ class SimArrivals(UnacknowledgedDeliveries):
         super().__init__()
         self._scheduler = scheduler
 
-    def wait_until_acknowledged(self, seconds: float = FIRST) -> None:
+    def wait_until_acknowledged(self, seconds: float = ACKNOWLEDGE_FIRST_SECONDS) -> None:
         """As the product's."""
         self._scheduler.wait(lambda: not self._open, seconds, "gives way to arrivals")
 

@@ -11,7 +11,7 @@ from io import BytesIO
 from pathlib import Path
 
 import storage.migrations
-from storage.migrations import SCRIPTS, newest
+from storage.migrations import SCRIPTS_FOLDER, newest
 from storage.schema import SchemaShape, read_schema_shape, upgrade_schema
 from storage.store import Store
 
@@ -45,7 +45,7 @@ def migrated(url: str, revision: str) -> Iterator[Store]:
     store.database.open(exclusive=True)
     try:
         store.database.create_if_missing()
-        upgrade_schema(store.database, None, SCRIPTS, revision)
+        upgrade_schema(store.database, None, SCRIPTS_FOLDER, revision)
         yield store
     finally:
         store.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bot.tools import ToolError
-from bot.tools.database.catalog import OWN_TABLES
+from bot.tools.database.catalog import COUNTERSIGN_TABLES
 from bot.tools.database.session import CountersignDatabaseError
 from storage.store import Store
 from tests.tools import context
@@ -184,7 +184,7 @@ def test_countersigns_tables_in_postgres(pg: World) -> None:
     It does not by whatever URL.
     """
     pg.raw("CREATE SCHEMA elsewhere")
-    for name in sorted(OWN_TABLES):
+    for name in sorted(COUNTERSIGN_TABLES):
         assert pg.query("SELECT 1").rows == ((1,),)
         pg.raw(f"CREATE TABLE elsewhere.{name} (id int)")
     other = pg.with_options(
@@ -202,4 +202,4 @@ def test_the_tables_that_tell_a_countersign(tmp_path: Path) -> None:
         names = {
             name for (name,) in made.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
         }
-    assert names >= OWN_TABLES
+    assert names >= COUNTERSIGN_TABLES

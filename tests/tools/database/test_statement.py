@@ -6,7 +6,7 @@ import pytest
 
 from bot.tools.database.config import Dialect
 from bot.tools.database.sql_tools import SqlText
-from bot.tools.database.statement import MAX_LENGTH, StatementError, parse_statement
+from bot.tools.database.statement import MAX_STATEMENT_CHARS, StatementError, parse_statement
 
 QUERIES = [
     "SELECT * FROM orders",
@@ -66,7 +66,7 @@ def test_honest_queries_pass(dialect: Dialect) -> None:
         ),
         ("SELECT " + "(" * 100 + "1" + ")" * 100, "too deeply nested"),
         ("SELECT " + "1 + " * 700 + "1", "too long"),
-        ("SELECT '" + "x" * MAX_LENGTH + "'", "more than 3000"),
+        ("SELECT '" + "x" * MAX_STATEMENT_CHARS + "'", "more than 3000"),
         ("", "empty"),
     ],
 )

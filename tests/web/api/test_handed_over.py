@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from storage.programs import LEASE
+from storage.programs import CLAIM_LEASE_DURATION
 from storage.states import RunStatus
 from tests.stories.harness import Harness
 from tests.stories.messages import action_ids, words
@@ -28,7 +28,7 @@ def test_claimed_with_what_people_made_of_it(bot: Harness, asks: Asks) -> None:
     assert status == 200, claimed
     assert claimed["arguments"] == {"version": "1.4.3-edited", "env": "prod"}
     assert (claimed["revision"], claimed["digest"]) == (2, stands["digest"])
-    assert claimed["lease_seconds"] == LEASE.total_seconds()
+    assert claimed["lease_seconds"] == CLAIM_LEASE_DURATION.total_seconds()
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(program.look, asked, 30)
         status, said = program.report(asked, {"took": "40 s"})
@@ -69,7 +69,7 @@ def test_a_claim_outlives_its_lease_and_a_restart(bot: Harness, asks: Asks) -> N
     vote(bot, "ana", program.card("3.0-late"))
     program.look(asked, 30)
     assert program.claim(asked)[0] == 200
-    half = LEASE.total_seconds() * 0.6
+    half = CLAIM_LEASE_DURATION.total_seconds() * 0.6
     bot.clock.advance(half)
     assert program.claim(asked)[0] == 200
     bot.restart()

@@ -140,7 +140,7 @@ def test_a_first_line_that_cannot_be_read_is_a_no(
     name: str, end: bytes, bot: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As far as it says that a hook is meant; whatever ends its lines."""
-    monkeypatch.setattr(server, "HEADERS", 1.0)
+    monkeypatch.setattr(server, "HEADERS_TIMEOUT_SECONDS", 1.0)
     whole = LINES[name] + end + b"Host: bot" + end + b"Content-Length: 2" + end + end + b"{}"
     status, body = sent(Program(bot, ""), whole)
     assert (status, denies(body)) == (200, True)
@@ -151,8 +151,8 @@ def test_what_does_not_come_to_its_end(
     part: str, asks: Asks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Half of the headers, half of the body: after a while, no."""
-    monkeypatch.setattr(server, "HEADERS", 0.2)
-    monkeypatch.setattr("bot.http.api_gate.READ", 0.2)
+    monkeypatch.setattr(server, "HEADERS_TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr("bot.http.api_gate.BODY_TIMEOUT_SECONDS", 0.2)
     program = asks()
     whole = head(
         [
@@ -211,7 +211,7 @@ def test_who_says_nothing_keeps_nobody_out(
     crowd[0].settimeout(5)
     with suppress(ConnectionResetError):
         assert crowd[0].recv(1) == b""
-    assert len(crowd) > api_gate.QUIET
+    assert len(crowd) > api_gate.MAX_QUIET_CONNECTIONS
 
 
 def test_where_there_is_no_room_it_is_a_no(asks: Asks, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,9 +318,9 @@ def test_whatever_the_app_does(
     app: ASGIApp, is_stopped: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One whole answer with a no is sent; also where the server ends meanwhile, and cancels it."""
-    monkeypatch.setattr(api, "LATE", 0.0)
-    monkeypatch.setattr(api, "SLOW", 0.0)
-    monkeypatch.setattr(api, "REST", 0.01)
+    monkeypatch.setattr(api, "DEADLINE_GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(api, "PROCESSING_TIMEOUT_SECONDS", 0.0)
+    monkeypatch.setattr(api, "DISCARD_TIMEOUT_SECONDS", 0.01)
     heard: list[Message] = []
 
     async def send(message: Message) -> None:

@@ -12,7 +12,7 @@ import pytest
 from standardwebhooks import Webhook as Signature
 
 from bot.clock import SystemClock
-from bot.http.api_bodies import KINDS
+from bot.http.api_bodies import PROBLEM_TYPE_PREFIX
 from countersign.request import RequestStatus
 from tests.pages import ROOT, blocks, section, table
 from tests.stories.harness import Harness
@@ -86,7 +86,7 @@ def test_the_page_names_every_status_and_problem() -> None:
     places = {each.lower().replace(" ", "-") for each in headings}
     about = set(re.findall(r'about="([\w-]+)"', said)) | {"limits"}
     assert about <= places
-    assert KINDS == "urn:countersign:problem:"
+    assert PROBLEM_TYPE_PREFIX == "urn:countersign:problem:"
     assert table(section(PAGE, "Asking"))["deadline_seconds"]
 
 

@@ -155,7 +155,7 @@ def test_who_waits_holds_nobody_else_up(
     bot: Harness, asks: Asks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One key may wait so often at once; beyond that it is told to come again, and others wait."""
-    monkeypatch.setattr(ask_route, "MOST_OF_ONE", 1)
+    monkeypatch.setattr(ask_route, "MAX_WAITING_REQUESTS_PER_KEY", 1)
     program, other = asks(), asks()
     mine, theirs = program.note("waited for by one"), other.note("waited for by another")
     path = f"/v1/requests/{mine['id']}"
@@ -172,7 +172,7 @@ def test_who_waits_holds_nobody_else_up(
 
 def test_a_body_that_does_not_come(asks: Asks, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever sends half a body is answered, and holds no connection for long."""
-    monkeypatch.setattr(api_gate, "READ", 0.2)
+    monkeypatch.setattr(api_gate, "BODY_TIMEOUT_SECONDS", 0.2)
     program = asks()
     web = program.harness.app.endpoints.web
     assert web is not None

@@ -16,7 +16,7 @@ from standardwebhooks import Webhook as Signature
 from bot.http import webhooks
 from bot.http.keys import derive_webhook_secret, parse_api_key
 from storage.digest import SigningKey
-from storage.webhooks import PAUSES, Webhook
+from storage.webhooks import RETRY_INTERVALS, Webhook
 from tests.client_keys import revoke_key
 from tests.stories.harness import Harness
 from tests.stories.steps import vote
@@ -87,12 +87,12 @@ def test_told_again_after_growing_pauses_and_a_restart(bot: Harness, receiver: R
     receiver.wait(1)
     failed(bot, asked["id"], 1)
     receiver.status = 302
-    bot.clock.advance(PAUSES[0].total_seconds() + 1)
+    bot.clock.advance(RETRY_INTERVALS[0].total_seconds() + 1)
     receiver.wait(2)
     failed(bot, asked["id"], 2)
     bot.restart()
     receiver.status = 200
-    bot.clock.advance(PAUSES[1].total_seconds() + 1)
+    bot.clock.advance(RETRY_INTERVALS[1].total_seconds() + 1)
     heard = receiver.wait(3)
     assert len({each.headers["webhook-id"] for each in heard}) == 1
     assert {each.said["data"]["status"] for each in heard} == {"approved"}
@@ -139,7 +139,7 @@ def test_an_address_that_answers_endlessly_holds_nobody_up(
     bot: Harness, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may say a letter now and then: after its time it counts as not told, and others are."""
-    monkeypatch.setattr(webhooks, "PATIENCE", 2.5)
+    monkeypatch.setattr(webhooks, "POST_TIMEOUT_SECONDS", 2.5)
     with dripping() as url:
         made = key_of(bot, "told-by-drops", webhook=url)
         slow = Program(bot, made.key, "told-by-drops").deploy("7.1-drops")
